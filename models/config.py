@@ -1,0 +1,110 @@
+"""What is built and how it is trained: two frozen, JSON-able configurations."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Literal, Self
+
+from models.errors import UserError
+from models.languages import Supervision
+
+Positions = Literal["none", "learned"]
+Activation = Literal["relu", "gelu"]
+
+
+@dataclass(frozen=True)
+class ModelConfig:
+    """The shape of a decoder.
+
+    Attributes:
+        n_layers: blocks.
+        n_heads: attention heads in a block; they share d_model evenly.
+        d_model: width of the residual stream.
+        d_mlp: width of the hidden layer of the MLP.
+        positions: "none" (causal attention alone tells the order) or a "learned" table.
+        act_fn: the MLP's activation.
+        n_ctx: tokens that the learned table holds, BOS among them; without a table words of any
+            length can be read.
+        eps: added to the variance in every norm.
+    """
+
+    n_layers: int = 2
+    n_heads: int = 4
+    d_model: int = 64
+    d_mlp: int = 256
+    positions: Positions = "none"
+    act_fn: Activation = "gelu"
+    n_ctx: int = 1024
+    eps: float = 1e-5
+
+    def __post_init__(self) -> None:
+        for name in ("n_layers", "n_heads", "d_model", "d_mlp", "n_ctx"):
+            if getattr(self, name) < 1:
+                raise UserError(f"{name} is {getattr(self, name)}: it must be at least 1")
+        if self.d_model % self.n_heads:
+            raise UserError(
+                f"d_model {self.d_model} does not divide among n_heads {self.n_heads}: "
+                "choose a multiple"
+            )
+
+    @property
+    def d_head(self) -> int:
+        return self.d_model // self.n_heads
+
+
+@dataclass(frozen=True)
+class TrainConfig:
+    """One training run; with the code version it determines the weights.
+
+    Attributes:
+        language: the registry name, or the corpus' own name.
+        seed: of the weights and of all training words.
+        max_n: the training window: sizes 1..max_n (blocks of a counting language, else lengths).
+        supervision: "every" teaches the set of next symbols at every position, "last" the verdict
+            on the whole word alone.
+        steps: the longest training; the learning rate's schedule spans it.
+        batch_size: words in a step.
+        learning_rate: the peak, reached after ``warmup`` steps, then a cosine down to zero.
+        warmup: steps of linear rise.
+        weight_decay: decoupled, as in AdamW.
+        clip: largest norm of the gradient.
+        evaluate_every: steps between evaluations on the training window; the state to resume from
+            is saved as often.
+        patience: stop once so many evaluations in a row were flawless; 0 trains all steps.
+        model: the decoder's shape.
+    """
+
+    language: str
+    seed: int = 0
+    max_n: int = 25
+    supervision: Supervision = "every"
+    steps: int = 1000
+    batch_size: int = 64
+    learning_rate: float = 2e-3
+    warmup: int = 50
+    weight_decay: float = 0.0
+    clip: float = 1.0
+    evaluate_every: int = 50
+    patience: int = 0
+    model: ModelConfig = field(default_factory=ModelConfig)
+
+    def __post_init__(self) -> None:
+        for name in ("max_n", "steps", "batch_size", "evaluate_every"):
+            if getattr(self, name) < 1:
+                raise UserError(f"{name} is {getattr(self, name)}: it must be at least 1")
+        for name in ("seed", "warmup", "weight_decay", "patience"):
+            if getattr(self, name) < 0:
+                raise UserError(f"{name} is {getattr(self, name)}: it cannot be negative")
+        for name in ("learning_rate", "clip"):
+            if not getattr(self, name) > 0:
+                raise UserError(f"{name} is {getattr(self, name)}: it must be positive")
+
+    @classmethod
+    def from_dict(cls, values: dict[str, Any]) -> Self:
+        """The inverse of ``dataclasses.asdict``. Raises UserError for fields that do not fit."""
+        try:
+            return cls(**{**values, "model": ModelConfig(**values["model"])})
+        except (TypeError, KeyError) as error:
+            raise UserError(
+                f"the configuration does not fit this version of the lab ({error}): train the run again"
+            ) from None

@@ -1,0 +1,111 @@
+"""How good is a model? Always a curve by length, never one average."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from models.languages import END, END_ID, Language, Sample, Supervision, Words
+from models.objective import Batch, loss, make_batch
+from models.transformer import HookedTransformer
+
+TEST_SEED = 0x7E57  # keeps every test word apart from the training stream
+
+
+@dataclass(frozen=True)
+class LengthScore:
+    """The score at one word length.
+
+    Attributes:
+        length: symbols in a word.
+        n: the size of a word of this length (blocks of a counting language), None if there is none.
+        count: words judged.
+        exact: share of the members for which every next-symbol set, END included, was right; None
+            where the language has no member or the run was taught verdicts alone.
+        recognition: share of all words, members and hard negatives in equal parts where both exist,
+            whose verdict was right.
+    """
+
+    length: int
+    n: int | None
+    count: int
+    exact: float | None
+    recognition: float
+
+
+def verdicts(
+    logits: Float[Tensor, "batch pos d_vocab"], words: Words
+) -> Bool[np.ndarray, " batch"]:
+    """True where the model lets the word end after its last symbol."""
+    last = torch.as_tensor(words.lengths, device=logits.device)
+    rows = torch.arange(len(words), device=logits.device)
+    return (logits[rows, last, END_ID] > 0).cpu().numpy()
+
+
+def exact_rows(logits: Float[Tensor, "batch pos d_vocab"], batch: Batch) -> np.ndarray:
+    """True where every answer that the teacher gives was right, [batch]."""
+    right = ((logits > 0) == (batch.target > 0)) | (batch.weight == 0)
+    return right.all(dim=2).all(dim=1).cpu().numpy()
+
+
+@torch.no_grad()
+def judge(
+    model: HookedTransformer, language: Language, sample: Sample, supervision: Supervision
+) -> tuple[np.ndarray, np.ndarray, float]:
+    """Per word, whether it is exact and whether its verdict is right; and the loss over all."""
+    batch = make_batch(language, sample.words, supervision, model.device)
+    logits = model(batch.tokens)
+    right = verdicts(logits, sample.words) == sample.labels
+    return exact_rows(logits, batch), right, float(loss(logits, batch))
+
+
+def evaluate(
+    model: HookedTransformer,
+    language: Language,
+    supervision: Supervision,
+    lengths: Sequence[int],
+    count: int = 64,
+    seed: int = 0,
+) -> Iterator[LengthScore]:
+    """Scores one length after the other, on words that no training step drew from.
+
+    Args:
+        count: words per length: half members, half hard negatives, where both exist.
+        seed: of the test words.
+    """
+    for length in lengths:
+        rng = np.random.default_rng([TEST_SEED, seed, length])
+        try:
+            sample = language.sample(rng, count, [length], split="test")
+        except LookupError:
+            continue
+        exact, right, _ = judge(model, language, sample, supervision)
+        members = sample.labels
+        yield LengthScore(
+            length=length,
+            n=language.size_of(length),
+            count=len(members),
+            exact=float(exact[members].mean()) if supervision == "every" and members.any() else None,
+            recognition=float(right.mean()),
+        )
+
+
+@torch.no_grad()
+def predict(model: HookedTransformer, word: Sequence[str]) -> tuple[list[list[str]], bool]:
+    """Per symbol of the word, which tokens the model lets follow; and its verdict on the word.
+
+    Raises:
+        UserError: the word holds an unknown symbol.
+    """
+    words = model.vocabulary.words([word])
+    logits = model(torch.as_tensor(words.tokens, device=model.device))
+    follow = [
+        [token for token, logit in zip(model.vocabulary.tokens, row, strict=True) if logit > 0]
+        for row in logits[0].tolist()
+    ]
+    return follow[1:], END in follow[-1]

@@ -1,0 +1,70 @@
+"""Files that are whole or absent: write beside, then rename."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from models.errors import UserError
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Turns the system's refusal to write into one clear line."""
+    try:
+        yield
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise UserError(
+            f"cannot write {path} ({reason}): free some space, or choose another folder with --out"
+        ) from None
+
+
+def write_bytes(path: Path, content: bytes) -> None:
+    """Replaces the file at once; a reader sees the old content or the new, never a part.
+
+    Raises:
+        UserError: the folder cannot be written or the disk is full; the old file is untouched.
+    """
+    beside = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    with writing(path):
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            beside.write_bytes(content)
+            os.replace(beside, path)
+        finally:
+            beside.unlink(missing_ok=True)
+
+
+def write_json(path: Path, content: Any) -> None:
+    write_bytes(path, (json.dumps(content, indent=2, ensure_ascii=False) + "\n").encode())
+
+
+def write_folder(path: Path, files: dict[str, bytes]) -> None:
+    """Replaces a folder of files at once; raises UserError like ``write_bytes``."""
+    beside = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    with writing(path):
+        try:
+            beside.mkdir(parents=True)
+            for name, content in files.items():
+                (beside / name).write_bytes(content)
+            if path.exists():
+                shutil.rmtree(path)
+            os.replace(beside, path)
+        finally:
+            shutil.rmtree(beside, ignore_errors=True)
+
+
+def read_json(path: Path) -> Any:
+    """Raises UserError for a file that is missing or is not JSON."""
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise UserError(f"cannot read {path} ({error.strerror}): check the path") from None
+    except ValueError:
+        raise UserError(f"{path} is not valid JSON: the file is damaged, restore or remove it") from None

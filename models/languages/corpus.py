@@ -1,0 +1,160 @@
+"""A corpus of labelled lines: nothing is known but the label of each line."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import ClassVar, get_args
+
+import numpy as np
+
+from models.errors import UserError
+from models.languages.language import (
+    ChomskyType,
+    Language,
+    Sample,
+    Split,
+    Supervision,
+    VariableKind,
+)
+from models.languages.vocabulary import END_ID, Vocabulary, Word, Words
+
+HEADERS = {"label", "column", "group", "class"}
+SPLITS = get_args(Split)
+
+
+def read_lines(path: Path) -> tuple[list[str], list[Word]]:
+    """The labels and words of a file of lines ``label <tab> words``; a header line may come first.
+
+    Raises:
+        UserError: the file cannot be read, is not UTF-8, or a line is malformed.
+    """
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise UserError(f"{path}: not UTF-8 (byte {error.start}): save the file as UTF-8") from None
+    except OSError as error:
+        raise UserError(f"{path}: cannot be read ({error.strerror}): check the path") from None
+    labels, words = [], []
+    lines = text.splitlines()
+    start = 1 if lines and lines[0].split("\t")[0].strip().lower() in HEADERS else 0
+    for number, line in enumerate(lines[start:], start + 1):
+        where = f"{path}, line {number}"
+        if not line.strip():
+            raise UserError(f"{where}: the line is empty: remove it")
+        if line.count("\t") != 1:
+            raise UserError(f"{where}: expected one tab, found {line.count(chr(9))}: write label, tab, words")
+        label, rest = line.split("\t")
+        if not label.strip() or not rest.split():
+            raise UserError(f"{where}: the label or the words are missing: write label, tab, words")
+        labels.append(label.strip())
+        words.append(tuple(rest.split()))
+    return labels, words
+
+
+class LabelledCorpus(Language):
+    """Lines of words in two groups, from a file of lines ``label <tab> words``.
+
+    The label of the first line is the positive one ("in the language"). 80% of the lines are for
+    training, 10% for validation, 10% for the test; equal lines always fall on the same side.
+    """
+
+    chomsky: ChomskyType = "finite sample"
+    default_supervision: Supervision = "last"
+    rationale_rule: ClassVar[str] = "none: the rule behind a corpus is not known"
+
+    def __init__(self, name: str, labels: Sequence[str], words: Sequence[Word]) -> None:
+        """
+        Raises:
+            UserError: not exactly two labels, or one line with both of them.
+        """
+        names = list(dict.fromkeys(labels))
+        if len(names) != 2:
+            raise UserError(
+                f"{name}: found {len(names)} label(s) ({', '.join(names[:4]) or 'no line'}): "
+                "a corpus needs lines of exactly two labels"
+            )
+        self.name = name
+        self.positive, self.negative = names
+        self.vocabulary = Vocabulary(tuple(sorted({s for word in words for s in word})))
+        self.variables: dict[str, VariableKind] = {}
+        self.lines = self.vocabulary.words(words)
+        self.line_labels = np.array([label == self.positive for label in labels])
+        self._truth: dict[Word, bool] = {}
+        for word, label in zip(words, self.line_labels, strict=True):
+            if self._truth.setdefault(word, bool(label)) != label:
+                raise UserError(f"{name}: the line {' '.join(word)!r} has both labels: keep one")
+        # A line's side hangs on its words alone, so a repeated line cannot leak into the test.
+        side = np.array([int(hashlib.sha256(" ".join(w).encode()).hexdigest(), 16) % 10 for w in words])
+        self._split = np.select([side == 8, side == 9], [1, 2], 0)
+
+    @classmethod
+    def from_file(cls, path: Path, name: str | None = None) -> LabelledCorpus:
+        """Raises UserError for a file that cannot be read or is malformed."""
+        return cls(name or path.stem, *read_lines(path))
+
+    # -- the truth, as far as it is known -------------------------------------------------------
+
+    def labels(self, words: Words) -> np.ndarray:
+        """Raises UserError for a line that is not in the corpus."""
+        answers = []
+        for ids, length in zip(words.ids, words.lengths, strict=True):
+            word = self.vocabulary.decode(ids[:length])
+            if word not in self._truth:
+                raise UserError(
+                    f"the line {' '.join(word)!r} is not in {self.name}: "
+                    "the true label of other lines is not known"
+                )
+            answers.append(self._truth[word])
+        return np.array(answers, dtype=bool)
+
+    def trace(self, words: Words) -> dict[str, np.ndarray]:
+        return {}
+
+    def allowed(self, words: Words) -> np.ndarray:
+        """END alone, and only at the end of a positive line: nothing else is known."""
+        allowed = np.zeros((len(words), words.ids.shape[1] + 1, len(self.vocabulary)), dtype=bool)
+        allowed[np.arange(len(words)), words.lengths, END_ID] = self.labels(words)
+        return allowed
+
+    def rationale(self, word: Sequence[str]) -> tuple[int, ...] | None:
+        return None
+
+    def _counterfactual(self, word: Word, rng: np.random.Generator | None) -> Word:
+        """The nearest line of the other label; lines of the corpus alone have a known label."""
+        wanted = not self.contains(word)
+        rows = np.flatnonzero((self.line_labels == wanted) & (self.lines.lengths == len(word)))
+        if not len(rows):
+            raise LookupError(f"{self.name} has no line of {len(word)} words with the other label")
+        ids = self.vocabulary.words([word]).ids[0]
+        distance = (self.lines.ids[rows, : len(word)] != ids).sum(axis=1)
+        nearest = rows[distance == distance.min()]
+        row = nearest[0] if rng is None else rng.choice(nearest)
+        return self.vocabulary.decode(self.lines.ids[row, : len(word)])
+
+    # -- data -----------------------------------------------------------------------------------
+
+    def lengths(self, max_n: int) -> range:
+        """All lengths of the corpus: its lines are what there is, whatever the window."""
+        return range(int(self.lines.lengths.min()), int(self.lines.lengths.max()) + 1)
+
+    def positive_lengths(self, lengths: Sequence[int]) -> list[int]:
+        return sorted(set(self.lines.lengths[self.line_labels].tolist()) & set(lengths))
+
+    def sample(
+        self,
+        rng: np.random.Generator,
+        count: int,
+        lengths: Sequence[int],
+        label: bool | None = None,
+        split: Split = "train",
+    ) -> Sample:
+        """Lines of this side of the corpus, each as likely as any other."""
+        rows = np.isin(self.lines.lengths, np.asarray(lengths)) & (self._split == SPLITS.index(split))
+        if label is not None:
+            rows &= self.line_labels == label
+        if not rows.any():
+            raise LookupError(f"{self.name} has no such line among its {split} lines")
+        drawn = rng.choice(np.flatnonzero(rows), count)
+        return Sample(self.lines[drawn], self.line_labels[drawn])

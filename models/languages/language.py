@@ -1,0 +1,192 @@
+"""The contract of a language whose truth is known.
+
+A language answers for itself: what is in it, what may follow a prefix, which hidden variables a
+reader must keep, which nearby word is not in it, and which positions decide. Subclasses give two
+vectorised functions, ``trace`` and ``allowed``; the answers for a single word are read off them, so
+that there is one definition of the truth.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+import numpy as np
+from jaxtyping import Bool, Int
+
+from models.languages.vocabulary import END_ID, Vocabulary, Word, Words
+
+ChomskyType = Literal["regular", "context-free", "context-sensitive", "finite sample"]
+Supervision = Literal["every", "last"]
+VariableKind = Literal["count", "category"]
+Split = Literal["train", "validation", "test"]
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Words with their membership: ``labels[i]`` is True where ``words[i]`` is in the language."""
+
+    words: Words
+    labels: Bool[np.ndarray, " batch"]
+
+
+class Language(ABC):
+    """A formal language, or a corpus of labelled lines, that can answer for itself.
+
+    Attributes:
+        name: the registry name.
+        vocabulary: its symbols and token ids.
+        chomsky: its type in the Chomsky hierarchy ("finite sample" for a corpus).
+        variables: the hidden variables that ``trace`` returns, and whether each counts or names.
+        default_supervision: what a teacher of this language can honestly give: the set of next
+            symbols at every prefix, or one verdict per word.
+        rationale_rule: the published rule behind ``rationale``, in words.
+    """
+
+    name: str
+    vocabulary: Vocabulary
+    chomsky: ChomskyType
+    variables: dict[str, VariableKind]
+    default_supervision: Supervision = "every"
+    rationale_rule: ClassVar[str]
+
+    # -- the truth, vectorised ------------------------------------------------------------------
+
+    @abstractmethod
+    def trace(self, words: Words) -> dict[str, Int[np.ndarray, "batch time_plus_1"]]:
+        """The hidden variables after every prefix; column 0 is the empty prefix.
+
+        Columns past a word's length hold no meaning, here and in ``allowed``.
+        """
+
+    @abstractmethod
+    def allowed(self, words: Words) -> Bool[np.ndarray, "batch time_plus_1 vocabulary"]:
+        """What may follow every prefix, END among it; all False after a violation."""
+
+    def labels(self, words: Words) -> Bool[np.ndarray, " batch"]:
+        """Membership of whole words: END may follow them."""
+        return self.allowed(words)[np.arange(len(words)), words.lengths, END_ID]
+
+    # -- the truth of one word ------------------------------------------------------------------
+
+    def contains(self, word: Sequence[str]) -> bool:
+        """Is the word in the language? Raises UserError for an unknown symbol."""
+        return bool(self.labels(self.vocabulary.words([word]))[0])
+
+    def next_symbols(self, prefix: Sequence[str]) -> frozenset[str]:
+        """The symbols (END among them) that may follow; empty after a violation."""
+        row = self.allowed(self.vocabulary.words([prefix]))[0, -1]
+        return frozenset(self.vocabulary.decode(np.flatnonzero(row)))
+
+    def state(self, prefix: Sequence[str]) -> dict[str, int]:
+        """The named hidden variables after the prefix."""
+        traced = self.trace(self.vocabulary.words([prefix]))
+        return {name: int(values[0, -1]) for name, values in traced.items()}
+
+    def counterfactual(self, word: Sequence[str], rng: np.random.Generator | None = None) -> Word:
+        """A word of the same length and fewest substitutions whose membership is the opposite.
+
+        Args:
+            rng: draws among equally near words; without it the choice is always the same.
+
+        Raises:
+            LookupError: no word of this length has the opposite membership.
+        """
+        return self._counterfactual(self.vocabulary.check(word), rng)
+
+    @abstractmethod
+    def _counterfactual(self, word: Word, rng: np.random.Generator | None) -> Word: ...
+
+    @abstractmethod
+    def rationale(self, word: Sequence[str]) -> tuple[int, ...] | None:
+        """The 0-based positions that decide, by ``rationale_rule``; None where the rule gives none."""
+
+    # -- data -----------------------------------------------------------------------------------
+
+    def lengths(self, max_n: int) -> range:
+        """The word lengths of a window that reaches to size ``max_n``."""
+        return range(1, self.length_of(max_n) + 1)
+
+    def length_of(self, n: int) -> int:
+        """The length of a word of size n: n itself, unless the language counts in blocks."""
+        return n
+
+    def size_of(self, length: int) -> int | None:
+        """The inverse of ``length_of``; None where no size has this length."""
+        return length
+
+    @abstractmethod
+    def positive_lengths(self, lengths: Sequence[int]) -> list[int]:
+        """Those of the lengths at which the language has a word."""
+
+    @abstractmethod
+    def sample(
+        self,
+        rng: np.random.Generator,
+        count: int,
+        lengths: Sequence[int],
+        label: bool | None = None,
+        split: Split = "train",
+    ) -> Sample:
+        """``count`` words of the given lengths, drawn with replacement.
+
+        Args:
+            rng: the source of all randomness.
+            lengths: candidate lengths.
+            label: draw members alone (True), others alone (False), or both.
+            split: which side of a corpus; a language with a grammar draws fresh words for each.
+
+        Raises:
+            LookupError: no word of any given length has the wanted membership.
+        """
+
+    def example(self) -> Word:
+        """A short member of the language, always the same."""
+        positives = self.positive_lengths(self.lengths(10))
+        length = positives[min(2, len(positives) - 1)]
+        words = self.sample(np.random.default_rng(0), 1, [length], label=True).words
+        return self.vocabulary.decode(words.ids[0, :length])
+
+
+class FormalLanguage(Language):
+    """A language with a grammar: words of any length and membership can be made."""
+
+    def positive_lengths(self, lengths: Sequence[int]) -> list[int]:
+        return [length for length in lengths if self.has(length, True)]
+
+    @abstractmethod
+    def has(self, length: int, label: bool) -> bool:
+        """Is there a word of this length with this membership?"""
+
+    @abstractmethod
+    def draw(self, rng: np.random.Generator, lengths: np.ndarray, labels: np.ndarray) -> Words:
+        """One word per row, of exactly that length and membership, both known to exist."""
+
+    def sample(
+        self,
+        rng: np.random.Generator,
+        count: int,
+        lengths: Sequence[int],
+        label: bool | None = None,
+        split: Split = "train",
+    ) -> Sample:
+        """As in ``Language.sample``: membership by a fair coin, then a length that allows it, evenly.
+
+        Negatives are hard ones where the language has them: near misses of the same length.
+        """
+        options = {
+            wanted: np.array([length for length in lengths if self.has(length, wanted)], np.int64)
+            for wanted in (True, False)
+        }
+        possible = [w for w in (True, False) if len(options[w]) and label in (None, w)]
+        if not possible:
+            raise LookupError(f"{self.name} has no such word of the lengths {list(lengths)}")
+        both = len(possible) == 2
+        labels = rng.random(count) < 0.5 if both else np.full(count, possible[0], dtype=bool)
+        drawn = np.empty(count, dtype=np.int64)
+        for wanted in possible:
+            rows = labels == wanted
+            drawn[rows] = rng.choice(options[wanted], int(rows.sum()))
+        return Sample(self.draw(rng, drawn, labels), labels)

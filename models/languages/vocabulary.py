@@ -1,0 +1,113 @@
+"""Symbols, token ids and batches of words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from jaxtyping import Int
+
+from models.errors import UserError
+
+BOS = "<bos>"
+END = "<end>"
+BOS_ID, END_ID, FIRST_SYMBOL_ID = 0, 1, 2
+
+Word = tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Vocabulary:
+    """The tokens of a language: id 0 is BOS, id 1 is END, the symbols follow in their order."""
+
+    symbols: tuple[str, ...]
+
+    @cached_property
+    def tokens(self) -> tuple[str, ...]:
+        return (BOS, END, *self.symbols)
+
+    @cached_property
+    def ids(self) -> dict[str, int]:
+        return {token: index for index, token in enumerate(self.tokens)}
+
+    def __len__(self) -> int:
+        return len(self.tokens)
+
+    def parse(self, text: str) -> Word:
+        """A typed word as symbols: split at white space, or letter by letter where symbols are letters.
+
+        Raises:
+            UserError: the text holds something that is no symbol of this vocabulary.
+        """
+        parts = text.split()
+        if all(len(symbol) == 1 for symbol in self.symbols):
+            parts = [part for chunk in parts for part in ([chunk] if chunk in self.ids else chunk)]
+        return self.check(parts)
+
+    def check(self, symbols: Iterable[str]) -> Word:
+        """The symbols as a word, or a UserError that names the first unknown one."""
+        word = tuple(symbols)
+        for symbol in word:
+            if symbol not in self.symbols:
+                known = " ".join(self.symbols[:20]) + (" ..." if len(self.symbols) > 20 else "")
+                raise UserError(f"unknown symbol {symbol!r}: use only {known}")
+        return word
+
+    def decode(self, ids: Iterable[int]) -> Word:
+        return tuple(self.tokens[int(i)] for i in ids)
+
+    def words(self, words: Sequence[Sequence[str]]) -> Words:
+        """Symbols to a padded batch. Raises UserError for an unknown symbol."""
+        checked = [self.check(word) for word in words]
+        lengths = np.array([len(word) for word in checked], dtype=np.int64)
+        ids = np.full((len(checked), int(lengths.max(initial=0))), END_ID, dtype=np.int64)
+        for row, word in enumerate(checked):
+            ids[row, : len(word)] = [self.ids[symbol] for symbol in word]
+        return Words(ids, lengths)
+
+
+@dataclass(frozen=True)
+class Words:
+    """A batch of words as token ids without BOS, padded at the right with END.
+
+    Attributes:
+        ids: token ids, shape [batch, time].
+        lengths: symbols of each word, shape [batch]; ``ids[i, lengths[i]:]`` is padding.
+    """
+
+    ids: Int[np.ndarray, "batch time"]
+    lengths: Int[np.ndarray, " batch"]
+
+    def __len__(self) -> int:
+        return len(self.lengths)
+
+    def __getitem__(self, rows: np.ndarray | slice) -> Words:
+        return Words(self.ids[rows], self.lengths[rows])
+
+    @cached_property
+    def mask(self) -> np.ndarray:
+        """True where a symbol stands, False on padding; shape [batch, time]."""
+        return np.arange(self.ids.shape[1]) < self.lengths[:, None]
+
+    @cached_property
+    def tokens(self) -> Int[np.ndarray, "batch time_plus_1"]:
+        """What a model reads: BOS, then the word, then padding."""
+        return np.pad(self.ids, ((0, 0), (1, 0)), constant_values=BOS_ID)
+
+    @staticmethod
+    def of_rows(ids: np.ndarray, lengths: np.ndarray) -> Words:
+        """A batch from ids whose padding is still undefined: everything past a length becomes END."""
+        padded = np.where(np.arange(ids.shape[1]) < lengths[:, None], ids, END_ID)
+        return Words(padded.astype(np.int64), lengths.astype(np.int64))
+
+    @staticmethod
+    def concatenate(first: Words, second: Words) -> Words:
+        """The rows of both, padded to one width."""
+        width = max(first.ids.shape[1], second.ids.shape[1])
+        wide = [
+            np.pad(w.ids, ((0, 0), (0, width - w.ids.shape[1])), constant_values=END_ID)
+            for w in (first, second)
+        ]
+        return Words(np.concatenate(wide), np.concatenate([first.lengths, second.lengths]))

@@ -1,0 +1,164 @@
+"""A run is one plain folder: configuration, metrics, checkpoints, results, figures.
+
+    runs/anbn-s0/
+      run.json                 configuration, status, versions, git commit
+      metrics.jsonl            a line per evaluation
+      corpus.tsv               the lines of a corpus run
+      training.safetensors     the state to resume from
+      checkpoints/step-000500/
+      results/  figures/
+"""
+
+from __future__ import annotations
+
+import json
+import platform
+import subprocess
+from dataclasses import asdict
+from functools import cached_property
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from models.checkpoints import folder_name, load_checkpoint
+from models.config import TrainConfig
+from models.errors import UserError
+from models.files import read_json, write_bytes, write_json, writing
+from models.languages import LabelledCorpus, Language, language
+from models.transformer import HookedTransformer
+
+RUN_FILE, METRICS, CORPUS = "run.json", "metrics.jsonl", "corpus.tsv"
+PACKAGES = ("structure-lab", "torch", "transformer-lens", "numpy")
+
+
+class Run:
+    """A run folder, opened for reading; training writes through it too.
+
+    Attributes:
+        path: the folder.
+        config: what was trained.
+    """
+
+    def __init__(self, path: Path) -> None:
+        """Raises UserError where there is no run, or one that this version cannot read."""
+        if not (path / RUN_FILE).is_file():
+            inside = find_runs(path)
+            if len(inside) == 1:
+                path = inside[0]
+            else:
+                known = ", ".join(str(run) for run in (inside or find_runs(path.parent))[:6])
+                cure = f"choose one of {known}" if known else "train one with `lab train anbn`"
+                raise UserError(f"{path} is not a run: {cure}")
+        self.path = path
+        record = read_json(path / RUN_FILE)
+        if not isinstance(record, dict) or not isinstance(record.get("config"), dict):
+            raise UserError(f"{path / RUN_FILE} is not a run's record: restore it, or train again")
+        self.config = TrainConfig.from_dict(record["config"])
+
+    @classmethod
+    def create(cls, path: Path, config: TrainConfig, corpus: Path | None = None) -> Run:
+        """A new folder with its record. Raises UserError if it exists or cannot be written."""
+        if path.exists():
+            raise UserError(
+                f"{path} exists already: continue it with `lab resume {path}`, "
+                "or choose another folder with --out, or another --seed"
+            )
+        if corpus is not None:
+            LabelledCorpus.from_file(corpus)  # refuse a malformed file before anything is written
+            with writing(path):
+                content = corpus.read_bytes()
+            write_bytes(path / CORPUS, content)
+        record = {
+            "name": path.name,
+            "status": "training",
+            "config": asdict(config),
+            "versions": {"python": platform.python_version()} | {p: version(p) for p in PACKAGES},
+            "git_commit": _git_commit(),
+        }
+        write_json(path / RUN_FILE, record)
+        return cls(path)
+
+    @property
+    def name(self) -> str:
+        return self.path.name
+
+    @property
+    def record(self) -> dict[str, Any]:
+        """run.json as it now stands: ``status`` is "training" or "finished"."""
+        record: dict[str, Any] = read_json(self.path / RUN_FILE)
+        return record
+
+    def update(self, **changes: Any) -> None:
+        write_json(self.path / RUN_FILE, self.record | changes)
+
+    @cached_property
+    def language(self) -> Language:
+        if (self.path / CORPUS).exists():
+            return LabelledCorpus.from_file(self.path / CORPUS, self.config.language)
+        return language(self.config.language)
+
+    def metrics(self) -> list[dict[str, Any]]:
+        """All evaluations so far; a line that is still being written is left out."""
+        path = self.path / METRICS
+        if not path.exists():
+            return []
+        complete = path.read_text(encoding="utf-8").split("\n")[:-1]
+        return [json.loads(line) for line in complete]
+
+    # -- checkpoints ----------------------------------------------------------------------------
+
+    @property
+    def checkpoints(self) -> Path:
+        return self.path / "checkpoints"
+
+    def steps(self) -> list[int]:
+        """The steps at which a checkpoint lies, ascending."""
+        return sorted(int(p.name.removeprefix("step-")) for p in self.checkpoints.glob("step-*"))
+
+    def model(self, step: int | None = None) -> HookedTransformer:
+        """The model of a checkpoint, by default the last, in evaluation mode on the CPU.
+
+        Raises:
+            UserError: the checkpoint is missing, truncated, altered, or from another run.
+        """
+        return self.model_and_hash(step)[0]
+
+    def model_and_hash(self, step: int | None = None) -> tuple[HookedTransformer, str]:
+        steps = self.steps()
+        if not steps:
+            raise UserError(f"{self.path} has no checkpoint yet: wait, or `lab resume {self.path}`")
+        if step is not None and step not in steps:
+            raise UserError(f"{self.path} has no checkpoint at step {step}: choose one of {steps}")
+        folder = self.checkpoints / folder_name(steps[-1] if step is None else step)
+        return load_checkpoint(folder, self.config, self.language.vocabulary)
+
+    def untrained(self) -> HookedTransformer:
+        """The control: the same architecture and seed before the first step."""
+        model = HookedTransformer(self.config.model, self.language.vocabulary, self.config.seed)
+        return model.eval()
+
+    @property
+    def results(self) -> Path:
+        return self.path / "results"
+
+    @property
+    def figures(self) -> Path:
+        return self.path / "figures"
+
+
+def find_runs(folder: Path) -> list[Path]:
+    """The run folders directly inside a folder, by name."""
+    return sorted(p.parent for p in folder.glob(f"*/{RUN_FILE}")) if folder.is_dir() else []
+
+
+def run_name(config: TrainConfig) -> str:
+    return f"{config.language}-s{config.seed}"
+
+
+def _git_commit() -> str | None:
+    """The commit of this source tree; None outside one."""
+    try:
+        command = ["git", "-C", str(Path(__file__).parent), "rev-parse", "HEAD"]
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+    except (OSError, subprocess.CalledProcessError):
+        return None

@@ -1,0 +1,213 @@
+"""Training: seeded, resumable to the bit, and stopped by the training window alone."""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from safetensors import safe_open
+from safetensors.torch import save
+from torch import Tensor
+
+from models.checkpoints import read_weights, save_checkpoint
+from models.config import TrainConfig
+from models.errors import UserError
+from models.evaluation import judge
+from models.files import write_bytes, writing
+from models.languages import FormalLanguage, Language, Sample, Words
+from models.objective import loss, make_batch
+from models.runs import METRICS, Run
+from models.transformer import HookedTransformer
+
+STATE = "training.safetensors"
+TRAIN, VALIDATION = 1, 2  # streams of random words that never meet
+
+Progress = Callable[[int, float | None], None]  # called with (step, the last loss)
+
+
+def choose_device(name: str) -> torch.device:
+    """"auto" is the GPU where there is one. Raises UserError for a device that is not there."""
+    if name == "auto":
+        name = "cuda" if torch.cuda.is_available() else "cpu"
+    if name == "cuda" and not torch.cuda.is_available():
+        raise UserError("no CUDA device here: use --device cpu or --device auto")
+    if name not in ("cpu", "cuda"):
+        raise UserError(f"unknown device {name!r}: use auto, cpu or cuda")
+    return torch.device(name)
+
+
+@dataclass
+class Trainer:
+    """One run in memory: everything that a step reads or changes."""
+
+    run: Run
+    model: HookedTransformer
+    optimizer: torch.optim.AdamW
+    step: int = 0
+    flawless: int = 0  # evaluations in a row without a mistake
+
+    @classmethod
+    def at_start(cls, run: Run, device: torch.device) -> Trainer:
+        model = HookedTransformer(run.config.model, run.language.vocabulary, run.config.seed)
+        model.to(device)
+        optimizer = torch.optim.AdamW(
+            model.parameters(),
+            lr=run.config.learning_rate,
+            betas=(0.9, 0.99),
+            weight_decay=run.config.weight_decay,
+        )
+        return cls(run, model, optimizer)
+
+    @property
+    def config(self) -> TrainConfig:
+        return self.run.config
+
+    @property
+    def done(self) -> bool:
+        enough = self.config.patience and self.flawless >= self.config.patience
+        return bool(enough) or self.step >= self.config.steps
+
+    def advance(self) -> float:
+        """One step of AdamW; the words hang on the seed and the step alone. Returns the loss."""
+        config, language = self.config, self.run.language
+        rng = np.random.default_rng([config.seed, TRAIN, self.step])
+        sample = language.sample(rng, config.batch_size, language.lengths(config.max_n))
+        batch = make_batch(language, sample.words, config.supervision, self.model.device)
+        for group in self.optimizer.param_groups:
+            group["lr"] = config.learning_rate * self.schedule(self.step)
+        self.optimizer.zero_grad()
+        value = loss(self.model(batch.tokens), batch)
+        value.backward()
+        torch.nn.utils.clip_grad_norm_(self.model.parameters(), config.clip)
+        self.optimizer.step()
+        self.step += 1
+        return float(value.detach())
+
+    def schedule(self, step: int) -> float:
+        """Linear rise over ``warmup`` steps, times a cosine from 1 down to 0 over all steps."""
+        rise = min(1.0, (step + 1) / max(self.config.warmup, 1))
+        return rise * 0.5 * (1 + math.cos(math.pi * step / self.config.steps))
+
+    # -- the state to resume from ---------------------------------------------------------------
+
+    def save_state(self) -> None:
+        tensors = {f"model.{n}": t.detach() for n, t in self.model.state_dict().items()}
+        for name, parameter in self.model.named_parameters():
+            for key, value in self.optimizer.state[parameter].items():
+                tensors[f"{key}.{name}"] = value
+        tensors = {n: t.cpu().contiguous() for n, t in tensors.items()}
+        about = {"step": str(self.step), "flawless": str(self.flawless)}
+        write_bytes(self.run.path / STATE, save(tensors, about))
+
+    def load_state(self) -> None:
+        """Raises UserError if the state is damaged or does not fit the run."""
+        path = self.run.path / STATE
+        tensors, _ = read_weights(path)
+        with safe_open(path, framework="pt") as file:
+            about = file.metadata()
+        try:
+            parts: dict[str, dict[str, Tensor]] = {}
+            for name, tensor in tensors.items():
+                kind, rest = name.split(".", 1)
+                parts.setdefault(kind, {})[rest] = tensor
+            self.model.load_state_dict(parts.pop("model"))
+            for name, parameter in self.model.named_parameters():
+                self.optimizer.state[parameter] = {
+                    key: value[name] if key == "step" else value[name].to(parameter.device)
+                    for key, value in parts.items()
+                }
+        except (KeyError, RuntimeError):
+            raise UserError(f"{path} does not fit this run: train it again in another folder") from None
+        self.step, self.flawless = int(about["step"]), int(about["flawless"])
+
+
+def validation_sample(language: Language, config: TrainConfig) -> Sample:
+    """Fixed words of the training window: 256 drawn ones, and one member of every size.
+
+    The members of every size make "flawless" mean the whole window; a corpus has its own lines.
+    """
+    rng = np.random.default_rng([config.seed, VALIDATION])
+    lengths = language.lengths(config.max_n)
+    try:
+        drawn = language.sample(rng, 256, lengths, split="validation")
+    except LookupError:
+        raise UserError(
+            f"{language.name} is too small to set validation lines apart: add lines (20 or more)"
+        ) from None
+    if not isinstance(language, FormalLanguage):
+        return drawn
+    positive = np.array(language.positive_lengths(lengths))
+    labels = np.ones(len(positive), dtype=bool)
+    members = language.draw(rng, positive, labels)
+    return Sample(
+        Words.concatenate(drawn.words, members), np.concatenate([drawn.labels, labels])
+    )
+
+
+def checkpoint_steps(last: int) -> set[int]:
+    """0, 1, 2, 5, 10, 20, 50, ... up to ``last``, and ``last``."""
+    spaced = (m * 10**e for e in range(len(str(last))) for m in (1, 2, 5))
+    return {0, last, *(s for s in spaced if s < last)}
+
+
+def train(run: Run, device: str = "auto", progress: Progress = lambda step, value: None) -> None:
+    """Trains a new run to its end, or an interrupted one from its last saved state.
+
+    On one kind of CPU, and with as many threads, an interrupted and resumed run ends with the same
+    bits as an undisturbed one.
+
+    Raises:
+        UserError: a device that is not there, a folder that cannot be written, a damaged state.
+    """
+    trainer = Trainer.at_start(run, choose_device(device))
+    if run.record["status"] == "finished":
+        return
+    if (run.path / STATE).exists():
+        trainer.load_state()
+    kept = [line for line in run.metrics() if line["step"] <= trainer.step]
+    write_bytes(run.path / METRICS, "".join(json.dumps(line) + "\n" for line in kept).encode())
+    started = time.monotonic() - (kept[-1]["seconds"] if kept else 0.0)
+    validation = validation_sample(run.language, run.config)
+    planned = checkpoint_steps(run.config.steps)
+    run.update(status="training", device=str(trainer.model.device))
+    losses: list[float] = []
+    if trainer.step == 0:
+        save_checkpoint(run.checkpoints, trainer.model, run.config, 0)
+    progress(trainer.step, None)
+    while not trainer.done:
+        losses.append(trainer.advance())
+        if trainer.step % run.config.evaluate_every == 0 or trainer.step == run.config.steps:
+            _evaluate(trainer, validation, losses, started)
+            losses = []
+            trainer.save_state()
+        if trainer.step in planned or trainer.done:
+            save_checkpoint(run.checkpoints, trainer.model, run.config, trainer.step)
+        if losses:
+            progress(trainer.step, losses[-1])
+    progress(trainer.step, None)
+    run.update(status="finished", steps=trainer.step, seconds=round(time.monotonic() - started, 1))
+
+
+def _evaluate(trainer: Trainer, validation: Sample, losses: list[float], started: float) -> None:
+    """Judges the training window and appends a line to metrics.jsonl."""
+    config, run = trainer.config, trainer.run
+    trainer.model.eval()
+    exact, right, value = judge(trainer.model, run.language, validation, config.supervision)
+    trainer.model.train()
+    trainer.flawless = trainer.flawless + 1 if exact.all() and right.all() else 0
+    line = {
+        "step": trainer.step,
+        "loss": float(np.mean(losses)),
+        "validation_loss": value,
+        "exact": float(exact[validation.labels].mean()),
+        "recognition": float(right.mean()),
+        "learning_rate": trainer.optimizer.param_groups[0]["lr"],
+        "seconds": round(time.monotonic() - started, 2),
+    }
+    with writing(run.path / METRICS), (run.path / METRICS).open("a", encoding="utf-8") as file:
+        file.write(json.dumps(line) + "\n")
