@@ -1,0 +1,1 @@
+"""Scripts: one question asked of one run; each writes a tidy table and a chart."""

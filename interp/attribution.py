@@ -67,7 +67,9 @@ def exact_shapley(game: Game) -> Float[np.ndarray, " time"]:
     subsets = np.arange(2**size)
     keep = (subsets[:, None] >> np.arange(size)) & 1 == 1
     value, members = game(keep), keep.sum(axis=1)
-    weight = np.array([factorial(k) * factorial(size - k - 1) for k in range(size)], dtype=np.float64)
+    weight = np.array(
+        [factorial(k) * factorial(size - k - 1) for k in range(size)], dtype=np.float64
+    )
     weight /= factorial(size)
     phi = np.empty(size)
     for i in range(size):
@@ -82,7 +84,9 @@ def kernel_shap(game: Game, samples: int = 512, seed: int = 0) -> Float[np.ndarr
     size = len(game.word)
     explainer = shap.KernelExplainer(lambda keep: game(keep > 0.5), np.zeros((1, size)))
     with _seeded(seed):
-        values = explainer.shap_values(np.ones((1, size)), nsamples=samples, l1_reg=False, silent=True)
+        values = explainer.shap_values(
+            np.ones((1, size)), nsamples=samples, l1_reg=False, silent=True
+        )
     return np.asarray(values, dtype=np.float64).reshape(size)
 
 
@@ -102,7 +106,11 @@ def lime(game: Game, samples: int = 512, seed: int = 0) -> Float[np.ndarray, " t
     size = len(game.word)
     hidden = "_"
     explainer = LimeTextExplainer(
-        bow=False, mask_string=hidden, split_expression=r"\s+", class_names=["out", "in"], random_state=seed
+        bow=False,
+        mask_string=hidden,
+        split_expression=r"\s+",
+        class_names=["out", "in"],
+        random_state=seed,
     )
 
     def probabilities(texts: list[str]) -> np.ndarray:
@@ -173,9 +181,10 @@ def explain(game: Game, truth: Game | None, samples: int = 512, seed: int = 0) -
 def agreement(table: pd.DataFrame, rationale: tuple[int, ...] | None) -> pd.DataFrame:
     """How right each method was: one row per method.
 
-    Columns: method, auroc (do the deciding positions rank above the others by absolute value? NaN
-    where all or none decide), distance (Euclidean, to the model's exact Shapley values),
-    distance_to_language (to the language's), calls, seconds.
+    Columns: method; auroc (do the deciding positions rank above the others by absolute value? NaN
+    where all or none decide); correlation with the model's exact Shapley values (is the
+    approximation good?) and correlation_to_language with the language's (is it right?), Pearson, NaN
+    where either is constant or missing; calls; seconds.
     """
     values = {name: part["value"].to_numpy() for name, part in table.groupby("method", sort=False)}
     rows = []
@@ -187,8 +196,8 @@ def agreement(table: pd.DataFrame, rationale: tuple[int, ...] | None) -> pd.Data
             {
                 "method": name,
                 "auroc": float(roc_auc_score(decides, np.abs(value))) if mixed else np.nan,
-                "distance": _distance(value, values.get("Shapley exact")),
-                "distance_to_language": _distance(value, values.get("language")),
+                "correlation": _correlation(value, values.get("Shapley exact")),
+                "correlation_to_language": _correlation(value, values.get("language")),
                 "calls": int(part["calls"].iloc[0]),
                 "seconds": float(part["seconds"].iloc[0]),
             }
@@ -196,5 +205,7 @@ def agreement(table: pd.DataFrame, rationale: tuple[int, ...] | None) -> pd.Data
     return pd.DataFrame(rows)
 
 
-def _distance(value: np.ndarray, reference: np.ndarray | None) -> float:
-    return float("nan") if reference is None else float(np.linalg.norm(value - reference))
+def _correlation(value: np.ndarray, reference: np.ndarray | None) -> float:
+    if reference is None or np.ptp(value) == 0 or np.ptp(reference) == 0:
+        return float("nan")
+    return float(np.corrcoef(value, reference)[0, 1])

@@ -1,8 +1,8 @@
 """From a network to an automaton: active learning with AALpy.
 
-The network is the teacher: it answers whether a word is accepted, for whole batches at once and each
-word once. Kearns and Vazirani's algorithm (1994) asks; a hypothesis stands when no word of a large
-fixed sample, random words and words near the data, tells it from the network.
+The network is the teacher: it answers whether a word is accepted, for whole batches at once and
+each word once. Kearns and Vazirani's algorithm (1994) asks; a hypothesis stands when no word of a
+large fixed sample, random words and words near the data, tells it from the network.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from aalpy.base import SUL, Oracle
@@ -74,10 +75,15 @@ class _Network(SUL):  # type: ignore[misc]  # AALpy is untyped
 
 
 class _CheckWords(Oracle):  # type: ignore[misc]
-    """Equivalence by a fixed sample of words, judged once; the shortest disagreement is returned."""
+    """Equivalence by a fixed sample of words, judged once; returns the shortest disagreement."""
 
     def __init__(
-        self, network: _Network, alphabet: Sequence[str], words: Sequence[Word], max_states: int, until: float
+        self,
+        network: _Network,
+        alphabet: Sequence[str],
+        words: Sequence[Word],
+        max_states: int,
+        until: float,
     ) -> None:
         super().__init__(list(alphabet), network)
         self.words = sorted(set(words), key=lambda word: (len(word), word))
@@ -106,15 +112,20 @@ def extract(
     Args:
         accepts: the network's verdicts on a batch of words.
         alphabet: all symbols.
-        check_words: words on which the automaton must agree with the network: random ones, and words
-            near the data. More and longer ones make a surer automaton.
+        check_words: words on which the automaton must agree with the network: random ones, and
+            words near the data. More and longer ones make a surer automaton.
         max_states, max_seconds: where learning gives up and returns what it has.
     """
     start = time.monotonic()
     network = _Network(accepts)
     oracle = _CheckWords(network, alphabet, check_words, max_states, start + max_seconds)
     hypothesis = run_KV(
-        list(alphabet), network, oracle, automaton_type="dfa", cache_and_non_det_check=False, print_level=0
+        list(alphabet),
+        network,
+        oracle,
+        automaton_type="dfa",
+        cache_and_non_det_check=False,
+        print_level=0,
     )
     dfa = _as_dfa(hypothesis, alphabet).minify()
     agrees = float((run(dfa, oracle.words) == oracle.verdicts).mean())
@@ -143,7 +154,7 @@ def run(dfa: DFA, words: Sequence[Word]) -> np.ndarray:
     return verdicts
 
 
-# -- the automaton in words -------------------------------------------------------------------------
+# -- the automaton in words --------------------------------------------------------------------
 
 
 def canonical(dfa: DFA, symbols: Sequence[str]) -> DFA:
@@ -158,22 +169,22 @@ def canonical(dfa: DFA, symbols: Sequence[str]) -> DFA:
     return DFA(
         states=set(name.values()),
         input_symbols=set(symbols),
-        transitions={
-            name[s]: {a: name[dfa.transitions[s][a]] for a in symbols} for s in order
-        },
+        transitions={name[s]: {a: name[dfa.transitions[s][a]] for a in symbols} for s in order},
         initial_state=0,
         final_states={name[s] for s in dfa.final_states},
     )
 
 
 def regex(dfa: DFA, symbols: Sequence[str]) -> str:
-    """An equivalent regular expression over the symbols, by state elimination; "∅" if none is accepted.
+    """An equivalent regular expression over the symbols, by state elimination.
 
-    Symbols of several letters are set apart by spaces.
+    "∅" if no word is accepted. Symbols of several letters are set apart by spaces.
     """
     if dfa.isempty():
         return "∅"
-    letters = {symbol: chr(ord("a") + i) if i < 26 else chr(0x4E00 + i) for i, symbol in enumerate(symbols)}
+    letters = {
+        symbol: chr(ord("a") + i) if i < 26 else chr(0x4E00 + i) for i, symbol in enumerate(symbols)
+    }
     spelled = DFA(
         states=set(dfa.states),
         input_symbols=set(letters.values()),
@@ -186,17 +197,19 @@ def regex(dfa: DFA, symbols: Sequence[str]) -> str:
     expression = GNFA.from_dfa(spelled).to_regex()
     back = {letter: symbol for symbol, letter in letters.items()}
     spaced = any(len(symbol) > 1 for symbol in symbols)
-    return "".join(
-        (f" {back[c]} " if spaced else back[c]) if c in back else c for c in expression
-    ).replace("  ", " ").strip()
+    return (
+        "".join((f" {back[c]} " if spaced else back[c]) if c in back else c for c in expression)
+        .replace("  ", " ")
+        .strip()
+    )
 
 
 def describe(dfa: DFA, symbols: Sequence[str]) -> str | None:
     """The rule in words, where the automaton is one of the families below; else None.
 
     Families are recognised by equivalence of automata, never by likeness: everything, nothing,
-    "contains x ... y ... z in this order", "contains x y z side by side", "starts with", "ends with",
-    "is one or more x, and nothing else".
+    "contains x ... y ... z in this order", "contains x y z side by side", "starts with",
+    "ends with", "is one or more x, and nothing else".
     """
     alphabet = set(symbols)
     if dfa == DFA.universal_language(alphabet):
@@ -204,7 +217,7 @@ def describe(dfa: DFA, symbols: Sequence[str]) -> str | None:
     if dfa.isempty():
         return "no word"
     shortest = _shortest(dfa, symbols)
-    families = {
+    families: dict[str, Callable[..., DFA]] = {
         "contains " + " ... ".join(shortest) + (" in this order" if len(shortest) > 1 else ""): (
             DFA.from_subsequence
         ),
@@ -235,7 +248,8 @@ def describe(dfa: DFA, symbols: Sequence[str]) -> str | None:
 
 def _shortest(dfa: DFA, symbols: Sequence[str]) -> Word:
     """The first shortest accepted word, breadth first."""
-    seen, queue = {dfa.initial_state}, [(dfa.initial_state, ())]
+    seen = {dfa.initial_state}
+    queue: list[tuple[Any, Word]] = [(dfa.initial_state, ())]
     for state, word in queue:
         if state in dfa.final_states:
             return word

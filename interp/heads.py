@@ -52,11 +52,14 @@ def ablate(
 
 @torch.no_grad()
 def direct_logit_attribution(
-    model: HookedModel, tokens: Int[Tensor, "batch pos"], positions: Int[Tensor, " batch"], token: int
+    model: HookedModel,
+    tokens: Int[Tensor, "batch pos"],
+    positions: Int[Tensor, " batch"],
+    token: int,
 ) -> pd.DataFrame:
     """What each part adds to one logit directly, through the final norm and W_U.
 
-    The norm's scale is held at its value in the run, so the parts of a word sum to its logit exactly.
+    The norm's scale is held at its value in the run, so the parts of a word sum to its logit.
     Needs a final norm without gamma and beta (or with them folded into W_U), as our models have it.
 
     Args:
@@ -84,10 +87,15 @@ def direct_logit_attribution(
         attention = model.blocks[layer].attn  # type: ignore[attr-defined]
         z = cache[f"blocks.{layer}.attn.hook_z"][rows, positions]  # [batch, head, d_head]
         for head in heads:
-            parts[f"L{layer}H{head}"] = contribution(z[:, head] @ attention.W_O[head].detach().cpu())
+            parts[f"L{layer}H{head}"] = contribution(
+                z[:, head] @ attention.W_O[head].detach().cpu()
+            )
         bias = attention.b_O.detach().cpu()
-        parts[f"L{layer} bias"] = contribution(bias.expand(len(tokens), -1))
-        parts[f"L{layer} mlp"] = contribution(cache[f"blocks.{layer}.hook_mlp_out"][rows, positions])
+        if bias.any():
+            parts[f"L{layer} bias"] = contribution(bias.expand(len(tokens), -1))
+        parts[f"L{layer} mlp"] = contribution(
+            cache[f"blocks.{layer}.hook_mlp_out"][rows, positions]
+        )
     parts["b_U"] = np.full(len(tokens), float(model.b_U[token]))  # type: ignore[attr-defined]
     return pd.concat(
         [pd.DataFrame({"part": p, "word": rows.numpy(), "value": v}) for p, v in parts.items()],

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Float, Int
@@ -13,6 +13,7 @@ Metric = Callable[[Float[Tensor, "batch pos d_vocab"]], Float[Tensor, " batch"]]
 """One number per word from its logits; higher means more of the behaviour that is explained."""
 
 
+@runtime_checkable
 class HookedModel(Protocol):
     """TransformerLens' hook interface: HookedRootModule's names, and ``cfg``."""
 
@@ -43,7 +44,10 @@ def logit_at(token: int, positions: Int[Tensor, " batch"] | int = -1) -> Metric:
 
 @torch.no_grad()
 def activations(
-    model: HookedModel, tokens: Int[Tensor, "batch pos"], names: Sequence[str], batch_size: int = 256
+    model: HookedModel,
+    tokens: Int[Tensor, "batch pos"],
+    names: Sequence[str],
+    batch_size: int = 256,
 ) -> dict[str, Tensor]:
     """The activations at the named hooks, on the CPU, [batch, pos, ...]; nothing else is kept."""
     parts: dict[str, list[Tensor]] = {name: [] for name in names}

@@ -1,12 +1,13 @@
 """Activation patching: which activation carries the difference between two words?
 
-A pair of words of equal length, clean and corrupted, differs in the behaviour that a metric measures.
-One activation of the corrupted run is replaced by its value in the clean run; the effect says how
-much of the difference came along:
+A pair of words of equal length, clean and corrupted, differs in the behaviour that a metric
+measures. One activation of the corrupted run is replaced by its value in the clean run; the effect
+says how much of the difference came along:
 
     effect = (metric(patched) - metric(corrupted)) / (metric(clean) - metric(corrupted))
 
-0: nothing happened; 1: the patched activation alone brings the clean behaviour back (Meng et al. 2022).
+0: nothing happened; 1: the patched activation alone brings the clean behaviour back
+(Meng et al. 2022).
 """
 
 from __future__ import annotations
@@ -95,7 +96,9 @@ def patch(
     sources = activations(model, clean, sorted({site.hook for site in sites}))
     tables = []
     for start, chunk in _chunks(sites, max(1, rows // pairs)):
-        values = _patched(model, corrupted, sources[chunk[0].hook].to(corrupted.device), chunk, metric)
+        values = _patched(
+            model, corrupted, sources[chunk[0].hook].to(corrupted.device), chunk, metric
+        )
         for site, value in zip(chunk, values.cpu().numpy(), strict=True):
             tables.append((start, site, value))
     clean_value, corrupted_value = (metric(model(t)).cpu().numpy() for t in (clean, corrupted))

@@ -76,7 +76,10 @@ def probe_sites(
 
 
 def baseline(
-    targets: Mapping[str, Target], train: Bool[np.ndarray, " batch"], seed: int = 0, most: int = 3000
+    targets: Mapping[str, Target],
+    train: Bool[np.ndarray, " batch"],
+    seed: int = 0,
+    most: int = 3000,
 ) -> pd.DataFrame:
     """The control that sees no activation: the mean count, the commonest category."""
     rows = []
@@ -91,7 +94,9 @@ def baseline(
     return pd.DataFrame(rows)
 
 
-def _row(site: str, target: str, kind: Kind, score: float, n_train: int, n_test: int) -> dict[str, object]:
+def _row(
+    site: str, target: str, kind: Kind, score: float, n_train: int, n_test: int
+) -> dict[str, object]:
     return {
         "site": site,
         "target": target,

@@ -12,11 +12,16 @@ from models.config import ModelConfig
 from models.hooks import listened
 
 
-class Attention(nn.Module):
-    """Causal scaled dot-product attention: softmax(q k^T / sqrt(d_head)) v, heads summed through W_O.
+def bias_of(linear: nn.Linear) -> Float[Tensor, " d_out"]:
+    """The bias of a linear map; zeros where it has none."""
+    return linear.weight.new_zeros(linear.out_features) if linear.bias is None else linear.bias
 
-    Hooks: ``hook_q, hook_k, hook_v, hook_z`` [batch, pos, head, d_head]; ``hook_attn_scores`` (masked
-    entries -inf) and ``hook_pattern`` [batch, head, query, key]; ``hook_result``
+
+class Attention(nn.Module):
+    """Causal attention: softmax(q k^T / sqrt(d_head)) v, the heads summed through W_O.
+
+    Hooks: ``hook_q, hook_k, hook_v, hook_z`` [batch, pos, head, d_head]; ``hook_attn_scores``
+    (masked entries -inf) and ``hook_pattern`` [batch, head, query, key]; ``hook_result``
     [batch, pos, head, d_model], each head's share of the output, without the output bias. Scores,
     pattern and result are only computed when listened to; otherwise PyTorch's fused path runs.
     """
@@ -24,10 +29,10 @@ class Attention(nn.Module):
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
         self.n_heads, self.d_head = config.n_heads, config.d_head
-        self.q = nn.Linear(config.d_model, config.d_model)
-        self.k = nn.Linear(config.d_model, config.d_model)
-        self.v = nn.Linear(config.d_model, config.d_model)
-        self.o = nn.Linear(config.d_model, config.d_model)
+        self.q = nn.Linear(config.d_model, config.d_model, bias=config.bias)
+        self.k = nn.Linear(config.d_model, config.d_model, bias=config.bias)
+        self.v = nn.Linear(config.d_model, config.d_model, bias=config.bias)
+        self.o = nn.Linear(config.d_model, config.d_model, bias=config.bias)
         self.hook_q = HookPoint()
         self.hook_k = HookPoint()
         self.hook_v = HookPoint()
@@ -81,16 +86,16 @@ class Attention(nn.Module):
 
     @property
     def b_Q(self) -> Float[Tensor, "head d_head"]:
-        return self.q.bias.view(self.n_heads, self.d_head)
+        return bias_of(self.q).view(self.n_heads, self.d_head)
 
     @property
     def b_K(self) -> Float[Tensor, "head d_head"]:
-        return self.k.bias.view(self.n_heads, self.d_head)
+        return bias_of(self.k).view(self.n_heads, self.d_head)
 
     @property
     def b_V(self) -> Float[Tensor, "head d_head"]:
-        return self.v.bias.view(self.n_heads, self.d_head)
+        return bias_of(self.v).view(self.n_heads, self.d_head)
 
     @property
     def b_O(self) -> Float[Tensor, " d_model"]:
-        return self.o.bias
+        return bias_of(self.o)

@@ -29,13 +29,14 @@ WEIGHTS, CONFIG = "model.safetensors", "config.json"
 
 
 def folder_name(step: int) -> str:
+    """The checkpoint folder of a step: six digits, so that names sort like steps."""
     return f"step-{step:06d}"
 
 
 def save_checkpoint(
     checkpoints: Path, model: HookedTransformer, config: TrainConfig, step: int
 ) -> None:
-    """Writes one checkpoint folder, whole or not at all. Raises UserError if it cannot be written."""
+    """Writes a checkpoint folder, whole or not at all. Raises UserError if it cannot be written."""
     weights = save({name: t.detach().cpu().contiguous() for name, t in model.state_dict().items()})
     about = {
         "step": step,
@@ -79,12 +80,14 @@ def load_checkpoint(
 
 
 def read_weights(path: Path) -> tuple[dict[str, Tensor], str]:
-    """Tensors of a safetensors file and its SHA-256. Raises UserError if it is missing or damaged."""
+    """Tensors and SHA-256 of a safetensors file. Raises UserError if it is missing or damaged."""
     try:
         content = path.read_bytes()
         return load(content), hashlib.sha256(content).hexdigest()
     except OSError as error:
-        raise UserError(f"cannot read {path} ({error.strerror}): train again, or check the path") from None
+        raise UserError(
+            f"cannot read {path} ({error.strerror}): train again, or check the path"
+        ) from None
     except SafetensorError:
         raise UserError(
             f"{path} is truncated or damaged: put back the file, or train the run again"

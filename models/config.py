@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Literal, Self
+from typing import Any, Literal
+
+from tyro.conf import Positional
 
 from models.errors import UserError
 from models.languages import Supervision
@@ -23,6 +25,9 @@ class ModelConfig:
         d_mlp: width of the hidden layer of the MLP.
         positions: "none" (causal attention alone tells the order) or a "learned" table.
         act_fn: the MLP's activation.
+        bias: whether the linear maps and norms inside the blocks add a bias. Without, a threshold on
+            a count can only be set against the share of BOS in the average over the word, so that it
+            moves with the length: counting then holds further beyond the training window.
         n_ctx: tokens that the learned table holds, BOS among them; without a table words of any
             length can be read.
         eps: added to the variance in every norm.
@@ -34,6 +39,7 @@ class ModelConfig:
     d_mlp: int = 256
     positions: Positions = "none"
     act_fn: Activation = "gelu"
+    bias: bool = True
     n_ctx: int = 1024
     eps: float = 1e-5
 
@@ -74,7 +80,7 @@ class TrainConfig:
         model: the decoder's shape.
     """
 
-    language: str
+    language: Positional[str]
     seed: int = 0
     max_n: int = 25
     supervision: Supervision = "every"
@@ -100,11 +106,12 @@ class TrainConfig:
                 raise UserError(f"{name} is {getattr(self, name)}: it must be positive")
 
     @classmethod
-    def from_dict(cls, values: dict[str, Any]) -> Self:
+    def from_dict(cls, values: dict[str, Any]) -> TrainConfig:
         """The inverse of ``dataclasses.asdict``. Raises UserError for fields that do not fit."""
         try:
             return cls(**{**values, "model": ModelConfig(**values["model"])})
         except (TypeError, KeyError) as error:
             raise UserError(
-                f"the configuration does not fit this version of the lab ({error}): train the run again"
+                f"the configuration does not fit this version of the lab ({error}): "
+                "train the run again"
             ) from None

@@ -90,7 +90,9 @@ def evaluate(
             length=length,
             n=language.size_of(length),
             count=len(members),
-            exact=float(exact[members].mean()) if supervision == "every" and members.any() else None,
+            exact=float(exact[members].mean())
+            if supervision == "every" and members.any()
+            else None,
             recognition=float(right.mean()),
         )
 

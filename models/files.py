@@ -42,6 +42,7 @@ def write_bytes(path: Path, content: bytes) -> None:
 
 
 def write_json(path: Path, content: Any) -> None:
+    """Replaces a JSON file at once; raises UserError like ``write_bytes``."""
     write_bytes(path, (json.dumps(content, indent=2, ensure_ascii=False) + "\n").encode())
 
 
@@ -67,4 +68,6 @@ def read_json(path: Path) -> Any:
     except OSError as error:
         raise UserError(f"cannot read {path} ({error.strerror}): check the path") from None
     except ValueError:
-        raise UserError(f"{path} is not valid JSON: the file is damaged, restore or remove it") from None
+        raise UserError(
+            f"{path} is not valid JSON: the file is damaged, restore or remove it"
+        ) from None

@@ -8,4 +8,7 @@ def listened(*points: HookPoint) -> bool:
 
     PyTorch's own tables are read, so that hooks set past TransformerLens count too.
     """
-    return any(p._forward_hooks or p._backward_hooks or p._forward_pre_hooks for p in points)
+    return any(
+        p._forward_hooks or p._forward_pre_hooks or p._backward_hooks or p._backward_pre_hooks
+        for p in points
+    )

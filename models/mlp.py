@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from jaxtyping import Float
 from torch import Tensor, nn
 from transformer_lens.hook_points import HookPoint
 
+from models.attention import bias_of
 from models.config import ModelConfig
 
-ACTIVATIONS = {"relu": nn.functional.relu, "gelu": nn.functional.gelu}
+ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
+    "relu": nn.functional.relu,
+    "gelu": nn.functional.gelu,
+}
 
 
 class MLP(nn.Module):
@@ -16,8 +22,8 @@ class MLP(nn.Module):
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
-        self.fc_in = nn.Linear(config.d_model, config.d_mlp)
-        self.fc_out = nn.Linear(config.d_mlp, config.d_model)
+        self.fc_in = nn.Linear(config.d_model, config.d_mlp, bias=config.bias)
+        self.fc_out = nn.Linear(config.d_mlp, config.d_model, bias=config.bias)
         self.act = ACTIVATIONS[config.act_fn]
         self.hook_pre = HookPoint()
         self.hook_post = HookPoint()
@@ -31,7 +37,7 @@ class MLP(nn.Module):
 
     @property
     def b_in(self) -> Float[Tensor, " d_mlp"]:
-        return self.fc_in.bias
+        return bias_of(self.fc_in)
 
     @property
     def W_out(self) -> Float[Tensor, "d_mlp d_model"]:
@@ -39,4 +45,4 @@ class MLP(nn.Module):
 
     @property
     def b_out(self) -> Float[Tensor, " d_model"]:
-        return self.fc_out.bias
+        return bias_of(self.fc_out)

@@ -17,11 +17,11 @@ class LayerNorm(nn.Module):
     gamma and beta, as TransformerLens has it). With neither listened to, PyTorch's fused norm runs.
     """
 
-    def __init__(self, d_model: int, eps: float, affine: bool) -> None:
+    def __init__(self, d_model: int, eps: float, affine: bool, bias: bool = True) -> None:
         super().__init__()
         self.eps = eps
         self.weight = nn.Parameter(torch.ones(d_model)) if affine else None
-        self.bias = nn.Parameter(torch.zeros(d_model)) if affine else None
+        self.bias = nn.Parameter(torch.zeros(d_model)) if affine and bias else None
         self.hook_scale = HookPoint()
         self.hook_normalized = HookPoint()
 
@@ -31,6 +31,5 @@ class LayerNorm(nn.Module):
         centred = x - x.mean(dim=-1, keepdim=True)
         scale = self.hook_scale((centred.pow(2).mean(dim=-1, keepdim=True) + self.eps).sqrt())
         normalized = self.hook_normalized(centred / scale)
-        if self.weight is None or self.bias is None:
-            return normalized
-        return normalized * self.weight + self.bias
+        scaled = normalized if self.weight is None else normalized * self.weight
+        return scaled if self.bias is None else scaled + self.bias

@@ -1,8 +1,8 @@
 """One objective for recognisers, predictors and labelled corpora: the set of next symbols.
 
-At every position the model says, for each token independently, whether it may come next; END allowed
-at the last position is the verdict on the word. ``supervision`` is which of these answers a teacher
-gives: "every" position, or at the "last" one the verdict alone.
+At every position the model says, for each token independently, whether it may come next; END
+allowed at the last position is the verdict on the word. ``supervision`` is which of these answers a
+teacher gives: "every" position, or at the "last" one the verdict alone.
 """
 
 from __future__ import annotations
@@ -46,6 +46,7 @@ def supervised(words: Words, d_vocab: int, supervision: Supervision) -> Bool[np.
 def make_batch(
     language: Language, words: Words, supervision: Supervision, device: torch.device | str = "cpu"
 ) -> Batch:
+    """The words with everything that the teacher says about them."""
     weight = supervised(words, len(language.vocabulary), supervision)
     target = language.allowed(words) & weight
     return Batch(
@@ -57,6 +58,9 @@ def make_batch(
 
 def loss(logits: Float[Tensor, "batch pos d_vocab"], batch: Batch) -> Float[Tensor, ""]:
     """Mean binary cross-entropy, in nats per answer that the teacher gives."""
-    return torch.nn.functional.binary_cross_entropy_with_logits(
-        logits, batch.target, batch.weight, reduction="sum"
-    ) / batch.weight.sum()
+    return (
+        torch.nn.functional.binary_cross_entropy_with_logits(
+            logits, batch.target, batch.weight, reduction="sum"
+        )
+        / batch.weight.sum()
+    )

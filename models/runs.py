@@ -7,6 +7,8 @@
       training.safetensors     the state to resume from
       checkpoints/step-000500/
       results/  figures/
+
+A run can be copied from one machine and opened on another.
 """
 
 from __future__ import annotations
@@ -14,13 +16,14 @@ from __future__ import annotations
 import json
 import platform
 import subprocess
+from collections.abc import Iterable
 from dataclasses import asdict
 from functools import cached_property
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from models.checkpoints import folder_name, load_checkpoint
+from models.checkpoints import CONFIG, folder_name, load_checkpoint
 from models.config import TrainConfig
 from models.errors import UserError
 from models.files import read_json, write_bytes, write_json, writing
@@ -72,7 +75,7 @@ class Run:
             "name": path.name,
             "status": "training",
             "config": asdict(config),
-            "versions": {"python": platform.python_version()} | {p: version(p) for p in PACKAGES},
+            "versions": installed_versions(PACKAGES),
             "git_commit": _git_commit(),
         }
         write_json(path / RUN_FILE, record)
@@ -124,13 +127,19 @@ class Run:
         return self.model_and_hash(step)[0]
 
     def model_and_hash(self, step: int | None = None) -> tuple[HookedTransformer, str]:
+        return load_checkpoint(self._folder(step), self.config, self.language.vocabulary)
+
+    def _folder(self, step: int | None) -> Path:
         steps = self.steps()
         if not steps:
             raise UserError(f"{self.path} has no checkpoint yet: wait, or `lab resume {self.path}`")
         if step is not None and step not in steps:
             raise UserError(f"{self.path} has no checkpoint at step {step}: choose one of {steps}")
-        folder = self.checkpoints / folder_name(steps[-1] if step is None else step)
-        return load_checkpoint(folder, self.config, self.language.vocabulary)
+        return self.checkpoints / folder_name(steps[-1] if step is None else step)
+
+    def model_hash(self) -> str:
+        """SHA-256 of the last checkpoint's weights, without building the model."""
+        return str(read_json(self._folder(None) / CONFIG).get("sha256"))
 
     def untrained(self) -> HookedTransformer:
         """The control: the same architecture and seed before the first step."""
@@ -146,12 +155,17 @@ class Run:
         return self.path / "figures"
 
 
+def installed_versions(packages: Iterable[str]) -> dict[str, str]:
+    return {"python": platform.python_version()} | {name: version(name) for name in packages}
+
+
 def find_runs(folder: Path) -> list[Path]:
     """The run folders directly inside a folder, by name."""
     return sorted(p.parent for p in folder.glob(f"*/{RUN_FILE}")) if folder.is_dir() else []
 
 
 def run_name(config: TrainConfig) -> str:
+    """The default folder name of a run."""
     return f"{config.language}-s{config.seed}"
 
 

@@ -31,7 +31,7 @@ Progress = Callable[[int, float | None], None]  # called with (step, the last lo
 
 
 def choose_device(name: str) -> torch.device:
-    """"auto" is the GPU where there is one. Raises UserError for a device that is not there."""
+    """The device of a name; "auto" is the GPU where there is one. Raises UserError for others."""
     if name == "auto":
         name = "cuda" if torch.cuda.is_available() else "cpu"
     if name == "cuda" and not torch.cuda.is_available():
@@ -122,7 +122,9 @@ class Trainer:
                     for key, value in parts.items()
                 }
         except (KeyError, RuntimeError):
-            raise UserError(f"{path} does not fit this run: train it again in another folder") from None
+            raise UserError(
+                f"{path} does not fit this run: train it again in another folder"
+            ) from None
         self.step, self.flawless = int(about["step"]), int(about["flawless"])
 
 
@@ -144,9 +146,7 @@ def validation_sample(language: Language, config: TrainConfig) -> Sample:
     positive = np.array(language.positive_lengths(lengths))
     labels = np.ones(len(positive), dtype=bool)
     members = language.draw(rng, positive, labels)
-    return Sample(
-        Words.concatenate(drawn.words, members), np.concatenate([drawn.labels, labels])
-    )
+    return Sample(Words.concatenate(drawn.words, members), np.concatenate([drawn.labels, labels]))
 
 
 def checkpoint_steps(last: int) -> set[int]:

@@ -21,7 +21,7 @@ from transformer_lens.hook_points import HookPoint
 from models.attention import Attention
 from models.config import ModelConfig
 from models.errors import UserError
-from models.languages import BOS_ID, Vocabulary
+from models.languages import Vocabulary
 from models.mlp import MLP
 from models.norm import LayerNorm
 
@@ -34,9 +34,9 @@ class Block(nn.Module):
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
-        self.ln1 = LayerNorm(config.d_model, config.eps, affine=True)
+        self.ln1 = LayerNorm(config.d_model, config.eps, affine=True, bias=config.bias)
         self.attn = Attention(config)
-        self.ln2 = LayerNorm(config.d_model, config.eps, affine=True)
+        self.ln2 = LayerNorm(config.d_model, config.eps, affine=True, bias=config.bias)
         self.mlp = MLP(config)
         self.hook_resid_pre = HookPoint()
         self.hook_attn_out = HookPoint()
@@ -71,30 +71,38 @@ class HookedTransformer(HookedRootModule):
     """
 
     def __init__(self, config: ModelConfig, vocabulary: Vocabulary, seed: int = 0) -> None:
-        """Weights are drawn from ``seed`` alone: the global random state is neither used nor moved."""
+        """Weights are drawn from ``seed`` alone: the global random state is not used or moved."""
         super().__init__()
         self.config, self.vocabulary = config, vocabulary
-        self.embed = nn.Embedding(len(vocabulary), config.d_model)
-        self.hook_embed = HookPoint()
-        self.pos_embed: nn.Embedding | None = None
-        if config.positions == "learned":
-            self.pos_embed = nn.Embedding(config.n_ctx, config.d_model)
-            self.hook_pos_embed = HookPoint()
-        self.blocks = nn.ModuleList(Block(config) for _ in range(config.n_layers))
-        self.ln_final = LayerNorm(config.d_model, config.eps, affine=False)
-        self.unembed = Unembed(config, len(vocabulary))
+        with torch.random.fork_rng(devices=[]):  # torch's layers draw first weights of their own
+            self.embed = nn.Embedding(len(vocabulary), config.d_model)
+            self.hook_embed = HookPoint()
+            self.pos_embed: nn.Embedding | None = None
+            if config.positions == "learned":
+                self.pos_embed = nn.Embedding(config.n_ctx, config.d_model)
+                self.hook_pos_embed = HookPoint()
+            self.blocks = nn.ModuleList(Block(config) for _ in range(config.n_layers))
+            self.ln_final = LayerNorm(config.d_model, config.eps, affine=False)
+            self.unembed = Unembed(config, len(vocabulary))
         self._initialise(torch.Generator().manual_seed(seed))
-        self.setup()
+        self.setup()  # type: ignore[no-untyped-call]  # untyped in TransformerLens
 
     def _initialise(self, generator: torch.Generator) -> None:
-        """Linear weights uniform in +-1/sqrt(fan_in), biases zero, embeddings N(0, 1)."""
-        for module in self.modules():
+        """Linear weights uniform in +-1/sqrt(fan_in), biases zero, embeddings N(0, 0.02^2).
+
+        Queries and keys start ten times smaller: attention begins near the uniform average, from
+        which counting is a short way. The embeddings start small so that this average, and not the
+        last symbol, fills the residual stream.
+        """
+        for name, module in self.named_modules():
             if isinstance(module, nn.Linear):
                 bound = module.in_features**-0.5
+                bound *= 0.1 if name.endswith(("attn.q", "attn.k")) else 1.0
                 nn.init.uniform_(module.weight, -bound, bound, generator=generator)
-                nn.init.zeros_(module.bias)
+                if module.bias is not None:
+                    nn.init.zeros_(module.bias)
             elif isinstance(module, nn.Embedding):
-                nn.init.normal_(module.weight, std=1.0, generator=generator)
+                nn.init.normal_(module.weight, std=0.02, generator=generator)
 
     def forward(
         self, tokens: Int[Tensor, "batch pos"] | str | Sequence[str]
@@ -133,7 +141,7 @@ class HookedTransformer(HookedRootModule):
     def to_tokens(
         self, text: str | Sequence[str] | Tensor, prepend_bos: bool = True
     ) -> Int[Tensor, "batch pos"]:
-        """One word, or several of one length, as token ids. Raises UserError for unknown symbols."""
+        """A word, or several of one length, as token ids. Raises UserError for unknown symbols."""
         if isinstance(text, Tensor):
             return text
         words = [self.vocabulary.parse(t) for t in ([text] if isinstance(text, str) else text)]
@@ -146,7 +154,9 @@ class HookedTransformer(HookedRootModule):
     def to_single_token(self, token: str) -> int:
         """The id of one token, BOS and END included."""
         if token not in self.vocabulary.ids:
-            raise UserError(f"unknown token {token!r}: use one of {' '.join(self.vocabulary.tokens)}")
+            raise UserError(
+                f"unknown token {token!r}: use one of {' '.join(self.vocabulary.tokens)}"
+            )
         return self.vocabulary.ids[token]
 
     def to_str_tokens(self, text: str | Tensor, prepend_bos: bool = True) -> list[str]:
@@ -206,6 +216,7 @@ class HookedTransformer(HookedRootModule):
         """The sum of output biases that reached the residual stream before ``layer``."""
         total = self.W_U.new_zeros(self.config.d_model)
         for index, block in enumerate(self.blocks):
+            assert isinstance(block, Block)
             if index < layer or (index == layer and mlp_input):
                 total = total + block.attn.b_O
             if index < layer and include_mlp_biases:

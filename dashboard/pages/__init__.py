@@ -1,0 +1,1 @@
+"""One page a file; each has a function ``show``."""

@@ -37,14 +37,16 @@ def read_lines(path: Path) -> tuple[list[str], list[Word]]:
     except OSError as error:
         raise UserError(f"{path}: cannot be read ({error.strerror}): check the path") from None
     labels, words = [], []
-    lines = text.splitlines()
+    lines = text.removesuffix("\n").split("\n") if text else []
     start = 1 if lines and lines[0].split("\t")[0].strip().lower() in HEADERS else 0
     for number, line in enumerate(lines[start:], start + 1):
         where = f"{path}, line {number}"
         if not line.strip():
             raise UserError(f"{where}: the line is empty: remove it")
         if line.count("\t") != 1:
-            raise UserError(f"{where}: expected one tab, found {line.count(chr(9))}: write label, tab, words")
+            raise UserError(
+                f"{where}: expected one tab, found {line.count(chr(9))}: write label, tab, words"
+            )
         label, rest = line.split("\t")
         if not label.strip() or not rest.split():
             raise UserError(f"{where}: the label or the words are missing: write label, tab, words")
@@ -86,7 +88,9 @@ class LabelledCorpus(Language):
             if self._truth.setdefault(word, bool(label)) != label:
                 raise UserError(f"{name}: the line {' '.join(word)!r} has both labels: keep one")
         # A line's side hangs on its words alone, so a repeated line cannot leak into the test.
-        side = np.array([int(hashlib.sha256(" ".join(w).encode()).hexdigest(), 16) % 10 for w in words])
+        side = np.array(
+            [int(hashlib.sha256(" ".join(w).encode()).hexdigest(), 16) % 10 for w in words]
+        )
         self._split = np.select([side == 8, side == 9], [1, 2], 0)
 
     @classmethod
@@ -151,7 +155,9 @@ class LabelledCorpus(Language):
         split: Split = "train",
     ) -> Sample:
         """Lines of this side of the corpus, each as likely as any other."""
-        rows = np.isin(self.lines.lengths, np.asarray(lengths)) & (self._split == SPLITS.index(split))
+        rows = np.isin(self.lines.lengths, np.asarray(lengths)) & (
+            self._split == SPLITS.index(split)
+        )
         if label is not None:
             rows &= self.line_labels == label
         if not rows.any():

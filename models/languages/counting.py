@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import ClassVar
 
 import numpy as np
@@ -19,8 +20,8 @@ class CountingLanguage(FormalLanguage):
     """
 
     rationale_rule: ClassVar[str] = (
-        "of a word in the language every position (any substitution breaks it); of another word the "
-        "first symbol that no continuation can save; none where the word merely stops too early"
+        "of a word in the language every position (any substitution breaks it); of another word "
+        "the first symbol that no continuation can save; none where the word merely stops too early"
     )
 
     def __init__(self, name: str, symbols: str) -> None:
@@ -30,9 +31,7 @@ class CountingLanguage(FormalLanguage):
         kinds: tuple[ChomskyType, ...] = ("regular", "context-free", "context-sensitive")
         self.chomsky = kinds[min(self.blocks, 3) - 1]
         self.variables: dict[str, VariableKind] = {f"count_{s}": "count" for s in symbols}
-        self.variables |= {
-            f"{x}-{y}": "count" for x, y in zip(symbols, symbols[1:], strict=False)
-        }
+        self.variables |= {f"{x}-{y}": "count" for x, y in pairwise(symbols)}
         self.variables |= {"block": "category", "valid": "category"}
 
     # -- the truth ------------------------------------------------------------------------------
@@ -64,7 +63,9 @@ class CountingLanguage(FormalLanguage):
         # Counts alone decide as long as nothing has gone wrong before.
         followed = np.take_along_axis(allowed[:, :-1], words.ids[..., None], axis=2)[..., 0]
         followed |= ~words.mask
-        valid = np.pad(np.logical_and.accumulate(followed, axis=1), ((0, 0), (1, 0)), constant_values=True)
+        valid = np.pad(
+            np.logical_and.accumulate(followed, axis=1), ((0, 0), (1, 0)), constant_values=True
+        )
         return allowed & valid[..., None], valid
 
     def allowed(self, words: Words) -> np.ndarray:
@@ -74,17 +75,21 @@ class CountingLanguage(FormalLanguage):
         counts, block = self._counts(words), self._block(words)
         symbols = self.vocabulary.symbols
         traced = {f"count_{s}": counts[..., i] for i, s in enumerate(symbols)}
-        for i, (x, y) in enumerate(zip(symbols, symbols[1:], strict=False)):
+        for i, (x, y) in enumerate(pairwise(symbols)):
             traced[f"{x}-{y}"] = counts[..., i] - counts[..., i + 1]
         _, valid = self._allowed_and_valid(words, counts, block)
         return traced | {"block": block, "valid": valid.astype(np.int64)}
 
     def rationale(self, word: Sequence[str]) -> tuple[int, ...] | None:
-        words = self.vocabulary.words([word])
-        if self.labels(words)[0]:
+        word = self.vocabulary.check(word)
+        if self.contains(word):
             return tuple(range(len(word)))
-        broken = np.flatnonzero(self.trace(words)["valid"][0] == 0)
-        return (int(broken[0]) - 1,) if len(broken) else None
+        if not self.has(len(word), True):
+            return None
+        repaired = self.counterfactual(word)
+        return tuple(
+            i for i, (old, new) in enumerate(zip(word, repaired, strict=True)) if old != new
+        )
 
     def _counterfactual(self, word: Word, rng: np.random.Generator | None) -> Word:
         symbols, length = self.vocabulary.symbols, len(word)
@@ -124,9 +129,7 @@ class CountingLanguage(FormalLanguage):
         block = (time[None, :, None] >= ends[:, None, :-1]).sum(axis=2)
         return Words.of_rows(block + FIRST_SYMBOL_ID, lengths)
 
-    def draw(
-        self, rng: np.random.Generator, lengths: np.ndarray, labels: np.ndarray
-    ) -> Words:
+    def draw(self, rng: np.random.Generator, lengths: np.ndarray, labels: np.ndarray) -> Words:
         """Members, and three kinds of others in equal shares.
 
         A wrong count (one symbol moved between blocks, or the remainder spread at random), one
@@ -151,7 +154,9 @@ class CountingLanguage(FormalLanguage):
         rows = np.flatnonzero(kind == 1)
         where = (rng.random(len(rows)) * lengths[rows]).astype(np.int64)
         shift = rng.integers(1, max(self.blocks, 2), size=len(rows))
-        ids[rows, where] = (ids[rows, where] - FIRST_SYMBOL_ID + shift) % self.blocks + FIRST_SYMBOL_ID
+        ids[rows, where] = (
+            ids[rows, where] - FIRST_SYMBOL_ID + shift
+        ) % self.blocks + FIRST_SYMBOL_ID
         random = rng.integers(self.blocks, size=ids.shape) + FIRST_SYMBOL_ID
         words = Words.of_rows(np.where((kind == 2)[:, None], random, ids), lengths)
         # A substitution or a random word may land in the language: move its first border instead.

@@ -101,7 +101,7 @@ class Language(ABC):
 
     @abstractmethod
     def rationale(self, word: Sequence[str]) -> tuple[int, ...] | None:
-        """The 0-based positions that decide, by ``rationale_rule``; None where the rule gives none."""
+        """The 0-based positions that decide, by ``rationale_rule``; None where it gives none."""
 
     # -- data -----------------------------------------------------------------------------------
 
@@ -172,7 +172,7 @@ class FormalLanguage(Language):
         label: bool | None = None,
         split: Split = "train",
     ) -> Sample:
-        """As in ``Language.sample``: membership by a fair coin, then a length that allows it, evenly.
+        """As in ``Language.sample``: membership by a fair coin, then evenly a length that has it.
 
         Negatives are hard ones where the language has them: near misses of the same length.
         """

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Sequence
 from functools import cached_property
-from typing import ClassVar, Literal, Self
+from typing import ClassVar, Literal
 
 import numpy as np
 from automata.fa.dfa import DFA
@@ -21,7 +21,8 @@ class RegularLanguage(FormalLanguage):
     """The language of a deterministic finite automaton.
 
     Variables: ``state`` of the minimal complete automaton, numbered breadth first from the start
-    (0) in the order of the symbols; ``accepting``; ``valid`` (1 while some continuation is accepted).
+    (0) in the order of the symbols; ``accepting``; ``valid`` (1 while some continuation is
+    accepted).
     """
 
     chomsky: ChomskyType = "regular"
@@ -46,7 +47,9 @@ class RegularLanguage(FormalLanguage):
         """
         self.name = name
         self.vocabulary = Vocabulary(tuple(symbols))
-        self.dfa = dfa.to_complete(trap_state="trap").minify() if dfa.allow_partial else dfa.minify()
+        self.dfa = (
+            dfa.to_complete(trap_state="trap").minify() if dfa.allow_partial else dfa.minify()
+        )
         self.near_miss = near_miss
         self.default_supervision = supervision
         self.variables: dict[str, VariableKind] = {
@@ -58,7 +61,7 @@ class RegularLanguage(FormalLanguage):
         self._weights: dict[bool, list[np.ndarray]] = {}
 
     @classmethod
-    def from_regex(cls, name: str, regex: str, symbols: str) -> Self:
+    def from_regex(cls, name: str, regex: str, symbols: str) -> RegularLanguage:
         """From a regular expression in automata-lib's syntax, over one-letter symbols."""
         nfa = NFA.from_regex(regex, input_symbols=set(symbols))
         return cls(name, DFA.from_nfa(nfa), tuple(symbols))
@@ -117,7 +120,9 @@ class RegularLanguage(FormalLanguage):
             costs.append(cost)
         costs.reverse()
         if not np.isfinite(costs[0][0]):
-            raise LookupError(f"{self.name} has no word of length {len(word)} to change {word} into")
+            raise LookupError(
+                f"{self.name} has no word of length {len(word)} to change {word} into"
+            )
         state, changed = 0, []
         for t in range(len(ids)):
             total = substitution[t] + costs[t + 1][self.delta[state]]
@@ -146,15 +151,19 @@ class RegularLanguage(FormalLanguage):
         """Each row drawn evenly from all words of its length and membership."""
         longest = int(lengths.max(initial=0))
         self._weight(True, longest), self._weight(False, longest)
-        # [label, remaining, state]
-        weights = np.stack([np.stack(self._weights[label][: longest + 1]) for label in (False, True)])
+        # by label, symbols that remain, and state
+        weights = np.stack(
+            [np.stack(self._weights[label][: longest + 1]) for label in (False, True)]
+        )
         ids = np.full((len(lengths), longest), END_ID, dtype=np.int64)
         state = np.zeros(len(lengths), dtype=np.int64)
         for t in range(longest):
             rows = np.flatnonzero(lengths > t)
             following = self.delta[state[rows]]
             left = lengths[rows] - t - 1
-            share = np.cumsum(weights[labels[rows].astype(int)[:, None], left[:, None], following], axis=1)
+            share = np.cumsum(
+                weights[labels[rows].astype(int)[:, None], left[:, None], following], axis=1
+            )
             pick = (rng.random(len(rows)) * share[:, -1])[:, None] >= share
             symbol = pick.sum(axis=1)
             ids[rows, t] = symbol + FIRST_SYMBOL_ID
@@ -174,9 +183,7 @@ class RegularLanguage(FormalLanguage):
         ids[rows, where] = (ids[rows, where] - FIRST_SYMBOL_ID + shift) % size + FIRST_SYMBOL_ID
         return Words(ids, members.lengths)
 
-    def draw(
-        self, rng: np.random.Generator, lengths: np.ndarray, labels: np.ndarray
-    ) -> Words:
+    def draw(self, rng: np.random.Generator, lengths: np.ndarray, labels: np.ndarray) -> Words:
         """Members, drawn evenly; others, half near misses of a member and half drawn evenly.
 
         A near miss that stays in the language after eight tries, or has no member of its length to
@@ -210,6 +217,8 @@ def _table(dfa: DFA, symbols: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
                 order[successor] = len(order)
                 queue.append(successor)
         queue.popleft()
-    delta = np.array([[order[dfa.transitions[s][c]] for c in symbols] for s in order], dtype=np.int64)
+    delta = np.array(
+        [[order[dfa.transitions[s][c]] for c in symbols] for s in order], dtype=np.int64
+    )
     accepting = np.array([s in dfa.final_states for s in order], dtype=bool)
     return delta, accepting

@@ -20,9 +20,18 @@ Word = tuple[str, ...]
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """The tokens of a language: id 0 is BOS, id 1 is END, the symbols follow in their order."""
+    """The tokens of a language: id 0 is BOS, id 1 is END, the symbols follow in their order.
+
+    Raises:
+        UserError: two symbols are the same, or one is BOS or END.
+    """
 
     symbols: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        for index, symbol in enumerate(self.symbols):
+            if symbol in (BOS, END, *self.symbols[:index]):
+                raise UserError(f"the symbol {symbol!r} is taken already: give it another name")
 
     @cached_property
     def tokens(self) -> tuple[str, ...]:
@@ -36,7 +45,7 @@ class Vocabulary:
         return len(self.tokens)
 
     def parse(self, text: str) -> Word:
-        """A typed word as symbols: split at white space, or letter by letter where symbols are letters.
+        """A typed word as symbols: split at white space, or into letters where symbols are letters.
 
         Raises:
             UserError: the text holds something that is no symbol of this vocabulary.
@@ -55,7 +64,7 @@ class Vocabulary:
                 raise UserError(f"unknown symbol {symbol!r}: use only {known}")
         return word
 
-    def decode(self, ids: Iterable[int]) -> Word:
+    def decode(self, ids: Iterable[int] | Int[np.ndarray, " time"]) -> Word:
         return tuple(self.tokens[int(i)] for i in ids)
 
     def words(self, words: Sequence[Sequence[str]]) -> Words:
@@ -98,7 +107,7 @@ class Words:
 
     @staticmethod
     def of_rows(ids: np.ndarray, lengths: np.ndarray) -> Words:
-        """A batch from ids whose padding is still undefined: everything past a length becomes END."""
+        """A batch from ids whose padding is undefined: everything past a length becomes END."""
         padded = np.where(np.arange(ids.shape[1]) < lengths[:, None], ids, END_ID)
         return Words(padded.astype(np.int64), lengths.astype(np.int64))
 

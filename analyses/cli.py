@@ -1,0 +1,379 @@
+"""The command line `lab`."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import io
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypeVar
+
+import tyro
+from rich.markup import escape
+
+from analyses import accuracy
+from analyses.console import ERR, OUT, progress_bar, table_of
+from analyses.demo import demo as run_demo
+from analyses.printed import printed_verdicts
+from analyses.printed import summary as printed_summary
+from analyses.results import NAMES, analysis, answer
+from models.config import TrainConfig
+from models.errors import UserError
+from models.evaluation import predict as predict_word
+from models.languages import LANGUAGES, FormalLanguage, LabelledCorpus, language
+from models.recipes import recipe
+from models.runs import Run, run_name
+from models.training import train as train_run
+
+T = TypeVar("T")
+Device = Literal["auto", "cpu", "cuda"]
+USAGE = """[bold]lab[/bold]: small Transformers on languages whose truth is known, seen from inside.
+
+  lab languages                        what can be trained
+  lab train anbn                       train on a language; options: lab train --help
+  lab train --corpus lines.tsv         your own lines: label <tab> words
+  lab resume RUN                       go on with an interrupted run
+  lab evaluate RUN                     a curve by length
+  lab predict RUN "a a b b"            what may follow each symbol; in or out
+  lab analyse RUN \\[NAME]              {names}, or all
+  lab dashboard \\[RUNS]                browse it all
+  lab demo                             everything above, on four languages
+
+Each command takes --help."""
+
+
+def parse(kind: type[T], args: Sequence[str], command: str, default: T | None = None) -> T:
+    """The arguments as a dataclass; a mistake becomes one line."""
+    said = io.StringIO()
+    try:
+        with contextlib.redirect_stderr(said):
+            start = tyro.MISSING_NONPROP if default is None else default
+            return tyro.cli(kind, args=list(args), prog=f"lab {command}", default=start)
+    except SystemExit as stop:
+        if not stop.code:
+            raise
+        boxed = said.getvalue().splitlines()
+        lines = [re.sub("[╭╮╰╯│─]+", " ", line).strip() for line in boxed]
+        fault = next((line for line in lines[1:] if line), "the arguments could not be read")
+        raise UserError(f"{fault} (see `lab {command} --help`)") from None
+
+
+@dataclass(frozen=True)
+class Languages:
+    """What can be trained.
+
+    Attributes:
+        json: print JSON.
+    """
+
+    json: bool = False
+
+
+def languages(args: Sequence[str]) -> None:
+    """What can be trained, with its type in the Chomsky hierarchy and an example."""
+    import pandas as pd
+
+    options = parse(Languages, args, "languages")
+    rows = []
+    for name in LANGUAGES:
+        known = language(name)
+        shown = {"name": name, "type": known.chomsky, "symbols": " ".join(known.vocabulary.symbols)}
+        rows.append(shown | {"example": " ".join(known.example())})
+    if options.json:
+        print(json.dumps(rows, ensure_ascii=False))
+    else:
+        OUT.print(table_of(pd.DataFrame(rows)))
+
+
+@dataclass(frozen=True)
+class Train:
+    """Train a language or a corpus; the run's folder is OUT/LANGUAGE-sSEED.
+
+    Attributes:
+        corpus: a file of lines, label <tab> words, instead of a language.
+        out: the folder of all runs.
+        device: auto is the GPU where there is one.
+    """
+
+    config: Annotated[TrainConfig, tyro.conf.arg(name="")]
+    corpus: Path | None = None
+    out: Path = Path("runs")
+    device: Device = "auto"
+
+
+def train(args: Sequence[str]) -> None:
+    """Train a language or a corpus."""
+    # The language decides the defaults of the other options, so it is read first.
+    first = parse(Train, args, "train", Train(recipe("")))
+    name = first.config.language
+    if first.corpus is not None:
+        name = name or first.corpus.stem
+    elif not name:
+        raise UserError(
+            f"no language given: choose one of {', '.join(LANGUAGES)}, or give --corpus FILE"
+        )
+    else:
+        language(name)
+    options = parse(Train, args, "train", Train(recipe(name)))
+    config = replace(options.config, language=name)
+    if options.corpus is not None:
+        LabelledCorpus.from_file(options.corpus)
+        config = replace(config, supervision="last")
+    go(Run.create(options.out / run_name(config), config, options.corpus), options.device)
+
+
+@dataclass(frozen=True)
+class Resume:
+    """Go on with an interrupted run.
+
+    Attributes:
+        run: the run's folder.
+        device: auto is the GPU where there is one.
+    """
+
+    run: tyro.conf.Positional[Path]
+    device: Device = "auto"
+
+
+def resume(args: Sequence[str]) -> None:
+    """Go on with an interrupted run."""
+    options = parse(Resume, args, "resume")
+    run = Run(options.run)
+    if run.record["status"] == "finished":
+        OUT.print(f"{run.path} is finished already")
+        return
+    go(run, options.device)
+
+
+def go(run: Run, device: str) -> None:
+    """Trains under a progress bar and says how it ended."""
+    with progress_bar(run.name) as report:
+
+        def progress(step: int, loss: float | None) -> None:
+            what = run.name if loss is None else f"{run.name}  loss {loss:.4f}"
+            report(step, run.config.steps, what)
+
+        try:
+            train_run(run, device, progress)
+        except KeyboardInterrupt:
+            ERR.print(f"stopped; go on with `lab resume {run.path}`")
+            raise SystemExit(130) from None
+    last, record = run.metrics()[-1], run.record
+    OUT.print(
+        f"{run.path}: {record['steps']} steps in {record['seconds']:.0f} s; training window: "
+        f"exact {last['exact']:.1%}, recognition {last['recognition']:.1%}"
+    )
+
+
+@dataclass(frozen=True)
+class Evaluate(accuracy.Options):
+    """A curve by length, never one average.
+
+    Attributes:
+        run: the run's folder.
+        json: print JSON.
+        again: evaluate afresh, even if the same curve is kept in the run.
+    """
+
+    run: tyro.conf.Positional[Path] = field(kw_only=True)
+    json: bool = False
+    again: bool = False
+
+
+def evaluate(args: Sequence[str]) -> None:
+    """A curve by length."""
+    options = parse(Evaluate, args, "evaluate")
+    run = Run(options.run)
+    asked = accuracy.Options(options.max_n, options.lengths, options.count, options.seed)
+    with progress_bar(run.name) as report:
+        result, _ = answer(run, "accuracy", asked, report, options.again)
+    printed = printed_verdicts(run)
+    if options.json:
+        content = accuracy.as_json(run, result)
+        if printed is not None:
+            content["printed_lines"] = printed.to_dict("records")
+        print(json.dumps(content, ensure_ascii=False))
+        return
+    trained = result.table[result.table["model"] == "trained"]
+    OUT.print(table_of(trained.drop(columns="model")))
+    if printed is not None:
+        OUT.print(table_of(printed, printed_summary(printed)))
+    OUT.print(result.findings["summary"])
+
+
+@dataclass(frozen=True)
+class Predict:
+    """What may follow each symbol, and whether the word is in the language.
+
+    Attributes:
+        run: the run's folder.
+        word: the word in quotes, for example "a a b b".
+        json: print JSON.
+    """
+
+    run: tyro.conf.Positional[Path]
+    word: tyro.conf.Positional[str]
+    json: bool = False
+
+
+def predict(args: Sequence[str]) -> None:
+    """What may follow each symbol; in or out."""
+    import pandas as pd
+
+    options = parse(Predict, args, "predict")
+    run = Run(options.run)
+    model = run.model()
+    word = run.language.vocabulary.parse(options.word)
+    follow, accepted = predict_word(model, word)
+    if options.json:
+        steps = [{"symbol": s, "next": n} for s, n in zip(word, follow, strict=True)]
+        print(json.dumps({"accepted": accepted, "steps": steps}, ensure_ascii=False))
+        return
+    known = isinstance(run.language, FormalLanguage) and run.config.supervision == "every"
+    rows = []
+    for index, (symbol, said) in enumerate(zip(word, follow, strict=True)):
+        row = {"symbol": symbol, "may follow": " ".join(said) or "nothing"}
+        if known:
+            truth = run.language.next_symbols(word[: index + 1])
+            row["truth"] = "right" if truth == set(said) else " ".join(sorted(truth)) or "nothing"
+        rows.append(row)
+    if rows:
+        OUT.print(table_of(pd.DataFrame(rows)))
+    OUT.print("in the language" if accepted else "not in the language")
+
+
+def analyse(args: Sequence[str]) -> None:
+    """Ask a run one question, or all."""
+    if not args or args[0].startswith("-"):
+        raise UserError(
+            f"write `lab analyse RUN [NAME] [OPTIONS]`; NAME is one of {', '.join(NAMES)} or all"
+        )
+    run, rest = Run(Path(args[0])), list(args[1:])
+    name = rest.pop(0) if rest and not rest[0].startswith("-") else "all"
+    again = "--again" in rest
+    rest = [word for word in rest if word != "--again"]
+    if name == "all":
+        if rest:
+            raise UserError(f"{rest[0]} belongs to one analysis: name it before its options")
+        for each in NAMES:
+            try:
+                ask(run, each, None, again)
+            except UserError as error:
+                OUT.print(f"[bold]{each}[/bold]: not here: {escape(str(error))}")
+        return
+    options = parse(analysis(name).Options, rest, f"analyse {args[0]} {name}")
+    ask(run, name, options, again)
+
+
+def ask(run: Run, name: str, options: Any, again: bool) -> None:
+    """Answers one question and says where the table and the figure lie."""
+    with progress_bar(name) as report:
+        result, kept = answer(run, name, options, report, again)
+    note = " (kept from before; --again answers afresh)" if kept else ""
+    OUT.print(f"[bold]{name}[/bold]: {escape(result.findings['summary'])}{note}")
+    OUT.print(f"  {run.results / name}.parquet, {run.figures / name}.html", style="dim")
+
+
+@dataclass(frozen=True)
+class Dashboard:
+    """Browse runs in the browser; nothing leaves this machine.
+
+    Attributes:
+        runs: the folder of all runs.
+        port: where to serve.
+        headless: do not open a browser.
+    """
+
+    runs: tyro.conf.Positional[Path] = Path("runs")
+    port: int = 8501
+    headless: bool = False
+
+
+def dashboard(args: Sequence[str]) -> None:
+    """Browse it all."""
+    options = parse(Dashboard, args, "dashboard")
+    if not options.runs.is_dir():
+        raise UserError(
+            f"{options.runs} is not a folder: train a run first, for example with `lab demo`"
+        )
+    # Found, not imported: Streamlit runs the script, and the arrows between the rooms stay one way.
+    package = importlib.util.find_spec("dashboard")
+    if package is None or package.origin is None:
+        raise UserError("the dashboard is not installed: install the lab again with `make lab`")
+    app = Path(package.origin).with_name("app.py")
+    command = [
+        sys.executable,
+        "-m",
+        "streamlit",
+        "run",
+        str(app),
+        "--server.port",
+        str(options.port),
+    ]
+    command += [
+        "--server.headless",
+        str(options.headless).lower(),
+        "--",
+        str(options.runs.resolve()),
+    ]
+    OUT.print(f"dashboard: http://127.0.0.1:{options.port} (stop with Ctrl-C)")
+    with contextlib.suppress(KeyboardInterrupt):
+        raise SystemExit(subprocess.run(command).returncode)
+
+
+@dataclass(frozen=True)
+class Demo:
+    """Train four languages, ask every question, show the answers.
+
+    Attributes:
+        out: the folder of all runs; finished runs and answers in it are kept.
+        workers: processes side by side.
+    """
+
+    out: Path = Path("runs")
+    workers: int = field(default_factory=lambda: min(4, os.cpu_count() or 1))
+
+
+def demo(args: Sequence[str]) -> None:
+    """Everything, on four languages."""
+    options = parse(Demo, args, "demo")
+    run_demo(options.out, options.workers)
+
+
+COMMANDS: dict[str, Callable[[Sequence[str]], None]] = {
+    "languages": languages,
+    "train": train,
+    "resume": resume,
+    "evaluate": evaluate,
+    "predict": predict,
+    "analyse": analyse,
+    "dashboard": dashboard,
+    "demo": demo,
+}
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs one command; a user's mistake is one line on stderr and exit status 2."""
+    args = list(sys.argv[1:] if argv is None else argv)
+    if not args or args[0] in ("-h", "--help"):
+        OUT.print(USAGE.format(names=", ".join(NAMES)))
+        return 0
+    try:
+        if args[0] not in COMMANDS:
+            raise UserError(f"unknown command {args[0]!r}: use one of {', '.join(COMMANDS)}")
+        COMMANDS[args[0]](args[1:])
+    except UserError as error:
+        print(f"lab: {error}", file=sys.stderr)
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

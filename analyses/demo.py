@@ -1,0 +1,133 @@
+"""Everything at once: four languages trained and asked, several side by side."""
+
+from __future__ import annotations
+
+import multiprocessing
+import time
+from concurrent.futures import Future, ProcessPoolExecutor
+from pathlib import Path
+
+import pandas as pd
+import torch
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+
+from analyses.console import ERR, OUT, table_of
+from analyses.printed import printed_verdicts
+from analyses.printed import summary as printed_summary
+from analyses.results import NAMES, answer, load
+from models.errors import UserError
+from models.recipes import recipe
+from models.runs import RUN_FILE, Run, run_name
+from models.training import train
+
+LANGUAGES = (
+    "anbncn",
+    "dieren",
+    "anbn",
+    "an",
+)  # the longest first, so that no core waits at the end
+
+
+def demo(out: Path, workers: int = 2) -> None:
+    """Trains seed 0 of each language, answers every question, and prints what came out.
+
+    What is finished already is kept, so an interrupted demo goes on where it stopped.
+    """
+    start = time.monotonic()
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(workers, context, torch.set_num_threads, (1,)) as pool:
+        paths = {name: out / run_name(recipe(name)) for name in LANGUAGES}
+        jobs = {name: pool.submit(complete, path, name) for name, path in paths.items()}
+        try:
+            watch(paths, jobs)
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+    runs = [Run(paths[name]) for name in sorted(LANGUAGES)]
+    OUT.print(table_of(pd.DataFrame([overview(run) for run in runs]), "Four small Transformers"))
+    for run in runs:
+        verdicts = printed_verdicts(run)
+        if verdicts is not None:
+            OUT.print(printed_summary(verdicts))
+        for name in ("discovery", "attribution"):
+            result = load(run, name)
+            OUT.print(
+                f"[bold]{run.name}[/bold] {name}: {result.findings['summary'] if result else '-'}"
+            )
+    seconds = time.monotonic() - start
+    OUT.print(f"Done in {seconds:.0f} s. Open the dashboard: [bold]lab dashboard {out}[/bold]")
+
+
+def complete(path: Path, name: str) -> float:
+    """Trains the run if need be and answers every question; returns the seconds spent."""
+    start = time.monotonic()
+    run = Run(path) if (path / RUN_FILE).exists() else Run.create(path, recipe(name))
+    train(run)
+    for each in NAMES:
+        answer(run, each)
+    return time.monotonic() - start
+
+
+def watch(paths: dict[str, Path], jobs: dict[str, Future[float]]) -> None:
+    """Shows how far each run is, read from its folder; raises what a job raised."""
+    said: set[str] = set()
+    with Live(console=ERR, refresh_per_second=4, transient=True) as live:
+        while True:
+            for name, job in jobs.items():
+                if job.done() and name not in said:
+                    live.console.print(
+                        f"{paths[name]}: trained and analysed in {job.result():.0f} s"
+                    )
+                    said.add(name)
+            if len(said) == len(jobs):
+                return
+            live.update(state_of(paths))
+            time.sleep(0.3)
+
+
+def state_of(paths: dict[str, Path]) -> Table:
+    """One bar a run: training first, then the questions."""
+    table = Table.grid(padding=(0, 2))
+    for path in paths.values():
+        done, total, what = 0.0, 1.0, "waiting"
+        try:
+            run = Run(path)
+            steps = [line["step"] for line in run.metrics()]
+            answered = [name for name in NAMES if (run.results / f"{name}.json").exists()]
+            done, total = float(steps[-1]) if steps else 0.0, float(run.config.steps)
+            what = "training"
+            if run.record["status"] == "finished":
+                left = [name for name in NAMES if name not in answered]
+                done, total = len(answered), len(NAMES)
+                what = f"asking: {left[0]}" if left else "done"
+        except UserError:
+            pass  # not begun yet
+        table.add_row(path.name, ProgressBar(total, done, width=30), what)
+    return table
+
+
+def overview(run: Run) -> dict[str, object]:
+    """A run in one row."""
+    results = {name: load(run, name) for name in NAMES}
+    found = {name: result.findings if result else {} for name, result in results.items()}
+    probed = found["probing"].get("best", {})
+    best = max(
+        probed.items(),
+        key=lambda item: item[1]["score"] - item[1]["controls"]["untrained"],
+        default=None,
+    )
+    last = run.metrics()[-1]
+    states = found["discovery"].get("n_states")
+    return {
+        "run": run.name,
+        "steps": run.record["steps"],
+        "seconds": round(run.record["seconds"]),
+        "window": f"1..{run.config.max_n}",
+        "recognition": f"{last['recognition']:.1%}",
+        "exact to n": str(found["accuracy"].get("exact_to") or "-"),
+        "probe": f"{best[0]} {best[1]['score']:.2f}" if best else "-",
+        "heads needed": " ".join(found["heads"].get("needed", [])) or "none",
+        "automaton": f"{states} states" if found["discovery"].get("complete") else "none found",
+    }

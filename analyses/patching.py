@@ -1,0 +1,171 @@
+"""Where is the difference carried? Activation patching between a word and its counterfactuals."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+import altair as alt
+import numpy as np
+import pandas as pd
+import torch
+from altair.typing import ChartType
+
+from analyses.results import Progress, Result, plain, quiet
+from analyses.words import ANALYSIS_SEED, given, member
+from interp.model import logit_at
+from interp.patching import patch
+from interp.statistics import bootstrap_mean
+from models.errors import UserError
+from models.languages import END_ID, FormalLanguage, Language, Word
+from models.runs import Run
+
+QUESTION = "Which activations carry what tells a word from its counterfactual?"
+COMPONENTS = ("resid_pre", "attn_out", "mlp_out", "z")
+
+
+@dataclass(frozen=True)
+class Options:
+    """What to patch.
+
+    Attributes:
+        word: the clean word; by default a member of the language.
+        n: the size of the default word.
+        pairs: the most counterfactuals of the word to pair it with.
+        direction: "restore" puts clean activations into the corrupted run, "break" corrupted ones
+            into the clean run.
+        seed: of the choice of counterfactuals.
+    """
+
+    word: str | None = None
+    n: int = 8
+    pairs: int = 16
+    direction: Literal["restore", "break"] = "restore"
+    seed: int = 0
+
+
+def counterfactuals(language: Language, word: Word, most: int, seed: int) -> list[Word]:
+    """Different counterfactuals of one word. Raises UserError where it has none."""
+    rng = np.random.default_rng([ANALYSIS_SEED, seed])
+    try:
+        drawn = [language.counterfactual(word, rng) for _ in range(8 * most)]
+    except LookupError as error:
+        raise UserError(
+            f"no counterfactual of {' '.join(word)!r}: {error}; choose another word"
+        ) from None
+    return list(dict.fromkeys(drawn))[:most]
+
+
+def analyse(run: Run, options: Options, progress: Progress = quiet) -> Result:
+    """One row per model and site, means over the pairs.
+
+    Columns: model (trained, untrained), component, layer, head (-1 where there is none), position
+    (0 is BOS), symbol (of the clean word), effect (0: as the run patched into; 1: as the run
+    patched from), low, high (95% bootstrap over pairs; missing with one pair).
+
+    Raises:
+        UserError: an unknown symbol, a word without counterfactual, an unknown line of a corpus.
+    """
+    if options.pairs < 1:
+        raise UserError(f"--pairs is {options.pairs}: it must be at least 1")
+    language = run.language
+    word = given(language, options.word, member(run, options.n))
+    others = counterfactuals(language, word, options.pairs, options.seed)
+    clean = torch.as_tensor(language.vocabulary.words([word] * len(others)).tokens)
+    corrupted = torch.as_tensor(language.vocabulary.words(others).tokens)
+    if options.direction == "break":
+        clean, corrupted = corrupted, clean
+    model, digest = run.model_and_hash()
+    tables = []
+    for done, (name, viewed) in enumerate((("trained", model), ("untrained", run.untrained()))):
+        progress(done, 2, f"patching, {name} model")
+        table = patch(viewed, clean, corrupted, logit_at(END_ID), COMPONENTS)
+        tables.append(_over_pairs(table).assign(model=name))
+    progress(2, 2, "patching")
+    table = pd.concat(tables, ignore_index=True)
+    table["symbol"] = [("<bos>", *word)[p] for p in table["position"]]
+    table = table[
+        ["model", "component", "layer", "head", "position", "symbol", "effect", "low", "high"]
+    ]
+    changed = sorted({i + 1 for other in others for i, s in enumerate(other) if s != word[i]})
+    found = findings(table) | {
+        "word": list(word),
+        "counterfactuals": [list(other) for other in others],
+        "changed_positions": changed,
+        "in_language": bool(isinstance(language, FormalLanguage) and language.contains(word)),
+    }
+    return Result(table, plain(found), asdict(options), digest)
+
+
+def _over_pairs(table: pd.DataFrame) -> pd.DataFrame:
+    keys = ["component", "layer", "head", "position"]
+    wide = table.pivot(index="pair", columns=keys, values="effect")
+    wide = wide[table[keys].drop_duplicates().itertuples(index=False, name=None)]
+    mean, low, high = bootstrap_mean(wide.to_numpy())
+    summary = wide.columns.to_frame(index=False).assign(effect=mean, low=low, high=high)
+    if len(wide) == 1:
+        summary[["low", "high"]] = np.nan
+    return summary
+
+
+def findings(table: pd.DataFrame) -> dict[str, Any]:
+    """The head and position with the largest effect."""
+    heads = table[(table["model"] == "trained") & (table["component"] == "z")]
+    top = heads.loc[heads["effect"].abs().idxmax()]
+    head = f"L{int(top['layer'])}H{int(top['head'])}"
+    place = f"position {int(top['position'])} ({top['symbol']})"
+    return {
+        "summary": f"Of all heads {head} at {place} carries most: effect {top['effect']:.2f}.",
+        "top_head": {
+            "layer": int(top["layer"]),
+            "head": int(top["head"]),
+            "position": int(top["position"]),
+        },
+    }
+
+
+def chart(result: Result) -> ChartType:
+    """Heatmaps of the effect by position: layers above, heads below; changed positions in red."""
+    table = result.table[result.table["model"] == "trained"].copy()
+    table["place"] = table["position"].astype(str) + " " + table["symbol"]
+    places = table.drop_duplicates("position").sort_values("position")["place"].tolist()
+    changed = [places[p] for p in result.findings["changed_positions"]]
+    x = alt.X("place:N", sort=places, title=None).axis(
+        labelAngle=-60,
+        labelOverlap=False,
+        labelColor=alt.condition(
+            alt.FieldOneOfPredicate("value", changed), alt.value("#d1495b"), alt.value("#888")
+        ),
+    )
+    colour = alt.Color("effect:Q").scale(domain=[-1, 0, 1], scheme="redblue", clamp=True)
+
+    def heat(rows: pd.DataFrame, row: str, title: str) -> alt.Chart:
+        tooltip = [
+            "row",
+            "place",
+            *(alt.Tooltip(f"{c}:Q", format=".3f") for c in ("effect", "low", "high")),
+        ]
+        return (
+            alt.Chart(rows.assign(row=rows[row]), title=title)
+            .mark_rect(stroke="#8884", strokeWidth=0.5)
+            .encode(
+                x=x,
+                y=alt.Y("row:N", sort=list(dict.fromkeys(rows[row])), title=None),
+                color=colour,
+                tooltip=tooltip,
+            )
+            .properties(width=max(260, 26 * len(places)), height=alt.Step(20))
+        )
+
+    stream = table[table["component"] != "z"].copy()
+    stream["site"] = "L" + stream["layer"].astype(str) + " " + stream["component"]
+    heads = table[table["component"] == "z"].copy()
+    heads["site"] = "L" + heads["layer"].astype(str) + "H" + heads["head"].astype(str)
+    order = [
+        f"L{layer} {c}"
+        for layer in sorted(stream["layer"].unique())
+        for c in COMPONENTS
+        if c != "z"
+    ]
+    stream = stream.set_index("site").loc[order].reset_index()
+    return heat(stream, "site", "residual stream and layer outputs") & heat(heads, "site", "heads")

@@ -1,0 +1,72 @@
+"""Which words an analysis looks at when the user names none, and how they become tensors."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Int
+from torch import Tensor
+
+from models.errors import UserError
+from models.languages import FormalLanguage, Language, Sample, Word, Words, printed_lines
+from models.runs import Run
+
+ANALYSIS_SEED = 0xA11A  # words of the analyses are neither training nor test words
+
+
+@dataclass(frozen=True)
+class WordTensors:
+    """Words as the lenses take them: tokens with BOS, where they are, and where each ends."""
+
+    tokens: Int[Tensor, "batch pos"]
+    mask: Bool[Tensor, "batch pos"]
+    last: Int[Tensor, " batch"]
+
+    @classmethod
+    def of(cls, words: Words) -> WordTensors:
+        mask = np.pad(words.mask, ((0, 0), (1, 0)), constant_values=True)
+        return cls(
+            torch.as_tensor(words.tokens), torch.as_tensor(mask), torch.as_tensor(words.lengths)
+        )
+
+
+def sample_window(run: Run, count: int, seed: int) -> Sample:
+    """Fresh words of the training window, members and hard negatives in equal parts."""
+    rng = np.random.default_rng([ANALYSIS_SEED, seed])
+    return run.language.sample(rng, count, run.language.lengths(run.config.max_n), split="test")
+
+
+def given(language: Language, text: str | None, default: Word) -> Word:
+    """The user's word, or the default. Raises UserError for an unknown symbol or an empty word."""
+    if text is None:
+        return default
+    word = language.vocabulary.parse(text)
+    if not word:
+        raise UserError("the word is empty: give at least one symbol, for example --word 'a a b b'")
+    return word
+
+
+def member(run: Run, n: int) -> Word:
+    """A word in the language: of `dieren` the first printed line, else one of about size n."""
+    language = run.language
+    if language.name == "dieren":
+        return printed_lines()[0][1]
+    lengths = language.positive_lengths(language.lengths(run.config.max_n))
+    length = min(lengths, key=lambda k: abs(k - language.length_of(n)))
+    rng = np.random.default_rng(ANALYSIS_SEED)
+    words = language.sample(rng, 1, [length], label=True).words
+    return language.vocabulary.decode(words.ids[0, :length])
+
+
+def near_miss(run: Run, n: int) -> Word:
+    """A word of about size n that the fewest deciding positions keep out of the language."""
+    language = run.language
+    if not isinstance(language, FormalLanguage):
+        return member(run, n)
+    words = language.sample(
+        np.random.default_rng(ANALYSIS_SEED), 64, [len(member(run, n))], label=False
+    ).words
+    decoded = [language.vocabulary.decode(row) for row in words.ids]
+    return min(decoded, key=lambda word: len(language.rationale(word) or word))

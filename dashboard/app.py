@@ -1,0 +1,27 @@
+"""The dashboard: `lab dashboard RUNS`, or `streamlit run dashboard/app.py -- RUNS`."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from dashboard.pages import attribution, discovery, heads, home, patching, probing, try_it
+from dashboard.shared import choose_run, explain_errors
+
+st.set_page_config(page_title="Structure Lab", page_icon="🔬", layout="wide")
+
+PAGES = [
+    st.Page(home.show, title="Runs", icon=":material/home:", default=True),
+    st.Page(try_it.show, title="Try it", icon=":material/edit:", url_path="try"),
+    st.Page(probing.show, title="Probing", icon=":material/sensors:", url_path="probing"),
+    st.Page(heads.show, title="Heads", icon=":material/hub:", url_path="heads"),
+    st.Page(patching.show, title="Patching", icon=":material/healing:", url_path="patching"),
+    st.Page(
+        attribution.show, title="LIME and SHAP", icon=":material/balance:", url_path="attribution"
+    ),
+    st.Page(discovery.show, title="Discovery", icon=":material/explore:", url_path="discovery"),
+]
+
+page = st.navigation(PAGES)
+with explain_errors():
+    choose_run()
+    page.run()

@@ -1,0 +1,112 @@
+"""All runs, and of the chosen one the language, the training curve and the accuracy by length."""
+
+from __future__ import annotations
+
+import pandas as pd
+import streamlit as st
+
+from analyses.accuracy import chart, training_chart
+from analyses.printed import printed_verdicts, summary
+from analyses.results import load
+from dashboard.shared import (
+    current_run,
+    downloads,
+    kept_or_computed,
+    picture,
+    runs_folder,
+    share,
+)
+from models.runs import Run, find_runs
+
+
+def show() -> None:
+    """The page."""
+    st.title("Structure Lab")
+    st.markdown(
+        "Small Transformers, trained on languages whose truth is known, and what each lens says "
+        "of them. Choose a run at the left."
+    )
+    st.dataframe(overview(), hide_index=True)
+    run = current_run()
+    st.header(run.name)
+    language_card(run)
+    st.subheader("Training")
+    training(run)
+    if run.record["status"] != "finished":
+        return
+    st.subheader("Accuracy by length")
+    result = kept_or_computed(run, "accuracy")
+    if result is not None:
+        st.markdown(result.findings["summary"])
+        figure = chart(result)
+        picture(figure, f"Accuracy by word length. {result.findings['summary']}")
+        downloads("accuracy", result, figure)
+    verdicts = printed_verdicts(run)
+    if verdicts is not None:
+        st.subheader("The 26 printed lines")
+        st.markdown(summary(verdicts))
+        st.dataframe(verdicts, hide_index=True, height=300)
+
+
+def overview() -> pd.DataFrame:
+    """One row per run."""
+    rows = []
+    for path in find_runs(runs_folder()):
+        run = Run(path)
+        metrics, accuracy = run.metrics(), load(run, "accuracy")
+        last = metrics[-1] if metrics else {}
+        rows.append(
+            {
+                "run": run.name,
+                "language": run.config.language,
+                "type": run.language.chomsky,
+                "seed": run.config.seed,
+                "supervision": run.config.supervision,
+                "status": run.record["status"],
+                "step": last.get("step", 0),
+                "recognition in the window": share(last.get("recognition")),
+                "exact to n": str((accuracy.findings["exact_to"] if accuracy else None) or "-"),
+            }
+        )
+    return pd.DataFrame(rows)
+
+
+def language_card(run: Run) -> None:
+    """What was trained, in four facts."""
+    language, config = run.language, run.config
+    taught = (
+        "the next symbols at every position"
+        if config.supervision == "every"
+        else "one verdict a word"
+    )
+    for column, (label, value) in zip(
+        st.columns(4),
+        {
+            "Chomsky type": language.chomsky,
+            "Example": " ".join(language.example()),
+            "Training window": f"n = 1 to {config.max_n}",
+            "Taught": taught,
+        }.items(),
+        strict=True,
+    ):
+        column.caption(label)
+        column.markdown(f"**{value}**")
+
+
+def training(run: Run) -> None:
+    """The curve; of a run in training it follows the file."""
+    follow = run.record["status"] != "finished"
+
+    @st.fragment(run_every=2 if follow else None)
+    def curve() -> None:
+        metrics = run.metrics()
+        if not metrics:
+            st.info("The first evaluation is still to come.")
+            return
+        if follow:
+            st.progress(
+                min(metrics[-1]["step"] / run.config.steps, 1.0), f"step {metrics[-1]['step']}"
+            )
+        picture(training_chart(metrics), "Loss and shares on the training window by training step.")
+
+    curve()

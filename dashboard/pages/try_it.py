@@ -1,0 +1,101 @@
+"""Type a word: what may follow each symbol, and is it in?"""
+
+from __future__ import annotations
+
+import altair as alt
+import numpy as np
+import pandas as pd
+import streamlit as st
+import torch
+from altair.typing import ChartType
+
+from analyses.words import member, near_miss
+from dashboard.shared import chips, current_run, model_of, picture, truth_of, word_input
+from models.languages import BOS_ID, END, FormalLanguage, Word
+from models.runs import Run
+
+
+def show() -> None:
+    """The page."""
+    st.title("Try it")
+    run = current_run()
+    st.markdown("**What does the model let follow each symbol, and is the word in the language?**")
+    default = member(run, 4)
+    with st.container(horizontal=True):
+        if st.button("A word of the language"):
+            st.session_state["word"] = " ".join(default)
+        if st.button("A near miss"):
+            st.session_state["word"] = " ".join(near_miss(run, 4))
+    word = run.language.vocabulary.parse(word_input(run, default))
+    table = follow(run, word)
+    accepted = bool(
+        table[(table["position"] == len(word)) & (table["token"] == END)]["allowed"].iloc[0]
+    )
+    verdict(run, word, accepted)
+    if run.config.supervision == "last":
+        table = table[table["token"] == END]
+        st.caption("This run was taught verdicts alone: what it says of END after every prefix.")
+    picture(chart(table), "Probability of every next token after every prefix of the word.")
+    st.caption(
+        "Colour: the model's probability that the token may come next. "
+        "Orange frames: the model and the language disagree."
+    )
+
+
+def verdict(run: Run, word: Word, accepted: bool) -> None:
+    """The verdict, the truth beside it, and the positions that decide."""
+    truth = truth_of(run.language, word)
+    said = "in the language" if accepted else "not in the language"
+    if truth is None:
+        st.info(f"The model says: **{said}**. The truth of this line is not known.")
+        return
+    if truth == accepted:
+        st.success(f"The model says: **{said}**. That is right.", icon=":material/check:")
+    else:
+        st.error(f"The model says: **{said}**. That is wrong.", icon=":material/close:")
+    rationale = run.language.rationale(word)
+    if rationale and len(word) <= 60:
+        chips(word, rationale)
+        st.caption(f"In colour the deciding symbols: {run.language.rationale_rule}.")
+
+
+@torch.no_grad()
+def follow(run: Run, word: Word) -> pd.DataFrame:
+    """One row per prefix and token: probability, whether the model allows it, and the truth."""
+    words = run.language.vocabulary.words([word])
+    with model_of(run) as model:
+        probability = model(torch.as_tensor(words.tokens))[0].sigmoid().numpy()
+    tokens = run.language.vocabulary.tokens
+    table = pd.DataFrame(
+        {
+            "position": np.repeat(np.arange(len(word) + 1), len(tokens)),
+            "symbol": np.repeat(["<bos>", *word], len(tokens)),
+            "token": np.tile(tokens, len(word) + 1),
+            "probability": probability.ravel(),
+            "allowed": probability.ravel() > 0.5,
+        }
+    )
+    if isinstance(run.language, FormalLanguage):
+        table["truth"] = run.language.allowed(words)[0].ravel()
+    return table[table["token"] != tokens[BOS_ID]]
+
+
+def chart(table: pd.DataFrame) -> ChartType:
+    """A matrix: prefixes across, next tokens down."""
+    table = table.assign(place=table["position"].astype(str) + " " + table["symbol"])
+    places = table.drop_duplicates("position")["place"].tolist()
+    base = alt.Chart(table).encode(
+        x=alt.X("place:N", sort=places, title="after").axis(labelAngle=-60, labelOverlap=False),
+        y=alt.Y("token:N", sort=None, title="may follow"),
+        tooltip=["place", "token", alt.Tooltip("probability:Q", format=".3f"), "allowed"],
+    )
+    cells = base.mark_rect().encode(
+        color=alt.Color("probability:Q").scale(domain=[0, 1], scheme="blues")
+    )
+    layers = [cells]
+    if "truth" in table:
+        wrong = base.transform_filter("datum.truth != datum.allowed")
+        layers.append(wrong.mark_rect(fill=None, stroke="#e07b39", strokeWidth=3))
+    return alt.layer(*layers).properties(
+        width=max(240, 26 * len(places)), height=30 * table["token"].nunique()
+    )

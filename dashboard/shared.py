@@ -1,0 +1,178 @@
+"""What all pages share: the chosen run, one copy of each model, charts with their downloads."""
+
+from __future__ import annotations
+
+import json
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import altair as alt
+import pandas as pd
+import streamlit as st
+from altair.typing import ChartType
+
+from analyses.results import NAMES, Result, analysis, answer, load, render
+from models.errors import UserError
+from models.languages import Language, Word
+from models.runs import Run, find_runs
+from models.transformer import HookedTransformer
+
+
+@contextmanager
+def explain_errors() -> Iterator[None]:
+    """A user's mistake is one readable line on the page, never a traceback."""
+    try:
+        yield
+    except UserError as error:
+        st.error(str(error), icon=":material/error:")
+
+
+def runs_folder() -> Path:
+    """The folder given on the command line."""
+    return Path(sys.argv[1] if len(sys.argv) > 1 else "runs")
+
+
+def choose_run() -> None:
+    """The run selector in the sidebar; the choice is part of the page's link."""
+    names = [path.name for path in find_runs(runs_folder())]
+    if not names:
+        raise UserError(
+            f"no run in {runs_folder()}: train one with `lab train anbn`, or all with `lab demo`"
+        )
+    with st.sidebar:
+        st.selectbox("Run", names, key="run", bind="query-params")
+        run = current_run()
+        st.caption(
+            f"{run.language.name}, {run.language.chomsky}; {run.config.model.n_layers} layers, "
+            f"{run.config.model.n_heads} heads, width {run.config.model.d_model}; "
+            f"seed {run.config.seed}"
+        )
+
+
+def current_run() -> Run:
+    """The chosen run."""
+    return Run(runs_folder() / st.session_state["run"])
+
+
+@st.cache_resource(max_entries=16, show_spinner=False)
+def _model(path: str, digest: str) -> tuple[HookedTransformer, threading.Lock]:
+    """One model for all browser tabs; hooks are its state, so each use holds its lock."""
+    return Run(Path(path)).model(), threading.Lock()
+
+
+@contextmanager
+def model_of(run: Run) -> Iterator[HookedTransformer]:
+    """The last checkpoint's model, for one user at a time."""
+    model, lock = _model(str(run.path), run.model_hash())
+    with lock:
+        yield model
+
+
+@st.cache_data(max_entries=64, show_spinner=False)
+def ask(path: str, digest: str, name: str, arguments: str) -> Result:
+    """An analysis of a typed word: computed once for all tabs, not written into the run."""
+    module = analysis(name)
+    return module.analyse(Run(Path(path)), module.Options(**json.loads(arguments)))
+
+
+def asked(run: Run, name: str, **arguments: Any) -> Result:
+    """The answer to a question of the page's own; the kept one if it is the same question."""
+    kept = load(run, name)
+    options = analysis(name).Options(**arguments)
+    if kept and kept.model_hash == run.model_hash() and kept.arguments == vars(options):
+        return kept
+    with st.spinner("Computing ..."):
+        return ask(str(run.path), run.model_hash(), name, json.dumps(arguments))
+
+
+def kept_or_computed(run: Run, name: str) -> Result | None:
+    """The kept answer; where there is none, a button that computes it under a progress bar."""
+    result = load(run, name)
+    if result is None:
+        st.info(f"This question has not been asked of {run.name} yet.")
+        if not st.button("Ask it now", type="primary", key=f"ask-{name}"):
+            return None
+        bar = st.progress(0.0)
+
+        def report(done: int, total: int, what: str) -> None:
+            bar.progress(min(done / total, 1.0), what)
+
+        result, _ = answer(run, name, None, report)
+        bar.empty()
+    elif result.model_hash != run.model_hash():
+        st.warning("This answer is about an earlier checkpoint; `lab analyse --again` renews it.")
+    return result
+
+
+def heading(title: str, name: str) -> None:
+    """The page's title and its question."""
+    st.title(title)
+    if name in NAMES:
+        st.markdown(f"**{analysis(name).QUESTION}**")
+
+
+def picture(figure: ChartType, alt_text: str) -> None:
+    """A chart that follows the theme, with words for those who cannot see it."""
+    # Streamlit would otherwise squeeze axes and legend into the height of the plot alone.
+    st.altair_chart(figure.properties(autosize="pad"), width="content", alt=alt_text)
+
+
+def downloads(name: str, result: Result, figure: ChartType) -> None:
+    """The table, and its download beside the picture's and the findings'."""
+    with st.expander("Table and downloads"):
+        st.dataframe(result.table, hide_index=True)
+        left, middle, right = st.columns(3)
+        csv = result.table.to_csv(index=False).encode()
+        left.download_button("Table (CSV)", csv, f"{name}.csv", "text/csv", on_click="ignore")
+        svg = cached_svg(figure.to_json())
+        middle.download_button(
+            "Picture (SVG)", svg, f"{name}.svg", "image/svg+xml", on_click="ignore"
+        )
+        findings = json.dumps(dict(result.findings), ensure_ascii=False, indent=2)
+        right.download_button(
+            "Findings (JSON)", findings, f"{name}.json", "application/json", on_click="ignore"
+        )
+
+
+@st.cache_data(max_entries=64, show_spinner=False)
+def cached_svg(specification: str) -> bytes:
+    """The picture of a chart's specification; drawn once."""
+    return render(alt.Chart.from_json(specification), "svg")
+
+
+def word_input(run: Run, default: Word, label: str = "Word") -> str:
+    """A typed word, part of the page's link. The default is the analysis' own."""
+    text = st.text_input(
+        label,
+        value=" ".join(default),
+        key="word",
+        bind="query-params",
+        help=f"Symbols: {' '.join(run.language.vocabulary.symbols)}",
+    )
+    return text or ""
+
+
+def truth_of(language: Language, word: Word) -> bool | None:
+    """Membership, where it is known (a corpus knows its own lines alone)."""
+    try:
+        return language.contains(word)
+    except UserError:
+        return None
+
+
+def chips(word: Word, marked: tuple[int, ...]) -> None:
+    """The word, its marked positions in colour."""
+    parts = [
+        f":orange-background[**{symbol}**]" if i in marked else symbol
+        for i, symbol in enumerate(word)
+    ]
+    st.markdown("#### " + " ".join(parts))
+
+
+def share(value: float | None) -> str:
+    """A share in per cent; a dash where there is none."""
+    return "-" if value is None or pd.isna(value) else f"{value:.1%}"
