@@ -26,7 +26,7 @@ def progress_bar(title: str) -> Iterator[Report]:
         MofNCompleteColumn(),
         TimeRemainingColumn(),
     )
-    with Progress(*columns, console=ERR, transient=True) as bar:
+    with Progress(*columns, console=ERR, transient=True, disable=not ERR.is_terminal) as bar:
         task = bar.add_task(title, total=None)
         yield lambda done, total, what: bar.update(
             task, completed=done, total=total, description=what

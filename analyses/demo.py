@@ -12,6 +12,7 @@ import torch
 from rich.live import Live
 from rich.progress_bar import ProgressBar
 from rich.table import Table
+from threadpoolctl import threadpool_limits
 
 from analyses.console import ERR, OUT, table_of
 from analyses.printed import printed_verdicts
@@ -37,7 +38,7 @@ def demo(out: Path, workers: int = 2) -> None:
     """
     start = time.monotonic()
     context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(workers, context, torch.set_num_threads, (1,)) as pool:
+    with ProcessPoolExecutor(workers, context, one_thread) as pool:
         paths = {name: out / run_name(recipe(name)) for name in LANGUAGES}
         jobs = {name: pool.submit(complete, path, name) for name, path in paths.items()}
         try:
@@ -47,6 +48,9 @@ def demo(out: Path, workers: int = 2) -> None:
             raise
     runs = [Run(paths[name]) for name in sorted(LANGUAGES)]
     OUT.print(table_of(pd.DataFrame([overview(run) for run in runs]), "Four small Transformers"))
+    OUT.print(
+        "(trained on n = 1..25, dieren on 1..20; probe: trained model, untrained in brackets)"
+    )
     for run in runs:
         verdicts = printed_verdicts(run)
         if verdicts is not None:
@@ -58,6 +62,12 @@ def demo(out: Path, workers: int = 2) -> None:
             )
     seconds = time.monotonic() - start
     OUT.print(f"Done in {seconds:.0f} s. Open the dashboard: [bold]lab dashboard {out}[/bold]")
+
+
+def one_thread() -> None:
+    """A worker has one core for itself: more threads than cores slow all of them down."""
+    torch.set_num_threads(1)
+    threadpool_limits(1)
 
 
 def complete(path: Path, name: str) -> float:
@@ -110,24 +120,17 @@ def state_of(paths: dict[str, Path]) -> Table:
 
 def overview(run: Run) -> dict[str, object]:
     """A run in one row."""
-    results = {name: load(run, name) for name in NAMES}
-    found = {name: result.findings if result else {} for name, result in results.items()}
-    probed = found["probing"].get("best", {})
-    best = max(
-        probed.items(),
-        key=lambda item: item[1]["score"] - item[1]["controls"]["untrained"],
-        default=None,
-    )
-    last = run.metrics()[-1]
-    states = found["discovery"].get("n_states")
+    found = {name: result.findings for name in NAMES if (result := load(run, name))}
+    main = found["probing"]["main"]
+    probe = found["probing"]["best"][main]
+    heads = len(found["heads"]["needed"]), run.config.model.n_layers * run.config.model.n_heads
+    discovery = found["discovery"]
     return {
         "run": run.name,
-        "steps": run.record["steps"],
-        "seconds": round(run.record["seconds"]),
-        "window": f"1..{run.config.max_n}",
-        "recognition": f"{last['recognition']:.1%}",
-        "exact to n": str(found["accuracy"].get("exact_to") or "-"),
-        "probe": f"{best[0]} {best[1]['score']:.2f}" if best else "-",
-        "heads needed": " ".join(found["heads"].get("needed", [])) or "none",
-        "automaton": f"{states} states" if found["discovery"].get("complete") else "none found",
+        "trained": f"{run.record['steps']} steps, {run.record['seconds']:.0f} s",
+        "exact to n": str(found["accuracy"]["exact_to"] or "-"),
+        "recognised": f"{run.metrics()[-1]['recognition']:.1%}",
+        "probe": f"{main} {probe['score']:.2f} ({probe['controls']['untrained']:.2f})",
+        "heads needed": f"{heads[0]} of {heads[1]}",
+        "automaton": f"{discovery['n_states']} states" if discovery["complete"] else "none",
     }

@@ -97,10 +97,10 @@ def check_words(run: Run, options: Options) -> list[Word]:
     symbols = np.array(vocabulary.symbols)
     far: list[Word] = []
     for index, length in enumerate(lengths):
-        drawn = symbols[rng.integers(len(symbols), size=length)]
-        if index % 2:  # runs: a symbol is repeated up to a random border
-            borders = np.sort(rng.integers(length, size=3))
-            drawn = drawn[np.searchsorted(borders, np.arange(length), side="right")]
+        run_of = np.arange(length)  # every symbol for itself, or up to four runs of one symbol each
+        if index % 2:
+            run_of = np.searchsorted(np.sort(rng.integers(length, size=3)), run_of, side="right")
+        drawn = symbols[rng.integers(len(symbols), size=max(length, 4))][run_of]
         far.append(tuple(drawn.tolist()))
     short: list[Word] = [(), *((s,) for s in vocabulary.symbols)]
     if len(symbols) <= 20:
@@ -179,6 +179,8 @@ def sentences(found: dict[str, Any], options: Options) -> dict[str, str]:
         headline = "No rule of the known families fits; see the regular expression."
         if rule:
             headline = f"The network accepts a word if it {rule}."
+        if found["n_states"] == 1:
+            headline = f"The network accepts {rule}."
         evidence = f"{found['n_states']} states; {agreement}"
         if found["is_the_language"]:
             evidence += " This is exactly the language's own automaton."

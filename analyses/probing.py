@@ -32,7 +32,7 @@ class Options:
         seed: of the words and of the split.
     """
 
-    words: int = 300
+    words: int = 1000
     seed: int = 0
 
 
@@ -40,8 +40,14 @@ def site_hooks(n_layers: int) -> dict[str, str]:
     """The probed sites by label, in the order of computation."""
     sites = {"embed": "blocks.0.hook_resid_pre"}
     for layer in range(n_layers):
-        for name in ("attn_out", "resid_mid", "mlp_out", "resid_post"):
-            sites[f"L{layer} {name}"] = f"blocks.{layer}.hook_{name}"
+        block = f"blocks.{layer}"
+        sites |= {
+            f"L{layer} attn_out": f"{block}.hook_attn_out",
+            f"L{layer} resid_mid": f"{block}.hook_resid_mid",
+            f"L{layer} mlp_post": f"{block}.mlp.hook_post",
+            f"L{layer} mlp_out": f"{block}.hook_mlp_out",
+            f"L{layer} resid_post": f"{block}.hook_resid_post",
+        }
     return sites
 
 
@@ -113,14 +119,16 @@ def findings(table: pd.DataFrame) -> dict[str, Any]:
             "score": float(row["score"]),
             "controls": {str(name): float(score) for name, score in controls.items()},
         }
-    first = max(best, key=lambda t: best[t]["score"] - best[t]["controls"].get("untrained", 0.0))
-    found = best[first]
-    untrained = found["controls"].get("untrained", float("nan"))
-    summary = (
-        f"{first} is read best at {found['site']} ({found['metric']} {found['score']:.3f}; "
-        f"untrained model {untrained:.3f})."
-    )
-    return {"summary": summary, "best": best}
+    main = next((name for name in best if "-" in name), next(iter(best)))
+    found = best[main]
+    untrained = {name: about["controls"]["untrained"] for name, about in best.items()}
+    easy = [name for name, about in best.items() if untrained[name] >= about["score"] - 0.01]
+    summary = f"{main} is read best at {found['site']}: {found['metric']} {found['score']:.3f} "
+    summary += f"(untrained model {untrained[main]:.3f})."
+    if easy:
+        summary += f" The untrained model gives as much of {', '.join(easy)}: being readable is "
+        summary += "no sign of being learned."
+    return {"summary": summary, "main": main, "best": best}
 
 
 def chart(result: Result) -> ChartType:

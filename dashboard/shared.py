@@ -118,7 +118,9 @@ def heading(title: str, name: str) -> None:
 def picture(figure: ChartType, alt_text: str) -> None:
     """A chart that follows the theme, with words for those who cannot see it."""
     # Streamlit would otherwise squeeze axes and legend into the height of the plot alone.
-    st.altair_chart(figure.properties(autosize="pad"), width="content", alt=alt_text)
+    # Flush labels would stand beside the first and last rows of a heatmap, not at their middle.
+    shown = figure.properties(autosize="pad").configure_axis(labelFlush=False)
+    st.altair_chart(shown, width="content", alt=alt_text)
 
 
 def downloads(name: str, result: Result, figure: ChartType) -> None:

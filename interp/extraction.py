@@ -19,6 +19,7 @@ from automata.fa.dfa import DFA
 from automata.fa.gnfa import GNFA
 
 Word = tuple[str, ...]
+OWN_WORDS = 200  # words that a hypothesis is asked for
 Accepts = Callable[[Sequence[Word]], np.ndarray]
 """Batched membership: True where the network accepts the word."""
 
@@ -75,7 +76,12 @@ class _Network(SUL):  # type: ignore[misc]  # AALpy is untyped
 
 
 class _CheckWords(Oracle):  # type: ignore[misc]
-    """Equivalence by a fixed sample of words, judged once; returns the shortest disagreement."""
+    """Equivalence by words; returns the shortest disagreement.
+
+    First a fixed sample, judged once. A hypothesis that agrees with it is asked for words of its
+    own: what it accepts, drawn evenly by length, the network must accept too. That finds the
+    automaton that counts modulo a number, which near misses alone do not.
+    """
 
     def __init__(
         self,
@@ -87,17 +93,34 @@ class _CheckWords(Oracle):  # type: ignore[misc]
     ) -> None:
         super().__init__(list(alphabet), network)
         self.words = sorted(set(words), key=lambda word: (len(word), word))
-        self.verdicts = network.judge(self.words)
         self.max_states, self.until = max_states, until
+        self.lengths = [len(word) for word in self.words[:: max(1, len(self.words) // OWN_WORDS)]]
         self.stopped = False
 
-    def find_cex(self, hypothesis: object) -> Word | None:
-        if hypothesis.size > self.max_states or time.monotonic() > self.until:  # type: ignore[attr-defined]
+    def find_cex(self, hypothesis: Any) -> Word | None:
+        if hypothesis.size > self.max_states or time.monotonic() > self.until:
             self.stopped = True
             return None
         dfa = _as_dfa(hypothesis, self.alphabet)
-        wrong = np.flatnonzero(run(dfa, self.words) != self.verdicts)
-        return self.words[wrong[0]] if len(wrong) else None
+        return self._disagreement(dfa, self.words) or self._disagreement(dfa, self._own(dfa))
+
+    def _own(self, dfa: DFA) -> list[Word]:
+        spelled, symbol = _one_letter_each(dfa, self.alphabet)
+        words = set()
+        for seed, length in enumerate(self.lengths):
+            if spelled.count_words_of_length(length):
+                letters = spelled.random_word(length, seed=seed)
+                words.add(tuple(symbol[letter] for letter in letters))
+        return sorted(words, key=len)
+
+    def _disagreement(self, dfa: DFA, words: Sequence[Word]) -> Word | None:
+        wrong = np.flatnonzero(run(dfa, words) != self.sul.judge(words))
+        return words[wrong[0]] if len(wrong) else None
+
+    def agreement(self, dfa: DFA) -> float:
+        """The share of all words, fixed and own, on which automaton and network agree."""
+        words = [*self.words, *self._own(dfa)]
+        return float((run(dfa, words) == self.sul.judge(words)).mean())
 
 
 def extract(
@@ -128,7 +151,7 @@ def extract(
         print_level=0,
     )
     dfa = _as_dfa(hypothesis, alphabet).minify()
-    agrees = float((run(dfa, oracle.words) == oracle.verdicts).mean())
+    agrees = oracle.agreement(dfa)
     return Extraction(dfa, agrees, not oracle.stopped, len(network.known), time.monotonic() - start)
 
 
@@ -182,26 +205,30 @@ def regex(dfa: DFA, symbols: Sequence[str]) -> str:
     """
     if dfa.isempty():
         return "∅"
-    letters = {
-        symbol: chr(ord("a") + i) if i < 26 else chr(0x4E00 + i) for i, symbol in enumerate(symbols)
-    }
-    spelled = DFA(
-        states=set(dfa.states),
-        input_symbols=set(letters.values()),
-        transitions={
-            s: {letters[a]: t for a, t in row.items()} for s, row in dfa.transitions.items()
-        },
-        initial_state=dfa.initial_state,
-        final_states=set(dfa.final_states),
-    )
+    spelled, back = _one_letter_each(dfa, symbols)
     expression = GNFA.from_dfa(spelled).to_regex()
-    back = {letter: symbol for symbol, letter in letters.items()}
     spaced = any(len(symbol) > 1 for symbol in symbols)
     return (
         "".join((f" {back[c]} " if spaced else back[c]) if c in back else c for c in expression)
         .replace("  ", " ")
         .strip()
     )
+
+
+def _one_letter_each(dfa: DFA, symbols: Sequence[str]) -> tuple[DFA, dict[str, str]]:
+    """The same automaton over letters, as automata-lib's words want, and the way back."""
+    letters = {symbol: chr(0x4E00 + index) for index, symbol in enumerate(symbols)}
+    spelled = DFA(
+        states=set(dfa.states),
+        input_symbols=set(letters.values()),
+        transitions={
+            state: {letters[symbol]: target for symbol, target in row.items()}
+            for state, row in dfa.transitions.items()
+        },
+        initial_state=dfa.initial_state,
+        final_states=set(dfa.final_states),
+    )
+    return spelled, {letter: symbol for symbol, letter in letters.items()}
 
 
 def describe(dfa: DFA, symbols: Sequence[str]) -> str | None:

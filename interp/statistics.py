@@ -12,7 +12,7 @@ def bootstrap_mean(
     confidence: float = 0.95,
     resamples: int = 1000,
     seed: int = 0,
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+) -> tuple[Float[np.ndarray, "*cells"], Float[np.ndarray, "*cells"], Float[np.ndarray, "*cells"]]:
     """Mean over the first axis with a percentile bootstrap interval, cell by cell.
 
     The rows are resampled as wholes, so cells of one row keep their dependence (Efron 1979).
@@ -28,7 +28,7 @@ def bootstrap_mean(
     means = np.tensordot(drawn, values, axes=1)
     tail = (1 - confidence) / 2
     low, high = np.quantile(means, [tail, 1 - tail], axis=0)
-    return values.mean(axis=0), low, high
+    return np.asarray(values.mean(axis=0)), np.asarray(low), np.asarray(high)
 
 
 def wilson(successes: int, count: int, confidence: float = 0.95) -> tuple[float, float]:

@@ -9,9 +9,7 @@ from models.languages import LANGUAGES
 
 SHAPE = ModelConfig(d_mlp=128, act_fn="relu", bias=False)
 NEXT_SYMBOLS = TrainConfig("", model=SHAPE)
-VERDICT = TrainConfig(
-    "", max_n=20, supervision="last", steps=600, batch_size=128, model=SHAPE
-)
+VERDICT = TrainConfig("", max_n=20, supervision="last", steps=600, batch_size=128, model=SHAPE)
 
 RECIPES: dict[str, TrainConfig] = {
     "an": replace(NEXT_SYMBOLS, steps=200),

@@ -21,7 +21,7 @@ class CountingLanguage(FormalLanguage):
 
     rationale_rule: ClassVar[str] = (
         "of a word in the language every position (any substitution breaks it); of another word "
-        "the first symbol that no continuation can save; none where the word merely stops too early"
+        "the positions to substitute to make it one; none where the language has no such length"
     )
 
     def __init__(self, name: str, symbols: str) -> None:

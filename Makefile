@@ -1,0 +1,39 @@
+# Everything lives in .venv, which is brought up to date only when what it is made from has changed.
+
+PYTHON ?= python3
+BIN := .venv/bin
+INSTALLED := .venv/.installed
+
+.PHONY: help lab test check dashboard bench
+
+help:
+	@echo "make lab        train, analyse and score four languages: the whole lab in one go"
+	@echo "make dashboard  look at the runs in the browser"
+	@echo "make test       the tests"
+	@echo "make check      lint, format and types"
+	@echo "make bench      how fast, against named peers"
+	@echo
+	@echo "PYTHON=python3.12 make ... chooses the interpreter (3.11 or newer)"
+
+lab: $(INSTALLED)
+	$(BIN)/lab demo
+
+test: $(INSTALLED)
+	$(BIN)/pytest -n 2
+
+check: $(INSTALLED)
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+
+dashboard: $(INSTALLED)
+	$(BIN)/lab dashboard
+
+bench: $(INSTALLED)
+	$(BIN)/python -m tests.benchmarks
+
+# The stamp is written last: an installation that broke off is done again.
+$(INSTALLED): pyproject.toml constraints.txt
+	test -x $(BIN)/pip || $(PYTHON) -m venv .venv
+	$(BIN)/pip install -e ".[dev]" -c constraints.txt
+	touch $@

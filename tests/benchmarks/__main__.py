@@ -1,0 +1,56 @@
+"""All benchmarks, a table each. Targets are reported, not asserted."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Callable, Iterator
+from importlib.metadata import version
+from pathlib import Path
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+
+from tests.benchmarks.measure import Result
+from tests.benchmarks.model_speed import model_speed
+
+BENCHMARKS: dict[str, Callable[[], Iterator[Result]]] = {"model speed": model_speed}
+PACKAGES = ("torch", "transformer-lens")
+
+
+def draw(title: str, results: list[Result]) -> Table:
+    """A row per comparison: which ratio, its median and quartiles, and the target."""
+    columns = ("task", "ratio of times", "median", "quartiles", "target", "met")
+    table = Table(*columns, title=title, title_justify="left", box=SIMPLE_HEAD, padding=0)
+    for r in results:
+        slowdown = r.kind == "slowdown"
+        table.add_row(
+            r.task,
+            f"ours / {r.peer}" if slowdown else f"{r.peer} / ours",
+            f"{r.ratio:.2f}",
+            f"{r.low:.2f}-{r.high:.2f}",
+            f"{'<=' if slowdown else '>='} {r.target:.2f}",
+            "[green]yes" if r.met else "[red]no",
+        )
+    return table
+
+
+def main() -> None:
+    """Runs all benchmarks, prints the tables and, if asked to, writes them as JSON."""
+    parser = argparse.ArgumentParser(prog="python -m tests.benchmarks", description=__doc__)
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the numbers here too")
+    path: Path | None = parser.parse_args().json
+    console = Console()
+    report: dict[str, object] = {"versions": {name: version(name) for name in PACKAGES}}
+    for title, benchmark in BENCHMARKS.items():
+        with console.status(f"{title} ..."):
+            results = list(benchmark())
+        console.print(draw(f"{title}: CPU time in one thread", results))
+        report[title] = [result.to_json() for result in results]
+    if path is not None:
+        path.write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,82 @@
+"""What the tests share: one thread, reproducible hypothesis runs, small models and runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+from hypothesis import settings
+
+from models.config import ModelConfig, TrainConfig
+from models.languages import Vocabulary
+from models.runs import Run
+from models.training import train
+from models.transformer import HookedTransformer
+
+torch.set_num_threads(1)
+
+# The machines are shared: no deadline. Derandomised: a red test is red for everybody.
+settings.register_profile("lab", deadline=None, derandomize=True)
+settings.load_profile("lab")
+
+SMALL = ModelConfig(n_layers=2, n_heads=4, d_model=16, d_mlp=24, n_ctx=32)
+TINY = ModelConfig(n_layers=1, n_heads=2, d_model=8, d_mlp=16)
+
+
+def stir(model: HookedTransformer, seed: int = 0) -> HookedTransformer:
+    """Random numbers in every parameter: fresh biases are zero and would hide what they do."""
+    generator = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter += 0.3 * torch.randn(parameter.shape, generator=generator)
+    return model
+
+
+@pytest.fixture
+def small_model() -> Callable[..., HookedTransformer]:
+    """Makes a small model over a, b, c in evaluation mode, all parameters random.
+
+    Keyword arguments change ``ModelConfig``.
+    """
+
+    def make(seed: int = 0, **changes: object) -> HookedTransformer:
+        config = ModelConfig(**{**SMALL.__dict__, **changes})
+        return stir(HookedTransformer(config, Vocabulary(("a", "b", "c")), seed), seed).eval()
+
+    return make
+
+
+@pytest.fixture
+def model(small_model: Callable[..., HookedTransformer]) -> HookedTransformer:
+    return small_model()
+
+
+@pytest.fixture
+def tokens() -> torch.Tensor:
+    """Four random words of seven symbols over a, b, c, BOS first."""
+    symbols = torch.randint(2, 5, (4, 7), generator=torch.Generator().manual_seed(1))
+    return torch.cat([torch.zeros(4, 1, dtype=torch.long), symbols], dim=1)
+
+
+def tiny_config(**changes: object) -> TrainConfig:
+    """A run of a second: twelve steps, an evaluation at every third."""
+    values = {
+        "language": "anbn",
+        "max_n": 4,
+        "steps": 12,
+        "batch_size": 8,
+        "warmup": 3,
+        "evaluate_every": 3,
+        "model": TINY,
+    }
+    return TrainConfig(**{**values, **changes})
+
+
+@pytest.fixture
+def trained(tmp_path: Path) -> Run:
+    """A finished tiny run in a folder of its own, which a test may damage."""
+    run = Run.create(tmp_path / "run", tiny_config())
+    train(run, device="cpu")
+    return run

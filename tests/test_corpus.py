@@ -1,0 +1,174 @@
+"""A corpus of labelled lines: reading, refusing, splitting."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from models.errors import UserError
+from models.languages import BOS, END, LabelledCorpus, language, printed_lines
+
+
+@pytest.fixture
+def corpus() -> LabelledCorpus:
+    """300 lines of dieren, many of them twice."""
+    lang = language("dieren")
+    sample = lang.sample(np.random.default_rng(0), 200, range(4, 9))
+    rows = np.arange(300) % 200
+    words = [lang.vocabulary.decode(sample.words.ids[i, : sample.words.lengths[i]]) for i in rows]
+    return LabelledCorpus("lines", ["+" if sample.labels[i] else "-" for i in rows], words)
+
+
+def refused(path: Path, content: str | bytes) -> str:
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    with pytest.raises(UserError) as caught:
+        LabelledCorpus.from_file(path)
+    message = str(caught.value)
+    assert "\n" not in message
+    assert path.name in message or path.stem in message
+    return message
+
+
+@pytest.mark.parametrize(
+    ("content", "fault"),
+    [
+        ("A\ta b\nB c d\n", "line 2: expected one tab, found 0"),
+        ("A\ta b\nB\tc\td\n", "line 2: expected one tab, found 2"),
+        ("A\ta b\n\nB\tc d\n", "line 2: the line is empty"),
+        ("A\ta b\n \t\nB\tc d\n", "line 2: the line is empty"),
+        ("A\ta b\nB\t\n", "line 2: the label or the words are missing"),
+        ("A\ta b\n\tb\n", "line 2: the label or the words are missing"),
+        ("label\tline\nA\ta b\nB\n", "line 3: expected one tab"),
+        ("A\ta b\nA\tc d\n", "found 1 label"),
+        ("", "found 0 label"),
+        ("label\tline\n", "found 0 label"),
+        ("A\ta\nB\tb\nC\tc\n", "found 3 label"),
+        (b"A\ta b\nB\tc \xff d\n", "not UTF-8 (byte 10)"),
+        ("A\ta b\n".encode("utf-16"), "not UTF-8"),
+        ("A\ta b\nB\ta b\n", "the line 'a b' has both labels"),
+    ],
+)
+def test_a_malformed_file_is_refused_in_one_line(tmp_path: Path, content: str, fault: str) -> None:
+    assert fault in refused(tmp_path / "lines.tsv", content)
+
+
+@pytest.mark.parametrize("token", [BOS, END])
+def test_a_line_cannot_hold_the_lab_s_own_tokens(tmp_path: Path, token: str) -> None:
+    path = tmp_path / "lines.tsv"
+    path.write_text(f"A\ta {token}\nB\ta b\n")
+    with pytest.raises(UserError, match=f"^the symbol '{token}' is taken already[^\n]*$"):
+        LabelledCorpus.from_file(path)
+
+
+def test_a_missing_file_is_refused_in_one_line(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"^[^\n]*no\.tsv: cannot be read[^\n]*$"):
+        LabelledCorpus.from_file(tmp_path / "no.tsv")
+    with pytest.raises(UserError, match=r"^[^\n]*cannot be read[^\n]*$"):
+        LabelledCorpus.from_file(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "A\ta b\nB\tc\n",
+        "A\ta b\r\nB\tc\r\n",
+        "\ufeffA\ta b\nB\tc",
+        "Label\twords\nA\ta  b \nB\tc\n",
+        "A\ta b\nA\ta b\nB\tc\n",
+    ],
+    ids=["plain", "Windows", "byte order mark", "header and spaces", "a line twice"],
+)
+def test_what_is_read(tmp_path: Path, content: str) -> None:
+    path = tmp_path / "lines.tsv"
+    path.write_text(content, encoding="utf-8", newline="")
+    corpus = LabelledCorpus.from_file(path)
+    assert (corpus.name, corpus.positive, corpus.negative) == ("lines", "A", "B")
+    assert corpus.vocabulary.symbols == ("a", "b", "c")
+    assert corpus.contains(("a", "b"))
+    assert not corpus.contains(("c",))
+    assert corpus.next_symbols(("a", "b")) == {END}
+    assert corpus.next_symbols(("c",)) == frozenset()
+    assert corpus.state(("c",)) == {}
+    assert corpus.rationale(("c",)) is None
+
+
+def test_line_breaks_of_other_alphabets_do_not_cut_a_line(tmp_path: Path) -> None:
+    """Only newlines end a line: a next-line sign or a form feed is white space inside it."""
+    path = tmp_path / "lines.tsv"
+    path.write_text("A\ta\u2028b\x0cc\nB\tc\x85d\n", encoding="utf-8")
+    corpus = LabelledCorpus.from_file(path)
+    assert corpus.contains(("a", "b", "c"))
+    assert not corpus.contains(("c", "d"))
+
+
+def test_the_label_of_an_unknown_line_is_not_guessed(corpus: LabelledCorpus) -> None:
+    with pytest.raises(UserError, match=r"^the line 'aap' is not in lines[^\n]*$"):
+        corpus.contains(("aap",))
+
+
+def test_no_line_is_on_two_sides(corpus: LabelledCorpus) -> None:
+    rng = np.random.default_rng(0)
+    sides = {}
+    for split in ("train", "validation", "test"):
+        sample = corpus.sample(rng, 2000, corpus.lengths(1), split=split)
+        pairs = zip(sample.words.ids, sample.words.lengths, strict=True)
+        sides[split] = {corpus.vocabulary.decode(ids[:length]) for ids, length in pairs}
+        truth = [language("dieren").contains(w) for w in sides[split]]
+        assert [corpus.contains(w) == (corpus.positive == "+") for w in sides[split]] == truth
+    assert not sides["train"] & sides["validation"]
+    assert not sides["train"] & sides["test"]
+    assert not sides["validation"] & sides["test"]
+    total = sum(map(len, sides.values()))
+    assert 0.7 < len(sides["train"]) / total < 0.9
+    assert all(len(side) > 5 for side in sides.values())
+
+
+def test_a_line_keeps_its_side_in_any_corpus(corpus: LabelledCorpus) -> None:
+    """The side hangs on the words alone: more lines, or another order, move none."""
+    decode = corpus.vocabulary.decode
+    words = [decode(ids[:n]) for ids, n in zip(corpus.lines.ids, corpus.lines.lengths, strict=True)]
+    labels = np.where(corpus.line_labels, "+", "-").tolist()
+    half = LabelledCorpus("half", labels[::-2], words[::-2])
+    rng = np.random.default_rng(0)
+    test_lines = {
+        c.name: {
+            c.vocabulary.decode(ids)
+            for length in (5, 6)
+            for ids in c.sample(rng, 500, [length], split="test").words.ids
+        }
+        for c in (corpus, half)
+    }
+    assert test_lines["half"] <= test_lines["lines"]
+
+
+def test_samples_of_one_label_and_length(corpus: LabelledCorpus) -> None:
+    rng = np.random.default_rng(0)
+    for label in (True, False):
+        sample = corpus.sample(rng, 50, [6], label=label)
+        assert (sample.labels == label).all()
+        assert (sample.words.lengths == 6).all()
+    with pytest.raises(LookupError):
+        corpus.sample(rng, 5, [99])
+
+
+def test_a_counterfactual_is_the_nearest_line_of_the_other_label() -> None:
+    words = [tuple(w) for w in ("aab", "abb", "bbb", "aaa", "ab")]
+    corpus = LabelledCorpus("lines", ["in", "out", "out", "out", "in"], words)
+    assert corpus.counterfactual("bbb") == ("a", "a", "b")
+    assert corpus.counterfactual("aab") in {("a", "b", "b"), ("a", "a", "a")}
+    rng = np.random.default_rng(0)
+    drawn = {corpus.counterfactual("aab", rng) for _ in range(30)}
+    assert drawn == {("a", "b", "b"), ("a", "a", "a")}
+    with pytest.raises(LookupError):
+        corpus.counterfactual("ab")
+
+
+def test_the_printed_lines_are_a_corpus() -> None:
+    labels, words = zip(*printed_lines(), strict=True)
+    corpus = LabelledCorpus("printed", labels, words)
+    assert corpus.positive == "A"
+    assert corpus.lengths(3) == range(9, 11)
+    assert corpus.positive_lengths(range(20)) == [9, 10]
+    assert corpus.example() in words[:13]

@@ -1,0 +1,163 @@
+"""The judge, judged: models whose mistakes are known get the scores that they deserve."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+import torch
+from conftest import TINY
+
+from models.errors import UserError
+from models.evaluation import evaluate, judge, predict, verdicts
+from models.languages import END_ID, LabelledCorpus, Language, Words, language
+from models.languages.vocabulary import FIRST_SYMBOL_ID
+from models.transformer import HookedTransformer
+
+Flaw = Callable[[Words, np.ndarray], np.ndarray]
+
+
+class Oracle(HookedTransformer):
+    """Says what the language says, and then what a flaw makes of it."""
+
+    def __init__(self, lang: Language, flaw: Flaw = lambda words, allowed: allowed) -> None:
+        super().__init__(TINY, lang.vocabulary)
+        self.language, self.flaw = lang, flaw
+        self.seen: list[Words] = []
+
+    def forward(self, tokens: torch.Tensor) -> torch.Tensor:
+        ids = tokens[:, 1:].numpy()
+        words = Words(ids, (ids >= FIRST_SYMBOL_ID).sum(axis=1))
+        self.seen.append(words)
+        said = self.flaw(words, self.language.allowed(words).copy())
+        return torch.where(torch.as_tensor(said), 5.0, -5.0)
+
+
+def wrong_about_everything(words: Words, allowed: np.ndarray) -> np.ndarray:
+    return ~allowed
+
+
+def lets_every_word_end(words: Words, allowed: np.ndarray) -> np.ndarray:
+    allowed[np.arange(len(words)), words.lengths, END_ID] = True
+    return allowed
+
+
+def forgets_the_first_symbol(words: Words, allowed: np.ndarray) -> np.ndarray:
+    allowed[:, 0] = False
+    return allowed
+
+
+def loses_count_after_ten(words: Words, allowed: np.ndarray) -> np.ndarray:
+    allowed[:, 10:] = False
+    return allowed
+
+
+def scores(lang: Language, flaw: Flaw | None, lengths: range, **options: object) -> list[tuple]:
+    model = Oracle(lang, flaw) if flaw else Oracle(lang)
+    found = evaluate(model, lang, options.pop("supervision", "every"), lengths, **options)
+    return [(s.length, s.n, s.exact, s.recognition) for s in found]
+
+
+def test_a_perfect_model() -> None:
+    found = scores(language("anbncn"), None, range(1, 7))
+    assert found == [
+        (1, None, None, 1.0),
+        (2, None, None, 1.0),
+        (3, 1, 1.0, 1.0),
+        (4, None, None, 1.0),
+        (5, None, None, 1.0),
+        (6, 2, 1.0, 1.0),
+    ]
+
+
+def test_a_model_that_is_always_wrong() -> None:
+    assert scores(language("anbn"), wrong_about_everything, range(1, 4)) == [
+        (1, None, None, 0.0),
+        (2, 1, 0.0, 0.0),
+        (3, None, None, 0.0),
+    ]
+
+
+def test_a_model_that_takes_every_word() -> None:
+    """Right about the members alone, which are half of the words."""
+    for length, _, exact, recognition in scores(
+        language("anbn"), lets_every_word_end, range(2, 9), count=400
+    ):
+        if length % 2 == 0:
+            assert exact == 1.0
+            assert recognition == pytest.approx(0.5, abs=0.1)
+        else:
+            assert (exact, recognition) == (None, 0.0)
+
+
+def test_exact_means_every_position() -> None:
+    assert {s[2:] for s in scores(language("anbn"), forgets_the_first_symbol, range(2, 3))} == {
+        (0.0, 1.0)
+    }
+
+
+def test_what_a_teacher_of_verdicts_does_not_say_is_not_judged() -> None:
+    found = scores(
+        language("anbn"), forgets_the_first_symbol, range(2, 3), supervision="last"
+    )
+    assert found == [(2, 1, None, 1.0)]
+
+
+def test_a_curve_shows_where_it_breaks() -> None:
+    found = scores(language("anbn"), loses_count_after_ten, range(2, 15, 2))
+    assert [exact for _, _, exact, _ in found] == [1, 1, 1, 1, 0, 0, 0]
+
+
+def test_lengths_without_a_word_are_left_out() -> None:
+    corpus_lengths = range(20)
+    corpus = LabelledCorpus(
+        "lines",
+        ["in" if n % 2 else "out" for n in range(100)],
+        [(f"w{n}", *["x"] * (2 + n % 2)) for n in range(100)],
+    )
+    found = scores(corpus, None, corpus_lengths, supervision="last")
+    assert [length for length, *_ in found] == [3, 4]
+    assert {recognition for *_, recognition in found} == {1.0}
+
+
+def test_the_test_words_hang_on_the_seed_and_the_length_alone() -> None:
+    lang = language("anbn")
+
+    def words(lengths: range, seed: int) -> dict[int, list[list[int]]]:
+        model = Oracle(lang)
+        assert list(evaluate(model, lang, "every", lengths, count=50, seed=seed))
+        return {w.ids.shape[1]: w.ids.tolist() for w in model.seen}
+
+    both = words(range(10, 14), 0)
+    assert all(len(rows) == 50 for rows in both.values())
+    assert both[12] == words(range(12, 13), 0)[12]
+    assert both[12] != words(range(12, 13), 1)[12]
+
+
+def test_the_judge_s_loss_and_verdicts() -> None:
+    lang = language("anbn")
+    sample = lang.sample(np.random.default_rng(0), 50, range(1, 9))
+    exact, right, value = judge(Oracle(lang), lang, sample, "every")
+    assert exact.all()
+    assert right.all()
+    assert value == pytest.approx(np.log1p(np.exp(-5)), rel=1e-4)
+    logits = Oracle(lang)(torch.as_tensor(sample.words.tokens))
+    assert (verdicts(logits, sample.words) == sample.labels).all()
+
+
+def test_predict_gives_the_sets_that_follow_each_symbol() -> None:
+    lang = language("anbn")
+    model = Oracle(lang)
+    for word in ("aabb", "aab", "ba", "a"):
+        follow, accepted = predict(model, word)
+        assert [frozenset(f) for f in follow] == [
+            lang.next_symbols(word[: end + 1]) for end in range(len(word))
+        ]
+        assert accepted == lang.contains(word)
+    with pytest.raises(UserError, match="unknown symbol 'c'"):
+        predict(model, "abc")
+
+
+def test_predict_the_empty_word() -> None:
+    assert predict(Oracle(language("anbn")), ()) == ([], False)
