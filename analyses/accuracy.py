@@ -179,3 +179,9 @@ def training_chart(metrics: Sequence[dict[str, Any]]) -> ChartType:
         .properties(width=560, height=140)
     )
     return (loss & share).resolve_scale(color="independent")
+
+
+if __name__ == "__main__":
+    from analyses.cli import script
+
+    raise SystemExit(script("accuracy"))

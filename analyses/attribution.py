@@ -164,3 +164,9 @@ def chart(result: Result) -> ChartType:
     )
     strips = (cells + text).properties(width=width, height=alt.Step(24))
     return (truth & strips).resolve_scale(color="independent")
+
+
+if __name__ == "__main__":
+    from analyses.cli import script
+
+    raise SystemExit(script("attribution"))

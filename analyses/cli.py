@@ -12,6 +12,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import dropwhile, takewhile
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
@@ -59,9 +60,10 @@ def parse(kind: type[T], args: Sequence[str], command: str, default: T | None = 
     except SystemExit as stop:
         if not stop.code:
             raise
-        boxed = said.getvalue().splitlines()
-        lines = [re.sub("[╭╮╰╯│─]+", " ", line).strip() for line in boxed]
-        fault = next((line for line in lines[1:] if line), "the arguments could not be read")
+        # tyro draws a box with a title; the fault is its first lines of words.
+        lines = (line.strip(" │|╭╮╰╯─") for line in said.getvalue().splitlines()[1:])
+        words = dropwhile(lambda line: not re.search(r"\w", line), lines)
+        fault = " ".join(takewhile(lambda line: re.search(r"\w", line), words))
         raise UserError(f"{fault} (see `lab {command} --help`)") from None
 
 
@@ -373,6 +375,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"lab: {error}", file=sys.stderr)
         return 2
     return 0
+
+
+def script(name: str) -> int:
+    """`python -m analyses.NAME RUN [OPTIONS]`: the same as `lab analyse RUN NAME [OPTIONS]`."""
+    run, *options = sys.argv[1:] or ["--help"]
+    return main(["analyse", run, name, *options])
 
 
 if __name__ == "__main__":

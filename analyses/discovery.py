@@ -190,3 +190,9 @@ def sentences(found: dict[str, Any], options: Options) -> dict[str, str]:
 def chart(result: Result) -> ChartType:
     """The automaton of the trained model; too many states are summed up in words."""
     return automaton_chart(result.table[result.table["model"] == "trained"])
+
+
+if __name__ == "__main__":
+    from analyses.cli import script
+
+    raise SystemExit(script("discovery"))

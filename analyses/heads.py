@@ -79,7 +79,8 @@ def _measures(model: HookedTransformer, words: WordTensors, labels: np.ndarray) 
 def _summary(per_word: pd.DataFrame, measure: str) -> pd.DataFrame:
     """Mean and interval of each part (column) over words (rows)."""
     value, low, high = bootstrap_mean(per_word.to_numpy())
-    numbers = per_word.columns.str.extract(r"^L(\d+)H(\d+)$").fillna(-1).astype(int)
+    numbers = per_word.columns.str.extract(r"^L(\d+)H(\d+)$").apply(pd.to_numeric)
+    numbers = numbers.fillna(-1).astype(int)
     return pd.DataFrame(
         {
             "measure": measure,
@@ -163,3 +164,9 @@ def pattern_chart(table: pd.DataFrame, vocabulary: Vocabulary, ids: list[int]) -
         .properties(width=size, height=size)
         .facet(facet=alt.Facet("name:N", title=None), columns=4)
     )
+
+
+if __name__ == "__main__":
+    from analyses.cli import script
+
+    raise SystemExit(script("heads"))

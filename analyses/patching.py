@@ -169,3 +169,9 @@ def chart(result: Result) -> ChartType:
     ]
     stream = stream.set_index("site").loc[order].reset_index()
     return heat(stream, "site", "residual stream and layer outputs") & heat(heads, "site", "heads")
+
+
+if __name__ == "__main__":
+    from analyses.cli import script
+
+    raise SystemExit(script("patching"))

@@ -161,3 +161,9 @@ def chart(result: Result) -> ChartType:
         .properties(width=46 * len(sites), height=26 * table["target"].nunique())
         .facet(row=alt.Row("model:N", sort=["trained"], title=None))
     )
+
+
+if __name__ == "__main__":
+    from analyses.cli import script
+
+    raise SystemExit(script("probing"))

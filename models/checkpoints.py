@@ -57,6 +57,8 @@ def load_checkpoint(
         UserError: the checkpoint is missing, truncated, altered, or from another run.
     """
     about = read_json(folder / CONFIG)
+    if not isinstance(about, dict):
+        raise UserError(f"{folder / CONFIG} is damaged: put back the file, or train the run again")
     weights, digest = read_weights(folder / WEIGHTS)
     expected: dict[str, Any] = {
         "step": int(folder.name.removeprefix("step-")),

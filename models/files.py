@@ -51,6 +51,7 @@ def write_folder(path: Path, files: dict[str, bytes]) -> None:
     beside = path.with_name(f".{path.name}.{os.getpid()}.partial")
     with writing(path):
         try:
+            shutil.rmtree(beside, ignore_errors=True)  # of a killed process with the same number
             beside.mkdir(parents=True)
             for name, content in files.items():
                 (beside / name).write_bytes(content)

@@ -116,7 +116,8 @@ class Run:
 
     def steps(self) -> list[int]:
         """The steps at which a checkpoint lies, ascending."""
-        return sorted(int(p.name.removeprefix("step-")) for p in self.checkpoints.glob("step-*"))
+        names = (p.name.removeprefix("step-") for p in self.checkpoints.glob("step-*"))
+        return sorted(int(name) for name in names if name.isdecimal())
 
     def model(self, step: int | None = None) -> HookedTransformer:
         """The model of a checkpoint, by default the last, in evaluation mode on the CPU.

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -101,16 +103,25 @@ class Trainer:
             for key, value in self.optimizer.state[parameter].items():
                 tensors[f"{key}.{name}"] = value
         tensors = {n: t.cpu().contiguous() for n, t in tensors.items()}
-        about = {"step": str(self.step), "flawless": str(self.flawless)}
-        write_bytes(self.run.path / STATE, save(tensors, about))
+        about = {"step": self.step, "flawless": self.flawless}
+        about["sha256"] = self._digest(tensors, about)
+        write_bytes(self.run.path / STATE, save(tensors, {"about": json.dumps(about)}))
+
+    def _digest(self, tensors: dict[str, Tensor], about: dict[str, Any]) -> str:
+        """SHA-256 of all that a state holds and of the run's configuration."""
+        owner = json.dumps([about["step"], about["flawless"], asdict(self.config)])
+        return hashlib.sha256(save(tensors) + owner.encode()).hexdigest()
 
     def load_state(self) -> None:
-        """Raises UserError if the state is damaged or does not fit the run."""
+        """Raises UserError if the state is damaged or another run's."""
         path = self.run.path / STATE
         tensors, _ = read_weights(path)
         with safe_open(path, framework="pt") as file:
-            about = file.metadata()
+            metadata = file.metadata()
         try:
+            about = json.loads(metadata["about"])
+            if about["sha256"] != self._digest(tensors, about):
+                raise ValueError("not the state that was written")
             parts: dict[str, dict[str, Tensor]] = {}
             for name, tensor in tensors.items():
                 kind, rest = name.split(".", 1)
@@ -121,11 +132,11 @@ class Trainer:
                     key: value[name] if key == "step" else value[name].to(parameter.device)
                     for key, value in parts.items()
                 }
-        except (KeyError, RuntimeError):
+        except (KeyError, RuntimeError, TypeError, ValueError):
             raise UserError(
-                f"{path} does not fit this run: train it again in another folder"
+                f"{path} is damaged or another run's: train this run again in another folder"
             ) from None
-        self.step, self.flawless = int(about["step"]), int(about["flawless"])
+        self.step, self.flawless = about["step"], about["flawless"]
 
 
 def validation_sample(language: Language, config: TrainConfig) -> Sample:
@@ -180,15 +191,17 @@ def train(run: Run, device: str = "auto", progress: Progress = lambda step, valu
         save_checkpoint(run.checkpoints, trainer.model, run.config, 0)
     progress(trainer.step, None)
     while not trainer.done:
-        losses.append(trainer.advance())
-        if trainer.step % run.config.evaluate_every == 0 or trainer.step == run.config.steps:
+        value = trainer.advance()
+        losses.append(value)
+        last = trainer.step == run.config.steps
+        if evaluating := last or trainer.step % run.config.evaluate_every == 0:
             _evaluate(trainer, validation, losses, started)
             losses = []
-            trainer.save_state()
         if trainer.step in planned or trainer.done:
             save_checkpoint(run.checkpoints, trainer.model, run.config, trainer.step)
-        if losses:
-            progress(trainer.step, losses[-1])
+        if evaluating:  # after the checkpoint: a run killed between the two writes it once more
+            trainer.save_state()
+        progress(trainer.step, value)
     progress(trainer.step, None)
     run.update(status="finished", steps=trainer.step, seconds=round(time.monotonic() - started, 1))
 
@@ -204,7 +217,7 @@ def _evaluate(trainer: Trainer, validation: Sample, losses: list[float], started
         "step": trainer.step,
         "loss": float(np.mean(losses)),
         "validation_loss": value,
-        "exact": float(exact[validation.labels].mean()),
+        "exact": float(exact[validation.labels].mean()) if validation.labels.any() else None,
         "recognition": float(right.mean()),
         "learning_rate": trainer.optimizer.param_groups[0]["lr"],
         "seconds": round(time.monotonic() - started, 2),

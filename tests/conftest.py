@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -80,3 +82,14 @@ def trained(tmp_path: Path) -> Run:
     run = Run.create(tmp_path / "run", tiny_config())
     train(run, device="cpu")
     return run
+
+
+@pytest.fixture(scope="session")
+def demo(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The finished demo, made by its own command as a user makes it; ask for it in one xdist group."""
+    out = tmp_path_factory.mktemp("demo")
+    command = [sys.executable, "-m", "analyses.cli", "demo", "--out", str(out)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "lab dashboard" in done.stdout
+    return out

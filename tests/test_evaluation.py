@@ -98,9 +98,7 @@ def test_exact_means_every_position() -> None:
 
 
 def test_what_a_teacher_of_verdicts_does_not_say_is_not_judged() -> None:
-    found = scores(
-        language("anbn"), forgets_the_first_symbol, range(2, 3), supervision="last"
-    )
+    found = scores(language("anbn"), forgets_the_first_symbol, range(2, 3), supervision="last")
     assert found == [(2, 1, None, 1.0)]
 
 

@@ -1,0 +1,231 @@
+"""The command line: answers on stdout, and a user's mistake as one line and exit status 2."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from analyses.cli import main
+from models.runs import Run
+from models.training import train
+from conftest import tiny_config
+
+TINY = ["--steps", "12", "--batch-size", "8", "--evaluate-every", "3", "--max-n", "4"]
+SHAPE = ["--model.d-model", "8", "--model.n-heads", "2", "--model.d-mlp", "16"]
+LINES = "".join(
+    f"{'A' if i % 2 else 'B'}\t{'x ' * (i % 2)}y z {'y ' * (i // 2)}\n" for i in range(60)
+)
+
+
+def fault(capsys: pytest.CaptureFixture[str], *args: object) -> str:
+    """What a refused command says: exactly one line, on stderr."""
+    assert main([str(arg) for arg in args]) == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert said.err.startswith("lab: ")
+    assert said.err.count("\n") == 1
+    assert said.err.endswith("\n")
+    return said.err
+
+
+def answer(capsys: pytest.CaptureFixture[str], *args: object) -> str:
+    """What an accepted command prints."""
+    assert main([str(arg) for arg in args]) == 0
+    return capsys.readouterr().out
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """A finished tiny run that no test of this module changes."""
+    made = Run.create(tmp_path_factory.mktemp("runs") / "anbn-s0", tiny_config())
+    train(made, device="cpu")
+    return made
+
+
+def test_help_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
+    said = answer(capsys, "--help")
+    for command in "languages train resume evaluate predict analyse dashboard demo".split():
+        assert f"lab {command}" in said
+
+
+def test_languages(capsys: pytest.CaptureFixture[str]) -> None:
+    rows = {row["name"]: row for row in json.loads(answer(capsys, "languages", "--json"))}
+    assert set(rows) == {"an", "anbn", "anbncn", "dieren"}
+    assert rows["anbncn"]["type"] == "context-sensitive"
+    assert rows["anbn"]["example"] == "a a a b b b"
+    assert "context-free" in answer(capsys, "languages")
+
+
+def test_train_evaluate_predict_analyse(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "runs"
+    said = answer(capsys, "train", "anbn", "--seed", 3, "--out", out, *TINY, *SHAPE)
+    assert "12 steps" in said
+    run = Run(out / "anbn-s3")
+    assert run.record["status"] == "finished"
+    assert run.config.model.d_model == 8
+    assert not run.config.model.bias  # the recipe's choice, which no option changed
+    content = json.loads(answer(capsys, "evaluate", run.path, "--max-n", 3, "--json"))
+    assert content["language"] == "anbn"
+    assert [row["n"] for row in content["by_length"]] == [1, 2, 3]
+    assert set(content["by_length"][0]) == {"length", "n", "count", "exact", "recognition"}
+    odd = json.loads(answer(capsys, "evaluate", run.path, "--lengths", "3:4", "--json"))
+    assert [(r["length"], r["n"]) for r in odd["by_length"]] == [(3, None), (4, 2)]
+    assert odd["by_length"][0]["exact"] is None
+    said = json.loads(answer(capsys, "predict", run.path, "a a b", "--json"))
+    assert [step["symbol"] for step in said["steps"]] == ["a", "a", "b"]
+    assert isinstance(said["accepted"], bool)
+    assert said["accepted"] == ("<end>" in said["steps"][-1]["next"])
+    assert "the language" in answer(capsys, "predict", run.path, "aab")
+    assert "carries most" in answer(capsys, "analyse", run.path, "patching", "--n", 3)
+    assert (run.figures / "patching.svg").exists()
+    assert "kept from before" in answer(capsys, "analyse", run.path, "patching", "--n", 3)
+    assert "kept from before" not in answer(
+        capsys, "analyse", run.path, "patching", "--n", 3, "--again"
+    )
+
+
+def test_a_corpus_of_ones_own(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    lines = tmp_path / "lines.tsv"
+    lines.write_text(LINES)
+    answer(capsys, "train", "--corpus", lines, "--out", tmp_path / "runs", *TINY, *SHAPE)
+    path = tmp_path / "runs" / "lines-s0"
+    lines.unlink()  # the run holds its own copy
+    run = Run(path)
+    assert run.language.chomsky == "finite sample"
+    assert run.config.supervision == "last"
+    said = answer(capsys, "analyse", path, "all")
+    for name in ("accuracy", "heads", "patching", "attribution", "discovery"):
+        assert (run.results / f"{name}.parquet").exists()
+    assert "probing: not here: nothing is known of the hidden state" in said
+
+
+def test_resume_goes_on_and_says_when_there_is_nothing_to_do(
+    tmp_path: Path, run: Run, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert "finished already" in answer(capsys, "resume", run.path)
+    fresh = Run.create(tmp_path / "anbn-s0", tiny_config())
+    answer(capsys, "resume", fresh.path, "--device", "cpu")
+    assert fresh.record["status"] == "finished"
+    assert fresh.model_hash() == run.model_hash()
+
+
+def test_the_only_run_of_a_folder_is_meant(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
+    assert json.loads(answer(capsys, "predict", run.path.parent, "ab", "--json"))["steps"]
+
+
+@pytest.mark.parametrize(
+    ("args", "part"),
+    [
+        (["fly"], "unknown command 'fly'"),
+        (["train"], "no language given"),
+        (["train", "klingon"], "unknown language 'klingon': choose one of an, anbn"),
+        (["train", "anbn", "--steps", "many"], "--steps"),
+        (["train", "anbn", "--steps", "0"], "it must be at least 1"),
+        (["train", "anbn", "--model.n-heads", "7"], "does not divide"),
+        (["train", "anbn", "--wings", "2"], "see `lab train --help`"),
+        (["train", "--corpus", "missing.tsv"], "missing.tsv: cannot be read"),
+        (["evaluate", "nowhere"], "nowhere is not a run"),
+        (["analyse"], "lab analyse RUN"),
+        (["resume", "nowhere"], "nowhere is not a run"),
+        (["dashboard", "nowhere"], "nowhere is not a folder"),
+    ],
+)
+def test_mistakes(
+    args: list[str],
+    part: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert part in fault(capsys, *args)
+    assert list(tmp_path.iterdir()) == []  # nothing half written
+
+
+@pytest.mark.parametrize(
+    ("args", "part"),
+    [
+        (["predict", "RUN", "a x b"], "unknown symbol 'x': use only a b"),
+        (["evaluate", "RUN", "--lengths", "9:3"], "write FIRST:LAST"),
+        (["evaluate", "RUN", "--max-n", "0"], "it must be at least 1"),
+        (["evaluate", "RUN", "--count", "0"], "it must be at least 1"),
+        (["analyse", "RUN", "astrology"], "unknown analysis 'astrology'"),
+        (["analyse", "RUN", "patching", "--word", "a c"], "unknown symbol 'c'"),
+        (["analyse", "RUN", "patching", "--word", "a a b"], "no counterfactual"),
+        (["analyse", "RUN", "patching", "--pairs", "0"], "it must be at least 1"),
+        (["analyse", "RUN", "attribution", "--word", ""], "the word is empty"),
+        (["analyse", "RUN", "attribution", "--word", "a"], "explain one of 2 to"),
+        (["analyse", "RUN", "probing", "--words", "2"], "at least 8"),
+        (["analyse", "RUN", "discovery", "--words", "1"], "at least 10"),
+    ],
+)
+def test_mistakes_about_a_run(
+    args: list[str], part: str, run: Run, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = sorted(run.path.rglob("*"))
+    assert part in fault(capsys, *(run.path if arg == "RUN" else arg for arg in args))
+    assert sorted(run.path.rglob("*")) == before
+
+
+@pytest.mark.parametrize(
+    ("content", "part"),
+    [
+        (b"A x y\n", "line 1: expected one tab, found 0"),
+        (b"A\tx y\n\nB\ty\n", "line 2: the line is empty"),
+        (b"A\tx y\nA\ty\n", "found 1 label(s)"),
+        (b"A\tx\nB\ty\nC\tz\n", "found 3 label(s)"),
+        (b"A\tx\nB\t\xff\xfe\n", "not UTF-8"),
+        (b"A\tx y\nB\tx y\n", "has both labels"),
+        (b"", "found 0 label(s)"),
+    ],
+)
+def test_malformed_corpora_leave_nothing_behind(
+    content: bytes, part: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines = tmp_path / "lines.tsv"
+    lines.write_bytes(content)
+    assert part in fault(capsys, "train", "--corpus", lines, "--out", tmp_path / "runs")
+    assert not (tmp_path / "runs").exists()
+
+
+def test_a_run_is_never_overwritten(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
+    before = run.model_hash()
+    said = fault(capsys, "train", "anbn", "--out", run.path.parent)
+    assert "exists already" in said
+    assert "lab resume" in said
+    assert run.model_hash() == before
+
+
+def test_damaged_checkpoints_are_refused(
+    tmp_path: Path, run: Run, capsys: pytest.CaptureFixture[str]
+) -> None:
+    copy = tmp_path / "copy"
+    shutil.copytree(run.path, copy)
+    weights = max(copy.glob("checkpoints/*/model.safetensors"))
+    whole = weights.read_bytes()
+    weights.write_bytes(whole[: len(whole) // 2])
+    assert "truncated or damaged" in fault(capsys, "predict", copy, "ab")
+    shutil.copyfile(min(copy.glob("checkpoints/*/model.safetensors")), weights)
+    assert "not the file that was written" in fault(capsys, "evaluate", copy)
+    weights.unlink()
+    assert "cannot read" in fault(capsys, "analyse", copy, "heads")
+
+
+def test_a_folder_that_cannot_be_written(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    blocked = tmp_path / "file"
+    blocked.write_text("in the way")
+    said = fault(capsys, "train", "anbn", "--out", blocked / "runs", *TINY, *SHAPE)
+    assert "cannot write" in said
+    assert blocked.read_text() == "in the way"
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_a_read_only_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    tmp_path.chmod(0o500)
+    assert "cannot write" in fault(capsys, "train", "anbn", "--out", tmp_path / "runs", *TINY)

@@ -1,0 +1,148 @@
+"""The dashboard in a real browser: every page opens, light and dark, and nothing leaves the machine."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Page, expect, sync_playwright
+
+pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("demo")]
+PAGES = ("", "try", "probing", "heads", "patching", "attribution", "discovery")
+IDLE = "[data-testid=stApp][data-test-script-state=notRunning]"
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    """Debian's Chromium; a laptop without it skips these tests, the checks on a server do not."""
+    path = shutil.which("chromium") or shutil.which("google-chrome")
+    if path is None:
+        if os.environ.get("CI"):
+            pytest.fail("no Chromium here: install the package chromium")
+        pytest.skip("no Chromium here: install it to test the dashboard")
+    with sync_playwright() as playwright:
+        yield playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
+
+
+def serve(runs: Path) -> tuple[subprocess.Popen[bytes], str]:
+    """`lab dashboard` on a free port, once it answers."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    command = [sys.executable, "-m", "analyses.cli", "dashboard", str(runs), "--headless"]
+    server = subprocess.Popen(
+        [*command, "--port", str(port)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    address = f"http://127.0.0.1:{port}"
+    for _ in range(120):
+        try:
+            urllib.request.urlopen(f"{address}/_stcore/health", timeout=1).close()
+            return server, address
+        except OSError:
+            time.sleep(0.5)
+    server.kill()
+    raise AssertionError("the dashboard did not start")
+
+
+@pytest.fixture(scope="module")
+def address(demo: Path) -> Iterator[str]:
+    server, address = serve(demo)
+    yield address
+    server.terminate()
+    server.wait(timeout=20)
+
+
+def opened(page: Page, url: str) -> None:
+    """Goes there and waits until the script has run."""
+    page.goto(url)
+    page.wait_for_selector(IDLE, timeout=60_000)
+    expect(page.locator("[data-testid=stSpinner]")).to_have_count(0, timeout=60_000)
+    page.wait_for_selector(IDLE, timeout=60_000)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("run", ["anbn-s0", "dieren-s0"])
+def test_every_page_opens(browser: Browser, address: str, run: str, scheme: str) -> None:
+    context = browser.new_context(color_scheme=scheme)  # type: ignore[arg-type]
+    page = context.new_page()
+    outside, crashed = [], []
+    page.on("request", lambda r: outside.append(r.url) if leaves(r.url, address) else None)
+    page.on("pageerror", lambda error: crashed.append(str(error)))
+    for name in PAGES:
+        opened(page, f"{address}/{name}?run={run}")
+        expect(page.locator("h1").first).to_be_visible()
+        assert page.locator("[data-testid=stException]").count() == 0, name
+        assert page.locator("[data-testid=stAlertContentError]").count() == 0, name
+        expect(page.locator("[data-testid=stVegaLiteChart]").first).to_be_visible()
+        expect(
+            page.locator("[data-testid=stVegaLiteChart] [role=graphics-document]").first
+        ).to_be_visible()
+        background = page.evaluate(
+            "getComputedStyle(document.querySelector('[data-testid=stApp]')).backgroundColor"
+        )
+        light = sum(int(part) for part in background[4:-1].split(",")[:3]) > 3 * 128
+        assert light == (scheme == "light")
+    context.close()
+    assert outside == []
+    assert crashed == []
+
+
+def leaves(url: str, address: str) -> bool:
+    return not url.startswith((address, address.replace("http", "ws"), "data:", "blob:"))
+
+
+def test_a_typed_word_is_judged_and_linked(browser: Browser, address: str) -> None:
+    page = browser.new_page()
+    opened(page, f"{address}/try?run=anbn-s0")
+    box = page.get_by_label("Word", exact=True)
+    box.fill("a a b b b")
+    box.press("Enter")
+    expect(page.get_by_text("not in the language")).to_be_visible()
+    assert "word=a" in page.url
+    other = browser.new_page()
+    opened(other, page.url)  # the link brings the word along
+    expect(other.get_by_text("not in the language")).to_be_visible()
+    other.close()
+    page.close()
+
+
+def test_an_unknown_symbol_is_one_readable_line(browser: Browser, address: str) -> None:
+    page = browser.new_page()
+    opened(page, f"{address}/try?run=anbn-s0")
+    box = page.get_by_label("Word", exact=True)
+    box.fill("a x b")
+    box.press("Enter")
+    expect(page.get_by_text("unknown symbol 'x': use only a b")).to_be_visible()
+    assert page.locator("[data-testid=stException]").count() == 0
+    page.close()
+
+
+def test_patching_of_a_typed_word(browser: Browser, address: str) -> None:
+    page = browser.new_page()
+    opened(page, f"{address}/patching?run=dieren-s0")
+    box = page.get_by_label("Clean word")
+    box.fill("aap leeuw olifant leeuw")
+    box.press("Enter")
+    expect(page.get_by_text("carries most")).to_be_visible(timeout=30_000)
+    expect(page.get_by_text("In the language. In colour")).to_be_visible()
+    page.close()
+
+
+def test_a_folder_without_runs_says_what_to_do(browser: Browser, tmp_path: Path) -> None:
+    server, address = serve(tmp_path)
+    try:
+        page = browser.new_page()
+        opened(page, address)
+        expect(page.get_by_text("train one with")).to_be_visible()
+        page.close()
+    finally:
+        server.terminate()
+        server.wait(timeout=20)

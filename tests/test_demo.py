@@ -1,0 +1,141 @@
+"""The whole lab on real runs: what the demo promises, checked against the truth."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from automata.fa.dfa import DFA
+
+from analyses.cli import main
+from analyses.printed import printed_verdicts
+from analyses.results import NAMES, answer, load
+from models.evaluation import judge
+from models.languages import RegularLanguage
+from models.runs import Run
+
+pytestmark = pytest.mark.xdist_group("demo")
+RUNS = ("an-s0", "anbn-s0", "anbncn-s0", "dieren-s0")
+
+
+def findings(demo: Path, run: str, name: str) -> dict[str, object]:
+    result = load(Run(demo / run), name)
+    assert result is not None
+    return dict(result.findings)
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_every_question_is_answered_and_drawn(demo: Path, name: str) -> None:
+    run = Run(demo / name)
+    assert run.record["status"] == "finished"
+    for each in NAMES:
+        result = load(run, each)
+        assert result is not None
+        assert len(result.table)
+        assert result.model_hash == run.model_hash()
+        assert (run.figures / f"{each}.svg").read_text().startswith("<svg")
+        page = (run.figures / f"{each}.html").read_text()
+        assert "https://cdn" not in page  # all that the page needs is inside
+
+
+@pytest.mark.parametrize("name", ["an-s0", "anbn-s0", "anbncn-s0"])
+def test_exact_on_twice_the_window(demo: Path, name: str) -> None:
+    assert findings(demo, name, "accuracy")["exact_to"] == 50
+
+
+def test_the_printed_lines(demo: Path) -> None:
+    verdicts = printed_verdicts(Run(demo / "dieren-s0"))
+    assert verdicts is not None
+    accepted = verdicts["accepted"]
+    assert accepted[:13].all()
+    assert [i + 1 for i in np.flatnonzero(accepted[13:])] == [10]
+
+
+def test_four_thousand_fresh_lines(demo: Path) -> None:
+    run = Run(demo / "dieren-s0")
+    rng = np.random.default_rng(123)
+    sample = run.language.sample(rng, 4000, run.language.lengths(20))
+    _, right, _ = judge(run.model(), run.language, sample, "last")
+    assert right.mean() >= 0.999
+
+
+def test_discovery_returns_the_rule(demo: Path) -> None:
+    run = Run(demo / "dieren-s0")
+    found = findings(demo, "dieren-s0", "discovery")
+    assert found["rule"] == "contains leeuw ... olifant ... leeuw in this order"
+    dfa = found["dfa"]
+    assert isinstance(dfa, dict)
+    transitions: dict[int, dict[str, int]] = {}
+    for state, symbol, target in dfa["transitions"]:
+        transitions.setdefault(state, {})[symbol] = target
+    rebuilt = DFA(
+        states=set(transitions),
+        input_symbols=set(run.language.vocabulary.symbols),
+        transitions=transitions,
+        initial_state=dfa["start"],
+        final_states=set(dfa["accepting"]),
+    )
+    assert len(transitions) == 4
+    assert isinstance(run.language, RegularLanguage)
+    assert rebuilt == run.language.dfa  # automata-lib decides equivalence
+
+
+@pytest.mark.parametrize("name", ["anbn-s0", "anbncn-s0"])
+def test_no_automaton_is_claimed_for_a_language_that_counts(demo: Path, name: str) -> None:
+    found = findings(demo, name, "discovery")
+    assert not found["complete"]
+    assert found["rule"] is None
+
+
+def test_probing_reads_the_difference_beside_its_controls(demo: Path) -> None:
+    best = findings(demo, "anbn-s0", "probing")["best"]
+    assert isinstance(best, dict)
+    assert best["a-b"]["score"] >= 0.95
+    controls = best["a-b"]["controls"]
+    assert set(controls) == {"untrained", "shuffled labels", "position alone", "no activation"}
+    assert controls["shuffled labels"] < 0.05
+    assert controls["no activation"] < 0.01
+
+
+def test_attribution_on_a_printed_line(demo: Path) -> None:
+    result = load(Run(demo / "dieren-s0"), "attribution")
+    assert result is not None
+    value = result.table.pivot(index="position", columns="method", values="value")
+    assert np.abs(value["Shapley exact"] - value["language"]).max() < 0.05
+    assert np.abs(value["SHAP kernel"] - value["Shapley exact"]).max() < 0.1
+    assert value["LIME"].corr(value["Shapley exact"]) > 0.95
+    # Efficiency: exact values share out the model's probability less that of a random line.
+    assert 0 < value["Shapley exact"].sum() <= result.findings["probability"] + 1e-6
+
+
+def test_heads_that_are_needed_are_needed(demo: Path) -> None:
+    result = load(Run(demo / "dieren-s0"), "heads")
+    assert result is not None
+    lost = result.table[result.table["measure"] == "accuracy lost, mean ablation"]
+    trained = lost[lost["model"] == "trained"].set_index("part")
+    assert result.findings["needed"]
+    assert trained.loc[result.findings["needed"], "low"].min() > 0
+    assert (trained["low"] <= trained["value"]).all()
+    assert (trained["value"] <= trained["high"]).all()
+    assert lost[lost["model"] == "untrained"]["value"].abs().max() < 0.25
+
+
+def test_a_kept_answer_is_kept(demo: Path) -> None:
+    _, kept = answer(Run(demo / "an-s0"), "patching")
+    assert kept
+
+
+def test_evaluate_far_beyond_the_window(demo: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["evaluate", str(demo / "an-s0"), "--lengths", "90:92", "--json"]) == 0
+    content = json.loads(capsys.readouterr().out)
+    assert [row["length"] for row in content["by_length"]] == [90, 91, 92]
+
+
+def test_a_script_of_its_own(demo: Path) -> None:
+    command = [sys.executable, "-m", "analyses.patching", str(demo / "an-s0"), "--n", "3"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert "patching" in done.stdout
