@@ -233,7 +233,7 @@ def predict(args: Sequence[str]) -> None:
     run = Run(options.run)
     model = run.model()
     word = run.language.vocabulary.parse(options.word)
-    follow, accepted = predict_word(model, word)
+    follow, accepted = predict_word(model, word, run.config.supervision)
     if options.json:
         steps = [{"symbol": s, "next": n} for s, n in zip(word, follow, strict=True)]
         print(json.dumps({"accepted": accepted, "steps": steps}, ensure_ascii=False))

@@ -63,8 +63,10 @@ def load_checkpoint(
     expected: dict[str, Any] = {
         "step": int(folder.name.removeprefix("step-")),
         "vocabulary": list(vocabulary.symbols),
-        "config": asdict(config),
+        "config": config,
     }
+    # Compared as configurations, not as text: a field that came later has its default in both.
+    about["config"] = TrainConfig.from_dict(about.get("config") or {})
     for key, value in expected.items():
         if about.get(key) != value:
             raise UserError(
@@ -77,7 +79,12 @@ def load_checkpoint(
             "put back the right checkpoint, or train again"
         )
     model = HookedTransformer(config.model, vocabulary, config.seed)
-    model.load_state_dict(weights)
+    try:
+        model.load_state_dict(weights)
+    except RuntimeError:
+        raise UserError(
+            f"{folder / WEIGHTS} does not fit this version of the lab: train the run again"
+        ) from None
     return model.eval(), digest
 
 

@@ -8,7 +8,7 @@ from typing import Any, Literal
 from tyro.conf import Positional
 
 from models.errors import UserError
-from models.languages import Supervision
+from models.languages import Spread, Supervision
 
 Positions = Literal["none", "learned"]
 Activation = Literal["relu", "gelu"]
@@ -25,9 +25,9 @@ class ModelConfig:
         d_mlp: width of the hidden layer of the MLP.
         positions: "none" (causal attention alone tells the order) or a "learned" table.
         act_fn: the MLP's activation.
-        bias: whether the linear maps and norms inside the blocks add a bias. Without, a threshold on
-            a count can only be set against the share of BOS in the average over the word, so that it
-            moves with the length: counting then holds further beyond the training window.
+        bias: whether the linear maps and norms inside the blocks add a bias. Without, a threshold
+            on a count can only be set against the share of BOS in the average over the word, so
+            that it moves with the length: counting then holds further beyond the training window.
         n_ctx: tokens that the learned table holds, BOS among them; without a table words of any
             length can be read.
         eps: added to the variance in every norm.
@@ -66,6 +66,8 @@ class TrainConfig:
         language: the registry name, or the corpus' own name.
         seed: of the weights and of all training words.
         max_n: the training window: sizes 1..max_n (blocks of a counting language, else lengths).
+        spread: of the lengths in the window: "even", or "log", each order of magnitude as often. A
+            model that sees all scales alike must compare counts by their ratio, which holds longer.
         supervision: "every" teaches the set of next symbols at every position, "last" the verdict
             on the whole word alone.
         steps: the longest training; the learning rate's schedule spans it.
@@ -83,6 +85,7 @@ class TrainConfig:
     language: Positional[str]
     seed: int = 0
     max_n: int = 25
+    spread: Spread = "even"
     supervision: Supervision = "every"
     steps: int = 1000
     batch_size: int = 64

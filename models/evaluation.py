@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from models.languages import END, END_ID, Language, Sample, Supervision, Words
+from models.languages import BOS_ID, END, END_ID, Language, Sample, Supervision, Words
 from models.objective import Batch, loss, make_batch
 from models.transformer import HookedTransformer
 
@@ -98,16 +98,22 @@ def evaluate(
 
 
 @torch.no_grad()
-def predict(model: HookedTransformer, word: Sequence[str]) -> tuple[list[list[str]], bool]:
+def predict(
+    model: HookedTransformer, word: Sequence[str], supervision: Supervision
+) -> tuple[list[list[str]], bool]:
     """Per symbol of the word, which tokens the model lets follow; and its verdict on the word.
+
+    Only answers that the model was taught count: all tokens but BOS, or END alone where it was
+    taught verdicts ("last").
 
     Raises:
         UserError: the word holds an unknown symbol.
     """
     words = model.vocabulary.words([word])
     logits = model(torch.as_tensor(words.tokens, device=model.device))
+    taught = model.vocabulary.tokens[BOS_ID + 1 :] if supervision == "every" else (END,)
     follow = [
-        [token for token, logit in zip(model.vocabulary.tokens, row, strict=True) if logit > 0]
+        [token for token in taught if row[model.vocabulary.ids[token]] > 0]
         for row in logits[0].tolist()
     ]
     return follow[1:], END in follow[-1]

@@ -8,13 +8,13 @@ from models.config import ModelConfig, TrainConfig
 from models.languages import LANGUAGES
 
 SHAPE = ModelConfig(d_mlp=128, act_fn="relu", bias=False)
-NEXT_SYMBOLS = TrainConfig("", model=SHAPE)
+NEXT_SYMBOLS = TrainConfig("", spread="log", model=SHAPE)
 VERDICT = TrainConfig("", max_n=20, supervision="last", steps=600, batch_size=128, model=SHAPE)
 
 RECIPES: dict[str, TrainConfig] = {
     "an": replace(NEXT_SYMBOLS, steps=200),
     "anbn": replace(NEXT_SYMBOLS, steps=600),
-    "anbncn": replace(NEXT_SYMBOLS, steps=1000, batch_size=48, learning_rate=3e-3),
+    "anbncn": replace(NEXT_SYMBOLS, steps=1000, batch_size=48),
     "dieren": VERDICT,
 }
 

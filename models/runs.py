@@ -157,6 +157,7 @@ class Run:
 
 
 def installed_versions(packages: Iterable[str]) -> dict[str, str]:
+    """The versions of Python and of the packages, for the record of a run or a result."""
     return {"python": platform.python_version()} | {name: version(name) for name in packages}
 
 

@@ -78,7 +78,8 @@ class Trainer:
         """One step of AdamW; the words hang on the seed and the step alone. Returns the loss."""
         config, language = self.config, self.run.language
         rng = np.random.default_rng([config.seed, TRAIN, self.step])
-        sample = language.sample(rng, config.batch_size, language.lengths(config.max_n))
+        lengths = language.lengths(config.max_n)
+        sample = language.sample(rng, config.batch_size, lengths, spread=config.spread)
         batch = make_batch(language, sample.words, config.supervision, self.model.device)
         for group in self.optimizer.param_groups:
             group["lr"] = config.learning_rate * self.schedule(self.step)

@@ -148,14 +148,14 @@ def test_predict_gives_the_sets_that_follow_each_symbol() -> None:
     lang = language("anbn")
     model = Oracle(lang)
     for word in ("aabb", "aab", "ba", "a"):
-        follow, accepted = predict(model, word)
+        follow, accepted = predict(model, word, "every")
         assert [frozenset(f) for f in follow] == [
             lang.next_symbols(word[: end + 1]) for end in range(len(word))
         ]
         assert accepted == lang.contains(word)
     with pytest.raises(UserError, match="unknown symbol 'c'"):
-        predict(model, "abc")
+        predict(model, "abc", "every")
 
 
 def test_predict_the_empty_word() -> None:
-    assert predict(Oracle(language("anbn")), ()) == ([], False)
+    assert predict(Oracle(language("anbn")), (), "every") == ([], False)

@@ -2,7 +2,7 @@
 
 from models.languages.corpus import LabelledCorpus
 from models.languages.counting import CountingLanguage
-from models.languages.language import FormalLanguage, Language, Sample, Supervision
+from models.languages.language import FormalLanguage, Language, Sample, Spread, Supervision
 from models.languages.registry import LANGUAGES, language, printed_lines
 from models.languages.regular import RegularLanguage
 from models.languages.vocabulary import BOS, BOS_ID, END, END_ID, Vocabulary, Word, Words
@@ -19,6 +19,7 @@ __all__ = [
     "Language",
     "RegularLanguage",
     "Sample",
+    "Spread",
     "Supervision",
     "Vocabulary",
     "Word",

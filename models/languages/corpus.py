@@ -15,6 +15,7 @@ from models.languages.language import (
     Language,
     Sample,
     Split,
+    Spread,
     Supervision,
     VariableKind,
 )
@@ -153,6 +154,7 @@ class LabelledCorpus(Language):
         lengths: Sequence[int],
         label: bool | None = None,
         split: Split = "train",
+        spread: Spread = "even",
     ) -> Sample:
         """Lines of this side of the corpus, each as likely as any other."""
         rows = np.isin(self.lines.lengths, np.asarray(lengths)) & (

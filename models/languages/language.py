@@ -22,6 +22,8 @@ ChomskyType = Literal["regular", "context-free", "context-sensitive", "finite sa
 Supervision = Literal["every", "last"]
 VariableKind = Literal["count", "category"]
 Split = Literal["train", "validation", "test"]
+Spread = Literal["even", "log"]
+"""How lengths are drawn: each as often as any other, or each order of magnitude (log-uniform)."""
 
 
 @dataclass(frozen=True)
@@ -129,6 +131,7 @@ class Language(ABC):
         lengths: Sequence[int],
         label: bool | None = None,
         split: Split = "train",
+        spread: Spread = "even",
     ) -> Sample:
         """``count`` words of the given lengths, drawn with replacement.
 
@@ -137,6 +140,7 @@ class Language(ABC):
             lengths: candidate lengths.
             label: draw members alone (True), others alone (False), or both.
             split: which side of a corpus; a language with a grammar draws fresh words for each.
+            spread: of the lengths; a corpus draws its lines evenly in any case.
 
         Raises:
             LookupError: no word of any given length has the wanted membership.
@@ -171,8 +175,9 @@ class FormalLanguage(Language):
         lengths: Sequence[int],
         label: bool | None = None,
         split: Split = "train",
+        spread: Spread = "even",
     ) -> Sample:
-        """As in ``Language.sample``: membership by a fair coin, then evenly a length that has it.
+        """As in ``Language.sample``: membership by a fair coin, then a length that has it.
 
         Negatives are hard ones where the language has them: near misses of the same length.
         """
@@ -188,5 +193,6 @@ class FormalLanguage(Language):
         drawn = np.empty(count, dtype=np.int64)
         for wanted in possible:
             rows = labels == wanted
-            drawn[rows] = rng.choice(options[wanted], int(rows.sum()))
+            share = 1.0 / options[wanted] if spread == "log" else np.ones(len(options[wanted]))
+            drawn[rows] = rng.choice(options[wanted], int(rows.sum()), p=share / share.sum())
         return Sample(self.draw(rng, drawn, labels), labels)

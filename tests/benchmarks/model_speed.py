@@ -118,7 +118,7 @@ def example(config: TrainConfig) -> tuple[HookedTransformer, Batch]:
     with torch.no_grad():
         for name, parameter in model.named_parameters():
             if name != "unembed.linear.bias":  # fresh biases are zero: parity would not see them
-                parameter += 0.1 * torch.randn(parameter.shape, generator=generator)
+                parameter.add_(torch.randn(parameter.shape, generator=generator), alpha=0.1)
     return model, make_batch(known, words, config.supervision)
 
 

@@ -1,0 +1,145 @@
+"""Files are whole or absent, also where the system refuses to write."""
+
+from __future__ import annotations
+
+import os
+import resource
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from conftest import tiny_config
+
+from models.checkpoints import save_checkpoint
+from models.errors import UserError
+from models.files import read_json, write_bytes, write_folder, write_json
+from models.runs import Run
+from models.training import train
+
+ONE_LINE = r"^cannot write [^\n]+ \([^\n]+\): free some space, or choose another folder[^\n]*$"
+
+
+@contextmanager
+def full_disk(limit: int) -> Iterator[None]:
+    """No file may grow beyond so many bytes: the system's own refusal, as on a full disk."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    assert signal.getsignal(signal.SIGXFSZ) == signal.SIG_IGN
+    resource.setrlimit(resource.RLIMIT_FSIZE, (limit, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+def tree(folder: Path) -> dict[str, bytes]:
+    return {str(f.relative_to(folder)): f.read_bytes() for f in folder.rglob("*") if f.is_file()}
+
+
+def test_a_file_is_replaced(tmp_path: Path) -> None:
+    path = tmp_path / "deep" / "file.bin"
+    write_bytes(path, b"old")
+    write_bytes(path, b"new")
+    assert tree(tmp_path) == {"deep/file.bin": b"new"}
+
+
+def test_a_folder_is_replaced_as_a_whole(tmp_path: Path) -> None:
+    write_folder(tmp_path / "deep" / "folder", {"a": b"1", "b": b"2"})
+    write_folder(tmp_path / "deep" / "folder", {"a": b"3"})
+    assert tree(tmp_path) == {"deep/folder/a": b"3"}
+
+
+def test_json_is_written_and_read(tmp_path: Path) -> None:
+    content = {"naïve": [1, 2.5, None, True]}
+    write_json(tmp_path / "x.json", content)
+    assert read_json(tmp_path / "x.json") == content
+    assert "naïve" in (tmp_path / "x.json").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"\xff", b'{"a": 1,}'])
+def test_damaged_json_is_refused_in_one_line(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "x.json").write_bytes(content)
+    with pytest.raises(UserError, match=r"^[^\n]*x\.json is not valid JSON: [^\n]*$"):
+        read_json(tmp_path / "x.json")
+    with pytest.raises(UserError, match=r"^cannot read [^\n]*no\.json [^\n]*$"):
+        read_json(tmp_path / "no.json")
+
+
+def test_a_full_disk_leaves_the_old_file(tmp_path: Path) -> None:
+    path = tmp_path / "file.bin"
+    write_bytes(path, b"old")
+    with full_disk(1000), pytest.raises(UserError, match=ONE_LINE):
+        write_bytes(path, bytes(5000))
+    assert tree(tmp_path) == {"file.bin": b"old"}
+
+
+def test_a_full_disk_leaves_the_old_folder(tmp_path: Path) -> None:
+    """The second file does not fit: the first is not left behind either."""
+    path = tmp_path / "folder"
+    write_folder(path, {"a": b"old", "b": b"old"})
+    before = tree(tmp_path)
+    with full_disk(1000), pytest.raises(UserError, match=ONE_LINE):
+        write_folder(path, {"a": b"new", "b": bytes(5000)})
+    assert tree(tmp_path) == before
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["folder"]
+
+
+def test_a_full_disk_leaves_the_old_checkpoint(trained: Run) -> None:
+    before = tree(trained.path)
+    with full_disk(1000), pytest.raises(UserError, match=ONE_LINE):
+        save_checkpoint(trained.checkpoints, trained.untrained(), trained.config, 12)
+    assert tree(trained.path) == before
+
+
+@pytest.mark.parametrize("limit", [100, 3000, 12000])
+def test_a_run_on_a_full_disk_goes_on_when_there_is_room(
+    trained: Run, tmp_path: Path, limit: int
+) -> None:
+    """The smaller limits stop a checkpoint, the largest lets the weights pass but not the state."""
+    run = Run.create(tmp_path / "b", trained.config)
+    with full_disk(limit), pytest.raises(UserError, match=ONE_LINE):
+        train(run, device="cpu")
+    assert not list(run.path.rglob("*.partial"))
+    train(run, device="cpu")
+    assert run.record["status"] == "finished"
+    assert run.model_and_hash()[1] == trained.model_and_hash()[1]
+    steps = [line["step"] for line in run.metrics()]
+    assert steps == [line["step"] for line in trained.metrics()]
+
+
+@pytest.mark.parametrize("below", ["", "deep", "deep/deeper"])
+def test_a_folder_that_cannot_be_is_refused_in_one_line(tmp_path: Path, below: str) -> None:
+    """Below a file there is no folder, for root neither."""
+    (tmp_path / "file").write_text("in the way")
+    path = tmp_path / "file" / below / "x"
+    with pytest.raises(UserError, match=ONE_LINE):
+        write_bytes(path, b"content")
+    with pytest.raises(UserError, match=ONE_LINE):
+        write_folder(path, {"a": b"content"})
+    with pytest.raises(UserError, match=ONE_LINE):
+        Run.create(path, tiny_config())
+    assert tree(tmp_path) == {"file": b"in the way"}
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_a_protected_folder_is_refused_in_one_line(tmp_path: Path) -> None:
+    tmp_path.chmod(0o500)
+    try:
+        with pytest.raises(UserError, match=ONE_LINE):
+            write_bytes(tmp_path / "x", b"content")
+        with pytest.raises(UserError, match=ONE_LINE):
+            write_folder(tmp_path / "x", {"a": b"content"})
+    finally:
+        tmp_path.chmod(0o700)
+
+
+def test_what_a_killed_process_of_the_same_number_left_is_no_obstacle(tmp_path: Path) -> None:
+    """In a container every process that trains may have the number 7."""
+    left = tmp_path / f".folder.{os.getpid()}.partial"
+    left.mkdir()
+    (left / "half").write_bytes(b"half")
+    (tmp_path / f".file.{os.getpid()}.partial").write_bytes(b"half")
+    write_folder(tmp_path / "folder", {"a": b"whole"})
+    write_bytes(tmp_path / "file", b"whole")
+    assert tree(tmp_path) == {"folder/a": b"whole", "file": b"whole"}

@@ -1,0 +1,97 @@
+"""A run folder: made once, opened anywhere, refused in one line where it is none."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+from conftest import tiny_config
+
+from models.errors import UserError
+from models.runs import RUN_FILE, Run, find_runs, run_name
+
+
+def test_a_new_run_records_what_it_is(tmp_path: Path) -> None:
+    run = Run.create(tmp_path / "runs" / "first", tiny_config(seed=4))
+    record = json.loads((run.path / RUN_FILE).read_text())
+    assert record["name"] == run.name == "first"
+    assert record["status"] == "training"
+    assert record["config"]["seed"] == 4
+    assert {"python", "torch", "numpy", "transformer-lens"} <= set(record["versions"])
+    assert record["git_commit"] is None or re.fullmatch("[0-9a-f]{40}", record["git_commit"])
+    assert Run(run.path).config == run.config == tiny_config(seed=4)
+    assert run.metrics() == []
+    assert run.steps() == []
+
+
+def test_a_folder_that_exists_is_not_overwritten(tmp_path: Path) -> None:
+    (tmp_path / "run").mkdir()
+    with pytest.raises(UserError, match=r"^[^\n]*run exists already: [^\n]*lab resume[^\n]*$"):
+        Run.create(tmp_path / "run", tiny_config())
+    assert list((tmp_path / "run").iterdir()) == []
+
+
+def test_a_malformed_corpus_leaves_no_folder(tmp_path: Path) -> None:
+    (tmp_path / "lines.tsv").write_text("no tab\n")
+    with pytest.raises(UserError, match="expected one tab"):
+        Run.create(tmp_path / "run", tiny_config(), corpus=tmp_path / "lines.tsv")
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_run_can_be_copied_and_opened_elsewhere(trained: Run, tmp_path: Path) -> None:
+    copy = Run(Path(shutil.copytree(trained.path, tmp_path / "elsewhere" / "run")))
+    shutil.rmtree(trained.path)
+    assert copy.record["status"] == "finished"
+    assert copy.model().vocabulary.symbols == ("a", "b")
+
+
+def test_the_only_run_in_a_folder_is_meant(tmp_path: Path) -> None:
+    first = Run.create(tmp_path / "runs" / "a", tiny_config())
+    assert Run(tmp_path / "runs").path == first.path
+    second = Run.create(tmp_path / "runs" / "b", tiny_config())
+    assert find_runs(tmp_path / "runs") == [first.path, second.path]
+    with pytest.raises(UserError, match=rf"^[^\n]* is not a run: choose one of {first.path}, [^\n]*$"):
+        Run(tmp_path / "runs")
+    with pytest.raises(UserError, match=rf"^[^\n]*nix is not a run: choose one of {first.path}"):
+        Run(tmp_path / "runs" / "nix")
+
+
+def test_where_there_is_no_run(tmp_path: Path) -> None:
+    for path in (tmp_path, tmp_path / "none", tmp_path / "none" / "deeper"):
+        with pytest.raises(UserError, match=r"^[^\n]* is not a run: train one with [^\n]*$"):
+            Run(path)
+        assert find_runs(path) == []
+
+
+@pytest.mark.parametrize(
+    ("content", "fault"),
+    [
+        ("", "is not valid JSON"),
+        ('{"config": {"lang', "is not valid JSON"),
+        ("[]", "is not a run's record"),
+        ("{}", "is not a run's record"),
+        ('{"config": 3}', "is not a run's record"),
+        ('{"config": {}}', "the configuration does not fit"),
+        ('{"config": {"language": "anbn", "model": {"wheels": 4}}}', "does not fit"),
+    ],
+)
+def test_a_damaged_record_is_refused_in_one_line(
+    trained: Run, content: str, fault: str
+) -> None:
+    (trained.path / RUN_FILE).write_text(content)
+    with pytest.raises(UserError, match=rf"^[^\n]*{fault}[^\n]*$"):
+        Run(trained.path)
+
+
+def test_a_line_that_is_still_being_written_is_left_out(trained: Run) -> None:
+    whole = trained.metrics()
+    with (trained.path / "metrics.jsonl").open("a") as file:
+        file.write('{"step": 15, "lo')
+    assert trained.metrics() == whole
+
+
+def test_names() -> None:
+    assert run_name(tiny_config(seed=3)) == "anbn-s3"
