@@ -24,11 +24,7 @@ def automaton_chart(transitions: pd.DataFrame) -> ChartType:
     """
     states = transitions.drop_duplicates("state").sort_values("state")
     if len(states) > MOST_STATES:
-        text = f"{len(states)} states: too many to draw; see the table of transitions"
-        frame = pd.DataFrame({"text": [text]})
-        return alt.layer(
-            alt.Chart(frame).mark_text(size=14, color="#888").encode(text="text:N")
-        ).properties(width=560, height=60)
+        return note(f"{len(states)} states: too many to draw; see the table of transitions")
     symbols = list(dict.fromkeys(transitions["symbol"]))
     lines: list[dict[str, Any]] = []
     heads: list[dict[str, Any]] = []
@@ -91,6 +87,12 @@ def automaton_chart(transitions: pd.DataFrame) -> ChartType:
     return alt.layer(arcs, arrow, outer, inner, number, start, written).properties(
         width=max(320, 150 * count), height=max(150, min(420, height))
     )
+
+
+def note(text: str) -> ChartType:
+    """A sentence where a picture would be."""
+    words = alt.Chart(pd.DataFrame({"text": [text]})).mark_text(size=14, color="#888")
+    return alt.layer(words.encode(text="text:N")).properties(width=560, height=60)
 
 
 def _arc(source: int, target: int, points: int = 31) -> list[tuple[float, float]]:

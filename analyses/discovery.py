@@ -12,7 +12,7 @@ import torch
 from altair.typing import ChartType
 from automata.fa.dfa import DFA
 
-from analyses.automaton import automaton_chart
+from analyses.automaton import automaton_chart, note
 from analyses.results import Progress, Result, plain, quiet
 from analyses.words import ANALYSIS_SEED, sample_window
 from interp.extraction import Accepts, Extraction, Word, canonical, describe, extract, regex
@@ -33,13 +33,13 @@ class Options:
     Attributes:
         words: words on which automaton and network must agree.
         max_states: give up beyond so many states.
-        max_seconds: give up after so long.
+        max_seconds: give up after so long; a slow machine may then miss a large automaton.
         seed: of the words.
     """
 
     words: int = 2000
-    max_states: int = 40
-    max_seconds: float = 10.0
+    max_states: int = 30
+    max_seconds: float = 60.0
     seed: int = 0
 
 
@@ -111,10 +111,10 @@ def check_words(run: Run, options: Options) -> list[Word]:
 def describe_extraction(run: Run, dfa: DFA, found: Extraction) -> dict[str, Any]:
     """All that is said of one automaton, JSON-able."""
     language, symbols = run.language, run.language.vocabulary.symbols
-    small = len(dfa.states) <= 12
+    small = found.complete and len(dfa.states) <= 12
     inside, beyond = agreement_with_truth(run, dfa)
     return {
-        "rule": describe(dfa, symbols),
+        "rule": describe(dfa, symbols) if found.complete else None,
         "regex": regex(dfa, symbols) if small else None,
         "dfa": {
             "start": 0,
@@ -188,7 +188,9 @@ def sentences(found: dict[str, Any], options: Options) -> dict[str, str]:
 
 
 def chart(result: Result) -> ChartType:
-    """The automaton of the trained model; too many states are summed up in words."""
+    """The automaton of the trained model; where none describes it, that sentence."""
+    if not result.findings["complete"]:
+        return note(result.findings["headline"])
     return automaton_chart(result.table[result.table["model"] == "trained"])
 
 

@@ -21,6 +21,9 @@ PAGES = [
     st.Page(discovery.show, title="Discovery", icon=":material/explore:", url_path="discovery"),
 ]
 
+# On a narrow screen a wide chart is scrolled, not cut off.
+st.html("<style>[data-testid=stVegaLiteChart] {overflow-x: auto}</style>")
+
 page = st.navigation(PAGES)
 with explain_errors():
     choose_run()

@@ -183,8 +183,8 @@ def agreement(table: pd.DataFrame, rationale: tuple[int, ...] | None) -> pd.Data
 
     Columns: method; auroc (do the deciding positions rank above the others by absolute value? NaN
     where all or none decide); correlation with the model's exact Shapley values (is the
-    approximation good?) and correlation_to_language with the language's (is it right?), Pearson, NaN
-    where either is constant or missing; calls; seconds.
+    approximation good?) and correlation_to_language with the language's (is it right?), Pearson,
+    NaN where either is constant or missing; calls; seconds.
     """
     values = {name: part["value"].to_numpy() for name, part in table.groupby("method", sort=False)}
     rows = []

@@ -7,6 +7,7 @@ large fixed sample, random words and words near the data, tells it from the netw
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -44,16 +45,22 @@ class Extraction:
     seconds: float
 
 
+class _OutOfTimeError(Exception):
+    """Learning has taken as long as it may."""
+
+
 class _Network(SUL):  # type: ignore[misc]  # AALpy is untyped
     """The network as AALpy's system under learning, every word judged once."""
 
-    def __init__(self, accepts: Accepts) -> None:
+    def __init__(self, accepts: Accepts, until: float) -> None:
         super().__init__()
-        self.accepts = accepts
+        self.accepts, self.until = accepts, until
         self.known: dict[Word, bool] = {}
         self.word: Word = ()
 
     def judge(self, words: Sequence[Word]) -> np.ndarray:
+        if time.monotonic() > self.until:
+            raise _OutOfTimeError
         new = list(dict.fromkeys(word for word in words if word not in self.known))
         if new:
             self.known.update(zip(new, self.accepts(new).tolist(), strict=True))
@@ -89,20 +96,21 @@ class _CheckWords(Oracle):  # type: ignore[misc]
         alphabet: Sequence[str],
         words: Sequence[Word],
         max_states: int,
-        until: float,
     ) -> None:
         super().__init__(list(alphabet), network)
         self.words = sorted(set(words), key=lambda word: (len(word), word))
-        self.max_states, self.until = max_states, until
+        self.max_states = max_states
         self.lengths = [len(word) for word in self.words[:: max(1, len(self.words) // OWN_WORDS)]]
+        self.latest = DFA.empty_language(set(alphabet))
         self.stopped = False
 
     def find_cex(self, hypothesis: Any) -> Word | None:
-        if hypothesis.size > self.max_states or time.monotonic() > self.until:
+        if hypothesis.size > self.max_states:
             self.stopped = True
             return None
-        dfa = _as_dfa(hypothesis, self.alphabet)
-        return self._disagreement(dfa, self.words) or self._disagreement(dfa, self._own(dfa))
+        self.latest = _as_dfa(hypothesis, self.alphabet)
+        fixed = self._disagreement(self.latest, self.words)
+        return fixed or self._disagreement(self.latest, self._own(self.latest))
 
     def _own(self, dfa: DFA) -> list[Word]:
         spelled, symbol = _one_letter_each(dfa, self.alphabet)
@@ -140,19 +148,23 @@ def extract(
         max_states, max_seconds: where learning gives up and returns what it has.
     """
     start = time.monotonic()
-    network = _Network(accepts)
-    oracle = _CheckWords(network, alphabet, check_words, max_states, start + max_seconds)
-    hypothesis = run_KV(
-        list(alphabet),
-        network,
-        oracle,
-        automaton_type="dfa",
-        cache_and_non_det_check=False,
-        print_level=0,
-    )
-    dfa = _as_dfa(hypothesis, alphabet).minify()
-    agrees = oracle.agreement(dfa)
-    return Extraction(dfa, agrees, not oracle.stopped, len(network.known), time.monotonic() - start)
+    network = _Network(accepts, start + max_seconds)
+    oracle = _CheckWords(network, alphabet, check_words, max_states)
+    try:
+        run_KV(
+            list(alphabet),
+            network,
+            oracle,
+            automaton_type="dfa",
+            cache_and_non_det_check=False,
+            print_level=0,
+        )
+    except _OutOfTimeError:
+        oracle.stopped = True
+    network.until = math.inf
+    dfa = oracle.latest.minify()
+    seconds = time.monotonic() - start
+    return Extraction(dfa, oracle.agreement(dfa), not oracle.stopped, len(network.known), seconds)
 
 
 def _as_dfa(hypothesis: object, alphabet: Sequence[str]) -> DFA:

@@ -104,7 +104,7 @@ class Trainer:
             for key, value in self.optimizer.state[parameter].items():
                 tensors[f"{key}.{name}"] = value
         tensors = {n: t.cpu().contiguous() for n, t in tensors.items()}
-        about = {"step": self.step, "flawless": self.flawless}
+        about: dict[str, Any] = {"step": self.step, "flawless": self.flawless}
         about["sha256"] = self._digest(tensors, about)
         write_bytes(self.run.path / STATE, save(tensors, {"about": json.dumps(about)}))
 

@@ -54,5 +54,5 @@ class Listed:
         )
 
     def residual(self, prefix: Word, reach: int) -> tuple[bool, ...]:
-        """Which of all continuations up to ``reach`` make a word: the state of a minimal automaton."""
+        """Which continuations up to ``reach`` make a word: the state of a minimal automaton."""
         return tuple(self.contains(prefix + rest) for rest in words_up_to(self.symbols, reach))

@@ -86,7 +86,10 @@ def trained(tmp_path: Path) -> Run:
 
 @pytest.fixture(scope="session")
 def demo(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The finished demo, made by its own command as a user makes it; ask for it in one xdist group."""
+    """The finished demo, made by its own command as a user makes it.
+
+    Ask for it in one xdist group.
+    """
     out = tmp_path_factory.mktemp("demo")
     command = [sys.executable, "-m", "analyses.cli", "demo", "--out", str(out)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)

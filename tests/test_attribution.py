@@ -195,7 +195,7 @@ def test_explain_runs_every_method() -> None:
     methods = ["LIME", "SHAP kernel", "random", "position", "Shapley exact", "language"]
     assert table["method"].unique().tolist() == methods
     assert table.groupby("method")["position"].apply(list).map(lambda p: p == [0, 1, 2, 3, 4]).all()
-    by = {name: part for name, part in table.groupby("method")}
+    by = dict(list(table.groupby("method")))
     assert by["Shapley exact"]["value"].to_numpy() == pytest.approx(exact_shapley(game(5)))
     assert by["language"]["value"].to_numpy() == pytest.approx(exact_shapley(truth))
     assert set(by["Shapley exact"]["calls"]) == {3 * 2**5}

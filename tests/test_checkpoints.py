@@ -166,7 +166,8 @@ def test_a_flipped_bit_is_found_wherever_it_is(run: Run, name: str) -> None:
         try:
             assert run.model_and_hash()[1] == digest
         except UserError as error:
-            assert "\n" not in str(error)  # noqa: PT017
+            said = str(error).split("(Type-check error")[0]  # which only the tests' checker says
+            assert "\n" not in said
             refused += 1
     assert refused >= len(places) - 2
 
@@ -175,7 +176,7 @@ def test_a_checkpoint_of_other_symbols_is_refused(run: Run) -> None:
     about = json.loads((last(run) / CONFIG).read_text())
     about["vocabulary"] = ["b", "a"]
     (last(run) / CONFIG).write_text(json.dumps(about))
-    with pytest.raises(UserError, match="its vocabulary differs from run.json"):
+    with pytest.raises(UserError, match="its vocabulary differs"):
         run.model()
 
 

@@ -8,11 +8,11 @@ import shutil
 from pathlib import Path
 
 import pytest
+from conftest import tiny_config
 
-from analyses.cli import main
+from analyses.cli import COMMANDS, main
 from models.runs import Run
 from models.training import train
-from conftest import tiny_config
 
 TINY = ["--steps", "12", "--batch-size", "8", "--evaluate-every", "3", "--max-n", "4"]
 SHAPE = ["--model.d-model", "8", "--model.n-heads", "2", "--model.d-mlp", "16"]
@@ -48,7 +48,16 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
 
 def test_help_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
     said = answer(capsys, "--help")
-    for command in "languages train resume evaluate predict analyse dashboard demo".split():
+    for command in [
+        "languages",
+        "train",
+        "resume",
+        "evaluate",
+        "predict",
+        "analyse",
+        "dashboard",
+        "demo",
+    ]:
         assert f"lab {command}" in said
 
 

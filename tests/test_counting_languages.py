@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from brute import Listed, words_up_to
@@ -28,7 +30,7 @@ def test_state_counts_symbols(lang: CountingLanguage, symbols: str) -> None:
     oracle = listed(symbols)
     for word in words_up_to(symbols, 5):
         expected = {f"count_{s}": word.count(s) for s in symbols}
-        for x, y in zip(symbols, symbols[1:], strict=False):
+        for x, y in pairwise(symbols):
             expected[f"{x}-{y}"] = word.count(x) - word.count(y)
         expected["block"] = symbols.index(word[-1]) if word else 0
         expected["valid"] = int(oracle.alive(word))

@@ -1,4 +1,4 @@
-"""The dashboard in a real browser: every page opens, light and dark, and nothing leaves the machine."""
+"""The dashboard in a real browser: every page opens, and nothing leaves the machine."""
 
 from __future__ import annotations
 

@@ -159,3 +159,12 @@ def test_predict_gives_the_sets_that_follow_each_symbol() -> None:
 
 def test_predict_the_empty_word() -> None:
     assert predict(Oracle(language("anbn")), (), "every") == ([], False)
+
+
+def test_predict_says_only_what_was_taught() -> None:
+    model = HookedTransformer(TINY, language("anbn").vocabulary)
+    with torch.no_grad():
+        model.unembed.linear.weight.zero_()
+        model.unembed.linear.bias.fill_(1.0)  # every token, BOS too, seems allowed
+    assert predict(model, "ab", "every")[0] == [["<end>", "a", "b"]] * 2
+    assert predict(model, "ab", "last")[0] == [["<end>"]] * 2

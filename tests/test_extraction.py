@@ -79,7 +79,7 @@ def test_no_automaton_fits_a_counting_language() -> None:
     words = [tuple("a" * n + "b" * m) for n, m in product(range(13), repeat=2)]
     found = extract(teacher(lang), AB, words, max_states=6)
     assert not found.complete
-    assert 6 < len(found.dfa.states) < 20
+    assert len(found.dfa.states) <= 6
     assert 0.5 < found.agrees < 1
     assert any(found.dfa.accepts_input(word) != lang.contains(word) for word in words)
 

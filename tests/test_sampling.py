@@ -146,6 +146,19 @@ def test_two_thirds_of_the_counting_negatives_are_near_a_member(symbols: str) ->
     assert 0.55 < np.mean(np.logical_or(in_blocks, substituted)) < 0.8
 
 
+@pytest.mark.parametrize("spread", ["even", "log"])
+def test_the_spread_of_lengths(spread: str) -> None:
+    """Even: each length as often. Log: as 1/length, so that each order of magnitude is as often."""
+    lang, lengths = CASES["ab"][0], range(1, 41)
+    sample = lang.sample(np.random.default_rng(0), 8000, lengths, spread=spread)
+    for label in (True, False):
+        possible = np.array([n for n in lengths if lang.has(n, label)])
+        drawn = sample.words.lengths[sample.labels == label]
+        share = np.ones(len(possible)) if spread == "even" else 1 / possible
+        counts = [(drawn == n).sum() for n in possible]
+        assert chisquare(counts, share / share.sum() * len(drawn)).pvalue > 0.001
+
+
 @settings(max_examples=50)
 @given(
     st.lists(st.lists(st.integers(0, 3), min_size=2, max_size=2), min_size=4, max_size=4),

@@ -42,7 +42,7 @@ def make(path: Path, **changes: object) -> Run:
 
 def bits(run: Run) -> dict[str, bytes]:
     """The content of every file that a run ends with, times and names left out."""
-    files = sorted(run.checkpoints.glob("step-*/*")) + [run.path / STATE]
+    files = [*sorted(run.checkpoints.glob("step-*/*")), run.path / STATE]
     content = {str(file.relative_to(run.path)): file.read_bytes() for file in files}
     lines = [{key: line[key] for key in FIXED} for line in run.metrics()]
     return content | {METRICS: json.dumps(lines).encode()}

@@ -1,6 +1,6 @@
 """TransformerLens 4.3 takes our model for one of its own, and agrees with it.
 
-The oracle is ``TransformerBridge.boot_native``, TransformerLens' own small decoder, given our weights.
+The oracle is ``TransformerBridge.boot_native``, its own small decoder, given our weights.
 """
 
 from __future__ import annotations
@@ -214,7 +214,7 @@ def test_our_attribution_equals_transformerlens(
         assert attention.to_numpy() == pytest.approx(theirs[f"{layer}_attn_out"], abs=1e-4)
         mlp = ours[f"L{layer} mlp"].to_numpy()
         assert mlp == pytest.approx(theirs[f"{layer}_mlp_out"], abs=1e-4)
-    embed = theirs["embed"] + (theirs["pos_embed"] if "pos_embed" in theirs else 0)
+    embed = theirs["embed"] + theirs.get("pos_embed", 0)
     assert ours["embed"].to_numpy() == pytest.approx(embed, abs=1e-4)
 
 

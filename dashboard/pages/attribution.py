@@ -36,6 +36,7 @@ def show() -> None:
     )
     st.subheader("How right was each?")
     scores = pd.DataFrame(found["agreement"])
+    scores[scores.columns[1:4]] = scores[scores.columns[1:4]].astype(float)
     st.dataframe(
         scores.style.format("{:.3f}", subset=scores.columns[1:4], na_rep="-").format(
             "{:.2f}", subset=["seconds"]
