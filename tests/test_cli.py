@@ -48,16 +48,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
 
 def test_help_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
     said = answer(capsys, "--help")
-    for command in [
-        "languages",
-        "train",
-        "resume",
-        "evaluate",
-        "predict",
-        "analyse",
-        "dashboard",
-        "demo",
-    ]:
+    for command in COMMANDS:
         assert f"lab {command}" in said
 
 
