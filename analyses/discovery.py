@@ -34,12 +34,14 @@ class Options:
         words: words on which automaton and network must agree.
         max_states: give up beyond so many states.
         max_seconds: give up after so long; a slow machine may then miss a large automaton.
+        tolerance: the share of words on which the automaton may differ: a network errs at times.
         seed: of the words.
     """
 
     words: int = 2000
     max_states: int = 30
     max_seconds: float = 60.0
+    tolerance: float = 0.005
     seed: int = 0
 
 
@@ -53,13 +55,22 @@ def analyse(run: Run, options: Options, progress: Progress = quiet) -> Result:
     """
     if options.words < 10 or options.max_states < 1 or options.max_seconds <= 0:
         raise UserError("--words must be at least 10, --max-states and --max-seconds positive")
+    if not 0 <= options.tolerance < 1:
+        raise UserError(f"--tolerance is {options.tolerance}: it is a share, from 0 up to 1")
     model, digest = run.model_and_hash()
     words = check_words(run, options)
     symbols = run.language.vocabulary.symbols
     tables, about = [], {}
     for done, (name, viewed) in enumerate((("trained", model), ("untrained", run.untrained()))):
         progress(done, 2, f"learning the automaton of the {name} model")
-        found = extract(judge(viewed), symbols, words, options.max_states, options.max_seconds)
+        found = extract(
+            judge(viewed),
+            symbols,
+            words,
+            options.max_states,
+            options.max_seconds,
+            options.tolerance,
+        )
         dfa = canonical(found.dfa, symbols)
         tables.append(transitions(dfa, symbols).assign(model=name))
         about[name] = describe_extraction(run, dfa, found)
@@ -168,8 +179,8 @@ def transitions(dfa: DFA, symbols: Sequence[str]) -> pd.DataFrame:
 
 def sentences(found: dict[str, Any], options: Options) -> dict[str, str]:
     """The answer in a sentence, the evidence in another, and both as the summary."""
-    agreement = f"agreement with the network {found['agreement']:.1%}"
-    agreement += f", with the truth {found['agreement_truth']:.1%}."
+    agreement = f"agreement with the network {found['agreement']:.2%}"
+    agreement += f", with the truth {found['agreement_truth']:.2%}."
     rule = found["rule"]
     if not found["complete"]:
         headline = f"No automaton of at most {options.max_states} states describes this network."

@@ -32,7 +32,7 @@ class Extraction:
     Attributes:
         dfa: the minimal complete automaton.
         agrees: share of the check words on which automaton and network agree.
-        complete: True if learning ended by itself; False if a bound stopped it, which says that no
+        complete: True if learning ended within the tolerance; False if a bound stopped it: then no
             automaton of ``max_states`` states describes the network on the check words.
         queries: different words that the network judged.
         seconds: time spent.
@@ -96,10 +96,11 @@ class _CheckWords(Oracle):  # type: ignore[misc]
         alphabet: Sequence[str],
         words: Sequence[Word],
         max_states: int,
+        tolerance: float,
     ) -> None:
         super().__init__(list(alphabet), network)
         self.words = sorted(set(words), key=lambda word: (len(word), word))
-        self.max_states = max_states
+        self.max_states, self.tolerance = max_states, tolerance
         self.lengths = [len(word) for word in self.words[:: max(1, len(self.words) // OWN_WORDS)]]
         self.latest = DFA.empty_language(set(alphabet))
         self.stopped = False
@@ -123,7 +124,7 @@ class _CheckWords(Oracle):  # type: ignore[misc]
 
     def _disagreement(self, dfa: DFA, words: Sequence[Word]) -> Word | None:
         wrong = np.flatnonzero(run(dfa, words) != self.sul.judge(words))
-        return words[wrong[0]] if len(wrong) else None
+        return words[wrong[0]] if len(wrong) > self.tolerance * len(words) else None
 
     def agreement(self, dfa: DFA) -> float:
         """The share of all words, fixed and own, on which automaton and network agree."""
@@ -137,6 +138,7 @@ def extract(
     check_words: Sequence[Word],
     max_states: int = 40,
     max_seconds: float = 60.0,
+    tolerance: float = 0.0,
 ) -> Extraction:
     """Learns the automaton of a network.
 
@@ -146,10 +148,13 @@ def extract(
         check_words: words on which the automaton must agree with the network: random ones, and
             words near the data. More and longer ones make a surer automaton.
         max_states, max_seconds: where learning gives up and returns what it has.
+        tolerance: the share of the fixed words, and of the automaton's own, on which it may differ
+            from the network. A network errs now and then; the smallest automaton that explains all
+            but so little is wanted, not a large one that explains the errors too.
     """
     start = time.monotonic()
     network = _Network(accepts, start + max_seconds)
-    oracle = _CheckWords(network, alphabet, check_words, max_states)
+    oracle = _CheckWords(network, alphabet, check_words, max_states, tolerance)
     try:
         run_KV(
             list(alphabet),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from collections import Counter
 from collections.abc import Sequence
 from itertools import product
@@ -194,3 +195,24 @@ def test_the_rule_in_words(pattern: str, words: str | None) -> None:
 def test_no_word_in_words() -> None:
     assert describe(DFA.empty_language({"a", "b"}), AB) == "no word"
     assert regex(DFA.empty_language({"a", "b"}), AB) == "∅"
+
+
+def test_a_network_that_errs_now_and_then_keeps_its_small_automaton() -> None:
+    """One verdict in five hundred is wrong: within the tolerance the rule is found all the same."""
+    lang = language("dieren")
+    assert isinstance(lang, RegularLanguage)
+    truth = teacher(lang)
+
+    def errs(words: Sequence[tuple[str, ...]]) -> np.ndarray:
+        wrong = [len(word) > 5 and zlib.crc32(" ".join(word).encode()) % 500 == 0 for word in words]
+        return truth(words) ^ np.array(wrong)
+
+    sample = lang.sample(np.random.default_rng(0), 2000, range(1, 21))
+    rows = zip(sample.words.ids, sample.words.lengths, strict=True)
+    words = [lang.vocabulary.decode(ids[:length]) for ids, length in rows]
+    symbols = lang.vocabulary.symbols
+    found = extract(errs, symbols, words, max_states=30, tolerance=0.01)
+    assert found.complete
+    assert found.dfa == lang.dfa
+    assert 0.99 < found.agrees < 1
+    assert not extract(errs, symbols, words, max_states=30).complete
