@@ -165,8 +165,8 @@ def go(run: Run, device: str) -> None:
         try:
             train_run(run, device, progress)
         except KeyboardInterrupt:
-            ERR.print(f"stopped; go on with `lab resume {run.path}`")
-            raise SystemExit(130) from None
+            ERR.print(f"go on with `lab resume {run.path}`")
+            raise
     last, record = run.metrics()[-1], run.record
     OUT.print(
         f"{run.path}: {record['steps']} steps in {record['seconds']:.0f} s; training window: "
@@ -374,6 +374,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     except UserError as error:
         print(f"lab: {error}", file=sys.stderr)
         return 2
+    except KeyboardInterrupt:
+        print("lab: stopped; what is finished is kept", file=sys.stderr)
+        return 130
     return 0
 
 
