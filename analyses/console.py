@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import pandas as pd
+from rich.box import SIMPLE
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
@@ -35,7 +36,9 @@ def progress_bar(title: str) -> Iterator[Report]:
 
 def table_of(frame: pd.DataFrame, title: str | None = None) -> Table:
     """A DataFrame as a table for the terminal; numbers to three digits, missing ones as a dash."""
-    table = Table(title=title, title_justify="left", header_style="bold")
+    table = Table(
+        title=title, title_justify="left", header_style="bold", box=SIMPLE, pad_edge=False
+    )
     for column in frame.columns:
         number = pd.api.types.is_numeric_dtype(frame[column])
         table.add_column(str(column), justify="right" if number else "left")

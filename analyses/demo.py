@@ -31,6 +31,13 @@ LANGUAGES = (
 )  # the longest first, so that no core waits at the end
 
 
+LEGEND = (
+    "Trained on sizes 1 to 25, dieren on lines of 1 to 20 words. exact to: all next-symbol sets are "
+    "right up to this size; recognised: verdicts on words of the training window; probe: the main "
+    "hidden variable, in brackets from the untrained model; heads: how many the verdict needs."
+)
+
+
 def demo(out: Path, workers: int = 2) -> None:
     """Trains seed 0 of each language, answers every question, and prints what came out.
 
@@ -48,9 +55,7 @@ def demo(out: Path, workers: int = 2) -> None:
             raise
     runs = [Run(paths[name]) for name in sorted(LANGUAGES)]
     OUT.print(table_of(pd.DataFrame([overview(run) for run in runs]), "Four small Transformers"))
-    OUT.print(
-        "(trained on n = 1..25, dieren on 1..20; probe: trained model, untrained in brackets)"
-    )
+    OUT.print(LEGEND)
     for run in runs:
         verdicts = printed_verdicts(run)
         if verdicts is not None:
@@ -127,10 +132,9 @@ def overview(run: Run) -> dict[str, object]:
     discovery = found["discovery"]
     return {
         "run": run.name,
-        "trained": f"{run.record['steps']} steps, {run.record['seconds']:.0f} s",
-        "exact to n": str(found["accuracy"]["exact_to"] or "-"),
+        "exact to": str(found["accuracy"]["exact_to"] or "-"),
         "recognised": f"{run.metrics()[-1]['recognition']:.1%}",
         "probe": f"{main} {probe['score']:.2f} ({probe['controls']['untrained']:.2f})",
-        "heads needed": f"{heads[0]} of {heads[1]}",
+        "heads": f"{heads[0]} of {heads[1]}",
         "automaton": f"{discovery['n_states']} states" if discovery["complete"] else "none",
     }

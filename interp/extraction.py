@@ -111,7 +111,9 @@ class _CheckWords(Oracle):  # type: ignore[misc]
             return None
         self.latest = _as_dfa(hypothesis, self.alphabet)
         fixed = self._disagreement(self.latest, self.words)
-        return fixed or self._disagreement(self.latest, self._own(self.latest))
+        if fixed is not None:
+            return fixed
+        return self._disagreement(self.latest, self._own(self.latest))
 
     def _own(self, dfa: DFA) -> list[Word]:
         spelled, symbol = _one_letter_each(dfa, self.alphabet)
@@ -120,7 +122,7 @@ class _CheckWords(Oracle):  # type: ignore[misc]
             if spelled.count_words_of_length(length):
                 letters = spelled.random_word(length, seed=seed)
                 words.add(tuple(symbol[letter] for letter in letters))
-        return sorted(words, key=len)
+        return sorted(words, key=lambda word: (len(word), word))
 
     def _disagreement(self, dfa: DFA, words: Sequence[Word]) -> Word | None:
         wrong = np.flatnonzero(run(dfa, words) != self.sul.judge(words))

@@ -103,6 +103,15 @@ def test_patterns_of_one_word(model: HookedTransformer, tokens: torch.Tensor) ->
         assert table["attention"].to_numpy()[at] == pytest.approx(expected, abs=1e-6)
 
 
+def test_the_logit_at_a_place(model: HookedTransformer, tokens: torch.Tensor) -> None:
+    logits = model(tokens)
+    assert torch.equal(logit_at(3)(logits), logits[:, 7, 3])
+    assert torch.equal(logit_at(END_ID, 2)(logits), logits[:, 2, END_ID])
+    at = logit_at(END_ID, torch.tensor([7, 0, 3, 1]))(logits)
+    expected = [logits[row, position, END_ID] for row, position in enumerate((7, 0, 3, 1))]
+    assert torch.equal(at, torch.stack(expected))
+
+
 def test_activations_come_in_chunks_and_in_order(
     model: HookedTransformer, tokens: torch.Tensor
 ) -> None:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import signal
 import subprocess
 import sys
 from dataclasses import asdict
 from pathlib import Path
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -17,7 +19,7 @@ from conftest import TINY, tiny_config
 
 from models.config import ModelConfig, TrainConfig
 from models.errors import UserError
-from models.languages import LabelledCorpus, language
+from models.languages import LabelledCorpus, Sample, language
 from models.objective import loss, make_batch
 from models.runs import METRICS, Run
 from models.training import (
@@ -166,7 +168,7 @@ EASY = {
     "max_n": 3,
     "steps": 400,
     "learning_rate": 1e-2,
-    "evaluate_every": 5,
+    "evaluate_every": 7,
     "model": ModelConfig(n_layers=1, n_heads=2, d_model=16, d_mlp=32),
 }
 
@@ -180,6 +182,21 @@ def test_patience_ends_a_run_that_makes_no_mistake(tmp_path: Path) -> None:
     stopped = run.record["steps"]
     assert stopped == lines[-1]["step"] == run.steps()[-1] < 400
     assert run.model_and_hash(stopped)[0].training is False
+
+
+def test_one_mistake_and_patience_begins_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    verdicts = iter([1, 1, 0, 1, 0, 1, 1, 1])
+
+    def judge(model: object, lang: object, sample: Sample, supervision: str) -> tuple:
+        right = np.ones(len(sample.labels), dtype=bool)
+        right[-1] = next(verdicts)
+        return right, np.ones_like(right), 0.5
+
+    monkeypatch.setattr("models.training.judge", judge)
+    run = make(tmp_path / "run", steps=30, patience=3)
+    assert run.record["steps"] == 8 * 3
 
 
 def test_without_patience_all_steps_are_trained(tmp_path: Path) -> None:
@@ -236,9 +253,17 @@ for folder, *kills in json.load(sys.stdin):
 """
 
 
+def renames_of(config: TrainConfig, path: Path) -> int:
+    """How often an undisturbed run puts a file in place."""
+    run = Run.create(path, config)
+    with mock.patch("os.replace", wraps=os.replace) as replace:
+        train(run, device="cpu")
+    return replace.call_count
+
+
 def test_a_killed_and_resumed_run_ends_with_the_same_bits(trained: Run, tmp_path: Path) -> None:
     """SIGKILL at random steps, and before every file that the run puts in place; some twice."""
-    renames = 13
+    renames = renames_of(trained.config, tmp_path / "counted")
     steps = np.random.default_rng().choice(12, 3, replace=False).tolist()
     kills: list[list[list[object]]] = [[["step", step]] for step in steps]
     kills += [[["rename", number]] for number in range(1, renames + 1)]
@@ -295,15 +320,15 @@ def test_a_damaged_state_is_refused(trained: Run, tmp_path: Path, damage: str) -
 @pytest.mark.parametrize("name", ["an", "anbn", "anbncn", "dieren"])
 def test_validation_has_a_member_of_every_size_of_the_window(name: str) -> None:
     lang = language(name)
-    sample = validation_sample(lang, TrainConfig(name, max_n=9))
+    sample = validation_sample(lang, TrainConfig(name, max_n=150))
     words = zip(sample.words.ids, sample.words.lengths, strict=True)
     truth = [lang.contains(lang.vocabulary.decode(ids[:length])) for ids, length in words]
     assert sample.labels.tolist() == truth
-    window = lang.lengths(9)
+    window = lang.lengths(150)
     assert set(sample.words.lengths[sample.labels]) == set(lang.positive_lengths(window))
     assert set(sample.words.lengths) <= set(window)
-    assert 0.3 < sample.labels.mean() < 0.7
-    again = validation_sample(lang, TrainConfig(name, max_n=9))
+    assert 90 < (~sample.labels).sum() < 170  # of the 256 that are drawn
+    again = validation_sample(lang, TrainConfig(name, max_n=150))
     assert (again.words.ids == sample.words.ids).all()
 
 
