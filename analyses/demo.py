@@ -32,9 +32,9 @@ LANGUAGES = (
 
 
 LEGEND = (
-    "Trained on sizes 1 to 25, dieren on lines of 1 to 20 words. exact to: all next-symbol sets are "
-    "right up to this size; recognised: verdicts on words of the training window; probe: the main "
-    "hidden variable, in brackets from the untrained model; heads: how many the verdict needs."
+    "Trained on sizes 1 to 25, dieren on lines of 1 to 20 words. exact to: all next-symbol sets "
+    "are right up to this size; recognised: right verdicts in the training window; probe: of the "
+    "main hidden variable, in brackets from the untrained model; heads: how many are needed."
 )
 
 
