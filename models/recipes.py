@@ -13,7 +13,7 @@ VERDICT = TrainConfig("", max_n=20, supervision="last", steps=600, batch_size=12
 
 RECIPES: dict[str, TrainConfig] = {
     "an": replace(NEXT_SYMBOLS, steps=200),
-    "anbn": replace(NEXT_SYMBOLS, steps=600, learning_rate=3e-3),
+    "anbn": replace(NEXT_SYMBOLS, steps=800, learning_rate=3e-3),
     "anbncn": replace(NEXT_SYMBOLS, steps=1000, batch_size=48),
     "dieren": VERDICT,
 }

@@ -124,6 +124,7 @@ def test_the_kernel_is_close_where_it_samples() -> None:
     played = game(12, draws=1)
     exact, sampled = exact_shapley(played), kernel_shap(played, samples=1024)
     assert np.corrcoef(exact, sampled)[0, 1] > 0.99
+    assert ((sampled == 0) == (np.abs(exact) < 1e-12)).all()
     full, empty = played(np.stack([np.ones(12, dtype=bool), np.zeros(12, dtype=bool)]))
     assert sampled.sum() == pytest.approx(full - empty, abs=1e-9)
 
