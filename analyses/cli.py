@@ -8,7 +8,6 @@ import io
 import json
 import os
 import re
-import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -326,8 +325,8 @@ def dashboard(args: Sequence[str]) -> None:
         str(options.runs.resolve()),
     ]
     OUT.print(f"dashboard: http://127.0.0.1:{options.port} (stop with Ctrl-C)")
-    with contextlib.suppress(KeyboardInterrupt):
-        raise SystemExit(subprocess.run(command).returncode)
+    OUT.file.flush()
+    os.execv(sys.executable, command)  # takes this process' place, so that stopping it stops all
 
 
 @dataclass(frozen=True)

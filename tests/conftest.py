@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import fcntl
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -88,11 +90,18 @@ def trained(tmp_path: Path) -> Run:
 def demo(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The finished demo, made by its own command as a user makes it.
 
-    Ask for it in one xdist group.
+    The workers of pytest-xdist share one: the first makes it, the others wait.
     """
-    out = tmp_path_factory.mktemp("demo")
-    command = [sys.executable, "-m", "analyses.cli", "demo", "--out", str(out)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    assert "lab dashboard" in done.stdout
+    shared = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        shared = shared.parent
+    out, finished = shared / "demo", shared / "demo-finished"
+    with (shared / "demo-lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not finished.exists():
+            command = [sys.executable, "-m", "analyses.cli", "demo", "--out", str(out)]
+            done = subprocess.run(command, capture_output=True, text=True, check=False)
+            assert done.returncode == 0, done.stderr
+            assert "lab dashboard" in done.stdout
+            finished.touch()
     return out

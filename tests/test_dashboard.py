@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
-pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("demo")]
+pytestmark = pytest.mark.browser
 PAGES = ("", "try", "probing", "heads", "patching", "attribution", "discovery")
 IDLE = "[data-testid=stApp][data-test-script-state=notRunning]"
 

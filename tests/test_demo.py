@@ -18,7 +18,6 @@ from models.evaluation import judge
 from models.languages import RegularLanguage
 from models.runs import Run
 
-pytestmark = pytest.mark.xdist_group("demo")
 RUNS = ("an-s0", "anbn-s0", "anbncn-s0", "dieren-s0")
 
 
