@@ -55,8 +55,8 @@ class Trainer:
 
     @classmethod
     def at_start(cls, run: Run, device: torch.device) -> Trainer:
-        # Once a large block has been freed, glibc keeps freed memory: a step then costs 5 page faults
-        # instead of hundreds, and a tenth less time.
+        # Once a large block has been freed, glibc keeps freed memory: a step then costs a few page
+        # faults instead of hundreds, and a tenth less time.
         torch.empty(31 * 2**20, dtype=torch.uint8)
         model = HookedTransformer(run.config.model, run.language.vocabulary, run.config.seed)
         model.to(device)
