@@ -11,8 +11,10 @@ from automata.fa.dfa import DFA
 from models.errors import UserError
 from models.languages.corpus import read_lines
 from models.languages.counting import CountingLanguage
+from models.languages.dyck import DyckLanguage
 from models.languages.language import Language
 from models.languages.regular import RegularLanguage
+from models.languages.shuffle import ShuffleLanguage
 from models.languages.vocabulary import Word
 
 DIEREN_FILE = Path(__file__).with_name("dieren.tsv")
@@ -31,12 +33,93 @@ def printed_lines() -> list[tuple[str, Word]]:
     return list(zip(*read_lines(DIEREN_FILE), strict=True))
 
 
+def _regex(name: str, regex: str, symbols: str) -> Callable[[], Language]:
+    return lambda: RegularLanguage.from_regex(name, regex, symbols)
+
+
+def _count_modulo(
+    name: str, symbols: str, modulo: int, weights: tuple[int, ...]
+) -> RegularLanguage:
+    """Words whose weighted count of symbols is 0 modulo a number."""
+    row = dict(zip(symbols, weights, strict=True))
+    dfa = DFA(
+        states=set(range(modulo)),
+        input_symbols=set(symbols),
+        transitions={q: {s: (q + w) % modulo for s, w in row.items()} for q in range(modulo)},
+        initial_state=0,
+        final_states={0},
+    )
+    return RegularLanguage(name, dfa, tuple(symbols))
+
+
+def _tomita3() -> RegularLanguage:
+    """No odd number of 0s in a row after an odd number of 1s in a row."""
+    rows = {
+        "even": "even odd",
+        "odd": "bad even",
+        "bad": "good dead",
+        "good": "bad odd",
+        "dead": "dead dead",
+    }
+    dfa = DFA(
+        states=set(rows),
+        input_symbols=set("01"),
+        transitions={q: dict(zip("01", row.split(), strict=True)) for q, row in rows.items()},
+        initial_state="even",
+        final_states={"even", "odd", "good"},
+    )
+    return RegularLanguage("tomita3", dfa, tuple("01"))
+
+
+def _tomita5() -> RegularLanguage:
+    """An even number of 0s and an even number of 1s."""
+    flip = {"0": 1, "1": 2}  # two bits, one parity each
+    dfa = DFA(
+        states=set(range(4)),
+        input_symbols=set("01"),
+        transitions={q: {s: q ^ bit for s, bit in flip.items()} for q in range(4)},
+        initial_state=0,
+        final_states={0},
+    )
+    return RegularLanguage("tomita5", dfa, tuple("01"))
+
+
 LANGUAGES: dict[str, Callable[[], Language]] = {
-    "an": lambda: RegularLanguage.from_regex("an", "aa*", "ab"),
+    "an": _regex("an", "aa*", "ab"),
     "anbn": lambda: CountingLanguage("anbn", "ab"),
     "anbncn": lambda: CountingLanguage("anbncn", "abc"),
+    "anbncndn": lambda: CountingLanguage("anbncndn", "abcd"),
     "dieren": _dieren,
+    # Brackets
+    "dyck1": lambda: DyckLanguage("dyck1", pairs=1, max_depth=6),
+    "dyck2": lambda: DyckLanguage("dyck2", pairs=2, max_depth=4),
+    "shuffle2": lambda: ShuffleLanguage("shuffle2", pairs=2),
+    # Tomita (1982), over 0 and 1
+    "tomita1": _regex("tomita1", "1*", "01"),
+    "tomita2": _regex("tomita2", "(10)*", "01"),
+    "tomita3": _tomita3,
+    "tomita4": _regex("tomita4", "(1|01|001)*(0|00)?", "01"),
+    "tomita5": _tomita5,
+    "tomita6": lambda: _count_modulo("tomita6", "01", 3, (1, -1)),
+    "tomita7": _regex("tomita7", "0*1*0*1*", "01"),
+    # Li and Cotterell (2025), Table 1, from the hardest class to the easiest; CNT is anbn. In the
+    # monomials x, y, z stand for their b0, b1, b2, and b in ldp2 for the second a.
+    "parity": _regex("parity", "a*(ba*ba*)*", "ab"),
+    "dyck1-2": _regex("dyck1-2", "(a(ab)*b)*", "ab"),
+    "dyck1-1": _regex("dyck1-1", "(ab)*", "ab"),
+    "lt2": _regex("lt2", "(a|b|c)*ab(a|b|c)*", "abc"),
+    "rdp1": _regex("rdp1", "(a|y)*ax*", "axy"),
+    "last": _regex("last", "(a|b)*b", "ab"),
+    "pt2": _regex("pt2", "(a|b|c)*a(a|b|c)*b(a|b|c)*", "abc"),
+    "lt1": _regex("lt1", "(a|b)*a(a|b)*", "ab"),
+    "ldp2": _regex("ldp2", "(b|y|z)*a(a|x|z)*b(a|b|x|y)*", "abxyz"),
+    "ldp1": _regex("ldp1", "y*a(a|x)*", "axy"),
+    "first": _regex("first", "b(a|b)*", "ab"),
 }
+
+TABLE_1 = (
+    "anbn parity dyck1-2 dyck1-1 lt2 rdp1 last pt2 lt1 ldp2 ldp1 first".split()
+)  # Li and Cotterell's twelve
 
 
 @cache

@@ -1,0 +1,206 @@
+"""The shuffle of several Dyck-1 languages: each kind of bracket balanced by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import ClassVar
+
+import numpy as np
+
+from models.languages.dyck import BRACKETS
+from models.languages.language import ChomskyType, FormalLanguage, VariableKind
+from models.languages.vocabulary import END_ID, FIRST_SYMBOL_ID, Vocabulary, Word, Words
+
+Depths = tuple[int, ...]
+
+
+class ShuffleLanguage(FormalLanguage):
+    """All interleavings of balanced words, one of each kind of bracket, of any depth: "([)]" is one.
+
+    Variables: ``open_x`` per kind (how many are open), and ``valid`` (1 until a bracket closes what
+    is not open). One counter a kind is all a reader needs; with two kinds no stack suffices.
+    """
+
+    rationale_rule: ClassVar[str] = (
+        "of a word in the language every position (any substitution unbalances it); of another word "
+        "the positions to substitute to make it one; none where the language has no such length"
+    )
+
+    def __init__(self, name: str, pairs: int) -> None:
+        self.name = name
+        self.pairs = pairs
+        self.vocabulary = Vocabulary(tuple(BRACKETS[: 2 * pairs]))
+        self.chomsky: ChomskyType = "context-free" if pairs == 1 else "context-sensitive"
+        self.kinds = [BRACKETS[2 * i : 2 * i + 2] for i in range(pairs)]
+        self.variables: dict[str, VariableKind] = {f"open_{kind}": "count" for kind in self.kinds}
+        self.variables |= {"valid": "category"}
+        self._paths = [np.array([1.0])]  # per steps left and open brackets, ways to balance
+
+    # -- the truth ------------------------------------------------------------------------------
+
+    def _open_and_valid(self, words: Words) -> tuple[np.ndarray, np.ndarray]:
+        """Open brackets of each kind after each prefix, [batch, time + 1, kinds], and validity."""
+        symbol = np.where(words.mask, words.ids - FIRST_SYMBOL_ID, -2)
+        kind, step = symbol // 2, np.where(symbol % 2 == 0, 1, -1)
+        change = np.where(kind[..., None] == np.arange(self.pairs), step[..., None], 0)
+        opened = np.pad(np.cumsum(change, axis=1), ((0, 0), (1, 0), (0, 0)))
+        valid = np.logical_and.accumulate((opened >= 0).all(axis=2), axis=1)
+        return opened, valid
+
+    def allowed(self, words: Words) -> np.ndarray:
+        opened, valid = self._open_and_valid(words)
+        allowed = np.zeros((*valid.shape, len(self.vocabulary)), dtype=bool)
+        allowed[..., FIRST_SYMBOL_ID::2] = True
+        allowed[..., FIRST_SYMBOL_ID + 1 :: 2] = opened > 0
+        allowed[..., END_ID] = (opened == 0).all(axis=2)
+        return allowed & valid[..., None]
+
+    def trace(self, words: Words) -> dict[str, np.ndarray]:
+        opened, valid = self._open_and_valid(words)
+        traced = {f"open_{kind}": opened[..., i] for i, kind in enumerate(self.kinds)}
+        return traced | {"valid": valid.astype(np.int64)}
+
+    def rationale(self, word: Sequence[str]) -> tuple[int, ...] | None:
+        word = self.vocabulary.check(word)
+        if self.contains(word):
+            return tuple(range(len(word)))
+        if not self.has(len(word), True):
+            return None
+        repaired = self.counterfactual(word)
+        return tuple(
+            i for i, (old, new) in enumerate(zip(word, repaired, strict=True)) if old != new
+        )
+
+    def _counterfactual(self, word: Word, rng: np.random.Generator | None) -> Word:
+        symbols = self.vocabulary.symbols
+        if self.contains(word) and word:
+            # Any one substitution changes the balance of a kind.
+            where = 0 if rng is None else int(rng.integers(len(word)))
+            others = [s for s in symbols if s != word[where]]
+            other = others[0] if rng is None else others[rng.integers(len(others))]
+            return (*word[:where], other, *word[where + 1 :])
+        if not self.has(len(word), True):
+            raise LookupError(f"{self.name} has no word of length {len(word)} to change it into")
+        return self._nearest(word, rng)
+
+    def _nearest(self, word: Word, rng: np.random.Generator | None) -> Word:
+        """The word of the language with fewest substitutions, by dynamic programming over counts."""
+        costs: list[dict[Depths, int]] = [{(0,) * self.pairs: 0}]
+        for left, symbol in enumerate(reversed(word)):  # cost of the rest, from each count of open
+            cost: dict[Depths, int] = {}
+            for depths, rest in costs[-1].items():
+                for index, other in enumerate(self.vocabulary.symbols):
+                    before = _before(depths, index)
+                    if before is not None and sum(before) <= len(word) - left - 1:
+                        total = rest + (other != symbol)
+                        cost[before] = min(total, cost.get(before, total))
+            costs.append(cost)
+        costs.reverse()
+        depths, changed = (0,) * self.pairs, []
+        for symbol, (here, after) in zip(word, pairwise(costs), strict=True):
+            best = []
+            for index, other in enumerate(self.vocabulary.symbols):
+                target = _after(depths, index)
+                if target in after and after[target] + (other != symbol) == here[depths]:
+                    best.append((other, target))
+            chosen, depths = best[0 if rng is None else int(rng.integers(len(best)))]
+            changed.append(chosen)
+        return tuple(changed)
+
+    # -- data -----------------------------------------------------------------------------------
+
+    def has(self, length: int, label: bool) -> bool:
+        return length > 0 and (not label or length % 2 == 0)
+
+    def _ways(self, steps: int) -> np.ndarray:
+        """How many balanced continuations of ``steps`` symbols there are, per open count (rescaled)."""
+        while len(self._paths) <= steps:
+            last = np.pad(self._paths[-1], (1, 2))
+            ways = last[:-2] + last[2:]  # from d: open to d + 1, or close to d - 1
+            self._paths.append(ways / ways.max())
+        return self._paths[steps]
+
+    def _balanced(self, rng: np.random.Generator, lengths: np.ndarray) -> np.ndarray:
+        """Balanced words of one kind, each drawn evenly: True opens, [batch, longest]."""
+        longest = int(lengths.max(initial=0))
+        self._ways(longest)
+        table = np.zeros((longest + 1, longest + 3))
+        for steps in range(longest + 1):
+            ways = self._paths[steps][: longest + 3]
+            table[steps, : len(ways)] = ways
+        opens = np.zeros((len(lengths), longest), dtype=bool)
+        depth = np.zeros(len(lengths), dtype=np.int64)
+        for t in range(longest):
+            left = np.maximum(lengths - t - 1, 0)
+            up = table[left, depth + 1]
+            down = np.where(depth > 0, table[left, np.maximum(depth - 1, 0)], 0.0)
+            opens[:, t] = rng.random(len(lengths)) * (up + down) < up
+            depth += np.where(t < lengths, np.where(opens[:, t], 1, -1), 0)
+        return opens
+
+    def _members(self, rng: np.random.Generator, lengths: np.ndarray) -> Words:
+        """Words of the language: each pair of brackets is of any kind alike, in a random order."""
+        count, longest = len(lengths), int(lengths.max(initial=0))
+        share = np.ones(self.pairs) / self.pairs
+        halves = (
+            np.stack([rng.multinomial(length // 2, share) for length in lengths])
+            if count
+            else (np.zeros((0, self.pairs), dtype=np.int64))
+        )
+        ends = np.cumsum(2 * halves, axis=1)
+        kind = (np.arange(longest)[None, :, None] >= ends[:, None, :-1]).sum(axis=2)
+        key = np.where(np.arange(longest) < lengths[:, None], rng.random((count, longest)), np.inf)
+        kind = np.take_along_axis(kind, np.argsort(key, axis=1), axis=1)
+        ids = np.zeros((count, longest), dtype=np.int64)
+        for index in range(self.pairs):
+            opens = self._balanced(rng, 2 * halves[:, index])
+            rank = np.cumsum(kind == index, axis=1) - 1
+            if opens.shape[1]:
+                turn = np.take_along_axis(opens, np.clip(rank, 0, opens.shape[1] - 1), axis=1)
+                ids = np.where(kind == index, 2 * index + ~turn, ids)
+        return Words.of_rows(ids + FIRST_SYMBOL_ID, lengths)
+
+    def draw(self, rng: np.random.Generator, lengths: np.ndarray, labels: np.ndarray) -> Words:
+        """Members; and others: one substitution in a member, a member in disorder, random symbols.
+
+        Odd lengths, and what disorder left in the language, are random symbols with one more bracket
+        opened than closed.
+        """
+        even = lengths - lengths % 2
+        members = self._members(rng, even)
+        size, count = len(self.vocabulary.symbols), len(lengths)
+        width = int(lengths.max(initial=0))
+        ids = np.full((count, width), END_ID, dtype=np.int64)
+        ids[:, : members.ids.shape[1]] = members.ids
+        random = rng.integers(size, size=ids.shape) + FIRST_SYMBOL_ID
+        kind = np.where(labels, -1, rng.integers(3, size=count))
+        kind = np.where(~labels & (lengths % 2 == 1), 2, kind)
+        rows = np.flatnonzero(kind == 0)
+        where = (rng.random(len(rows)) * lengths[rows]).astype(np.int64)
+        shift = rng.integers(1, size, size=len(rows))
+        ids[rows, where] = (ids[rows, where] - FIRST_SYMBOL_ID + shift) % size + FIRST_SYMBOL_ID
+        key = np.where(np.arange(width) < lengths[:, None], rng.random(ids.shape), np.inf)
+        shuffled = np.take_along_axis(ids, np.argsort(key, axis=1), axis=1)
+        ids = np.where((kind == 1)[:, None], shuffled, ids)
+        ids = np.where((kind == 2)[:, None], random, ids)
+        words = Words.of_rows(ids, lengths)
+        wrong = np.flatnonzero(~labels & self.labels(words))
+        ids = words.ids.copy()
+        ids[wrong, lengths[wrong] - 1] = (
+            FIRST_SYMBOL_ID  # a bracket that opens at the end stays open
+        )
+        return Words.of_rows(ids, lengths)
+
+
+def _after(depths: Depths, symbol: int) -> Depths:
+    """The counts after a symbol (even: opens, odd: closes), perhaps negative."""
+    kind, step = symbol // 2, 1 if symbol % 2 == 0 else -1
+    return (*depths[:kind], depths[kind] + step, *depths[kind + 1 :])
+
+
+def _before(depths: Depths, symbol: int) -> Depths | None:
+    """The counts before a symbol that leads here; None where there are none."""
+    before = _after(depths, symbol ^ 1)
+    closes_nothing = symbol % 2 == 1 and before[symbol // 2] < 1
+    return None if min(before) < 0 or closes_nothing else before
