@@ -81,7 +81,7 @@ def patch(
     Returns:
         One row per site and pair: component, layer, head (-1 where there is none), position, pair,
         metric, clean, corrupted (the two unpatched metrics) and effect. The effect is NaN where the
-        model does not tell the two words apart.
+        model does not tell the two words apart (to float32's rounding).
 
     Raises:
         ValueError: the two batches differ in shape.
@@ -146,7 +146,9 @@ def _table(
     sites = [site for _, site, _ in tables]
     value = np.stack([value for _, _, value in tables]).astype(np.float64)
     apart = (clean - corrupted).astype(np.float64)
-    effect = np.divide(value - corrupted, apart, where=apart != 0, out=np.full(value.shape, np.nan))
+    told_apart = ~np.isclose(clean, corrupted, rtol=1e-5, atol=1e-6)
+    effect = np.full(value.shape, np.nan)
+    np.divide(value - corrupted, apart, where=told_apart, out=effect)
     return pd.DataFrame(
         {
             "component": np.repeat([site.component for site in sites], pairs),

@@ -10,7 +10,6 @@ belong to this run.
 from __future__ import annotations
 
 import hashlib
-import json
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -21,7 +20,7 @@ from torch import Tensor
 
 from models.config import TrainConfig
 from models.errors import UserError
-from models.files import read_json, write_folder
+from models.files import as_json, read_json, write_folder
 from models.languages import Vocabulary
 from models.transformer import HookedTransformer
 
@@ -44,7 +43,7 @@ def save_checkpoint(
         "vocabulary": list(model.vocabulary.symbols),
         "config": asdict(config),
     }
-    files = {WEIGHTS: weights, CONFIG: (json.dumps(about, indent=2) + "\n").encode()}
+    files = {WEIGHTS: weights, CONFIG: as_json(about)}
     write_folder(checkpoints / folder_name(step), files)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from tyro.conf import Positional
 
@@ -12,6 +12,14 @@ from models.languages import Spread, Supervision
 
 Positions = Literal["none", "learned"]
 Activation = Literal["relu", "gelu"]
+
+
+def _check_choices(config: object, **choices: Any) -> None:
+    """Raises UserError for a field whose value is none of its choices, as in an edited run.json."""
+    for name, kind in choices.items():
+        value = getattr(config, name)
+        if value not in get_args(kind):
+            raise UserError(f"{name} is {value!r}: choose one of {', '.join(get_args(kind))}")
 
 
 @dataclass(frozen=True)
@@ -44,6 +52,7 @@ class ModelConfig:
     eps: float = 1e-5
 
     def __post_init__(self) -> None:
+        _check_choices(self, positions=Positions, act_fn=Activation)
         for name in ("n_layers", "n_heads", "d_model", "d_mlp", "n_ctx"):
             if getattr(self, name) < 1:
                 raise UserError(f"{name} is {getattr(self, name)}: it must be at least 1")
@@ -98,11 +107,12 @@ class TrainConfig:
     model: ModelConfig = field(default_factory=ModelConfig)
 
     def __post_init__(self) -> None:
+        _check_choices(self, spread=Spread, supervision=Supervision)
         for name in ("max_n", "steps", "batch_size", "evaluate_every"):
             if getattr(self, name) < 1:
                 raise UserError(f"{name} is {getattr(self, name)}: it must be at least 1")
         for name in ("seed", "warmup", "weight_decay", "patience"):
-            if getattr(self, name) < 0:
+            if not getattr(self, name) >= 0:
                 raise UserError(f"{name} is {getattr(self, name)}: it cannot be negative")
         for name in ("learning_rate", "clip"):
             if not getattr(self, name) > 0:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 import numpy as np
@@ -64,6 +65,20 @@ def judge(
     return exact_rows(logits, batch), right, float(loss(logits, batch))
 
 
+def balanced_words(language: Language, length: int, count: int, seed: int) -> Sample | None:
+    """Half members, half others where the language has both; None if it has no such length."""
+    rng = np.random.default_rng([TEST_SEED, seed, length])
+    halves = []
+    for label, share in ((True, count // 2), (False, count - count // 2)):
+        with suppress(LookupError):
+            halves.append(language.sample(rng, share, [length], label, split="test"))
+    if len(halves) == 2:
+        return Sample.concatenate(*halves)
+    if not halves:
+        return None
+    return language.sample(rng, count, [length], bool(halves[0].labels[0]), split="test")
+
+
 def evaluate(
     model: HookedTransformer,
     language: Language,
@@ -79,10 +94,8 @@ def evaluate(
         seed: of the test words.
     """
     for length in lengths:
-        rng = np.random.default_rng([TEST_SEED, seed, length])
-        try:
-            sample = language.sample(rng, count, [length], split="test")
-        except LookupError:
+        sample = balanced_words(language, length, count, seed)
+        if sample is None:
             continue
         exact, right, _ = judge(model, language, sample, supervision)
         members = sample.labels

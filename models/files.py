@@ -43,7 +43,12 @@ def write_bytes(path: Path, content: bytes) -> None:
 
 def write_json(path: Path, content: Any) -> None:
     """Replaces a JSON file at once; raises UserError like ``write_bytes``."""
-    write_bytes(path, (json.dumps(content, indent=2, ensure_ascii=False) + "\n").encode())
+    write_bytes(path, as_json(content))
+
+
+def as_json(content: Any) -> bytes:
+    """The bytes of a JSON file, for a person to read."""
+    return (json.dumps(content, indent=2, ensure_ascii=False) + "\n").encode()
 
 
 def write_folder(path: Path, files: dict[str, bytes]) -> None:

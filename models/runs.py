@@ -26,7 +26,7 @@ from typing import Any
 from models.checkpoints import CONFIG, folder_name, load_checkpoint
 from models.config import TrainConfig
 from models.errors import UserError
-from models.files import read_json, write_bytes, write_json, writing
+from models.files import as_json, read_json, write_folder, write_json
 from models.languages import LabelledCorpus, Language, language
 from models.transformer import HookedTransformer
 
@@ -66,11 +66,10 @@ class Run:
                 f"{path} exists already: continue it with `lab resume {path}`, "
                 "or choose another folder with --out, or another --seed"
             )
+        files: dict[str, bytes] = {}
         if corpus is not None:
             LabelledCorpus.from_file(corpus)  # refuse a malformed file before anything is written
-            with writing(path):
-                content = corpus.read_bytes()
-            write_bytes(path / CORPUS, content)
+            files[CORPUS] = corpus.read_bytes()
         record = {
             "name": path.name,
             "status": "training",
@@ -78,7 +77,8 @@ class Run:
             "versions": installed_versions(PACKAGES),
             "git_commit": _git_commit(),
         }
-        write_json(path / RUN_FILE, record)
+        files[RUN_FILE] = as_json(record)
+        write_folder(path, files)
         return cls(path)
 
     @property
@@ -106,7 +106,10 @@ class Run:
         if not path.exists():
             return []
         complete = path.read_text(encoding="utf-8").split("\n")[:-1]
-        return [json.loads(line) for line in complete]
+        try:
+            return [json.loads(line) for line in complete]
+        except ValueError:
+            raise UserError(f"{path} is damaged: remove it (the run itself is whole)") from None
 
     # -- checkpoints ----------------------------------------------------------------------------
 
@@ -163,7 +166,8 @@ def installed_versions(packages: Iterable[str]) -> dict[str, str]:
 
 def find_runs(folder: Path) -> list[Path]:
     """The run folders directly inside a folder, by name."""
-    return sorted(p.parent for p in folder.glob(f"*/{RUN_FILE}")) if folder.is_dir() else []
+    found = (p.parent for p in folder.glob(f"*/{RUN_FILE}"))
+    return sorted(path for path in found if not path.name.startswith("."))  # not half written
 
 
 def run_name(config: TrainConfig) -> str:

@@ -21,7 +21,7 @@ from models.config import TrainConfig
 from models.errors import UserError
 from models.evaluation import judge
 from models.files import write_bytes, writing
-from models.languages import FormalLanguage, Language, Sample, Words
+from models.languages import FormalLanguage, Language, Sample
 from models.objective import loss, make_batch
 from models.runs import METRICS, Run
 from models.transformer import HookedTransformer
@@ -160,8 +160,7 @@ def validation_sample(language: Language, config: TrainConfig) -> Sample:
         return drawn
     positive = np.array(language.positive_lengths(lengths))
     labels = np.ones(len(positive), dtype=bool)
-    members = language.draw(rng, positive, labels)
-    return Sample(Words.concatenate(drawn.words, members), np.concatenate([drawn.labels, labels]))
+    return Sample.concatenate(drawn, Sample(language.draw(rng, positive, labels), labels))
 
 
 def checkpoint_steps(last: int) -> set[int]:

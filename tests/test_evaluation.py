@@ -10,7 +10,7 @@ import torch
 from conftest import TINY
 
 from models.errors import UserError
-from models.evaluation import evaluate, judge, predict, verdicts
+from models.evaluation import balanced_words, evaluate, judge, predict, verdicts
 from models.languages import END_ID, LabelledCorpus, Language, Words, language
 from models.languages.vocabulary import FIRST_SYMBOL_ID
 from models.transformer import HookedTransformer
@@ -168,3 +168,11 @@ def test_predict_says_only_what_was_taught() -> None:
         model.unembed.linear.bias.fill_(1.0)  # every token, BOS too, seems allowed
     assert predict(model, "ab", "every")[0] == [["<end>", "a", "b"]] * 2
     assert predict(model, "ab", "last")[0] == [["<end>"]] * 2
+
+
+@pytest.mark.parametrize(("length", "members"), [(8, 5), (7, 0)])
+def test_words_are_half_members_where_there_are_any(length: int, members: int) -> None:
+    sample = balanced_words(language("anbn"), length, 11, seed=0)
+    assert sample is not None
+    assert len(sample.words) == 11
+    assert sample.labels.sum() == members

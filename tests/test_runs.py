@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 import shutil
 from pathlib import Path
@@ -11,7 +12,7 @@ import pytest
 from conftest import tiny_config
 
 from models.errors import UserError
-from models.runs import RUN_FILE, Run, find_runs, run_name
+from models.runs import METRICS, RUN_FILE, Run, find_runs, run_name
 
 
 def test_a_new_run_records_what_it_is(tmp_path: Path) -> None:
@@ -92,3 +93,21 @@ def test_a_line_that_is_still_being_written_is_left_out(trained: Run) -> None:
 
 def test_names() -> None:
     assert run_name(tiny_config(seed=3)) == "anbn-s3"
+
+
+@pytest.mark.parametrize(
+    ("field", "value"), [("spread", "efen"), ("supervision", "all"), ("weight_decay", math.nan)]
+)
+def test_an_edited_configuration_is_refused(trained: Run, field: str, value: object) -> None:
+    record = trained.record
+    record["config"][field] = value
+    trained.update(**record)
+    with pytest.raises(UserError, match=field):
+        Run(trained.path)
+
+
+def test_a_damaged_line_of_metrics_is_named(trained: Run) -> None:
+    path = trained.path / METRICS
+    path.write_text("{nonsense\n" + path.read_text())
+    with pytest.raises(UserError, match=r"metrics\.jsonl is damaged"):
+        trained.metrics()

@@ -33,6 +33,12 @@ class Sample:
     words: Words
     labels: Bool[np.ndarray, " batch"]
 
+    @staticmethod
+    def concatenate(first: Sample, second: Sample) -> Sample:
+        """The words of both."""
+        words = Words.concatenate(first.words, second.words)
+        return Sample(words, np.concatenate([first.labels, second.labels]))
+
 
 class Language(ABC):
     """A formal language, or a corpus of labelled lines, that can answer for itself.
