@@ -78,15 +78,22 @@ class Languages:
 
 
 def languages(args: Sequence[str]) -> None:
-    """What can be trained, with its type in the Chomsky hierarchy and an example."""
+    """What can be trained, with its type in the Chomsky hierarchy, an example and a near miss."""
     import pandas as pd
 
     options = parse(Languages, args, "languages")
     rows = []
     for name in LANGUAGES:
         known = language(name)
-        shown = {"name": name, "type": known.chomsky, "symbols": " ".join(known.vocabulary.symbols)}
-        rows.append(shown | {"example": " ".join(known.example())})
+        missed = known.near_miss_example() if isinstance(known, FormalLanguage) else None
+        row: dict[str, str | None] = {
+            "name": name,
+            "type": known.chomsky,
+            "symbols": " ".join(known.vocabulary.symbols),
+            "example": " ".join(known.example()),
+            "near miss": " ".join(missed) if missed else None,
+        }
+        rows.append(row)
     if options.json:
         print(json.dumps(rows, ensure_ascii=False))
     else:

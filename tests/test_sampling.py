@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable
+from itertools import accumulate
 
 import numpy as np
 import pytest
@@ -14,7 +15,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import chisquare
 
-from models.languages import CountingLanguage, FormalLanguage, RegularLanguage, Sample, Word
+from models.languages import (
+    CountingLanguage,
+    DyckLanguage,
+    FormalLanguage,
+    RegularLanguage,
+    Sample,
+    ShuffleLanguage,
+    Word,
+)
 from models.languages.vocabulary import END_ID
 
 
@@ -33,7 +42,22 @@ def fits(pattern: str) -> Callable[[str], bool]:
     return lambda word: re.fullmatch(pattern, word) is not None
 
 
+def balanced(word: str) -> bool:
+    """Each kind of bracket by itself."""
+    kinds = [[(c == x) - (c == y) for c in word] for x, y in ("()", "[]")]
+    return all(sum(kind) == 0 and min(accumulate(kind)) >= 0 for kind in kinds)
+
+
+def nested(word: str) -> bool:
+    while word != (word := word.replace("()", "").replace("[]", "")):
+        pass
+    return not word
+
+
 CASES: dict[str, tuple[FormalLanguage, Callable[[str], bool]]] = {
+    "shuffle2": (ShuffleLanguage("shuffle2", 2), balanced),
+    "shuffle1": (ShuffleLanguage("shuffle1", 1), balanced),
+    "dyck2": (DyckLanguage("dyck2", 2, 6), nested),
     **{s: (CountingLanguage(s, s), equal_blocks(s)) for s in ("a", "ab", "abc", "abcd")},
     **{
         p: (RegularLanguage.from_regex(p, p, symbols), fits(p))

@@ -2,9 +2,11 @@
 
 from models.languages.corpus import LabelledCorpus
 from models.languages.counting import CountingLanguage
+from models.languages.dyck import DyckLanguage
 from models.languages.language import FormalLanguage, Language, Sample, Spread, Supervision
-from models.languages.registry import LANGUAGES, language, printed_lines
+from models.languages.registry import LANGUAGES, TABLE_1, language, printed_lines
 from models.languages.regular import RegularLanguage
+from models.languages.shuffle import ShuffleLanguage
 from models.languages.vocabulary import BOS, BOS_ID, END, END_ID, Vocabulary, Word, Words
 
 __all__ = [
@@ -13,12 +15,15 @@ __all__ = [
     "END",
     "END_ID",
     "LANGUAGES",
+    "TABLE_1",
     "CountingLanguage",
+    "DyckLanguage",
     "FormalLanguage",
     "LabelledCorpus",
     "Language",
     "RegularLanguage",
     "Sample",
+    "ShuffleLanguage",
     "Spread",
     "Supervision",
     "Vocabulary",

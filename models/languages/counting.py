@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from itertools import pairwise
-from typing import ClassVar
 
 import numpy as np
 
@@ -18,11 +16,6 @@ class CountingLanguage(FormalLanguage):
     Variables: ``count_x`` of every symbol so far, the difference ``x-y`` of neighbouring blocks,
     the ``block`` of the last symbol, and ``valid`` (1 until a symbol breaks the word).
     """
-
-    rationale_rule: ClassVar[str] = (
-        "of a word in the language every position (any substitution breaks it); of another word "
-        "the positions to substitute to make it one; none where the language has no such length"
-    )
 
     def __init__(self, name: str, symbols: str) -> None:
         self.name = name
@@ -79,17 +72,6 @@ class CountingLanguage(FormalLanguage):
             traced[f"{x}-{y}"] = counts[..., i] - counts[..., i + 1]
         _, valid = self._allowed_and_valid(words, counts, block)
         return traced | {"block": block, "valid": valid.astype(np.int64)}
-
-    def rationale(self, word: Sequence[str]) -> tuple[int, ...] | None:
-        word = self.vocabulary.check(word)
-        if self.contains(word):
-            return tuple(range(len(word)))
-        if not self.has(len(word), True):
-            return None
-        repaired = self.counterfactual(word)
-        return tuple(
-            i for i, (old, new) in enumerate(zip(word, repaired, strict=True)) if old != new
-        )
 
     def _counterfactual(self, word: Word, rng: np.random.Generator | None) -> Word:
         symbols, length = self.vocabulary.symbols, len(word)

@@ -14,7 +14,7 @@ BRACKETS = "()[]{}<>"
 
 
 class DyckLanguage(RegularLanguage):
-    """Words of well-nested brackets, never more than ``max_depth`` open; the bound makes it regular.
+    """Well-nested brackets, never more than ``max_depth`` of them open; the bound makes it regular.
 
     Variables: those of a regular language, where ``state`` is the stack of open brackets, and the
     ``depth`` of that stack (0 after a violation).

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
@@ -162,6 +163,31 @@ class Language(ABC):
 
 class FormalLanguage(Language):
     """A language with a grammar: words of any length and membership can be made."""
+
+    rationale_rule: ClassVar[str] = (
+        "of a word in the language every position (any substitution breaks it); of another word "
+        "the positions to substitute to make it one; none where the language has no such length"
+    )
+
+    def rationale(self, word: Sequence[str]) -> tuple[int, ...] | None:
+        """By the rule for languages that count: a family with a better one overrides it."""
+        word = self.vocabulary.check(word)
+        if self.contains(word):
+            return tuple(range(len(word)))
+        if not self.has(len(word), True):
+            return None
+        repaired = self.counterfactual(word)
+        return tuple(
+            i for i, (old, new) in enumerate(zip(word, repaired, strict=True)) if old != new
+        )
+
+    def near_miss_example(self) -> Word | None:
+        """A short word just outside, always the same; None where every short word is inside."""
+        for length in self.positive_lengths(self.lengths(10)):
+            words = self.sample(np.random.default_rng(0), 1, [length], label=True).words
+            with suppress(LookupError):
+                return self.counterfactual(self.vocabulary.decode(words.ids[0]))
+        return None
 
     def positive_lengths(self, lengths: Sequence[int]) -> list[int]:
         return [length for length in lengths if self.has(length, True)]

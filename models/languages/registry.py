@@ -117,9 +117,10 @@ LANGUAGES: dict[str, Callable[[], Language]] = {
     "first": _regex("first", "b(a|b)*", "ab"),
 }
 
-TABLE_1 = (
-    "anbn parity dyck1-2 dyck1-1 lt2 rdp1 last pt2 lt1 ldp2 ldp1 first".split()
-)  # Li and Cotterell's twelve
+TABLE_1 = (  # Li and Cotterell's twelve
+    *("anbn", "parity", "dyck1-2", "dyck1-1", "lt2", "rdp1"),
+    *("last", "pt2", "lt1", "ldp2", "ldp1", "first"),
+)
 
 
 @cache

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from itertools import pairwise
-from typing import ClassVar
 
 import numpy as np
 
@@ -16,16 +14,11 @@ Depths = tuple[int, ...]
 
 
 class ShuffleLanguage(FormalLanguage):
-    """All interleavings of balanced words, one of each kind of bracket, of any depth: "([)]" is one.
+    """All interleavings of balanced words, one of each kind of bracket: "([)]" is in it.
 
     Variables: ``open_x`` per kind (how many are open), and ``valid`` (1 until a bracket closes what
     is not open). One counter a kind is all a reader needs; with two kinds no stack suffices.
     """
-
-    rationale_rule: ClassVar[str] = (
-        "of a word in the language every position (any substitution unbalances it); of another word "
-        "the positions to substitute to make it one; none where the language has no such length"
-    )
 
     def __init__(self, name: str, pairs: int) -> None:
         self.name = name
@@ -61,17 +54,6 @@ class ShuffleLanguage(FormalLanguage):
         traced = {f"open_{kind}": opened[..., i] for i, kind in enumerate(self.kinds)}
         return traced | {"valid": valid.astype(np.int64)}
 
-    def rationale(self, word: Sequence[str]) -> tuple[int, ...] | None:
-        word = self.vocabulary.check(word)
-        if self.contains(word):
-            return tuple(range(len(word)))
-        if not self.has(len(word), True):
-            return None
-        repaired = self.counterfactual(word)
-        return tuple(
-            i for i, (old, new) in enumerate(zip(word, repaired, strict=True)) if old != new
-        )
-
     def _counterfactual(self, word: Word, rng: np.random.Generator | None) -> Word:
         symbols = self.vocabulary.symbols
         if self.contains(word) and word:
@@ -85,7 +67,7 @@ class ShuffleLanguage(FormalLanguage):
         return self._nearest(word, rng)
 
     def _nearest(self, word: Word, rng: np.random.Generator | None) -> Word:
-        """The word of the language with fewest substitutions, by dynamic programming over counts."""
+        """The word with fewest substitutions, by dynamic programming over the counts."""
         costs: list[dict[Depths, int]] = [{(0,) * self.pairs: 0}]
         for left, symbol in enumerate(reversed(word)):  # cost of the rest, from each count of open
             cost: dict[Depths, int] = {}
@@ -114,7 +96,7 @@ class ShuffleLanguage(FormalLanguage):
         return length > 0 and (not label or length % 2 == 0)
 
     def _ways(self, steps: int) -> np.ndarray:
-        """How many balanced continuations of ``steps`` symbols there are, per open count (rescaled)."""
+        """How many continuations of ``steps`` symbols balance, per open count (rescaled)."""
         while len(self._paths) <= steps:
             last = np.pad(self._paths[-1], (1, 2))
             ways = last[:-2] + last[2:]  # from d: open to d + 1, or close to d - 1
@@ -143,11 +125,7 @@ class ShuffleLanguage(FormalLanguage):
         """Words of the language: each pair of brackets is of any kind alike, in a random order."""
         count, longest = len(lengths), int(lengths.max(initial=0))
         share = np.ones(self.pairs) / self.pairs
-        halves = (
-            np.stack([rng.multinomial(length // 2, share) for length in lengths])
-            if count
-            else (np.zeros((0, self.pairs), dtype=np.int64))
-        )
+        halves = rng.multinomial(lengths // 2, share)
         ends = np.cumsum(2 * halves, axis=1)
         kind = (np.arange(longest)[None, :, None] >= ends[:, None, :-1]).sum(axis=2)
         key = np.where(np.arange(longest) < lengths[:, None], rng.random((count, longest)), np.inf)
@@ -164,8 +142,7 @@ class ShuffleLanguage(FormalLanguage):
     def draw(self, rng: np.random.Generator, lengths: np.ndarray, labels: np.ndarray) -> Words:
         """Members; and others: one substitution in a member, a member in disorder, random symbols.
 
-        Odd lengths, and what disorder left in the language, are random symbols with one more bracket
-        opened than closed.
+        Odd lengths are random symbols; what is still in the language opens a bracket at its end.
         """
         even = lengths - lengths % 2
         members = self._members(rng, even)
