@@ -187,7 +187,8 @@ def sentences(found: dict[str, Any], options: Options) -> dict[str, str]:
         evidence = f"The best so far has {found['n_states']} states; {agreement} "
         evidence += "A language that counts has no finite automaton."
     else:
-        headline = "No rule of the known families fits; see the regular expression."
+        seen = "regular expression" if found["regex"] else "table of transitions"
+        headline = f"No rule of the known families fits; see the {seen}."
         if rule:
             headline = f"The network accepts a word if it {rule}."
         if found["n_states"] == 1:
