@@ -87,6 +87,8 @@ class TrainConfig:
         clip: largest norm of the gradient.
         evaluate_every: steps between evaluations on the training window; the state to resume from
             is saved as often.
+        threads: CPU threads of a step. Their number moves the last bits of every sum, and with them
+            the weights; small models are no faster with more.
         patience: stop once so many evaluations in a row were flawless; 0 trains all steps.
         model: the decoder's shape.
     """
@@ -103,12 +105,13 @@ class TrainConfig:
     weight_decay: float = 0.0
     clip: float = 1.0
     evaluate_every: int = 50
+    threads: int = 1
     patience: int = 0
     model: ModelConfig = field(default_factory=ModelConfig)
 
     def __post_init__(self) -> None:
         _check_choices(self, spread=Spread, supervision=Supervision)
-        for name in ("max_n", "steps", "batch_size", "evaluate_every"):
+        for name in ("max_n", "steps", "batch_size", "evaluate_every", "threads"):
             if getattr(self, name) < 1:
                 raise UserError(f"{name} is {getattr(self, name)}: it must be at least 1")
         for name in ("seed", "warmup", "weight_decay", "patience"):

@@ -172,15 +172,24 @@ def checkpoint_steps(last: int) -> set[int]:
 def train(run: Run, device: str = "auto", progress: Progress = lambda step, value: None) -> None:
     """Trains a new run to its end, or an interrupted one from its last saved state.
 
-    On one kind of CPU, and with as many threads, an interrupted and resumed run ends with the same
-    bits as an undisturbed one.
+    On one kind of CPU an interrupted and resumed run ends with the same bits as an undisturbed one,
+    and so does a run on a machine with more cores: ``config.threads`` is used, and put back after.
 
     Raises:
         UserError: a device that is not there, a folder that cannot be written, a damaged state.
     """
-    trainer = Trainer.at_start(run, choose_device(device))
     if run.record["status"] == "finished":
         return
+    before = torch.get_num_threads()
+    torch.set_num_threads(run.config.threads)
+    try:
+        _train(Trainer.at_start(run, choose_device(device)), progress)
+    finally:
+        torch.set_num_threads(before)
+
+
+def _train(trainer: Trainer, progress: Progress) -> None:
+    run = trainer.run
     if (run.path / STATE).exists():
         trainer.load_state()
     kept = [line for line in run.metrics() if line["step"] <= trainer.step]

@@ -430,3 +430,17 @@ def test_devices(monkeypatch: pytest.MonkeyPatch) -> None:
         choose_device("tpu")
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     assert choose_device("auto") == choose_device("cuda") == torch.device("cuda")
+
+
+def test_the_machine_s_threads_do_not_move_the_weights(tmp_path: Path) -> None:
+    hashes = []
+    for threads in (1, 2):
+        run = Run.create(tmp_path / str(threads), tiny_config(batch_size=64, max_n=25))
+        torch.set_num_threads(threads)
+        try:
+            train(run, device="cpu")
+            assert torch.get_num_threads() == threads
+        finally:
+            torch.set_num_threads(1)
+        hashes.append(run.model_hash())
+    assert hashes[0] == hashes[1]
