@@ -146,12 +146,17 @@ def cached_svg(specification: str) -> bytes:
     return render(alt.Chart.from_json(specification), "svg")
 
 
+def word_key(run: Run) -> str:
+    """Each language has its own typed word: its symbols are no other's."""
+    return f"word_{run.language.name}"
+
+
 def word_input(run: Run, default: Word, label: str = "Word") -> str:
     """A typed word, part of the page's link. The default is the analysis' own."""
     text = st.text_input(
         label,
         value=" ".join(default),
-        key="word",
+        key=word_key(run),
         bind="query-params",
         help=f"Symbols: {' '.join(run.language.vocabulary.symbols)}",
     )

@@ -105,7 +105,7 @@ def test_a_typed_word_is_judged_and_linked(browser: Browser, address: str) -> No
     box.fill("a a b b b")
     box.press("Enter")
     expect(page.get_by_text("not in the language")).to_be_visible()
-    assert "word=a" in page.url
+    assert "word_anbn=a" in page.url
     other = browser.new_page()
     opened(other, page.url)  # the link brings the word along
     expect(other.get_by_text("not in the language")).to_be_visible()
@@ -121,6 +121,18 @@ def test_an_unknown_symbol_is_one_readable_line(browser: Browser, address: str) 
     box.press("Enter")
     expect(page.get_by_text("unknown symbol 'x': use only a b")).to_be_visible()
     assert page.locator("[data-testid=stException]").count() == 0
+    page.close()
+
+
+def test_another_run_has_its_own_word(browser: Browser, address: str) -> None:
+    page = browser.new_page()
+    opened(page, f"{address}/try?run=anbn-s0&word_anbn=a+a+b+b+b")
+    expect(page.get_by_text("not in the language")).to_be_visible()
+    page.get_by_role("combobox", name="Run").click()
+    page.get_by_role("option", name="dieren-s0").click()
+    expect(page.get_by_text("This run was taught verdicts alone")).to_be_visible()
+    assert page.locator("[data-testid=stAlertContentError]").count() == 0
+    assert page.get_by_role("textbox", name="Word").input_value().startswith("leeuw olifant")
     page.close()
 
 

@@ -10,7 +10,7 @@ import torch
 from altair.typing import ChartType
 
 from analyses.words import member, near_miss
-from dashboard.shared import chips, current_run, model_of, picture, truth_of, word_input
+from dashboard.shared import chips, current_run, model_of, picture, truth_of, word_input, word_key
 from models.languages import BOS_ID, END, FormalLanguage, Word
 from models.runs import Run
 
@@ -23,9 +23,9 @@ def show() -> None:
     default = member(run, 4)
     with st.container(horizontal=True):
         if st.button("A word of the language"):
-            st.session_state["word"] = " ".join(default)
+            st.session_state[word_key(run)] = " ".join(default)
         if st.button("A near miss"):
-            st.session_state["word"] = " ".join(near_miss(run, 4))
+            st.session_state[word_key(run)] = " ".join(near_miss(run, 4))
     word = run.language.vocabulary.parse(word_input(run, default))
     table = follow(run, word)
     accepted = bool(
