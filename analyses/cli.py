@@ -2,29 +2,33 @@
 
 from __future__ import annotations
 
-import contextlib
 import importlib.util
-import io
 import json
 import os
-import re
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
-from itertools import dropwhile, takewhile
+from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Any
 
-import tyro
 from rich.markup import escape
 
 from analyses import accuracy
+from analyses.arguments import (
+    Dashboard,
+    Demo,
+    Evaluate,
+    Languages,
+    Predict,
+    Resume,
+    Train,
+    parse,
+)
 from analyses.console import ERR, OUT, progress_bar, table_of
 from analyses.demo import demo as run_demo
 from analyses.printed import printed_verdicts
 from analyses.printed import summary as printed_summary
 from analyses.results import NAMES, analysis, answer
-from models.config import TrainConfig
 from models.errors import UserError
 from models.evaluation import predict as predict_word
 from models.languages import LANGUAGES, FormalLanguage, LabelledCorpus, language
@@ -32,8 +36,6 @@ from models.recipes import recipe
 from models.runs import Run, run_name
 from models.training import train as train_run
 
-T = TypeVar("T")
-Device = Literal["auto", "cpu", "cuda"]
 USAGE = """[bold]lab[/bold]: small Transformers on languages whose truth is known, seen from inside.
 
   lab languages                        what can be trained
@@ -47,34 +49,6 @@ USAGE = """[bold]lab[/bold]: small Transformers on languages whose truth is know
   lab demo                             everything above, on four languages
 
 Each command takes --help."""
-
-
-def parse(kind: type[T], args: Sequence[str], command: str, default: T | None = None) -> T:
-    """The arguments as a dataclass; a mistake becomes one line."""
-    said = io.StringIO()
-    try:
-        with contextlib.redirect_stderr(said):
-            start = tyro.MISSING_NONPROP if default is None else default
-            return tyro.cli(kind, args=list(args), prog=f"lab {command}", default=start)
-    except SystemExit as stop:
-        if not stop.code:
-            raise
-        # tyro draws a box with a title; the fault is its first lines of words.
-        lines = (line.strip(" │|╭╮╰╯─") for line in said.getvalue().splitlines()[1:])
-        words = dropwhile(lambda line: not re.search(r"\w", line), lines)
-        fault = " ".join(takewhile(lambda line: re.search(r"\w", line), words))
-        raise UserError(f"{fault} (see `lab {command} --help`)") from None
-
-
-@dataclass(frozen=True)
-class Languages:
-    """What can be trained.
-
-    Attributes:
-        json: print JSON.
-    """
-
-    json: bool = False
 
 
 def languages(args: Sequence[str]) -> None:
@@ -100,22 +74,6 @@ def languages(args: Sequence[str]) -> None:
         OUT.print(table_of(pd.DataFrame(rows)))
 
 
-@dataclass(frozen=True)
-class Train:
-    """Train a language or a corpus; the run's folder is OUT/LANGUAGE-sSEED.
-
-    Attributes:
-        corpus: a file of lines, label <tab> words, instead of a language.
-        out: the folder of all runs.
-        device: auto is the GPU where there is one.
-    """
-
-    config: Annotated[TrainConfig, tyro.conf.arg(name="")]
-    corpus: Path | None = None
-    out: Path = Path("runs")
-    device: Device = "auto"
-
-
 def train(args: Sequence[str]) -> None:
     """Train a language or a corpus."""
     # The language decides the defaults of the other options, so it is read first.
@@ -135,19 +93,6 @@ def train(args: Sequence[str]) -> None:
         LabelledCorpus.from_file(options.corpus)
         config = replace(config, supervision="last")
     go(Run.create(options.out / run_name(config), config, options.corpus), options.device)
-
-
-@dataclass(frozen=True)
-class Resume:
-    """Go on with an interrupted run.
-
-    Attributes:
-        run: the run's folder.
-        device: auto is the GPU where there is one.
-    """
-
-    run: tyro.conf.Positional[Path]
-    device: Device = "auto"
 
 
 def resume(args: Sequence[str]) -> None:
@@ -180,21 +125,6 @@ def go(run: Run, device: str) -> None:
     )
 
 
-@dataclass(frozen=True)
-class Evaluate(accuracy.Options):
-    """A curve by length, never one average.
-
-    Attributes:
-        run: the run's folder.
-        json: print JSON.
-        again: evaluate afresh, even if the same curve is kept in the run.
-    """
-
-    run: tyro.conf.Positional[Path] = field(kw_only=True)
-    json: bool = False
-    again: bool = False
-
-
 def evaluate(args: Sequence[str]) -> None:
     """A curve by length."""
     options = parse(Evaluate, args, "evaluate")
@@ -214,21 +144,6 @@ def evaluate(args: Sequence[str]) -> None:
     if printed is not None:
         OUT.print(table_of(printed, printed_summary(printed)))
     OUT.print(result.findings["summary"])
-
-
-@dataclass(frozen=True)
-class Predict:
-    """What may follow each symbol, and whether the word is in the language.
-
-    Attributes:
-        run: the run's folder.
-        word: the word in quotes, for example "a a b b".
-        json: print JSON.
-    """
-
-    run: tyro.conf.Positional[Path]
-    word: tyro.conf.Positional[str]
-    json: bool = False
 
 
 def predict(args: Sequence[str]) -> None:
@@ -289,21 +204,6 @@ def ask(run: Run, name: str, options: Any, again: bool) -> None:
     OUT.print(f"  {run.results / name}.parquet, {run.figures / name}.html", style="dim")
 
 
-@dataclass(frozen=True)
-class Dashboard:
-    """Browse runs in the browser; nothing leaves this machine.
-
-    Attributes:
-        runs: the folder of all runs.
-        port: where to serve.
-        headless: do not open a browser.
-    """
-
-    runs: tyro.conf.Positional[Path] = Path("runs")
-    port: int = 8501
-    headless: bool = False
-
-
 def dashboard(args: Sequence[str]) -> None:
     """Browse it all."""
     options = parse(Dashboard, args, "dashboard")
@@ -334,19 +234,6 @@ def dashboard(args: Sequence[str]) -> None:
     OUT.print(f"dashboard: http://127.0.0.1:{options.port} (stop with Ctrl-C)")
     OUT.file.flush()
     os.execv(sys.executable, command)  # takes this process' place, so that stopping it stops all
-
-
-@dataclass(frozen=True)
-class Demo:
-    """Train four languages, ask every question, show the answers.
-
-    Attributes:
-        out: the folder of all runs; finished runs and answers in it are kept.
-        workers: processes side by side.
-    """
-
-    out: Path = Path("runs")
-    workers: int = field(default_factory=lambda: min(4, os.cpu_count() or 1))
 
 
 def demo(args: Sequence[str]) -> None:

@@ -1,0 +1,137 @@
+"""What each command takes: its arguments as a dataclass, and how a mistake in them is told."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import dropwhile, takewhile
+from pathlib import Path
+from typing import Annotated, Literal, TypeVar
+
+import tyro
+
+from analyses import accuracy
+from models.config import TrainConfig
+from models.errors import UserError
+
+T = TypeVar("T")
+Device = Literal["auto", "cpu", "cuda"]
+
+
+def parse(kind: type[T], args: Sequence[str], command: str, default: T | None = None) -> T:
+    """The arguments as a dataclass; a mistake becomes one line."""
+    said = io.StringIO()
+    try:
+        with contextlib.redirect_stderr(said):
+            start = tyro.MISSING_NONPROP if default is None else default
+            return tyro.cli(kind, args=list(args), prog=f"lab {command}", default=start)
+    except SystemExit as stop:
+        if not stop.code:
+            raise
+        # tyro draws a box with a title; the fault is its first lines of words.
+        lines = (line.strip(" │|╭╮╰╯─") for line in said.getvalue().splitlines()[1:])
+        words = dropwhile(lambda line: not re.search(r"\w", line), lines)
+        fault = " ".join(takewhile(lambda line: re.search(r"\w", line), words))
+        raise UserError(f"{fault} (see `lab {command} --help`)") from None
+
+
+@dataclass(frozen=True)
+class Languages:
+    """What can be trained.
+
+    Attributes:
+        json: print JSON.
+    """
+
+    json: bool = False
+
+
+@dataclass(frozen=True)
+class Train:
+    """Train a language or a corpus; the run's folder is OUT/LANGUAGE-sSEED.
+
+    Attributes:
+        corpus: a file of lines, label <tab> words, instead of a language.
+        out: the folder of all runs.
+        device: auto is the GPU where there is one.
+    """
+
+    config: Annotated[TrainConfig, tyro.conf.arg(name="")]
+    corpus: Path | None = None
+    out: Path = Path("runs")
+    device: Device = "auto"
+
+
+@dataclass(frozen=True)
+class Resume:
+    """Go on with an interrupted run.
+
+    Attributes:
+        run: the run's folder.
+        device: auto is the GPU where there is one.
+    """
+
+    run: tyro.conf.Positional[Path]
+    device: Device = "auto"
+
+
+@dataclass(frozen=True)
+class Evaluate(accuracy.Options):
+    """A curve by length, never one average.
+
+    Attributes:
+        run: the run's folder.
+        json: print JSON.
+        again: evaluate afresh, even if the same curve is kept in the run.
+    """
+
+    run: tyro.conf.Positional[Path] = field(kw_only=True)
+    json: bool = False
+    again: bool = False
+
+
+@dataclass(frozen=True)
+class Predict:
+    """What may follow each symbol, and whether the word is in the language.
+
+    Attributes:
+        run: the run's folder.
+        word: the word in quotes, for example "a a b b".
+        json: print JSON.
+    """
+
+    run: tyro.conf.Positional[Path]
+    word: tyro.conf.Positional[str]
+    json: bool = False
+
+
+@dataclass(frozen=True)
+class Dashboard:
+    """Browse runs in the browser; nothing leaves this machine.
+
+    Attributes:
+        runs: the folder of all runs.
+        port: where to serve.
+        headless: do not open a browser.
+    """
+
+    runs: tyro.conf.Positional[Path] = Path("runs")
+    port: int = 8501
+    headless: bool = False
+
+
+@dataclass(frozen=True)
+class Demo:
+    """Train four languages, ask every question, show the answers.
+
+    Attributes:
+        out: the folder of all runs; finished runs and answers in it are kept.
+        workers: processes side by side.
+    """
+
+    out: Path = Path("runs")
+    workers: int = field(default_factory=lambda: min(4, os.cpu_count() or 1))
