@@ -82,7 +82,7 @@ class _Network(SUL):  # type: ignore[misc]  # AALpy is untyped
         return bool(self.judge([self.word])[0])
 
 
-class _CheckWords(Oracle):  # type: ignore[misc]
+class _CheckWords(Oracle):  # type: ignore[misc]  # AALpy is untyped
     """Equivalence by words; returns the shortest disagreement.
 
     First a fixed sample, judged once. A hypothesis that agrees with it is asked for words of its
@@ -174,13 +174,13 @@ def extract(
     return Extraction(dfa, oracle.agreement(dfa), not oracle.stopped, len(network.known), seconds)
 
 
-def _as_dfa(hypothesis: object, alphabet: Sequence[str]) -> DFA:
-    states = hypothesis.states  # type: ignore[attr-defined]
+def _as_dfa(hypothesis: Any, alphabet: Sequence[str]) -> DFA:
+    states = hypothesis.states
     return DFA(
         states={s.state_id for s in states},
         input_symbols=set(alphabet),
         transitions={s.state_id: {a: s.transitions[a].state_id for a in alphabet} for s in states},
-        initial_state=hypothesis.initial_state.state_id,  # type: ignore[attr-defined]
+        initial_state=hypothesis.initial_state.state_id,
         final_states={s.state_id for s in states if s.is_accepting},
     )
 

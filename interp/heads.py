@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from interp.model import HookedModel, Metric, activations
+from interp.model import HookedModel, Metric, ReadableModel, activations
 
 Ablation = Literal["mean", "zero"]
 
@@ -52,7 +52,7 @@ def ablate(
 
 @torch.no_grad()
 def direct_logit_attribution(
-    model: HookedModel,
+    model: ReadableModel,
     tokens: Int[Tensor, "batch pos"],
     positions: Int[Tensor, " batch"],
     token: int,
@@ -75,7 +75,7 @@ def direct_logit_attribution(
     hooks += [f"blocks.{layer}.hook_mlp_out" for layer in layers]
     cache = activations(model, tokens, hooks)
     rows, positions = torch.arange(len(tokens)), positions.cpu()
-    unembed = model.W_U[:, token].detach().cpu()  # type: ignore[attr-defined]
+    unembed = model.W_U[:, token].detach().cpu()
     # Centring is linear, so it can be moved from the stream to the direction.
     direction = unembed - unembed.mean()
 
@@ -84,7 +84,7 @@ def direct_logit_attribution(
 
     parts = {"embed": contribution(cache["blocks.0.hook_resid_pre"][rows, positions])}
     for layer in layers:
-        attention = model.blocks[layer].attn  # type: ignore[attr-defined]
+        attention = model.blocks[layer].attn
         z = cache[f"blocks.{layer}.attn.hook_z"][rows, positions]  # [batch, head, d_head]
         for head in heads:
             parts[f"L{layer}H{head}"] = contribution(
@@ -96,7 +96,7 @@ def direct_logit_attribution(
         parts[f"L{layer} mlp"] = contribution(
             cache[f"blocks.{layer}.hook_mlp_out"][rows, positions]
         )
-    parts["b_U"] = np.full(len(tokens), float(model.b_U[token]))  # type: ignore[attr-defined]
+    parts["b_U"] = np.full(len(tokens), float(model.b_U[token]))
     return pd.concat(
         [pd.DataFrame({"part": p, "word": rows.numpy(), "value": v}) for p, v in parts.items()],
         ignore_index=True,

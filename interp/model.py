@@ -27,6 +27,20 @@ class HookedModel(Protocol):
     def run_with_cache(self, *args: Any, **kwargs: Any) -> Any: ...
 
 
+@runtime_checkable
+class ReadableModel(HookedModel, Protocol):
+    """A hooked model whose weights are read too: ``W_O`` of its blocks, and the unembedding."""
+
+    @property
+    def blocks(self) -> Any: ...
+
+    @property
+    def W_U(self) -> Tensor: ...
+
+    @property
+    def b_U(self) -> Tensor: ...
+
+
 def logit_at(token: int, positions: Int[Tensor, " batch"] | int = -1) -> Metric:
     """The logit of one token at one position of every word.
 

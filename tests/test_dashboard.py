@@ -71,7 +71,7 @@ def opened(page: Page, url: str) -> None:
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("run", ["anbn-s0", "dieren-s0"])
 def test_every_page_opens(browser: Browser, address: str, run: str, scheme: str) -> None:
-    context = browser.new_context(color_scheme=scheme)  # type: ignore[arg-type]
+    context = browser.new_context(color_scheme=scheme)
     page = context.new_page()
     outside, crashed = [], []
     page.on("request", lambda r: outside.append(r.url) if leaves(r.url, address) else None)

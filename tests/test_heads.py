@@ -32,7 +32,7 @@ def test_ablation_is_surgery_on_the_weights(
 ) -> None:
     mask = torch.ones_like(tokens, dtype=torch.bool)
     mask[1, 5:] = mask[2, 3:] = False
-    intact = small_model()  # type: ignore[operator]
+    intact = small_model()
     table = ablate(intact, tokens, mask, END_LOGIT, method)
     assert len(table) == 2 * 4 * len(tokens)
     before = intact(tokens)[:, -1, END_ID].detach().numpy()
@@ -40,7 +40,7 @@ def test_ablation_is_surgery_on_the_weights(
         name = f"blocks.{layer}.attn.hook_z"
         z = activations(intact, tokens, [name])[name][:, :, head]
         mean = torch.stack([z[i, t] for i, t in mask.nonzero().tolist()]).mean(0)
-        model = small_model()  # type: ignore[operator]
+        model = small_model()
         without_head(model, layer, head, mean if method == "mean" else torch.zeros_like(mean))
         assert part["word"].tolist() == list(range(len(tokens)))
         assert part["before"].to_numpy() == pytest.approx(before, abs=1e-6)

@@ -67,10 +67,10 @@ def _in_order() -> Case:
 
 
 CASES = [
-    Case(language("an"), by_regex("ab", "a+", 8), 7),  # type: ignore[arg-type]
-    Case(language("anbn"), blocks("ab", 8), 7),  # type: ignore[arg-type]
-    Case(language("anbncn"), blocks("abc", 7), 6),  # type: ignore[arg-type]
-    Case(language("anbncndn"), blocks("abcd", 6), 4),  # type: ignore[arg-type]
+    Case(language("an"), by_regex("ab", "a+", 8), 7),
+    Case(language("anbn"), blocks("ab", 8), 7),
+    Case(language("anbncn"), blocks("abc", 7), 6),
+    Case(language("anbncndn"), blocks("abcd", 6), 4),
     Case(CountingLanguage("a alone", "a"), blocks("a", 8), 6),
     _regular("parity", "ab", "b*(ab*ab*)*", 6, 2),
     _regular("first a, last b", "ab", "a(a|b)*b", 6, 2),
@@ -153,7 +153,7 @@ RULES: dict[str, tuple[str, Callable[[Word], bool], int, int]] = {
     "shuffle2": ("()[]", lambda w: balanced(w) and balanced(w, "[", "]"), 3, 5),
 }
 CASES += [
-    Case(language(name), Listed.by_rule(tuple(symbols), rule, longest + spare), longest)  # type: ignore[arg-type]
+    Case(language(name), Listed.by_rule(tuple(symbols), rule, longest + spare), longest)
     for name, (symbols, rule, longest, spare) in RULES.items()
 ]
 

@@ -240,7 +240,7 @@ def test_an_edited_pattern_is_the_one_used(model: HookedTransformer, tokens: tor
     seen = {}
 
     def keep(activation: torch.Tensor, hook: object) -> None:
-        seen[hook.name] = activation  # type: ignore[attr-defined]
+        seen[hook.name] = activation
 
     model.run_with_hooks(
         tokens,
