@@ -19,7 +19,7 @@ lab: $(INSTALLED)
 	$(BIN)/lab demo
 
 test: $(INSTALLED)
-	$(BIN)/pytest -n 2
+	$(BIN)/pytest -n 2 --dist worksteal
 
 check: $(INSTALLED)
 	$(BIN)/ruff check

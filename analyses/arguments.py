@@ -110,6 +110,19 @@ class Predict:
 
 
 @dataclass(frozen=True)
+class Hooks:
+    """Every hook of a run's model: name, shape, meaning.
+
+    Attributes:
+        run: the run's folder.
+        json: print JSON.
+    """
+
+    run: tyro.conf.Positional[Path]
+    json: bool = False
+
+
+@dataclass(frozen=True)
 class Dashboard:
     """Browse runs in the browser; nothing leaves this machine.
 

@@ -13,11 +13,11 @@ from altair.typing import ChartType
 from analyses.results import Progress, Result, plain, quiet
 from analyses.words import ANALYSIS_SEED, given, member, near_miss
 from interp.attribution import Game, Score, agreement, explain
+from models.base import LanguageModel
 from models.errors import UserError
 from models.languages import END_ID, FormalLanguage, Language, Words
 from models.languages.vocabulary import FIRST_SYMBOL_ID
 from models.runs import Run
-from models.transformer import HookedTransformer
 
 QUESTION = "Do LIME and SHAP name the symbols that decide?"
 LONGEST = 60
@@ -92,13 +92,14 @@ def analyse(run: Run, options: Options, progress: Progress = quiet) -> Result:
     return Result(table, plain(found), asdict(options), digest)
 
 
-def probability(model: HookedTransformer, rows: int = 4096) -> Score:
+def probability(model: LanguageModel, rows: int = 4096) -> Score:
     """The model's probability that a word is in the language, for ids without BOS."""
 
     @torch.no_grad()
     def score(ids: np.ndarray) -> np.ndarray:
         tokens = torch.as_tensor(np.pad(ids, ((0, 0), (1, 0))))
-        logits = [model(chunk)[:, -1, END_ID] for chunk in tokens.split(rows)]
+        at = int(model.verdict_positions(torch.tensor([ids.shape[1]])))
+        logits = [model(chunk)[:, at, END_ID] for chunk in tokens.split(rows)]
         return torch.cat(logits).sigmoid().double().numpy()
 
     return score

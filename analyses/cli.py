@@ -13,17 +13,20 @@ from typing import Any
 
 from rich.markup import escape
 
-from analyses import accuracy
+from analyses import accuracy, comparison
+from analyses import kernels as kernel_pictures
 from analyses.arguments import (
     Dashboard,
     Demo,
     Evaluate,
+    Hooks,
     Languages,
     Predict,
     Resume,
     Train,
     parse,
 )
+from analyses.comparison import STUDIES, Compare
 from analyses.console import ERR, OUT, progress_bar, table_of
 from analyses.demo import demo as run_demo
 from analyses.printed import printed_verdicts
@@ -31,6 +34,7 @@ from analyses.printed import summary as printed_summary
 from analyses.results import NAMES, analysis, answer
 from models.errors import UserError
 from models.evaluation import predict as predict_word
+from models.hooks import hook_table
 from models.languages import LANGUAGES, FormalLanguage, LabelledCorpus, language
 from models.recipes import recipe
 from models.runs import Run, run_name
@@ -45,6 +49,9 @@ USAGE = """[bold]lab[/bold]: small Transformers on languages whose truth is know
   lab evaluate RUN                     a curve by length
   lab predict RUN "a a b b"            what may follow each symbol; in or out
   lab analyse RUN \\[NAME]              {names}, or all
+  lab compare STUDY                    {studies}: many runs in one table
+  lab hooks RUN                        every hook of a run's model, with its shape
+  lab kernels                          kernel attention (Nadaraya-Watson) in one picture
   lab dashboard \\[RUNS]                browse it all
   lab demo                             everything above, on four languages
 
@@ -76,7 +83,7 @@ def languages(args: Sequence[str]) -> None:
 
 def train(args: Sequence[str]) -> None:
     """Train a language or a corpus."""
-    # The language decides the defaults of the other options, so it is read first.
+    # Language, architecture and mask decide the defaults of the other options: they are read first.
     first = parse(Train, args, "train", Train(recipe("")))
     name = first.config.language
     if first.corpus is not None:
@@ -87,7 +94,7 @@ def train(args: Sequence[str]) -> None:
         )
     else:
         language(name)
-    options = parse(Train, args, "train", Train(recipe(name)))
+    options = parse(Train, args, "train", Train(recipe(name, first.config.model)))
     config = replace(options.config, language=name)
     if options.corpus is not None:
         LabelledCorpus.from_file(options.corpus)
@@ -204,6 +211,50 @@ def ask(run: Run, name: str, options: Any, again: bool) -> None:
     OUT.print(f"  {run.results / name}.parquet, {run.figures / name}.html", style="dim")
 
 
+def compare(args: Sequence[str]) -> None:
+    """Many runs with the same budget in one table."""
+    options = parse(Compare, args, "compare")
+    with progress_bar(options.study) as report:
+        result = comparison.compare(options, report)
+    OUT.print(STUDIES[options.study].question)
+    for name, rows in result.table.groupby("language", sort=False):
+        short = comparison.wide(rows)
+        short.columns = short.columns.str.removeprefix(f"{name} ")
+        OUT.print(table_of(short, str(name)))
+    OUT.print(
+        "Share right (whole strings; of verdict runs the verdicts) of the sizes up to so many "
+        "training windows: mean over seeds [worst seed, best seed]."
+    )
+    OUT.print(escape(result.findings["summary"]))
+    kept = options.out / "results" / options.study
+    OUT.print(f"  {kept}.parquet, {options.out / 'figures' / options.study}.html", style="dim")
+
+
+def hooks(args: Sequence[str]) -> None:
+    """The hook table of a run's model."""
+    import pandas as pd
+
+    options = parse(Hooks, args, "hooks")
+    config = Run(options.run).config.model
+    rows = [
+        {"name": row.name, "shape": " ".join(row.shape), "meaning": row.meaning}
+        for row in hook_table(config)
+    ]
+    if options.json:
+        print(json.dumps(rows))
+        return
+    OUT.print(table_of(pd.DataFrame(rows)))
+    if config.architecture != "ngram":
+        OUT.print(f"{{layer}} is 0 to {config.n_layers - 1}", markup=False)
+
+
+def kernels(args: Sequence[str]) -> None:
+    """Kernel attention in one picture."""
+    options = parse(kernel_pictures.Options, args, "kernels")
+    kernel_pictures.draw(options)
+    OUT.print(f"{options.out}")
+
+
 def dashboard(args: Sequence[str]) -> None:
     """Browse it all."""
     options = parse(Dashboard, args, "dashboard")
@@ -249,6 +300,9 @@ COMMANDS: dict[str, Callable[[Sequence[str]], None]] = {
     "evaluate": evaluate,
     "predict": predict,
     "analyse": analyse,
+    "compare": compare,
+    "hooks": hooks,
+    "kernels": kernels,
     "dashboard": dashboard,
     "demo": demo,
 }
@@ -258,7 +312,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Runs one command; a user's mistake is one line on stderr and exit status 2."""
     args = list(sys.argv[1:] if argv is None else argv)
     if not args or args[0] in ("-h", "--help"):
-        OUT.print(USAGE.format(names=", ".join(NAMES)))
+        OUT.print(USAGE.format(names=", ".join(NAMES), studies=", ".join(STUDIES)))
         return 0
     try:
         if args[0] not in COMMANDS:

@@ -17,11 +17,11 @@ from analyses.results import Progress, Result, plain, quiet
 from analyses.words import ANALYSIS_SEED, sample_window
 from interp.extraction import Accepts, Extraction, Word, canonical, describe, extract, regex
 from interp.extraction import run as verdicts_of
+from models.base import LanguageModel
 from models.errors import UserError
 from models.evaluation import verdicts
 from models.languages import FormalLanguage, RegularLanguage
 from models.runs import Run
-from models.transformer import HookedTransformer
 
 QUESTION = "Which automaton describes the network's verdicts, and what is its rule in words?"
 
@@ -82,7 +82,7 @@ def analyse(run: Run, options: Options, progress: Progress = quiet) -> Result:
     return Result(table, plain(findings), asdict(options), digest)
 
 
-def judge(model: HookedTransformer) -> Accepts:
+def judge(model: LanguageModel) -> Accepts:
     """The model's verdicts on words of any lengths, in batches of like lengths."""
 
     @torch.no_grad()
@@ -91,7 +91,7 @@ def judge(model: HookedTransformer) -> Accepts:
         by_length = np.argsort([len(word) for word in words], kind="stable")
         for rows in np.array_split(by_length, -(-len(words) // 512)):
             batch = model.vocabulary.words([words[row] for row in rows])
-            answers[rows] = verdicts(model(torch.as_tensor(batch.tokens)), batch)
+            answers[rows] = verdicts(model, model(torch.as_tensor(batch.tokens)), batch)
         return answers
 
     return accepts

@@ -15,6 +15,7 @@ from analyses.words import WordTensors, sample_window
 from interp.heads import ablate, direct_logit_attribution
 from interp.model import logit_at
 from interp.statistics import bootstrap_mean
+from models.errors import UserError
 from models.languages import END_ID, Vocabulary
 from models.runs import Run
 from models.transformer import HookedTransformer
@@ -35,6 +36,14 @@ class Options:
     seed: int = 0
 
 
+def refusal(run: Run) -> str | None:
+    """Why there is nothing to ask of this run, in one line; None where there is."""
+    architecture = run.config.model.architecture
+    if architecture == "transformer":
+        return None
+    return f"{run.name} has no attention heads: it is of architecture {architecture}"
+
+
 def analyse(run: Run, options: Options, progress: Progress = quiet) -> Result:
     """One row per model, measure and part.
 
@@ -45,12 +54,15 @@ def analyse(run: Run, options: Options, progress: Progress = quiet) -> Result:
     whose right verdict becomes wrong, minus the reverse); "direct logit, members" and "direct
     logit, others" (what the part adds to END's logit at the last symbol; positive speaks for "in").
     """
+    if reason := refusal(run):
+        raise UserError(reason)
     sample = sample_window(run, options.words, options.seed)
     tensors = WordTensors.of(sample.words)
     model, digest = run.model_and_hash()
     tables = []
     for done, (name, viewed) in enumerate((("trained", model), ("untrained", run.untrained()))):
         progress(done, 2, f"heads, {name} model")
+        assert isinstance(viewed, HookedTransformer)
         tables.append(_measures(viewed, tensors, sample.labels).assign(model=name))
     progress(2, 2, "heads")
     table = pd.concat(tables, ignore_index=True)
@@ -59,7 +71,8 @@ def analyse(run: Run, options: Options, progress: Progress = quiet) -> Result:
 
 
 def _measures(model: HookedTransformer, words: WordTensors, labels: np.ndarray) -> pd.DataFrame:
-    metric = logit_at(END_ID, words.last)
+    verdict_at = model.verdict_positions(words.last)
+    metric = logit_at(END_ID, verdict_at)
     tables = []
     for method in ("mean", "zero"):
         ablated = ablate(model, words.tokens, words.mask, metric, method)
@@ -68,7 +81,7 @@ def _measures(model: HookedTransformer, words: WordTensors, labels: np.ndarray) 
         ablated["part"] = "L" + ablated["layer"].astype(str) + "H" + ablated["head"].astype(str)
         wide = ablated.assign(lost=lost).pivot(index="word", columns="part", values="lost")
         tables.append(_summary(wide, f"accuracy lost, {method} ablation"))
-    direct = direct_logit_attribution(model, words.tokens, words.last, END_ID)
+    direct = direct_logit_attribution(model, words.tokens, verdict_at, END_ID)
     wide = direct.pivot(index="word", columns="part", values="value")[direct["part"].unique()]
     for name, side in (("members", labels), ("others", ~labels)):
         if side.any():

@@ -16,12 +16,13 @@ from analyses.words import ANALYSIS_SEED, given, member
 from interp.model import logit_at
 from interp.patching import patch
 from interp.statistics import bootstrap_mean
+from models.base import LanguageModel
 from models.errors import UserError
 from models.languages import END_ID, FormalLanguage, Language, Word
 from models.runs import Run
 
 QUESTION = "Which activations carry what tells a word from its counterfactual?"
-COMPONENTS = ("resid_pre", "attn_out", "mlp_out", "z")
+COMPONENTS = ("resid_pre", "attn_out", "conv_out", "mlp_out", "cell", "resid_post", "z")
 
 
 @dataclass(frozen=True)
@@ -79,7 +80,8 @@ def analyse(run: Run, options: Options, progress: Progress = quiet) -> Result:
     tables = []
     for done, (name, viewed) in enumerate((("trained", model), ("untrained", run.untrained()))):
         progress(done, 2, f"patching, {name} model")
-        table = patch(viewed, clean, corrupted, logit_at(END_ID), COMPONENTS)
+        at = int(viewed.verdict_positions(torch.tensor([len(word)])))
+        table = patch(viewed, clean, corrupted, logit_at(END_ID, at), components_of(viewed))
         tables.append(_over_pairs(table).assign(model=name))
     progress(2, 2, "patching")
     table = pd.concat(tables, ignore_index=True)
@@ -97,6 +99,17 @@ def analyse(run: Run, options: Options, progress: Progress = quiet) -> Result:
     return Result(table, plain(found), asdict(options), digest)
 
 
+def components_of(model: LanguageModel) -> list[str]:
+    """What there is to patch: the stream or the states, what each part writes, and the heads.
+
+    On a residual stream the layer's end is the next one's beginning; a recurrent layer's states are
+    more than its output, since the next position goes on from them.
+    """
+    inside = {name.rsplit("hook_", 1)[1] for name in model.hook_dict if name.startswith("blocks.0")}
+    recurrent = model.config.architecture in ("lstm", "gru")
+    return [c for c in COMPONENTS if c in inside and (c != "resid_post" or recurrent)]
+
+
 def _over_pairs(table: pd.DataFrame) -> pd.DataFrame:
     keys = ["component", "layer", "head", "position"]
     wide = table.pivot(index="pair", columns=keys, values="effect")
@@ -109,18 +122,22 @@ def _over_pairs(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def findings(table: pd.DataFrame) -> dict[str, Any]:
-    """The head and position with the largest effect."""
-    heads = table[(table["model"] == "trained") & (table["component"] == "z")]
-    top = heads.loc[heads["effect"].abs().idxmax()]
-    head = f"L{int(top['layer'])}H{int(top['head'])}"
-    place = f"position {int(top['position'])} ({top['symbol']})"
+    """The head and position with the largest effect; without heads, the site."""
+    trained = table[table["model"] == "trained"].dropna(subset="effect")
+    if trained.empty:
+        return {"summary": "The model does not tell the words apart: there is nothing to carry."}
+    heads = trained[trained["component"] == "z"]
+    among = trained if heads.empty else heads
+    top = among.loc[among["effect"].abs().idxmax()]
+    layer, position = int(top["layer"]), int(top["position"])
+    place, size = f"position {position} ({top['symbol']})", f"effect {top['effect']:.2f}"
+    if heads.empty:
+        site = f"layer {layer}'s {top['component']}"
+        return {"summary": f"Of all sites {site} at {place} carries most: {size}."}
+    head = int(top["head"])
     return {
-        "summary": f"Of all heads {head} at {place} carries most: effect {top['effect']:.2f}.",
-        "top_head": {
-            "layer": int(top["layer"]),
-            "head": int(top["head"]),
-            "position": int(top["position"]),
-        },
+        "summary": f"Of all heads L{layer}H{head} at {place} carries most: {size}.",
+        "top_head": {"layer": layer, "head": head, "position": position},
     }
 
 
@@ -161,14 +178,14 @@ def chart(result: Result) -> ChartType:
     stream["site"] = "L" + stream["layer"].astype(str) + " " + stream["component"]
     heads = table[table["component"] == "z"].copy()
     heads["site"] = "L" + heads["layer"].astype(str) + "H" + heads["head"].astype(str)
-    order = [
-        f"L{layer} {c}"
-        for layer in sorted(stream["layer"].unique())
-        for c in COMPONENTS
-        if c != "z"
-    ]
-    stream = stream.set_index("site").loc[order].reset_index()
-    return heat(stream, "site", "residual stream and layer outputs") & heat(heads, "site", "heads")
+    rank = {component: index for index, component in enumerate(COMPONENTS)}
+    stream = stream.sort_values(
+        ["layer", "component"],
+        key=lambda c: c.map(rank) if c.name == "component" else c,
+        kind="stable",
+    )
+    streams = heat(stream, "site", "residual stream, states and layer outputs")
+    return streams if heads.empty else streams & heat(heads, "site", "heads")
 
 
 if __name__ == "__main__":

@@ -36,19 +36,24 @@ class Options:
     seed: int = 0
 
 
-def site_hooks(n_layers: int) -> dict[str, str]:
-    """The probed sites by label, in the order of computation."""
-    sites = {"embed": "blocks.0.hook_resid_pre"}
-    for layer in range(n_layers):
-        block = f"blocks.{layer}"
-        sites |= {
-            f"L{layer} attn_out": f"{block}.hook_attn_out",
-            f"L{layer} resid_mid": f"{block}.hook_resid_mid",
-            f"L{layer} mlp_post": f"{block}.mlp.hook_post",
-            f"L{layer} mlp_out": f"{block}.hook_mlp_out",
-            f"L{layer} resid_post": f"{block}.hook_resid_post",
-        }
-    return sites
+SITES = {
+    "attn_out": "hook_attn_out",
+    "resid_mid": "hook_resid_mid",
+    "mlp_post": "mlp.hook_post",
+    "mlp_out": "hook_mlp_out",
+    "conv_post": "conv.hook_post",
+    "conv_out": "hook_conv_out",
+    "cell": "hook_cell",
+    "resid_post": "hook_resid_post",
+}
+
+
+def site_hooks(model: HookedModel) -> dict[str, str]:
+    """The probed sites by label, in the order of computation: those that the model has."""
+    hooks = {"embed": "blocks.0.hook_resid_pre"}
+    for layer in range(model.cfg.n_layers):
+        hooks |= {f"L{layer} {site}": f"blocks.{layer}.{hook}" for site, hook in SITES.items()}
+    return {label: hook for label, hook in hooks.items() if hook in model.hook_dict}
 
 
 def targets(language: Language, words: Words) -> dict[str, Target]:
@@ -82,7 +87,7 @@ def analyse(run: Run, options: Options, progress: Progress = quiet) -> Result:
     model, digest = run.model_and_hash()
 
     def seen(viewed: HookedModel) -> dict[str, np.ndarray]:
-        hooks = site_hooks(run.config.model.n_layers)
+        hooks = site_hooks(viewed)
         found = activations(viewed, tensors.tokens, list(hooks.values()))
         return {label: found[hook].numpy() for label, hook in hooks.items()}
 

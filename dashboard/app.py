@@ -4,7 +4,17 @@ from __future__ import annotations
 
 import streamlit as st
 
-from dashboard.pages import attribution, discovery, heads, home, patching, probing, try_it
+from dashboard.pages import (
+    attribution,
+    compare,
+    discovery,
+    heads,
+    home,
+    model,
+    patching,
+    probing,
+    try_it,
+)
 from dashboard.shared import choose_run, explain_errors
 
 st.set_page_config(page_title="Structure Lab", page_icon="🔬", layout="wide")
@@ -12,6 +22,7 @@ st.set_page_config(page_title="Structure Lab", page_icon="🔬", layout="wide")
 PAGES = [
     st.Page(home.show, title="Runs", icon=":material/home:", default=True),
     st.Page(try_it.show, title="Try it", icon=":material/edit:", url_path="try"),
+    st.Page(model.show, title="Model", icon=":material/account_tree:", url_path="model"),
     st.Page(probing.show, title="Probing", icon=":material/sensors:", url_path="probing"),
     st.Page(heads.show, title="Heads", icon=":material/hub:", url_path="heads"),
     st.Page(patching.show, title="Patching", icon=":material/healing:", url_path="patching"),
@@ -19,6 +30,7 @@ PAGES = [
         attribution.show, title="LIME and SHAP", icon=":material/balance:", url_path="attribution"
     ),
     st.Page(discovery.show, title="Discovery", icon=":material/explore:", url_path="discovery"),
+    st.Page(compare.show, title="Compare", icon=":material/leaderboard:", url_path="compare"),
 ]
 
 # On a narrow screen a wide chart is scrolled, not cut off.

@@ -16,10 +16,10 @@ import streamlit as st
 from altair.typing import ChartType
 
 from analyses.results import NAMES, Result, analysis, answer, load, render
+from models.base import LanguageModel
 from models.errors import UserError
 from models.languages import Language, Word
 from models.runs import Run, find_runs
-from models.transformer import HookedTransformer
 
 
 @contextmanager
@@ -47,10 +47,22 @@ def choose_run() -> None:
         st.selectbox("Run", names, key="run", bind="query-params")
         run = current_run()
         st.caption(
-            f"{run.language.name}, {run.language.chomsky}; {run.config.model.n_layers} layers, "
-            f"{run.config.model.n_heads} heads, width {run.config.model.d_model}; "
-            f"seed {run.config.seed}"
+            f"{run.language.name}, {run.language.chomsky}; {shape_of(run)}; seed {run.config.seed}"
         )
+
+
+def shape_of(run: Run) -> str:
+    """The model in a few words."""
+    model = run.config.model
+    if model.architecture == "ngram":
+        return model.kind
+    heads = f"{model.n_heads} heads, " if model.architecture == "transformer" else ""
+    return f"{kind_of(run)}, {model.n_layers} layers, {heads}width {model.d_model}"
+
+
+def kind_of(run: Run) -> str:
+    """The kind of the run's model; the plain one is a decoder."""
+    return run.config.model.kind or "decoder"
 
 
 def current_run() -> Run:
@@ -59,13 +71,13 @@ def current_run() -> Run:
 
 
 @st.cache_resource(max_entries=16, show_spinner=False)
-def _model(path: str, digest: str) -> tuple[HookedTransformer, threading.Lock]:
+def _model(path: str, digest: str) -> tuple[LanguageModel, threading.Lock]:
     """One model for all browser tabs; hooks are its state, so each use holds its lock."""
     return Run(Path(path)).model(), threading.Lock()
 
 
 @contextmanager
-def model_of(run: Run) -> Iterator[HookedTransformer]:
+def model_of(run: Run) -> Iterator[LanguageModel]:
     """The last checkpoint's model, for one user at a time."""
     model, lock = _model(str(run.path), run.model_hash())
     with lock:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
 import torch
@@ -20,6 +21,9 @@ class HookedModel(Protocol):
     @property
     def cfg(self) -> Any: ...
 
+    @property
+    def hook_dict(self) -> Any: ...
+
     def __call__(self, tokens: Tensor) -> Tensor: ...
 
     def run_with_hooks(self, *args: Any, **kwargs: Any) -> Any: ...
@@ -29,10 +33,17 @@ class HookedModel(Protocol):
 
 @runtime_checkable
 class ReadableModel(HookedModel, Protocol):
-    """A hooked model whose weights are read too: ``W_O`` of its blocks, and the unembedding."""
+    """A hooked model whose weights are read too: ``W_O`` of its blocks, and the unembedding.
+
+    Where a norm other than ``ln_final`` stands between a part and the logits, the model's
+    ``norms_on_the_way(layer, part)`` names all of them in their order, for the parts "embed",
+    "attn" and "mlp".
+    """
 
     @property
     def blocks(self) -> Any: ...
+
+    def get_submodule(self, target: str) -> Any: ...
 
     @property
     def W_U(self) -> Tensor: ...
@@ -41,19 +52,74 @@ class ReadableModel(HookedModel, Protocol):
     def b_U(self) -> Tensor: ...
 
 
-def logit_at(token: int, positions: Int[Tensor, " batch"] | int = -1) -> Metric:
+@runtime_checkable
+class Kept(Protocol):
+    """A run that others go on from: per block what enters it and what it reads, and the logits."""
+
+    @property
+    def streams(self) -> Sequence[Float[Tensor, "batch pos d_model"]]: ...
+
+    @property
+    def memory(self) -> Sequence[tuple[Tensor, Tensor]]: ...
+
+    @property
+    def logits(self) -> Float[Tensor, "batch pos d_vocab"]: ...
+
+
+@runtime_checkable
+class ResumableModel(HookedModel, Protocol):
+    """A Transformer that computes of a changed run only what changes.
+
+    ``keep(tokens)`` runs it and keeps what others go on from. Rows of x are copies of this batch;
+    x is the stream before block ``layer`` at positions ``first``, ``first`` + 1, ..., which is
+    elsewhere as kept. ``resume`` goes on to the logits; ``reread`` is one block that reads other
+    keys and values; both say from where on their output may differ. ``local`` is one block on these
+    positions alone, where all that it reads is as kept. With ``last_alone`` the last block computes
+    the last position alone.
+    """
+
+    def hooks(self, *args: Any, **kwargs: Any) -> Any: ...
+
+    def keep(self, tokens: Tensor) -> Kept: ...
+
+    def resume(
+        self, kept: Any, layer: int, x: Tensor, first: int, last_alone: bool = False
+    ) -> tuple[Tensor, int]: ...
+
+    def reread(
+        self,
+        kept: Any,
+        layer: int,
+        memory: tuple[Tensor, Tensor],
+        x: Tensor,
+        first: int,
+        last_alone: bool = False,
+    ) -> tuple[Tensor, int]: ...
+
+    def local(self, kept: Any, layer: int, x: Tensor, first: int) -> Tensor: ...
+
+
+@dataclass(frozen=True)
+class LogitAt:
+    """The metric that ``logit_at`` makes. It says where it reads, so that no other is computed."""
+
+    token: int
+    positions: Int[Tensor, " batch"] | int
+
+    def __call__(self, logits: Float[Tensor, "batch pos d_vocab"]) -> Float[Tensor, " batch"]:
+        if isinstance(self.positions, int):
+            return logits[:, self.positions, self.token]
+        rows = torch.arange(len(logits), device=logits.device)
+        return logits[rows, self.positions, self.token]
+
+
+def logit_at(token: int, positions: Int[Tensor, " batch"] | int = -1) -> LogitAt:
     """The logit of one token at one position of every word.
 
     Args:
         positions: one for all words, or one per word; they count BOS as position 0.
     """
-
-    def metric(logits: Tensor) -> Tensor:
-        if isinstance(positions, int):
-            return logits[:, positions, token]
-        return logits[torch.arange(len(logits), device=logits.device), positions, token]
-
-    return metric
+    return LogitAt(token, positions)
 
 
 @torch.no_grad()

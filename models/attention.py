@@ -1,15 +1,21 @@
-"""Multi-head attention with TransformerLens' hook points."""
+"""Multi-head attention with TransformerLens' hook points: one module for every score and mask."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor, nn
 from torch.nn.functional import scaled_dot_product_attention
 from transformer_lens.hook_points import HookPoint
 
 from models.config import ModelConfig
 from models.hooks import listened
+from models.masks import allowed, masked_softmax
+from models.positions import rotate
+
+ADDITIVE_AT_ONCE = 2**25  # numbers inside tanh that are held in memory together
 
 
 def bias_of(linear: nn.Linear) -> Float[Tensor, " d_out"]:
@@ -17,51 +23,148 @@ def bias_of(linear: nn.Linear) -> Float[Tensor, " d_out"]:
     return linear.weight.new_zeros(linear.out_features) if linear.bias is None else linear.bias
 
 
-class Attention(nn.Module):
-    """Causal attention: softmax(q k^T / sqrt(d_head)) v, the heads summed through W_O.
+@dataclass(frozen=True)
+class Relations:
+    """What attention is told about the positions of a batch; the same in every layer.
 
-    Hooks: ``hook_q, hook_k, hook_v, hook_z`` [batch, pos, head, d_head]; ``hook_attn_scores``
-    (masked entries -inf) and ``hook_pattern`` [batch, head, query, key]; ``hook_result``
-    [batch, pos, head, d_model], each head's share of the output, without the output bias. Scores,
-    pattern and result are only computed when listened to; otherwise PyTorch's fused path runs.
+    Attributes:
+        may: True where a query may attend to a key; None says causal, and that padding comes last.
+        bias: added to the scores of every head, or None.
+        rotation: cosine and sine by which queries and keys turn, or None.
+        first: the position of the first query.
+    """
+
+    may: Bool[Tensor, "#batch 1 query key"] | None = None
+    bias: Float[Tensor, "head query key"] | None = None
+    rotation: tuple[Float[Tensor, "pos 1 d_head"], Float[Tensor, "pos 1 d_head"]] | None = None
+    first: int = 0
+
+    def rows(self, first: int, last: int, positions: int, device: torch.device) -> Relations:
+        """For the queries first .. last - 1; keys are all positions, as ever."""
+        if (first, last) == (0, positions):
+            return self
+        may = self.may
+        if may is None:
+            may = allowed("causal", positions)[:, None].to(device)
+        return Relations(
+            may[..., first:last, :],
+            None if self.bias is None else self.bias[:, first:last],
+            self.rotation and (self.rotation[0][first:last], self.rotation[1][first:last]),
+            first,
+        )
+
+
+CAUSAL = Relations()
+
+KeysValues = tuple[Tensor, Tensor]
+"""Keys, turned where positions are rotary, and values; each [batch, head, pos, d_head]."""
+
+
+class Attention(nn.Module):
+    """softmax(score(q, k)) v over the allowed keys, the heads summed through W_O.
+
+    Hooks: ``hook_q, hook_k, hook_v, hook_z`` [batch, pos, head, d_head], and with rotary positions
+    ``hook_rot_q, hook_rot_k``, the turned ones; ``hook_attn_scores`` (masked entries -inf) and
+    ``hook_pattern`` [batch, head, query, key]; ``hook_result`` [batch, pos, head, d_model], each
+    head's share of the output, without the output bias. Scores of a dot product, pattern and result
+    are only computed when listened to; otherwise PyTorch's fused path runs.
     """
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
         self.n_heads, self.d_head = config.n_heads, config.d_head
-        self.q = nn.Linear(config.d_model, config.d_model, bias=config.bias)
-        self.k = nn.Linear(config.d_model, config.d_model, bias=config.bias)
-        self.v = nn.Linear(config.d_model, config.d_model, bias=config.bias)
-        self.o = nn.Linear(config.d_model, config.d_model, bias=config.bias)
+        self.scores, self.strict = config.scores, config.mask == "strictly_causal"
+        inner = config.n_heads * config.d_head
+        self.q = nn.Linear(config.d_model, inner, bias=config.bias)
+        self.k = nn.Linear(config.d_model, inner, bias=config.bias)
+        self.v = nn.Linear(config.d_model, inner, bias=config.bias)
+        self.o = nn.Linear(inner, config.d_model, bias=config.bias)
+        self.w_score: nn.Parameter | None = None
+        if config.scores == "additive":
+            self.w_score = nn.Parameter(torch.ones(config.n_heads, config.d_head))
         self.hook_q = HookPoint()
         self.hook_k = HookPoint()
         self.hook_v = HookPoint()
+        if config.positions == "rotary":
+            self.hook_rot_q = HookPoint()
+            self.hook_rot_k = HookPoint()
         self.hook_attn_scores = HookPoint()
         self.hook_pattern = HookPoint()
         self.hook_z = HookPoint()
         self.hook_result = HookPoint()
 
-    def forward(self, x: Float[Tensor, "batch pos d_model"]) -> Float[Tensor, "batch pos d_model"]:
+    @property
+    def scale(self) -> float:
+        """What q.k is multiplied by."""
+        return self.d_head**-0.5 if self.scores == "scaled_dot" else 1.0
+
+    def forward(
+        self,
+        x: Float[Tensor, "batch pos d_model"],
+        relations: Relations = CAUSAL,
+        memory: KeysValues | None = None,
+    ) -> Float[Tensor, "batch pos d_model"]:
+        """
+        Args:
+            relations: its queries are the positions of ``x``.
+            memory: what is read, where this is not ``x`` alone; its own are then not computed.
+        """
         heads = (*x.shape[:2], self.n_heads, self.d_head)
-        q = self.hook_q(self.q(x).view(heads)).transpose(1, 2)  # [batch, head, pos, d_head]
-        k = self.hook_k(self.k(x).view(heads)).transpose(1, 2)
-        v = self.hook_v(self.v(x).view(heads)).transpose(1, 2)
-        if listened(self.hook_attn_scores, self.hook_pattern):
-            z = self._pattern(q, k) @ v
+        q = self.hook_q(self.q(x).view(heads))
+        if relations.rotation is not None:
+            q = self.hook_rot_q(rotate(q, *relations.rotation))
+        q = q.transpose(1, 2)  # [batch, head, pos, d_head]
+        k, v = self.keys_and_values(x, relations) if memory is None else memory
+        if self.scores == "additive" or listened(self.hook_attn_scores, self.hook_pattern):
+            z = self._pattern(q, k, relations) @ v
         else:
-            z = scaled_dot_product_attention(q, k, v, is_causal=True)
+            z = self._fused(q, k, v, relations)
         z = self.hook_z(z.transpose(1, 2))
         if listened(self.hook_result):
             return self.hook_result(torch.einsum("bphd,hdm->bphm", z, self.W_O)).sum(2) + self.b_O
-        return self.o(z.reshape(x.shape))
+        return self.o(z.reshape(*x.shape[:2], -1))
+
+    def keys_and_values(
+        self, x: Float[Tensor, "batch pos d_model"], relations: Relations
+    ) -> KeysValues:
+        """What these positions give to be read."""
+        heads = (*x.shape[:2], self.n_heads, self.d_head)
+        k = self.hook_k(self.k(x).view(heads))
+        if relations.rotation is not None:
+            k = self.hook_rot_k(rotate(k, *relations.rotation))
+        v = self.hook_v(self.v(x).view(heads))
+        return k.transpose(1, 2), v.transpose(1, 2)
+
+    def _fused(self, q: Tensor, k: Tensor, v: Tensor, relations: Relations) -> Tensor:
+        if relations.may is None and relations.bias is None:
+            return scaled_dot_product_attention(q, k, v, is_causal=True, scale=self.scale)
+        mask = _may(q, relations)
+        empty = self.strict and relations.first == 0
+        if empty:  # a row without a key is NaN in some kernels, and so are its gradients
+            mask = mask.clone()
+            mask[..., 0, 0] = True
+        if relations.bias is not None:
+            mask = relations.bias.to(q.dtype).masked_fill(~mask, float("-inf"))
+        z = scaled_dot_product_attention(q, k, v, attn_mask=mask, scale=self.scale)
+        if empty:  # the first position attends to nothing after all
+            z = torch.cat([torch.zeros_like(z[:, :, :1]), z[:, :, 1:]], dim=2)
+        return z
 
     def _pattern(
-        self, q: Float[Tensor, "batch head pos d_head"], k: Float[Tensor, "batch head pos d_head"]
-    ) -> Float[Tensor, "batch head pos pos"]:
-        scores = q @ k.transpose(-1, -2) / self.d_head**0.5
-        future = torch.ones(scores.shape[-2:], dtype=torch.bool, device=q.device).triu(1)
-        scores = self.hook_attn_scores(scores.masked_fill(future, float("-inf")))
-        return self.hook_pattern(scores.softmax(dim=-1))
+        self,
+        q: Float[Tensor, "batch head query d_head"],
+        k: Float[Tensor, "batch head key d_head"],
+        relations: Relations,
+    ) -> Float[Tensor, "batch head query key"]:
+        if self.w_score is None:
+            scores = q @ k.transpose(-1, -2) * self.scale
+        else:
+            scores = additive_scores(q, k, self.w_score)
+        if relations.bias is not None:
+            scores = scores + relations.bias
+        may = _may(q, relations)
+        scores = self.hook_attn_scores(scores.masked_fill(~may, float("-inf")))
+        return self.hook_pattern(masked_softmax(scores, may))
 
     # -- the weights in TransformerLens' shapes ---------------------------------------------------
 
@@ -99,3 +202,29 @@ class Attention(nn.Module):
     @property
     def b_O(self) -> Float[Tensor, " d_model"]:
         return bias_of(self.o)
+
+
+def _may(q: Float[Tensor, "batch head pos d_head"], relations: Relations) -> Tensor:
+    """The mask, causal where none is given."""
+    if relations.may is not None:
+        return relations.may
+    length = q.shape[2]
+    return torch.ones(length, length, dtype=torch.bool, device=q.device).tril()
+
+
+def additive_scores(
+    q: Float[Tensor, "batch head query d_head"],
+    k: Float[Tensor, "batch head key d_head"],
+    w: Float[Tensor, "head d_head"],
+) -> Float[Tensor, "batch head query key"]:
+    """w.tanh(q + k) per head (Bahdanau et al. 2015); q = W_q x_i and k = W_k x_j are projections
+    already.
+
+    The sum of every query with every key is large, so it is made for some queries at a time.
+    """
+    rows = max(1, ADDITIVE_AT_ONCE // max(1, k.numel()))
+    parts = [
+        torch.einsum("bhqkd,hd->bhqk", (some[:, :, :, None] + k[:, :, None]).tanh(), w)
+        for some in q.split(rows, dim=2)
+    ]
+    return torch.cat(parts, dim=2)

@@ -18,11 +18,12 @@ from safetensors import SafetensorError
 from safetensors.torch import load, save
 from torch import Tensor
 
+from models.base import LanguageModel
+from models.build import build
 from models.config import TrainConfig
 from models.errors import UserError
 from models.files import as_json, read_json, write_folder
 from models.languages import Vocabulary
-from models.transformer import HookedTransformer
 
 WEIGHTS, CONFIG = "model.safetensors", "config.json"
 
@@ -33,7 +34,7 @@ def folder_name(step: int) -> str:
 
 
 def save_checkpoint(
-    checkpoints: Path, model: HookedTransformer, config: TrainConfig, step: int
+    checkpoints: Path, model: LanguageModel, config: TrainConfig, step: int
 ) -> None:
     """Writes a checkpoint folder, whole or not at all. Raises UserError if it cannot be written."""
     weights = save({name: t.detach().cpu().contiguous() for name, t in model.state_dict().items()})
@@ -49,7 +50,7 @@ def save_checkpoint(
 
 def load_checkpoint(
     folder: Path, config: TrainConfig, vocabulary: Vocabulary
-) -> tuple[HookedTransformer, str]:
+) -> tuple[LanguageModel, str]:
     """The model of a checkpoint, in evaluation mode on the CPU, and the hash of its weights.
 
     Raises:
@@ -77,7 +78,7 @@ def load_checkpoint(
             f"{folder / WEIGHTS} is not the file that was written (its hash differs): "
             "put back the right checkpoint, or train again"
         )
-    model = HookedTransformer(config.model, vocabulary, config.seed)
+    model = build(config.model, vocabulary, config.seed)
     try:
         model.load_state_dict(weights)
     except RuntimeError:

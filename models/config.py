@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any, Literal, get_args
 
 from tyro.conf import Positional
@@ -10,8 +10,28 @@ from tyro.conf import Positional
 from models.errors import UserError
 from models.languages import Spread, Supervision
 
-Positions = Literal["none", "learned"]
-Activation = Literal["relu", "gelu"]
+Architecture = Literal["transformer", "lstm", "gru", "cnn", "ngram"]
+Scores = Literal["scaled_dot", "dot", "additive"]
+Mask = Literal["causal", "strictly_causal", "bidirectional"]
+Positions = Literal["none", "learned", "sinusoidal", "rotary", "alibi", "t5"]
+Norm = Literal["layer", "rms", "none"]
+NormPlacement = Literal["pre", "post", "sandwich"]
+Mlp = Literal["plain", "gated", "none"]
+Activation = Literal["relu", "gelu", "silu"]
+
+CHOICES = {
+    "architecture": Architecture,
+    "mask": Mask,
+    "positions": Positions,
+    "scores": Scores,
+    "norm": Norm,
+    "norm_placement": NormPlacement,
+    "mlp": Mlp,
+}
+"""What makes a model another kind of model, by field."""
+
+ABSOLUTE: tuple[Positions, ...] = ("learned", "sinusoidal")
+"""The positions that are added to the embedding, so that they can be shifted in training."""
 
 
 def _check_choices(config: object, **choices: Any) -> None:
@@ -24,47 +44,141 @@ def _check_choices(config: object, **choices: Any) -> None:
 
 @dataclass(frozen=True)
 class ModelConfig:
-    """The shape of a decoder.
+    """The parts of a model: a Transformer, or one of the models that it replaced.
+
+    A *decoder* has a causal mask and may be taught at every position; an *encoder* has the
+    bidirectional one, recognises whole words and is read at BOS, its class token. A rival reads
+    less: an "lstm" and a "gru" n_layers, d_model and bias, a "cnn" also kernel_size, act_fn, norm,
+    norm_placement and eps, an "ngram" order alone. Another kind of mask, scores, positions, norm or
+    MLP is refused for it; what else it does not read plays no part.
 
     Attributes:
+        architecture: a Transformer or a rival.
         n_layers: blocks.
-        n_heads: attention heads in a block; they share d_model evenly.
+        n_heads: attention heads in a block.
         d_model: width of the residual stream.
+        head_width: of queries, keys and values in a head; 0 divides d_model evenly.
         d_mlp: width of the hidden layer of the MLP.
-        positions: "none" (causal attention alone tells the order) or a "learned" table.
+        scores: how a query meets a key: q.k / sqrt(d_head), q.k, or w.tanh(q + k) (Bahdanau).
+        mask: what a position may attend to: itself and what came before, only what came before, or
+            the whole word.
+        positions: "none" (a causal mask alone tells the order), a "learned" table, "sinusoidal"
+            (Vaswani et al. 2017), "rotary" (Su et al. 2021), "alibi" (Press et al. 2022), "t5"
+            relative bias (Raffel et al. 2020).
+        norm: LayerNorm, RMSNorm or none.
+        norm_placement: "pre" x + f(norm(x)), "post" norm(x + f(x)), "sandwich" x +
+            norm(f(norm(x))).
+        mlp: "plain" two layers, "gated" act(x W_gate) * (x W_in) between them, "none" (attention
+            only).
         act_fn: the MLP's activation.
         bias: whether the linear maps and norms inside the blocks add a bias. Without, a threshold
             on a count can only be set against the share of BOS in the average over the word, so
             that it moves with the length: counting then holds further beyond the training window.
         n_ctx: tokens that the learned table holds, BOS among them; without a table words of any
             length can be read.
+        kernel_size: positions that a layer of the CNN sees, its own among them.
+        order: of the n-gram model; the last order - 1 tokens are its context.
         eps: added to the variance in every norm.
     """
 
+    architecture: Architecture = "transformer"
     n_layers: int = 2
     n_heads: int = 4
     d_model: int = 64
+    head_width: int = 0
     d_mlp: int = 256
+    scores: Scores = "scaled_dot"
+    mask: Mask = "causal"
     positions: Positions = "none"
+    norm: Norm = "layer"
+    norm_placement: NormPlacement = "pre"
+    mlp: Mlp = "plain"
     act_fn: Activation = "gelu"
     bias: bool = True
     n_ctx: int = 1024
+    kernel_size: int = 5
+    order: int = 3
     eps: float = 1e-5
 
     def __post_init__(self) -> None:
-        _check_choices(self, positions=Positions, act_fn=Activation)
-        for name in ("n_layers", "n_heads", "d_model", "d_mlp", "n_ctx"):
+        _check_choices(self, **CHOICES, act_fn=Activation)
+        for name in ("n_layers", "n_heads", "d_model", "d_mlp", "n_ctx", "kernel_size"):
             if getattr(self, name) < 1:
                 raise UserError(f"{name} is {getattr(self, name)}: it must be at least 1")
-        if self.d_model % self.n_heads:
+        if self.head_width < 0:
+            raise UserError(f"head_width is {self.head_width}: it cannot be negative")
+        if not 1 <= self.order <= 5:
+            raise UserError(f"order is {self.order}: an n-gram model has 1 to 5")
+        if self.norm == "none" and self.norm_placement != "pre":
+            raise UserError(
+                f"norm_placement {self.norm_placement} places nothing with norm none: "
+                "leave it at pre, or choose a norm"
+            )
+        if self.architecture == "transformer":
+            self._check_attention()
+        else:
+            self._check_rival()
+
+    def _check_attention(self) -> None:
+        if not self.head_width and self.d_model % self.n_heads:
             raise UserError(
                 f"d_model {self.d_model} does not divide among n_heads {self.n_heads}: "
-                "choose a multiple"
+                "choose a multiple, or give head_width"
             )
+        if self.positions == "rotary" and self.scores == "additive":
+            raise UserError(
+                "rotary positions turn the angle between query and key, which additive scores "
+                "do not measure: choose dot or scaled_dot scores, or other positions"
+            )
+        if self.positions == "rotary" and self.d_head % 2:
+            raise UserError(
+                f"rotary positions turn pairs of dimensions and a head has {self.d_head}: "
+                "choose an even head width"
+            )
+        if self.positions == "sinusoidal" and self.d_model % 2:
+            raise UserError(
+                f"sinusoidal positions need a sine and a cosine for every frequency and d_model is "
+                f"{self.d_model}: choose an even one"
+            )
+
+    def _check_rival(self) -> None:
+        """A choice that only attention or a block makes would be silently lost: it is refused."""
+        lost = ["scores", "mask", "positions", "mlp", "head_width"]
+        if self.architecture != "cnn":
+            lost += ["norm", "norm_placement"]
+        plain = {f.name: f.default for f in fields(self)}
+        for name in lost:
+            if getattr(self, name) != plain[name]:
+                raise UserError(
+                    f"{name} {getattr(self, name)} belongs to a transformer, not to architecture "
+                    f"{self.architecture}: leave it out"
+                )
 
     @property
     def d_head(self) -> int:
-        return self.d_model // self.n_heads
+        return self.head_width or self.d_model // self.n_heads
+
+    @property
+    def is_encoder(self) -> bool:
+        """Reads whole words: every position sees what comes after it."""
+        return self.mask == "bidirectional"
+
+    @property
+    def kind(self) -> str:
+        """What sets it apart from the plain pre-norm decoder without positions; "" if nothing does.
+
+        The choices alone, not the sizes: "encoder-alibi", "rms-post", "lstm", "3-gram".
+        """
+        if self.architecture == "ngram":
+            return f"{self.order}-gram"
+        names = {"mask": {"bidirectional": "encoder"}, "mlp": {"none": "attention"}}
+        parts = []
+        for f in fields(self):
+            value = getattr(self, f.name)
+            if f.name in CHOICES and value != f.default:
+                word = names.get(f.name, {}).get(value, value)
+                parts.append(word if value != "none" or f.name == "mlp" else f"no-{f.name}")
+        return "-".join(parts).replace("_", "-")
 
 
 @dataclass(frozen=True)
@@ -82,6 +196,8 @@ class TrainConfig:
         steps: the longest training; the learning rate's schedule spans it.
         batch_size: words in a step.
         learning_rate: the peak, reached after ``warmup`` steps, then a cosine down to zero.
+        max_offset: absolute positions of a training word start at a random 0 to this, so that
+            positions beyond the window are trained too (Kiyono et al. 2021).
         warmup: steps of linear rise.
         weight_decay: decoupled, as in AdamW.
         clip: largest norm of the gradient.
@@ -90,7 +206,7 @@ class TrainConfig:
         threads: CPU threads of a step. Their number moves the last bits of every sum, and with them
             the weights; small models are no faster with more.
         patience: stop once so many evaluations in a row were flawless; 0 trains all steps.
-        model: the decoder's shape.
+        model: the parts and their sizes.
     """
 
     language: Positional[str]
@@ -101,6 +217,7 @@ class TrainConfig:
     steps: int = 1000
     batch_size: int = 64
     learning_rate: float = 2e-3
+    max_offset: int = 0
     warmup: int = 50
     weight_decay: float = 0.0
     clip: float = 1.0
@@ -114,12 +231,22 @@ class TrainConfig:
         for name in ("max_n", "steps", "batch_size", "evaluate_every", "threads"):
             if getattr(self, name) < 1:
                 raise UserError(f"{name} is {getattr(self, name)}: it must be at least 1")
-        for name in ("seed", "warmup", "weight_decay", "patience"):
+        for name in ("seed", "max_offset", "warmup", "weight_decay", "patience"):
             if not getattr(self, name) >= 0:
                 raise UserError(f"{name} is {getattr(self, name)}: it cannot be negative")
         for name in ("learning_rate", "clip"):
             if not getattr(self, name) > 0:
                 raise UserError(f"{name} is {getattr(self, name)}: it must be positive")
+        if self.model.is_encoder and self.supervision == "every":
+            raise UserError(
+                "a bidirectional mask shows every position the symbols that it is to foretell: "
+                "choose --supervision last (verdicts on whole words), or a causal mask"
+            )
+        if self.max_offset and self.model.positions not in ABSOLUTE:
+            raise UserError(
+                f"max_offset shifts absolute positions and this model has {self.model.positions}: "
+                f"choose {' or '.join(ABSOLUTE)} positions, or leave it out"
+            )
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> TrainConfig:

@@ -11,9 +11,9 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
+from models.base import LanguageModel
 from models.languages import BOS_ID, END, END_ID, Language, Sample, Supervision, Words
 from models.objective import Batch, loss, make_batch
-from models.transformer import HookedTransformer
 
 TEST_SEED = 0x7E57  # keeps every test word apart from the training stream
 
@@ -40,12 +40,12 @@ class LengthScore:
 
 
 def verdicts(
-    logits: Float[Tensor, "batch pos d_vocab"], words: Words
+    model: LanguageModel, logits: Float[Tensor, "batch pos d_vocab"], words: Words
 ) -> Bool[np.ndarray, " batch"]:
-    """True where the model lets the word end after its last symbol."""
-    last = torch.as_tensor(words.lengths, device=logits.device)
+    """True where the model says that the word may end here, that is, that it is in the language."""
+    at = model.verdict_positions(torch.as_tensor(words.lengths, device=logits.device))
     rows = torch.arange(len(words), device=logits.device)
-    return (logits[rows, last, END_ID] > 0).cpu().numpy()
+    return (logits[rows, at, END_ID] > 0).cpu().numpy()
 
 
 def exact_rows(logits: Float[Tensor, "batch pos d_vocab"], batch: Batch) -> np.ndarray:
@@ -56,12 +56,13 @@ def exact_rows(logits: Float[Tensor, "batch pos d_vocab"], batch: Batch) -> np.n
 
 @torch.no_grad()
 def judge(
-    model: HookedTransformer, language: Language, sample: Sample, supervision: Supervision
+    model: LanguageModel, language: Language, sample: Sample, supervision: Supervision
 ) -> tuple[np.ndarray, np.ndarray, float]:
     """Per word, whether it is exact and whether its verdict is right; and the loss over all."""
-    batch = make_batch(language, sample.words, supervision, model.device)
+    encoder = model.config.is_encoder
+    batch = make_batch(language, sample.words, supervision, model.device, encoder)
     logits = model(batch.tokens)
-    right = verdicts(logits, sample.words) == sample.labels
+    right = verdicts(model, logits, sample.words) == sample.labels
     return exact_rows(logits, batch), right, float(loss(logits, batch))
 
 
@@ -80,7 +81,7 @@ def balanced_words(language: Language, length: int, count: int, seed: int) -> Sa
 
 
 def evaluate(
-    model: HookedTransformer,
+    model: LanguageModel,
     language: Language,
     supervision: Supervision,
     lengths: Sequence[int],
@@ -111,8 +112,23 @@ def evaluate(
 
 
 @torch.no_grad()
+def prefix_logits(model: LanguageModel, word: Sequence[str]) -> Float[Tensor, "pos d_vocab"]:
+    """What the model says after BOS and after every symbol of a word.
+
+    A causal model says it in one pass; an encoder reads every prefix as a word of its own.
+
+    Raises:
+        UserError: the word holds an unknown symbol.
+    """
+    prefixes = [word[:end] for end in range(len(word) + 1)] if model.config.is_encoder else [word]
+    words = model.vocabulary.words(prefixes)
+    logits = model(torch.as_tensor(words.tokens, device=model.device))
+    return logits[:, 0] if model.config.is_encoder else logits[0]
+
+
+@torch.no_grad()
 def predict(
-    model: HookedTransformer, word: Sequence[str], supervision: Supervision
+    model: LanguageModel, word: Sequence[str], supervision: Supervision
 ) -> tuple[list[list[str]], bool]:
     """Per symbol of the word, which tokens the model lets follow; and its verdict on the word.
 
@@ -122,11 +138,10 @@ def predict(
     Raises:
         UserError: the word holds an unknown symbol.
     """
-    words = model.vocabulary.words([word])
-    logits = model(torch.as_tensor(words.tokens, device=model.device))
+    logits = prefix_logits(model, word)
     taught = model.vocabulary.tokens[BOS_ID + 1 :] if supervision == "every" else (END,)
     follow = [
         [token for token in taught if row[model.vocabulary.ids[token]] > 0]
-        for row in logits[0].tolist()
+        for row in logits.tolist()
     ]
     return follow[1:], END in follow[-1]

@@ -1,35 +1,84 @@
-"""Layer normalisation with TransformerLens' hook points."""
+"""Normalisation over the width of the residual stream, with TransformerLens' hook points."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 from transformer_lens.hook_points import HookPoint
 
+from models import config
 from models.hooks import listened
 
 
-class LayerNorm(nn.Module):
-    """(x - mean) / sigma, sigma the population standard deviation, then gamma and beta if affine.
+class Norm(nn.Module):
+    """LayerNorm (x - mean) / sigma, RMSNorm x / sqrt(mean(x^2)), or none: x; then gamma and beta.
 
-    Hooks: ``hook_scale`` [batch, pos, 1] (sigma), ``hook_normalized`` [batch, pos, d_model] (before
-    gamma and beta, as TransformerLens has it). With neither listened to, PyTorch's fused norm runs.
+    sigma is the population standard deviation; eps is added under the root. RMSNorm has no beta,
+    and no norm has neither.
+
+    Hooks: ``hook_scale`` [batch, pos, 1] (what x is divided by), ``hook_normalized`` [batch, pos,
+    d_model] (before gamma and beta, as TransformerLens has it). With neither listened to, PyTorch's
+    fused norm runs.
     """
 
-    def __init__(self, d_model: int, eps: float, affine: bool, bias: bool = True) -> None:
+    def __init__(
+        self, kind: config.Norm, d_model: int, eps: float, affine: bool, bias: bool = True
+    ) -> None:
         super().__init__()
-        self.eps = eps
+        self.kind, self.eps = kind, eps
+        affine = affine and kind != "none"
         self.weight = nn.Parameter(torch.ones(d_model)) if affine else None
-        self.bias = nn.Parameter(torch.zeros(d_model)) if affine and bias else None
+        self.bias = nn.Parameter(torch.zeros(d_model)) if affine and bias and self.centres else None
         self.hook_scale = HookPoint()
         self.hook_normalized = HookPoint()
 
+    @property
+    def centres(self) -> bool:
+        """Is the mean taken off?"""
+        return self.kind == "layer"
+
     def forward(self, x: Float[Tensor, "batch pos d_model"]) -> Float[Tensor, "batch pos d_model"]:
         if not listened(self.hook_scale, self.hook_normalized):
+            return self._fused(x)
+        if self.centres:
+            x = x - x.mean(dim=-1, keepdim=True)
+        if self.kind == "none":
+            scale = torch.ones_like(x[..., :1])
+        else:
+            scale = (x.pow(2).mean(dim=-1, keepdim=True) + self.eps).sqrt()
+        return self._affine(self.hook_normalized(x / self.hook_scale(scale)))
+
+    def _fused(self, x: Tensor) -> Tensor:
+        if self.kind == "layer":
             return nn.functional.layer_norm(x, x.shape[-1:], self.weight, self.bias, self.eps)
-        centred = x - x.mean(dim=-1, keepdim=True)
-        scale = self.hook_scale((centred.pow(2).mean(dim=-1, keepdim=True) + self.eps).sqrt())
-        normalized = self.hook_normalized(centred / scale)
+        if self.kind == "rms":
+            return nn.functional.rms_norm(x, x.shape[-1:], self.weight, self.eps)
+        return x
+
+    def _affine(self, normalized: Tensor) -> Tensor:
         scaled = normalized if self.weight is None else normalized * self.weight
         return scaled if self.bias is None else scaled + self.bias
+
+
+def residual(
+    x: Float[Tensor, "batch pos d_model"],
+    part: Callable[[Tensor], Tensor],
+    out: HookPoint,
+    placement: config.NormPlacement,
+    norm: Norm,
+    post: Norm | None,
+) -> Float[Tensor, "batch pos d_model"]:
+    """The stream with what a part makes of it: pre-norm, post-norm or sandwich.
+
+    Args:
+        out: hears what is added to the stream.
+        norm: before the part, or in "post" after the sum.
+        post: after the part, in "sandwich" alone.
+    """
+    if placement == "post":
+        return norm(x + out(part(x)))
+    y = part(norm(x))
+    return x + out(y if post is None else post(y))

@@ -32,23 +32,35 @@ class Batch:
     weight: Float[Tensor, "batch pos d_vocab"]
 
 
-def supervised(words: Words, d_vocab: int, supervision: Supervision) -> Bool[np.ndarray, "b p v"]:
-    """Where the teacher speaks, [batch, pos, d_vocab]; never about BOS, which nothing allows."""
+def supervised(
+    words: Words, d_vocab: int, supervision: Supervision, encoder: bool = False
+) -> Bool[np.ndarray, "b p v"]:
+    """Where the teacher speaks, [batch, pos, d_vocab]; never about BOS, which nothing allows.
+
+    The verdict on a word is given at its last symbol, to an encoder at BOS, its class token.
+    """
     position = np.arange(words.ids.shape[1] + 1)
     spoken = np.zeros((len(words), len(position), d_vocab), dtype=bool)
     if supervision == "every":
         spoken[..., BOS_ID + 1 :] = (position <= words.lengths[:, None])[..., None]
     else:
-        spoken[np.arange(len(words)), words.lengths, END_ID] = True
+        spoken[np.arange(len(words)), 0 if encoder else words.lengths, END_ID] = True
     return spoken
 
 
 def make_batch(
-    language: Language, words: Words, supervision: Supervision, device: torch.device | str = "cpu"
+    language: Language,
+    words: Words,
+    supervision: Supervision,
+    device: torch.device | str = "cpu",
+    encoder: bool = False,
 ) -> Batch:
     """The words with everything that the teacher says about them."""
-    weight = supervised(words, len(language.vocabulary), supervision)
-    target = language.allowed(words) & weight
+    weight = supervised(words, len(language.vocabulary), supervision, encoder)
+    allowed = language.allowed(words)
+    if encoder:
+        allowed[:, 0, END_ID] = allowed[np.arange(len(words)), words.lengths, END_ID]
+    target = allowed & weight
     return Batch(
         torch.as_tensor(words.tokens, device=device),
         torch.as_tensor(target, device=device, dtype=torch.float32),

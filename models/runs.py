@@ -23,12 +23,13 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from models.base import LanguageModel
+from models.build import build
 from models.checkpoints import CONFIG, folder_name, load_checkpoint
 from models.config import TrainConfig
 from models.errors import UserError
 from models.files import as_json, read_json, write_folder, write_json
 from models.languages import LabelledCorpus, Language, language
-from models.transformer import HookedTransformer
 
 RUN_FILE, METRICS, CORPUS = "run.json", "metrics.jsonl", "corpus.tsv"
 PACKAGES = ("structure-lab", "torch", "transformer-lens", "numpy")
@@ -67,9 +68,19 @@ class Run:
                 "or choose another folder with --out, or another --seed"
             )
         files: dict[str, bytes] = {}
+        # Whatever cannot work is refused before anything is written.
         if corpus is not None:
-            LabelledCorpus.from_file(corpus)  # refuse a malformed file before anything is written
+            learnt: Language = LabelledCorpus.from_file(corpus)
             files[CORPUS] = corpus.read_bytes()
+        else:
+            learnt = language(config.language)
+        build(config.model, learnt.vocabulary)
+        longest = learnt.lengths(config.max_n)[-1] + config.max_offset
+        if config.model.positions == "learned" and longest >= config.model.n_ctx:
+            raise UserError(
+                f"training words reach position {longest} and the learned table ends at "
+                f"{config.model.n_ctx - 1}: choose a larger --model.n-ctx"
+            )
         record = {
             "name": path.name,
             "status": "training",
@@ -122,7 +133,7 @@ class Run:
         names = (p.name.removeprefix("step-") for p in self.checkpoints.glob("step-*"))
         return sorted(int(name) for name in names if name.isdecimal())
 
-    def model(self, step: int | None = None) -> HookedTransformer:
+    def model(self, step: int | None = None) -> LanguageModel:
         """The model of a checkpoint, by default the last, in evaluation mode on the CPU.
 
         Raises:
@@ -130,7 +141,7 @@ class Run:
         """
         return self.model_and_hash(step)[0]
 
-    def model_and_hash(self, step: int | None = None) -> tuple[HookedTransformer, str]:
+    def model_and_hash(self, step: int | None = None) -> tuple[LanguageModel, str]:
         return load_checkpoint(self._folder(step), self.config, self.language.vocabulary)
 
     def _folder(self, step: int | None) -> Path:
@@ -145,9 +156,9 @@ class Run:
         """SHA-256 of the last checkpoint's weights, without building the model."""
         return str(read_json(self._folder(None) / CONFIG).get("sha256"))
 
-    def untrained(self) -> HookedTransformer:
+    def untrained(self) -> LanguageModel:
         """The control: the same architecture and seed before the first step."""
-        model = HookedTransformer(self.config.model, self.language.vocabulary, self.config.seed)
+        model = build(self.config.model, self.language.vocabulary, self.config.seed)
         return model.eval()
 
     @property
@@ -171,8 +182,10 @@ def find_runs(folder: Path) -> list[Path]:
 
 
 def run_name(config: TrainConfig) -> str:
-    """The default folder name of a run."""
-    return f"{config.language}-s{config.seed}"
+    """The default folder name of a run: language, kind of model, seed."""
+    shifted = "shifted" if config.max_offset else ""
+    parts = (config.language, config.model.kind, shifted, f"s{config.seed}")
+    return "-".join(part for part in parts if part)
 
 
 def _git_commit() -> str | None:

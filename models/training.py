@@ -16,15 +16,17 @@ from safetensors import safe_open
 from safetensors.torch import save
 from torch import Tensor
 
+from models.base import LanguageModel
+from models.build import build
 from models.checkpoints import read_weights, save_checkpoint
 from models.config import TrainConfig
 from models.errors import UserError
 from models.evaluation import judge
 from models.files import write_bytes, writing
 from models.languages import FormalLanguage, Language, Sample
+from models.ngram import HookedNGram
 from models.objective import loss, make_batch
 from models.runs import METRICS, Run
-from models.transformer import HookedTransformer
 
 STATE = "training.safetensors"
 TRAIN, VALIDATION = 1, 2  # streams of random words that never meet
@@ -48,8 +50,8 @@ class Trainer:
     """One run in memory: everything that a step reads or changes."""
 
     run: Run
-    model: HookedTransformer
-    optimizer: torch.optim.AdamW
+    model: LanguageModel
+    optimizer: torch.optim.AdamW | None  # None: the model learns by counting
     step: int = 0
     flawless: int = 0  # evaluations in a row without a mistake
 
@@ -58,8 +60,10 @@ class Trainer:
         # Once a large block has been freed, glibc keeps freed memory: a step then costs a few page
         # faults instead of hundreds, and a tenth less time.
         torch.empty(31 * 2**20, dtype=torch.uint8)
-        model = HookedTransformer(run.config.model, run.language.vocabulary, run.config.seed)
+        model = build(run.config.model, run.language.vocabulary, run.config.seed)
         model.to(device)
+        if isinstance(model, HookedNGram):
+            return cls(run, model, None)
         optimizer = torch.optim.AdamW(
             model.parameters(),
             lr=run.config.learning_rate,
@@ -78,21 +82,35 @@ class Trainer:
         return bool(enough) or self.step >= self.config.steps
 
     def advance(self) -> float:
-        """One step of AdamW; the words hang on the seed and the step alone. Returns the loss."""
+        """One step; its words hang on the seed and the step alone. Returns the loss before it."""
         config, language = self.config, self.run.language
         rng = np.random.default_rng([config.seed, TRAIN, self.step])
         lengths = language.lengths(config.max_n)
         sample = language.sample(rng, config.batch_size, lengths, spread=config.spread)
-        batch = make_batch(language, sample.words, config.supervision, self.model.device)
-        for group in self.optimizer.param_groups:
-            group["lr"] = config.learning_rate * self.schedule(self.step)
-        self.optimizer.zero_grad()
-        value = loss(self.model(batch.tokens), batch)
-        value.backward()
-        torch.nn.utils.clip_grad_norm_(self.model.parameters(), config.clip)
-        self.optimizer.step()
+        device, encoder = self.model.device, config.model.is_encoder
+        batch = make_batch(language, sample.words, config.supervision, device, encoder)
+        offsets = None
+        if config.max_offset:
+            drawn = rng.integers(config.max_offset + 1, size=len(batch.tokens))
+            offsets = torch.as_tensor(drawn, device=device)
+        value = loss(self.model(batch.tokens, offsets), batch)
+        if self.optimizer is not None:
+            self._descend(self.optimizer, value)
+        elif isinstance(self.model, HookedNGram):
+            self.model.count(batch.tokens, batch.target, batch.weight)
         self.step += 1
         return float(value.detach())
+
+    def _descend(self, optimizer: torch.optim.AdamW, value: Tensor) -> None:
+        for group in optimizer.param_groups:
+            group["lr"] = self.learning_rate(self.step)
+        optimizer.zero_grad()
+        value.backward()
+        torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.config.clip)
+        optimizer.step()
+
+    def learning_rate(self, step: int) -> float:
+        return self.config.learning_rate * self.schedule(step)
 
     def schedule(self, step: int) -> float:
         """Linear rise over ``warmup`` steps, times a cosine from 1 down to 0 over all steps."""
@@ -101,10 +119,15 @@ class Trainer:
 
     # -- the state to resume from ---------------------------------------------------------------
 
+    @property
+    def moments(self) -> dict[Tensor, dict[str, Tensor]]:
+        """What the optimizer remembers of each parameter."""
+        return {} if self.optimizer is None else self.optimizer.state
+
     def save_state(self) -> None:
         tensors = {f"model.{n}": t.detach() for n, t in self.model.state_dict().items()}
         for name, parameter in self.model.named_parameters():
-            for key, value in self.optimizer.state[parameter].items():
+            for key, value in self.moments[parameter].items():
                 tensors[f"{key}.{name}"] = value
         tensors = {n: t.cpu().contiguous() for n, t in tensors.items()}
         about: dict[str, Any] = {"step": self.step, "flawless": self.flawless}
@@ -132,7 +155,7 @@ class Trainer:
                 parts.setdefault(kind, {})[rest] = tensor
             self.model.load_state_dict(parts.pop("model"))
             for name, parameter in self.model.named_parameters():
-                self.optimizer.state[parameter] = {
+                self.moments[parameter] = {
                     key: value[name] if key == "step" else value[name].to(parameter.device)
                     for key, value in parts.items()
                 }
@@ -231,7 +254,7 @@ def _evaluate(trainer: Trainer, validation: Sample, losses: list[float], started
         "validation_loss": value,
         "exact": float(exact[validation.labels].mean()) if validation.labels.any() else None,
         "recognition": float(right.mean()),
-        "learning_rate": trainer.optimizer.param_groups[0]["lr"],
+        "learning_rate": trainer.learning_rate(trainer.step - 1),
         "seconds": round(time.monotonic() - started, 2),
     }
     with writing(run.path / METRICS), (run.path / METRICS).open("a", encoding="utf-8") as file:

@@ -1,214 +1,286 @@
-"""A causal, pre-norm, fully hooked Transformer with TransformerLens' names and protocol.
+"""A fully hooked Transformer with TransformerLens' names: every variant out of one set of parts.
 
-    u = x + Attention(LayerNorm(x));  z = u + MLP(LayerNorm(u));  logits = LayerNorm(z) W_U + b_U
+    pre       u = x + Attention(norm(x));         z = u + MLP(norm(u))
+    post      u = norm(x + Attention(x));         z = norm(u + MLP(u))
+    sandwich  u = x + norm(Attention(norm(x)));   z = u + norm(MLP(norm(u)))
 
-The final norm has no gamma and beta: the unembedding absorbs them, and direct logit attribution,
-which projects onto W_U alone, is then exact.
+Then logits = norm(z) W_U + b_U; after post-norm blocks z is normalised already. The final norm has
+no gamma and beta: the unembedding absorbs them, and direct logit attribution, which projects onto
+W_U alone, is then exact.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Literal
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
-from transformer_lens import ActivationCache, HookedRootModule
-from transformer_lens.config import TransformerBridgeConfig
 from transformer_lens.hook_points import HookPoint
 
-from models.attention import Attention
-from models.config import ModelConfig
+from models.attention import CAUSAL, Attention, KeysValues, Relations
+from models.base import EmbeddingModel, Unembed, initialise
+from models.config import ABSOLUTE, ModelConfig
 from models.errors import UserError
-from models.languages import Vocabulary
+from models.languages import END_ID, Vocabulary
+from models.masks import allowed
 from models.mlp import MLP
-from models.norm import LayerNorm
+from models.norm import Norm, residual
+from models.positions import T5_BUCKETS, alibi, distances, rotations, sinusoidal, t5_buckets
 
 
 class Block(nn.Module):
     """One layer. Hooks, all [batch, pos, d_model]: ``hook_resid_pre, hook_attn_out, hook_resid_mid,
-    hook_mlp_out, hook_resid_post``."""
+    hook_mlp_out, hook_resid_post``; without an MLP neither ``resid_mid`` nor ``mlp_out``.
+
+    ``ln1`` and ``ln2`` stand where ``norm_placement`` says; "sandwich" adds ``ln1_post`` and
+    ``ln2_post``, and ``attn_out`` and ``mlp_out`` are what is added to the stream.
+    """
 
     hook_out_is_single_residual_stream = True  # what TransformerLens' logit lens asks for
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
-        self.ln1 = LayerNorm(config.d_model, config.eps, affine=True, bias=config.bias)
+
+        def norm() -> Norm:
+            return Norm(config.norm, config.d_model, config.eps, affine=True, bias=config.bias)
+
+        sandwich = config.norm_placement == "sandwich"
+        self.placement = config.norm_placement
+        self.ln1 = norm()
         self.attn = Attention(config)
-        self.ln2 = LayerNorm(config.d_model, config.eps, affine=True, bias=config.bias)
-        self.mlp = MLP(config)
+        self.ln1_post = norm() if sandwich else None
         self.hook_resid_pre = HookPoint()
         self.hook_attn_out = HookPoint()
-        self.hook_resid_mid = HookPoint()
-        self.hook_mlp_out = HookPoint()
+        self.mlp: MLP | None = None
+        if config.mlp != "none":
+            self.ln2 = norm()
+            self.mlp = MLP(config)
+            self.ln2_post = norm() if sandwich else None
+            self.hook_resid_mid = HookPoint()
+            self.hook_mlp_out = HookPoint()
         self.hook_resid_post = HookPoint()
 
-    def forward(self, x: Float[Tensor, "batch pos d_model"]) -> Float[Tensor, "batch pos d_model"]:
+    def forward(
+        self,
+        x: Float[Tensor, "batch pos d_model"],
+        relations: Relations = CAUSAL,
+        memory: KeysValues | None = None,
+    ) -> Float[Tensor, "batch pos d_model"]:
         x = self.hook_resid_pre(x)
-        x = self.hook_resid_mid(x + self.hook_attn_out(self.attn(self.ln1(x))))
-        return self.hook_resid_post(x + self.hook_mlp_out(self.mlp(self.ln2(x))))
+        x = residual(
+            x,
+            lambda y: self.attn(y, relations, memory),
+            self.hook_attn_out,
+            self.placement,
+            self.ln1,
+            self.ln1_post,
+        )
+        if self.mlp is not None:
+            x = self.hook_resid_mid(x)
+            x = residual(x, self.mlp, self.hook_mlp_out, self.placement, self.ln2, self.ln2_post)
+        return self.hook_resid_post(x)
+
+    def keys_and_values(
+        self, x: Float[Tensor, "batch pos d_model"], relations: Relations
+    ) -> KeysValues:
+        """What these positions give to be read, the norm included."""
+        return self.attn.keys_and_values(x if self.placement == "post" else self.ln1(x), relations)
 
 
-class Unembed(nn.Module):
-    """Residual stream to logits: x W_U + b_U."""
-
-    def __init__(self, config: ModelConfig, d_vocab: int) -> None:
-        super().__init__()
-        self.linear = nn.Linear(config.d_model, d_vocab)
-
-    def forward(self, x: Float[Tensor, "batch pos d_model"]) -> Float[Tensor, "batch pos d_vocab"]:
-        return self.linear(x)
-
-
-class HookedTransformer(HookedRootModule):
-    """The model of the lab: any tool that takes TransformerLens' hook interface takes it.
+@dataclass(frozen=True)
+class Kept:
+    """A run that others go on from: what they have in common with it is not computed again.
 
     Attributes:
-        config: our own frozen configuration.
-        cfg: the same for TransformerLens' tools.
-        vocabulary: input and output tokens; the output END means "the word may end here".
+        streams: what enters each block, [batch, pos, d_model].
+        memory: what each block reads: keys, turned where positions are rotary, and values.
+        logits: [batch, pos, d_vocab].
+        relations: of the batch.
     """
+
+    streams: tuple[Float[Tensor, "batch pos d_model"], ...]
+    memory: tuple[KeysValues, ...]
+    logits: Float[Tensor, "batch pos d_vocab"]
+    relations: Relations
+
+    @property
+    def positions(self) -> int:
+        return self.logits.shape[1]
+
+    def rows(self, first: int, last: int, copies: int) -> Relations:
+        """Of the queries first .. last - 1 in copies of the batch."""
+        rows = self.relations.rows(first, last, self.positions, self.logits.device)
+        if rows.may is None or len(rows.may) == 1:
+            return rows
+        return replace(rows, may=rows.may.repeat(copies, 1, 1, 1))
+
+
+class HookedTransformer(EmbeddingModel):
+    """A decoder or, with a bidirectional mask, an encoder."""
 
     def __init__(self, config: ModelConfig, vocabulary: Vocabulary, seed: int = 0) -> None:
         """Weights are drawn from ``seed`` alone: the global random state is not used or moved."""
-        super().__init__()
-        self.config, self.vocabulary = config, vocabulary
+        super().__init__(config, vocabulary)
         with torch.random.fork_rng(devices=[]):  # torch's layers draw first weights of their own
             self.embed = nn.Embedding(len(vocabulary), config.d_model)
             self.hook_embed = HookPoint()
             self.pos_embed: nn.Embedding | None = None
             if config.positions == "learned":
                 self.pos_embed = nn.Embedding(config.n_ctx, config.d_model)
+            if config.positions in ABSOLUTE:
                 self.hook_pos_embed = HookPoint()
+            self.relative: nn.Embedding | None = None
+            if config.positions == "t5":
+                self.relative = nn.Embedding(T5_BUCKETS, config.n_heads)
             self.blocks = nn.ModuleList(Block(config) for _ in range(config.n_layers))
-            self.ln_final = LayerNorm(config.d_model, config.eps, affine=False)
+            final = "none" if config.norm_placement == "post" else config.norm
+            self.ln_final = Norm(final, config.d_model, config.eps, affine=False)
             self.unembed = Unembed(config, len(vocabulary))
-        self._initialise(torch.Generator().manual_seed(seed))
+        # Sines are of the order of 1: smaller embeddings would drown in them.
+        std = 1.0 if config.positions == "sinusoidal" else 0.02
+        initialise(self, torch.Generator().manual_seed(seed), std)
         self.setup()  # type: ignore[no-untyped-call]  # untyped in TransformerLens
 
-    def _initialise(self, generator: torch.Generator) -> None:
-        """Linear weights uniform in +-1/sqrt(fan_in), biases zero, embeddings N(0, 0.02^2).
-
-        Queries and keys start ten times smaller: attention begins near the uniform average, from
-        which counting is a short way. The embeddings start small so that this average, and not the
-        last symbol, fills the residual stream.
-        """
-        for name, module in self.named_modules():
-            if isinstance(module, nn.Linear):
-                bound = module.in_features**-0.5
-                bound *= 0.1 if name.endswith(("attn.q", "attn.k")) else 1.0
-                nn.init.uniform_(module.weight, -bound, bound, generator=generator)
-                if module.bias is not None:
-                    nn.init.zeros_(module.bias)
-            elif isinstance(module, nn.Embedding):
-                nn.init.normal_(module.weight, std=0.02, generator=generator)
-
-    def forward(
-        self, tokens: Int[Tensor, "batch pos"] | str | Sequence[str]
+    def logits(
+        self, tokens: Int[Tensor, "batch pos"], offsets: Int[Tensor, " batch"] | None
     ) -> Float[Tensor, "batch pos d_vocab"]:
-        """Logits at every position; ``logits[:, t, END]`` > 0 says that the word may end after t.
-
-        Args:
-            tokens: token ids that begin with BOS, or text for ``to_tokens``.
-        """
-        if not isinstance(tokens, Tensor):
-            tokens = self.to_tokens(tokens)
         x = self.hook_embed(self.embed(tokens))
-        if self.pos_embed is not None:
-            if tokens.shape[1] > self.config.n_ctx:
-                raise UserError(
-                    f"a word of {tokens.shape[1] - 1} symbols is longer than the learned positions "
-                    f"reach ({self.config.n_ctx - 1}): train with a larger --model.n-ctx"
-                )
-            position = torch.arange(tokens.shape[1], device=tokens.device)
-            x = x + self.hook_pos_embed(self.pos_embed(position).expand_as(x))
+        if self.config.positions in ABSOLUTE:
+            x = x + self.hook_pos_embed(self._absolute(tokens, offsets).expand_as(x))
+        relations = self.relations(tokens)
         for block in self.blocks:
-            x = block(x)
+            x = block(x, relations)
         return self.unembed(self.ln_final(x))
 
-    def run_with_cache(
-        self, *args: Any, return_cache_object: bool = True, **kwargs: Any
-    ) -> tuple[Tensor, ActivationCache | dict[str, Tensor]]:
-        """As in TransformerLens: (logits, ActivationCache); a plain dict on request."""
-        out, cache = super().run_with_cache(*args, **kwargs)
-        if not return_cache_object:
-            return out, cache
-        return out, ActivationCache(cache, self, not kwargs.get("remove_batch_dim", False))
-
-    # -- the vocabulary -------------------------------------------------------------------------
-
-    def to_tokens(
-        self, text: str | Sequence[str] | Tensor, prepend_bos: bool = True
-    ) -> Int[Tensor, "batch pos"]:
-        """A word, or several of one length, as token ids. Raises UserError for unknown symbols."""
-        if isinstance(text, Tensor):
-            return text
-        words = [self.vocabulary.parse(t) for t in ([text] if isinstance(text, str) else text)]
-        if len({len(word) for word in words}) > 1:
-            raise UserError("words of one batch must have the same length")
-        batch = self.vocabulary.words(words)
-        ids = batch.tokens if prepend_bos else batch.ids
-        return torch.as_tensor(ids, device=self.device)
-
-    def to_single_token(self, token: str) -> int:
-        """The id of one token, BOS and END included."""
-        if token not in self.vocabulary.ids:
-            raise UserError(
-                f"unknown token {token!r}: use one of {' '.join(self.vocabulary.tokens)}"
-            )
-        return self.vocabulary.ids[token]
-
-    def to_str_tokens(self, text: str | Tensor, prepend_bos: bool = True) -> list[str]:
-        ids = self.to_tokens(text, prepend_bos).reshape(-1)
-        return list(self.vocabulary.decode(ids.tolist()))
-
-    # -- what TransformerLens' tools read ---------------------------------------------------------
-
-    @property
-    def device(self) -> torch.device:
-        return self.embed.weight.device
-
-    @property
-    def cfg(self) -> TransformerBridgeConfig:
-        config = self.config
-        return TransformerBridgeConfig(
-            d_model=config.d_model,
-            d_head=config.d_head,
-            n_heads=config.n_heads,
-            n_layers=config.n_layers,
-            n_ctx=config.n_ctx,
-            d_mlp=config.d_mlp,
-            d_vocab=len(self.vocabulary),
-            d_vocab_out=len(self.vocabulary),
-            act_fn=config.act_fn,
-            eps=config.eps,
-            normalization_type="LN",
-            positional_embedding_type="standard" if self.pos_embed is not None else "none",
-            device=str(self.device),
-            dtype=self.embed.weight.dtype,
-            default_prepend_bos=True,
-            use_attn_result=True,
+    @torch.no_grad()
+    def keep(self, tokens: Int[Tensor, "batch pos"]) -> Kept:
+        """Runs the model and keeps what ``resume`` needs."""
+        key = "hook_rot_k" if self.config.positions == "rotary" else "hook_k"
+        names = ("hook_resid_pre", f"attn.{key}", "attn.hook_v")
+        blocks = [f"blocks.{layer}." for layer in range(self.config.n_layers)]
+        wanted = [block + name for block in blocks for name in names]
+        logits, cache = self.run_with_cache(tokens, names_filter=wanted)
+        kept = [[cache[block + name] for name in names] for block in blocks]
+        return Kept(
+            tuple(stream for stream, _, _ in kept),
+            tuple((k.transpose(1, 2), v.transpose(1, 2)) for _, k, v in kept),
+            logits,
+            self.relations(tokens),
         )
 
-    @property
-    def W_E(self) -> Float[Tensor, "d_vocab d_model"]:
-        return self.embed.weight
+    @torch.no_grad()
+    def resume(
+        self,
+        kept: Kept,
+        layer: int,
+        x: Float[Tensor, "rows window d_model"],
+        first: int,
+        last_alone: bool = False,
+    ) -> tuple[Float[Tensor, "rows some d_vocab"], int]:
+        """Goes on from a kept run where a window of the stream differs.
 
-    @property
-    def W_U(self) -> Float[Tensor, "d_model d_vocab"]:
-        return self.unembed.linear.weight.T
+        Args:
+            kept: of a batch; the rows of ``x`` are copies of this batch, one after the other.
+            layer: whose block comes next.
+            x: what enters it at positions ``first``, ``first`` + 1, ...; elsewhere it is as kept.
+            last_alone: of the last block, compute the last position alone.
 
-    @property
-    def b_U(self) -> Float[Tensor, " d_vocab"]:
-        return self.unembed.linear.bias
+        Returns:
+            The logits at the positions that may differ, and the first of these.
+        """
+        for index in range(layer, self.config.n_layers):
+            final = last_alone and index == self.config.n_layers - 1
+            x, first = self._spread(kept, index, x, first, final)
+        return self.unembed(self.ln_final(x)), first
 
-    def tokens_to_residual_directions(self, tokens: Tensor | int | str) -> Tensor:
-        """The column of W_U of each token; shape [..., d_model], or [d_model] for one token."""
-        if isinstance(tokens, str):
-            tokens = self.to_single_token(tokens)
-        ids = torch.as_tensor(tokens, device=self.device)
-        return self.W_U.T[ids.reshape(()) if ids.numel() == 1 else ids]
+    def _spread(
+        self, kept: Kept, layer: int, x: Tensor, first: int, last_alone: bool
+    ) -> tuple[Tensor, int]:
+        """One block: its output wherever it may differ, and where that begins."""
+        block = self.blocks[layer]
+        assert isinstance(block, Block)
+        copies, last = len(x) // len(kept.logits), first + x.shape[1]
+        new = block.keys_and_values(x, kept.rows(first, last, copies))
+        keys, values = (
+            _inserted(old, own, first) for old, own in zip(kept.memory[layer], new, strict=True)
+        )
+        return self.reread(kept, layer, (keys, values), x, first, last_alone)
+
+    @torch.no_grad()
+    def reread(
+        self,
+        kept: Kept,
+        layer: int,
+        memory: KeysValues,
+        x: Float[Tensor, "rows window d_model"],
+        first: int,
+        last_alone: bool = False,
+    ) -> tuple[Float[Tensor, "rows some d_model"], int]:
+        """One block that reads another memory, from the first position that differs in it.
+
+        Args:
+            memory: for each of the rows; it differs from the kept one at ``first`` or later.
+            x: what enters the block at ``first``, ...; elsewhere it is as kept.
+
+        Returns:
+            What leaves the block at the positions that may differ, and the first of these.
+        """
+        copies, end = len(x) // len(kept.logits), kept.positions
+        start = end - 1 if last_alone else 0 if self.config.is_encoder else first
+        stream, after = kept.streams[layer], max(start, first + x.shape[1])
+        queries = [
+            stream[:, start:first].repeat(copies, 1, 1),
+            x[:, max(0, start - first) :],
+            stream[:, after:].repeat(copies, 1, 1),
+        ]
+        relations = kept.rows(start, end, copies)
+        return self.blocks[layer](torch.cat(queries, dim=1), relations, memory), start
+
+    @torch.no_grad()
+    def local(
+        self, kept: Kept, layer: int, x: Float[Tensor, "rows window d_model"], first: int
+    ) -> Float[Tensor, "rows window d_model"]:
+        """One block on a window alone, where all that it reads is as kept."""
+        copies = len(x) // len(kept.logits)
+        keys, values = (old.repeat(copies, 1, 1, 1) for old in kept.memory[layer])
+        rows = kept.rows(first, first + x.shape[1], copies)
+        return self.blocks[layer](x, rows, (keys, values))
+
+    def _absolute(
+        self, tokens: Int[Tensor, "batch pos"], offsets: Int[Tensor, " batch"] | None
+    ) -> Float[Tensor, "#batch pos d_model"]:
+        """What is added to the embeddings."""
+        length, shift = tokens.shape[1], 0
+        position = torch.arange(length, device=tokens.device)[None]
+        if offsets is not None:
+            position, shift = position + offsets[:, None], int(offsets.max())
+        if self.pos_embed is None:
+            return sinusoidal(position, self.config.d_model).to(self.W_E.dtype)
+        if length + shift > self.config.n_ctx:
+            shifted = f", shifted by {shift}," if shift else ""
+            raise UserError(
+                f"a word of {length - 1} symbols{shifted} is longer than the learned positions "
+                f"reach ({self.config.n_ctx - 1}): train with a larger --model.n-ctx"
+            )
+        return self.pos_embed(position)
+
+    def relations(self, tokens: Int[Tensor, "batch pos"]) -> Relations:
+        """Mask, bias and rotation of a batch, made once for all layers."""
+        config, length, device = self.config, tokens.shape[1], tokens.device
+        may = bias = rotation = None
+        if config.mask != "causal":
+            valid = tokens != END_ID if config.is_encoder else None
+            may = allowed(config.mask, length, valid)[:, None].to(device)
+        if config.positions == "alibi":
+            bias = alibi(config.n_heads, length, device)
+        elif self.relative is not None:
+            buckets = t5_buckets(distances(length, device), config.is_encoder)
+            bias = self.relative(buckets).permute(2, 0, 1)
+        elif config.positions == "rotary":
+            rotation = rotations(length, config.d_head, device)
+        return Relations(may, bias, rotation)
 
     def accumulated_bias(
         self, layer: int, mlp_input: bool = False, include_mlp_biases: bool = True
@@ -219,6 +291,35 @@ class HookedTransformer(HookedRootModule):
             assert isinstance(block, Block)
             if index < layer or (index == layer and mlp_input):
                 total = total + block.attn.b_O
-            if index < layer and include_mlp_biases:
+            if index < layer and include_mlp_biases and block.mlp is not None:
                 total = total + block.mlp.b_out
         return total
+
+    def norms_on_the_way(self, layer: int, part: Literal["embed", "attn", "mlp"]) -> list[str]:
+        """The norms between a part and the logits on its direct way, in their order.
+
+        Args:
+            layer: of the part; of no consequence for "embed", which stands before the first block.
+            part: "attn" is a head's z W_O, "mlp" what ``hook_mlp_out`` hears.
+        """
+        config = self.config
+        way: list[str] = []
+        if config.norm_placement == "sandwich" and part == "attn":
+            way.append(f"blocks.{layer}.ln1_post")
+        if config.norm_placement == "post":
+            own = ["ln1"] if config.mlp == "none" else ["ln1", "ln2"]
+            stream = [f"blocks.{k}.{name}" for k in range(config.n_layers) for name in own]
+            first = {"embed": 0, "attn": len(own) * layer, "mlp": len(own) * layer + 1}[part]
+            way += stream[first:]
+        return [*way, "ln_final"]
+
+
+def _inserted(
+    old: Float[Tensor, "words head key d_head"],
+    own: Float[Tensor, "rows head window d_head"],
+    first: int,
+) -> Float[Tensor, "rows head key d_head"]:
+    """Copies of the old with their own ones from ``first`` on."""
+    out = old.repeat(len(own) // len(old), 1, 1, 1)
+    out[:, :, first : first + own.shape[2]] = own
+    return out

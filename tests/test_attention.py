@@ -7,7 +7,7 @@ from transformer_lens.hook_points import HookPoint
 
 from models.attention import Attention
 from models.config import ModelConfig
-from models.norm import LayerNorm
+from models.norm import Norm
 
 
 def given(point: HookPoint, value: torch.Tensor) -> None:
@@ -86,7 +86,7 @@ def test_parameter_and_output_shapes() -> None:
 
 
 def test_sigma_is_the_population_standard_deviation() -> None:
-    norm = LayerNorm(4, eps=0.0, affine=False)
+    norm = Norm("layer", 4, eps=0.0, affine=False)
     x = torch.tensor([[[1.0, 2.0, 3.0, 6.0]]])
     expected = (x - 3) / (14 / 4) ** 0.5
     torch.testing.assert_close(norm(x), expected)

@@ -68,8 +68,7 @@ def opened(page: Page, url: str) -> None:
     page.wait_for_selector(IDLE, timeout=60_000)
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("run", ["anbn-s0", "dieren-s0"])
+@pytest.mark.parametrize(("run", "scheme"), [("anbn-s0", "light"), ("dieren-s0", "dark")])
 def test_every_page_opens(browser: Browser, address: str, run: str, scheme: str) -> None:
     context = browser.new_context(color_scheme=scheme)
     page = context.new_page()

@@ -140,8 +140,9 @@ def test_the_judge_s_loss_and_verdicts() -> None:
     assert exact.all()
     assert right.all()
     assert value == pytest.approx(np.log1p(np.exp(-5)), rel=1e-4)
-    logits = Oracle(lang)(torch.as_tensor(sample.words.tokens))
-    assert (verdicts(logits, sample.words) == sample.labels).all()
+    model = Oracle(lang)
+    logits = model(torch.as_tensor(sample.words.tokens))
+    assert (verdicts(model, logits, sample.words) == sample.labels).all()
 
 
 def test_predict_gives_the_sets_that_follow_each_symbol() -> None:

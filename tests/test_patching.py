@@ -11,15 +11,19 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 import torch
+from conftest import stir
 
 from interp.model import activations, logit_at
 from interp.patching import BY_HEAD_AND_POSITION, BY_POSITION, Site, all_sites, patch
-from models.languages import END_ID
+from models.build import build
+from models.config import ModelConfig
+from models.languages import END_ID, Vocabulary
 from models.transformer import HookedTransformer
 
 Make = Callable[..., HookedTransformer]
 END_LOGIT = logit_at(END_ID)
-COMPONENTS = BY_POSITION + BY_HEAD_AND_POSITION
+STREAM = tuple(c for c in BY_POSITION if c not in ("conv_out", "cell"))  # a Transformer has none
+COMPONENTS = STREAM + BY_HEAD_AND_POSITION
 
 
 @pytest.fixture(params=["none", "learned"])
@@ -45,7 +49,7 @@ def test_one_row_per_site_and_pair(
 ) -> None:
     table = patch(model, *pairs, END_LOGIT, COMPONENTS)
     layers, heads, positions = 2, 4, 7
-    sites = layers * positions * (len(BY_POSITION) + heads * len(BY_HEAD_AND_POSITION))
+    sites = layers * positions * (len(STREAM) + heads * len(BY_HEAD_AND_POSITION))
     assert len(table) == sites * 3
     assert not table.duplicated(["component", "layer", "head", "position", "pair"]).any()
     assert set(table["head"][table["component"].isin(BY_POSITION)]) == {-1}
@@ -110,6 +114,48 @@ def test_one_site_by_hand(
     assert row["metric"].to_numpy() == pytest.approx(
         logits[:, -1, END_ID].detach().numpy(), abs=1e-9
     )
+
+
+KINDS: dict[str, dict[str, object]] = {
+    "learned": {"positions": "learned"},
+    "rotary, sandwich": {"positions": "rotary", "norm_placement": "sandwich"},
+    "alibi, post": {"positions": "alibi", "norm_placement": "post", "mlp": "gated"},
+    "t5, no mlp": {"positions": "t5", "norm": "rms", "mlp": "none"},
+    "strict": {"mask": "strictly_causal", "n_layers": 3},
+    "strict, additive": {"mask": "strictly_causal", "scores": "additive"},
+    "encoder": {"mask": "bidirectional", "positions": "t5"},
+    "lstm": {"architecture": "lstm"},
+    "gru": {"architecture": "gru"},
+    "cnn": {"architecture": "cnn", "kernel_size": 2},
+}
+
+
+@pytest.mark.parametrize("read", [4, -1, [2, 5, 5]])
+@pytest.mark.parametrize("kind", KINDS)
+def test_one_forward_pass_per_site_says_the_same(kind: str, read: object) -> None:
+    """Whatever is reused or left out: every site of every kind of model."""
+    config = ModelConfig(**{"n_layers": 2, "n_heads": 2, "d_model": 8, "d_mlp": 12, **KINDS[kind]})
+    model = stir(build(config, Vocabulary(("a", "b", "c")), 1)).double().eval()
+    clean = model.to_tokens(["abcab", "bbabb", "caabc"])
+    corrupted = model.to_tokens(["abaab", "bbabc", "ccabc"])
+    metric = logit_at(END_ID, read if isinstance(read, int) else torch.tensor(read))
+    parts = {name.rsplit("hook_", 1)[1] for name in model.hook_dict if name.startswith("blocks.0")}
+    components = [c for c in BY_POSITION + BY_HEAD_AND_POSITION if c in parts]
+    table = patch(model, clean, corrupted, metric, components)
+    expected = []
+    for site in (site for c in components for site in all_sites(model, c, 6)):
+        source = activations(model, clean, [site.hook])[site.hook]
+        where = (slice(None), site.position, *([] if site.head is None else [site.head]))
+
+        def put(x: torch.Tensor, hook: object, where=where, source=source) -> torch.Tensor:
+            x = x.clone()
+            x[where] = source[where]
+            return x
+
+        with torch.no_grad():
+            logits = model.run_with_hooks(corrupted, fwd_hooks=[(site.hook, put)])
+        expected += metric(logits).tolist()
+    assert table["metric"].to_numpy() == pytest.approx(np.array(expected), abs=1e-9)
 
 
 @pytest.mark.parametrize("rows", [1, 3, 4, 50])

@@ -7,10 +7,12 @@ import math
 import re
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 from conftest import tiny_config
 
+from models.config import ModelConfig
 from models.errors import UserError
 from models.runs import METRICS, RUN_FILE, Run, find_runs, run_name
 
@@ -33,6 +35,54 @@ def test_a_folder_that_exists_is_not_overwritten(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"^[^\n]*run exists already: [^\n]*lab resume[^\n]*$"):
         Run.create(tmp_path / "run", tiny_config())
     assert list((tmp_path / "run").iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "sizes", "fault"),
+    [
+        ({"positions": "learned", "n_ctx": 8}, {}, "reach position 8 and the learned table ends"),
+        ({"positions": "learned", "n_ctx": 16}, {"max_offset": 8}, "reach position 16"),
+        ({"architecture": "ngram", "order": 5}, {"language": "wide"}, "choose a smaller"),
+    ],
+)
+def test_a_model_that_cannot_read_its_words_leaves_no_folder(
+    tmp_path: Path, changes: dict[str, Any], sizes: dict[str, Any], fault: str
+) -> None:
+    symbols = "\t".join(["A", " ".join(f"w{i}" for i in range(60))])
+    (tmp_path / "lines.tsv").write_text(f"{symbols}\nB\tw1 w2\n")
+    config = tiny_config(model=ModelConfig(**changes), **sizes)
+    corpus = tmp_path / "lines.tsv" if sizes.get("language") == "wide" else None
+    with pytest.raises(UserError, match=fault):
+        Run.create(tmp_path / "run", config, corpus)
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    ("changes", "name"),
+    [
+        ({}, "anbn-s0"),
+        ({"d_model": 32, "n_layers": 1, "act_fn": "relu", "bias": False}, "anbn-s0"),
+        (
+            {"positions": "rotary", "norm": "rms", "norm_placement": "post"},
+            "anbn-rotary-rms-post-s0",
+        ),
+        ({"mask": "strictly_causal", "scores": "dot"}, "anbn-dot-strictly-causal-s0"),
+        ({"mask": "bidirectional", "positions": "alibi"}, "anbn-encoder-alibi-s0"),
+        ({"mlp": "none", "norm": "none"}, "anbn-no-norm-attention-s0"),
+        ({"architecture": "lstm"}, "anbn-lstm-s0"),
+        ({"architecture": "ngram", "order": 4}, "anbn-4-gram-s0"),
+    ],
+)
+def test_the_name_says_what_kind_of_model_it_is(changes: dict[str, Any], name: str) -> None:
+    """The choices, not the sizes."""
+    supervision = "last" if changes.get("mask") == "bidirectional" else "every"
+    config = tiny_config(model=ModelConfig(**changes), supervision=supervision)
+    assert run_name(config) == name
+
+
+def test_shifted_positions_are_in_the_name() -> None:
+    config = tiny_config(model=ModelConfig(positions="learned"), max_offset=3)
+    assert run_name(config) == "anbn-learned-shifted-s0"
 
 
 def test_a_malformed_corpus_leaves_no_folder(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import streamlit as st
 import torch
 
-from analyses.heads import chart, pattern_chart
+from analyses.heads import chart, pattern_chart, refusal
 from analyses.words import member
 from dashboard.shared import (
     current_run,
@@ -26,6 +26,9 @@ def show() -> None:
     """The page."""
     heading("Heads", "heads")
     run = current_run()
+    if reason := refusal(run):
+        st.info(reason)
+        return
     result = kept_or_computed(run, "heads")
     if result is not None:
         st.markdown(result.findings["summary"])

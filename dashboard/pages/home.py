@@ -12,6 +12,7 @@ from dashboard.shared import (
     current_run,
     downloads,
     kept_or_computed,
+    kind_of,
     picture,
     runs_folder,
     share,
@@ -23,8 +24,8 @@ def show() -> None:
     """The page."""
     st.title("Structure Lab")
     st.markdown(
-        "Small Transformers, trained on languages whose truth is known, and what each lens says "
-        "of them. Choose a run at the left."
+        "Small Transformers and their rivals, trained on languages whose truth is known, and what "
+        "each lens says of them. Choose a run at the left."
     )
     st.dataframe(overview(), hide_index=True)
     run = current_run()
@@ -60,6 +61,7 @@ def overview() -> pd.DataFrame:
                 "run": run.name,
                 "language": run.config.language,
                 "type": run.language.chomsky,
+                "model": kind_of(run),
                 "seed": run.config.seed,
                 "supervision": run.config.supervision,
                 "status": run.record["status"],

@@ -41,7 +41,8 @@ def show() -> None:
     picture(figure, f"Patching effects by site and position. {found['summary']}")
     st.caption(
         "1: this activation alone makes the run behave as the one it was taken from; 0: it changes "
-        "nothing. Means over the counterfactuals; the metric is END's logit at the last symbol. "
+        "nothing. Means over the counterfactuals; the metric is END's logit where the "
+        "verdict is read (at the last symbol; of an encoder at BOS). "
         "The untrained model's effects are in the table."
     )
     downloads("patching", result, figure)

@@ -11,6 +11,7 @@ from altair.typing import ChartType
 
 from analyses.words import member, near_miss
 from dashboard.shared import chips, current_run, model_of, picture, truth_of, word_input, word_key
+from models.evaluation import prefix_logits
 from models.languages import BOS_ID, END, FormalLanguage, Word
 from models.runs import Run
 
@@ -62,9 +63,8 @@ def verdict(run: Run, word: Word, accepted: bool) -> None:
 @torch.no_grad()
 def follow(run: Run, word: Word) -> pd.DataFrame:
     """One row per prefix and token: probability, whether the model allows it, and the truth."""
-    words = run.language.vocabulary.words([word])
     with model_of(run) as model:
-        probability = model(torch.as_tensor(words.tokens))[0].sigmoid().numpy()
+        probability = prefix_logits(model, word).sigmoid().numpy()
     tokens = run.language.vocabulary.tokens
     table = pd.DataFrame(
         {
@@ -76,7 +76,8 @@ def follow(run: Run, word: Word) -> pd.DataFrame:
         }
     )
     if isinstance(run.language, FormalLanguage):
-        table["truth"] = run.language.allowed(words)[0].ravel()
+        allowed = run.language.allowed(run.language.vocabulary.words([word]))
+        table["truth"] = allowed[0].ravel()
     return table[table["token"] != tokens[BOS_ID]]
 
 

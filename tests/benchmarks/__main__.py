@@ -14,8 +14,14 @@ from rich.table import Table
 
 from tests.benchmarks.measure import Result
 from tests.benchmarks.model_speed import model_speed
+from tests.benchmarks.patching_speed import patching_speed
+from tests.benchmarks.variant_speed import variant_speed
 
-BENCHMARKS: dict[str, Callable[[], Iterator[Result]]] = {"model speed": model_speed}
+BENCHMARKS: dict[str, Callable[[], Iterator[Result]]] = {
+    "model speed": model_speed,
+    "variant speed": variant_speed,
+    "patching speed": patching_speed,
+}
 PACKAGES = ("torch", "transformer-lens")
 
 

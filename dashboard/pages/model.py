@@ -1,0 +1,197 @@
+"""Model: its architecture with all shapes, one head step by step, and where the compute goes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pandas as pd
+import streamlit as st
+import torch
+
+from analyses import architecture, kernels
+from analyses.words import member
+from dashboard.shared import current_run, model_of, picture, word_input
+from models.errors import UserError
+from models.ngram import HookedNGram
+from models.runs import Run
+from models.transformer import HookedTransformer
+
+LONGEST = 40
+
+
+def show() -> None:
+    """The page."""
+    st.title("Model")
+    st.markdown("**What is it made of, what does it do with a word, and what does that cost?**")
+    run = current_run()
+    word = run.language.vocabulary.parse(word_input(run, member(run, 4)))
+    if len(word) > LONGEST:
+        raise UserError(f"the word has {len(word)} symbols: steps are drawn for up to {LONGEST}")
+    tokens = torch.as_tensor(run.language.vocabulary.words([word]).tokens)
+    with st.container(horizontal=True, gap="medium"):
+        with st.container(width=400):
+            _drawing(run, tokens.shape[1])
+        with st.container(width=500):
+            _inventory(run)
+    st.header("Step by step", divider="gray")
+    _steps(run, tokens)
+    st.header("Where the compute goes", divider="gray")
+    _costs(run)
+    with st.expander("Kernel attention (Nadaraya-Watson)"):
+        _kernels()
+
+
+def _drawing(run: Run, positions: int) -> None:
+    with model_of(run) as model:
+        figure = architecture.drawing(model, positions)
+    config = run.config.model
+    picture(figure, f"The layers of a {config.architecture}, from tokens to logits, with shapes.")
+
+
+def _inventory(run: Run) -> None:
+    """How many numbers were learned and where they are, and what can be seen."""
+    with model_of(run) as model:
+        table = architecture.parameters(model)
+    counting = run.config.model.architecture == "ngram"
+    total = int(table["numbers"].sum())
+    st.metric("Counts in its tables" if counting else "Parameters", f"{total:,}")
+    with st.expander("Parameters by name" if not counting else "Tables by name", expanded=True):
+        st.dataframe(table, hide_index=True)
+    with st.expander("Hooks: every activation by name"):
+        st.dataframe(architecture.hooks(run.config.model), hide_index=True)
+        st.caption("{layer} counts from 0. Tools that know TransformerLens' names know these.")
+
+
+def _steps(run: Run, tokens: torch.Tensor) -> None:
+    config = run.config.model
+    if config.architecture == "ngram":
+        _window(run, tokens)
+        return
+    layer = _choice("Layer", config.n_layers)
+    if config.architecture == "transformer":
+        head = _choice("Head", config.n_heads)
+        with model_of(run) as model:
+            assert isinstance(model, HookedTransformer)
+            steps = architecture.head_steps(model, tokens, layer, head)
+        whole = f"\\sum_h z^{{(h)}} W_O^{{(h)}}{' + b_O' if config.bias else ''}"
+        ending = f"The layer's attention adds ${whole}$: head {head} is one of {config.n_heads}."
+    else:
+        with model_of(run) as model:
+            steps = architecture.layer_steps(model, tokens, layer)
+        ending = "A row is a unit, a column a position of the word."
+        if config.architecture == "cnn":
+            reach = 1 + (layer + 1) * (config.kernel_size - 1)
+            ending += f" Up to layer {layer} a position sees the last {reach} positions."
+    with st.container(horizontal=True, gap="medium"):
+        for step in steps:
+            _step(step)
+    st.caption(ending)
+
+
+def _step(step: architecture.Step) -> None:
+    """One matrix under its name, over its formula."""
+    with st.container(width=450):
+        st.markdown(f"**{step.name}**")
+        picture(architecture.step_chart(step), f"{step.name}: {step.shape}")
+        st.caption(f"${step.formula}$  \n{step.shape}")
+
+
+def _choice(name: str, count: int) -> int:
+    """Layer or head; a key for each count, since another run may have fewer."""
+    options = list(range(count))
+    key = f"{name.lower()}_of_{count}"
+    if count > 8:
+        return st.selectbox(name, options, key=key, bind="query-params")
+    chosen = st.segmented_control(
+        name, options, default=0, required=True, key=key, bind="query-params"
+    )
+    return chosen or 0
+
+
+def _window(run: Run, tokens: torch.Tensor) -> None:
+    """The window at every position, and what the tables say of it."""
+    with model_of(run) as model:
+        assert isinstance(model, HookedNGram)
+        table = architecture.window_table(model, tokens)
+    _step(architecture.window_step(table, run.language.vocabulary))
+    last = table[table["position"] == table["position"].max()]
+    st.markdown("**The tables at the last symbol**, from no context to the whole window")
+    st.dataframe(last.drop(columns="position"), hide_index=True)
+
+
+def _costs(run: Run) -> None:
+    config = run.config.model
+    with model_of(run) as model:
+        lengths = architecture.lengths_of(config)
+        prediction = architecture.predicted(model, lengths)
+    timed = st.toggle(
+        "Count and measure on this machine",
+        key="measure",
+        bind="query-params",
+        help="PyTorch counts the operations; the clock takes the median of five passes of one word",
+    )
+    others: list[pd.DataFrame] = []
+    if timed:
+        bar = st.progress(0.0)
+        for i, positions in enumerate(lengths):
+            bar.progress(i / len(lengths), f"{positions} positions")
+            others += _timed(str(run.path), run.model_hash(), positions)
+        bar.empty()
+    table = architecture.cost_table(prediction, others)
+    if table.empty:
+        st.markdown("No arithmetic but looking up: one row of a table for every context length.")
+    else:
+        with st.container(horizontal=True, gap="medium"):
+            if not prediction.empty:
+                words = "Operations of every part by length."
+                picture(architecture.growth_chart(table, "flops"), words)
+            if timed:
+                picture(architecture.growth_chart(table, "seconds"), "Seconds by length.")
+            picture(architecture.share_chart(table), "The parts' shares by length.")
+        st.caption(_lesson(run))
+        with st.expander("Table"):
+            st.dataframe(table, hide_index=True)
+    st.markdown("**What a layer of this width costs**, constant factors left out")
+    st.dataframe(architecture.cost_lines(config, lengths[-1]), hide_index=True)
+
+
+@st.cache_data(max_entries=256, show_spinner=False)
+def _timed(path: str, digest: str, positions: int) -> list[pd.DataFrame]:
+    """Counts and seconds of one length, once for all tabs."""
+    with model_of(Run(Path(path))) as model:
+        return [architecture.counted(model, positions), architecture.measured(model, positions)]
+
+
+def _lesson(run: Run) -> str:
+    """What to see in the charts, in the run's own numbers."""
+    config = run.config.model
+    if config.architecture == "transformer":
+        return (
+            "Two operations for a multiplication with its addition; the pairs that a mask hides "
+            "are counted, because they are computed. The pairs, which grow with N², cost as much "
+            f"as the maps to q, k, v and back at N = 2 D = {2 * config.d_model}."
+        )
+    if config.architecture == "cnn":
+        return "Linear in N: every position reads a fixed number of others, all side by side."
+    return "Linear in N, but one position after the other: no step can begin before the last ends."
+
+
+def _kernels() -> None:
+    st.markdown(
+        "Attention before anything was learned: a query's answer is the mean of the values, each "
+        "weighted by how near its key is. A Transformer learns the maps to queries and keys, and "
+        "its kernel is $e^{q \\cdot k}$."
+    )
+    width = st.slider(
+        "Width of the kernel", 0.1, 3.0, 1.0, 0.1, key="kernel_width", bind="query-params"
+    )
+    seen = kernels.observations()
+    with st.container(horizontal=True, gap="medium"):
+        picture(kernels.shapes_chart(width), "Three kernels over the distance.")
+        picture(kernels.regression_chart(seen, width), "Noisy points and three regression curves.")
+    picture(kernels.weights_chart(seen, width), "Attention weights, query down, key across.")
+    st.caption(
+        "Gaussian $e^{-d^2/2}$, boxcar $1[d \\le 1]$, Epanechnikov $\\max(0, 1 - d)$, with d the "
+        "distance in widths. Dashed: the function behind the points. Each row of weights sums to "
+        "1, or is 0 where no key is inside the kernel. `python -m analyses.kernels` writes it all."
+    )

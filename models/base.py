@@ -1,0 +1,199 @@
+"""What every model of the lab shares: its vocabulary, its weights' seed, and the hook interface."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+from transformer_lens import ActivationCache, HookedRootModule
+from transformer_lens.config import TransformerBridgeConfig
+
+from models.config import ModelConfig
+from models.errors import UserError
+from models.languages import Vocabulary
+
+
+class LanguageModel(HookedRootModule):
+    """Tokens to logits under hooks: any tool that takes TransformerLens' hook interface takes it.
+
+    ``logits[:, t, token]`` > 0 says that the token may come after position t; END > 0 at
+    ``verdict_positions`` says that the word is in the language.
+
+    Attributes:
+        config: our own frozen configuration.
+        vocabulary: input and output tokens.
+    """
+
+    def __init__(self, config: ModelConfig, vocabulary: Vocabulary) -> None:
+        super().__init__()
+        self.config, self.vocabulary = config, vocabulary
+
+    @abstractmethod
+    def logits(
+        self, tokens: Int[Tensor, "batch pos"], offsets: Int[Tensor, " batch"] | None
+    ) -> Float[Tensor, "batch pos d_vocab"]:
+        """The forward pass of the architecture."""
+
+    def forward(
+        self,
+        tokens: Int[Tensor, "batch pos"] | str | Sequence[str],
+        offsets: Int[Tensor, " batch"] | None = None,
+    ) -> Float[Tensor, "batch pos d_vocab"]:
+        """Logits at every position.
+
+        Args:
+            tokens: token ids that begin with BOS, padded at the right with END; or text for
+                ``to_tokens``.
+            offsets: where the absolute positions of each word start; 0 if None.
+        """
+        return self.logits(
+            tokens if isinstance(tokens, Tensor) else self.to_tokens(tokens), offsets
+        )
+
+    def verdict_positions(self, lengths: Int[Tensor, " batch"]) -> Int[Tensor, " batch"]:
+        """Where END's logit is the verdict on a word of so many symbols; BOS is position 0.
+
+        An encoder sees the word from everywhere and answers at BOS, its class token; the others
+        answer at the last symbol.
+        """
+        return torch.zeros_like(lengths) if self.config.is_encoder else lengths
+
+    def run_with_cache(
+        self, *args: Any, return_cache_object: bool = True, **kwargs: Any
+    ) -> tuple[Tensor, ActivationCache | dict[str, Tensor]]:
+        """As in TransformerLens: (logits, ActivationCache); a plain dict on request."""
+        out, cache = super().run_with_cache(*args, **kwargs)
+        if not return_cache_object:
+            return out, cache
+        return out, ActivationCache(cache, self, not kwargs.get("remove_batch_dim", False))
+
+    # -- the vocabulary -------------------------------------------------------------------------
+
+    def to_tokens(
+        self, text: str | Sequence[str] | Tensor, prepend_bos: bool = True
+    ) -> Int[Tensor, "batch pos"]:
+        """A word, or several of one length, as token ids. Raises UserError for unknown symbols."""
+        if isinstance(text, Tensor):
+            return text
+        words = [self.vocabulary.parse(t) for t in ([text] if isinstance(text, str) else text)]
+        if len({len(word) for word in words}) > 1:
+            raise UserError("words of one batch must have the same length")
+        batch = self.vocabulary.words(words)
+        ids = batch.tokens if prepend_bos else batch.ids
+        return torch.as_tensor(ids, device=self.device)
+
+    def to_single_token(self, token: str) -> int:
+        """The id of one token, BOS and END included."""
+        if token not in self.vocabulary.ids:
+            raise UserError(
+                f"unknown token {token!r}: use one of {' '.join(self.vocabulary.tokens)}"
+            )
+        return self.vocabulary.ids[token]
+
+    def to_str_tokens(self, text: str | Tensor, prepend_bos: bool = True) -> list[str]:
+        ids = self.to_tokens(text, prepend_bos).reshape(-1)
+        return list(self.vocabulary.decode(ids.tolist()))
+
+    # -- what TransformerLens' tools read ---------------------------------------------------------
+
+    @property
+    @abstractmethod
+    def device(self) -> torch.device:
+        """Where the weights lie."""
+
+    @property
+    def cfg(self) -> TransformerBridgeConfig:
+        """The shape, for TransformerLens' tools; a model without attention says one head."""
+        config = self.config
+        attends = config.architecture == "transformer"
+        kinds = {"none": "none", "learned": "standard", "sinusoidal": "standard"}
+        kinds |= {"rotary": "rotary", "alibi": "alibi", "t5": "relative_positional_bias"}
+        return TransformerBridgeConfig(
+            d_model=config.d_model,
+            d_head=config.d_head if attends else config.d_model,
+            n_heads=config.n_heads if attends else 1,
+            n_layers=config.n_layers,
+            n_ctx=config.n_ctx,
+            d_mlp=config.d_mlp,
+            d_vocab=len(self.vocabulary),
+            d_vocab_out=len(self.vocabulary),
+            act_fn=config.act_fn,
+            eps=config.eps,
+            normalization_type={"layer": "LN", "rms": "RMS", "none": None}[config.norm],
+            positional_embedding_type=kinds[config.positions],
+            attention_dir="bidirectional" if config.is_encoder else "causal",
+            attn_only=config.mlp == "none",
+            gated_mlp=config.mlp == "gated",
+            use_normalization_before_and_after=config.norm_placement == "sandwich",
+            device=str(self.device),
+            dtype=torch.get_default_dtype(),
+            default_prepend_bos=True,
+            use_attn_result=True,
+        )
+
+
+class EmbeddingModel(LanguageModel):
+    """A model that begins with an embedding and ends with an unembedding, learned by gradient."""
+
+    embed: nn.Embedding
+    unembed: Unembed
+
+    @property
+    def device(self) -> torch.device:
+        return self.embed.weight.device
+
+    @property
+    def W_E(self) -> Float[Tensor, "d_vocab d_model"]:
+        return self.embed.weight
+
+    @property
+    def W_U(self) -> Float[Tensor, "d_model d_vocab"]:
+        return self.unembed.linear.weight.T
+
+    @property
+    def b_U(self) -> Float[Tensor, " d_vocab"]:
+        return self.unembed.linear.bias
+
+    def tokens_to_residual_directions(self, tokens: Tensor | int | str) -> Tensor:
+        """The column of W_U of each token; shape [..., d_model], or [d_model] for one token."""
+        if isinstance(tokens, str):
+            tokens = self.to_single_token(tokens)
+        ids = torch.as_tensor(tokens, device=self.device)
+        return self.W_U.T[ids.reshape(()) if ids.numel() == 1 else ids]
+
+
+class Unembed(nn.Module):
+    """Residual stream to logits: x W_U + b_U."""
+
+    def __init__(self, config: ModelConfig, d_vocab: int) -> None:
+        super().__init__()
+        self.linear = nn.Linear(config.d_model, d_vocab)
+
+    def forward(self, x: Float[Tensor, "batch pos d_model"]) -> Float[Tensor, "batch pos d_vocab"]:
+        return self.linear(x)
+
+
+def initialise(model: nn.Module, generator: torch.Generator, embedding_std: float = 0.02) -> None:
+    """Linear and convolution weights uniform in +-1/sqrt(fan_in), biases zero, embeddings normal.
+
+    Queries and keys start ten times smaller: attention begins near the uniform average, from which
+    counting is a short way. The embeddings start small so that this average, and not the last
+    symbol, fills the residual stream.
+    """
+    for name, module in model.named_modules():
+        if isinstance(module, (nn.Linear, nn.Conv1d)):
+            bound = module.weight[0].numel() ** -0.5
+            bound *= 0.1 if name.endswith(("attn.q", "attn.k")) else 1.0
+            nn.init.uniform_(module.weight, -bound, bound, generator=generator)
+            if module.bias is not None:
+                nn.init.zeros_(module.bias)
+        elif isinstance(module, nn.Embedding):
+            nn.init.normal_(module.weight, std=embedding_std, generator=generator)
+        elif isinstance(module, nn.RNNBase):
+            for weight in module.parameters():
+                bound = module.hidden_size**-0.5
+                nn.init.uniform_(weight, -bound, bound, generator=generator)

@@ -1,0 +1,44 @@
+"""Which positions may attend to which, and the softmax over those that may."""
+
+from __future__ import annotations
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from models.config import Mask
+
+
+def valid_keys(lengths: Int[Tensor, " batch"], positions: int) -> Bool[Tensor, "batch key"]:
+    """True on the first ``lengths`` positions of every row, False on its padding."""
+    return torch.arange(positions, device=lengths.device) < lengths[:, None]
+
+
+def allowed(
+    mask: Mask, positions: int, valid: Bool[Tensor, "batch key"] | None = None
+) -> Bool[Tensor, "#batch query key"]:
+    """True where a query may attend to a key.
+
+    Args:
+        mask: "causal" key <= query, "strictly_causal" key < query, "bidirectional" every key.
+        valid: False on padding, which nobody may attend to; None where there is none.
+    """
+    everything = torch.ones(
+        1, positions, positions, dtype=torch.bool, device=None if valid is None else valid.device
+    )
+    if mask == "causal":
+        everything = everything.tril()
+    elif mask == "strictly_causal":
+        everything = everything.tril(-1)
+    return everything if valid is None else everything & valid[:, None]
+
+
+def masked_softmax(
+    scores: Float[Tensor, "*batch query key"], may: Bool[Tensor, "*#batch #query key"]
+) -> Float[Tensor, "*batch query key"]:
+    """Softmax over the allowed keys: the others are exactly 0 and every row sums to 1.
+
+    A query that may attend to nothing (the first under a strictly causal mask) gets a row of zeros.
+    """
+    weights = scores.masked_fill(~may, float("-inf")).softmax(dim=-1)
+    return weights.masked_fill(~may, 0.0)

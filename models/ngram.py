@@ -1,0 +1,132 @@
+"""An n-gram model: it counts what followed the last tokens, and knows nothing else."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+from torch.nn.functional import one_hot, pad
+from transformer_lens.config import TransformerBridgeConfig
+from transformer_lens.hook_points import HookPoint
+
+from models.base import LanguageModel
+from models.config import ModelConfig
+from models.errors import UserError
+from models.hooks import listened
+from models.languages import BOS_ID, Vocabulary
+
+LARGEST_TABLE = 2**25  # counts of the longest context
+SMOOTHING = 1.0
+
+
+class Window(nn.Module):
+    """The last tokens of every position. Hook: ``hook_resid_pre`` [batch, pos, (order - 1) *
+    d_vocab], the window in one-hot form, the oldest first: all that the model remembers (a constant
+    0 for order 1). What a hook leaves there is read back as the largest of each slot."""
+
+    def __init__(self, length: int, d_vocab: int) -> None:
+        super().__init__()
+        self.length, self.d_vocab = length, d_vocab
+        self.hook_resid_pre = HookPoint()
+
+    def forward(self, tokens: Int[Tensor, "batch pos"]) -> Int[Tensor, "batch pos window"]:
+        if self.length == 0:
+            if listened(self.hook_resid_pre):
+                self.hook_resid_pre(torch.zeros(*tokens.shape, 1, device=tokens.device))
+            return tokens[..., None][..., :0]
+        window = pad(tokens, (self.length - 1, 0), value=BOS_ID).unfold(1, self.length, 1)
+        if listened(self.hook_resid_pre):
+            hot = one_hot(window, self.d_vocab).float()
+            hot = self.hook_resid_pre(hot.flatten(2)).view(hot.shape)
+            window = hot.argmax(dim=-1)
+        return window
+
+
+class HookedNGram(LanguageModel):
+    """How often each token was allowed after a context, smoothed towards shorter contexts:
+
+        p_k = (allowed_k + p_{k-1}) / (seen_k + 1),  p_{-1} = 1/2,  k = 0 .. order - 1 tokens
+
+    so that an unseen context says what the next shorter one says. Trained by counting.
+    """
+
+    def __init__(self, config: ModelConfig, vocabulary: Vocabulary, seed: int = 0) -> None:
+        """Nothing is drawn from ``seed``. Raises UserError if the table would be too large."""
+        super().__init__(config, vocabulary)
+        d_vocab = len(vocabulary)
+        if d_vocab**config.order > LARGEST_TABLE:
+            raise UserError(
+                f"an n-gram of order {config.order} over {d_vocab} tokens needs "
+                f"{d_vocab**config.order:,} counts: choose a smaller --model.order"
+            )
+        self.blocks = nn.ModuleList([Window(config.order - 1, d_vocab)])
+        for k in range(config.order):
+            self.register_buffer(f"allowed_{k}", torch.zeros(d_vocab**k, d_vocab))
+            self.register_buffer(f"seen_{k}", torch.zeros(d_vocab**k, d_vocab))
+        self._table: Tensor | None = None  # of a model that no longer counts
+        self.setup()  # type: ignore[no-untyped-call]  # untyped in TransformerLens
+
+    @property
+    def device(self) -> torch.device:
+        return self.get_buffer("seen_0").device
+
+    @property
+    def cfg(self) -> TransformerBridgeConfig:
+        config = super().cfg
+        width = (self.config.order - 1) * len(self.vocabulary)
+        config.n_layers, config.d_model = 1, max(1, width)
+        return config
+
+    def _contexts(self, tokens: Int[Tensor, "batch pos"]) -> list[Int[Tensor, "batch pos"]]:
+        """The row of every position in the table of each context length."""
+        window = self.blocks[0](tokens)
+        rows = [torch.zeros_like(tokens)]
+        for k in range(1, self.config.order):
+            rows.append(rows[-1] + window[..., -k] * len(self.vocabulary) ** (k - 1))
+        return rows
+
+    def logits(
+        self, tokens: Int[Tensor, "batch pos"], offsets: Int[Tensor, " batch"] | None
+    ) -> Float[Tensor, "batch pos d_vocab"]:
+        rows = self._contexts(tokens)
+        if not self.training:
+            if self._table is None or self._table.device != self.device:
+                self._table = self._all_contexts()
+            return self._table[rows[-1]]
+        p: Tensor | float = 0.5
+        for k, row in enumerate(rows):
+            allowed, seen = self.get_buffer(f"allowed_{k}")[row], self.get_buffer(f"seen_{k}")[row]
+            p = (allowed + SMOOTHING * p) / (seen + SMOOTHING)
+        return torch.logit(torch.as_tensor(p), eps=1e-6)
+
+    def _all_contexts(self) -> Float[Tensor, "context d_vocab"]:
+        """The logits after every longest context; its row holds the newest token in its lowest
+        digit, so that a shorter context's rows repeat."""
+        p = torch.full_like(self.get_buffer("seen_0"), 0.5)
+        for k in range(self.config.order):
+            shorter = p if k == 0 else p.repeat(len(self.vocabulary), 1)
+            allowed, seen = self.get_buffer(f"allowed_{k}"), self.get_buffer(f"seen_{k}")
+            p = (allowed + SMOOTHING * shorter) / (seen + SMOOTHING)
+        return torch.logit(p, eps=1e-6)
+
+    def load_state_dict(self, *args: Any, **kwargs: Any) -> Any:
+        """As in PyTorch."""
+        self._table = None
+        return super().load_state_dict(*args, **kwargs)
+
+    @torch.no_grad()
+    def count(
+        self,
+        tokens: Int[Tensor, "batch pos"],
+        target: Float[Tensor, "batch pos d_vocab"],
+        weight: Float[Tensor, "batch pos d_vocab"],
+    ) -> None:
+        """Learns a batch: 1 in ``target`` where a token may come next, heeded where ``weight`` is
+        1."""
+        self._table = None
+        for k, row in enumerate(self._contexts(tokens)):
+            rows = row.flatten()
+            self.get_buffer(f"allowed_{k}").index_add_(0, rows, (target * weight).flatten(0, 1))
+            self.get_buffer(f"seen_{k}").index_add_(0, rows, weight.flatten(0, 1))

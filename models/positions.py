@@ -1,0 +1,92 @@
+"""How a Transformer is told the order of a word: tables that are added, rotations, and biases."""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+T5_BUCKETS, T5_FARTHEST = 32, 128
+BASE = 10_000.0
+
+
+def frequencies(width: int) -> Float[Tensor, " half"]:
+    """10000^(-2i / width) for i = 0 .. width/2 - 1, in radians per position."""
+    return BASE ** (-torch.arange(0, width, 2, dtype=torch.float64) / width)
+
+
+def sinusoidal(position: Int[Tensor, "*any"], width: int) -> Float[Tensor, "*any width"]:
+    """sin(pos / 10000^(2i/width)) at 2i and the cosine at 2i + 1 (Vaswani et al. 2017, 3.5)."""
+    angles = position[..., None].double() * frequencies(width).to(position.device)
+    return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(-2).float()
+
+
+@lru_cache(maxsize=4)  # every forward pass of one length asks for the same
+@torch.inference_mode(False)  # made while only inferring, a table could not serve in training
+def rotations(
+    positions: int, width: int, device: torch.device | None = None
+) -> tuple[Float[Tensor, "pos 1 width"], Float[Tensor, "pos 1 width"]]:
+    """Cosine and sine of the angle by which each pair of dimensions turns, per position.
+
+    Dimension i is paired with i + width/2, as LLaMA and GPT-NeoX have it.
+    """
+    angles = torch.arange(positions, dtype=torch.float64)[:, None] * frequencies(width)
+    angles = torch.cat([angles, angles], dim=-1)[:, None]
+    return angles.cos().float().to(device), angles.sin().float().to(device)
+
+
+def rotate(
+    x: Float[Tensor, "batch pos head width"],
+    cosine: Float[Tensor, "pos 1 width"],
+    sine: Float[Tensor, "pos 1 width"],
+) -> Float[Tensor, "batch pos head width"]:
+    """Queries or keys, turned by their position: q.k then hangs on the distance alone."""
+    first, second = x.chunk(2, dim=-1)
+    turned = torch.cat([-second, first], dim=-1)
+    return x * cosine.to(x.dtype) + turned * sine.to(x.dtype)
+
+
+def distances(positions: int, device: torch.device | None = None) -> Int[Tensor, "query key"]:
+    """key - query: negative for what came before."""
+    place = torch.arange(positions, device=device)
+    return place - place[:, None]
+
+
+def alibi_slopes(n_heads: int) -> Float[Tensor, " head"]:
+    """2^(-8h / n) for h = 1 .. n heads.
+
+    Where n is no power of two: those of the next lower power, then every other one of the next
+    higher (Press et al. 2022).
+    """
+
+    def geometric(n: int) -> list[float]:
+        return [2.0 ** (-8.0 * h / n) for h in range(1, n + 1)]
+
+    lower = 2 ** math.floor(math.log2(n_heads))
+    return torch.tensor(geometric(lower) + geometric(2 * lower)[::2][: n_heads - lower])
+
+
+@lru_cache(maxsize=4)
+def alibi(
+    n_heads: int, positions: int, device: torch.device | None = None
+) -> Float[Tensor, "head query key"]:
+    """-slope times the distance, to be added to the scores; both ways alike."""
+    return -alibi_slopes(n_heads).to(device)[:, None, None] * distances(positions, device).abs()
+
+
+def t5_buckets(distance: Int[Tensor, "query key"], bidirectional: bool) -> Int[Tensor, "query key"]:
+    """The bucket of each distance key - query (Raffel et al. 2020).
+
+    Half of the buckets hold one distance each, the others grow logarithmically to 128, and all that
+    is farther shares the last. Bidirectional: the upper sixteen are for keys after the query.
+    """
+    buckets = T5_BUCKETS // 2 if bidirectional else T5_BUCKETS
+    after = buckets * (distance > 0).long() if bidirectional else torch.zeros_like(distance)
+    far = distance.abs() if bidirectional else (-distance).clamp(min=0)
+    exact = buckets // 2
+    growth = (far.clamp(min=exact).float() / exact).log() / math.log(T5_FARTHEST / exact)
+    large = (exact + (growth * (buckets - exact)).long()).clamp(max=buckets - 1)
+    return after + torch.where(far < exact, far, large)

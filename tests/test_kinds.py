@@ -1,0 +1,130 @@
+"""Every analysis runs on every kind of model, or says in one line why it does not apply."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+
+import pytest
+import torch
+from conftest import tiny_config
+
+from analyses import accuracy, attribution, discovery, heads, patching, probing
+from analyses.cli import main
+from interp.heads import direct_logit_attribution
+from models.config import ModelConfig
+from models.errors import UserError
+from models.languages import END_ID
+from models.runs import Run
+from models.training import train
+from models.transformer import HookedTransformer
+
+SIZES = {"n_layers": 2, "n_heads": 2, "d_model": 8, "d_mlp": 12}
+KINDS: dict[str, dict[str, str]] = {
+    "decoder": {},
+    "encoder": {"mask": "bidirectional", "positions": "t5"},
+    "strict": {"mask": "strictly_causal", "scores": "additive"},
+    "post": {"norm_placement": "post", "norm": "rms", "mlp": "gated"},
+    "sandwich": {"norm_placement": "sandwich", "positions": "rotary"},
+    "attention only": {"mlp": "none", "norm": "none", "positions": "alibi"},
+    "lstm": {"architecture": "lstm"},
+    "gru": {"architecture": "gru"},
+    "cnn": {"architecture": "cnn"},
+    "ngram": {"architecture": "ngram"},
+}
+TASKS: dict[str, tuple[object, object]] = {
+    "accuracy": (accuracy, accuracy.Options(max_n=2, count=4)),
+    "probing": (probing, probing.Options(words=12)),
+    "heads": (heads, heads.Options(words=12)),
+    "patching": (patching, patching.Options(n=2, pairs=3)),
+    "attribution": (attribution, attribution.Options(n=2, samples=16, draws=2)),
+    "discovery": (discovery, discovery.Options(words=20, max_states=4, max_seconds=2.0)),
+}
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def run(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """A finished tiny run of each kind, shared by the tests of this file."""
+    model = ModelConfig(**{**SIZES, **KINDS[request.param]})
+    supervision = "last" if model.is_encoder else "every"
+    config = tiny_config(model=model, supervision=supervision, steps=3)
+    made = Run.create(tmp_path_factory.mktemp("kinds") / request.param.replace(" ", "-"), config)
+    train(made, "cpu")
+    return made
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_every_analysis_runs_or_says_why_not(run: Run, name: str) -> None:
+    module, options = TASKS[name]
+    if name == "heads" and run.config.model.architecture != "transformer":
+        with pytest.raises(UserError, match=r"^[^\n]* has no attention heads: [^\n]*$"):
+            module.analyse(run, options)
+        return
+    result = module.analyse(run, options)
+    assert len(result.table)
+    assert result.findings["summary"]
+    assert module.chart(result).to_dict()["$schema"]
+
+
+def test_predict_and_hooks_answer(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["predict", str(run.path), "a a b", "--json"]) == 0
+    said = json.loads(capsys.readouterr().out)
+    assert [step["symbol"] for step in said["steps"]] == ["a", "a", "b"]
+    assert said["accepted"] == ("<end>" in said["steps"][-1]["next"])
+    assert main(["hooks", str(run.path), "--json"]) == 0
+    rows = json.loads(capsys.readouterr().out)
+    assert {"name", "shape", "meaning"} == set(rows[0])
+
+
+def test_probing_sees_the_states_of_every_kind(run: Run) -> None:
+    model = run.model()
+    sites = probing.site_hooks(model)
+    assert set(sites.values()) <= set(model.hook_dict)
+    wanted = {"lstm": "L1 cell", "gru": "L1 resid_post", "cnn": "L1 conv_out", "ngram": "embed"}
+    assert wanted.get(run.config.model.architecture, "L1 attn_out") in sites
+
+
+@pytest.mark.parametrize("mlp", ["plain", "none"])
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize(
+    ("norm", "placement"),
+    [
+        ("layer", "pre"),
+        ("layer", "post"),
+        ("layer", "sandwich"),
+        ("rms", "pre"),
+        ("rms", "post"),
+        ("rms", "sandwich"),
+        ("none", "pre"),
+    ],
+)
+def test_the_parts_of_a_word_sum_to_its_logit_wherever_the_norms_stand(
+    small_model: Callable[..., HookedTransformer],
+    tokens: torch.Tensor,
+    norm: str,
+    placement: str,
+    bias: bool,
+    mlp: str,
+) -> None:
+    model = small_model(norm=norm, norm_placement=placement, bias=bias, mlp=mlp).double()
+    last = torch.tensor([6, 7, 5, 7])
+    table = direct_logit_attribution(model, tokens, last, END_ID)
+    logits = model(tokens)[torch.arange(4), last, END_ID]
+    summed = table.groupby("word")["value"].sum().to_numpy()
+    assert summed == pytest.approx(logits.detach().numpy(), rel=1e-6, abs=1e-6)
+    assert ("norm bias" in set(table["part"])) == (bias and norm == "layer" and placement != "pre")
+
+
+def test_each_head_passes_its_own_norm_in_a_sandwich(
+    small_model: Callable[..., HookedTransformer], tokens: torch.Tensor
+) -> None:
+    """Without the norm on the way the shares would be other ones."""
+    model = small_model(norm_placement="sandwich", bias=False).double()
+    last = torch.full((4,), 7)
+    table = direct_logit_attribution(model, tokens, last, END_ID)
+    _, cache = model.run_with_cache(tokens)
+    attention = table[table["part"].str.match(r"L0H\d")].groupby("word")["value"].sum()
+    added = cache["blocks.0.hook_attn_out"][:, 7]
+    centred = added - added.mean(-1, keepdim=True)
+    expected = centred / cache["ln_final.hook_scale"][:, 7] @ model.W_U[:, END_ID]
+    assert attention.to_numpy() == pytest.approx(expected.detach().numpy())

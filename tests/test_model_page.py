@@ -1,0 +1,84 @@
+"""The Model page for every architecture, without a browser."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from conftest import TINY, tiny_config
+from streamlit.testing.v1 import AppTest
+
+from models.config import Architecture, ModelConfig
+from models.runs import Run
+from models.training import train
+
+SHOW = """
+import streamlit as st
+from dashboard.pages import model
+from dashboard.shared import choose_run, explain_errors
+with explain_errors():
+    choose_run()
+    model.show()
+"""
+VARIANTS: list[ModelConfig] = [
+    TINY,
+    replace(TINY, positions="rotary", norm_placement="sandwich", mlp="gated"),
+    replace(TINY, positions="t5", mask="bidirectional", norm_placement="post"),
+]
+RIVALS: list[Architecture] = ["lstm", "gru", "cnn", "ngram"]
+
+
+def opened(path: Path, config: ModelConfig, monkeypatch: pytest.MonkeyPatch) -> AppTest:
+    supervision = "last" if config.is_encoder else "every"
+    run = Run.create(path / "run", tiny_config(model=config, supervision=supervision))
+    train(run, "cpu")
+    monkeypatch.setattr(sys, "argv", ["app.py", str(path)])
+    page = AppTest.from_string(SHOW, default_timeout=120).run()
+    assert not page.exception
+    assert not page.error
+    return page
+
+
+def charts(page: AppTest) -> int:
+    return len(page.get("vega_lite_chart"))
+
+
+@pytest.mark.parametrize("config", VARIANTS, ids=lambda config: config.positions)
+def test_a_transformer(
+    tmp_path: Path, config: ModelConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = opened(tmp_path, config, monkeypatch)
+    steps = {"none": 7, "rotary": 9, "t5": 9}[config.positions]
+    assert charts(page) == 1 + steps + 2 + 3  # drawing, steps, costs, kernels
+    assert page.metric[0].value == f"{sum(p.numel() for p in run_of(page, tmp_path)):,}"
+    page.segmented_control[1].set_value(1).run()
+    assert not page.exception
+    assert any("head 1 is one of 2" in caption.value for caption in page.caption)
+
+
+def run_of(page: AppTest, path: Path) -> list:
+    return list(Run(path / page.session_state["run"]).model().parameters())
+
+
+@pytest.mark.parametrize("architecture", RIVALS)
+def test_a_rival(
+    tmp_path: Path, architecture: Architecture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = ModelConfig(architecture=architecture, n_layers=1, d_model=8)
+    page = opened(tmp_path, config, monkeypatch)
+    steps = {"lstm": 2, "gru": 1, "cnn": 3, "ngram": 1}[architecture]
+    assert charts(page) == 1 + steps + (0 if architecture == "ngram" else 2) + 3
+
+
+def test_measuring_and_a_word_that_is_too_long(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = opened(tmp_path, replace(TINY, positions="learned", n_ctx=32), monkeypatch)
+    before = charts(page)
+    page.toggle[0].set_value(True).run()
+    assert not page.exception
+    assert charts(page) == before + 1
+    page.text_input[0].set_value("a " * 41).run()
+    assert "steps are drawn for up to 40" in page.error[0].value

@@ -1,0 +1,288 @@
+"""Positions against the implementations in Hugging Face's transformers, and against what they
+promise."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import pytest
+import torch
+from transformers.models.bloom.modeling_bloom import build_alibi_tensor
+from transformers.models.llama.configuration_llama import LlamaConfig
+from transformers.models.llama.modeling_llama import (
+    LlamaAttention,
+    LlamaRotaryEmbedding,
+    apply_rotary_pos_emb,
+)
+from transformers.models.marian.modeling_marian import MarianSinusoidalPositionalEmbedding
+from transformers.models.mpt.modeling_mpt import build_mpt_alibi_tensor
+from transformers.models.t5.configuration_t5 import T5Config
+from transformers.models.t5.modeling_t5 import T5Attention
+
+from models.attention import Attention, Relations
+from models.config import ABSOLUTE, ModelConfig
+from models.errors import UserError
+from models.positions import (
+    T5_BUCKETS,
+    alibi,
+    alibi_slopes,
+    distances,
+    rotate,
+    rotations,
+    sinusoidal,
+    t5_buckets,
+)
+from models.transformer import HookedTransformer
+
+Make = Callable[..., HookedTransformer]
+
+HEADS = [1, 2, 3, 4, 5, 6, 7, 8, 12, 16, 20]
+BOUNDLESS = ["none", "rotary", "alibi", "t5", "sinusoidal"]
+
+
+def close(ours: torch.Tensor, theirs: torch.Tensor, tolerance: float = 1e-6) -> None:
+    torch.testing.assert_close(ours, theirs, rtol=0, atol=tolerance)
+
+
+def normal(*shape: int, seed: int = 0) -> torch.Tensor:
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
+
+
+# -- sinusoidal ---------------------------------------------------------------------------------
+
+
+def marian(positions: int, width: int) -> torch.Tensor:
+    """Its sines lie in the first half and its cosines in the second: interleaved they are ours."""
+    table = MarianSinusoidalPositionalEmbedding(positions, width).create_weight()
+    return table.view(positions, 2, width // 2).transpose(1, 2).flatten(1)
+
+
+@pytest.mark.parametrize("width", [2, 6, 10, 16, 64])
+def test_sinusoidal_is_marian_s(width: int) -> None:
+    close(sinusoidal(torch.arange(300), width), marian(300, width))
+
+
+def test_sinusoidal_is_the_lecture_s_formula() -> None:
+    table = sinusoidal(torch.tensor([0, 1, 7, 2000]), 6)
+    for row, position in zip(table.tolist(), (0, 1, 7, 2000), strict=True):
+        for i in range(3):
+            angle = position / 10000 ** (2 * i / 6)
+            assert row[2 * i] == pytest.approx(math.sin(angle), abs=1e-6)
+            assert row[2 * i + 1] == pytest.approx(math.cos(angle), abs=1e-6)
+
+
+@pytest.mark.parametrize("step", [1, 5, 40])
+def test_the_position_k_further_is_a_linear_function(step: int) -> None:
+    """One matrix for all positions, which the table's row k alone decides."""
+    table = sinusoidal(torch.arange(500), 12).double()
+    matrix = torch.zeros(12, 12, dtype=torch.float64)
+    for i in range(0, 12, 2):
+        sine, cosine = table[step, i : i + 2]
+        matrix[i : i + 2, i : i + 2] = torch.tensor([[cosine, sine], [-sine, cosine]])
+    close(table[:-step] @ matrix.T, table[step:])
+    assert (table[:-step] - table[step:]).abs().max() > 0.5
+
+
+# -- rotary -------------------------------------------------------------------------------------
+
+
+def llama(heads: int, width: int) -> LlamaConfig:
+    return LlamaConfig(
+        hidden_size=heads * width,
+        num_attention_heads=heads,
+        num_key_value_heads=heads,
+        head_dim=width,
+        attention_bias=True,
+        attn_implementation="eager",
+    )
+
+
+@pytest.mark.parametrize("width", [2, 6, 8, 64])
+def test_rotary_is_llama_s(width: int) -> None:
+    q, k = normal(2, 9, 3, width), normal(2, 9, 3, width, seed=1)
+    cosine, sine = LlamaRotaryEmbedding(llama(3, width))(q, torch.arange(9)[None])
+    theirs = apply_rotary_pos_emb(q, k, cosine, sine, unsqueeze_dim=2)
+    ours = rotations(9, width)
+    close(rotate(q, *ours), theirs[0], 3e-6 if width > 6 else 1e-6)
+    close(rotate(k, *ours), theirs[1], 3e-6 if width > 6 else 1e-6)
+
+
+@pytest.mark.parametrize("width", [2, 6, 64])
+def test_rotary_angles_are_those_of_the_sinusoids_far_out_too(width: int) -> None:
+    """LLaMA's own angles are float32 and drift; the table's were computed in float64."""
+    sines, cosines = marian(3000, width).view(3000, -1, 2).unbind(-1)
+    cosine, sine = rotations(3000, width)
+    close(cosine[:, 0], torch.cat([cosines, cosines], dim=1))
+    close(sine[:, 0], torch.cat([sines, sines], dim=1))
+
+
+def test_rotary_attention_is_llama_s() -> None:
+    theirs = LlamaAttention(llama(4, 6), layer_idx=0).eval()
+    ours = Attention(ModelConfig(n_heads=4, d_model=24, positions="rotary")).eval()
+    names = {f"{n}.{kind}": f"{n}_proj.{kind}" for n in "qkvo" for kind in ("weight", "bias")}
+    weights = theirs.state_dict()
+    for name in weights:
+        weights[name] = 0.3 * normal(*weights[name].shape, seed=len(name) + weights[name].dim())
+    theirs.load_state_dict(weights)
+    ours.load_state_dict({name: weights[old] for name, old in names.items()})
+    x = normal(2, 9, 24)
+    mask = torch.full((9, 9), float("-inf")).triu(1)[None, None]
+    angles = LlamaRotaryEmbedding(theirs.config)(x, torch.arange(9)[None])
+    expected, pattern = theirs(x, position_embeddings=angles, attention_mask=mask)
+    close(ours(x, Relations(rotation=rotations(9, 6))), expected, 2e-6)
+    seen = []
+    ours.hook_pattern.add_hook(lambda activation, hook: seen.append(activation))
+    ours(x, Relations(rotation=rotations(9, 6)))
+    close(seen[0], pattern, 1e-6)
+
+
+def test_under_rotation_a_score_hangs_on_the_distance_alone() -> None:
+    q, k = normal(8).double(), normal(8, seed=1).double()
+    table = [part.double() for part in rotations(50, 8)]
+    turned = [rotate(x.expand(1, 50, 1, 8), *table)[0, :, 0] for x in (q, k)]
+    scores = turned[0] @ turned[1].T
+    for distance in range(-49, 50):
+        close(scores.diagonal(distance), scores.diagonal(distance)[:1].expand(50 - abs(distance)))
+    assert scores[0].std() > 0.1
+    close(turned[0].norm(dim=1), q.norm().expand(50))
+
+
+def test_a_rotary_score_in_the_model_hangs_on_the_distance_alone(small_model: Make) -> None:
+    model = small_model(positions="rotary", n_layers=1)
+    _, cache = model.run_with_cache(torch.full((1, 20), 2))
+    scores = cache["blocks.0.attn.hook_attn_scores"][0]
+    for distance in range(20):
+        diagonal = scores.diagonal(-distance, 1, 2)
+        close(diagonal, diagonal[:, :1].expand(4, 20 - distance), 2e-5)
+    close(cache["blocks.0.attn.hook_q"][0, 3], cache["blocks.0.attn.hook_rot_q"][0, 0])
+    assert (scores[:, -1].std(dim=-1) > 0.01).all()
+
+
+# -- ALiBi --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("heads", HEADS)
+def test_alibi_is_bloom_s_and_mpt_s(heads: int) -> None:
+    """Theirs add a number per row, which softmax forgets; the last row of MPT's adds none."""
+    ours = alibi(heads, 11)
+    bloom = build_alibi_tensor(torch.ones(1, 11), heads, torch.float32)
+    close(alibi_slopes(heads), bloom[:, 0, 1])
+    for query in range(11):
+        row = ours[:, query, : query + 1]
+        close(row - row[:, :1], bloom[:, 0, : query + 1])
+    close(ours[:, -1], build_mpt_alibi_tensor(heads, 11)[:, 0])
+
+
+def test_alibi_looks_both_ways_alike() -> None:
+    ours = alibi(6, 9)
+    assert torch.equal(ours, ours.transpose(1, 2))
+    assert (ours.diagonal(0, 1, 2) == 0).all()
+    assert (ours.diff(dim=2)[:, 0] < 0).all()
+
+
+# -- T5 -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("bidirectional", [True, False])
+def test_t5_buckets_are_t5_s(bidirectional: bool) -> None:
+    far = torch.arange(-1000, 1001)[None]
+    theirs = T5Attention._relative_position_bucket(far, bidirectional, T5_BUCKETS, 128)
+    assert torch.equal(t5_buckets(far, bidirectional), theirs)
+    assert set(theirs.flatten().tolist()) == (
+        set(range(32)) - {16} if bidirectional else set(range(32))
+    )
+
+
+@pytest.mark.parametrize("heads", [3, 4])
+@pytest.mark.parametrize("mask", ["causal", "strictly_causal", "bidirectional"])
+def test_t5_bias_is_t5_s(small_model: Make, heads: int, mask: str) -> None:
+    model = small_model(positions="t5", n_heads=heads, head_width=4, mask=mask)
+    config = T5Config(num_heads=heads, d_model=16, d_kv=4, is_decoder=mask != "bidirectional")
+    theirs = T5Attention(config, has_relative_attention_bias=True, layer_idx=0)
+    theirs.relative_attention_bias.weight.data = model.relative.weight.data.clone()
+    bias = model.relations(torch.full((1, 150), 2)).bias
+    close(bias, theirs.compute_bias(150, 150)[0])
+    assert bias.abs().max() > 0.1
+
+
+def test_distances_are_key_minus_query() -> None:
+    assert distances(3).tolist() == [[0, 1, 2], [-1, 0, 1], [-2, -1, 0]]
+
+
+# -- in the model -------------------------------------------------------------------------------
+
+
+def seen(model: HookedTransformer, tokens: torch.Tensor, *offsets: int) -> torch.Tensor:
+    """What is added for the positions."""
+    out: list[torch.Tensor] = []
+    with model.hooks(fwd_hooks=[("hook_pos_embed", lambda x, hook: out.append(x.detach()))]):
+        model(tokens, torch.tensor(offsets) if offsets else None)
+    return out[0]
+
+
+@pytest.mark.parametrize("positions", ABSOLUTE)
+def test_offsets_shift_absolute_positions(
+    small_model: Make, tokens: torch.Tensor, positions: str
+) -> None:
+    model = small_model(positions=positions)
+    table = seen(model, torch.zeros(1, 32, dtype=torch.long))[0]
+    shifted = seen(model, tokens, 0, 3, 11, 24)
+    for row, offset in zip(shifted, (0, 3, 11, 24), strict=True):
+        close(row, table[offset : offset + 8])
+    assert torch.equal(seen(model, tokens), table[:8].expand(4, 8, 16))
+    plain, moved = model(tokens), model(tokens, torch.tensor([0, 3, 11, 24]))
+    close(moved[0], plain[0], 1e-5)
+    assert ((moved - plain).abs().amax(dim=(1, 2))[1:] > 0.01).all()
+
+
+def test_offsets_are_the_same_as_another_start_of_the_table(
+    small_model: Make, tokens: torch.Tensor
+) -> None:
+    model, other = small_model(positions="learned"), small_model(positions="learned")
+    other.pos_embed.weight.data = model.pos_embed.weight.data.roll(-5, 0)
+    close(model(tokens, torch.full((4,), 5)), other(tokens), 1e-5)
+
+
+def test_a_word_shifted_beyond_the_learned_table_is_refused(
+    small_model: Make, tokens: torch.Tensor
+) -> None:
+    model = small_model(positions="learned")
+    model(tokens, torch.tensor([0, 0, 24, 0]))
+    with pytest.raises(UserError, match=r"^a word of 7 symbols, shifted by 25, [^\n]*n-ctx$"):
+        model(tokens, torch.tensor([0, 0, 25, 0]))
+    with pytest.raises(UserError, match=r"^a word of 32 symbols [^\n]*\(31\)[^\n]*n-ctx$"):
+        model(torch.zeros(1, 33, dtype=torch.long))
+
+
+@pytest.mark.parametrize("mask", ["causal", "strictly_causal", "bidirectional"])
+@pytest.mark.parametrize("positions", BOUNDLESS)
+def test_without_a_table_words_of_any_length_are_read(
+    small_model: Make, positions: str, mask: str
+) -> None:
+    model = small_model(positions=positions, mask=mask, n_ctx=4)
+    for length in (1, 2, 5, 150):
+        word = torch.full((2, length), 3)
+        word[:, 0] = 0
+        logits = model(word)
+        assert logits.shape == (2, length, 5)
+        assert logits.isfinite().all()
+
+
+def test_a_table_made_while_inferring_serves_in_training(small_model: Make) -> None:
+    """It is kept between passes; a length of its own, so that none was kept before."""
+    model = small_model(positions="rotary")
+    tokens = torch.full((1, 93), 2)
+    with torch.inference_mode():
+        expected = model(tokens)
+    logits = model(tokens)
+    logits.sum().backward()
+    assert torch.equal(logits, expected)
+
+
+@pytest.mark.parametrize("positions", ["learned", "sinusoidal", "rotary", "alibi", "t5"])
+def test_positions_are_told(small_model: Make, positions: str) -> None:
+    """Of two words with the same symbols an encoder with positions knows which came first."""
+    first, second = torch.tensor([[0, 2, 3, 3]]), torch.tensor([[0, 3, 3, 2]])
+    encoder = small_model(positions=positions, mask="bidirectional")
+    assert (encoder(first) - encoder(second))[:, 0].abs().max() > 1e-3
