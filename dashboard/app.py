@@ -1,10 +1,14 @@
-"""The dashboard: `lab dashboard RUNS`, or `streamlit run dashboard/app.py -- RUNS`."""
+"""The dashboard: `lab dashboard RUNS`, or `streamlit run dashboard/app.py -- RUNS`.
+
+The views lie in a folder of another name than ``pages``, from which Streamlit would make pages of
+its own: until the script has run once, links would lead to those, or nowhere.
+"""
 
 from __future__ import annotations
 
 import streamlit as st
 
-from dashboard.pages import (
+from dashboard.views import (
     attribution,
     compare,
     discovery,
@@ -15,7 +19,8 @@ from dashboard.pages import (
     probing,
     try_it,
 )
-from dashboard.shared import choose_run, explain_errors
+from dashboard.shared import choose_run, explain_errors, runs_folder
+from models.runs import find_runs
 
 st.set_page_config(page_title="Structure Lab", page_icon="🔬", layout="wide")
 
@@ -38,5 +43,6 @@ st.html("<style>[data-testid=stVegaLiteChart] {overflow-x: auto}</style>")
 
 page = st.navigation(PAGES)
 with explain_errors():
-    choose_run()
+    if page.url_path != "compare" or find_runs(runs_folder()):  # studies may be all there is
+        choose_run()
     page.run()

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
-from torch.nn.functional import one_hot, pad
+from torch.nn.functional import embedding, one_hot, pad
 from transformer_lens.config import TransformerBridgeConfig
 from transformer_lens.hook_points import HookPoint
 
@@ -81,10 +81,10 @@ class HookedNGram(LanguageModel):
 
     def _contexts(self, tokens: Int[Tensor, "batch pos"]) -> list[Int[Tensor, "batch pos"]]:
         """The row of every position in the table of each context length."""
-        window = self.blocks[0](tokens)
-        rows = [torch.zeros_like(tokens)]
-        for k in range(1, self.config.order):
-            rows.append(rows[-1] + window[..., -k] * len(self.vocabulary) ** (k - 1))
+        window, base = self.blocks[0](tokens), len(self.vocabulary)
+        rows = [torch.zeros_like(tokens), *window[..., -1:].unbind(-1)]
+        for k in range(2, self.config.order):
+            rows.append(torch.add(rows[-1], window[..., -k], alpha=base ** (k - 1)))
         return rows
 
     def logits(
@@ -94,7 +94,7 @@ class HookedNGram(LanguageModel):
         if not self.training:
             if self._table is None or self._table.device != self.device:
                 self._table = self._all_contexts()
-            return self._table[rows[-1]]
+            return embedding(rows[-1], self._table)
         p: Tensor | float = 0.5
         for k, row in enumerate(rows):
             allowed, seen = self.get_buffer(f"allowed_{k}")[row], self.get_buffer(f"seen_{k}")[row]

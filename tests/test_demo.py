@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -19,6 +20,12 @@ from models.languages import RegularLanguage
 from models.runs import Run
 
 RUNS = ("an-s0", "anbn-s0", "anbncn-s0", "dieren-s0")
+
+
+@pytest.fixture
+def an(demo: Path, tmp_path: Path) -> Path:
+    """A copy of a run, which a test may ask other questions: the answers replace the kept ones."""
+    return Path(shutil.copytree(demo / "an-s0", tmp_path / "an-s0"))
 
 
 def findings(demo: Path, run: str, name: str) -> dict[str, object]:
@@ -128,13 +135,13 @@ def test_a_kept_answer_is_kept(demo: Path) -> None:
     assert kept
 
 
-def test_evaluate_far_beyond_the_window(demo: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["evaluate", str(demo / "an-s0"), "--lengths", "90:92", "--json"]) == 0
+def test_evaluate_far_beyond_the_window(an: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["evaluate", str(an), "--lengths", "90:92", "--json"]) == 0
     content = json.loads(capsys.readouterr().out)
     assert [row["length"] for row in content["by_length"]] == [90, 91, 92]
 
 
-def test_a_script_of_its_own(demo: Path) -> None:
-    command = [sys.executable, "-m", "analyses.patching", str(demo / "an-s0"), "--n", "3"]
+def test_a_script_of_its_own(an: Path) -> None:
+    command = [sys.executable, "-m", "analyses.patching", str(an), "--n", "3"]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert "patching" in done.stdout

@@ -17,7 +17,7 @@ from models.training import train
 
 SHOW = """
 import streamlit as st
-from dashboard.pages import {page}
+from dashboard.views import {page}
 from dashboard.shared import choose_run, explain_errors
 with explain_errors():
     choose_run()

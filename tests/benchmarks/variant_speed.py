@@ -285,7 +285,7 @@ class PlainNGram(nn.Module):
         row = sum(
             window[:, k : k + n] * self.d_vocab ** (self.length - 1 - k) for k in range(self.length)
         )
-        return self.table[row]
+        return nn.functional.embedding(row, self.table)
 
 
 # -- side by side -------------------------------------------------------------------------------
