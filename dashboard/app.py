@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import streamlit as st
 
+from dashboard.shared import choose_run, explain_errors, runs_folder
 from dashboard.views import (
     attribution,
     compare,
@@ -19,7 +20,6 @@ from dashboard.views import (
     probing,
     try_it,
 )
-from dashboard.shared import choose_run, explain_errors, runs_folder
 from models.runs import find_runs
 
 st.set_page_config(page_title="Structure Lab", page_icon="🔬", layout="wide")
