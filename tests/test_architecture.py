@@ -13,27 +13,21 @@ import torch
 from jaxtyping import TypeCheckError
 
 from analyses import kernels
-from analyses.architecture import (
+from analyses.architecture import drawing, hooks, parameters
+from analyses.cli import main
+from analyses.costs import (
     cost_lines,
     cost_table,
     counted,
-    drawing,
     example_tokens,
     growth_chart,
-    head_steps,
-    hooks,
-    layer_steps,
     lengths_of,
     measured,
-    parameters,
     parts,
     predicted,
     share_chart,
-    step_chart,
-    window_step,
-    window_table,
 )
-from analyses.cli import main
+from analyses.steps import head_steps, layer_steps, step_chart, window_step, window_table
 from models.build import build
 from models.config import ModelConfig
 from models.errors import UserError

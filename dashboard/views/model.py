@@ -8,7 +8,8 @@ import pandas as pd
 import streamlit as st
 import torch
 
-from analyses import architecture, kernels
+from analyses import architecture, costs, kernels
+from analyses.steps import Step, head_steps, layer_steps, step_chart, window_step, window_table
 from analyses.words import member
 from dashboard.shared import current_run, model_of, picture, word_input
 from models.errors import UserError
@@ -72,12 +73,12 @@ def _steps(run: Run, tokens: torch.Tensor) -> None:
         head = _choice("Head", config.n_heads)
         with model_of(run) as model:
             assert isinstance(model, HookedTransformer)
-            steps = architecture.head_steps(model, tokens, layer, head)
+            steps = head_steps(model, tokens, layer, head)
         whole = f"\\sum_h z^{{(h)}} W_O^{{(h)}}{' + b_O' if config.bias else ''}"
         ending = f"The layer's attention adds ${whole}$: head {head} is one of {config.n_heads}."
     else:
         with model_of(run) as model:
-            steps = architecture.layer_steps(model, tokens, layer)
+            steps = layer_steps(model, tokens, layer)
         ending = "A row is a unit, a column a position of the word."
         if config.architecture == "cnn":
             reach = 1 + (layer + 1) * (config.kernel_size - 1)
@@ -88,11 +89,11 @@ def _steps(run: Run, tokens: torch.Tensor) -> None:
     st.caption(ending)
 
 
-def _step(step: architecture.Step) -> None:
+def _step(step: Step) -> None:
     """One matrix under its name, over its formula."""
     with st.container(width=450):
         st.markdown(f"**{step.name}**")
-        picture(architecture.step_chart(step), f"{step.name}: {step.shape}")
+        picture(step_chart(step), f"{step.name}: {step.shape}")
         st.caption(f"${step.formula}$  \n{step.shape}")
 
 
@@ -112,8 +113,8 @@ def _window(run: Run, tokens: torch.Tensor) -> None:
     """The window at every position, and what the tables say of it."""
     with model_of(run) as model:
         assert isinstance(model, HookedNGram)
-        table = architecture.window_table(model, tokens)
-    _step(architecture.window_step(table, run.language.vocabulary))
+        table = window_table(model, tokens)
+    _step(window_step(table, run.language.vocabulary))
     last = table[table["position"] == table["position"].max()]
     st.markdown("**The tables at the last symbol**, from no context to the whole window")
     st.dataframe(last.drop(columns="position"), hide_index=True)
@@ -122,8 +123,8 @@ def _window(run: Run, tokens: torch.Tensor) -> None:
 def _costs(run: Run) -> None:
     config = run.config.model
     with model_of(run) as model:
-        lengths = architecture.lengths_of(config)
-        prediction = architecture.predicted(model, lengths)
+        lengths = costs.lengths_of(config)
+        prediction = costs.predicted(model, lengths)
     timed = st.toggle(
         "Count and measure on this machine",
         key="measure",
@@ -137,29 +138,29 @@ def _costs(run: Run) -> None:
             bar.progress(i / len(lengths), f"{positions} positions")
             others += _timed(str(run.path), run.model_hash(), positions)
         bar.empty()
-    table = architecture.cost_table(prediction, others)
+    table = costs.cost_table(prediction, others)
     if table.empty:
         st.markdown("No arithmetic but looking up: one row of a table for every context length.")
     else:
         with st.container(horizontal=True, gap="medium"):
             if not prediction.empty:
                 words = "Operations of every part by length."
-                picture(architecture.growth_chart(table, "flops"), words)
+                picture(costs.growth_chart(table, "flops"), words)
             if timed:
-                picture(architecture.growth_chart(table, "seconds"), "Seconds by length.")
-            picture(architecture.share_chart(table), "The parts' shares by length.")
+                picture(costs.growth_chart(table, "seconds"), "Seconds by length.")
+            picture(costs.share_chart(table), "The parts' shares by length.")
         st.caption(_lesson(run))
         with st.expander("Table"):
             st.dataframe(table, hide_index=True)
     st.markdown("**What a layer of this width costs**, constant factors left out")
-    st.dataframe(architecture.cost_lines(config, lengths[-1]), hide_index=True)
+    st.dataframe(costs.cost_lines(config, lengths[-1]), hide_index=True)
 
 
 @st.cache_data(max_entries=256, show_spinner=False)
 def _timed(path: str, digest: str, positions: int) -> list[pd.DataFrame]:
     """Counts and seconds of one length, once for all tabs."""
     with model_of(Run(Path(path))) as model:
-        return [architecture.counted(model, positions), architecture.measured(model, positions)]
+        return [costs.counted(model, positions), costs.measured(model, positions)]
 
 
 def _lesson(run: Run) -> str:

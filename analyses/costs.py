@@ -1,0 +1,262 @@
+"""Where a model's compute goes: operations by formula and by PyTorch's counter, and seconds."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from statistics import median
+
+import altair as alt
+import pandas as pd
+import torch
+from altair.typing import ChartType
+from jaxtyping import Int
+from torch import Tensor, nn
+from torch.utils.flop_counter import FlopCounterMode
+
+from models.base import LanguageModel
+from models.config import ModelConfig
+from models.languages import BOS_ID
+
+LENGTHS = (16, 32, 64, 128, 256, 512, 1024)
+REST = "everything else"
+
+
+@dataclass(frozen=True)
+class Part:
+    """A share of the forward pass: of some modules, without some inside them.
+
+    Attributes:
+        name: of the part.
+        order: its growth.
+        linear: floating-point operations per position, two for a multiplication with its addition.
+        square: per pair of positions.
+        modules: whose work it is.
+        without: modules inside them that are other parts.
+    """
+
+    name: str
+    order: str
+    linear: int
+    square: int
+    modules: tuple[str, ...]
+    without: tuple[str, ...] = ()
+
+
+def parts(config: ModelConfig, d_vocab: int) -> list[Part]:
+    """The parts with matrix products; norms, sums, activations and the softmax are left out."""
+    layers, d, blocks = config.n_layers, config.d_model, range(config.n_layers)
+    found: list[Part] = []
+    if config.architecture == "transformer":
+        inner = config.n_heads * config.d_head
+        maps = tuple(f"blocks.{i}.attn.{name}" for i in blocks for name in "qkvo")
+        attn = tuple(f"blocks.{i}.attn" for i in blocks)
+        found += [
+            Part("attention: q, k, v, o", "O(N D²)", 8 * d * inner * layers, 0, maps),
+            Part("attention: pairs", "O(N² D)", 0, 4 * inner * layers, attn, maps),
+        ]
+        if config.mlp != "none":
+            flops = (6 if config.mlp == "gated" else 4) * d * config.d_mlp * layers
+            mlps = tuple(f"blocks.{i}.mlp" for i in blocks)
+            found.append(Part("MLP", "O(N D²)", flops, 0, mlps))
+    elif config.architecture in ("lstm", "gru"):
+        gates = 4 if config.architecture == "lstm" else 3
+        modules = tuple(f"blocks.{i}" for i in blocks)
+        found.append(Part("recurrence", "O(N D²)", 4 * gates * d * d * layers, 0, modules))
+    elif config.architecture == "cnn":
+        kernels = tuple(f"blocks.{i}.conv.kernel" for i in blocks)
+        outs = tuple(f"blocks.{i}.conv.out" for i in blocks)
+        flops = 2 * config.kernel_size * d * d * layers
+        found.append(Part("convolution", "O(k N D²)", flops, 0, kernels))
+        found.append(Part("W_out", "O(N D²)", 2 * d * d * layers, 0, outs))
+    if config.architecture != "ngram":
+        found.append(Part("unembedding", "O(N D V)", 2 * d * d_vocab, 0, ("unembed",)))
+    return found
+
+
+def lengths_of(config: ModelConfig) -> tuple[int, ...]:
+    """The lengths that the model can read."""
+    return tuple(n for n in LENGTHS if config.positions != "learned" or n <= config.n_ctx)
+
+
+def predicted(model: LanguageModel, lengths: Iterable[int]) -> pd.DataFrame:
+    """What the formulas say: columns part, order, positions, flops."""
+    rows = [
+        (part.name, part.order, n, part.linear * n + part.square * n * n)
+        for n in lengths
+        for part in parts(model.config, len(model.vocabulary))
+    ]
+    return pd.DataFrame(rows, columns=["part", "order", "positions", "flops"])
+
+
+def example_tokens(model: LanguageModel, positions: int) -> Int[Tensor, "1 pos"]:
+    """BOS and symbols in turn."""
+    symbols = model.to_tokens(" ".join(model.vocabulary.symbols))[0, 1:]
+    body = symbols.repeat(positions // len(symbols) + 1)[: positions - 1]
+    return torch.cat([torch.tensor([BOS_ID]), body])[None]
+
+
+@torch.no_grad()
+def counted(model: LanguageModel, positions: int) -> pd.DataFrame:
+    """What PyTorch's counter says of the same parts: columns part, positions, counted.
+
+    Fused kernels are invisible to it on a CPU, so attention and an LSTM go their plain ways here.
+    """
+    plain = [n for n in model.hook_dict if n.endswith(("attn.hook_pattern", "hook_resid_post"))]
+    with (
+        model.hooks(fwd_hooks=[(name, _let_pass) for name in plain]),
+        FlopCounterMode(display=False) as counter,
+    ):
+        model(example_tokens(model, positions))
+    root = type(model).__name__
+    of = {name: sum(ops.values()) for name, ops in counter.get_flop_counts().items()}
+    rows = [
+        (part.name, positions, int(_difference(part, lambda name: of.get(f"{root}.{name}", 0))))
+        for part in parts(model.config, len(model.vocabulary))
+    ]
+    return pd.DataFrame(rows, columns=["part", "positions", "counted"])
+
+
+def _let_pass(x: Tensor, hook: object) -> Tensor:
+    return x
+
+
+def _difference(part: Part, of: Callable[[str], float]) -> float:
+    return sum(map(of, part.modules)) - sum(map(of, part.without))
+
+
+@torch.no_grad()
+def measured(model: LanguageModel, positions: int, repeats: int = 5) -> pd.DataFrame:
+    """Seconds of one word's forward pass by part, the median of some: part, positions, seconds.
+
+    The clock stops at the borders of modules; the table ends with everything else.
+    """
+    found = parts(model.config, len(model.vocabulary))
+    names = {name for part in found for name in (*part.modules, *part.without)}
+    tokens = example_tokens(model, positions)
+    taken: dict[str, float] = {}
+    handles = []
+    for name in names:
+
+        def begin(module: nn.Module, inputs: object, name: str = name) -> None:
+            taken[name] = -time.perf_counter()
+
+        def end(module: nn.Module, inputs: object, output: object, name: str = name) -> None:
+            taken[name] += time.perf_counter()
+
+        module = model.get_submodule(name)
+        handles += [module.register_forward_pre_hook(begin), module.register_forward_hook(end)]
+    seconds: dict[str, list[float]] = {name: [] for name in (*(p.name for p in found), REST)}
+    try:
+        for turn in range(repeats + 1):
+            start = time.perf_counter()
+            model(tokens)
+            whole = time.perf_counter() - start
+            if turn == 0:
+                continue  # the first pass warms up
+            own = {part.name: max(0.0, _difference(part, taken.__getitem__)) for part in found}
+            for name, value in (own | {REST: max(0.0, whole - sum(own.values()))}).items():
+                seconds[name].append(value)
+    finally:
+        for handle in handles:
+            handle.remove()
+    rows = [(name, positions, median(values)) for name, values in seconds.items()]
+    return pd.DataFrame(rows, columns=["part", "positions", "seconds"])
+
+
+def cost_table(prediction: pd.DataFrame, others: Sequence[pd.DataFrame] = ()) -> pd.DataFrame:
+    """Predicted, counted and measured side by side, a row per length and part.
+
+    Columns: positions, part, order, flops, share of flops, and what the others have: counted,
+    seconds, share of time.
+    """
+    table = prediction
+    names = ["counted", "seconds"]
+    for name in names:
+        some = [other for other in others if name in other]
+        if some:
+            table = table.merge(pd.concat(some), how="outer", on=["part", "positions"])
+    table = table.assign(order=table["order"].fillna(""))
+    for name in {"flops", "counted"} & set(table):
+        table[name] = table[name].fillna(0).astype(int)
+    for name, share in (("flops", "share of flops"), ("seconds", "share of time")):
+        if name in table:
+            table[share] = table[name] / table.groupby("positions")[name].transform("sum").astype(
+                float
+            )
+    first = ["positions", "part", "order", "flops", "share of flops"]
+    order = {part: i for i, part in enumerate(prediction["part"].unique())}
+    table["rank"] = table["part"].map(order).fillna(len(order))
+    table = table.sort_values(["positions", "rank"], ignore_index=True).drop(columns="rank")
+    return table[first + [c for c in table if c not in first]]
+
+
+PALETTE = ["#0b6e99", "#c8553d", "#2f855a", "#8a6bbf", "#9aa3ab"]
+
+
+def growth_chart(table: pd.DataFrame, value: str) -> ChartType:
+    """Operations ("flops", with the counted ones as rings) or "seconds" by length, log-log."""
+    rows = table[table[value] > 0]
+    ringed = value == "flops" and "counted" in table
+    title = "seconds, measured"
+    if value == "flops":
+        title = "operations: " + ("predicted (line), counted (ring)" if ringed else "predicted")
+    base = alt.Chart(rows).encode(
+        x=alt.X("positions:Q", title="positions N")
+        .scale(type="log", base=2, nice=False)
+        .axis(values=sorted(int(n) for n in table["positions"].unique()), format="d"),
+        color=_part_colour(rows),
+        tooltip=list(rows.columns),
+    )
+    y = alt.Y(f"{value}:Q", title=title).scale(type="log").axis(format=".0e", tickCount=6)
+    line = base.mark_line(strokeWidth=2, point=value == "seconds").encode(y=y)
+    if ringed:
+        ring = base.transform_filter("datum.counted > 0").mark_point(size=60, strokeWidth=1.5)
+        return alt.layer(line, ring.encode(y=alt.Y("counted:Q"))).properties(width=185, height=200)
+    return alt.layer(line).properties(width=185, height=200)
+
+
+def share_chart(table: pd.DataFrame) -> ChartType:
+    """How the time, or before it is measured the operations, divides among the parts."""
+    value = "seconds" if "seconds" in table else "flops"
+    return (
+        alt.Chart(table)
+        .mark_bar()
+        .encode(
+            x=alt.X("positions:O", title="positions N").axis(labelAngle=0),
+            y=alt.Y(f"{value}:Q", title="share of " + ("time" if value == "seconds" else value))
+            .stack("normalize")
+            .axis(format="%"),
+            color=_part_colour(table),
+            tooltip=list(table.columns),
+        )
+        .properties(width=185, height=200)
+    )
+
+
+def _part_colour(table: pd.DataFrame) -> alt.Color:
+    names = list(table["part"].unique())
+    names = [name for name in names if name != REST] + [REST] * (REST in names)
+    colours = [PALETTE[-1] if n == REST else PALETTE[i % 4] for i, n in enumerate(names)]
+    return (
+        alt.Color("part:N", title=None)
+        .scale(domain=names, range=colours)
+        .legend(orient="top", columns=2, labelLimit=200, labelFontSize=10, symbolSize=50)
+    )
+
+
+def cost_lines(config: ModelConfig, positions: int) -> pd.DataFrame:
+    """The lecture's lines for a layer of this width, and its numbers for so many positions.
+
+    Columns: layer, work, sequential steps, path length (between the ends of a word); the numbers
+    leave out constant factors.
+    """
+    n, d, k = positions, config.d_model, config.kernel_size
+    path = -(-n // k)
+    rows = [
+        ("self-attention", f"O(N² D) = {n * n * d:,}", "O(1)", "O(1)"),
+        ("recurrent", f"O(N D²) = {n * d * d:,}", f"O(N) = {n}", f"O(N) = {n}"),
+        (f"convolution, k = {k}", f"O(k N D²) = {k * n * d * d:,}", "O(1)", f"O(N/k) = {path}"),
+    ]
+    return pd.DataFrame(rows, columns=["layer", "work", "sequential steps", "path length"])
