@@ -223,7 +223,7 @@ def compare(args: Sequence[str]) -> None:
         OUT.print(table_of(short, str(name)))
     OUT.print(
         "Share right (whole strings; of verdict runs the verdicts) of the sizes up to so many "
-        "training windows: mean over seeds [worst seed, best seed]."
+        r"training windows: mean over seeds \[worst seed, best seed]."
     )
     OUT.print(escape(result.findings["summary"]))
     kept = options.out / "results" / options.study

@@ -13,9 +13,8 @@ from altair.typing import ChartType
 
 from analyses.results import Progress, Result, plain, quiet
 from analyses.words import ANALYSIS_SEED, given, member
-from interp.model import logit_at
-from interp.patching import patch
-from interp.statistics import bootstrap_mean
+from interp.metrics import logit_at
+from interp.patching import over_pairs, patch
 from models.base import LanguageModel
 from models.errors import UserError
 from models.languages import END_ID, FormalLanguage, Language, Word
@@ -82,7 +81,7 @@ def analyse(run: Run, options: Options, progress: Progress = quiet) -> Result:
         progress(done, 2, f"patching, {name} model")
         at = int(viewed.verdict_positions(torch.tensor([len(word)])))
         table = patch(viewed, clean, corrupted, logit_at(END_ID, at), components_of(viewed))
-        tables.append(_over_pairs(table).assign(model=name))
+        tables.append(over_pairs(table).assign(model=name))
     progress(2, 2, "patching")
     table = pd.concat(tables, ignore_index=True)
     table["symbol"] = [("<bos>", *word)[p] for p in table["position"]]
@@ -108,17 +107,6 @@ def components_of(model: LanguageModel) -> list[str]:
     inside = {name.rsplit("hook_", 1)[1] for name in model.hook_dict if name.startswith("blocks.0")}
     recurrent = model.config.architecture in ("lstm", "gru")
     return [c for c in COMPONENTS if c in inside and (c != "resid_post" or recurrent)]
-
-
-def _over_pairs(table: pd.DataFrame) -> pd.DataFrame:
-    keys = ["component", "layer", "head", "position"]
-    wide = table.pivot(index="pair", columns=keys, values="effect")
-    wide = wide[table[keys].drop_duplicates().itertuples(index=False, name=None)]
-    mean, low, high = bootstrap_mean(wide.to_numpy())
-    summary = wide.columns.to_frame(index=False).assign(effect=mean, low=low, high=high)
-    if len(wide) == 1:
-        summary[["low", "high"]] = np.nan
-    return summary
 
 
 def findings(table: pd.DataFrame) -> dict[str, Any]:

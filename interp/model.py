@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import Any, Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
-
-Metric = Callable[[Float[Tensor, "batch pos d_vocab"]], Float[Tensor, " batch"]]
-"""One number per word from its logits; higher means more of the behaviour that is explained."""
 
 
 @runtime_checkable
@@ -97,29 +93,6 @@ class ResumableModel(HookedModel, Protocol):
     ) -> tuple[Tensor, int]: ...
 
     def local(self, kept: Any, layer: int, x: Tensor, first: int) -> Tensor: ...
-
-
-@dataclass(frozen=True)
-class LogitAt:
-    """The metric that ``logit_at`` makes. It says where it reads, so that no other is computed."""
-
-    token: int
-    positions: Int[Tensor, " batch"] | int
-
-    def __call__(self, logits: Float[Tensor, "batch pos d_vocab"]) -> Float[Tensor, " batch"]:
-        if isinstance(self.positions, int):
-            return logits[:, self.positions, self.token]
-        rows = torch.arange(len(logits), device=logits.device)
-        return logits[rows, self.positions, self.token]
-
-
-def logit_at(token: int, positions: Int[Tensor, " batch"] | int = -1) -> LogitAt:
-    """The logit of one token at one position of every word.
-
-    Args:
-        positions: one for all words, or one per word; they count BOS as position 0.
-    """
-    return LogitAt(token, positions)
 
 
 @torch.no_grad()

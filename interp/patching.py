@@ -7,151 +7,246 @@ says how much of the difference came along:
     effect = (metric(patched) - metric(corrupted)) / (metric(clean) - metric(corrupted))
 
 0: nothing happened; 1: the patched activation alone brings the clean behaviour back
-(Meng et al. 2022).
+(Meng et al. 2022). With the two words exchanged it says what the activation alone can break.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import product
+from math import prod
+from typing import Any, cast
 
 import numpy as np
 import pandas as pd
 import torch
 from jaxtyping import Bool, Float, Int
-from torch import Tensor
+from torch import Tensor, nn
 
-from interp.model import HookedModel, LogitAt, Metric, ResumableModel, activations
+from interp.metrics import Metric, ReadAt
+from interp.model import HookedModel, Kept, ResumableModel
+from interp.statistics import bootstrap_mean
 
 BY_POSITION = ("resid_pre", "resid_mid", "resid_post", "attn_out", "mlp_out", "conv_out", "cell")
 BY_HEAD_AND_POSITION = ("z", "q", "k", "v")
-AFTER_MIXING = ("q", "z", "attn_out", "resid_mid", "mlp_out", "resid_post")
+COMPONENTS = (*BY_POSITION, *BY_HEAD_AND_POSITION, "pattern", "neuron")
+"""What can be patched: by position; by head and position; the pattern by head, query (its position)
+and key; a single hidden unit of an MLP by position."""
+
+PLACE = ["component", "layer", "head", "neuron", "position", "key"]
+"""The columns that name a site; -1 where one does not apply, or stands for all positions."""
+
+AFTER_MIXING = (
+    *("q", "pattern", "z", "attn_out", "resid_mid"),
+    *("neuron", "mlp_out", "resid_post"),
+)
 """What, of the last block, reaches the logits of its own position alone."""
 
-ENOUGH_ROWS = 128
+ENOUGH_ROWS = 64
 """Words that fill a forward pass: with more, only sites of one position share it."""
 
 
 @dataclass(frozen=True)
 class Site:
-    """One activation: a hook, a position and, for what has heads, a head."""
+    """One activation.
+
+    Attributes:
+        component: one of ``COMPONENTS``.
+        layer: of the block.
+        position: where, BOS is 0; None: at all positions at once.
+        head, key, neuron: where the component has them.
+    """
 
     component: str
     layer: int
-    position: int
+    position: int | None
     head: int | None = None
+    key: int | None = None
+    neuron: int | None = None
 
     @property
     def hook(self) -> str:
-        inside = "attn." if self.component in BY_HEAD_AND_POSITION else ""
-        return f"blocks.{self.layer}.{inside}hook_{self.component}"
+        inside = "attn." if self.component in (*BY_HEAD_AND_POSITION, "pattern") else ""
+        name = "mlp.hook_post" if self.component == "neuron" else f"hook_{self.component}"
+        return f"blocks.{self.layer}.{inside}{name}"
+
+    @property
+    def place(self) -> tuple[object, ...]:
+        """The values of the columns ``PLACE``."""
+        values = (getattr(self, name) for name in PLACE)
+        return tuple(-1 if value is None else value for value in values)
 
 
-def all_sites(model: HookedModel, component: str, positions: int) -> list[Site]:
-    """Every site of a component, by layer, then head, then position.
+def all_sites(
+    model: HookedModel, component: str, positions: int, whole: bool = False
+) -> list[Site]:
+    """Every site of a component, by layer, then head or neuron, then position, then key.
+
+    Args:
+        positions: the length of the words, BOS included.
+        whole: all positions of a site at once.
 
     Raises:
         ValueError: the component is none of those that can be patched, or the model has none.
     """
-    if component not in BY_POSITION + BY_HEAD_AND_POSITION:
-        known = ", ".join(BY_POSITION + BY_HEAD_AND_POSITION)
-        raise ValueError(f"unknown component {component!r}: use one of {known}")
-    heads = range(model.cfg.n_heads) if component in BY_HEAD_AND_POSITION else [None]
+    if component not in COMPONENTS:
+        raise ValueError(f"unknown component {component!r}: use one of {', '.join(COMPONENTS)}")
     if Site(component, 0, 0).hook not in model.hook_dict:
         raise ValueError(f"this model has no {component}: leave it out")
-    return [
-        Site(component, layer, position, head)
-        for layer in range(model.cfg.n_layers)
-        for head in heads
-        for position in range(positions)
-    ]
+    layers, at = range(model.cfg.n_layers), [None] if whole else range(positions)
+    if component == "neuron":
+        units = product(layers, range(model.cfg.d_mlp), at)
+        return [Site(component, layer, p, neuron=unit) for layer, unit, p in units]
+    if component == "pattern" and not whole:
+        causal = model.cfg.attention_dir == "causal"
+        return [
+            Site(component, layer, query, head, key)
+            for layer, head, query in product(layers, range(model.cfg.n_heads), range(positions))
+            for key in range(query + 1 if causal else positions)
+        ]
+    heads: Sequence[int | None] = [None]
+    if component in (*BY_HEAD_AND_POSITION, "pattern"):
+        heads = range(model.cfg.n_heads)
+    return [Site(component, layer, p, head) for layer, head, p in product(layers, heads, at)]
 
 
-@torch.no_grad()
 def patch(
     model: HookedModel,
     clean: Int[Tensor, "pair pos"],
     corrupted: Int[Tensor, "pair pos"],
-    metric: Metric,
+    metric: Metric | Mapping[str, Metric],
     components: Sequence[str] = ("resid_pre", "z"),
-    rows: int = 2048,
+    *,
+    whole: bool = False,
+    memory: int = 2**28,
 ) -> pd.DataFrame:
     """Patches every site of the components, one at a time, for every pair.
 
     Many sites share one forward pass: each is a copy of the corrupted batch with its own activation
     replaced. Of a ``ResumableModel`` only what a site can change is computed: from its layer on
-    and, under a causal mask, from its position on. A site that cannot change what the metric reads
+    and, under a causal mask, from its position on. A site that cannot change what the metrics read
     is not run at all: its effect is exactly 0.
 
     Args:
         clean, corrupted: token ids with BOS; row i of both is a pair.
-        metric: as ``logit_at`` makes it, it says where it reads, which spares the rest.
-        rows: the most words in one forward pass, which bounds the memory.
+        metric: one, or several by name, all read off the same passes. Those of interp.metrics say
+            where they read, which spares the rest; another one is always given all pairs.
+        whole: patch each site at all positions at once.
+        memory: bytes that the sweep may take, model and table aside: it says how many pairs and
+            sites are worked on together, at the least one of each.
 
     Returns:
-        One row per site and pair: component, layer, head (-1 where there is none), position, pair,
-        metric, clean, corrupted (the two unpatched metrics) and effect. The effect is NaN where the
-        model does not tell the two words apart (to float32's rounding).
+        One row per metric, site and pair: metric (its name; "metric" for a lone one), the columns
+        ``PLACE``, pair, clean and corrupted (the metric of the two unpatched runs), patched, and
+        effect. The effect is NaN where the model does not tell the two words apart (to float32's
+        rounding).
 
     Raises:
-        ValueError: the two batches differ in shape.
+        ValueError: the two batches differ in shape, or a component cannot be patched.
     """
     if clean.shape != corrupted.shape:
         raise ValueError(
             f"expected clean and corrupted of one shape, got {tuple(clean.shape)} and "
             f"{tuple(corrupted.shape)}: pair words of equal length"
         )
-    sites = [site for c in components for site in all_sites(model, c, clean.shape[1])]
-    sources = activations(model, clean, sorted({site.hook for site in sites}))
-    clean_value, corrupted_value = metric(model(clean)), metric(model(corrupted))
-    value = corrupted_value.expand(len(sites), -1).clone()
-    idle = _without_effect(model, clean, corrupted, metric, sites)
-    run = (
-        _resumed(model, clean, corrupted)
-        if isinstance(model, ResumableModel)
-        else _tiled(model, corrupted)
+    metrics = dict(metric) if isinstance(metric, Mapping) else {"metric": metric}
+    length = clean.shape[1]
+    sites = [site for c in components for site in all_sites(model, c, length, whole)]
+    stays, passes = _bytes(model, components, length)
+    values, baselines = [], []
+    divisible = all(isinstance(each, ReadAt) for each in metrics.values())
+    together = max(1, memory // 2 // stays) if divisible else max(1, len(clean))
+    for group in torch.arange(len(clean)).split(together):
+        some = {
+            name: each.among(group) if isinstance(each, ReadAt) else each
+            for name, each in metrics.items()
+        }
+        rows = max(1, memory // 2 // passes // len(group))
+        value, baseline = _sweep(model, clean[group], corrupted[group], some, sites, rows)
+        values.append(value.cpu())
+        baselines.append(baseline.cpu())
+    return _table(
+        list(metrics), sites, torch.cat(values, dim=2).numpy(), torch.cat(baselines, dim=2).numpy()
     )
-    for chunk in _chunks(sites, idle.all(dim=1).tolist(), max(1, rows // len(clean)), len(clean)):
-        some = [sites[index] for index in chunk]
-        source = sources[some[0].hook].to(corrupted.device)
-        value[chunk] = _measured(metric, run(some, source, metric), len(some))
-    value = torch.where(idle.to(value.device), corrupted_value, value)
-    return _table(sites, *(v.cpu().numpy() for v in (value, clean_value, corrupted_value)))
+
+
+def over_pairs(table: pd.DataFrame) -> pd.DataFrame:
+    """Means over the pairs that the model tells apart, with 95% bootstrap intervals.
+
+    Returns:
+        One row per metric and site, in the table's order: metric, the columns ``PLACE``, effect,
+        low, high (both NaN with a single pair) and pairs, how many there were.
+    """
+    parts = []
+    for _, rows in table.groupby("metric", sort=False):
+        pairs = rows["pair"].nunique()
+        effect = rows["effect"].to_numpy().reshape(-1, pairs).T
+        told_apart = ~np.isnan(effect).all(axis=1)
+        summary = rows.iloc[::pairs][["metric", *PLACE]].assign(
+            effect=np.nan, low=np.nan, high=np.nan, pairs=int(told_apart.sum())
+        )
+        if told_apart.any():
+            mean, low, high = bootstrap_mean(effect[told_apart])
+            summary["effect"] = mean
+            if told_apart.sum() > 1:
+                summary["low"], summary["high"] = low, high
+        parts.append(summary)
+    return pd.concat(parts, ignore_index=True)
+
+
+# -- planning -------------------------------------------------------------------------------------
+
+
+def _bytes(model: HookedModel, components: Sequence[str], length: int) -> tuple[int, int]:
+    """What a pair takes as long as its sites are patched; and what one word takes in a pass."""
+    cfg = model.cfg
+    stream, square = length * cfg.d_model, cfg.n_heads * length**2
+    hidden = length * (cfg.d_mlp or cfg.d_model)
+    kept = {"pattern": square, "neuron": hidden}
+    stays = cfg.n_layers * sum([7 * stream, *(kept.get(c, stream) for c in components)])
+    passes = 18 * stream + 3 * hidden + 3 * square + 2 * length * cfg.d_vocab
+    width = next(cast(nn.Module, model).parameters(), torch.zeros(())).element_size()
+    return stays * width, passes * width
 
 
 def _without_effect(
-    model: HookedModel, clean: Tensor, corrupted: Tensor, metric: Metric, sites: Sequence[Site]
+    model: HookedModel,
+    clean: Tensor,
+    corrupted: Tensor,
+    metrics: Sequence[Metric],
+    sites: Sequence[Site],
 ) -> Bool[Tensor, "site pair"]:
-    """True where a causal mask keeps a site from changing what the metric reads.
+    """True where a causal mask keeps a site from changing what any metric reads.
 
-    Those are the sites before the first difference and those after the position that is read; and
-    of attention's last layer those at another position, unless its keys and values carry them on.
+    Those are the sites before the first difference and those after all positions that are read; and
+    of attention's last layer those at other positions, unless its keys and values carry them on.
     """
     if model.cfg.attention_dir != "causal":
         return torch.zeros(len(sites), len(clean), dtype=torch.bool)
+    length = clean.shape[1]
     differs = (clean != corrupted).cpu()
-    first = torch.where(differs.any(dim=1), differs.int().argmax(dim=1), clean.shape[1])
-    position = torch.tensor([site.position for site in sites])[:, None]
-    idle = position < first
-    if isinstance(metric, LogitAt):
-        read = _read(metric, clean.shape[1])
+    first = torch.where(differs.any(dim=1), differs.int().argmax(dim=1), length)
+    whole = torch.tensor([site.position is None for site in sites])[:, None]
+    position = torch.tensor([site.position or 0 for site in sites])[:, None]
+    idle = torch.where(whole, first == length, position < first)
+    if all(isinstance(metric, ReadAt) for metric in metrics):
+        read = torch.stack(
+            [m.where(length).expand(len(clean)) for m in metrics if isinstance(m, ReadAt)]
+        )
         last = model.cfg.n_layers - 1 if "blocks.0.attn.hook_z" in model.hook_dict else -1
         final = torch.tensor([s.layer == last and s.component in AFTER_MIXING for s in sites])
-        idle = idle | (position > read) | (final[:, None] & (position != read))
+        elsewhere = (position != read[:, None]).all(dim=0)
+        idle = idle | (~whole & ((position > read.amax(dim=0)) | (final[:, None] & elsewhere)))
     return idle
-
-
-def _read(metric: LogitAt, positions: int) -> Int[Tensor, " pair"]:
-    """Where the metric reads, one position for all pairs or one per pair."""
-    at = torch.as_tensor(metric.positions).cpu().reshape(-1)
-    return torch.where(at < 0, at + positions, at)
 
 
 def _chunks(sites: Sequence[Site], idle: Sequence[bool], size: int, pairs: int) -> list[list[int]]:
     """Indices of the sites that one forward pass takes: of one hook, none more than ``size``, and
     not much further to the left than need be, as the leftmost says how much is computed."""
     order = [index for index in range(len(sites)) if not idle[index]]
-    order.sort(key=lambda index: (sites[index].hook, sites[index].position))
+    order.sort(key=lambda index: (sites[index].hook, sites[index].position or 0))
     chunks: list[list[int]] = []
     for index in order:
         if chunks:
@@ -166,76 +261,164 @@ def _chunks(sites: Sequence[Site], idle: Sequence[bool], size: int, pairs: int) 
     return chunks
 
 
-def _measured(metric: Metric, logits: Tensor, copies: int) -> Float[Tensor, "site pair"]:
-    """The metric of each copy of the batch."""
-    pairs = len(logits) // copies
-    if isinstance(metric, LogitAt):
-        at = metric.positions
-        repeated = at if isinstance(at, int) else at.repeat(copies)
-        return replace(metric, positions=repeated)(logits).view(copies, pairs)
-    return torch.stack([metric(copy) for copy in logits.view(copies, pairs, *logits.shape[1:])])
+# -- running --------------------------------------------------------------------------------------
+
+Run = Callable[[list[Site]], Float[Tensor, "row pos d_vocab"]]
+"""Logits with each of the sites, all of one hook, patched in its own copy of the batch; where only
+the last position is read, these alone."""
 
 
-Run = Callable[[list[Site], Tensor, Metric], Float[Tensor, "row pos d_vocab"]]
-"""Logits with each of the sites, all of one hook, patched in its own copy of the batch."""
+@torch.inference_mode()
+def _sweep(
+    model: HookedModel,
+    clean: Tensor,
+    corrupted: Tensor,
+    metrics: Mapping[str, Metric],
+    sites: Sequence[Site],
+    rows: int,
+) -> tuple[Float[Tensor, "metric site pair"], Float[Tensor, "metric run pair"]]:
+    """The metrics with each site patched, and of the clean and the corrupted run."""
+    length, pairs = clean.shape[1], len(clean)
+    alone = all(
+        isinstance(m, ReadAt) and bool((m.where(length) == length - 1).all())
+        for m in metrics.values()
+    )
+    hooks = sorted({site.hook for site in sites})
+    clean_logits, sources = model.run_with_cache(
+        clean, names_filter=hooks, return_cache_object=False
+    )
+    if isinstance(model, ResumableModel):
+        carried = any(site.component in ("k", "v") for site in sites)
+        kept = model.keep(corrupted)
+        source = model.keep(clean) if carried else kept
+        run, logits = _resumed(model, source, kept, sources, alone), kept.logits
+    else:
+        run, logits = _tiled(model, corrupted, sources), model(corrupted)
+    baseline = torch.stack(
+        [torch.stack([metric(clean_logits), metric(logits)]) for metric in metrics.values()]
+    )
+    value = baseline[:, 1:].repeat(1, len(sites), 1)
+    idle = _without_effect(model, clean, corrupted, list(metrics.values()), sites)
+    for chunk in _chunks(sites, idle.all(dim=1).tolist(), rows, pairs):
+        patched = run([sites[index] for index in chunk])
+        patched = patched.view(len(chunk), pairs, *patched.shape[1:])
+        for number, metric in enumerate(metrics.values()):
+            value[number, chunk] = _measured(metric, patched)
+    return torch.where(idle.to(value.device), baseline[:, 1:], value), baseline
 
 
-def _replacement(sites: list[Site], source: Tensor, first: int) -> Callable[..., Tensor]:
-    """Puts the source's activations into copies of the batch that begin at position ``first``."""
-    copies = torch.arange(len(sites), device=source.device)
-    position = torch.tensor([site.position for site in sites], device=source.device)
+def _measured(
+    metric: Metric, logits: Float[Tensor, "site pair pos d_vocab"]
+) -> Float[Tensor, "site pair"]:
+    if isinstance(metric, ReadAt):
+        if logits.shape[2] == 1:  # the last position alone
+            return metric.of_one(logits[:, :, 0])
+        return metric(logits)
+    return torch.stack([metric(copy) for copy in logits])
 
-    def put(activation: Tensor, hook: object = None) -> Tensor:
-        tiled = activation.view(len(sites), -1, *activation.shape[1:]).clone()
-        if sites[0].head is None:
-            tiled[copies, :, position - first] = source[:, position].transpose(0, 1)
+
+def _replacement(
+    sites: list[Site], source: Tensor, first: int = 0
+) -> Callable[[Tensor, object], Tensor]:
+    """A hook that puts the source's activations into copies of the batch.
+
+    Args:
+        source: of the clean run, [pair, pos, ...], or [pair, head, query, key] for patterns.
+        first: the position at which the copies begin.
+    """
+    device, pattern = source.device, sites[0].component == "pattern"
+    copies = torch.arange(len(sites), device=device)
+
+    def index(name: str) -> Tensor | None:
+        values = [getattr(site, name) for site in sites]
+        return None if values[0] is None else torch.tensor(values, device=device)
+
+    position, head, key = index("position"), index("head"), index("key")
+    unit = head if head is not None else index("neuron")
+
+    def put(activation: Tensor, hook: object) -> Tensor:
+        copied = activation.view(len(sites), -1, *activation.shape[1:]).clone()
+        tiled, given = copied, source
+        if pattern:  # [..., query, head, key], as the others have it
+            tiled, given = copied.transpose(2, 3), source.transpose(1, 2)
+        if position is None:
+            given = given[:, first : first + tiled.shape[2]]
+            if unit is None:
+                tiled[:] = given
+            else:
+                tiled[copies, :, :, unit] = given[:, :, unit].movedim(2, 0)
         else:
-            head = torch.tensor([site.head for site in sites], device=source.device)
-            tiled[copies, :, position - first, head] = source[:, position, head].transpose(0, 1)
-        return tiled.flatten(0, 1)
+            there: list[Any] = [copies, slice(None), position - first]
+            here: list[Any] = [slice(None), position]
+            for further in (unit, key):
+                if further is not None:
+                    there.append(further)
+                    here.append(further)
+            tiled[tuple(there)] = given[tuple(here)].transpose(0, 1)
+        return copied.flatten(0, 1)
 
     return put
 
 
-def _tiled(model: HookedModel, corrupted: Tensor) -> Run:
+@contextmanager
+def _hooked(point: nn.Module, put: Callable[[Tensor, object], Tensor]) -> Iterator[None]:
+    """Past TransformerLens' book-keeping, which looks at every hook point of the model."""
+    handle = point.register_forward_hook(lambda module, args, output: put(output, module))
+    try:
+        yield
+    finally:
+        handle.remove()
+
+
+def _tiled(model: HookedModel, corrupted: Tensor, sources: Mapping[str, Tensor]) -> Run:
     """On any hooked model: whole forward passes."""
 
-    def run(sites: list[Site], source: Tensor, metric: Metric) -> Tensor:
-        hook = sites[0].hook, _replacement(sites, source, 0)
-        return model.run_with_hooks(corrupted.repeat(len(sites), 1), fwd_hooks=[hook])
+    def run(sites: list[Site]) -> Tensor:
+        hook = sites[0].hook
+        put = _replacement(sites, sources[hook])
+        return model.run_with_hooks(corrupted.repeat(len(sites), 1), fwd_hooks=[(hook, put)])
 
     return run
 
 
-def _resumed(model: ResumableModel, clean: Tensor, corrupted: Tensor) -> Run:
-    """On a model that goes on from a kept run: only what the sites can change."""
-    source, kept = model.keep(clean), model.keep(corrupted)
-    layers, positions = model.cfg.n_layers, corrupted.shape[1]
+def _resumed(
+    model: ResumableModel, source: Kept, kept: Kept, sources: Mapping[str, Tensor], alone: bool
+) -> Run:
+    """On a model that goes on from a kept run: only what the sites can change.
 
-    def run(sites: list[Site], found: Tensor, metric: Metric) -> Tensor:
+    Args:
+        source, kept: of the clean and of the corrupted batch.
+        alone: only the last position is read.
+    """
+    layers, positions = model.cfg.n_layers, kept.logits.shape[1]
+
+    def run(sites: list[Site]) -> Tensor:
         component, layer, copies = sites[0].component, sites[0].layer, len(sites)
-        first, last = sites[0].position, sites[-1].position
+        at = [site.position for site in sites if site.position is not None]
+        first, last = (at[0], at[-1] + 1) if at else (0, positions)
+        found = sources[sites[0].hook]
         if component == "resid_post" and layer < layers - 1:
             component, layer = "resid_pre", layer + 1
-        alone = isinstance(metric, LogitAt) and bool(
-            (_read(metric, positions) == positions - 1).all()
-        )
-        window = kept.streams[layer][:, first : last + 1].repeat(copies, 1, 1)
+        window = kept.streams[layer][:, first:last].repeat(copies, 1, 1)
         if component == "resid_pre":
-            window = _replacement(sites, found, first)(window)
+            window = _replacement(sites, found, first)(window, None)
         elif component in ("k", "v"):
             which = ("k", "v").index(component)
             memory = [old.repeat(copies, 1, 1, 1) for old in kept.memory[layer]]
-            put = _replacement(sites, source.memory[layer][which].transpose(1, 2), 0)
-            memory[which] = put(memory[which].transpose(1, 2)).transpose(1, 2)
+            put = _replacement(sites, source.memory[layer][which].transpose(1, 2))
+            memory[which] = put(memory[which].transpose(1, 2), None).transpose(1, 2)
             final = alone and layer == layers - 1
             window, first = model.reread(kept, layer, (memory[0], memory[1]), window, first, final)
             layer += 1
         else:
-            with model.hooks(fwd_hooks=[(sites[0].hook, _replacement(sites, found, first))]):
+            point = model.hook_dict[sites[0].hook]
+            with _hooked(point, _replacement(sites, found, first)):
                 window = model.local(kept, layer, window, first)
             layer += 1
         logits, first = model.resume(kept, layer, window, first, alone)
+        if alone:
+            reached = first + logits.shape[1] == positions
+            return logits[:, -1:] if reached else kept.logits[:, -1:].repeat(copies, 1, 1)
         whole = kept.logits.repeat(copies, 1, 1)
         whole[:, first : first + logits.shape[1]] = logits
         return whole
@@ -244,23 +427,28 @@ def _resumed(model: ResumableModel, clean: Tensor, corrupted: Tensor) -> Run:
 
 
 def _table(
-    sites: Sequence[Site], value: np.ndarray, clean: np.ndarray, corrupted: np.ndarray
+    metrics: Sequence[str],
+    sites: Sequence[Site],
+    value: Float[np.ndarray, "metric site pair"],
+    baseline: Float[np.ndarray, "metric run pair"],
 ) -> pd.DataFrame:
-    pairs, value = len(clean), value.astype(np.float64)
-    apart = (clean - corrupted).astype(np.float64)
+    clean, corrupted = baseline[:, :1], baseline[:, 1:]
     told_apart = ~np.isclose(clean, corrupted, rtol=1e-5, atol=1e-6)
     effect = np.full(value.shape, np.nan)
-    np.divide(value - corrupted, apart, where=told_apart, out=effect)
+    wide = value.astype(np.float64)
+    apart = clean.astype(np.float64) - corrupted
+    np.divide(wide - corrupted, apart, where=told_apart, out=effect)
+    count = prod(value.shape[1:])
+    places = pd.DataFrame([site.place for site in sites], columns=PLACE)
+    places = places.iloc[np.tile(np.repeat(np.arange(len(sites)), value.shape[2]), len(metrics))]
     return pd.DataFrame(
         {
-            "component": np.repeat([site.component for site in sites], pairs),
-            "layer": np.repeat([site.layer for site in sites], pairs),
-            "head": np.repeat([-1 if site.head is None else site.head for site in sites], pairs),
-            "position": np.repeat([site.position for site in sites], pairs),
-            "pair": np.tile(np.arange(pairs), len(sites)),
-            "metric": value.ravel(),
-            "clean": np.tile(clean, len(sites)),
-            "corrupted": np.tile(corrupted, len(sites)),
+            "metric": np.repeat(metrics, count),
+            **{name: places[name].to_numpy() for name in PLACE},
+            "pair": np.tile(np.arange(value.shape[2]), len(metrics) * len(sites)),
+            "clean": np.broadcast_to(clean, value.shape).ravel(),
+            "corrupted": np.broadcast_to(corrupted, value.shape).ravel(),
+            "patched": wide.ravel(),
             "effect": effect.ravel(),
         }
     )

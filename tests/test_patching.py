@@ -6,15 +6,36 @@ Equality with TransformerLens' own tables is in test_transformer_lens.
 from __future__ import annotations
 
 import inspect
+import weakref
 from collections.abc import Callable
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from conftest import stir
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
 
-from interp.model import activations, logit_at
-from interp.patching import BY_HEAD_AND_POSITION, BY_POSITION, Site, all_sites, patch
+from interp.metrics import (
+    ReadAt,
+    closeness_at,
+    logit_at,
+    logit_difference_at,
+    probability_at,
+)
+from interp.model import activations
+from interp.patching import (
+    BY_HEAD_AND_POSITION,
+    BY_POSITION,
+    COMPONENTS,
+    PLACE,
+    Site,
+    all_sites,
+    over_pairs,
+    patch,
+)
+from models.base import LanguageModel
 from models.build import build
 from models.config import ModelConfig
 from models.languages import END_ID, Vocabulary
@@ -23,7 +44,7 @@ from models.transformer import HookedTransformer
 Make = Callable[..., HookedTransformer]
 END_LOGIT = logit_at(END_ID)
 STREAM = tuple(c for c in BY_POSITION if c not in ("conv_out", "cell"))  # a Transformer has none
-COMPONENTS = STREAM + BY_HEAD_AND_POSITION
+MIXED = STREAM + BY_HEAD_AND_POSITION
 
 
 @pytest.fixture(params=["none", "learned"])
@@ -40,14 +61,12 @@ def pairs(model: HookedTransformer) -> tuple[torch.Tensor, torch.Tensor]:
     )
 
 
-def test_the_pairs_are_one_substitution_apart(pairs: tuple[torch.Tensor, torch.Tensor]) -> None:
+def test_the_pairs_are_one_substitution_apart(pairs: tuple[Tensor, Tensor]) -> None:
     assert (pairs[0] != pairs[1]).nonzero()[:, 1].tolist() == [3, 3, 3]
 
 
-def test_one_row_per_site_and_pair(
-    model: HookedTransformer, pairs: tuple[torch.Tensor, torch.Tensor]
-) -> None:
-    table = patch(model, *pairs, END_LOGIT, COMPONENTS)
+def test_one_row_per_site_and_pair(model: HookedTransformer, pairs: tuple[Tensor, Tensor]) -> None:
+    table = patch(model, *pairs, END_LOGIT, MIXED)
     layers, heads, positions = 2, 4, 7
     sites = layers * positions * (len(STREAM) + heads * len(BY_HEAD_AND_POSITION))
     assert len(table) == sites * 3
@@ -57,13 +76,13 @@ def test_one_row_per_site_and_pair(
     for name, tokens in zip(("clean", "corrupted"), pairs, strict=True):
         expected = model(tokens)[:, -1, END_ID].detach().numpy()
         assert table[name].to_numpy() == pytest.approx(expected[table["pair"]], abs=1e-9)
-    effect = (table["metric"] - table["corrupted"]) / (table["clean"] - table["corrupted"])
+    effect = (table["patched"] - table["corrupted"]) / (table["clean"] - table["corrupted"])
     assert table["effect"].to_numpy() == pytest.approx(effect.to_numpy())
 
 
-@pytest.mark.parametrize("component", COMPONENTS)
+@pytest.mark.parametrize("component", MIXED)
 def test_nothing_happens_before_the_first_difference(
-    model: HookedTransformer, pairs: tuple[torch.Tensor, torch.Tensor], component: str
+    model: HookedTransformer, pairs: tuple[Tensor, Tensor], component: str
 ) -> None:
     table = patch(model, *pairs, END_LOGIT, [component])
     before = table[table["position"] < 3]
@@ -73,7 +92,7 @@ def test_nothing_happens_before_the_first_difference(
 
 @pytest.mark.parametrize("component", ["z", "q", "resid_post", "mlp_out"])
 def test_nothing_happens_in_the_last_layer_away_from_the_readout(
-    model: HookedTransformer, pairs: tuple[torch.Tensor, torch.Tensor], component: str
+    model: HookedTransformer, pairs: tuple[Tensor, Tensor], component: str
 ) -> None:
     table = patch(model, *pairs, END_LOGIT, [component]).query("layer == 1")
     assert table.query("position < 6")["effect"].abs().max() < 1e-9
@@ -81,7 +100,7 @@ def test_nothing_happens_in_the_last_layer_away_from_the_readout(
 
 
 def test_the_whole_difference_enters_at_the_differing_position(
-    model: HookedTransformer, pairs: tuple[torch.Tensor, torch.Tensor]
+    model: HookedTransformer, pairs: tuple[Tensor, Tensor]
 ) -> None:
     """One substitution: the stream below the first layer at its position is all there is."""
     table = patch(model, *pairs, END_LOGIT, ["resid_pre"]).query("layer == 0 and position == 3")
@@ -89,15 +108,13 @@ def test_the_whole_difference_enters_at_the_differing_position(
 
 
 def test_the_whole_difference_leaves_at_the_readout(
-    model: HookedTransformer, pairs: tuple[torch.Tensor, torch.Tensor]
+    model: HookedTransformer, pairs: tuple[Tensor, Tensor]
 ) -> None:
     table = patch(model, *pairs, END_LOGIT, ["resid_post"]).query("layer == 1 and position == 6")
     assert table["effect"].to_numpy() == pytest.approx(np.ones(3), abs=1e-9)
 
 
-def test_one_site_by_hand(
-    model: HookedTransformer, pairs: tuple[torch.Tensor, torch.Tensor]
-) -> None:
+def test_one_site_by_hand(model: HookedTransformer, pairs: tuple[Tensor, Tensor]) -> None:
     clean, corrupted = pairs
     site = Site("z", layer=0, position=4, head=2)
     source = activations(model, clean, [site.hook])[site.hook]
@@ -111,7 +128,7 @@ def test_one_site_by_hand(
     row = patch(model, clean, corrupted, END_LOGIT, ["z"]).query(
         "layer == 0 and position == 4 and head == 2"
     )
-    assert row["metric"].to_numpy() == pytest.approx(
+    assert row["patched"].to_numpy() == pytest.approx(
         logits[:, -1, END_ID].detach().numpy(), abs=1e-9
     )
 
@@ -130,41 +147,183 @@ KINDS: dict[str, dict[str, object]] = {
 }
 
 
-@pytest.mark.parametrize("read", [4, -1, [2, 5, 5]])
-@pytest.mark.parametrize("kind", KINDS)
-def test_one_forward_pass_per_site_says_the_same(kind: str, read: object) -> None:
-    """Whatever is reused or left out: every site of every kind of model."""
-    config = ModelConfig(**{"n_layers": 2, "n_heads": 2, "d_model": 8, "d_mlp": 12, **KINDS[kind]})
+def kind_of_model(kind: str) -> tuple[LanguageModel, Tensor, Tensor, list[str]]:
+    """A model in float64, three pairs, and all of its components."""
+    config = ModelConfig(**{"n_layers": 2, "n_heads": 2, "d_model": 8, "d_mlp": 6, **KINDS[kind]})
     model = stir(build(config, Vocabulary(("a", "b", "c")), 1)).double().eval()
     clean = model.to_tokens(["abcab", "bbabb", "caabc"])
     corrupted = model.to_tokens(["abaab", "bbabc", "ccabc"])
-    metric = logit_at(END_ID, read if isinstance(read, int) else torch.tensor(read))
-    parts = {name.rsplit("hook_", 1)[1] for name in model.hook_dict if name.startswith("blocks.0")}
-    components = [c for c in BY_POSITION + BY_HEAD_AND_POSITION if c in parts]
-    table = patch(model, clean, corrupted, metric, components)
-    expected = []
-    for site in (site for c in components for site in all_sites(model, c, 6)):
-        source = activations(model, clean, [site.hook])[site.hook]
-        where = (slice(None), site.position, *([] if site.head is None else [site.head]))
+    components = [c for c in COMPONENTS if Site(c, 0, 0).hook in model.hook_dict]
+    return model, clean, corrupted, components
 
-        def put(x: torch.Tensor, hook: object, where=where, source=source) -> torch.Tensor:
+
+@torch.no_grad()
+def one_by_one(
+    model: LanguageModel, clean: Tensor, corrupted: Tensor, metric: ReadAt, sites: list[Site]
+) -> list[float]:
+    """A forward pass per site, with an index written out per component."""
+    _, cache = model.run_with_cache(clean)
+    values = []
+    for site in sites:
+        at = slice(None) if site.position is None else site.position
+        key = slice(None) if site.key is None else site.key
+        where: tuple[object, ...] = (slice(None), at)
+        if site.component == "pattern":
+            where = (slice(None), site.head, at, key)
+        elif site.head is not None or site.neuron is not None:
+            where = (slice(None), at, site.neuron if site.head is None else site.head)
+
+        def put(x: Tensor, hook: object, where=where, source=cache[site.hook]) -> Tensor:
             x = x.clone()
             x[where] = source[where]
             return x
 
-        with torch.no_grad():
-            logits = model.run_with_hooks(corrupted, fwd_hooks=[(site.hook, put)])
-        expected += metric(logits).tolist()
-    assert table["metric"].to_numpy() == pytest.approx(np.array(expected), abs=1e-9)
+        values += metric(model.run_with_hooks(corrupted, fwd_hooks=[(site.hook, put)])).tolist()
+    return values
 
 
-@pytest.mark.parametrize("rows", [1, 3, 4, 50])
+@pytest.mark.parametrize("read", [4, -1, [2, 5, 5]])
+@pytest.mark.parametrize("kind", KINDS)
+def test_one_forward_pass_per_site_says_the_same(kind: str, read: object) -> None:
+    """Whatever is reused or left out: every site of every kind of model."""
+    model, clean, corrupted, components = kind_of_model(kind)
+    metric = logit_at(END_ID, read if isinstance(read, int) else torch.tensor(read))
+    table = patch(model, clean, corrupted, metric, components)
+    sites = [site for c in components for site in all_sites(model, c, 6)]
+    expected = one_by_one(model, clean, corrupted, metric, sites)
+    assert table["patched"].to_numpy() == pytest.approx(np.array(expected), abs=1e-9)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_sites_at_all_positions_at_once(kind: str) -> None:
+    model, clean, corrupted, components = kind_of_model(kind)
+    table = patch(model, clean, corrupted, END_LOGIT, components, whole=True)
+    sites = [site for c in components for site in all_sites(model, c, 6, whole=True)]
+    assert set(table["position"]) == {-1}
+    assert len(table) == 3 * len(sites)
+    expected = one_by_one(model, clean, corrupted, END_LOGIT, sites)
+    assert table["patched"].to_numpy() == pytest.approx(np.array(expected), abs=1e-9)
+
+
+def test_several_metrics_off_the_same_passes(
+    model: HookedTransformer, pairs: tuple[Tensor, Tensor]
+) -> None:
+    clean, corrupted = pairs
+    at = torch.tensor([6, 5, 4])
+    rows = torch.arange(3)
+    reference = model(clean)[rows, at].detach()
+    a, b = model.to_single_token("a"), model.to_single_token("b")
+    metrics = {
+        "difference": logit_difference_at(a, b, at),
+        "probability": probability_at(END_ID),
+        "softmax": probability_at(a, softmax=True),
+        "closeness": closeness_at(reference, at),
+        "closeness, softmax": closeness_at(reference, at, softmax=True),
+        "own": lambda logits: logits[:, 3:].pow(2).sum((1, 2)),
+    }
+    together = patch(model, clean, corrupted, metrics, ["z", "v"])
+    for name, metric in metrics.items():
+        alone = patch(model, clean, corrupted, metric, ["z", "v"])
+        rows_of = together[together["metric"] == name].reset_index(drop=True)
+        assert alone["metric"].unique().tolist() == ["metric"]
+        assert rows_of["patched"].to_numpy() == pytest.approx(alone["patched"].to_numpy(), abs=1e-9)
+        parts = patch(model, clean, corrupted, metric, ["z", "v"], memory=1)
+        assert parts["effect"].to_numpy() == pytest.approx(
+            alone["effect"].to_numpy(), abs=1e-9, nan_ok=True
+        )
+    effect = together.groupby("metric")["effect"]
+    assert effect.max()["closeness"] <= 1 + 1e-9  # nothing is closer to the clean run than itself
+
+
+def test_the_metrics_are_what_they_say() -> None:
+    logits = torch.randn(2, 3, 4, generator=torch.Generator().manual_seed(0)).double()
+    other = torch.randn(2, 4, generator=torch.Generator().manual_seed(1)).double()
+    at = torch.tensor([0, 2])
+    here = torch.stack([logits[0, 0], logits[1, 2]])
+    close = {"rtol": 0, "atol": 1e-12}
+    torch.testing.assert_close(logit_difference_at(1, 3, at)(logits), here[:, 1] - here[:, 3])
+    torch.testing.assert_close(
+        probability_at(2, at)(logits), torch.distributions.Bernoulli(logits=here[:, 2]).probs
+    )
+    torch.testing.assert_close(
+        probability_at(2, at, softmax=True)(logits),
+        torch.distributions.Categorical(logits=here).probs[:, 2],
+    )
+    bernoulli, categorical = (
+        torch.distributions.kl_divergence(family(logits=other), family(logits=here))
+        for family in (torch.distributions.Bernoulli, torch.distributions.Categorical)
+    )
+    torch.testing.assert_close(closeness_at(other, at)(logits), -bernoulli.sum(-1), **close)
+    torch.testing.assert_close(closeness_at(other, at, softmax=True)(logits), -categorical, **close)
+
+
+def test_means_over_pairs_leave_out_what_is_not_told_apart() -> None:
+    table = pd.DataFrame(
+        [
+            ["metric", "z", 0, 1, -1, position, -1, pair, effect]
+            for position, effects in ((3, (0.0, 1.0, np.nan)), (4, (0.5, 0.5, np.nan)))
+            for pair, effect in enumerate(effects)
+        ],
+        columns=["metric", *PLACE, "pair", "effect"],
+    )
+    means = over_pairs(table)
+    assert means["position"].tolist() == [3, 4]
+    assert means["effect"].tolist() == [0.5, 0.5]
+    assert means["pairs"].tolist() == [2, 2]
+    assert means["low"].tolist() == [0.0, 0.5]
+    assert means["high"].tolist() == [1.0, 0.5]
+    assert over_pairs(table[table["pair"] == 1])[["low", "high"]].isna().all().all()
+
+
+class Peak(TorchDispatchMode):
+    """The most bytes that tensors made inside have held at one time."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.held, self.peak, self.seen = 0, 0, set[int]()
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        out = func(*args, **(kwargs or {}))
+        for tensor in out if isinstance(out, (tuple, list)) else [out]:
+            if isinstance(tensor, Tensor):
+                self.watch(tensor.untyped_storage())
+        return out
+
+    def watch(self, storage: torch.UntypedStorage) -> None:
+        key = storage._cdata
+        if key in self.seen:
+            return
+        self.seen.add(key)
+        self.held += storage.nbytes()
+        self.peak = max(self.peak, self.held)
+        weakref.finalize(storage, self.free, key, storage.nbytes())
+
+    def free(self, key: int, size: int) -> None:
+        self.seen.discard(key)
+        self.held -= size
+
+
+@pytest.mark.parametrize("component", ["z", "v", "pattern", "neuron"])
+def test_a_sweep_keeps_to_its_memory(small_model: Make, component: str) -> None:
+    model = small_model(positions="learned", n_layers=3)
+    generator = torch.Generator().manual_seed(0)
+    pairs, length = (4, 8) if component in ("pattern", "neuron") else (24, 16)
+    clean, corrupted = torch.randint(2, 5, (2, pairs, length), generator=generator)
+    peaks = {}
+    for memory in (2**18, 2**23):
+        with Peak() as peak:
+            patch(model, clean, corrupted, END_LOGIT, [component], memory=memory)
+        peaks[memory] = peak.peak
+    assert peaks[2**18] <= 2**18 < peaks[2**23] <= 2**23
+
+
+@pytest.mark.parametrize("memory", [1, 2**14, 2**16, 2**20])
 def test_the_size_of_a_batch_changes_nothing(
-    model: HookedTransformer, pairs: tuple[torch.Tensor, torch.Tensor], rows: int
+    model: HookedTransformer, pairs: tuple[Tensor, Tensor], memory: int
 ) -> None:
     whole = patch(model, *pairs, END_LOGIT, ["z", "resid_pre"])
-    parts = patch(model, *pairs, END_LOGIT, ["z", "resid_pre"], rows=rows)
-    assert parts["metric"].to_numpy() == pytest.approx(whole["metric"].to_numpy(), abs=1e-9)
+    parts = patch(model, *pairs, END_LOGIT, ["z", "resid_pre"], memory=memory)
+    assert parts["patched"].to_numpy() == pytest.approx(whole["patched"].to_numpy(), abs=1e-9)
     columns = ["component", "layer", "head", "position", "pair"]
     assert parts[columns].equals(whole[columns])
 
@@ -175,7 +334,7 @@ def test_equal_words_have_no_effect_to_speak_of(model: HookedTransformer) -> Non
 
 
 def test_a_metric_of_its_own_position_for_every_pair(
-    model: HookedTransformer, pairs: tuple[torch.Tensor, torch.Tensor]
+    model: HookedTransformer, pairs: tuple[Tensor, Tensor]
 ) -> None:
     """Pair 0 is read before the difference, so no site can do anything."""
     at = torch.tensor([2, 4, 6])
@@ -188,7 +347,7 @@ def test_a_metric_of_its_own_position_for_every_pair(
 
 
 def test_hooks_and_weights_are_left_as_they_were(
-    model: HookedTransformer, pairs: tuple[torch.Tensor, torch.Tensor]
+    model: HookedTransformer, pairs: tuple[Tensor, Tensor]
 ) -> None:
     before = model(pairs[0])
     patch(model, *pairs, END_LOGIT)
@@ -202,5 +361,7 @@ def test_faults_are_named(model: HookedTransformer) -> None:
     plain = inspect.unwrap(patch)  # without the shape checks that only the tests have
     with pytest.raises(ValueError, match=r"one shape, got \(1, 4\) and \(1, 3\)"):
         plain(model, *words, END_LOGIT)
-    with pytest.raises(ValueError, match="unknown component 'pattern': use one of resid_pre"):
-        all_sites(model, "pattern", 3)
+    with pytest.raises(ValueError, match="unknown component 'scores': use one of resid_pre"):
+        all_sites(model, "scores", 3)
+    with pytest.raises(ValueError, match="this model has no cell"):
+        all_sites(model, "cell", 3)

@@ -21,7 +21,7 @@ from transformer_lens.model_protocol import (
 from transformer_lens.tools.analysis import direct_logit_attribution, logit_lens
 
 from interp.heads import direct_logit_attribution as our_attribution
-from interp.model import logit_at
+from interp.metrics import logit_at
 from interp.patching import patch
 from models.languages import END_ID
 from models.transformer import HookedTransformer
@@ -137,6 +137,13 @@ TABLES = {
     "k": patching.get_act_patch_attn_head_k_by_pos,
     "v": patching.get_act_patch_attn_head_v_by_pos,
 }
+WHOLE = {
+    "z": patching.get_act_patch_attn_head_out_all_pos,
+    "q": patching.get_act_patch_attn_head_q_all_pos,
+    "k": patching.get_act_patch_attn_head_k_all_pos,
+    "v": patching.get_act_patch_attn_head_v_all_pos,
+    "pattern": patching.get_act_patch_attn_head_pattern_all_pos,
+}
 
 
 @pytest.mark.parametrize("component", TABLES)
@@ -145,12 +152,42 @@ def test_patching_equals_transformerlens(model: HookedTransformer, component: st
     clean, corrupted = model.to_tokens([CLEAN, "abcabc"]), model.to_tokens([CORRUPTED, "abcacc"])
     _, cache = model.run_with_cache(clean)
     theirs = TABLES[component](model, corrupted, cache, end_logit)
-    ours = patch(model, clean, corrupted, logit_at(END_ID), [component], rows=7)
+    ours = patch(model, clean, corrupted, logit_at(END_ID), [component], memory=2**14)
     place = ["layer", "position"] if theirs.dim() == 2 else ["layer", "position", "head"]
-    table = ours.groupby(place)["metric"].mean()
+    table = ours.groupby(place)["patched"].mean()
     assert len(table) == theirs.numel()
     assert table.to_numpy() == pytest.approx(theirs.detach().flatten().numpy(), abs=1e-5)
     assert theirs.std() > 1e-3
+
+
+@pytest.mark.parametrize("component", WHOLE)
+def test_patching_at_all_positions_equals_transformerlens(
+    model: HookedTransformer, component: str
+) -> None:
+    clean, corrupted = model.to_tokens([CLEAN, "abcabc"]), model.to_tokens([CORRUPTED, "abcacc"])
+    _, cache = model.run_with_cache(clean)
+    theirs = WHOLE[component](model, corrupted, cache, end_logit)
+    ours = patch(model, clean, corrupted, logit_at(END_ID), [component], whole=True)
+    table = ours.groupby(["layer", "head"])["patched"].mean()
+    assert table.to_numpy() == pytest.approx(theirs.detach().flatten().numpy(), abs=1e-5)
+    assert theirs.std() > 1e-4
+
+
+def test_patching_of_single_pattern_entries_equals_transformerlens(
+    model: HookedTransformer,
+) -> None:
+    """TransformerLens also patches what the mask forbids: there nothing happens."""
+    clean, corrupted = model.to_tokens([CLEAN]), model.to_tokens([CORRUPTED])
+    _, cache = model.run_with_cache(clean)
+    theirs = patching.get_act_patch_attn_head_pattern_dest_src_pos(
+        model, corrupted, cache, end_logit
+    ).detach()
+    ours = patch(model, clean, corrupted, logit_at(END_ID), ["pattern"])
+    where = tuple(ours[["layer", "head", "position", "key"]].to_numpy().T)
+    table = torch.full_like(theirs, float(ours["corrupted"].iloc[0]))
+    table[where] = torch.tensor(ours["patched"].to_numpy(copy=True), dtype=table.dtype)
+    torch.testing.assert_close(table, theirs, rtol=0, atol=1e-5)
+    assert theirs.std() > 1e-5
 
 
 def test_detect_head(model: HookedTransformer) -> None:
@@ -221,13 +258,13 @@ def test_our_attribution_equals_transformerlens(
 # -- and the other way round: our lenses on TransformerLens' model ---------------------------------
 
 
-@pytest.mark.parametrize("component", ["resid_pre", "z", "v"])
+@pytest.mark.parametrize("component", ["resid_pre", "z", "v", "pattern", "neuron"])
 def test_our_patching_runs_on_a_bridge(model: HookedTransformer, component: str) -> None:
     bridge = boot_native(model)
     clean, corrupted = model.to_tokens(CLEAN), model.to_tokens(CORRUPTED)
     ours = patch(model, clean, corrupted, logit_at(END_ID), [component])
     theirs = patch(bridge, clean, corrupted, logit_at(END_ID), [component])
-    assert theirs["metric"].to_numpy() == pytest.approx(ours["metric"].to_numpy(), abs=1e-5)
+    assert theirs["patched"].to_numpy() == pytest.approx(ours["patched"].to_numpy(), abs=1e-5)
 
 
 def test_our_attribution_runs_on_a_bridge(model: HookedTransformer, tokens: torch.Tensor) -> None:

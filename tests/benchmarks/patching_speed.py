@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 from transformer_lens import patching
 
-from interp.model import logit_at
+from interp.metrics import logit_at
 from interp.patching import patch
 from models.config import ModelConfig
 from models.languages import END_ID, Vocabulary
@@ -37,8 +37,8 @@ def patching_speed() -> Iterator[Result]:
 
         def sweep(clean: Tensor = clean, corrupted: Tensor = corrupted) -> Tensor:
             table = patch(ours, clean, corrupted, logit_at(END_ID), ["z"])
-            mean = table.groupby(["layer", "position", "head"])["metric"].mean()
-            return torch.as_tensor(mean.to_numpy()).view(CONFIG.n_layers, POSITIONS, -1)
+            mean = table.groupby(["layer", "position", "head"])["patched"].mean()
+            return torch.tensor(mean.to_numpy(copy=True)).view(CONFIG.n_layers, POSITIONS, -1)
 
         @torch.no_grad()
         def peer(clean: Tensor = clean, corrupted: Tensor = corrupted) -> Tensor:

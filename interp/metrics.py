@@ -1,0 +1,99 @@
+"""What is explained: one number per word from its logits.
+
+Higher means more of the behaviour. The models say of every token on its own whether it may come
+next, so probabilities are sigmoids; ``softmax=True`` serves models whose tokens exclude each other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+from torch.nn.functional import logsigmoid
+
+Metric = Callable[[Float[Tensor, "batch pos d_vocab"]], Float[Tensor, " batch"]]
+"""One number per word from its logits."""
+
+Positions = Int[Tensor, " batch"] | int
+"""One for all words, or one per word; BOS is position 0, and -1 the last."""
+
+
+@dataclass(frozen=True)
+class ReadAt:
+    """A metric that reads one position of every word; since it says which, no other is computed.
+
+    Attributes:
+        read: from the logits there, [*copies, batch, d_vocab], and the references one number each.
+        positions: where.
+        references: what else the metric needs of every word, [batch, ...].
+    """
+
+    read: Callable[..., Float[Tensor, "*copies batch"]]
+    positions: Positions = -1
+    references: tuple[Float[Tensor, "batch ..."], ...] = ()
+
+    def __call__(
+        self, logits: Float[Tensor, "*copies batch pos d_vocab"]
+    ) -> Float[Tensor, "*copies batch"]:
+        if isinstance(self.positions, int):
+            return self.of_one(logits[..., self.positions, :])
+        words = torch.arange(logits.shape[-3], device=logits.device)
+        return self.of_one(logits[..., words, self.positions, :])
+
+    def of_one(
+        self, logits: Float[Tensor, "*copies batch d_vocab"]
+    ) -> Float[Tensor, "*copies batch"]:
+        """The metric from the logits of the one position alone."""
+        return self.read(logits, *self.references)
+
+    def among(self, words: Int[Tensor, " some"]) -> ReadAt:
+        """The metric of some of the words."""
+        at = self.positions if isinstance(self.positions, int) else self.positions[words]
+        return replace(self, positions=at, references=tuple(r[words] for r in self.references))
+
+    def where(self, length: int) -> Int[Tensor, " positions"]:
+        """The positions counted from the front, on the CPU: one for all words, or one per word."""
+        at = torch.as_tensor(self.positions).cpu().reshape(-1)
+        return torch.where(at < 0, at + length, at)
+
+
+def logit_at(token: int, positions: Positions = -1) -> ReadAt:
+    """The logit of one token."""
+    return ReadAt(lambda logits: logits[..., token], positions)
+
+
+def logit_difference_at(token: int, other: int, positions: Positions = -1) -> ReadAt:
+    """How much higher the logit of one token is than that of another."""
+    return ReadAt(lambda logits: logits[..., token] - logits[..., other], positions)
+
+
+def probability_at(token: int, positions: Positions = -1, softmax: bool = False) -> ReadAt:
+    """The probability of one token."""
+    if softmax:
+        return ReadAt(lambda logits: logits.softmax(dim=-1)[..., token], positions)
+    return ReadAt(lambda logits: logits[..., token].sigmoid(), positions)
+
+
+def closeness_at(
+    reference: Float[Tensor, "batch d_vocab"], positions: Positions = -1, softmax: bool = False
+) -> ReadAt:
+    """-KL(reference || logits) in nats: 0 where nothing changed, the more negative the further.
+
+    Args:
+        reference: the logits of the run to stay close to, at the same positions. Without
+            ``softmax`` the divergences of the single tokens are summed.
+    """
+
+    def read(logits: Tensor, reference: Tensor) -> Tensor:
+        if softmax:
+            log_p, log_q = reference.log_softmax(-1), logits.log_softmax(-1)
+            return -(log_p.exp() * (log_p - log_q)).sum(-1)
+        p = reference.sigmoid()
+        yes = logsigmoid(reference) - logsigmoid(logits)
+        no = logsigmoid(-reference) - logsigmoid(-logits)
+        return -(p * yes + (1 - p) * no).sum(-1)
+
+    return ReadAt(read, positions, (reference,))
