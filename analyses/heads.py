@@ -13,7 +13,7 @@ from altair.typing import ChartType
 from analyses.results import Progress, Result, quiet
 from analyses.words import WordTensors, sample_window
 from interp.heads import ablate, direct_logit_attribution
-from interp.model import logit_at
+from interp.metrics import logit_at
 from interp.statistics import bootstrap_mean
 from models.errors import UserError
 from models.languages import END_ID, Vocabulary

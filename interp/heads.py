@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Literal
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, Protocol, runtime_checkable
 
 import numpy as np
 import pandas as pd
@@ -11,10 +11,19 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from interp.model import HookedModel, Metric, ReadableModel, activations
+from interp.metrics import Metric
+from interp.model import HookedModel, ReadableModel, activations
 
-Ablation = Literal["mean", "zero"]
+Ablation = Literal["mean", "zero", "resample"]
 PARTS = ("embed", "attn", "mlp")
+
+
+@runtime_checkable
+class CircuitModel(ReadableModel, Protocol):
+    """A readable model that begins with an embedding."""
+
+    @property
+    def W_E(self) -> Tensor: ...
 
 
 @torch.no_grad()
@@ -24,32 +33,71 @@ def ablate(
     mask: Bool[Tensor, "batch pos"],
     metric: Metric,
     method: Ablation,
+    seed: int = 0,
+    rows: int = 2048,
 ) -> pd.DataFrame:
-    """Takes one head away at a time: its output z becomes zero, or its mean over the batch.
+    """Takes one head away at a time, at all positions: its output z becomes another.
+
+    "zero" takes nothing for it; "mean" its mean over the batch; "resample" its z at the same
+    positions in another word of the batch (Chan et al. 2022), which, unlike the two others, the
+    model may meet. Several heads share one forward pass.
 
     Args:
         mask: True on BOS and the word, False on padding, which no mean may see.
+        seed: of the other words; a word has the same one for all heads (``donors``).
+        rows: the most words in one forward pass, which bounds the memory.
 
     Returns:
-        One row per layer, head and word: layer, head, word, before, after (the metric).
+        One row per layer, head and word: layer, head, word, before, after (the metric). After a
+        resample it is NaN for a word without donor.
     """
     before = metric(model(tokens)).cpu().numpy()
     hooks = [f"blocks.{layer}.attn.hook_z" for layer in range(model.cfg.n_layers)]
     outputs = activations(model, tokens, hooks)
+    donor = donors(tokens, mask, seed) if method == "resample" else np.zeros(len(tokens), int)
     tables = []
     for layer, hook in enumerate(hooks):
-        mean = outputs[hook][mask.cpu()].mean(dim=0).to(tokens.device)  # [head, d_head]
-        for head in range(model.cfg.n_heads):
-
-            def remove(z: Tensor, hook: object, head: int = head, mean: Tensor = mean) -> Tensor:
-                z = z.clone()
-                z[:, :, head] = mean[head] if method == "mean" else 0.0
-                return z
-
-            after = metric(model.run_with_hooks(tokens, fwd_hooks=[(hook, remove)])).cpu().numpy()
-            columns = {"layer": layer, "head": head, "word": np.arange(len(tokens))}
-            tables.append(pd.DataFrame({**columns, "before": before, "after": after}))
+        z = outputs[hook]
+        if method == "resample":
+            other = z[torch.as_tensor(donor)]
+        else:
+            other = z[mask.cpu()].mean(dim=0) * (method == "mean")
+            other = other.expand_as(z)
+        for heads in torch.arange(model.cfg.n_heads).split(max(1, rows // len(tokens))):
+            hooked = [(hook, _instead(heads, other.to(tokens.device)))]
+            logits = model.run_with_hooks(tokens.repeat(len(heads), 1), fwd_hooks=hooked)
+            for head, copy in zip(heads.tolist(), logits.chunk(len(heads)), strict=True):
+                after = np.where(donor >= 0, metric(copy).cpu().numpy(), np.nan)
+                columns = {"layer": layer, "head": head, "word": np.arange(len(tokens))}
+                tables.append(pd.DataFrame({**columns, "before": before, "after": after}))
     return pd.concat(tables, ignore_index=True)
+
+
+def _instead(
+    heads: Int[Tensor, " copy"], other: Float[Tensor, "batch pos head d_head"]
+) -> Callable[..., Tensor]:
+    """A hook on copies of the batch: in each of them one head's output is another."""
+
+    def replace(z: Tensor, hook: object) -> Tensor:
+        copies = z.unflatten(0, (len(heads), -1)).clone()
+        copies[torch.arange(len(heads)), :, :, heads] = other[:, :, heads].movedim(2, 0)
+        return copies.flatten(0, 1)
+
+    return replace
+
+
+def donors(
+    tokens: Int[Tensor, "batch pos"], mask: Bool[Tensor, "batch pos"], seed: int
+) -> Int[np.ndarray, " batch"]:
+    """For each word another one of the batch, drawn among the different words at least as long.
+
+    A shorter one has nothing to give at the last positions. -1 where there is none.
+    """
+    lengths = mask.sum(dim=1).cpu().numpy()
+    _, spelling = np.unique(tokens.where(mask, -1).cpu().numpy(), axis=0, return_inverse=True)
+    fits = (lengths >= lengths[:, None]) & (spelling != spelling[:, None])
+    drawn = np.where(fits, np.random.default_rng(seed).random(fits.shape), -1.0)
+    return np.where(fits.any(axis=1), drawn.argmax(axis=1), -1)
 
 
 @torch.no_grad()
@@ -85,12 +133,8 @@ def direct_logit_attribution(
 
     def contribution(vectors: Float[Tensor, "batch d_model"], way: Sequence[str]) -> np.ndarray:
         for name in way:
-            norm = model.get_submodule(name)
-            if getattr(norm, "centres", True):
-                vectors = vectors - vectors.mean(dim=-1, keepdim=True)
-            vectors = vectors / cache[f"{name}.hook_scale"][rows, positions]
-            gamma = getattr(norm, "weight", None)
-            vectors = vectors if gamma is None else vectors * gamma.detach().cpu()
+            scaled = vectors / cache[f"{name}.hook_scale"][rows, positions]
+            vectors = _linear(model.get_submodule(name), scaled)
         return (vectors @ unembed).numpy()
 
     stream = cache["blocks.0.hook_resid_pre"][rows, positions]
@@ -123,37 +167,63 @@ def direct_logit_attribution(
     )
 
 
+def _linear(norm: Any, x: Float[Tensor, "*batch d_model"]) -> Float[Tensor, "*batch d_model"]:
+    """What of a norm is linear: its centring and its gain, without its scale and bias."""
+    if getattr(norm, "centres", True):
+        x = x - x.mean(dim=-1, keepdim=True)
+    gamma = getattr(norm, "weight", None)
+    return x if gamma is None else x * gamma.detach().to(x.device)
+
+
 def _way(model: ReadableModel, layer: int, part: str) -> list[str]:
     """The norms that a part passes; the final one alone where the model does not say."""
     named = getattr(model, "norms_on_the_way", None)
     return ["ln_final"] if named is None else named(layer, part)
 
 
-def patterns(model: HookedModel, tokens: Int[Tensor, "one pos"]) -> pd.DataFrame:
-    """The attention of every head on one word.
+@torch.no_grad()
+def qk_circuit(
+    model: CircuitModel, layer: int, head: int
+) -> Float[Tensor, "d_vocab_query d_vocab_key"]:
+    """The score that a query token gives a key token by their embeddings alone.
 
-    Returns:
-        One row per layer, head, query and key that the query may attend to (under a causal mask
-        key <= query): layer, head, query, key, attention.
+    The head reads each embedding as if the stream held nothing else, through its norm, with biases
+    and scale: norm(e_q) W_Q (norm(e_k) W_K)^T / sqrt(d_head) (Elhage et al. 2021). In the first
+    layer these are the model's own scores, but for what positions add.
     """
-    layers = range(model.cfg.n_layers)
-    hooks = [
-        f"blocks.{layer}.attn.hook_{what}"
-        for what in ("pattern", "attn_scores")
-        for layer in layers
-    ]
-    cache = activations(model, tokens, hooks)
-    pattern, scores = (
-        torch.stack([cache[hook][0] for hook in some]).numpy()
-        for some in (hooks[: len(layers)], hooks[len(layers) :])
-    )
-    layer, head, query, key = np.nonzero(scores > -np.inf)
-    return pd.DataFrame(
-        {
-            "layer": layer,
-            "head": head,
-            "query": query,
-            "key": key,
-            "attention": pattern[layer, head, query, key],
-        }
-    )
+    attention, x = model.blocks[layer].attn, _read(model, layer)
+    q = x @ attention.W_Q[head] + attention.b_Q[head]
+    k = x @ attention.W_K[head] + attention.b_K[head]
+    w = getattr(attention, "w_score", None)
+    if w is not None:
+        return ((q[:, None] + k).tanh() @ w[head]).cpu()
+    plain = getattr(attention, "scores", None) == "dot"
+    return (q @ k.T * (1.0 if plain else q.shape[-1] ** -0.5)).cpu()
+
+
+@torch.no_grad()
+def ov_circuit(
+    model: CircuitModel, layer: int, head: int
+) -> Float[Tensor, "d_vocab_source d_vocab_out"]:
+    """What attending fully to a source token adds to each logit directly, by its embedding alone.
+
+    The head reads the embedding as in ``qk_circuit``: (norm(e) W_V + b_V) W_O W_U (Elhage et al.
+    2021). Of the norms on the way to the logits the centring and gain count; their scale depends on
+    the rest of the stream and is left out, so values compare within a head, not between layers.
+    """
+    attention = model.blocks[layer].attn
+    v = _read(model, layer) @ attention.W_V[head] + attention.b_V[head]
+    written = v @ attention.W_O[head]
+    for name in _way(model, layer, "attn"):
+        written = _linear(model.get_submodule(name), written)
+    return (written @ model.W_U).cpu()
+
+
+def _read(model: CircuitModel, layer: int) -> Float[Tensor, "d_vocab d_model"]:
+    """What a layer's attention reads where the stream holds one token's embedding alone."""
+    x, on_the_stream = model.W_E[None], _way(model, layer, "embed")
+    for name in on_the_stream:  # those of post-norm blocks before this one
+        if name not in _way(model, layer, "attn"):
+            x = model.get_submodule(name)(x)
+    own = f"blocks.{layer}.ln1"
+    return (x if own in on_the_stream else model.get_submodule(own)(x))[0]

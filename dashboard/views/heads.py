@@ -16,7 +16,7 @@ from dashboard.shared import (
     picture,
     word_input,
 )
-from interp.heads import patterns
+from interp.attention import patterns
 from models.errors import UserError
 
 LONGEST = 40
