@@ -167,7 +167,7 @@ def patch(
         value, baseline = _sweep(model, clean[group], corrupted[group], some, sites, rows)
         values.append(value.cpu())
         baselines.append(baseline.cpu())
-    return _table(
+    return table_of(
         list(metrics), sites, torch.cat(values, dim=2).numpy(), torch.cat(baselines, dim=2).numpy()
     )
 
@@ -426,12 +426,13 @@ def _resumed(
     return run
 
 
-def _table(
+def table_of(
     metrics: Sequence[str],
     sites: Sequence[Site],
     value: Float[np.ndarray, "metric site pair"],
     baseline: Float[np.ndarray, "metric run pair"],
 ) -> pd.DataFrame:
+    """The table of ``patch``; the baseline is of the clean and of the corrupted run."""
     clean, corrupted = baseline[:, :1], baseline[:, 1:]
     told_apart = ~np.isclose(clean, corrupted, rtol=1e-5, atol=1e-6)
     effect = np.full(value.shape, np.nan)

@@ -40,7 +40,7 @@ class Norm(nn.Module):
         """Is the mean taken off?"""
         return self.kind == "layer"
 
-    def forward(self, x: Float[Tensor, "batch pos d_model"]) -> Float[Tensor, "batch pos d_model"]:
+    def forward(self, x: Float[Tensor, "*batch d_model"]) -> Float[Tensor, "*batch d_model"]:
         if not listened(self.hook_scale, self.hook_normalized):
             return self._fused(x)
         if self.centres:

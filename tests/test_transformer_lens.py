@@ -183,7 +183,7 @@ def test_patching_of_single_pattern_entries_equals_transformerlens(
         model, corrupted, cache, end_logit
     ).detach()
     ours = patch(model, clean, corrupted, logit_at(END_ID), ["pattern"])
-    where = tuple(ours[["layer", "head", "position", "key"]].to_numpy().T)
+    where = tuple(torch.tensor(ours[c].tolist()) for c in ("layer", "head", "position", "key"))
     table = torch.full_like(theirs, float(ours["corrupted"].iloc[0]))
     table[where] = torch.tensor(ours["patched"].to_numpy(copy=True), dtype=table.dtype)
     torch.testing.assert_close(table, theirs, rtol=0, atol=1e-5)

@@ -1,0 +1,264 @@
+"""Edges: planted truth, what patching says of whole rows and columns of edges, and derivatives."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from planted import PLANTED
+from test_transformer_lens import boot_native
+from torch import Tensor
+from transformer_lens.tools.analysis.attribution_patching import attribution_patch as peer
+
+from interp.edges import (
+    Graph,
+    agreement,
+    edge_effects,
+    edge_metric,
+    run_with_edges,
+    writes,
+)
+from interp.gradients import attribution_patch
+from interp.metrics import logit_at
+from interp.patching import COMPONENTS, PLACE, Site, patch
+from models.languages import END_ID
+from models.transformer import HookedTransformer
+
+Make = Callable[..., HookedTransformer]
+END_LOGIT = logit_at(END_ID)
+KINDS: dict[str, dict[str, object]] = {
+    "plain": {},
+    "rotary, no bias": {"positions": "rotary", "bias": False},
+    "rms, attention only": {"norm": "rms", "mlp": "none", "positions": "learned"},
+    "no norm, gated": {"norm": "none", "mlp": "gated", "scores": "additive"},
+    "strict": {"mask": "strictly_causal", "positions": "alibi"},
+    "encoder": {"mask": "bidirectional", "positions": "t5"},
+}
+
+
+@pytest.fixture(params=KINDS)
+def model(small_model: Make, request: pytest.FixtureRequest) -> HookedTransformer:
+    return small_model(n_heads=2, **KINDS[request.param]).double()
+
+
+@pytest.fixture
+def pairs(model: HookedTransformer) -> tuple[Tensor, Tensor]:
+    return model.to_tokens(["abcab", "bbabb", "caabc"]), model.to_tokens(
+        ["abaab", "bbabc", "ccbaa"]
+    )
+
+
+def replaced(graph: Graph, *some: Iterable[tuple[str, str]]) -> Tensor:
+    """One copy per set of edges."""
+    return torch.tensor([[float(edge in edges) for edge in graph.edges] for edges in some])
+
+
+def test_the_edges_of_a_small_graph() -> None:
+    graph = Graph(layers=2, heads=1, perceptrons=True)
+    assert graph.senders == ("embed", "L0H0", "L0 mlp", "L1H0", "L1 mlp")
+    slots = [("embed", f"L0H0.{slot}") for slot in "qkv"]
+    slots += [("embed", "L0 mlp"), ("L0H0", "L0 mlp")]
+    slots += [(s, f"L1H0.{slot}") for slot in "qkv" for s in graph.senders[:3]]
+    slots += [(s, "L1 mlp") for s in graph.senders[:4]]
+    slots += [(s, "logits") for s in graph.senders]
+    assert list(graph.edges) == slots
+    assert str(graph.edges[0]) == "embed -> L0H0.q"
+
+
+@pytest.mark.parametrize("name", PLANTED)
+def test_path_patching_finds_the_planted_edges_and_no_other(name: str) -> None:
+    planted = PLANTED[name]()
+    table = edge_effects(planted.model, *planted.pairs, planted.metric, ["exact"])
+    size = table.groupby(["sender", "receiver"])["effect"].apply(lambda e: e.abs().max())
+    found = {edge for edge, value in size.items() if value > 1e-5}
+    assert found == planted.edges
+    assert size[~size.index.isin(planted.edges)].max() == 0
+    assert size[list(planted.edges)].min() > 0.5
+
+
+def test_no_edge_replaced_and_all_replaced(
+    model: HookedTransformer, pairs: tuple[Tensor, Tensor]
+) -> None:
+    clean, corrupted = pairs
+    graph = Graph.of(model)
+    shares = replaced(graph, (), graph.edges)
+    with torch.no_grad():
+        logits = run_with_edges(model, corrupted, writes(model, clean), shares)
+        torch.testing.assert_close(logits[0], model(corrupted), rtol=0, atol=1e-9)
+        torch.testing.assert_close(logits[1], model(clean), rtol=0, atol=1e-9)
+
+
+def test_all_edges_from_a_sender_are_its_patch(
+    model: HookedTransformer, pairs: tuple[Tensor, Tensor]
+) -> None:
+    clean, corrupted = pairs
+    graph = Graph.of(model)
+    shares = replaced(graph, *([e for e in graph.edges if e.sender == s] for s in graph.senders))
+    found = edge_metric(model, corrupted, writes(model, clean), shares, END_LOGIT, memory=2**16)
+    components = ["resid_pre", "z"] + ["mlp_out"] * graph.perceptrons
+    table = patch(model, clean, corrupted, END_LOGIT, components, whole=True)
+    names = {"resid_pre": "embed", "z": "L{}H{}", "mlp_out": "L{} mlp"}
+    table["sender"] = [
+        names[c].format(layer, head)
+        for c, layer, head in table[["component", "layer", "head"]].itertuples(index=False)
+    ]
+    table = table[(table["component"] != "resid_pre") | (table["layer"] == 0)]
+    expected = table.pivot(index="sender", columns="pair", values="patched")
+    assert found.numpy() == pytest.approx(expected.loc[list(graph.senders)].to_numpy(), abs=1e-9)
+
+
+def test_all_edges_into_a_receiver_are_its_patch(
+    model: HookedTransformer, pairs: tuple[Tensor, Tensor]
+) -> None:
+    clean, corrupted = pairs
+    graph = Graph.of(model)
+    heads = [r for r in graph.receivers if "." in r]
+    shares = replaced(graph, *([e for e in graph.edges if e.receiver == r] for r in heads))
+    found = edge_metric(model, corrupted, writes(model, clean), shares, END_LOGIT)
+    table = patch(model, clean, corrupted, END_LOGIT, ["q", "k", "v"], whole=True)
+    table["receiver"] = [
+        f"L{layer}H{head}.{c}"
+        for c, layer, head in table[["component", "layer", "head"]].itertuples(index=False)
+    ]
+    expected = table.pivot(index="receiver", columns="pair", values="patched").loc[heads]
+    assert found.numpy() == pytest.approx(expected.to_numpy(), abs=1e-9)
+
+
+def test_attribution_is_the_derivative_of_the_effect(
+    model: HookedTransformer, pairs: tuple[Tensor, Tensor]
+) -> None:
+    clean, corrupted = pairs
+    source, step = writes(model, clean), 1e-5
+    edges = torch.eye(len(Graph.of(model).edges), dtype=torch.float64) * step
+    more, less = (
+        edge_metric(model, corrupted, source, sign * edges, END_LOGIT) for sign in (1, -1)
+    )
+    table = edge_effects(model, clean, corrupted, END_LOGIT, ["EAP"])
+    change = (table["effect"] * (table["clean"] - table["corrupted"])).to_numpy()
+    expected = ((more - less) / (2 * step)).flatten().numpy()
+    assert change == pytest.approx(expected, abs=1e-6)
+    assert np.abs(change).max() > 1e-2
+
+
+def test_integrated_gradients_of_the_embedding_add_up(
+    model: HookedTransformer, pairs: tuple[Tensor, Tensor]
+) -> None:
+    """Completeness: along the mixtures of the embeddings all that changes comes from them."""
+    table = edge_effects(model, *pairs, END_LOGIT, ["EAP-IG"], steps=300)
+    total = table[table["sender"] == "embed"].groupby("pair")["effect"].sum()
+    assert total.to_numpy() == pytest.approx(np.ones(3), abs=2e-3)
+    few = edge_effects(model, *pairs, END_LOGIT, ["EAP-IG"], steps=2)
+    assert not np.allclose(few["effect"], table["effect"], atol=1e-3)
+
+
+def test_agreement_is_the_correlation_of_the_means() -> None:
+    names = [("embed", "logits"), ("embed", "L0 mlp"), ("L0 mlp", "logits")]
+    rows = [
+        [method, *edge, pair, value + shift]
+        for method, values in (("exact", (0.0, 1.0, 3.0)), ("EAP", (1.0, 2.0, 0.0)))
+        for edge, value in zip(names, values, strict=True)
+        for pair, shift in ((0, -1.0), (1, 1.0))
+    ]
+    table = pd.DataFrame(rows, columns=["method", "sender", "receiver", "pair", "effect"])
+    (row,) = agreement(table).to_dict("records")
+    assert row["method"] == "EAP"
+    assert row["edges"] == 3
+    assert row["pearson"] == pytest.approx(np.corrcoef([0, 1, 3], [1, 2, 0])[0, 1])
+    assert row["spearman"] == pytest.approx(-0.5)
+    assert row["mean_error"] == pytest.approx(5 / 3)
+
+
+@pytest.mark.parametrize("placement", ["post", "sandwich"])
+def test_a_stream_that_is_no_sum_is_refused(small_model: Make, placement: str) -> None:
+    model = small_model(norm_placement=placement)
+    with pytest.raises(ValueError, match="another norm than pre-norm"):
+        writes(model, model.to_tokens(["abc"]))
+
+
+def test_a_bridge_says_the_same(small_model: Make) -> None:
+    model = small_model(positions="learned")
+    bridge = boot_native(model)
+    clean, corrupted = model.to_tokens(["aabbbc"]), model.to_tokens(["aacbbc"])
+    ours = edge_effects(model, clean, corrupted, END_LOGIT)
+    theirs = edge_effects(bridge, clean, corrupted, END_LOGIT)
+    assert theirs["effect"].to_numpy() == pytest.approx(ours["effect"].to_numpy(), abs=1e-3)
+    ours = attribution_patch(model, clean, corrupted, END_LOGIT, ["z", "neuron"])
+    theirs = attribution_patch(bridge, clean, corrupted, END_LOGIT, ["z", "neuron"])
+    assert theirs["effect"].to_numpy() == pytest.approx(ours["effect"].to_numpy(), abs=1e-3)
+
+
+# -- attribution patching of nodes ----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("whole", [False, True])
+def test_attribution_patching_is_the_derivative_of_patching(
+    model: HookedTransformer, pairs: tuple[Tensor, Tensor], whole: bool
+) -> None:
+    """Towards activations that lie a small step away, patching is its own derivative."""
+    clean, corrupted = pairs
+    components = [c for c in COMPONENTS if Site(c, 0, 0).hook in model.hook_dict]
+    found = attribution_patch(model, clean, corrupted, END_LOGIT, components, whole=whole)
+    exact = patch(model, clean, corrupted, END_LOGIT, components, whole=whole)
+    assert found[["metric", *PLACE, "pair"]].equals(exact[["metric", *PLACE, "pair"]])
+    assert found["clean"].to_numpy() == pytest.approx(exact["clean"].to_numpy(), abs=1e-9)
+    step, expected = 1e-5, []
+    with torch.no_grad():
+        _, cache = model.run_with_cache(clean)
+        for site in (Site(*row) for row in _sites(found)):
+
+            def nudge(x: Tensor, hook: object, sign: float, site: Site = site) -> Tensor:
+                at = slice(None) if site.position is None else site.position
+                key = slice(None) if site.key is None else site.key
+                where: tuple[object, ...] = (slice(None), at)
+                if site.component == "pattern":
+                    where = (slice(None), site.head, at, key)
+                elif site.head is not None or site.neuron is not None:
+                    where = (slice(None), at, site.neuron if site.head is None else site.head)
+                x = x.clone()
+                x[where] += sign * step * (cache[site.hook][where] - x[where])
+                return x
+
+            more, less = (
+                END_LOGIT(
+                    model.run_with_hooks(
+                        corrupted,
+                        fwd_hooks=[(site.hook, lambda x, hook, s=sign: nudge(x, hook, s))],
+                    )
+                )
+                for sign in (1.0, -1.0)
+            )
+            expected += ((more - less) / (2 * step)).tolist()
+    change = (found["patched"] - found["corrupted"]).to_numpy()
+    assert change == pytest.approx(np.array(expected), abs=1e-6)
+
+
+def _sites(table: pd.DataFrame) -> list[tuple[object, ...]]:
+    """The fields of each site of a table, once."""
+    columns = ["component", "layer", "position", "head", "key", "neuron"]
+    places = table[columns].drop_duplicates().itertuples(index=False, name=None)
+    return [tuple(None if value == -1 else value for value in place) for place in places]
+
+
+def test_attribution_patching_equals_transformerlens(small_model: Make) -> None:
+    model = small_model(positions="learned")
+    bridge = boot_native(model)
+    clean, corrupted = model.to_tokens(["aabbbc", "abcabc"]), model.to_tokens(["aacbbc", "abbabc"])
+    theirs = peer(bridge, clean, corrupted, lambda logits: logits[0, -1, END_ID])
+    ours = attribution_patch(model, clean, corrupted, END_LOGIT, ["z", "mlp_out"])
+    ours["change"] = ours["patched"] - ours["corrupted"]
+    found = {}
+    for place, rows in ours.groupby(["component", "layer", "head", "position"]):
+        found[place] = rows["change"].mean()
+    compared = 0
+    for node, score in theirs.node_scores.items():
+        component = {"attn_head_out": "z", "mlp_out": "mlp_out"}.get(node.kind)
+        if component:
+            head = -1 if node.head is None else node.head
+            assert score == pytest.approx(
+                found[component, node.layer, head, node.position], abs=1e-5
+            )
+            compared += 1
+    assert compared == len(found)
