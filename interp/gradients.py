@@ -42,9 +42,10 @@ def attribution_patch(
     def begin(x: Tensor, hook: object) -> Tensor:
         return x.detach().requires_grad_()  # so that no parameter need have a gradient
 
-    def keep(name: str) -> Callable[[Tensor, object], None]:
-        def heard(x: Tensor, hook: object) -> None:  # a bridge's hook has another name of its own
+    def keep(name: str) -> Callable[[Tensor, object], Tensor]:
+        def heard(x: Tensor, hook: object) -> Tensor:
             found[name] = x
+            return x  # a bridge hands out a copy, which is on the way only if it comes back
 
         return heard
 

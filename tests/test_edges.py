@@ -185,8 +185,8 @@ def test_a_bridge_says_the_same(small_model: Make) -> None:
     ours = edge_effects(model, clean, corrupted, END_LOGIT)
     theirs = edge_effects(bridge, clean, corrupted, END_LOGIT)
     assert theirs["effect"].to_numpy() == pytest.approx(ours["effect"].to_numpy(), abs=1e-3)
-    ours = attribution_patch(model, clean, corrupted, END_LOGIT, ["z", "neuron"])
-    theirs = attribution_patch(bridge, clean, corrupted, END_LOGIT, ["z", "neuron"])
+    ours = attribution_patch(model, clean, corrupted, END_LOGIT, ["z", "pattern", "neuron"])
+    theirs = attribution_patch(bridge, clean, corrupted, END_LOGIT, ["z", "pattern", "neuron"])
     assert theirs["effect"].to_numpy() == pytest.approx(ours["effect"].to_numpy(), abs=1e-3)
 
 
