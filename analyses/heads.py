@@ -1,4 +1,4 @@
-"""Which heads matter? Ablation and direct logit attribution, beside the untrained model."""
+"""Which heads matter, and what do they look at? All beside the untrained model."""
 
 from __future__ import annotations
 
@@ -8,19 +8,27 @@ from typing import Any
 import altair as alt
 import numpy as np
 import pandas as pd
+import torch
 from altair.typing import ChartType
+from torch import Tensor
 
-from analyses.results import Progress, Result, quiet
-from analyses.words import WordTensors, sample_window
-from interp.heads import ablate, direct_logit_attribution
+from analyses.results import Progress, Result, plain, quiet
+from analyses.words import ANALYSIS_SEED, WordTensors, sample_window
+from interp.attention import TYPES, attention_and_effect, head_types, rank_correlation
+from interp.heads import Ablation, ablate, direct_logit_attribution
 from interp.metrics import logit_at
 from interp.statistics import bootstrap_mean
 from models.errors import UserError
-from models.languages import END_ID, Vocabulary
+from models.languages import END_ID, Vocabulary, Word
 from models.runs import Run
 from models.transformer import HookedTransformer
 
-QUESTION = "Which heads does the verdict need, and which write it?"
+QUESTION = "Which heads does the verdict need, which write it, and do they look where it matters?"
+METHODS: tuple[Ablation, ...] = ("mean", "zero", "resample")
+LOOK = "attention against effect"
+LENGTHS = range(4, 21)
+"""Of the words on which attention is held against effects: fewer symbols have no ranks to speak of,
+and each word is run once for every pair of a symbol changed and a value replaced."""
 
 
 @dataclass(frozen=True)
@@ -29,10 +37,12 @@ class Options:
 
     Attributes:
         words: words of the training window, half members, half hard negatives.
+        members: members on which attention is held against effects, at the most.
         seed: of the words.
     """
 
     words: int = 200
+    members: int = 12
     seed: int = 0
 
 
@@ -48,50 +58,133 @@ def analyse(run: Run, options: Options, progress: Progress = quiet) -> Result:
     """One row per model, measure and part.
 
     Columns: model (trained, untrained), measure, part ("L0H1", "embed", "L1 mlp", ...), layer and
-    head (-1 where the part is no head), value, low, high (95% bootstrap interval over words).
+    head (-1 where the part is no head), value, low, high (95% bootstrap interval over words),
+    uniform (the value of attention that is even; types alone), words (those the value is a mean
+    over), undefined (those left out because they have no value).
 
-    Measures: "accuracy lost, mean ablation" and "accuracy lost, zero ablation" (share of words
-    whose right verdict becomes wrong, minus the reverse); "direct logit, members" and "direct
-    logit, others" (what the part adds to END's logit at the last symbol; positive speaks for "in").
+    Measures:
+        "accuracy lost, mean ablation", zero, resample: share of words whose right verdict becomes
+            wrong, minus the reverse; undefined for a word longer than all others (resample).
+        "direct logit, members" and "direct logit, others": what the part adds to END's logit where
+            the verdict is read; positive speaks for "in".
+        "attention, previous symbol" and the other types (``interp.attention.head_types``).
+        "attention against effect": Spearman's rank correlation over a word's symbols between the
+            verdict's attention to a symbol and what changing it does to the verdict through this
+            head; rollout and flow against what it does at all. Members of 4 to 20 symbols, each
+            symbol changed in turn; undefined where either does not vary.
     """
     if reason := refusal(run):
         raise UserError(reason)
+    if min(options.words, options.members) < 1:
+        raise UserError("--words and --members must be at least 1")
     sample = sample_window(run, options.words, options.seed)
     tensors = WordTensors.of(sample.words)
+    pairs = changed_words(run, options.members, options.seed)
     model, digest = run.model_and_hash()
     tables = []
-    for done, (name, viewed) in enumerate((("trained", model), ("untrained", run.untrained()))):
-        progress(done, 2, f"heads, {name} model")
+    steps = 2 * (1 + len(pairs))
+    for start, (name, viewed) in enumerate((("trained", model), ("untrained", run.untrained()))):
         assert isinstance(viewed, HookedTransformer)
-        tables.append(_measures(viewed, tensors, sample.labels).assign(model=name))
-    progress(2, 2, "heads")
+        done = start * steps // 2
+        progress(done, steps, f"heads, {name} model")
+        parts = [_measures(viewed, tensors, sample.labels)]
+        looks = []
+        for index, (word, changed) in enumerate(pairs):
+            progress(done + 1 + index, steps, f"attention against effect, {name} model")
+            looks.append(_look(viewed, word, changed))
+        if looks:
+            parts.append(_summary(pd.DataFrame(looks), LOOK))
+        tables.append(pd.concat(parts, ignore_index=True).assign(model=name))
+    progress(steps, steps, "heads")
     table = pd.concat(tables, ignore_index=True)
-    table = table[["model", "measure", "part", "layer", "head", "value", "low", "high"]]
-    return Result(table, findings(table), asdict(options), digest)
+    first = ["model", "measure", "part", "layer", "head", "value", "low", "high"]
+    table = table[[*first, "uniform", "words", "undefined"]]
+    return Result(table, plain(findings(table)), asdict(options), digest)
+
+
+def changed_words(run: Run, count: int, seed: int) -> list[tuple[Tensor, Tensor]]:
+    """Different members, each with the words that differ from it in one symbol.
+
+    Counterfactuals would not do: those of anbn move its border, and no other position would ever
+    matter. Here every symbol is replaced once, by another one at random.
+
+    Returns:
+        Per member its tokens [pos] and the changed words [symbol, pos], row i without symbol i.
+        Empty where the language has a single symbol or no member of such a length.
+    """
+    language, rng = run.language, np.random.default_rng([ANALYSIS_SEED, seed])
+    symbols = np.array([language.vocabulary.ids[s] for s in language.vocabulary.symbols])
+    lengths = language.positive_lengths(language.lengths(run.config.max_n))
+    fit = [length for length in lengths if length in LENGTHS]
+    if len(symbols) < 2 or not fit:
+        return []
+    try:
+        words = language.sample(rng, 4 * count, fit, label=True, split="test").words
+    except LookupError:  # no such line of the corpus was kept for tests
+        return []
+    found: dict[Word, tuple[Tensor, Tensor]] = {}
+    for tokens, length in zip(words.tokens, words.lengths, strict=True):
+        word = tokens[: length + 1]
+        changed = np.tile(word, (length, 1))
+        place = np.searchsorted(symbols, word[1:])
+        shift = rng.integers(1, len(symbols), length)
+        changed[np.arange(length), np.arange(1, length + 1)] = symbols[
+            (place + shift) % len(symbols)
+        ]
+        pair = torch.as_tensor(word), torch.as_tensor(changed)
+        found.setdefault(language.vocabulary.decode(word), pair)
+    return list(found.values())[:count]
+
+
+def _look(model: HookedTransformer, word: Tensor, changed: Tensor) -> dict[str, float]:
+    """The rank correlation of each part on one word."""
+    at = int(model.verdict_positions(torch.tensor([len(word) - 1])))
+    table = attention_and_effect(model, word, changed, logit_at(END_ID, at), at)
+    return {
+        str(part): rank_correlation(rows["attention"].to_numpy(), rows["effect"].to_numpy())
+        for part, rows in table.groupby("part", sort=False)
+    }
 
 
 def _measures(model: HookedTransformer, words: WordTensors, labels: np.ndarray) -> pd.DataFrame:
     verdict_at = model.verdict_positions(words.last)
     metric = logit_at(END_ID, verdict_at)
     tables = []
-    for method in ("mean", "zero"):
+    for method in METHODS:
         ablated = ablate(model, words.tokens, words.mask, metric, method)
         truth = labels[ablated["word"]]
         lost = ((ablated["before"] > 0) == truth).astype(float) - ((ablated["after"] > 0) == truth)
-        ablated["part"] = "L" + ablated["layer"].astype(str) + "H" + ablated["head"].astype(str)
-        wide = ablated.assign(lost=lost).pivot(index="word", columns="part", values="lost")
-        tables.append(_summary(wide, f"accuracy lost, {method} ablation"))
+        ablated["lost"] = lost.where(ablated["after"].notna())
+        tables.append(_summary(_wide(ablated, "lost"), f"accuracy lost, {method} ablation"))
     direct = direct_logit_attribution(model, words.tokens, verdict_at, END_ID)
     wide = direct.pivot(index="word", columns="part", values="value")[direct["part"].unique()]
     for name, side in (("members", labels), ("others", ~labels)):
         if side.any():
             tables.append(_summary(wide[side], f"direct logit, {name}"))
+    types = head_types(model, words.tokens, words.mask)
+    for name in TYPES:
+        rows = types[types["type"] == name]
+        summary = _summary(_wide(rows, "score"), f"attention, {name}")
+        tables.append(summary.assign(uniform=_wide(rows, "uniform").mean().to_numpy()))
     return pd.concat(tables, ignore_index=True)
 
 
+def _wide(table: pd.DataFrame, values: str) -> pd.DataFrame:
+    """A row per word, a column per head."""
+    part = "L" + table["layer"].astype(str) + "H" + table["head"].astype(str)
+    wide = table.assign(part=part).pivot(index="word", columns="part", values=values)
+    return wide[part.unique()]
+
+
 def _summary(per_word: pd.DataFrame, measure: str) -> pd.DataFrame:
-    """Mean and interval of each part (column) over words (rows)."""
-    value, low, high = bootstrap_mean(per_word.to_numpy())
+    """Mean and interval of each part (column) over words (rows) that have a value."""
+    values = per_word.to_numpy(dtype=np.float64)
+    defined = ~np.isnan(values)
+    value, low, high = np.full((3, values.shape[1]), np.nan)
+    for rows in np.unique(defined, axis=1).T:  # parts with values for the same words go together
+        parts = (defined == rows[:, None]).all(axis=0)
+        if rows.any():
+            value[parts], low[parts], high[parts] = bootstrap_mean(values[rows][:, parts])
     numbers = per_word.columns.str.extract(r"^L(\d+)H(\d+)$").apply(pd.to_numeric)
     numbers = numbers.fillna(-1).astype(int)
     return pd.DataFrame(
@@ -103,15 +196,17 @@ def _summary(per_word: pd.DataFrame, measure: str) -> pd.DataFrame:
             "value": value,
             "low": low,
             "high": high,
+            "uniform": np.nan,
+            "words": defined.sum(axis=0),
+            "undefined": (~defined).sum(axis=0),
         }
     )
 
 
 def findings(table: pd.DataFrame) -> dict[str, Any]:
-    """The heads whose loss is certain, and the costliest."""
-    lost = table[
-        (table["model"] == "trained") & (table["measure"] == "accuracy lost, mean ablation")
-    ]
+    """The heads whose loss is certain, the costliest, and where the verdict looks."""
+    trained = table[table["model"] == "trained"]
+    lost = trained[trained["measure"] == "accuracy lost, mean ablation"]
     order = lost.sort_values("value", ascending=False)
     most = order.iloc[0]
     needed = order[order["low"] > 0]["part"].tolist()
@@ -121,11 +216,62 @@ def findings(table: pd.DataFrame) -> dict[str, Any]:
         f"{len(needed)} of {len(order)} heads are needed"
         + (f" ({', '.join(needed)})." if needed else ".")
     )
-    return {"summary": summary, "needed": needed}
+    typed, sentence = _clearest_type(table)
+    look, where = _looks(table[table["measure"] == LOOK])
+    return {
+        "summary": " ".join(filter(None, (summary, sentence, where))),
+        "needed": needed,
+        "clearest_type": typed,
+        "attention_against_effect": look,
+    }
+
+
+def _clearest_type(table: pd.DataFrame) -> tuple[dict[str, Any] | None, str]:
+    """The head that is most of one type, beyond even attention and the untrained head."""
+    types = table[table["measure"].isin([f"attention, {name}" for name in TYPES[:-1]])]
+    wide = types.pivot(index=["measure", "part"], columns="model", values="value")
+    wide["uniform"] = types[types["model"] == "trained"].set_index(["measure", "part"])["uniform"]
+    beyond = (wide["trained"] - wide[["untrained", "uniform"]].max(axis=1)).dropna()
+    if beyond.empty or beyond.max() <= 0:
+        return None, ""
+    measure, part = beyond.idxmax()
+    row = wide.loc[(measure, part)]
+    name = measure.removeprefix("attention, ")
+    target = {
+        "previous symbol": "the previous symbol",
+        "BOS": "BOS",
+        "same symbol": "the same symbol",
+        "first of its block": "the first symbol of the block",
+        "induction": "what came after the same symbol before",
+    }[name]
+    sentence = (
+        f"The clearest by type is {part}: {row['trained']:.0%} of its attention is on {target} "
+        f"(untrained {row['untrained']:.0%}, even attention {row['uniform']:.0%})."
+    )
+    return {"part": part, "type": name, **row.to_dict()}, sentence
+
+
+def _looks(table: pd.DataFrame) -> tuple[dict[str, float], str]:
+    """The rank correlations that there are, and how they come out, in a sentence."""
+    if table.empty:
+        return {}, "No member has a symbol to change, so attention is held against no effect."
+    heads = table[table["head"] >= 0]
+    surely = {name: rows[rows["low"] > 0]["part"].tolist() for name, rows in heads.groupby("model")}
+    names, none = ", ".join(surely["trained"]), heads["undefined"].sum()
+    trained = table[table["model"] == "trained"].set_index("part")["value"].dropna()
+    whole = [f"{name} {trained[name]:.2f}" for name in ("rollout", "flow") if name in trained]
+    sentence = (
+        f"{len(surely['trained'])} of {len(heads) // 2} heads look where it matters"
+        f"{f' ({names})' if names else ''}, untrained {len(surely['untrained'])}: the rank "
+        "correlation of their attention with its effect is surely above 0"
+        + (f" ({', '.join(whole)})." if whole else ".")
+        + (f" It is undefined in {none} of {heads['words'].sum() + none} cases." if none else "")
+    )
+    return trained.to_dict(), sentence
 
 
 def chart(result: Result) -> ChartType:
-    """Left what ablating each head costs, right what each part adds to END's logit."""
+    """What ablating each head costs, what each part adds to END's logit, and where it looks."""
     table = result.table
     parts = list(dict.fromkeys(table["part"]))
 
@@ -150,10 +296,17 @@ def chart(result: Result) -> ChartType:
 
     lost = table[table["measure"] == "accuracy lost, mean ablation"]
     direct = table[(table["model"] == "trained") & table["measure"].str.startswith("direct")]
-    return (
-        bars(lost, "accuracy lost without the head", ["#0b6e99", "#b9c4ca"], "model")
-        | bars(direct, "added to END's logit", ["#2a9d5c", "#c8553d"], "measure")
-    ).resolve_scale(color="independent", y="independent")
+    look = table[table["measure"] == LOOK]
+    pair = ["#0b6e99", "#b9c4ca"]
+    charts = [
+        bars(lost, "accuracy lost without the head", pair, "model"),
+        bars(direct, "added to END's logit", ["#2a9d5c", "#c8553d"], "measure"),
+    ]
+    if len(look):
+        charts.append(bars(look, "attention against effect, rank correlation", pair, "model"))
+    return alt.hconcat(*charts).resolve_scale(
+        color="independent", y="independent", yOffset="independent"
+    )
 
 
 def pattern_chart(table: pd.DataFrame, vocabulary: Vocabulary, ids: list[int]) -> ChartType:

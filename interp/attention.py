@@ -73,9 +73,7 @@ def head_types(
         of attention that is even), queries (how many it is a mean over; with none, both are NaN).
     """
     pattern, may = attention(model, tokens)
-    mask = mask.cpu()
-    may = may & mask[:, None]
-    asked = mask & (torch.arange(tokens.shape[1]) > 0)
+    asked = mask.cpu() & (torch.arange(tokens.shape[1]) > 0)
     seen = may.sum(dim=-1)  # [word, query]
     even = may / seen.clamp(min=1)[..., None]
     found = {}
