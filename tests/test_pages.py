@@ -1,17 +1,35 @@
-"""The pages of every lens on models that are no plain decoder, without a browser."""
+"""The pages of every lens on models that are no plain decoder, without a browser.
+
+What a page shows is held against what the run and its kept answers say: that it opens is not
+enough.
+"""
 
 from __future__ import annotations
 
+import json
+import shutil
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
+import pandas as pd
 import pytest
+import torch
+from altair.typing import ChartType
 from conftest import tiny_config
+from streamlit.dataframe_util import convert_arrow_bytes_to_pandas_df
+from streamlit.delta_generator import DeltaGenerator
 from streamlit.testing.v1 import AppTest
+from test_comparison import made_up
 from test_kinds import KINDS, SIZES, TASKS
 
-from analyses.results import answer
+from analyses import comparison
+from analyses.results import NAMES, Result, analysis, answer, load
+from analyses.words import near_miss
+from dashboard.shared import share
 from models.config import ModelConfig
+from models.files import read_json, write_json
+from models.languages import END_ID
 from models.runs import Run
 from models.training import train
 
@@ -32,7 +50,7 @@ def runs(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     model = ModelConfig(**{**SIZES, **KINDS[request.param]})
     supervision = "last" if model.is_encoder else "every"
     folder = tmp_path_factory.mktemp("pages")
-    config = tiny_config(model=model, supervision=supervision, steps=3)
+    config = tiny_config(model=model, supervision=supervision, steps=6)
     run = Run.create(folder / request.param.replace(" ", "-"), config)
     train(run, "cpu")
     for name, (_, options) in TASKS.items():
@@ -41,17 +59,283 @@ def runs(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     return folder
 
 
-@pytest.mark.parametrize("name", PAGES)
-def test_a_page_opens_or_says_why_not(
-    runs: Path, name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def run(runs: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+    """The one run of the folder, which the pages show."""
     monkeypatch.setattr(sys, "argv", ["app.py", str(runs)])
-    page = AppTest.from_string(SHOW.format(page=name), default_timeout=120).run()
+    (path,) = runs.iterdir()
+    return Run(path)
+
+
+@pytest.fixture
+def own(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+    """A copy of the run, which a test may change."""
+    monkeypatch.setattr(sys, "argv", ["app.py", str(tmp_path)])
+    return Run(Path(shutil.copytree(run.path, tmp_path / run.name)))
+
+
+def opened(name: str) -> AppTest:
+    return healthy(AppTest.from_string(SHOW.format(page=name), default_timeout=120).run())
+
+
+def healthy(page: AppTest) -> AppTest:
     assert not page.exception
-    assert all(error.value.startswith("The model says") for error in page.error)  # after 3 steps
-    (run,) = (Run(path) for path in runs.iterdir())
-    if name == "heads" and run.config.model.architecture != "transformer":
+    assert all(error.value.startswith("The model says") for error in page.error)  # after 6 steps
+    return page
+
+
+def said(page: AppTest) -> str:
+    """The sentences of the page."""
+    return "\n".join(element.value for element in [*page.markdown, *page.caption])
+
+
+def marked(page: AppTest) -> list[tuple[int, str]]:
+    """The symbols that the word has in colour, with their places."""
+    (word,) = (m.value for m in page.markdown if m.value.startswith("#### "))
+    parts = enumerate(word.removeprefix("#### ").split())
+    return [(i, part.split("**")[1]) for i, part in parts if "background" in part]
+
+
+def drawn(page: AppTest, words: str) -> list[pd.DataFrame]:
+    """The tables behind the one picture whose description begins so."""
+    charts = [chart.proto for chart in page.get("vega_lite_chart")]
+    (chart,) = (chart for chart in charts if chart.alt.startswith(words))
+    return [convert_arrow_bytes_to_pandas_df(part.data.data) for part in chart.datasets]
+
+
+def assert_shown(page: AppTest, words: str, result: Result, chart: ChartType) -> None:
+    """An answer's sentence, all rows of its picture, and its table, the last of the page."""
+    summary = result.findings["summary"]
+    assert summary in [element.value for element in page.markdown]
+    shown = [len(table) for table in drawn(page, f"{words} {summary}")]
+    assert sorted(shown) == sorted(map(len, chart.to_dict()["datasets"].values()))
+    assert_same(page.dataframe[-1].value, result.table)
+
+
+def assert_same(shown: pd.DataFrame, expected: pd.DataFrame) -> None:
+    """Equal but for the seconds that it took."""
+    tables = (t.drop(columns="seconds", errors="ignore") for t in (shown, expected))
+    pd.testing.assert_frame_equal(*tables, check_dtype=False)
+
+
+def has_heads(run: Run) -> bool:
+    return run.config.model.architecture == "transformer"
+
+
+def change(run: Run, name: str, **values: object) -> None:
+    """Makes a kept answer say something else."""
+    record = run.results / f"{name}.json"
+    write_json(record, read_json(record) | values)
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_a_page_opens_or_says_why_not(run: Run, name: str) -> None:
+    page = opened(name)
+    if name in NAMES:
+        assert f"**{analysis(name).QUESTION}**" in said(page)
+    if name == "heads" and not has_heads(run):
         assert "has no attention heads" in page.info[0].value
         assert "\n" not in page.info[0].value
     else:
         assert len(page.get("vega_lite_chart"))
+
+
+@pytest.mark.parametrize(
+    ("name", "question", "words"),
+    [
+        ("home", "accuracy", "Accuracy by word length."),
+        ("probing", "probing", "Probe scores by site and target."),
+        ("heads", "heads", "Accuracy lost per ablated head."),
+    ],
+)
+def test_a_kept_answer_is_shown_whole(run: Run, name: str, question: str, words: str) -> None:
+    result = load(run, question)
+    if result is None:
+        assert not has_heads(run)
+    else:
+        assert_shown(opened(name), words, result, analysis(question).chart(result))
+
+
+def test_home_says_what_the_run_is_and_how_it_went(run: Run) -> None:
+    page, kept, metrics = opened("home"), load(run, "accuracy"), run.metrics()
+    assert kept is not None
+    (row,) = page.dataframe[0].value.to_dict("records")
+    assert (row["run"], row["language"], row["status"]) == (run.name, "anbn", "finished")
+    assert row["step"] == 6
+    assert row["recognition in the window"] == share(metrics[-1]["recognition"])
+    assert row["exact to n"] == str(kept.findings["exact_to"] or "-")
+    example = " ".join(run.language.example())
+    for fact in (run.language.chomsky, example, f"n = 1 to {run.config.max_n}"):
+        assert f"**{fact}**" in said(page)
+    assert all({*curve["step"]} == {3, 6} for curve in drawn(page, "Loss and shares"))
+
+
+def test_a_word_is_judged_beside_the_truth(run: Run) -> None:
+    """Typed, and by both buttons; the verdict is the model's at the place where it is read."""
+    page = opened("try_it")
+    near = " ".join(near_miss(run, 4))
+    asked: list[tuple[Callable[[], AppTest], str, bool]] = [
+        (lambda: page.button[1].click().run(), near, False),
+        (lambda: page.button[0].click().run(), "a a a a b b b b", True),
+        (lambda: page.text_input[0].set_value("a a b").run(), "a a b", False),
+    ]
+    for do, word, truth in asked:
+        healthy(do())
+        assert page.text_input[0].value == word
+        symbols = word.split()
+        tokens = run.model().to_tokens(word)
+        at = 0 if run.config.model.is_encoder else -1
+        with torch.no_grad():
+            probability = float(run.model()(tokens)[0, at, END_ID].sigmoid())
+        accepted = probability > 0.5
+        boxes = page.success if accepted == truth else page.error
+        assert boxes[0].value.startswith(
+            f"The model says: **{'in' if accepted else 'not in'} the language**"
+        )
+        rationale = run.language.rationale(tuple(symbols)) or ()
+        if rationale:
+            assert marked(page) == [(i, symbols[i]) for i in rationale]
+        (table,) = drawn(page, "Probability of every next token")
+        ends = table[table["token"] == "<end>"].set_index("position")
+        assert ends["probability"].iloc[-1] == pytest.approx(probability, abs=1e-6)
+        assert ends["truth"].drop(0).tolist() == [False] * (len(symbols) - 1) + [truth]
+        alone = run.config.supervision == "last"  # it was taught END's logit and no other
+        assert set(table["token"]) == ({"<end>"} if alone else {"<end>", "a", "b"})
+
+
+def test_probing_shows_the_best_site_of_every_variable(run: Run) -> None:
+    kept = load(run, "probing")
+    assert kept is not None
+    shown = opened("probing").dataframe[0].value.to_dict("records")
+    for row, (name, best) in zip(shown, kept.findings["best"].items(), strict=True):
+        expected = {"variable": name, "trained": best["score"], **best["controls"]}
+        assert row == pytest.approx(expected | {k: best[k] for k in ("site", "metric")})
+
+
+def test_heads_look_at_the_typed_word(run: Run) -> None:
+    if not has_heads(run):
+        return
+    page = opened("heads")
+    healthy(page.text_input[0].set_value("a b").run())
+    (table,) = drawn(page, "Attention of every head")
+    assert list(dict.fromkeys(table["query"])) == ["0 <bos>", "1 a", "2 b"]
+    sums = table.groupby(["name", "query"])["attention"].sum()
+    assert len(sums) == 2 * 2 * 3
+    assert sums.tolist() == pytest.approx([1] * 12)
+    page.text_input[0].set_value("a " * 41).run()
+    assert "attention is drawn for up to 40" in page.error[0].value
+
+
+@pytest.mark.parametrize(
+    ("name", "typed", "words"),
+    [
+        ("patching", "a b b b", "Patching effects by site and position."),
+        ("attribution", "a a b b", "Attribution per symbol and method."),
+    ],
+)
+def test_a_typed_word_gets_its_own_answer(run: Run, name: str, typed: str, words: str) -> None:
+    page, module = opened(name), analysis(name)
+    page.text_input[0].set_value(typed).run()
+    own = {}
+    if name == "patching":
+        page.segmented_control[0].set_value("break").run()
+        own = {"direction": "break"}
+    result = module.analyse(run, module.Options(word=typed, **own))
+    assert_shown(healthy(page), words, result, module.chart(result))
+    found, text, symbols = result.findings, said(page), typed.split()
+    if name == "patching":
+        places = [position - 1 for position in found["changed_positions"]]
+        assert "Not in the language. In colour" in text
+    else:
+        places = found["rationale"] or []
+        assert f'"in the language": {found["probability"]:.3f} (truth: it is)' in text
+        scores = pd.DataFrame(found["agreement"])
+        numbers = dict.fromkeys(scores.columns[1:4], float)  # None where there is no rationale
+        assert_same(page.dataframe[0].value, scores.astype(numbers))
+    assert marked(page) == [(i, symbols[i]) for i in places]
+
+
+def test_discovery_says_how_far_to_trust_it(own: Run) -> None:
+    kept = load(own, "discovery")
+    assert kept is not None
+    found = {**kept.findings, "regex": "(a b)*"}  # after six steps there is seldom one
+    change(own, "discovery", findings=found)
+    page = opened("discovery")
+    assert f"#### {found['headline']}" in said(page)
+    assert found["evidence"] in said(page)
+    agreements = [found[f"agreement{of}"] for of in ("", "_truth", "_truth_beyond")]
+    expected = [str(found["n_states"]), *map(share, agreements)]
+    assert [metric.value for metric in page.metric] == expected
+    assert [code.value for code in page.code] == ["(a b)*"]
+    chart = analysis("discovery").chart(kept).to_dict()["datasets"].values()
+    shown = drawn(page, f"The extracted automaton. {found['summary']}")
+    assert sorted(map(len, shown)) == sorted(map(len, chart))
+    assert_same(page.dataframe[-1].value, kept.table)
+
+
+def test_downloads_hold_the_answer(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    files: dict[str, bytes | str] = {}
+
+    def keep(self: object, label: str, data: bytes | str, name: str, *_: str, **__: str) -> None:
+        files[name] = data
+
+    monkeypatch.setattr(DeltaGenerator, "download_button", keep)
+    opened("probing")
+    kept = load(run, "probing")
+    assert kept is not None
+    assert files["probing.csv"] == kept.table.to_csv(index=False).encode()
+    assert json.loads(files["probing.json"]) == kept.findings
+    assert bytes(files["probing.svg"]).startswith(b"<svg")
+
+
+def test_an_answer_about_an_earlier_checkpoint_is_called_so(own: Run) -> None:
+    assert not opened("probing").warning
+    change(own, "probing", model_hash="another")
+    assert "about an earlier checkpoint" in opened("probing").warning[0].value
+
+
+def test_the_kept_answer_is_used_for_the_same_model_alone(own: Run) -> None:
+    kept = load(own, "patching")
+    assert kept is not None
+    arguments = vars(analysis("patching").Options())
+    findings = {**kept.findings, "summary": "as it was kept"}
+    change(own, "patching", arguments=arguments, findings=findings)
+    assert "as it was kept" in said(opened("patching"))
+    change(own, "patching", model_hash="another")
+    assert "as it was kept" not in said(opened("patching"))
+
+
+def test_a_question_that_was_not_asked_can_be(own: Run) -> None:
+    for path in own.results.glob("accuracy.*"):
+        path.unlink()
+    page = opened("home")
+    assert "has not been asked" in page.info[0].value
+    before = len(page.get("vega_lite_chart"))
+    healthy(page.button(key="ask-accuracy").click().run())
+    assert len(page.get("vega_lite_chart")) == before + 1
+    assert load(own, "accuracy") is not None
+
+
+def test_the_chosen_study_is_compared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Studies beside the runs and in a folder of their own; no run is needed."""
+    monkeypatch.setattr(sys, "argv", ["app.py", str(tmp_path)])
+    script = SHOW.format(page="compare").replace("    choose_run()\n", "")
+    page = AppTest.from_string(script, default_timeout=120).run()
+    assert "No study in" in page.info[0].value
+    first, second = list(comparison.STUDIES)[:2]
+    for study, folder in ((first, tmp_path), (second, tmp_path / "compare")):
+        table = made_up().assign(variant=f"of {study}")
+        found = {"summary": f"All about {study}."}
+        comparison.save(folder, study, Result(table, found, {}, ""))
+    for study in (first, second):
+        page = healthy(page.run())
+        page.segmented_control[0].set_value(study).run()
+        result = comparison.load(tmp_path if study == first else tmp_path / "compare", study)
+        assert result is not None
+        assert f"All about {study}." in said(page)
+        assert comparison.STUDIES[study].question in said(page)
+        shown = drawn(page, "Share right by variant, language and length.")
+        expected = comparison.chart(result).to_dict()["datasets"].values()
+        assert sorted(map(len, shown)) == sorted(map(len, expected))
+        assert_same(page.dataframe[0].value, comparison.wide(result.table))
+        assert_same(page.dataframe[-1].value, result.table)
