@@ -292,7 +292,7 @@ def chart(result: Result) -> ChartType:
         rule = base.mark_rule(strokeWidth=1.5).encode(
             x="low:Q", x2="high:Q", color=alt.value("#777")
         )
-        return (bar + rule).properties(width=280, height=alt.Step(11))
+        return (bar + rule).properties(width=220, height=alt.Step(11))
 
     lost = table[table["measure"] == "accuracy lost, mean ablation"]
     direct = table[(table["model"] == "trained") & table["measure"].str.startswith("direct")]
@@ -303,9 +303,60 @@ def chart(result: Result) -> ChartType:
         bars(direct, "added to END's logit", ["#2a9d5c", "#c8553d"], "measure"),
     ]
     if len(look):
-        charts.append(bars(look, "attention against effect, rank correlation", pair, "model"))
+        charts.append(bars(look, "attention against effect", pair, "model"))
     return alt.hconcat(*charts).resolve_scale(
         color="independent", y="independent", yOffset="independent"
+    )
+
+
+def grid(table: pd.DataFrame, measure: str, model: str, chosen: str) -> ChartType:
+    """One measure of every head: layers down, heads across, the chosen head in a frame.
+
+    A click selects: the parameter "cell" holds the part.
+    """
+    rows = table[(table["measure"] == measure) & (table["head"] >= 0)]
+    largest = rows["value"].abs().max() if measure.startswith("direct") else 1.0
+    shares = measure.startswith("attention, ")
+    scale = alt.Scale(domain=[0, 1], scheme="blues")
+    if not shares:
+        scale = alt.Scale(domain=[-largest, 0, largest], scheme="redblue")
+    rows = rows[rows["model"] == model]
+    pale = rows["value"].abs() < 0.65 * largest
+    shown = rows.assign(
+        layer="L" + rows["layer"].astype(str),
+        head="H" + rows["head"].astype(str),
+        text=[
+            f"{value:.2f}" if defined else "undefined"
+            for value, defined in zip(rows["value"], rows["value"].notna(), strict=True)
+        ],
+        ink=np.where(rows["value"].isna(), "none", np.where(pale, "pale", "deep")),
+    )
+    base = alt.Chart(shown).encode(
+        x=alt.X("head:N", sort=None, title=None).axis(labelAngle=0, orient="top"),
+        y=alt.Y("layer:N", sort=None, title=None),
+        tooltip=[
+            "part",
+            "measure",
+            *(alt.Tooltip(f"{c}:Q", format=".3f") for c in ("value", "low", "high", "uniform")),
+            *("words:Q", "undefined:Q"),
+        ],
+    )
+    cells = base.mark_rect(stroke="#8886", strokeWidth=0.5, cursor="pointer").encode(
+        color=alt.Color("value:Q", title=None).scale(scale).legend(None)
+    )
+    cells = cells.add_params(alt.selection_point(name="cell", fields=["part"]))
+    numbers = base.mark_text(fontSize=12).encode(
+        text="text:N",
+        color=alt.Color("ink:N")
+        .scale(domain=["pale", "deep", "none"], range=["#222", "#fff", "#888"])
+        .legend(None),
+    )
+    frame = base.transform_filter(alt.datum.part == chosen).mark_rect(
+        fill=None, stroke="#e07b39", strokeWidth=3
+    )
+    layers = (cells + frame + numbers).resolve_scale(color="independent")
+    return layers.properties(
+        width=alt.Step(62), height=alt.Step(40), title=alt.Title(model, anchor="start")
     )
 
 

@@ -127,12 +127,16 @@ def heading(title: str, name: str) -> None:
         st.markdown(f"**{analysis(name).QUESTION}**")
 
 
-def picture(figure: ChartType, alt_text: str) -> None:
-    """A chart that follows the theme, with words for those who cannot see it."""
+def picture(figure: ChartType, alt_text: str, **events: Any) -> None:
+    """A chart that follows the theme, with words for those who cannot see it.
+
+    Args:
+        events: ``key`` and ``on_select`` where a click into the chart does something.
+    """
     # Streamlit would otherwise squeeze axes and legend into the height of the plot alone.
     # Flush labels would stand beside the first and last rows of a heatmap, not at their middle.
     shown = figure.properties(autosize="pad").configure_axis(labelFlush=False)
-    st.altair_chart(shown, width="content", alt=alt_text)
+    st.altair_chart(shown, width="content", alt=alt_text, **events)
 
 
 def downloads(name: str, result: Result, figure: ChartType) -> None:

@@ -271,6 +271,9 @@ def test_what_float32_rounds_is_a_tie() -> None:
     """An even row of attention stays even, whatever the last bits say."""
     noise = 0.1 + 1e-8 * np.arange(5)
     assert np.isnan(rank_correlation(noise, np.arange(5.0)))
+    nearly, tied = np.array([0.1 + 1e-8, 0.1, 0.5]), np.array([0.1, 0.1, 0.5])
+    y = np.array([1.0, 2.0, 3.0])
+    assert rank_correlation(nearly, y) == pytest.approx(spearmanr(tied, y).statistic)
     assert rank_correlation(1e-9 * np.arange(5.0), np.arange(5.0)) == pytest.approx(1.0)
 
 

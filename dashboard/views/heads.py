@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import pandas as pd
 import streamlit as st
 import torch
 
-from analyses.heads import chart, pattern_chart, refusal
+from analyses import one_head
+from analyses.heads import chart, grid, pattern_chart, refusal
+from analyses.results import Result
 from analyses.words import member
 from dashboard.shared import (
     current_run,
@@ -18,6 +23,9 @@ from dashboard.shared import (
 )
 from interp.attention import patterns
 from models.errors import UserError
+from models.languages import Word
+from models.runs import Run
+from models.transformer import HookedTransformer
 
 LONGEST = 40
 
@@ -32,24 +40,168 @@ def show() -> None:
     result = kept_or_computed(run, "heads")
     if result is not None:
         st.markdown(result.findings["summary"])
+    # Before the grid, which frames the head that a link or the keyboard chose.
+    part = st.selectbox("Head", _parts(run), key=_key(run), bind="query-params")
+    if result is not None:
+        _glance(run, result.table, part)
+    st.header(f"{part} on a word", divider="gray")
+    word = run.language.vocabulary.parse(word_input(run, member(run, 4)))
+    if len(word) > LONGEST:
+        raise UserError(f"the word has {len(word)} symbols: attention is drawn for up to {LONGEST}")
+    _one_head(run, word, part)
+    if result is not None:
+        st.header("All heads and parts", divider="gray")
         figure = chart(result)
         picture(figure, f"Accuracy lost per ablated head. {result.findings['summary']}")
         st.caption(
             "Left: a head's output is replaced by its mean over the words; the bar is the accuracy "
-            "of the verdict that is lost. Right: what each part adds to END's logit at the last "
-            'symbol, the final norm held fixed; positive speaks for "in". Lines are 95% intervals '
-            "over words."
+            "of the verdict that is lost. Middle: what each part adds to END's logit where the "
+            'verdict is read, the norms held fixed; positive speaks for "in". Right: the rank '
+            "correlation between where the verdict looks and what changing each symbol does to it "
+            "through this head. Lines are 95% intervals over words."
         )
         downloads("heads", result, figure)
-    st.subheader("Attention on a word")
-    word = run.language.vocabulary.parse(word_input(run, member(run, 4)))
-    if len(word) > LONGEST:
-        raise UserError(f"the word has {len(word)} symbols: attention is drawn for up to {LONGEST}")
-    ids = run.language.vocabulary.words([word]).tokens
+
+
+def _parts(run: Run) -> list[str]:
+    model = run.config.model
+    return [f"L{layer}H{head}" for layer in range(model.n_layers) for head in range(model.n_heads)]
+
+
+def _key(run: Run) -> str:
+    """The chosen head's; one for each size, since another run may have fewer."""
+    return f"head_of_{run.config.model.n_layers}x{run.config.model.n_heads}"
+
+
+def _glance(run: Run, table: pd.DataFrame, part: str) -> None:
+    """The grid of heads, coloured by a measure; a click chooses a head."""
+    kinds: dict[str, list[str]] = {}
+    for measure in table[table["head"] >= 0]["measure"].unique():
+        kind, _, variant = measure.partition(", ")
+        kinds.setdefault(kind, []).append(variant)
+    kind = _segments("Measure", list(kinds), "measure")
+    measure = kind
+    if len(kinds[kind]) > 1:
+        measure += ", " + _segments(VARIANTS[kind], kinds[kind], f"{kind.split()[0]}_by")
+
+    clicked = f"grid_{part}"  # each choice begins with nothing clicked
+
+    def choose() -> None:
+        if cells := st.session_state[clicked]["selection"]["cell"]:
+            st.session_state[_key(run)] = cells[0]["part"]
+
+    with st.container(horizontal=True, gap="medium"):
+        words = f"{measure} of every head: layers down, heads across. The model is"
+        figure = grid(table, measure, "trained", part)
+        picture(figure, f"{words} trained.", on_select=choose, key=clicked)
+        picture(grid(table, measure, "untrained", part), f"{words} untrained.")
+    st.caption(f"{EXPLAINED[kind]} Click a head to look inside.")
+
+
+def _segments(label: str, options: list[str], key: str) -> str:
+    chosen = st.segmented_control(
+        label, options, default=options[0], required=True, key=key, bind="query-params"
+    )
+    return chosen or options[0]
+
+
+VARIANTS = {"accuracy lost": "Without the head", "direct logit": "Words", "attention": "Type"}
+EXPLAINED = {
+    "accuracy lost": "Share of the verdicts that are lost when the head's output is replaced at "
+    "every position: by its mean over the words, by zero, or by its output in another word.",
+    "direct logit": "What the head adds to END's logit where the verdict is read.",
+    "attention": "Attention on the keys of a type, a mean over the symbols that see one; uniform: "
+    "1 if attention is even over all that is seen.",
+    "attention against effect": "Spearman's rank correlation between the verdict's attention to a "
+    "symbol and how far the verdict moves when the head reads another symbol there.",
+}
+
+
+def _one_head(run: Run, word: Word, part: str) -> None:
+    """A head's pattern, types, ablation and circuits."""
+    layer, head = (int(number) for number in part[1:].split("H"))
+    vocabulary = run.language.vocabulary
+    ids = vocabulary.words([word]).tokens
     with model_of(run) as model:
-        table = patterns(model, torch.as_tensor(ids))
+        assert isinstance(model, HookedTransformer)
+        seen = patterns(model, torch.as_tensor(ids))
+        circuits = one_head.circuits(model, run, layer, head)
+    types, verdicts = _on_word(str(run.path), run.model_hash(), word)
+
+    def own(table: pd.DataFrame) -> pd.DataFrame:
+        return table[(table["layer"] == layer) & (table["head"] == head)]
+
+    with st.container(horizontal=True, gap="medium"):
+        with st.container(width="content"):
+            st.markdown("**Where it looks**")
+            pattern = pattern_chart(own(seen), vocabulary, ids[0].tolist())
+            picture(pattern, f"Attention of {part}: query down, key across.")
+        with st.container(width="content"):
+            st.markdown("**What kind of head it is**, on this word")
+            picture(one_head.types_chart(own(types)), f"The types of {part} on the word.")
+        with st.container(width=290):
+            _verdicts(own(verdicts))
+    asked = {"run": run.name, "word": list(word), "head": part}
+    downloads(f"pattern-{part}", Result(own(seen), asked, {}, run.model_hash()), pattern)
+    with st.container(horizontal=True, gap="medium"):
+        for name, says in CIRCUITS.items():
+            with st.container(width="content"):
+                st.markdown(says)
+                picture(one_head.circuit_chart(circuits, name), f"The {name} circuit of {part}.")
+    st.caption(
+        "Circuits are read off the weights, each embedding by itself as if the stream held nothing "
+        "else: exact scores in the first layer, the direct share in later ones; positions are left "
+        "out, and of the norms before the logits the scale."
+    )
+    figure = one_head.circuit_chart(circuits, "QK") | one_head.circuit_chart(circuits, "OV")
+    downloads(f"circuits-{part}", Result(circuits, asked, {}, run.model_hash()), figure)
+    st.markdown("**Attention of all heads on the word**")
     picture(
-        pattern_chart(table, run.language.vocabulary, ids[0].tolist()),
+        pattern_chart(seen, vocabulary, ids[0].tolist()),
         "Attention of every head: query down, key across.",
     )
-    st.caption("Where a head looks is not yet what it does: compare the ablation above.")
+
+
+CIRCUITS = {
+    "QK": "**QK circuit**: the score a query gives a key",
+    "OV": "**OV circuit**: what attending to a token adds to each logit",
+}
+
+
+@st.cache_data(max_entries=64, show_spinner=False)
+def _on_word(path: str, digest: str, word: Word) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Types and verdicts of all heads, once for all tabs."""
+    run = Run(Path(path))
+    with model_of(run) as model:
+        both = (("trained", model), ("untrained", run.untrained()))
+        types = one_head.types_on(both, run.language.vocabulary, word)
+        return types, one_head.verdicts_without(model, run, word)
+
+
+def _verdicts(table: pd.DataFrame) -> None:
+    """The verdict with the head and without it."""
+    st.markdown("**The verdict without it**")
+    before = float(table["before"].iloc[0])
+    rows = [("as it is", before, _said(before > 0))]
+    for row in table.itertuples():
+        if not row.draws:
+            said = "none is as long"
+        elif row.draws > 1:
+            said = f"{_said(2 * row.accepted > row.draws)}, {row.accepted}/{row.draws}"
+        else:
+            said = _said(row.accepted > 0)
+        rows.append((METHODS[row.method], float(row.after), said))
+    st.dataframe(
+        pd.DataFrame(rows, columns=["its z is", "END's logit", "verdict"]),
+        hide_index=True,
+        column_config={"END's logit": st.column_config.NumberColumn(format="%.2f")},
+    )
+    if (table["draws"] > 1).any():
+        st.caption("Another word's: the mean of several, and how many leave the word in.")
+
+
+METHODS = {"mean": "mean", "zero": "zero", "resample": "another word's"}
+
+
+def _said(accepted: bool) -> str:
+    return "in" if accepted else "not in"

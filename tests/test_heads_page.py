@@ -1,0 +1,206 @@
+"""One head on one word, and the page that shows it."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from conftest import tiny_config
+from streamlit.testing.v1 import AppTest
+from test_pages import SHOW, drawn, healthy, said
+
+from analyses import heads, one_head
+from analyses.results import answer, load
+from analyses.words import sample_window
+from interp.attention import head_types, patterns
+from interp.heads import ov_circuit, qk_circuit
+from models.config import ModelConfig
+from models.languages import END_ID
+from models.runs import Run
+from models.training import train
+
+WORD = ("a", "a", "b", "b")
+ASKED = heads.Options(words=20, members=3)
+
+
+@pytest.fixture(scope="module", params=["every", "last"])
+def run(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """A finished tiny run, taught sets of next symbols or verdicts alone (an encoder)."""
+    encoder = {"mask": "bidirectional"} if request.param == "last" else {}
+    model = ModelConfig(n_layers=2, n_heads=3, d_model=12, d_mlp=12, **encoder)
+    config = tiny_config(model=model, supervision=request.param, steps=12, max_n=6)
+    made = Run.create(tmp_path_factory.mktemp(request.param) / "run", config)
+    train(made, "cpu")
+    answer(made, "heads", ASKED)
+    return made
+
+
+@torch.no_grad()
+def logit(run: Run, tokens: torch.Tensor, hook: str = "", head: int = 0, z: object = None) -> float:
+    """END's logit of one word, with a head's output replaced by hand."""
+    model = run.model()
+
+    def put(old: torch.Tensor, hook: object) -> torch.Tensor:
+        old = old.clone()
+        old[0, :, head] = z
+        return old
+
+    logits = model.run_with_hooks(tokens[None], fwd_hooks=[(hook, put)] if hook else [])
+    return logits[0, 0 if model.config.is_encoder else -1, END_ID].item()
+
+
+@pytest.mark.parametrize("word", [WORD, ("a", "b", "b")], ids=["member", "another"])
+def test_verdicts_without_a_head(run: Run, word: tuple[str, ...]) -> None:
+    """The mean is over the other words alone; a resampled z is that of one of them."""
+    model = run.model()
+    table = one_head.verdicts_without(model, run, word)
+    tokens = model.to_tokens(" ".join(word))[0]
+    others = sample_window(run, one_head.OTHERS, 0).words
+    size = len(tokens)
+    mask = np.pad(others.mask, ((0, 0), (1, 0)), constant_values=True)
+    for row in table.itertuples():
+        hook = f"blocks.{row.layer}.attn.hook_z"
+        _, cache = model.run_with_cache(torch.as_tensor(others.tokens), names_filter=[hook])
+        z = cache[hook][:, :, row.head]
+        assert row.before == pytest.approx(logit(run, tokens), abs=1e-5)
+        if row.method != "resample":
+            instead = z[torch.as_tensor(mask)].mean(0) if row.method == "mean" else 0 * z[0, 0]
+            expected = logit(run, tokens, hook, row.head, instead)
+            assert row.after == pytest.approx(expected, abs=1e-5)
+            assert (row.accepted, row.draws) == (expected > 0, 1)
+        else:
+            donors = [
+                z[i, :size]
+                for i, length in enumerate(others.lengths)
+                if length >= len(word) and others.ids[i, :length].tolist() != tokens[1:].tolist()
+            ]
+            possible = [logit(run, tokens, hook, row.head, one) for one in donors]
+            assert min(possible) - 1e-5 <= row.after <= max(possible) + 1e-5
+            assert row.draws == one_head.DRAWS
+            assert 0 <= row.accepted <= row.draws
+    assert len(table) == 3 * 2 * 3
+    assert (table["after"] - table["before"]).abs().max() > 1e-3
+
+
+def test_a_word_longer_than_all_others_is_not_resampled(run: Run) -> None:
+    table = one_head.verdicts_without(run.model(), run, ("a",) * 13)
+    resampled = table[table["method"] == "resample"]
+    assert (resampled["draws"] == 0).all()
+    assert resampled["after"].isna().all()
+    assert table[table["method"] != "resample"]["after"].notna().all()
+
+
+def test_circuits_name_what_the_run_reads_and_was_taught(run: Run) -> None:
+    table = one_head.circuits(run.model(), run, 1, 2)
+    tokens = run.language.vocabulary.ids
+    qk, ov = qk_circuit(run.model(), 1, 2), ov_circuit(run.model(), 1, 2)
+    for row in table.itertuples():
+        circuit = {"QK": qk, "OV": ov}[row.circuit]
+        expected = circuit[tokens[row.source], tokens[row.target]]
+        assert row.value == pytest.approx(float(expected))
+    read, taught = {"<bos>", "a", "b"}, {"<end>"}
+    taught |= {"a", "b"} if run.config.supervision == "every" else set()
+    for name, targets in (("QK", read), ("OV", taught)):
+        rows = table[table["circuit"] == name]
+        assert set(rows["source"]) == read
+        assert set(rows["target"]) == targets
+        assert len(rows) == len(read) * len(targets)
+
+
+# -- the page -------------------------------------------------------------------------------------
+
+
+def opened(run: Run, monkeypatch: pytest.MonkeyPatch, **link: str) -> AppTest:
+    monkeypatch.setattr(sys, "argv", ["app.py", str(run.path.parent)])
+    page = AppTest.from_string(SHOW.format(page="heads"), default_timeout=120)
+    for name, value in link.items():
+        page.query_params[name] = value
+    return healthy(page.run())
+
+
+def framed(page: AppTest, model: str) -> tuple[pd.DataFrame, str]:
+    """The grid of a model: its cells, and its specification."""
+    charts = [c.proto for c in page.get("vega_lite_chart")]
+    (chart,) = (c for c in charts if c.alt.endswith(f"The model is {model}."))
+    (cells,) = drawn(page, chart.alt)
+    return cells, chart.spec
+
+
+def test_the_grid_shows_the_measure(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    page = opened(run, monkeypatch)
+    kept = load(run, "heads")
+    assert kept is not None
+    for kind, by, measure in (
+        (None, None, "accuracy lost, mean ablation"),
+        (None, "resample ablation", "accuracy lost, resample ablation"),
+        ("attention", "BOS", "attention, BOS"),
+        ("attention against effect", None, "attention against effect"),
+    ):
+        if kind:
+            page = healthy(page.segmented_control(key="measure").set_value(kind).run())
+        if by:
+            page = healthy(page.segmented_control[1].set_value(by).run())
+        for model in ("trained", "untrained"):
+            cells, _ = framed(page, model)
+            rows = kept.table[(kept.table["measure"] == measure) & (kept.table["head"] >= 0)]
+            rows = rows[rows["model"] == model]
+            assert cells["value"].tolist() == pytest.approx(rows["value"].tolist(), nan_ok=True)
+            assert cells["part"].tolist() == rows["part"].tolist()
+
+
+def test_a_head_is_linked_and_chosen(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    for link, part in (({}, "L0H0"), ({"head_of_2x3": "L1H2"}, "L1H2")):
+        page = opened(run, monkeypatch, **link)
+        assert page.selectbox(key="head_of_2x3").value == part
+        assert f"datum.part === '{part}'" in framed(page, "trained")[1].replace('\\"', "'")
+        assert any(header.value == f"{part} on a word" for header in page.header)
+    page = healthy(page.selectbox(key="head_of_2x3").set_value("L1H0").run())
+    assert any(header.value == "L1H0 on a word" for header in page.header)
+
+
+def test_a_head_on_the_typed_word(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    page = opened(run, monkeypatch, head_of_2x3="L1H2", word_anbn="a a b b")
+    model = run.model()
+    tokens = model.to_tokens("a a b b")
+    own = "layer == 1 and head == 2"
+    (pattern,) = drawn(page, "Attention of L1H2")
+    expected = patterns(model, tokens).query(own)
+    assert pattern["attention"].tolist() == pytest.approx(expected["attention"].tolist())
+    (types,) = drawn(page, "The types of L1H2")
+    everywhere = torch.ones_like(tokens, dtype=torch.bool)
+    for name, viewed in (("trained", model), ("untrained", run.untrained())):
+        scores = head_types(viewed, tokens, everywhere).query(own)["score"].dropna()
+        shown = types[types["model"] == name]["score"]
+        assert shown.tolist() == pytest.approx(scores.tolist())
+    (verdicts,) = (f.value for f in page.dataframe if "verdict" in f.value)
+    rows = one_head.verdicts_without(model, run, WORD).query(own)
+    logits = [rows["before"].iloc[0], *rows["after"]]
+    assert verdicts["END's logit"].tolist() == pytest.approx(logits)
+    assert verdicts["verdict"].tolist()[:3] == ["in" if x > 0 else "not in" for x in logits[:3]]
+    often = rows["accepted"].iloc[2]
+    assert verdicts["verdict"].iloc[3] == f"{'in' if often > 8 else 'not in'}, {often}/16"
+    for name in ("QK", "OV"):
+        (circuit,) = drawn(page, f"The {name} circuit of L1H2")
+        table = one_head.circuits(model, run, 1, 2).query("circuit == @name")
+        assert circuit["value"].tolist() == pytest.approx(table["value"].tolist())
+    assert "how many leave the word in" in said(page)
+
+
+def test_a_word_as_long_as_none_says_so(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    page = opened(run, monkeypatch, word_anbn="a " * 20)
+    (verdicts,) = (f.value for f in page.dataframe if "verdict" in f.value)
+    assert verdicts["verdict"].iloc[3] == "none is as long"
+
+
+def test_a_run_that_was_not_asked_shows_its_heads_all_the_same(
+    run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    fresh = Run.create(tmp_path / "run", run.config)
+    train(fresh, "cpu")
+    page = opened(fresh, monkeypatch)
+    assert "has not been asked" in page.info[0].value
+    assert drawn(page, "Attention of L0H0")
