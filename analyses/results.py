@@ -62,7 +62,7 @@ class Analysis(Protocol):
     def chart(result: Result) -> ChartType: ...
 
 
-NAMES = ("accuracy", "probing", "heads", "patching", "attribution", "discovery")
+NAMES = ("accuracy", "probing", "heads", "patching", "circuits", "attribution", "discovery")
 
 
 def analysis(name: str) -> ModuleType:

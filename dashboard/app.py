@@ -11,6 +11,7 @@ import streamlit as st
 from dashboard.shared import choose_run, explain_errors, runs_folder
 from dashboard.views import (
     attribution,
+    circuits,
     compare,
     discovery,
     heads,
@@ -31,6 +32,7 @@ PAGES = [
     st.Page(probing.show, title="Probing", icon=":material/sensors:", url_path="probing"),
     st.Page(heads.show, title="Heads", icon=":material/hub:", url_path="heads"),
     st.Page(patching.show, title="Patching", icon=":material/healing:", url_path="patching"),
+    st.Page(circuits.show, title="Circuits", icon=":material/schema:", url_path="circuits"),
     st.Page(
         attribution.show, title="LIME and SHAP", icon=":material/balance:", url_path="attribution"
     ),

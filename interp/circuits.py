@@ -57,11 +57,11 @@ class Bench:
     memory: int = 2**28
 
     @cached_property
-    def source(self) -> Float[Tensor, "pair pos sender d_model"]:
+    def source(self) -> Float[Tensor, "sender pair pos d_model"]:
         """The ablated activations."""
         written = writes(self.model, self.corrupted)
         if self.ablation == "mean":
-            return written.mean(dim=0, keepdim=True).expand_as(written)
+            return written.mean(dim=1, keepdim=True).expand_as(written)
         return torch.zeros_like(written) if self.ablation == "zero" else written
 
     @cached_property
@@ -129,29 +129,24 @@ def curve(bench: Bench, scores: Mapping[Edge, float]) -> pd.DataFrame:
     """Faithfulness and completeness of the circuits of the highest scores, by size.
 
     Returns:
-        One row per order and size: order ("absolute" or "signed" scores), edges, share (of all
-        edges), faithfulness, completeness.
+        One row per order and size: order ("absolute" scores, or "signed" at ``FRACTIONS`` alone),
+        edges, share (of all edges), faithfulness, completeness (absolute alone).
     """
     graph = bench.graph
     total = len(graph.edges)
-    fine = {*range(min(total, 16)), *(round(fraction * total) for fraction in FRACTIONS)}
-    sizes = sorted({*fine, *(round(total * k / 16) for k in range(17))})
-    tables = []
-    for name in ("absolute", "signed"):
-        circuits = first_edges(ranked(scores, graph, name == "absolute"), sizes)
-        value = bench.faithfulness(torch.cat([circuits, ~circuits])).mean(axis=1)
-        tables.append(
-            pd.DataFrame(
-                {
-                    "order": name,
-                    "edges": sizes,
-                    "share": np.array(sizes) / total,
-                    "faithfulness": value[: len(sizes)],
-                    "completeness": 1 - value[len(sizes) :],
-                }
-            )
-        )
-    return pd.concat(tables, ignore_index=True)
+    marked = {round(fraction * total) for fraction in FRACTIONS}
+    fine = {1, 2, 4, 8, *(round(total * k / 12) for k in range(13))}
+    sizes = sorted(marked | {size for size in fine if size <= total})
+    circuits = first_edges(ranked(scores, graph), sizes)
+    signed = first_edges(ranked(scores, graph, absolute=False), sorted(marked))
+    value = bench.faithfulness(torch.cat([circuits, ~circuits, signed])).mean(axis=1)
+    own, rest, other = np.split(value, [len(sizes), 2 * len(sizes)])
+    absolute = pd.DataFrame({"edges": sizes, "faithfulness": own, "completeness": 1 - rest})
+    by_sign = pd.DataFrame({"edges": sorted(marked), "faithfulness": other})
+    table = pd.concat([absolute.assign(order="absolute"), by_sign.assign(order="signed")])
+    table["share"] = table["edges"] / total
+    columns = ["order", "edges", "share", "faithfulness", "completeness"]
+    return table[columns].reset_index(drop=True)
 
 
 def areas(table: pd.DataFrame) -> dict[str, float]:

@@ -110,8 +110,8 @@ class Graph:
         return ["logits" if slot == "logits" else f"L{layer} mlp"]
 
 
-Written = Float[Tensor, "batch pos sender d_model"]
-Edit = Callable[[int, str, Written], Float[Tensor, "batch pos reader d_model"] | None]
+Written = Float[Tensor, "sender batch pos d_model"]
+Edit = Callable[[int, str, Written], Float[Tensor, "reader batch pos d_model"] | None]
 """What is added to the input of each reader of a layer and slot, given what was written so far."""
 
 
@@ -135,8 +135,13 @@ def _run(
 
     def begin(x: Tensor, hook: object) -> Tensor:
         x = x if embedding is None else embedding
-        written.append(x[:, :, None])
+        written.append(x[None])
         return x
+
+    def before() -> Tensor:
+        if len(written) > 1:  # joined once, however many read it
+            written[:] = [torch.cat(written)]
+        return written[0]
 
     def seen(name: str) -> Callable[[Tensor, object], None]:
         def keep(x: Tensor, hook: object) -> None:
@@ -146,22 +151,21 @@ def _run(
 
     def read(layer: int, slot: str) -> Callable[[Tensor, object], Tensor | None]:
         def project(old: Tensor, hook: object) -> Tensor | None:
-            added = edit(layer, slot, torch.cat(written, dim=2))
+            added = edit(layer, slot, before())
             if added is None:
                 return None
             block = model.blocks[layer]
-            normed = block.ln1(streams["pre"][:, :, None] + added)
+            normed = block.ln1(streams["pre"] + added)
             weight = getattr(block.attn, f"W_{slot.upper()}")
-            return torch.einsum("bphm,hmd->bphd", normed, weight) + getattr(
-                block.attn, f"b_{slot.upper()}"
-            )
+            new = (normed.flatten(1, 2) @ weight).view(*normed.shape[:3], -1).movedim(0, 2)
+            return new + getattr(block.attn, f"b_{slot.upper()}")
 
         return project
 
     def attended(layer: int) -> Callable[[Tensor, object], None]:
         def keep(z: Tensor, hook: object) -> None:
-            z = z.view(*z.shape[:2], graph.heads, -1)
-            written.append(torch.einsum("bphd,hdm->bphm", z, model.blocks[layer].attn.W_O))
+            z = z.view(*z.shape[:2], graph.heads, -1).movedim(2, 0)
+            written.append((z.flatten(1, 2) @ model.blocks[layer].attn.W_O).view(*z.shape[:3], -1))
 
         return keep
 
@@ -170,20 +174,20 @@ def _run(
             nonlocal busy
             if busy:
                 return None
-            added = edit(layer, "mlp", torch.cat(written, dim=2))
+            added = edit(layer, "mlp", before())
             if added is not None:
                 block, busy = model.blocks[layer], True
-                out = block.mlp(block.ln2(streams["mid"] + added[:, :, 0]))
+                out = block.mlp(block.ln2(streams["mid"] + added[0]))
                 busy = False
-            written.append(out[:, :, None])
+            written.append(out[None])
             return out
 
         return replace
 
     def finish(x: Tensor, hook: object) -> Tensor | None:
         streams["last"] = x
-        added = edit(graph.layers, "logits", torch.cat(written, dim=2))
-        return None if added is None else x + added[:, :, 0]
+        added = edit(graph.layers, "logits", before())
+        return None if added is None else x + added[0]
 
     hooks: list[tuple[str, Callable[..., Any]]] = [("blocks.0.hook_resid_pre", begin)]
     for layer in range(graph.layers):
@@ -196,13 +200,13 @@ def _run(
             hooks += [(name + "hook_mlp_out", transformed(layer))]
     hooks += [(f"blocks.{graph.layers - 1}.hook_resid_post", finish)]
     logits = model.run_with_hooks(tokens, fwd_hooks=hooks)
-    return logits, torch.cat(written, dim=2), streams["last"]
+    return logits, before(), streams["last"]
 
 
 @torch.no_grad()
 def writes(
     model: ReadableModel, tokens: Int[Tensor, "batch pos"]
-) -> Float[Tensor, "batch pos sender d_model"]:
+) -> Float[Tensor, "sender batch pos d_model"]:
     """What every sender adds to the residual stream, in the order of ``Graph.senders``.
 
     Raises:
@@ -210,7 +214,7 @@ def writes(
     """
     _, written, last = _run(model, tokens)
     bias = sum(block.attn.b_O for block in model.blocks)
-    if not torch.allclose(written.sum(dim=2) + bias, last, rtol=1e-3, atol=1e-3):
+    if not torch.allclose(written.sum(dim=0) + bias, last, rtol=1e-3, atol=1e-3):
         raise ValueError(
             "edges need a residual stream to which every part adds: this model has another norm "
             "than pre-norm"
@@ -221,7 +225,7 @@ def writes(
 def run_with_edges(
     model: ReadableModel,
     tokens: Int[Tensor, "pair pos"],
-    source: Float[Tensor, "pair pos sender d_model"],
+    source: Float[Tensor, "sender pair pos d_model"],
     replaced: Float[Tensor, "copy edge"],
 ) -> Float[Tensor, "copy pair pos d_vocab"]:
     """Logits where some edges carry a source's activation in place of this run's own.
@@ -239,9 +243,9 @@ def run_with_edges(
         if not share.any():
             return None
         count = share.shape[-1]
-        tiled = written[:, :, :count].view(copies, *source.shape[:2], count, -1)
-        change = source[:, :, :count] - tiled
-        return torch.einsum("crs,cbpsm->cbprm", share, change).flatten(0, 1)
+        change = source[:count, None] - written[:count].unflatten(1, (copies, -1))
+        added = share @ change.flatten(2).transpose(0, 1)  # [copy, reader, pair pos d_model]
+        return added.transpose(0, 1).reshape(-1, *written.shape[1:])
 
     logits, _, _ = _run(model, tokens.repeat(copies, 1), edit)
     return logits.view(copies, *tokens.shape, -1)
@@ -250,7 +254,7 @@ def run_with_edges(
 def edge_metric(
     model: ReadableModel,
     tokens: Int[Tensor, "pair pos"],
-    source: Float[Tensor, "pair pos sender d_model"],
+    source: Float[Tensor, "sender pair pos d_model"],
     replaced: Float[Tensor, "copy edge"],
     metric: Metric,
     memory: int = 2**28,
@@ -325,8 +329,8 @@ def edge_effects(
 def _attribution(
     model: ReadableModel,
     corrupted: Int[Tensor, "pair pos"],
-    source: Float[Tensor, "pair pos sender d_model"],
-    target: Float[Tensor, "pair pos sender d_model"],
+    source: Float[Tensor, "sender pair pos d_model"],
+    target: Float[Tensor, "sender pair pos d_model"],
     metric: Metric,
     steps: int,
 ) -> Float[Tensor, "edge pair"]:
@@ -338,13 +342,12 @@ def _attribution(
     shares = (torch.arange(steps, device=source.device) + 0.5) / steps if steps else torch.zeros(1)
     change = source - target
     points = len(shares)
-    mixed = target[:, :, 0] + shares.to(source)[:, None, None, None] * change[:, :, 0]
+    mixed = target[0] + shares.to(source)[:, None, None, None] * change[0]
     leaves: dict[tuple[int, str], Tensor] = {}
 
     def edit(layer: int, slot: str, written: Tensor) -> Tensor:
         readers = len(graph.into(layer, slot))
-        shape = (*written.shape[:2], readers, written.shape[-1])
-        leaves[layer, slot] = written.new_zeros(shape, requires_grad=True)
+        leaves[layer, slot] = written.new_zeros((readers, *written.shape[1:]), requires_grad=True)
         return leaves[layer, slot]
 
     with torch.enable_grad():
@@ -353,10 +356,10 @@ def _attribution(
         gradients = torch.autograd.grad(torch.stack(values).sum(), list(leaves.values()))
     found: dict[str, Tensor] = {}
     for (layer, slot), gradient in zip(leaves, gradients, strict=True):
-        mean = gradient.view(points, *source.shape[:2], *gradient.shape[2:]).mean(dim=0)
+        mean = gradient.unflatten(1, (points, -1)).mean(dim=1)
         receivers = graph.into(layer, slot)
         count = graph.receivers[receivers[0]]
-        score = torch.einsum("bpsm,bprm->rsb", change[:, :, :count], mean)
+        score = torch.einsum("sbpm,rbpm->rsb", change[:count], mean)
         found |= dict(zip(receivers, score, strict=True))
     return torch.cat([found[receiver] for receiver in graph.receivers])
 

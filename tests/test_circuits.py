@@ -122,9 +122,14 @@ def test_the_curve_begins_at_nothing_and_ends_at_all(bench: Bench) -> None:
     for _, rows in table.groupby("order"):
         assert rows["edges"].is_monotonic_increasing
         assert rows["faithfulness"].iloc[[0, -1]].to_numpy() == pytest.approx([0, 1])
-        assert rows["completeness"].iloc[[0, -1]].to_numpy() == pytest.approx([0, 1])
         assert rows["share"].iloc[-1] == 1
     assert len(table["order"].unique()) == 2
+    rows = table[table["order"] == "absolute"].set_index("edges")
+    assert rows["completeness"].iloc[[0, -1]].to_numpy() == pytest.approx([0, 1])
+    order = ranked(scores_of(bench), bench.graph)
+    front = first_edges(order, [8])
+    assert rows.loc[8, "faithfulness"] == pytest.approx(bench.faithfulness(front).mean())
+    assert rows.loc[8, "completeness"] == pytest.approx(1 - bench.faithfulness(~front).mean())
 
 
 def test_the_areas_of_known_curves() -> None:

@@ -9,7 +9,7 @@ import pytest
 import torch
 from conftest import tiny_config
 
-from analyses import accuracy, attribution, discovery, heads, patching, probing
+from analyses import accuracy, attribution, circuits, discovery, heads, patching, probing
 from analyses.cli import main
 from interp.heads import direct_logit_attribution
 from models.config import ModelConfig
@@ -37,6 +37,7 @@ TASKS: dict[str, tuple[object, object]] = {
     "probing": (probing, probing.Options(words=12)),
     "heads": (heads, heads.Options(words=12)),
     "patching": (patching, patching.Options(n=2, pairs=3)),
+    "circuits": (circuits, circuits.Options(pairs=12, goal=0.5)),
     "attribution": (attribution, attribution.Options(n=2, samples=16, draws=2)),
     "discovery": (discovery, discovery.Options(words=20, max_states=4, max_seconds=2.0)),
 }
@@ -53,11 +54,21 @@ def run(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
     return made
 
 
+def refused(run: Run, name: str) -> str | None:
+    """Why an analysis must say that it does not apply."""
+    model = run.config.model
+    if name in ("heads", "circuits") and model.architecture != "transformer":
+        return "no attention heads: "
+    if name == "circuits" and model.norm_placement != "pre":
+        return f"{model.norm_placement}-norm blocks: "
+    return None
+
+
 @pytest.mark.parametrize("name", TASKS)
 def test_every_analysis_runs_or_says_why_not(run: Run, name: str) -> None:
     module, options = TASKS[name]
-    if name == "heads" and run.config.model.architecture != "transformer":
-        with pytest.raises(UserError, match=r"^[^\n]* has no attention heads: [^\n]*$"):
+    if reason := refused(run, name):
+        with pytest.raises(UserError, match=rf"^[^\n]* has {reason}[^\n]*$"):
             module.analyse(run, options)
         return
     result = module.analyse(run, options)

@@ -41,7 +41,8 @@ with explain_errors():
     choose_run()
     {page}.show()
 """
-PAGES = ("home", "try_it", "probing", "heads", "patching", "attribution", "discovery")
+ON_HEADS = ("heads", "circuits")
+PAGES = ("home", "try_it", "probing", *ON_HEADS, "patching", "attribution", "discovery")
 
 
 @pytest.fixture(scope="module", params=["encoder", "lstm", "ngram"])
@@ -54,7 +55,7 @@ def runs(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     run = Run.create(folder / request.param.replace(" ", "-"), config)
     train(run, "cpu")
     for name, (_, options) in TASKS.items():
-        if name != "heads" or model.architecture == "transformer":
+        if name not in ON_HEADS or model.architecture == "transformer":
             answer(run, name, options)
     return folder
 
@@ -133,7 +134,7 @@ def test_a_page_opens_or_says_why_not(run: Run, name: str) -> None:
     page = opened(name)
     if name in NAMES:
         assert f"**{analysis(name).QUESTION}**" in said(page)
-    if name == "heads" and not has_heads(run):
+    if name in ON_HEADS and not has_heads(run):
         assert "has no attention heads" in page.info[0].value
         assert "\n" not in page.info[0].value
     else:

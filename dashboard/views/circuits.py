@@ -1,0 +1,100 @@
+"""Circuits: the edges that carry the verdict, as a graph of any size, and how good they are."""
+
+from __future__ import annotations
+
+import pandas as pd
+import streamlit as st
+
+from analyses.circuits import agreement_chart, curve_chart, graph_chart, ranking, refusal
+from analyses.results import Result
+from dashboard.shared import current_run, downloads, heading, kept_or_computed, picture
+
+
+def show() -> None:
+    """The page."""
+    heading("Circuits", "circuits")
+    run = current_run()
+    if reason := refusal(run):
+        st.info(reason)
+        return
+    result = kept_or_computed(run, "circuits")
+    if result is None:
+        return
+    first, *others = result.findings["text"].split("\n")
+    st.markdown(first)
+    graph(result)
+    with st.expander("What it does, part by part", expanded=True):
+        st.markdown("\n".join(f"- {line}" for line in others))
+    st.subheader("How circuits grow")
+    picture(curve_chart(result), "Faithfulness and completeness over the number of edges.")
+    st.caption(
+        "Faithfulness: how far the circuit alone does what the whole model does, on pairs of words "
+        "that the search did not see. Completeness, dashed: how much is missing without it. Random "
+        "edges show what size alone is worth."
+    )
+    st.dataframe(scores(result), hide_index=True)
+    st.subheader("Approximations beside the exact effects")
+    picture(agreement_chart(result.table), "Approximated against exact effect, a point per edge.")
+    st.caption(
+        "Exact: the clean activation is patched along this edge alone. EAP asks the gradient once, "
+        "EAP-IG at five mixtures of the two words."
+    )
+    untrained = result.findings["untrained"]
+    st.caption(
+        f"In the untrained model {len(untrained['edges'])} edges carry "
+        f"{untrained['faithfulness']:.0%} of what little tells the words apart there."
+    )
+
+
+def graph(result: Result) -> None:
+    """The found circuit, or the edges of the largest effects, as many as the slider says."""
+    found = result.findings["circuit"]["edges"]
+    order = ranking(result.table)
+    columns = st.columns([1, 2])
+    shown = columns[0].segmented_control(
+        "Edges",
+        ["circuit", "largest"],
+        default="circuit",
+        required=True,
+        key="edges",
+        bind="query-params",
+        format_func={"circuit": "the circuit", "largest": "largest effects"}.__getitem__,
+    )
+    if shown == "largest":
+        size = columns[1].slider(
+            "How many", 1, len(order), min(12, len(order)), key="size", bind="query-params"
+        )
+        found = order[:size]
+        curve = pd.DataFrame(result.findings["curves"]["exact"]).set_index("edges")
+        near = curve.index[abs(curve.index - size).argmin()]
+        st.caption(
+            f"The {near} edges of the largest exact effects have a faithfulness of "
+            f"{curve.loc[near, 'faithfulness']:.0%}."
+        )
+    figure = graph_chart(result.table, found)
+    picture(figure, f"The circuit as a graph: {len(found)} edges from the embedding to the logits.")
+    st.caption(
+        "From the embedding (below) to the logits. A line says that the upper part reads what the "
+        "lower one wrote, as queries (left), keys or values (right); its width is the effect of "
+        "this edge alone."
+    )
+    downloads("circuits", result, figure)
+
+
+def scores(result: Result) -> pd.DataFrame:
+    """CPR and CMD by ranking, and the correlation with the exact effects."""
+    agreement = {row["method"]: row for row in result.findings["agreement"]}
+    return pd.DataFrame(
+        [
+            {
+                "edges ranked by": name,
+                "CPR (high is good)": f"{values['CPR']:.2f}",
+                "CMD (0 is best)": f"{values['CMD']:.2f}",
+                "correlation with exact": f"{agreement[name]['pearson']:.2f}"
+                if name in agreement
+                else "",
+                "of ranks": f"{agreement[name]['spearman']:.2f}" if name in agreement else "",
+            }
+            for name, values in result.findings["areas"].items()
+        ]
+    )

@@ -1,0 +1,135 @@
+"""The circuit of a run: its pairs, its sentences, its graph, and that bad wishes are refused."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from conftest import tiny_config
+
+from analyses.circuits import (
+    LONGEST,
+    Options,
+    _pairs,
+    analyse,
+    curve_chart,
+    describe,
+    graph_chart,
+    ranking,
+)
+from analyses.results import Result
+from interp.edges import Graph
+from models.errors import UserError
+from models.runs import Run
+from models.training import train
+
+
+@pytest.fixture(scope="module")
+def answered(tmp_path_factory: pytest.TempPathFactory) -> tuple[Run, Result]:
+    """A tiny model that learned nothing yet: what is asked of it is the book-keeping."""
+    run = Run.create(tmp_path_factory.mktemp("circuits") / "run", tiny_config(max_n=12))
+    train(run, "cpu")
+    return run, analyse(run, Options(pairs=16, goal=0.8))
+
+
+def test_pairs_are_a_member_and_its_counterfactual(tmp_path: Path) -> None:
+    run = Run.create(tmp_path / "run", tiny_config(max_n=25))
+    words, others = _pairs(run, Options(pairs=30))
+    assert len(words) == len(others) == len(set(zip(words, others, strict=True))) == 30
+    for word, other in zip(words, others, strict=True):
+        assert run.language.contains(word)
+        assert not run.language.contains(other)
+        assert len(word) == len(other) <= LONGEST
+    assert len({len(word) for word in words}) > 10
+    assert _pairs(run, Options(pairs=30, seed=1)) != (words, others)
+
+
+def test_the_table_has_every_edge_of_both_models(answered: tuple[Run, Result]) -> None:
+    run, result = answered
+    graph = Graph(run.config.model.n_layers, run.config.model.n_heads, perceptrons=True)
+    for name, key in (("trained", "circuit"), ("untrained", "untrained")):
+        rows = result.table[result.table["model"] == name]
+        assert list(zip(rows["sender"], rows["receiver"], strict=True)) == list(graph.edges)
+        assert (rows["low"] <= rows["exact"]).all()
+        assert (rows["exact"] <= rows["high"]).all()
+        inside = rows.loc[rows["circuit"], ["sender", "receiver"]].to_numpy().tolist()
+        assert inside == result.findings[key]["edges"]
+        assert result.findings[key]["of"] == len(rows)
+    assert set(result.findings["curves"]) == {"exact", "EAP", "EAP-IG", "random"}
+    assert {row["method"] for row in result.findings["agreement"]} == {"EAP", "EAP-IG"}
+    assert result.findings["summary"] == result.findings["text"].split("\n")[0]
+
+
+def test_the_ranking_begins_with_the_largest_effect(answered: tuple[Run, Result]) -> None:
+    table = answered[1].table
+    rows = table[table["model"] == "trained"].set_index(["sender", "receiver"])["exact"].abs()
+    sizes = [rows[tuple(edge)] for edge in ranking(table)]
+    assert sizes == sorted(sizes, reverse=True)
+    assert len(sizes) == len(rows)
+
+
+def test_the_graph_draws_these_edges(answered: tuple[Run, Result]) -> None:
+    edges = ranking(answered[1].table)[:5]
+    drawn = graph_chart(answered[1].table, edges).to_dict()
+    data = drawn["datasets"].values()
+    (lines,) = [rows for rows in data if "edge" in rows[0]]
+    assert [row["edge"] for row in lines] == [" → ".join(edge) for edge in edges]
+    (parts,) = [rows for rows in data if "part" in rows[0]]
+    ends = {end.partition(".")[0] for edge in edges for end in edge}
+    assert {row["part"] for row in parts if row["used"]} == ends
+    assert curve_chart(answered[1]).to_dict()["layer"]
+
+
+def test_the_sentences_say_what_the_circuit_says() -> None:
+    edges = [
+        ["embed", "L0H1.v"],
+        ["embed", "L0 mlp"],
+        ["L0H1", "L0 mlp"],
+        ["L0H1", "L1H0.q"],
+        ["L0 mlp", "L1H0.k"],
+        ["L0 mlp", "L1H0.v"],
+        ["embed", "logits"],
+        ["L1H0", "logits"],
+    ]
+    judged = {"edges": edges, "of": 20, "pairs": 9, "faithfulness": 0.961, "low": 0.9, "high": 1.0}
+    found = {
+        "circuit": judged | {"completeness": 1.002},
+        "random": 0.11,
+        "looks": {
+            "L0H1": {"how": "evenly over the word", "score": 0.9},
+            "L1H0": {"how": "at equal symbols", "score": 0.5},
+        },
+    }
+    table = pd.DataFrame(edges, columns=["sender", "receiver"]).assign(exact=0.1)
+    table.loc[table["sender"] == "L1H0", "exact"] = 0.8
+    assert describe(table, found).split("\n") == [
+        "8 of 20 edges carry 96% [90%, 100%] of the difference on 9 held-out pairs, as many random "
+        "edges 11%, all others together 0%.",
+        "L0H1 looks evenly over the word (90% of its attention), moves what embed wrote.",
+        "L0 mlp reads embed and L0H1.",
+        "L1H0 looks at equal symbols (50% of its attention), moves what L0 mlp wrote and is aimed "
+        "by keys from L0 mlp and by queries from L0H1.",
+        "The verdict is read off L1H0 (0.80) and embed (0.10): in brackets each one's direct "
+        "effect.",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("wish", "fault"),
+    [({"pairs": 3}, "--pairs is 3"), ({"goal": 1.0}, "--goal is 1.0"), ({"goal": 0.0}, "--goal")],
+)
+def test_bad_wishes_are_refused(
+    answered: tuple[Run, Result], wish: dict[str, float], fault: str
+) -> None:
+    with pytest.raises(UserError, match=fault):
+        analyse(answered[0], Options(**{**asdict(Options()), **wish}))
+
+
+def test_more_is_found_where_more_is_wanted(answered: tuple[Run, Result]) -> None:
+    run, result = answered
+    more = analyse(run, Options(pairs=16, goal=0.99))
+    assert len(more.findings["circuit"]["edges"]) >= len(result.findings["circuit"]["edges"])
+    assert np.isfinite(more.findings["circuit"]["faithfulness"])
