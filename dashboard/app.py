@@ -41,7 +41,7 @@ PAGES = [
 ]
 
 # On a narrow screen a wide chart is scrolled, not cut off.
-st.html("<style>[data-testid=stVegaLiteChart] {overflow-x: auto}</style>")
+st.html("<style>[data-testid=stVegaLiteChart] {overflow-x: auto; max-width: 100%}</style>")
 
 page = st.navigation(PAGES)
 with explain_errors():

@@ -172,6 +172,18 @@ def patch(
     )
 
 
+@torch.no_grad()
+def patched_logits(
+    model: HookedModel,
+    clean: Int[Tensor, "pair pos"],
+    corrupted: Int[Tensor, "pair pos"],
+    site: Site,
+) -> Float[Tensor, "pair pos d_vocab"]:
+    """All that the model says in the corrupted run with one site patched."""
+    _, sources = model.run_with_cache(clean, names_filter=[site.hook], return_cache_object=False)
+    return _tiled(model, corrupted, sources)([site])
+
+
 def over_pairs(table: pd.DataFrame) -> pd.DataFrame:
     """Means over the pairs that the model tells apart, with 95% bootstrap intervals.
 

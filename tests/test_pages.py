@@ -7,6 +7,7 @@ enough.
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import sys
 from collections.abc import Callable
@@ -98,10 +99,11 @@ def marked(page: AppTest) -> list[tuple[int, str]]:
 
 
 def drawn(page: AppTest, words: str) -> list[pd.DataFrame]:
-    """The tables behind the one picture whose description begins so."""
+    """The tables behind the pictures whose description begins so."""
     charts = [chart.proto for chart in page.get("vega_lite_chart")]
-    (chart,) = (chart for chart in charts if chart.alt.startswith(words))
-    return [convert_arrow_bytes_to_pandas_df(part.data.data) for part in chart.datasets]
+    parts = [part for chart in charts if chart.alt.startswith(words) for part in chart.datasets]
+    assert parts
+    return [convert_arrow_bytes_to_pandas_df(part.data.data) for part in parts]
 
 
 def assert_shown(page: AppTest, words: str, result: Result, chart: ChartType) -> None:
@@ -254,6 +256,39 @@ def test_a_typed_word_gets_its_own_answer(run: Run, name: str, typed: str, words
         numbers = dict.fromkeys(scores.columns[1:4], float)  # None where there is no rationale
         assert_same(page.dataframe[0].value, scores.astype(numbers))
     assert marked(page) == [(i, symbols[i]) for i in places]
+
+
+def test_a_site_shows_what_patching_it_does(run: Run) -> None:
+    """The logits it names are those of two runs, and of one with a hook by hand."""
+    page, module = opened("patching"), analysis("patching")
+    result = module.analyse(run, module.Options())
+    sites = [box for box in page.selectbox if box.label == "Site"]
+    if "top_site" not in result.findings:  # the words are not told apart
+        assert not sites
+        return
+    (site,) = sites
+    chosen = "L0 resid_pre at 1"
+    page = healthy(site.set_value(chosen).run())
+    (said_of_it,) = (m.value for m in page.markdown if m.value.startswith(f"**{chosen}**"))
+    numbers = [float(number) for number in re.findall(r"-?\d+\.\d\d", said_of_it)]
+    words = [result.findings["word"], result.findings["counterfactuals"][0]]
+    source, target = (torch.as_tensor(run.language.vocabulary.words([w]).tokens) for w in words)
+    model = run.model()
+    at = int(model.verdict_positions(torch.tensor([len(words[0])])))
+    with torch.no_grad():
+        _, cache = model.run_with_cache(source)
+
+        def put(x: torch.Tensor, hook: object) -> torch.Tensor:
+            x = x.clone()
+            x[:, 1] = cache["blocks.0.hook_resid_pre"][:, 1]
+            return x
+
+        hooks = [("blocks.0.hook_resid_pre", put)]
+        runs = (model(target), model.run_with_hooks(target, fwd_hooks=hooks), model(source))
+    expected = [float(logits[0, at, END_ID]) for logits in runs]
+    assert numbers == pytest.approx(expected, abs=0.006)
+    tables = drawn(page, f"What three runs say of the next token: {chosen} patched.")
+    assert set(tables[0]["run"]) == {"patched into", "patched", "patched from"}
 
 
 def test_discovery_says_how_far_to_trust_it(own: Run) -> None:

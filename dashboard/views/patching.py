@@ -2,11 +2,35 @@
 
 from __future__ import annotations
 
-import streamlit as st
+from typing import Any, cast
 
-from analyses.patching import Options, chart
+import numpy as np
+import pandas as pd
+import streamlit as st
+import torch
+
+from analyses.patching import METRICS, Options, chart, charts, said_chart, site_name
+from analyses.results import Result
 from analyses.words import member
-from dashboard.shared import asked, chips, current_run, downloads, heading, picture, word_input
+from dashboard.shared import (
+    asked,
+    chips,
+    current_run,
+    downloads,
+    heading,
+    model_of,
+    picture,
+    word_input,
+    word_key,
+)
+from interp.patching import PLACE, Site, patched_logits
+from models.languages import BOS_ID, END, END_ID, Word
+from models.runs import Run
+
+DIRECTIONS = {
+    "restore": "clean into corrupted (restore)",
+    "break": "corrupted into clean (break)",
+}
 
 
 def show() -> None:
@@ -15,20 +39,25 @@ def show() -> None:
     run = current_run()
     default = member(run, Options().n)
     text = word_input(run, default, "Clean word")
-    direction = st.segmented_control(
-        "Direction",
-        ["restore", "break"],
-        default="restore",
-        required=True,
-        key="direction",
-        bind="query-params",
-        format_func={
-            "restore": "clean into corrupted (restore)",
-            "break": "corrupted into clean (break)",
-        }.__getitem__,
-    )
+    with st.container(horizontal=True, gap="medium"):
+        direction = st.segmented_control(
+            "Direction",
+            list(DIRECTIONS),
+            default="restore",
+            required=True,
+            key="direction",
+            bind="query-params",
+            format_func=DIRECTIONS.__getitem__,
+        )
+        metric = st.selectbox(
+            "Effect on",
+            list(METRICS),
+            key="metric",
+            bind="query-params",
+            format_func=METRICS.__getitem__,
+        )
     own = {} if text == " ".join(default) else {"word": text}
-    result = asked(run, "patching", direction=direction or "restore", **own)
+    result = asked(run, "patching", direction=direction or "restore", metric=metric, **own)
     found = result.findings
     chips(tuple(found["word"]), tuple(p - 1 for p in found["changed_positions"]))
     st.caption(
@@ -37,12 +66,91 @@ def show() -> None:
         f"`{' '.join(found['counterfactuals'][0])}`."
     )
     st.markdown(found["summary"])
-    figure = chart(result)
-    picture(figure, f"Patching effects by site and position. {found['summary']}")
+    chosen = _heatmaps(run, result)
     st.caption(
         "1: this activation alone makes the run behave as the one it was taken from; 0: it changes "
-        "nothing. Means over the counterfactuals; the metric is END's logit where the "
-        "verdict is read (at the last symbol; of an encoder at BOS). "
-        "The untrained model's effects are in the table."
+        "nothing. Means over the counterfactuals; the metric is read where the verdict is (at the "
+        "last symbol; of an encoder at BOS). The untrained model's effects are in the table. Click "
+        "a cell to see what patching it does."
     )
-    downloads("patching", result, figure)
+    if chosen:
+        _one_site(run, result, chosen, direction or "restore")
+    downloads("patching", result, chart(result))
+
+
+def _heatmaps(run: Run, result: Result) -> str | None:
+    """The heatmaps; returns the chosen site, by click, link or keyboard."""
+    table = result.table[result.table["model"] == "trained"]
+    sites = [site_name(row) for row in table[PLACE].to_dict("records")]
+    top, words = result.findings.get("top_site"), "Patching effects by site and position."
+    words += f" {result.findings['summary']}"
+    if top is None:
+        for kind, figure in charts(result).items():
+            picture(figure, f"{words} Shown: {kind}.")
+        return None
+    key = f"site_of_{word_key(run)}"
+    if st.session_state.get(key) not in sites:
+        st.session_state[key] = top
+    chosen = st.session_state[key]
+    for kind, figure in charts(result, chosen).items():
+        clicked = f"{kind}_{chosen}"  # each choice begins with nothing clicked
+
+        def choose(clicked: str = clicked) -> None:
+            if cells := st.session_state[clicked]["selection"]["cell"]:
+                st.session_state[key] = cells[0]["site"]
+
+        picture(figure, f"{words} Shown: {kind}.", on_select=choose, key=clicked)
+    chosen = st.selectbox("Site", sites, key=key)
+    return str(chosen)
+
+
+def _one_site(run: Run, result: Result, chosen: str, direction: str) -> None:
+    """What the two runs say, and the one patched at a single site."""
+    others = [tuple(word) for word in result.findings["counterfactuals"]]
+    other = st.selectbox(
+        "Counterfactual", others, format_func=" ".join, key=f"other_of_{result.findings['word']}"
+    )
+    table = result.table[result.table["model"] == "trained"]
+    row = next(r for r in table[PLACE].to_dict("records") if site_name(r) == chosen)
+    place = {name: None if value == -1 else value for name, value in row.items()}
+    site = Site(**cast(dict[str, Any], place))
+    word: Word = tuple(result.findings["word"])
+    given, into = (word, other) if direction == "restore" else (other, word)
+    said, logits = _three_runs(run, given, into, site)
+    before, patched, after = (f"{value:.2f}" for value in logits)
+    st.markdown(
+        f"**{chosen}**: END's logit is {before} in the run patched into, **{patched}** with this "
+        f"activation patched, {after} in the run it was taken from."
+    )
+    picture(said_chart(said), f"What three runs say of the next token: {chosen} patched.")
+
+
+@torch.no_grad()
+def _three_runs(run: Run, given: Word, into: Word, site: Site) -> tuple[pd.DataFrame, list[float]]:
+    """What is said where, by run; and END's logit in each where the verdict is read."""
+    vocabulary = run.language.vocabulary
+    source, target = (torch.as_tensor(vocabulary.words([w]).tokens) for w in (given, into))
+    with model_of(run) as model:
+        logits = {
+            "patched into": model(target)[0],
+            "patched": patched_logits(model, source, target, site)[0],
+            "patched from": model(source)[0],
+        }
+        at = int(model.verdict_positions(torch.tensor([len(into)])))
+        encoder = model.config.is_encoder
+    tokens = [END] if run.config.supervision == "last" else list(vocabulary.tokens[BOS_ID + 1 :])
+    ids = [vocabulary.ids[token] for token in tokens]
+    positions = [at] if encoder else range(len(into) + 1)
+    places = [f"{p} {('<bos>', *into)[p]}" for p in positions]
+    tables = [
+        pd.DataFrame(
+            {
+                "run": name,
+                "place": np.repeat(places, len(ids)),
+                "token": np.tile(tokens, len(places)),
+                "probability": each[list(positions)][:, ids].sigmoid().flatten().numpy(),
+            }
+        )
+        for name, each in logits.items()
+    ]
+    return pd.concat(tables), [float(each[at, END_ID]) for each in logits.values()]
