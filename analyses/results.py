@@ -87,7 +87,7 @@ def answer(
     module = analysis(name)
     options = module.Options() if options is None else options
     kept = None if again else load(run, name)
-    if kept and kept.arguments == asdict(options) and kept.model_hash == run.model_hash():
+    if kept and kept.arguments == plain(asdict(options)) and kept.model_hash == run.model_hash():
         return kept, True
     start = time.monotonic()
     result = module.analyse(run, options, progress)

@@ -15,7 +15,7 @@ import pandas as pd
 import streamlit as st
 from altair.typing import ChartType
 
-from analyses.results import NAMES, Result, analysis, answer, load, render
+from analyses.results import NAMES, Result, analysis, answer, load, plain, render
 from models.base import LanguageModel
 from models.errors import UserError
 from models.languages import Language, Word
@@ -95,7 +95,7 @@ def asked(run: Run, name: str, **arguments: Any) -> Result:
     """The answer to a question of the page's own; the kept one if it is the same question."""
     kept = load(run, name)
     options = analysis(name).Options(**arguments)
-    if kept and kept.model_hash == run.model_hash() and kept.arguments == vars(options):
+    if kept and kept.model_hash == run.model_hash() and kept.arguments == plain(vars(options)):
         return kept
     with st.spinner("Computing ..."):
         return ask(str(run.path), run.model_hash(), name, json.dumps(arguments))

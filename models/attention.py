@@ -117,7 +117,7 @@ class Attention(nn.Module):
         k, v = self.keys_and_values(x, relations) if memory is None else memory
         if self.scores == "additive" or listened(self.hook_attn_scores, self.hook_pattern):
             z = self._pattern(q, k, relations) @ v
-        elif memory is not None and q.device.type == "cpu":
+        elif memory is not None and q.shape[2] > 1 and q.device.type == "cpu":
             z = self._small(q, k, v, relations)
         else:
             z = self._fused(q, k, v, relations)

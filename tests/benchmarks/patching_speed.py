@@ -1,19 +1,27 @@
-"""Activation patching of every head at every position, against TransformerLens' own sweep.
+"""Activation patching of every head at every position, and its approximation by gradients.
 
 TransformerLens runs the whole model once per site. Ours reuses what a site cannot change: the
 layers below it and the positions before it. The pairs differ from the first symbol on, so that no
 site is spared because it comes before the difference. Both tables must be equal before they are
-timed.
+timed. Beside it, the arithmetic floor: as many multiply-adds as a sweep needs at the least, in
+plain matrix products.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import redirect_stderr
+from io import StringIO
 
+import pandas as pd
 import torch
 from torch import Tensor
 from transformer_lens import patching
+from transformer_lens.tools.analysis.attribution_patching import (
+    attribution_patch as peer_attribution,
+)
 
+from interp.gradients import attribution_patch
 from interp.metrics import logit_at
 from interp.patching import patch
 from models.config import ModelConfig
@@ -25,31 +33,92 @@ from tests.benchmarks.model_speed import BRIDGE, bridge
 CONFIG = ModelConfig(n_layers=4, n_heads=4, d_model=64, positions="learned", n_ctx=24)
 POSITIONS = 24  # BOS among them
 TARGETS = {1: 20.0, 16: 10.0}  # times faster, by the number of pairs
+FLOORS = {1: 10.0, 16: 4.0}  # times the arithmetic alone, at the most
+ATTRIBUTION = 8.0  # times faster, of 16 pairs
 ROUNDS = 5  # of TransformerLens' sweep, which lasts seconds
+SITES = CONFIG.n_layers * CONFIG.n_heads * POSITIONS
 
 
 def patching_speed() -> Iterator[Result]:
-    """One comparison per number of pairs."""
+    """Two comparisons per number of pairs, and one of the approximation."""
     ours = HookedTransformer(CONFIG, Vocabulary(("a", "b", "c")), seed=0).eval()
     theirs = bridge(ours).eval()
     for pairs, target in TARGETS.items():
         clean, corrupted = some_pairs(pairs)
 
         def sweep(clean: Tensor = clean, corrupted: Tensor = corrupted) -> Tensor:
-            table = patch(ours, clean, corrupted, logit_at(END_ID), ["z"])
-            mean = table.groupby(["layer", "position", "head"])["patched"].mean()
-            return torch.tensor(mean.to_numpy(copy=True)).view(CONFIG.n_layers, POSITIONS, -1)
+            return means(patch(ours, clean, corrupted, logit_at(END_ID), ["z"])["patched"])
 
         @torch.no_grad()
         def peer(clean: Tensor = clean, corrupted: Tensor = corrupted) -> Tensor:
-            _, cache = theirs.run_with_cache(clean)
-            table = patching.get_act_patch_attn_head_out_by_pos(theirs, corrupted, cache, end_logit)
-            return table.double()
+            with redirect_stderr(StringIO()):  # its progress bar
+                _, cache = theirs.run_with_cache(clean)
+                table = patching.get_act_patch_attn_head_out_by_pos(
+                    theirs, corrupted, cache, end_logit
+                )
+            return table.double().transpose(1, 2)
 
         torch.testing.assert_close(sweep(), peer(), rtol=0, atol=1e-5)
-        sites = CONFIG.n_layers * CONFIG.n_heads * POSITIONS
-        task = f"patching {sites} heads by position, {pairs} pair{'s' * (pairs > 1)}"
+        task = f"patching {SITES} heads by position, {pairs} pair{'s' * (pairs > 1)}"
         yield compare(task, sweep, (BRIDGE, peer), "speedup", target, ROUNDS)
+        alone = arithmetic(multiply_adds() * pairs)
+        yield compare(task, sweep, ("arithmetic floor", alone), "slowdown", FLOORS[pairs], 20)
+    clean, corrupted = some_pairs(16)
+
+    def estimate() -> Tensor:
+        table = attribution_patch(ours, clean, corrupted, logit_at(END_ID), ["z"])
+        return means(table["patched"] - table["corrupted"])
+
+    def peer_estimate() -> Tensor:
+        found = peer_attribution(theirs, clean, corrupted, lambda logits: logits[0, -1, END_ID])
+        table = torch.zeros(CONFIG.n_layers, CONFIG.n_heads, POSITIONS, dtype=torch.float64)
+        for node, score in found.node_scores.items():
+            if node.kind == "attn_head_out":
+                table[node.layer, node.head, node.position] = score
+        return table
+
+    torch.testing.assert_close(estimate(), peer_estimate(), rtol=0, atol=1e-5)
+    task = f"attribution patching of {SITES} heads by position, 16 pairs"
+    yield compare(task, estimate, (BRIDGE, peer_estimate), "speedup", ATTRIBUTION, 20)
+
+
+def means(values: pd.Series) -> Tensor:
+    """Over the pairs; [layer, head, position], the order of the sites."""
+    table = torch.tensor(values.to_numpy(copy=True))
+    return table.view(CONFIG.n_layers, CONFIG.n_heads, POSITIONS, -1).mean(dim=-1)
+
+
+def multiply_adds() -> int:
+    """Of the cheapest exact sweep of one pair that computes nothing twice and nothing unread."""
+    d, hidden, layers, total = CONFIG.d_model, CONFIG.d_mlp, CONFIG.n_layers, 0
+    rest = d * d + 2 * d * hidden  # of a position: W_O and the MLP
+    for layer in range(layers):
+        for position in range(POSITIONS):
+            after = POSITIONS - position
+            if layer == layers - 1:
+                total += rest * (after == 1)
+                continue
+            total += rest
+            for later in range(layer + 1, layers):
+                # The next layer's queries are as before, and of its keys and values but one.
+                reading = 1 if later == layers - 1 else after
+                written = 1 if later == layer + 1 else after
+                queries = 0 if later == layer + 1 and reading > 1 else reading
+                total += 2 * written * d * d + queries * d * d + reading * (2 * after * d + rest)
+    return CONFIG.n_heads * total
+
+
+def arithmetic(count: int) -> Callable[[], None]:
+    """So many multiply-adds in matrix products of a layer's size."""
+    x, w = torch.randn(512, CONFIG.d_model), torch.randn(CONFIG.d_model, CONFIG.d_mlp)
+    calls = max(1, round(count / (512 * CONFIG.d_model * CONFIG.d_mlp)))
+
+    @torch.inference_mode()
+    def work() -> None:
+        for _ in range(calls):
+            x @ w
+
+    return work
 
 
 def some_pairs(pairs: int) -> tuple[Tensor, Tensor]:
