@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from jaxtyping import Bool, Float
@@ -52,6 +52,25 @@ class Relations:
             self.rotation and (self.rotation[0][first:last], self.rotation[1][first:last]),
             first,
         )
+
+    def mask(
+        self, q: Float[Tensor, "batch head query d_head"]
+    ) -> Bool[Tensor, "words 1 query key"]:
+        """``may``, written out where it is causal."""
+        if self.may is not None:
+            return self.may
+        return allowed("causal", q.shape[2])[:, None].to(q.device)
+
+    def copied(self, copies: int) -> Relations:
+        """For copies of the batch."""
+        if self.may is None or len(self.may) == 1:
+            return self
+        return replace(self, may=self.may.repeat(copies, 1, 1, 1))
+
+    def asked(self, q: Float[Tensor, "batch head query d_head"], copies: int) -> Relations:
+        """For copies of the queries as more queries of the same words."""
+        bias = None if self.bias is None else self.bias.repeat(1, copies, 1)
+        return replace(self, may=self.mask(q).repeat(1, 1, copies, 1), bias=bias)
 
 
 CAUSAL = Relations()
@@ -107,7 +126,9 @@ class Attention(nn.Module):
         """
         Args:
             relations: its queries are the positions of ``x``.
-            memory: what is read, where this is not ``x`` alone; its own are then not computed.
+            memory: what is read, where this is not ``x`` alone; its own are then not computed. Of
+                fewer words than ``x`` has, all rows of ``x`` being copies of their batch, it is
+                read by all copies.
         """
         heads = (*x.shape[:2], self.n_heads, self.d_head)
         q = self.hook_q(self.q(x).view(heads))
@@ -115,10 +136,19 @@ class Attention(nn.Module):
             q = self.hook_rot_q(rotate(q, *relations.rotation))
         q = q.transpose(1, 2)  # [batch, head, pos, d_head]
         k, v = self.keys_and_values(x, relations) if memory is None else memory
+        copies = len(q) // len(k)
         if self.scores == "additive" or listened(self.hook_attn_scores, self.hook_pattern):
+            if copies > 1:
+                k, v = k.repeat(copies, 1, 1, 1), v.repeat(copies, 1, 1, 1)
+                relations = relations.copied(copies)
             z = self._pattern(q, k, relations) @ v
-        elif memory is not None and q.shape[2] > 1 and q.device.type == "cpu":
-            z = self._small(q, k, v, relations)
+        elif copies > 1:
+            # The copies ask as more queries of one word: nothing that they read is copied.
+            asked = q.unflatten(0, (copies, -1)).permute(1, 2, 0, 3, 4).flatten(2, 3)
+            z = self._fused(asked, k, v, relations.asked(q, copies))
+            z = z.unflatten(2, (copies, -1)).permute(2, 0, 1, 3, 4).flatten(0, 1)
+        elif memory is not None:
+            z = self._some(q, k, v, relations)
         else:
             z = self._fused(q, k, v, relations)
         z = self.hook_z(z.transpose(1, 2))
@@ -140,21 +170,21 @@ class Attention(nn.Module):
     def _fused(self, q: Tensor, k: Tensor, v: Tensor, relations: Relations) -> Tensor:
         if relations.may is None and relations.bias is None:
             return scaled_dot_product_attention(q, k, v, is_causal=True, scale=self.scale)
-        mask = _may(q, relations)
+        mask = relations.mask(q)
         empty = self.strict and relations.first == 0
         if empty:  # a row without a key is NaN in some kernels, and so are its gradients
-            mask = mask.clone()
-            mask[..., 0, 0] = True
+            alone = ~mask.any(dim=-1, keepdim=True)
+            mask = mask | alone
         if relations.bias is not None:
             mask = relations.bias.to(q.dtype).masked_fill(~mask, float("-inf"))
         z = scaled_dot_product_attention(q, k, v, attn_mask=mask, scale=self.scale)
-        if empty:  # the first position attends to nothing after all
-            z = torch.cat([torch.zeros_like(z[:, :, :1]), z[:, :, 1:]], dim=2)
-        return z
+        return z.masked_fill(alone, 0.0) if empty else z
 
-    def _small(self, q: Tensor, k: Tensor, v: Tensor, relations: Relations) -> Tensor:
-        """A few queries to many memories: there PyTorch's fused path takes up to twice as long."""
-        may = _may(q, relations)
+    def _some(self, q: Tensor, k: Tensor, v: Tensor, relations: Relations) -> Tensor:
+        """Some queries to many memories: PyTorch's fused path takes up to twice as long there."""
+        if q.shape[2] == 1 or q.device.type != "cpu":
+            return self._fused(q, k, v, relations)
+        may = relations.mask(q)
         bias = torch.zeros(may.shape, dtype=q.dtype).masked_fill_(~may, float("-inf"))
         if relations.bias is not None:
             bias = bias + relations.bias
@@ -176,7 +206,7 @@ class Attention(nn.Module):
             scores = additive_scores(q, k, self.w_score)
         if relations.bias is not None:
             scores = scores + relations.bias
-        may = _may(q, relations)
+        may = relations.mask(q)
         scores = self.hook_attn_scores(scores.masked_fill(~may, float("-inf")))
         return self.hook_pattern(masked_softmax(scores, may))
 
@@ -216,14 +246,6 @@ class Attention(nn.Module):
     @property
     def b_O(self) -> Float[Tensor, " d_model"]:
         return bias_of(self.o)
-
-
-def _may(q: Float[Tensor, "batch head pos d_head"], relations: Relations) -> Tensor:
-    """The mask, causal where none is given."""
-    if relations.may is not None:
-        return relations.may
-    length = q.shape[2]
-    return torch.ones(length, length, dtype=torch.bool, device=q.device).tril()
 
 
 def additive_scores(

@@ -11,7 +11,7 @@ W_U alone, is then exact.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal
 
 import torch
@@ -109,12 +109,9 @@ class Kept:
     def positions(self) -> int:
         return self.logits.shape[1]
 
-    def rows(self, first: int, last: int, copies: int) -> Relations:
-        """Of the queries first .. last - 1 in copies of the batch."""
-        rows = self.relations.rows(first, last, self.positions, self.logits.device)
-        if rows.may is None or len(rows.may) == 1:
-            return rows
-        return replace(rows, may=rows.may.repeat(copies, 1, 1, 1))
+    def rows(self, first: int, last: int) -> Relations:
+        """Of the queries first .. last - 1."""
+        return self.relations.rows(first, last, self.positions, self.logits.device)
 
 
 class HookedTransformer(EmbeddingModel):
@@ -201,8 +198,7 @@ class HookedTransformer(EmbeddingModel):
         """One block: its output wherever it may differ, and where that begins."""
         block = self.blocks[layer]
         assert isinstance(block, Block)
-        copies, last = len(x) // len(kept.logits), first + x.shape[1]
-        new = block.keys_and_values(x, kept.rows(first, last, copies))
+        new = block.keys_and_values(x, kept.rows(first, first + x.shape[1]))
         keys, values = (
             _inserted(old, own, first) for old, own in zip(kept.memory[layer], new, strict=True)
         )
@@ -229,24 +225,20 @@ class HookedTransformer(EmbeddingModel):
         """
         copies, end = len(x) // len(kept.logits), kept.positions
         start = end - 1 if last_alone else 0 if self.config.is_encoder else first
-        stream, after = kept.streams[layer], max(start, first + x.shape[1])
-        queries = [
-            stream[:, start:first].repeat(copies, 1, 1),
-            x[:, max(0, start - first) :],
-            stream[:, after:].repeat(copies, 1, 1),
-        ]
-        relations = kept.rows(start, end, copies)
-        return self.blocks[layer](torch.cat(queries, dim=1), relations, memory), start
+        asking = kept.streams[layer][:, start:].repeat(copies, 1, 1)
+        own = x[:, max(0, start - first) :]
+        begin = max(0, first - start)
+        asking[:, begin : begin + own.shape[1]] = own
+        relations = kept.rows(start, end).copied(copies)
+        return self.blocks[layer](asking, relations, memory), start
 
     @torch.no_grad()
     def local(
         self, kept: Kept, layer: int, x: Float[Tensor, "rows window d_model"], first: int
     ) -> Float[Tensor, "rows window d_model"]:
         """One block on a window alone, where all that it reads is as kept."""
-        copies = len(x) // len(kept.logits)
-        keys, values = (old.repeat(copies, 1, 1, 1) for old in kept.memory[layer])
-        rows = kept.rows(first, first + x.shape[1], copies)
-        return self.blocks[layer](x, rows, (keys, values))
+        rows = kept.rows(first, first + x.shape[1])
+        return self.blocks[layer](x, rows, kept.memory[layer])
 
     def _absolute(
         self, tokens: Int[Tensor, "batch pos"], offsets: Int[Tensor, " batch"] | None
