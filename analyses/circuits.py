@@ -335,13 +335,15 @@ def curve_chart(result: Result) -> ChartType:
         .mark_line(point=alt.OverlayMarkDef(size=16), clip=True)
         .encode(
             x=alt.X("edges:Q", title="edges in the circuit"),
-            y=alt.Y("value:Q", title="faithfulness, completeness").scale(domain=[-0.2, 1.4]),
+            y=alt.Y("value:Q", title="faithfulness (dashed: completeness)").scale(
+                domain=[-0.2, 1.4]
+            ),
             color=alt.Color("ranking:N", title="edges ranked by")
             .scale(domain=list(COLOURS), range=list(COLOURS.values()))
             .legend(orient="bottom"),
-            strokeDash=alt.StrokeDash("measure:N", title=None)
-            .scale(domain=["faithfulness", "completeness"], range=[[1, 0], [4, 3]])
-            .legend(symbolType="stroke", orient="bottom"),
+            strokeDash=alt.StrokeDash("measure:N", legend=None).scale(
+                domain=["faithfulness", "completeness"], range=[[1, 0], [4, 3]]
+            ),
             tooltip=["ranking", "measure", "edges", alt.Tooltip("value:Q", format=".3f")],
         )
     )

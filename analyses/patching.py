@@ -7,7 +7,6 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal, get_args
 
 import altair as alt
-import numpy as np
 import pandas as pd
 import torch
 from altair.typing import ChartType
@@ -15,12 +14,12 @@ from jaxtyping import Int
 from torch import Tensor
 
 from analyses.results import Progress, Result, plain, quiet
-from analyses.words import ANALYSIS_SEED, given, member
+from analyses.words import counterfactuals, given, member
 from interp.metrics import ReadAt, closeness_at, logit_at, probability_at
 from interp.patching import PLACE, Site, over_pairs, patch
 from models.base import LanguageModel
 from models.errors import UserError
-from models.languages import END_ID, FormalLanguage, Language, Word
+from models.languages import END_ID, FormalLanguage
 from models.runs import Run
 
 QUESTION = "Which activations carry what tells a word from its counterfactual?"
@@ -64,18 +63,6 @@ class Options:
     metric: MetricName = "logit"
     whole: bool = False
     seed: int = 0
-
-
-def counterfactuals(language: Language, word: Word, most: int, seed: int) -> list[Word]:
-    """Different counterfactuals of one word. Raises UserError where it has none."""
-    rng = np.random.default_rng([ANALYSIS_SEED, seed])
-    try:
-        drawn = [language.counterfactual(word, rng) for _ in range(8 * most)]
-    except LookupError as error:
-        raise UserError(
-            f"no counterfactual of {' '.join(word)!r}: {error}; choose another word"
-        ) from None
-    return list(dict.fromkeys(drawn))[:most]
 
 
 def analyse(run: Run, options: Options, progress: Progress = quiet) -> Result:

@@ -48,6 +48,18 @@ def given(language: Language, text: str | None, default: Word) -> Word:
     return word
 
 
+def counterfactuals(language: Language, word: Word, most: int, seed: int) -> list[Word]:
+    """Different counterfactuals of one word. Raises UserError where it has none."""
+    rng = np.random.default_rng([ANALYSIS_SEED, seed])
+    try:
+        drawn = [language.counterfactual(word, rng) for _ in range(8 * most)]
+    except LookupError as error:
+        raise UserError(
+            f"no counterfactual of {' '.join(word)!r}: {error}; choose another word"
+        ) from None
+    return list(dict.fromkeys(drawn))[:most]
+
+
 def member(run: Run, n: int) -> Word:
     """A word in the language: of `dieren` the first printed line, else one of about size n."""
     language = run.language

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 from conftest import tiny_config
 
 from analyses.circuits import (
@@ -20,11 +22,14 @@ from analyses.circuits import (
     graph_chart,
     ranking,
 )
+from analyses.one_circuit import verdicts
 from analyses.results import Result
 from interp.edges import Graph
 from models.errors import UserError
+from models.languages import END_ID
 from models.runs import Run
 from models.training import train
+from models.transformer import HookedTransformer
 
 
 @pytest.fixture(scope="module")
@@ -133,3 +138,26 @@ def test_more_is_found_where_more_is_wanted(answered: tuple[Run, Result]) -> Non
     more = analyse(run, Options(pairs=16, goal=0.99))
     assert len(more.findings["circuit"]["edges"]) >= len(result.findings["circuit"]["edges"])
     assert np.isfinite(more.findings["circuit"]["faithfulness"])
+
+
+@pytest.mark.parametrize("ablation", ["resample", "zero"])
+def test_on_one_word_no_edge_is_its_counterfactuals_and_all_edges_are_the_model(
+    answered: tuple[Run, Result], ablation: Literal["resample", "zero"]
+) -> None:
+    run, _ = answered
+    model, word = run.model(), tuple("aaabbb")
+    assert isinstance(model, HookedTransformer)
+    everything = [list(edge) for edge in Graph.of(model).edges]
+    table, effects = verdicts(model, run, everything, ablation, word)
+    logit = table.set_index("run")["logit"]
+    tokens = torch.as_tensor(run.language.vocabulary.words([word]).tokens)
+    assert logit["the whole model"] == pytest.approx(model(tokens)[0, -1, END_ID].item(), abs=1e-5)
+    assert logit["the circuit alone"] == logit["the whole model"]
+    same = logit["all other edges"] == pytest.approx(logit["its counterfactuals"], abs=1e-5)
+    assert same == (ablation == "resample")
+    assert list(zip(effects["sender"], effects["receiver"], strict=True)) == [
+        tuple(edge) for edge in everything
+    ]
+    assert (table["accepted"] <= table["pairs"]).all()
+    nothing, _ = verdicts(model, run, [], ablation, word)
+    assert nothing["logit"].tolist() == table["logit"].to_numpy()[[0, 2, 1, 3]].tolist()

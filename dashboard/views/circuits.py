@@ -2,12 +2,29 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pandas as pd
 import streamlit as st
 
 from analyses.circuits import agreement_chart, curve_chart, graph_chart, ranking, refusal
+from analyses.one_circuit import verdicts
 from analyses.results import Result
-from dashboard.shared import current_run, downloads, heading, kept_or_computed, picture
+from analyses.words import given, member
+from dashboard.shared import (
+    current_run,
+    downloads,
+    explain_errors,
+    heading,
+    kept_or_computed,
+    model_of,
+    picture,
+    word_input,
+)
+from interp.circuits import Ablation
+from models.languages import Word
+from models.runs import Run
+from models.transformer import HookedTransformer
 
 
 def show() -> None:
@@ -25,6 +42,9 @@ def show() -> None:
     graph(result)
     with st.expander("What it does, part by part", expanded=True):
         st.markdown("\n".join(f"- {line}" for line in others))
+    st.subheader("On a word of your own")
+    with explain_errors():
+        on_a_word(run, result)
     st.subheader("How circuits grow")
     picture(curve_chart(result), "Faithfulness and completeness over the number of edges.")
     st.caption(
@@ -79,6 +99,50 @@ def graph(result: Result) -> None:
         "this edge alone."
     )
     downloads("circuits", result, figure)
+
+
+def on_a_word(run: Run, result: Result) -> None:
+    """What the circuit alone says of a typed word, and which of its edges matter there."""
+    text = word_input(run, member(run, 8))
+    word = given(run.language, text, ())
+    edges = result.findings["circuit"]["edges"]
+    said, effects = _on_word(
+        str(run.path), run.model_hash(), edges, result.arguments["ablation"], word
+    )
+    pairs = int(said["pairs"].iloc[0])
+    left, right = st.columns(2)
+    left.dataframe(
+        pd.DataFrame(
+            {
+                "END's logit by": said["run"],
+                "mean": said["logit"].map("{:.2f}".format),
+                "taken as in": [f"{count} of {pairs}" for count in said["accepted"]],
+            }
+        ),
+        hide_index=True,
+    )
+    left.caption(
+        f"The circuit alone: every other edge carries what it carries in one of the word's {pairs} "
+        "counterfactuals (or as the analysis was told to ablate)."
+    )
+    if effects["exact"].isna().all():
+        left.info("The model does not tell this word from its counterfactuals.")
+        return
+    with right:
+        picture(
+            graph_chart(effects.assign(model="trained"), edges),
+            "The same circuit; the width of an edge is its effect on this word.",
+        )
+
+
+@st.cache_data(max_entries=64, show_spinner="Computing ...")
+def _on_word(
+    path: str, digest: str, edges: list[list[str]], ablation: Ablation, word: Word
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    run = Run(Path(path))
+    with model_of(run) as model:
+        assert isinstance(model, HookedTransformer)
+        return verdicts(model, run, edges, ablation, word)
 
 
 def scores(result: Result) -> pd.DataFrame:
