@@ -25,6 +25,13 @@ torch.set_num_threads(1)
 settings.register_profile("lab", deadline=None, derandomize=True)
 settings.load_profile("lab")
 
+
+@pytest.fixture(scope="session", autouse=True)
+def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Nothing is read from, or left in, the user's cache of activations."""
+    os.environ["STRUCTURE_LAB_CACHE"] = str(tmp_path_factory.mktemp("cache"))
+
+
 SMALL = ModelConfig(n_layers=2, n_heads=4, d_model=16, d_mlp=24, n_ctx=32)
 TINY = ModelConfig(n_layers=1, n_heads=2, d_model=8, d_mlp=16)
 

@@ -32,9 +32,17 @@ def test_state_counts_symbols(lang: CountingLanguage, symbols: str) -> None:
         expected = {f"count_{s}": word.count(s) for s in symbols}
         for x, y in pairwise(symbols):
             expected[f"{x}-{y}"] = word.count(x) - word.count(y)
+        expected["remaining"] = len(symbols) * max(word.count(symbols[0]), 1) - len(word)
         expected["block"] = symbols.index(word[-1]) if word else 0
         expected["valid"] = int(oracle.alive(word))
         assert lang.state(word) == expected, word
+
+
+def test_remaining_is_the_shortest_way_to_a_member(lang: CountingLanguage, symbols: str) -> None:
+    oracle = listed(symbols)
+    for word in filter(oracle.alive, words_up_to(symbols, 6)):
+        ways = [len(m) - len(word) for m in oracle.members if m[: len(word)] == word]
+        assert lang.state(word)["remaining"] == min(ways), word
 
 
 def test_every_position_of_a_member_decides(lang: CountingLanguage, symbols: str) -> None:

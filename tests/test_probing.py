@@ -5,12 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
+from transformer_lens.tools.analysis.sparse_probing import fit_sparse_probe
 
 from interp import probing
-from interp.probing import Target, baseline, probe_sites
+from interp.probing import Target, baseline, control_task, probe_sites
+from interp.statistics import bootstrap_mean
 
 WORDS, POSITIONS, D = 60, 9, 12
 
@@ -144,6 +147,90 @@ def test_one_value_alone_has_no_probe(
     flat = {"flat": Target(np.zeros((WORDS, POSITIONS), dtype=np.int64), mask, "category")}
     assert probe_sites(sites, flat, train).empty
     assert baseline(flat, train).empty
+
+
+@pytest.mark.parametrize("k", [1, 8])
+def test_a_sparse_probe_takes_the_features_that_tell_most(
+    sites: dict[str, np.ndarray],
+    targets: dict[str, Target],
+    train: np.ndarray,
+    mask: np.ndarray,
+    k: int,
+) -> None:
+    """As scikit-learn does it by hand; and of two classes TransformerLens chooses the same ones."""
+    table = probe_sites(sites, targets, train, methods=[f"{k}-sparse"])
+    fit, held = mask & train[:, None], mask & ~train[:, None]
+    x, y = sites["planted"][fit], targets["depth"].values[fit]
+    chosen = np.argsort(-np.abs(np.corrcoef(x.T, y)[-1, :-1]))[:k]
+    by_hand = make_pipeline(StandardScaler(), Ridge(alpha=1.0)).fit(x[:, chosen], y)
+    expected = by_hand.score(sites["planted"][held][:, chosen], targets["depth"].values[held])
+    assert score(table, "planted", "depth") == pytest.approx(expected)
+    two = targets["kind"].values[fit] == 1
+    numbers = two.astype(np.int64)
+    wide = StandardScaler().fit_transform(x)
+    wide /= np.sqrt(wide[two].var(axis=0) * two.mean() + wide[~two].var(axis=0) * (~two).mean())
+    ours = probing.fit_probe(wide, numbers, "category", f"{k}-sparse")[1].get_support(indices=True)
+    features, labels = torch.as_tensor(np.tile(wide, (2, 1))), torch.as_tensor(np.tile(two, 2))
+    groups = torch.arange(len(labels)) // len(two)  # trained on one copy, tested on the other
+    theirs = fit_sparse_probe(features, labels, k=k, test_fraction=0.5, groups=groups)
+    assert sorted(theirs.selected_features.tolist()) == ours.tolist()
+
+
+def test_a_perceptron_reads_what_no_linear_probe_can(
+    rng: np.random.Generator, train: np.ndarray, mask: np.ndarray
+) -> None:
+    signs = rng.choice([-1.0, 1.0], size=(WORDS, POSITIONS, 2))
+    exclusive = Target((signs.prod(axis=-1) > 0).astype(np.int64), mask, "category")
+    noisy = {"signs": signs + 0.1 * rng.normal(size=signs.shape)}
+    table = probe_sites(noisy, {"xor": exclusive}, train, methods=["linear", "mlp"])
+    scores = table.set_index("probe")["score"]
+    assert scores["mlp"] > 0.95
+    assert scores["linear"] < 0.85
+
+
+def test_the_control_task_is_a_table_of_random_values(
+    targets: dict[str, Target], train: np.ndarray, mask: np.ndarray, rng: np.random.Generator
+) -> None:
+    types = rng.integers(0, 40, (WORDS, POSITIONS))
+    for target in targets.values():
+        drawn = control_task(target, types, train, seed=0)
+        by_type = {t: np.unique(drawn.values[types == t]) for t in np.unique(types)}
+        assert all(len(values) == 1 for values in by_type.values())
+        occurring = target.values[target.mask & train[:, None]]
+        assert set(np.unique(drawn.values)) <= set(occurring)
+        assert len(np.unique(drawn.values)) > 2
+        assert drawn.kind == target.kind
+        assert (drawn.mask == mask).all()
+        again, other = (control_task(target, types, train, seed) for seed in (0, 1))
+        assert (again.values == drawn.values).all()
+        assert (other.values != drawn.values).any()
+    one_hot = {"types": np.eye(40)[types]}
+    table = probe_sites(one_hot, {"control": control_task(targets["kind"], types, train, 0)}, train)
+    assert table["score"].item() == 1.0  # a probe that sees the type memorises it
+
+
+@pytest.mark.parametrize("kind", ["count", "category"])
+def test_an_absent_variable_scores_at_its_control_over_twenty_seeds(
+    train: np.ndarray, mask: np.ndarray, kind: probing.Kind
+) -> None:
+    """Planted in one layer of three, it is found there and only there."""
+    scores = []
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        target = Target(rng.integers(0, 3, (WORDS, POSITIONS)), mask, kind)
+        layers = {f"L{i}": rng.normal(size=(WORDS, POSITIONS, D)) for i in range(3)}
+        layers["L1"][..., 0] = target.values
+        tables = [
+            probe_sites(layers, {"v": target}, train, seed),
+            probe_sites(layers, {"v": target}, train, seed, shuffled=True),
+        ]
+        found, control = (table.set_index("site")["score"] for table in tables)
+        scores.append([found["L0"], found["L1"], found["L2"], control["L0"], control["L2"]])
+    values = np.array(scores)
+    assert values[:, 1].min() > 0.97
+    for layer, control in ((0, 3), (2, 4)):
+        _, low, high = bootstrap_mean(values[:, layer] - values[:, control])
+        assert low <= 0 <= high
 
 
 def test_metrics_are_named() -> None:

@@ -1,12 +1,27 @@
-"""Probing: which hidden variable can be read where."""
+"""Probing: which hidden variable can be read where, and what one probe says of each position."""
 
 from __future__ import annotations
 
 import pandas as pd
 import streamlit as st
 
-from analyses.probing import chart
-from dashboard.shared import current_run, downloads, heading, kept_or_computed, picture
+from analyses.one_probe import PROJECTIONS, errors_chart, projection_chart, read_by, truth_chart
+from analyses.probing import METHODS, Options, chart, headline, heatmap
+from analyses.results import Result
+from analyses.seeds import over_seeds, siblings
+from dashboard.shared import (
+    current_run,
+    downloads,
+    explain_errors,
+    heading,
+    kept_or_computed,
+    model_of,
+    picture,
+)
+from models.runs import Run
+
+VIEWS: dict[str, str] = {method: f"{method} probe" for method in METHODS}
+VIEWS |= {"longer": "linear, longer words", "online code": "online code"}
 
 
 def show() -> None:
@@ -17,26 +32,126 @@ def show() -> None:
     if result is None:
         return
     st.markdown(result.findings["summary"])
-    figure = chart(result)
-    picture(figure, f"Probe scores by site and target. {result.findings['summary']}")
-    st.caption(
-        "Each cell is a linear probe fitted on half of the words and scored on the other half: R2 "
-        "for counts (standardised ridge), accuracy for categories (logistic regression). What can "
-        "be read off need not be used: compare the untrained model, and the shuffled labels."
-    )
-    st.subheader("Best site per variable, beside its controls")
-    rows = [
-        {
-            "variable": name,
-            "site": found["site"],
-            "metric": found["metric"],
-            "trained": found["score"],
-        }
-        | found["controls"]
-        for name, found in result.findings["best"].items()
-    ]
-    numbers = pd.DataFrame(rows)
+    target, site = _overview(run, result)
+    st.header(f"{target} at {site}", divider="gray")
+    with explain_errors():
+        _one_probe(run, result, target, site)
+    st.header("Best site per variable, beside its controls", divider="gray")
+    numbers = best_sites(result)
     st.dataframe(
-        numbers.style.format(dict.fromkeys(numbers.columns[3:], "{:.3f}")), hide_index=True
+        numbers.style.format(dict.fromkeys(numbers.columns[3:], "{:.3f}"), na_rep="-"),
+        hide_index=True,
     )
-    downloads("probing", result, figure)
+    st.caption(
+        "Controls: each one's best site. Selectivity: the score minus the one on the control task, "
+        "where every symbol at every position has a random value of its own: a probe that scores "
+        "there memorises. Longer: fitted on the shorter half of the words, scored on the others. "
+        "Compression: how many times fewer bits than the uniform code the values take, once the "
+        "activations are known (online coding)."
+    )
+    _seeds(run)
+    downloads("probing", result, chart(result))
+
+
+def _overview(run: Run, result: Result) -> tuple[str, str]:
+    """The heatmap of a variable; returns the chosen variable and site."""
+    table, best = result.table, result.findings["best"]
+    names = list(dict.fromkeys(table["target"]))
+    left, right = st.columns([1, 2])
+    key = f"target_of_{run.language.name}"
+    if st.session_state.get(key) not in names:
+        st.session_state[key] = result.findings["main"]
+    target = left.selectbox("Variable", names, key=key)
+    view = right.segmented_control(
+        "Probe",
+        list(VIEWS),
+        default="linear",
+        required=True,
+        key="probe",
+        bind="query-params",
+        format_func=VIEWS.__getitem__,
+    )
+    method, split = ("linear", "longer") if view == "longer" else (view or "linear", "words")
+    shown = table[(table["probe"] == method) & (table["split"] == split)]
+    if target not in set(shown["target"]):
+        st.info(f"{target} says nothing of the language's state: the linear probe alone reads it.")
+        method, split = "linear", "words"
+    sites = list(dict.fromkeys(table.loc[table["model"] == "trained", "site"]))
+    place = f"site_of_{run.name}_{target}"
+    if st.session_state.get(place) not in sites:
+        st.session_state[place] = best[target]["site"] if target in best else sites[-1]
+    clicked = f"probed_{run.name}_{target}_{method}_{split}_{st.session_state[place]}"
+
+    def choose() -> None:
+        if cells := st.session_state[clicked]["selection"]["cell"]:
+            st.session_state[place] = cells[0]["site"]
+
+    figure = heatmap(table, method, split, target, st.session_state[place])
+    words = f"Probe scores of {target} by site. {result.findings['summary']}"
+    picture(figure, words, on_select=choose, key=clicked)
+    st.caption(
+        "Each cell is a probe fitted on half of the words and scored on the other half: R2 for "
+        "counts (ridge), accuracy for categories (logistic regression); of the online code the "
+        "compression. What can be read off need not be used. Click a site to see its probe at work."
+    )
+    return str(target), str(st.selectbox("Site", sites, key=place))
+
+
+def _one_probe(run: Run, result: Result, target: str, site: str) -> None:
+    """What the linear probe says against the truth, its errors by length, and the activations."""
+    options = Options(**result.arguments)
+    with st.spinner("Computing ..."):
+        rows = _read(run, options, target, site)
+    left, right = st.columns(2)
+    with left:
+        picture(truth_chart(rows), f"What the probe reads of {target} at {site}, by its value.")
+        st.caption("On held-out words: what the linear probe reads, by the true value.")
+    with right:
+        picture(errors_chart(rows), "The probe's errors by the length of the word.")
+        st.caption("Its errors by the length of the word, with 95% intervals over positions.")
+    how = st.segmented_control(
+        "The activations in two dimensions",
+        list(PROJECTIONS),
+        default=next(iter(PROJECTIONS)),
+        required=True,
+        key="projection",
+        bind="query-params",
+    )
+    figure = projection_chart(rows, how or next(iter(PROJECTIONS)), target)
+    picture(figure, f"Activations at {site} in two dimensions, coloured by {target}.")
+    st.caption(PROJECTIONS[how or next(iter(PROJECTIONS))])
+
+
+def _read(run: Run, options: Options, target: str, site: str) -> pd.DataFrame:
+    with model_of(run) as model:
+        return read_by(run, model, options, target, site)
+
+
+def best_sites(result: Result) -> pd.DataFrame:
+    """One row per variable: the trained model's best site, and its controls."""
+    best = result.findings["best"]
+    rows = headline(result).pivot(index="variable", columns="of", values="value")
+    rows = rows[list(dict.fromkeys(headline(result)["of"]))].loc[list(best)]
+    rows.insert(0, "site", [found["site"] for found in best.values()])
+    rows.insert(1, "metric", [found["metric"] for found in best.values()])
+    return rows.reset_index()
+
+
+def _seeds(run: Run) -> None:
+    """The same question over all runs of the folder that differ in the seed alone."""
+    runs = siblings(run)
+    if len(runs) < 2:
+        return
+    st.header(f"Over {len(runs)} seeds", divider="gray")
+    table, asked = over_seeds(runs, "probing")
+    if asked < 2:
+        st.info("Ask the other seeds too: `lab analyse RUN probing`.")
+        return
+    table["value"] = [
+        f"{mean:.3f} [{low:.3f}, {high:.3f}]"
+        for mean, low, high in zip(table["mean"], table["low"], table["high"], strict=True)
+    ]
+    wide = table.pivot(index="of", columns="variable", values="value")
+    wide = wide.loc[list(dict.fromkeys(table["of"])), list(dict.fromkeys(table["variable"]))]
+    st.dataframe(wide)
+    st.caption(f"Mean over {asked} seeds of each one's best site, and the 95% interval (t).")

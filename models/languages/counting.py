@@ -25,6 +25,8 @@ class CountingLanguage(FormalLanguage):
         self.chomsky = kinds[min(self.blocks, 3) - 1]
         self.variables: dict[str, VariableKind] = {f"count_{s}": "count" for s in symbols}
         self.variables |= {f"{x}-{y}": "count" for x, y in pairwise(symbols)}
+        if self.blocks > 1:
+            self.variables["remaining"] = "count"
         self.variables |= {"block": "category", "valid": "category"}
 
     # -- the truth ------------------------------------------------------------------------------
@@ -70,6 +72,9 @@ class CountingLanguage(FormalLanguage):
         traced = {f"count_{s}": counts[..., i] for i, s in enumerate(symbols)}
         for i, (x, y) in enumerate(pairwise(symbols)):
             traced[f"{x}-{y}"] = counts[..., i] - counts[..., i + 1]
+        if self.blocks > 1:  # symbols of the shortest way to a member
+            n = np.maximum(counts[..., 0], 1)
+            traced["remaining"] = self.blocks * n - counts.sum(axis=-1)
         _, valid = self._allowed_and_valid(words, counts, block)
         return traced | {"block": block, "valid": valid.astype(np.int64)}
 

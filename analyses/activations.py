@@ -1,0 +1,88 @@
+"""Activations, kept on disk: the same model is never run twice on the same words.
+
+A file's name is the hash of the model (weights and configuration), of the tokens and of the hook,
+so that nothing in it can be out of date. The folder lies outside the runs, which stay small enough
+to copy about; the files used longest ago go first when it grows beyond its bound.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from jaxtyping import Int
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save
+from torch import Tensor
+
+from interp.model import activations
+from models.base import LanguageModel
+from models.errors import UserError
+from models.files import write_bytes
+
+BOUND = 2**30
+"""Bytes that the kept activations may take; STRUCTURE_LAB_CACHE_BYTES says otherwise."""
+
+
+def folder() -> Path:
+    """STRUCTURE_LAB_CACHE; without it the user's cache folder."""
+    if given := os.environ.get("STRUCTURE_LAB_CACHE"):
+        return Path(given)
+    return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "structure-lab"
+
+
+def model_digest(model: LanguageModel) -> str:
+    """SHA-256 of configuration and weights."""
+    digest = hashlib.sha256(repr(model.config).encode())
+    for name, weight in sorted(model.state_dict().items()):
+        digest.update(f"{name} {tuple(weight.shape)} {weight.dtype}".encode())
+        digest.update(weight.detach().cpu().contiguous().numpy().tobytes())
+    return digest.hexdigest()
+
+
+def kept_activations(
+    model: LanguageModel, tokens: Int[Tensor, "batch pos"], names: Sequence[str]
+) -> dict[str, Tensor]:
+    """``interp.model.activations``, read from disk where they were computed before."""
+    words = hashlib.sha256(repr(tuple(tokens.shape)).encode() + tokens.cpu().numpy().tobytes())
+    of = f"{model_digest(model)} {words.hexdigest()}"
+    files = {
+        name: folder() / f"{hashlib.sha256(f'{of} {name}'.encode()).hexdigest()}.safetensors"
+        for name in names
+    }
+    found = {name: read for name, file in files.items() if (read := _read(file)) is not None}
+    missing = [name for name in names if name not in found]
+    if missing:
+        computed = activations(model, tokens, missing)
+        for name in missing:
+            with suppress(UserError):  # a full or read-only disk costs time, not the answer
+                write_bytes(files[name], save({"activation": computed[name].contiguous()}))
+        found |= computed
+        _prune()
+    return {name: found[name] for name in names}
+
+
+def _read(file: Path) -> Tensor | None:
+    try:
+        os.utime(file)  # used just now
+        return load_file(file)["activation"]
+    except (OSError, SafetensorError, KeyError):  # not there, or damaged: it is computed again
+        return None
+
+
+def _prune() -> None:
+    """Removes the files used longest ago until the rest fits."""
+    left = int(os.environ.get("STRUCTURE_LAB_CACHE_BYTES", BOUND))
+    entries = []
+    for file in folder().glob("*.safetensors"):
+        with suppress(OSError):  # another process may have removed it
+            status = file.stat()
+            entries.append((status.st_mtime_ns, status.st_size, file))
+    for _, size, file in sorted(entries, reverse=True):
+        left -= size
+        if left < 0:
+            with suppress(OSError):
+                file.unlink()
