@@ -62,7 +62,16 @@ class Analysis(Protocol):
     def chart(result: Result) -> ChartType: ...
 
 
-NAMES = ("accuracy", "probing", "heads", "patching", "circuits", "attribution", "discovery")
+NAMES = (
+    "accuracy",
+    "probing",
+    "interventions",
+    "heads",
+    "patching",
+    "circuits",
+    "attribution",
+    "discovery",
+)
 
 
 def analysis(name: str) -> ModuleType:

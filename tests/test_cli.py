@@ -101,7 +101,8 @@ def test_a_corpus_of_ones_own(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     said = answer(capsys, "analyse", path, "all")
     for name in ("accuracy", "heads", "patching", "attribution", "discovery"):
         assert (run.results / f"{name}.parquet").exists()
-    assert "probing: not here: nothing is known of the hidden state" in said
+    for name in ("probing", "interventions"):
+        assert f"{name}: not here: nothing is known of the hidden state" in said
 
 
 def test_resume_goes_on_and_says_when_there_is_nothing_to_do(
@@ -161,6 +162,7 @@ def test_mistakes(
         (["analyse", "RUN", "attribution", "--word", ""], "the word is empty"),
         (["analyse", "RUN", "attribution", "--word", "a"], "explain one of 2 to"),
         (["analyse", "RUN", "probing", "--words", "2"], "at least 8"),
+        (["analyse", "RUN", "interventions", "--pairs", "2"], "at least 8"),
         (["analyse", "RUN", "discovery", "--words", "1"], "at least 10"),
     ],
 )

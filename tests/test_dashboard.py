@@ -16,7 +16,8 @@ import pytest
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 pytestmark = pytest.mark.browser
-PAGES = ("", "try", "model", "probing", "heads", "patching", "circuits", "attribution", "discovery")
+PAGES = ("", "try", "model", "probing", "interventions", "heads", "patching", "circuits")
+PAGES += ("attribution", "discovery")
 PATIENCE = 240_000  # ms: a machine may be shared by many; a page that is broken says so at once
 IDLE = "[data-testid=stApp][data-test-script-state=notRunning]"
 

@@ -9,7 +9,16 @@ import pytest
 import torch
 from conftest import tiny_config
 
-from analyses import accuracy, attribution, circuits, discovery, heads, patching, probing
+from analyses import (
+    accuracy,
+    attribution,
+    circuits,
+    discovery,
+    heads,
+    interventions,
+    patching,
+    probing,
+)
 from analyses.cli import main
 from interp.heads import direct_logit_attribution
 from models.config import ModelConfig
@@ -35,6 +44,7 @@ KINDS: dict[str, dict[str, str]] = {
 TASKS: dict[str, tuple[object, object]] = {
     "accuracy": (accuracy, accuracy.Options(max_n=2, count=4)),
     "probing": (probing, probing.Options(words=12)),
+    "interventions": (interventions, interventions.Options(words=12, pairs=8)),
     "heads": (heads, heads.Options(words=12)),
     "patching": (patching, patching.Options(n=2, pairs=3)),
     "circuits": (circuits, circuits.Options(pairs=12, goal=0.5)),
@@ -59,6 +69,8 @@ def refused(run: Run, name: str) -> str | None:
     model = run.config.model
     if name in ("heads", "circuits") and model.architecture != "transformer":
         return "no attention heads: "
+    if name == "interventions" and model.architecture == "ngram":
+        return "no activations to change: "
     if name == "circuits" and model.norm_placement != "pre":
         return f"{model.norm_placement}-norm blocks: "
     return None

@@ -13,6 +13,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 import torch
@@ -22,9 +23,10 @@ from streamlit.dataframe_util import convert_arrow_bytes_to_pandas_df
 from streamlit.delta_generator import DeltaGenerator
 from streamlit.testing.v1 import AppTest
 from test_comparison import made_up
-from test_kinds import KINDS, SIZES, TASKS
+from test_kinds import KINDS, SIZES, TASKS, refused
 
-from analyses import comparison
+from analyses import comparison, interventions
+from analyses.one_intervention import changed
 from analyses.results import NAMES, Result, analysis, answer, load
 from analyses.words import near_miss
 from dashboard.shared import share
@@ -42,8 +44,8 @@ with explain_errors():
     choose_run()
     {page}.show()
 """
-ON_HEADS = ("heads", "circuits")
-PAGES = ("home", "try_it", "probing", *ON_HEADS, "patching", "attribution", "discovery")
+PAGES = ("home", "try_it", "probing", "interventions", "heads", "circuits", "patching")
+PAGES += ("attribution", "discovery")
 
 
 @pytest.fixture(scope="module", params=["encoder", "lstm", "ngram"])
@@ -56,7 +58,7 @@ def runs(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     run = Run.create(folder / request.param.replace(" ", "-"), config)
     train(run, "cpu")
     for name, (_, options) in TASKS.items():
-        if name not in ON_HEADS or model.architecture == "transformer":
+        if refused(run, name) is None:
             answer(run, name, options)
     return folder
 
@@ -136,8 +138,8 @@ def test_a_page_opens_or_says_why_not(run: Run, name: str) -> None:
     page = opened(name)
     if name in NAMES:
         assert f"**{analysis(name).QUESTION}**" in said(page)
-    if name in ON_HEADS and not has_heads(run):
-        assert "has no attention heads" in page.info[0].value
+    if reason := refused(run, name):
+        assert f"has {reason}" in page.info[0].value
         assert "\n" not in page.info[0].value
     else:
         assert len(page.get("vega_lite_chart"))
@@ -147,7 +149,6 @@ def test_a_page_opens_or_says_why_not(run: Run, name: str) -> None:
     ("name", "question", "words"),
     [
         ("home", "accuracy", "Accuracy by word length."),
-        ("probing", "probing", "Probe scores by site and target."),
         ("heads", "heads", "Accuracy lost per ablated head."),
     ],
 )
@@ -212,7 +213,39 @@ def test_probing_shows_the_best_site_of_every_variable(run: Run) -> None:
     shown = opened("probing").dataframe[0].value.to_dict("records")
     for row, (name, best) in zip(shown, kept.findings["best"].items(), strict=True):
         expected = {"variable": name, "trained": best["score"], **best["controls"]}
-        assert row == pytest.approx(expected | {k: best[k] for k in ("site", "metric")})
+        expected |= {key: best[key] for key in ("site", "metric", "mlp", "longer", "compression")}
+        expected |= {f"selectivity, {m}": value for m, value in best["selectivity"].items()}
+        for key, value in expected.items():
+            wanted = np.nan if value is None else value  # a variable may not vary in a split
+            assert row[key] == pytest.approx(wanted, nan_ok=True), key
+
+
+@pytest.mark.parametrize("view", ["linear", "mlp", "1-sparse", "longer", "online code"])
+def test_probing_shows_a_variable_by_every_probe(run: Run, view: str) -> None:
+    kept = load(run, "probing")
+    assert kept is not None
+    page = opened("probing")
+    page.selectbox(key=f"target_of_{run.language.name}").set_value("a-b").run()
+    page.button_group(key="probe").set_value(view).run()
+    healthy(page)
+    (drawn_table, *_) = drawn(page, "Probe scores of a-b by site.")
+    method, split = ("linear", "longer") if view == "longer" else (view, "words")
+    rows = kept.table
+    rows = rows[(rows["probe"] == method) & (rows["split"] == split) & (rows["target"] == "a-b")]
+    rows = rows[rows["model"].isin(set(drawn_table["model"]))]
+    assert sorted(drawn_table["score"]) == pytest.approx(sorted(rows["score"]))
+    assert {"trained", "untrained"} <= set(drawn_table["model"])
+
+
+def test_probing_shows_one_probe_at_work(run: Run) -> None:
+    page = opened("probing")
+    page.selectbox(key=f"target_of_{run.language.name}").set_value("a-b").run()
+    page.selectbox(key=f"site_of_{run.name}_a-b").set_value("embed").run()
+    healthy(page)
+    points, _ = drawn(page, "What the probe reads of a-b at embed")
+    flat, *_ = drawn(page, "Activations at embed in two dimensions")
+    assert len(points) == len(flat) > 4
+    assert (points["value"] == flat["value"]).all()
 
 
 def test_heads_look_at_the_typed_word(run: Run) -> None:

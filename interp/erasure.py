@@ -1,0 +1,85 @@
+"""LEACE: the least change after which no linear probe finds a variable (Belrose et al. 2023).
+
+    x' = x - S^(1/2) P S^(-1/2) (x - mean),   S the covariance of x,
+
+where P projects orthogonally onto the columns of S^(-1/2) Cov(x, z). After it x has no covariance
+with z on the data of the fit, so that nothing linear does better there than a constant, and no
+other affine map that achieves this changes x less in the mean square.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float, Shaped
+from torch import Tensor
+
+RELATIVE = 1e-8  # of the largest singular value of the cross-covariance: what is below is rounding
+
+
+@dataclass(frozen=True)
+class Eraser:
+    """An affine map, x - left right (x - mean), in float64.
+
+    Attributes:
+        mean: of x, which stays as it is.
+        left: what is taken away, a column for each direction.
+        right: how much of each direction x holds.
+    """
+
+    mean: Float[Tensor, " d"]
+    left: Float[Tensor, "d rank"]
+    right: Float[Tensor, "rank d"]
+
+    @classmethod
+    def fit(cls, x: Float[Tensor, "n d"], z: Shaped[Tensor, "n k"]) -> Eraser:
+        """Erases z, numbers or categories in one-hot form, from x."""
+        mean, root, inverse = _whitening(x)
+        z = z.double()
+        cross = (x.double() - mean).T @ (z - z.mean(0)) / len(x)  # [d, k]
+        directions, strength, _ = torch.linalg.svd(inverse @ cross, full_matrices=False)
+        directions = directions[:, strength > RELATIVE * strength[:1]]
+        return cls(mean, root @ directions, directions.T @ inverse)
+
+    @classmethod
+    def random(cls, x: Float[Tensor, "n d"], rank: int, seed: int) -> Eraser:
+        """The control: as many directions, drawn evenly where x has unit covariance."""
+        mean, root, inverse = _whitening(x)
+        generator = torch.Generator().manual_seed(seed)
+        drawn = torch.randn(x.shape[1], rank, generator=generator, dtype=torch.float64)
+        directions, _, _ = torch.linalg.svd(inverse @ root @ drawn, full_matrices=False)
+        return cls(mean, root @ directions, directions.T @ inverse)
+
+    @property
+    def rank(self) -> int:
+        """How many directions are erased."""
+        return self.left.shape[1]
+
+    def __call__(self, x: Float[Tensor, "*batch d"]) -> Float[Tensor, "*batch d"]:
+        """x without the variable, in the type of x."""
+        held = (x.double() - self.mean) @ self.right.T
+        return (x.double() - held @ self.left.T).type_as(x)
+
+    def hook(self, x: Float[Tensor, "*batch d"], hook: object) -> Float[Tensor, "*batch d"]:
+        """The same as a TransformerLens hook."""
+        return self(x)
+
+    def changed(self, x: Float[Tensor, "n d"]) -> float:
+        """The mean square of the change, in parts of the variance of x."""
+        moved = (self(x) - x).double().square().sum()
+        return float(moved / (x - x.mean(0)).double().square().sum())
+
+
+def _whitening(
+    x: Float[Tensor, "n d"],
+) -> tuple[Float[Tensor, " d"], Float[Tensor, "d d"], Float[Tensor, "d d"]]:
+    """The mean, S^(1/2) and its pseudo-inverse; variances that are rounding of x count as none."""
+    wide = x.double()
+    mean = wide.mean(0)
+    variance, axes = torch.linalg.eigh((wide - mean).T @ (wide - mean) / len(x))
+    rounding = max(torch.finfo(x.dtype).eps ** 2, torch.finfo(torch.float64).eps)
+    real = variance > len(mean) * rounding * variance.max()
+    deviation = torch.where(real, variance, 0).sqrt()
+    inverse = torch.where(real, 1 / deviation, 0)
+    return mean, axes * deviation @ axes.T, axes * inverse @ axes.T

@@ -1,0 +1,360 @@
+"""Interventions on planted models, the book-keeping of the table, and what is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from conftest import tiny_config
+from planted import counter
+from torch import nn
+from transformer_lens.hook_points import HookPoint
+
+from analyses.erasing import asked_words, erasure, judge, main_variables, stream_hooks
+from analyses.interchanging import Pairs, Prefixes, interchange, stream_before
+from analyses.interventions import Options, _erased, analyse, charts, main_variable
+from analyses.moving import RANDOM, LastBlocks, reach, steering, steering_refusal
+from analyses.one_intervention import changed, changes
+from analyses.results import Result
+from models.base import LanguageModel
+from models.config import ModelConfig
+from models.errors import UserError
+from models.languages import BOS_ID, END_ID, Vocabulary
+from models.languages.registry import language
+from models.runs import Run
+from models.training import train
+
+WIDTH = 16
+DIFFERENCE, LATER, BEGIN, JUNK = 0, 1, 2, slice(3, WIDTH)
+
+
+class Sum(nn.Module):
+    """A block that sums its input over the word so far, or averages it."""
+
+    def __init__(self, averages: bool) -> None:
+        super().__init__()
+        self.averages = averages
+        self.hook_resid_pre, self.hook_resid_post = HookPoint(), HookPoint()
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        total = self.hook_resid_pre(x).cumsum(dim=1)
+        if self.averages:
+            total = total / torch.arange(1, x.shape[1] + 1)[:, None]
+        return self.hook_resid_post(total)
+
+
+class Tally(LanguageModel):
+    """Holds a-b in one direction, as a number or as an average, and ends a word where it is 0.
+
+    The other directions hold how many b there were, BOS, and noise that nothing reads.
+    """
+
+    def __init__(self, averages: bool) -> None:
+        super().__init__(ModelConfig(n_layers=1, d_model=WIDTH, n_heads=1), Vocabulary(("a", "b")))
+        self.blocks = nn.ModuleList([Sum(averages)])
+        noise = torch.randn(4, WIDTH, generator=torch.Generator().manual_seed(0))
+        noise[:, :3] = 0
+        a, b = self.vocabulary.ids["a"], self.vocabulary.ids["b"]
+        noise[a, DIFFERENCE], noise[b, DIFFERENCE], noise[b, LATER] = 1, -1, 1
+        noise[BOS_ID, BEGIN] = 1
+        self.register_buffer("table", noise)
+        self.averages = averages
+        self.setup()
+
+    @property
+    def device(self) -> torch.device:
+        return self.get_buffer("table").device
+
+    def logits(self, tokens: torch.Tensor, offsets: torch.Tensor | None) -> torch.Tensor:
+        x = self.blocks[0](self.get_buffer("table")[tokens])
+        unit = x.new_ones(x.shape[1])
+        if self.averages:
+            unit = 1 / torch.arange(1, x.shape[1] + 1)
+        first = torch.arange(x.shape[1]) == 0
+        logits = x.new_full((*tokens.shape, 4), -1.0)
+        logits[..., self.vocabulary.ids["a"]] = unit / 2 - x[..., LATER]
+        logits[..., self.vocabulary.ids["b"]] = x[..., DIFFERENCE] - unit / 2
+        logits[..., END_ID] = unit / 2 - x[..., DIFFERENCE].abs() - 2.0 * first
+        return logits
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """A run of anbn up to n = 12, for its language and its window alone."""
+    return Run.create(tmp_path_factory.mktemp("planted") / "run", tiny_config(max_n=12))
+
+
+@pytest.fixture(scope="module")
+def answered(tmp_path_factory: pytest.TempPathFactory) -> tuple[Run, Result]:
+    """A tiny model that learned nothing yet: what is asked of it is the book-keeping."""
+    run = Run.create(tmp_path_factory.mktemp("interventions") / "run", tiny_config(max_n=8))
+    train(run, "cpu")
+    return run, analyse(run, Options(words=24, pairs=16))
+
+
+def by(table: pd.DataFrame, measure: str, *index: str) -> pd.Series[float]:
+    return table[table["measure"] == measure].set_index(list(index))["value"]
+
+
+@pytest.mark.parametrize("averages", [False, True])
+def test_a_planted_counter_moves_the_end_by_exactly_k(run: Run, averages: bool) -> None:
+    """As a number where it is a number, in proportion where it is an average; else not."""
+    exact = by(steering(run, Tally(averages)), "moved by k", "site", "method", "amount")
+    right, wrong = "added", "added in proportion"
+    if averages:
+        right, wrong = wrong, right
+    there = exact["L0 resid_post"]
+    assert sorted(there[right].index) == [-5, -4, -3, -2, -1, 1, 2, 3, 4, 5]
+    assert (there[right] == 1).all()
+    assert (there["state of another word"] == 1).all()
+    assert there[wrong].mean() < 0.8
+    assert there[RANDOM[right]].mean() < 0.2
+
+
+def test_the_shift_is_that_of_the_words_that_ended(run: Run) -> None:
+    table = steering(run, Tally(False))
+    shift = by(table, "shift", "site", "method", "amount")["L0 resid_post"]["added"]
+    assert shift.to_dict() == {k: k for k in shift.index}
+    cases = len(range(6, 8))  # n with n - 5 and n + 5 in the window
+    assert set(table.loc[table["measure"] == "moved by k", "words"]) == {cases}
+    never = Tally(False)
+    never.get_buffer("table")[:, DIFFERENCE] = 0
+    never.get_buffer("table")[never.vocabulary.ids["a"], DIFFERENCE] = 1  # b takes nothing off
+    table = steering(run, never)
+    added = table[(table["method"] == "added") & (table["site"] == "L0 resid_post")]
+    assert by(added, "moved by k", "amount").eq(0).all()
+    assert by(added, "shift", "amount").isna().all()
+    assert added.loc[added["measure"] == "shift", "words"].eq(0).all()
+
+
+def test_last_blocks_say_where_the_last_block_is_and_what_it_lacks() -> None:
+    abc = language("anbncn")
+    words = LastBlocks.of(abc, np.array([1, 2]), 1)
+    assert [abc.vocabulary.decode(row) for row in words.tokens.tolist()] == [
+        ("<bos>", "a", "b", "c", "c", "<end>", "<end>", "<end>"),
+        ("<bos>", "a", "a", "b", "b", "c", "c", "c"),
+    ]
+    assert words.last.nonzero().tolist() == [[0, 3], [0, 4], [1, 5], [1, 6], [1, 7]]
+    assert words.difference[words.last].tolist() == [0, -1, 1, 0, -1]
+    logits = torch.full((4, 8, 5), -1.0)
+    logits[0, 1, END_ID] = logits[0, 4, END_ID] = 1  # the first is before the last block
+    logits[1, 5, END_ID] = logits[1, 7, END_ID] = 1
+    logits[3, 6, END_ID] = 1
+    np.testing.assert_equal(words.ends(logits), [[2, 1], [np.nan, 2]])
+
+
+def test_erasing_the_planted_counter_ruins_it_and_erasing_noise_does_not(run: Run) -> None:
+    model = Tally(False)
+    table = erasure(run, model, 60, 0, lambda site: None)
+    there = by(table, "words right", "site", "variable", "method")["L0 resid_post"]["a-b"]
+    assert there["none"] == 1
+    assert there["LEACE"] == 0
+    words = asked_words(run, 30, 0)
+    assert words.labels.all()
+
+    def without_noise(x: torch.Tensor, hook: object) -> torch.Tensor:
+        return torch.cat([x[..., :3], 0 * x[..., JUNK]], dim=-1)
+
+    def without_the_b(x: torch.Tensor, hook: object) -> torch.Tensor:
+        return x * (torch.arange(WIDTH) != LATER)
+
+    score = judge(run, model, words)
+    assert score(("blocks.0.hook_resid_post", without_noise)).all()
+    assert not score(("blocks.0.hook_resid_post", without_the_b)).any()
+
+
+def test_the_probe_finds_the_variable_before_and_not_after(run: Run) -> None:
+    table = erasure(run, Tally(False), 60, 0, lambda site: None)
+    probe = by(table, "probe R2", "site", "variable", "method")["L0 resid_post"]
+    assert (probe[:, "none"] > 0.95).all()
+    assert (probe[:, "LEACE"] < 0.1).all()
+    changed_by = by(table, "changed", "site", "variable", "method")["L0 resid_post"]["a-b"]
+    assert changed_by["none"] == 0
+    assert 0 < changed_by["LEACE"] < 1
+
+
+def test_das_finds_the_planted_direction_and_no_control_does(tmp_path: Path) -> None:
+    run = Run.create(tmp_path / "run", tiny_config(max_n=6))
+    model = counter().model
+    table = interchange(run, {"trained": model}, 96, 0)
+    right = by(table, "as predicted", "site", "method")
+    assert set(table["variable"]) == {"a-b"}
+    assert right["L0 resid_mid"]["DAS"] > 0.95
+    assert right["L0 resid_mid"]["whole activation"] == 1
+    assert max(right["L0 resid_mid"][["placebo", "random direction", "none"]]) < 0.75
+    assert right["embed"].nunique() == 1  # the last symbol is the same in all: nothing to exchange
+    assert set(table.loc[table["method"] == "none", "amount"]) == {0}
+    assert "L1 resid_post" not in right
+
+
+def test_stream_before_ends_where_the_logits_are_read(answered: tuple[Run, Result]) -> None:
+    model = counter().model
+    assert stream_before(model) == {
+        "embed": "blocks.0.hook_resid_pre",
+        "L0 resid_mid": "blocks.0.hook_resid_mid",
+        "L0 resid_post": "blocks.1.hook_resid_pre",
+        "L1 resid_mid": "blocks.1.hook_resid_mid",
+    }
+    assert list(stream_hooks(model)) == [*stream_before(model), "L1 resid_post"]
+
+
+@pytest.mark.parametrize(
+    ("name", "variable"),
+    [
+        ("anbn", "a-b"),
+        ("anbncn", "b-c"),
+        ("dieren", "state"),
+        ("dyck1", "depth"),
+        ("shuffle2", None),
+    ],
+)
+def test_the_variable_on_which_the_end_hangs(
+    tmp_path: Path, name: str, variable: str | None
+) -> None:
+    run = Run.create(tmp_path / "run", tiny_config(language=name, max_n=8))
+    found = Prefixes.of(run, 0)
+    assert found.variable() == variable
+    known = run.language
+    for word, end in list(zip(found.words, found.ends, strict=True))[:40]:
+        assert known.contains(word) == end
+        assert known.state(word)["valid"] == 1
+    if variable is None:
+        assert interchange(run, {"trained": run.untrained()}, 16, 0).empty
+
+
+def test_pairs_come_from_one_half_and_are_judged_by_their_source(run: Run) -> None:
+    found = Prefixes.of(run, 0)
+    first, second = found.halves(0)
+    assert sorted([*first, *second]) == list(range(len(found.words)))
+    assert abs(int(found.ends[first].sum()) - int(found.ends[second].sum())) <= 1
+    vocabulary = run.language.vocabulary
+    pairs = Pairs.of(vocabulary, found, first, 200, 0)
+    ends = dict(zip(found.words, found.ends, strict=True))
+    inside = {found.words[i] for i in first}
+
+    def word(tokens: torch.Tensor) -> tuple[str, ...]:
+        return tuple(s for s in vocabulary.decode(tokens.tolist()[1:]) if s in "ab")
+
+    sources, bases = map(word, pairs.source), list(map(word, pairs.base))
+    for source, base, target in zip(sources, bases, pairs.target.tolist(), strict=True):
+        assert {source, base} <= inside
+        assert ends[source] == target
+    own = np.array([ends[base] for base in bases])
+    assert 0.35 < np.mean(own != pairs.target.numpy()) < 0.65
+
+
+def test_the_table_has_every_site_variable_and_method(answered: tuple[Run, Result]) -> None:
+    run, result = answered
+    table, sites = result.table, list(stream_hooks(run.model()))
+    kinds = table[table["measure"].isin(["words right", "moved by k", "as predicted"])]
+    key = ["model", "experiment", "site", "variable", "method", "amount"]
+    assert not kinds.duplicated(key).any()
+    erased = table[table["measure"] == "words right"]
+    assert len(erased) == len(sites) * len(main_variables(run.language)) * 4
+    assert list(dict.fromkeys(erased["site"])) == sites
+    ks = [k for k in range(-3, 4) if k]
+    moved = table[table["measure"] == "moved by k"]
+    assert len(moved) == len(sites) * 5 * len(ks)
+    assert set(moved["amount"]) == set(ks)
+    exchanged = table[table["experiment"] == "interchange"]
+    assert len(exchanged) == 2 * len(stream_before(run.model())) * 5
+    assert set(exchanged["model"]) == {"trained", "untrained"}
+    assert set(table["model"]) - {"untrained"} == {"trained"}
+    assert (kinds["low"] <= kinds["value"] + 1e-9).all()
+    assert (kinds["value"] <= kinds["high"] + 1e-9).all()
+    assert set(charts(result)) == {"erasure", "steering", "interchange"}
+
+
+def test_the_findings_are_those_of_the_table(answered: tuple[Run, Result]) -> None:
+    table, found = answered[1].table, answered[1].findings
+    main = found["erasure"]["a-b"]
+    right = by(table, "words right", "variable", "site", "method")["a-b"][main["site"]]
+    assert {name: main[name] for name in right.index} == right.to_dict()
+    wide = table[(table["measure"] == "words right") & (table["variable"] == "a-b")]
+    wide = wide.pivot(index="site", columns="method", values="value")
+    harm = wide["random directions"] - wide["LEACE"]
+    assert harm[main["site"]] == harm.max()
+    moved = found["steering"]
+    exact = by(table, "moved by k", "site", "method", "amount")[moved["site"]][moved["method"]]
+    assert moved["exact"] == pytest.approx(exact.mean())
+    assert moved["by_k"] == {str(k): value for k, value in exact.items()}
+    assert f"{moved['exact']:.0%} of cases" in found["summary"]
+    assert found["refused"] == []
+
+
+def test_erasing_is_reported_where_it_hurts_most_beyond_random_directions() -> None:
+    made_up = {"calm": (0.9, 1.0), "needed": (0.2, 0.9), "fragile": (0.0, 0.0)}
+    rows = [
+        {"site": site, "method": method, "measure": "words right", "value": value}
+        for site, values in made_up.items()
+        for method, value in zip(("LEACE", "random directions"), values, strict=True)
+    ]
+    for method, value in (("none", 0.99), ("LEACE", 0.0)):
+        rows.append({"site": "needed", "method": method, "measure": "probe R2", "value": value})
+    found = _erased(pd.DataFrame(rows))
+    assert found["site"] == "needed"
+    assert (found["LEACE"], found["probe"], found["probe_erased"]) == (0.2, 0.99, 0.0)
+
+
+def test_a_kept_half_of_the_words_is_not_that_to_get_right(run: Run) -> None:
+    assert asked_words(run, 8, 0).words.ids.tolist() != asked_words(run, 8, 1).words.ids.tolist()
+    assert main_variable(language("anbncn")) == "b-c"
+    assert main_variables(language("dieren")) == ["state"]
+
+
+@pytest.mark.parametrize(
+    ("changes_", "reason"),
+    [
+        ({"language": "dyck1"}, "has no two blocks"),
+        ({"max_n": 2}, "too early to move an end"),
+        (
+            {
+                "supervision": "last",
+                "model": ModelConfig(n_layers=1, n_heads=2, d_model=8, mask="bidirectional"),
+            },
+            "is an encoder",
+        ),
+    ],
+)
+def test_where_no_end_moves_the_reason_is_said(
+    tmp_path: Path, changes_: dict[str, object], reason: str
+) -> None:
+    run = Run.create(tmp_path / "run", tiny_config(**changes_))
+    assert reason in str(steering_refusal(run))
+    assert "\n" not in str(steering_refusal(run))
+
+
+def test_the_furthest_k_leaves_both_ends_in_the_window(tmp_path: Path) -> None:
+    reaches = {}
+    for most in (3, 4, 8, 25):
+        run = Run.create(tmp_path / str(most), tiny_config(max_n=most))
+        reaches[most] = reach(run)
+    assert reaches == {3: 1, 4: 1, 8: 3, 25: 5}
+
+
+@pytest.mark.parametrize("wish", [{"words": 7}, {"pairs": 0}])
+def test_bad_wishes_are_refused(answered: tuple[Run, Result], wish: dict[str, int]) -> None:
+    with pytest.raises(UserError, match="must be at least 8"):
+        analyse(answered[0], Options(**wish))
+
+
+def test_one_word_with_its_counter_moved_ends_later(run: Run) -> None:
+    """The sum of the planted model, on a word whose last block goes on too long."""
+    word = (*"aaaa", *"bbbbbbb")
+
+    def ends(table: pd.DataFrame) -> dict[str, list[int]]:
+        said = table[(table["token"] == "<end>") & (table["probability"] > 0.5)]
+        return {str(name): rows["position"].tolist() for name, rows in said.groupby("run")}
+
+    for averages, change in ((False, "add"), (True, "add in proportion")):
+        model = Tally(averages)
+        table = changed(model, run, "L0 resid_post", "a-b", change, 2, word)
+        assert ends(table) == {"as it is": [8], "changed": [10]}
+        assert len(table) == 2 * 12 * 3
+        erased = changed(model, run, "L0 resid_post", "a-b", "erase", 0, word)
+        assert ends(erased).get("changed") != [8]
+    assert changes(run, "a-b") == ["add in proportion", "add", "erase"]
+    assert changes(run, "block") == ["erase"]
