@@ -44,8 +44,8 @@ with explain_errors():
     choose_run()
     {page}.show()
 """
-PAGES = ("home", "try_it", "probing", "interventions", "heads", "circuits", "patching")
-PAGES += ("attribution", "discovery")
+PAGES = ("home", "try_it", "probing", "emergence", "interventions", "heads", "circuits")
+PAGES += ("patching", "attribution", "discovery")
 
 
 @pytest.fixture(scope="module", params=["encoder", "lstm", "ngram"])
@@ -246,6 +246,50 @@ def test_probing_shows_one_probe_at_work(run: Run) -> None:
     flat, *_ = drawn(page, "Activations at embed in two dimensions")
     assert len(points) == len(flat) > 4
     assert (points["value"] == flat["value"]).all()
+
+
+def test_over_time_shows_the_chosen_checkpoint(run: Run) -> None:
+    kept = load(run, "emergence")
+    assert kept is not None
+    page = opened("emergence")
+    page.select_slider(key=f"step_of_{run.name}").set_value(0).run()
+    page.selectbox(key=f"followed_of_{run.language.name}").set_value("a-b").run()
+    healthy(page)
+    (by_length,) = drawn(page, "Share of words right by their length at step 0.")
+    rows = kept.table[(kept.table["step"] == 0) & kept.table["length"].notna()]
+    assert sorted(by_length["value"]) == pytest.approx(sorted(rows["value"]))
+    points, *_ = drawn(page, "Activations at ")
+    assert len(points) > 4
+    assert kept.findings["summary"] in said(page)
+
+
+def test_a_variable_is_changed_in_the_typed_word(run: Run) -> None:
+    """What is drawn is what the model says with the variable erased, and with k added."""
+    if refused(run, "interventions"):
+        return
+    kept, page = load(run, "interventions"), opened("interventions")
+    assert kept is not None
+    assert kept.findings["summary"] in said(page)
+    assert [line.value for line in page.info] == kept.findings["refused"]
+    figures = interventions.charts(kept)
+    for name, title in (("erasure", "Erased"), ("steering", "Moved"), ("interchange", "Exchanged")):
+        assert (name in figures) == (title in [header.value for header in page.subheader])
+    assert page.dataframe[0].value["variable"].tolist() == list(kept.findings["erasure"])
+    choose = {box.label: box for box in page.selectbox}
+    choose["Variable"].set_value("count_b").run()
+    choose["Site"].set_value("L0 resid_post").run()
+    page.text_input[0].set_value("a a b").run()
+    for change, k in (("erase", 0), ("add", -3)):
+        box = next(box for box in page.selectbox if box.label == "Do")
+        box.set_value(change).run()
+        if k:
+            page.slider[0].set_value(k).run()
+        word = ("a", "a", "b")
+        expected = changed(run.model(), run, "L0 resid_post", "count_b", change, k, word)
+        (shown,) = drawn(healthy(page), "What may follow each prefix")
+        assert_same(shown[expected.columns], expected)
+        before, after = (rows["probability"] for _, rows in expected.groupby("run", sort=False))
+        assert before.tolist() != pytest.approx(after.tolist(), abs=1e-6)
 
 
 def test_heads_look_at_the_typed_word(run: Run) -> None:
