@@ -65,6 +65,7 @@ class Analysis(Protocol):
 NAMES = (
     "accuracy",
     "probing",
+    "emergence",
     "interventions",
     "heads",
     "patching",

@@ -14,6 +14,7 @@ from dashboard.views import (
     circuits,
     compare,
     discovery,
+    emergence,
     heads,
     home,
     interventions,
@@ -31,6 +32,7 @@ PAGES = [
     st.Page(try_it.show, title="Try it", icon=":material/edit:", url_path="try"),
     st.Page(model.show, title="Model", icon=":material/account_tree:", url_path="model"),
     st.Page(probing.show, title="Probing", icon=":material/sensors:", url_path="probing"),
+    st.Page(emergence.show, title="Over time", icon=":material/timeline:", url_path="emergence"),
     st.Page(
         interventions.show,
         title="Erase and steer",

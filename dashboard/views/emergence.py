@@ -1,0 +1,87 @@
+"""Over time: when each hidden variable becomes readable, and what a checkpoint looks like."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import altair as alt
+import pandas as pd
+import streamlit as st
+
+from analyses.emergence import Options, chart
+from analyses.one_probe import PROJECTIONS, projection_chart, read_by
+from analyses.probing import Options as Probed
+from dashboard.shared import current_run, downloads, heading, kept_or_computed, picture
+from models.runs import Run
+
+
+def show() -> None:
+    """The page."""
+    heading("Over time", "emergence")
+    run = current_run()
+    result = kept_or_computed(run, "emergence")
+    if result is None:
+        return
+    st.markdown(result.findings["summary"])
+    figure = chart(result)
+    picture(figure, f"Scores along the training. {result.findings['summary']}")
+    st.caption(
+        "Lines: a linear probe of each variable, at the site that reads it best in the end; "
+        "dashed: the model's own share of whole words and of verdicts that are right. Below: "
+        "the loss on fresh words. At step 0 nothing is learned yet."
+    )
+    st.header("One checkpoint", divider="gray")
+    steps = sorted(result.table["step"].unique().tolist())
+    step = st.select_slider(
+        "Step", steps, value=steps[-1], key=f"step_of_{run.name}", help="The checkpoints kept."
+    )
+    probes = result.table[result.table["kind"] == "probe"]
+    names = list(dict.fromkeys(probes["target"]))
+    left, right = st.columns(2)
+    target = left.selectbox("Variable", names, key=f"followed_of_{run.language.name}")
+    sites = list(dict.fromkeys(probes["site"]))
+    site = right.selectbox("Site", sites, index=len(sites) - 1, key=f"followed_in_{run.name}")
+    left, right = st.columns([3, 2])
+    with left:
+        rows = _read(str(run.path), run.model_hash(), int(step), result.arguments, target, site)
+        how = next(iter(PROJECTIONS))
+        figure = projection_chart(rows, how, str(target))
+        picture(figure, f"Activations at {site} at step {step}, coloured by {target}.")
+    with right:
+        words = f"Share of words right by their length at step {step}."
+        picture(by_length(result.table, int(step)), words)
+    of = probes[(probes["step"] == step) & (probes["target"] == target) & (probes["site"] == site)]
+    if len(of):
+        st.caption(
+            f"Left: the two principal components of {site} at step {step}; a linear probe reads "
+            f"{target} there with {of['metric'].iloc[0]} {of['value'].iloc[0]:.3f}. Right: the "
+            "model's own share of words right, by their length."
+        )
+    downloads("emergence", result, chart(result))
+
+
+def by_length(table: pd.DataFrame, step: int) -> alt.Chart:
+    """What the model can do at a step."""
+    rows = table[(table["step"] == step) & table["kind"].isin(["exact", "recognition"])]
+    rows = rows.assign(length=rows["length"].astype(int))
+    return (
+        alt.Chart(rows)
+        .mark_line(point=alt.OverlayMarkDef(size=16))
+        .encode(
+            x=alt.X("length:Q", title="word length (symbols)"),
+            y=alt.Y("value:Q", title="share right").scale(domain=[0, 1]),
+            color=alt.Color("kind:N", title=None).legend(orient="top"),
+            tooltip=["length", "kind", alt.Tooltip("value:Q", format=".3f")],
+        )
+        .properties(width=280, height=280)
+    )
+
+
+@st.cache_data(max_entries=64, show_spinner="Computing ...")
+def _read(
+    path: str, digest: str, step: int, arguments: Mapping[str, Any], target: str, site: str
+) -> pd.DataFrame:
+    run, options = Run(Path(path)), Options(**arguments)
+    return read_by(run, run.model(step), Probed(options.words, options.seed), target, site)

@@ -1,0 +1,70 @@
+"""Along the checkpoints: each one's own numbers, and when a curve is there."""
+
+from __future__ import annotations
+
+import pandas as pd
+import pytest
+from conftest import tiny_config
+
+from analyses import emergence, probing
+from analyses.emergence import Options, analyse, by_step, reached
+from interp.probing import probe_sites
+from models.evaluation import balanced_words, judge
+from models.runs import Run
+from models.training import train
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    made = Run.create(tmp_path_factory.mktemp("emergence") / "run", tiny_config(steps=5))
+    train(made, "cpu")
+    return made
+
+
+def test_every_checkpoint_is_asked_what_it_says(run: Run) -> None:
+    table = analyse(run, Options(words=40, count=4)).table
+    assert sorted(table["step"].unique()) == run.steps()
+    assert len(run.steps()) > 2
+    for step in (run.steps()[0], run.steps()[-1]):
+        rows, model = table[table["step"] == step], run.model(step)
+        options = probing.Options(words=40)
+        sites, wanted, fit, _ = probing.readout(run, model, options)
+        expected = probe_sites(sites, wanted, fit).set_index(["target", "site"])["score"]
+        probes = rows[rows["kind"] == "probe"].set_index(["target", "site"])["value"]
+        assert not set(probing.NUISANCE) & set(probes.index.get_level_values("target"))
+        pd.testing.assert_series_equal(
+            probes, expected[probes.index], check_names=False, check_exact=False
+        )
+        sample = balanced_words(run.language, 4, 4, 0)
+        assert sample is not None
+        exact, right, _ = judge(model, run.language, sample, "every")
+        four = rows[rows["length"] == 4].set_index("kind")["value"]
+        assert four["recognition"] == right.mean()
+        assert four["exact"] == exact[sample.labels].mean()
+        assert (rows["kind"] == "loss").sum() == 1
+
+
+def test_the_curve_of_a_variable_is_that_of_its_last_best_site() -> None:
+    table = pd.DataFrame(
+        [
+            {"step": step, "kind": "probe", "target": "v", "site": site, "value": value}
+            for site, values in {"early": (0.9, 0.1), "late": (0.0, 0.8)}.items()
+            for step, value in enumerate(values)
+        ]
+    )
+    alone = by_step(table)
+    assert alone["curve"].unique().tolist() == ["v (late)"]
+    assert alone["value"].tolist() == [0.0, 0.8]
+
+
+@pytest.mark.parametrize(
+    ("values", "there"), [([0.1, 0.5, 0.95, 1.0], 2), ([1.0, 0.2, 0.8, 1.0], 3), ([1.0, 0.95], 0)]
+)
+def test_there_is_where_it_stays(values: list[float], there: int) -> None:
+    assert reached(pd.DataFrame({"step": range(len(values)), "value": values})) == there
+
+
+def test_the_chart_shows_scores_above_the_loss(run: Run) -> None:
+    result = analyse(run, Options(words=12, count=2))
+    assert result.findings["task"] == "exact"
+    assert emergence.chart(result).to_dict()["vconcat"]
