@@ -95,6 +95,23 @@ class Evaluate(accuracy.Options):
 
 
 @dataclass(frozen=True)
+class Seeds:
+    """Ask one question of all runs beside RUN that differ from it in the seed alone.
+
+    Attributes:
+        run: the folder of one of them.
+        name: the question; what was asked before is not asked again.
+        out: a CSV file for the table.
+        json: print JSON.
+    """
+
+    run: tyro.conf.Positional[Path]
+    name: tyro.conf.Positional[Literal["probing", "emergence", "interventions"]]
+    out: Path | None = None
+    json: bool = False
+
+
+@dataclass(frozen=True)
 class Predict:
     """What may follow each symbol, and whether the word is in the language.
 

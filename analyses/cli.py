@@ -23,6 +23,7 @@ from analyses.arguments import (
     Languages,
     Predict,
     Resume,
+    Seeds,
     Train,
     parse,
 )
@@ -32,8 +33,10 @@ from analyses.demo import demo as run_demo
 from analyses.printed import printed_verdicts
 from analyses.printed import summary as printed_summary
 from analyses.results import NAMES, analysis, answer
+from analyses.seeds import over_seeds, siblings, wide
 from models.errors import UserError
 from models.evaluation import predict as predict_word
+from models.files import write_bytes
 from models.hooks import hook_table
 from models.languages import LANGUAGES, FormalLanguage, LabelledCorpus, language
 from models.recipes import recipe
@@ -49,6 +52,7 @@ USAGE = """[bold]lab[/bold]: small Transformers on languages whose truth is know
   lab evaluate RUN                     a curve by length
   lab predict RUN "a a b b"            what may follow each symbol; in or out
   lab analyse RUN \\[NAME]              {names}, or all
+  lab seeds RUN NAME                   ask all seeds of a run; means with 95% intervals
   lab compare STUDY                    {studies}: many runs in one table
   lab hooks RUN                        every hook of a run's model, with its shape
   lab kernels                          kernel attention (Nadaraya-Watson) in one picture
@@ -56,6 +60,10 @@ USAGE = """[bold]lab[/bold]: small Transformers on languages whose truth is know
   lab demo                             everything above, on four languages
 
 Each command takes --help."""
+
+
+COLUMNS = 4
+"""Variables that stand side by side in a terminal."""
 
 
 def languages(args: Sequence[str]) -> None:
@@ -211,6 +219,25 @@ def ask(run: Run, name: str, options: Any, again: bool) -> None:
     OUT.print(f"  {run.results / name}.parquet, {run.figures / name}.html", style="dim")
 
 
+def seeds(args: Sequence[str]) -> None:
+    """One question over all runs that differ in the seed alone."""
+    options = parse(Seeds, args, "seeds")
+    runs = siblings(Run(options.run))
+    for run in runs:
+        with progress_bar(f"{run.name} {options.name}") as report:
+            answer(run, options.name, None, report)
+    table, _ = over_seeds(runs, options.name)
+    if options.json:
+        print(table.to_json(orient="records", force_ascii=False))
+        return
+    if options.out is not None:
+        write_bytes(options.out, table.to_csv(index=False).encode())
+    shown = wide(table)
+    for start in range(0, shown.shape[1], COLUMNS):
+        OUT.print(table_of(shown.iloc[:, start : start + COLUMNS].reset_index()))
+    OUT.print(f"Mean over {len(runs)} seeds \\[95% interval, Student's t].")
+
+
 def compare(args: Sequence[str]) -> None:
     """Many runs with the same budget in one table."""
     options = parse(Compare, args, "compare")
@@ -300,6 +327,7 @@ COMMANDS: dict[str, Callable[[Sequence[str]], None]] = {
     "evaluate": evaluate,
     "predict": predict,
     "analyse": analyse,
+    "seeds": seeds,
     "compare": compare,
     "hooks": hooks,
     "kernels": kernels,

@@ -130,6 +130,17 @@ def findings(table: pd.DataFrame) -> dict[str, Any]:
     return {"summary": summary, "main": main, "task": task, "curves": found}
 
 
+def headline(result: Result) -> pd.DataFrame:
+    """The numbers that are compared over seeds: variable, of, value."""
+    labels = {"there": "there from step", "first": "before the first step", "last": "in the end"}
+    rows = [
+        (name.partition(" (")[0], label, about[key])
+        for name, about in result.findings["curves"].items()
+        for key, label in labels.items()
+    ]
+    return pd.DataFrame(rows, columns=["variable", "of", "value"])
+
+
 def chart(result: Result) -> ChartType:
     """Above, each variable's score along the training beside the model's own; below, the loss."""
     curves = by_step(result.table)

@@ -237,6 +237,38 @@ def _exchanged(table: pd.DataFrame) -> dict[str, Any] | None:
     return {"variable": variable, "site": site, **trained.loc[site], "untrained": untrained}
 
 
+def headline(result: Result) -> pd.DataFrame:
+    """The numbers that are compared over seeds: variable, of, value."""
+    found, rows = result.findings, list[tuple[str, str, float]]()
+    for name, erased in found["erasure"].items():
+        rows += [
+            (name, "words right", erased["none"]),
+            (name, "words right, erased", erased["LEACE"]),
+        ]
+        rows += [
+            (name, f"words right, {method} erased", erased[method])
+            for method in ("random directions", "random readout")
+        ]
+        rows += [(name, "probe", erased["probe"]), (name, "probe, erased", erased["probe_erased"])]
+    if steered := found["steering"]:
+        name = found["main"]
+        rows += [(name, "moved by exactly k", steered["exact"])]
+        rows += [(name, f"moved by exactly {k}", v) for k, v in steered["by_k"].items()]
+        rows += [(name, "moved by exactly k, random direction", steered["random"])]
+    if exchanged := found["interchange"]:
+        rows += [
+            (exchanged["variable"], f"judged as predicted, {method}", exchanged[key])
+            for key, method in {
+                "DAS": "DAS",
+                "placebo": "placebo",
+                "random direction": "random direction",
+                "whole activation": "whole activation",
+                "untrained": "DAS in the untrained model",
+            }.items()
+        ]
+    return pd.DataFrame(rows, columns=["variable", "of", "value"])
+
+
 def charts(result: Result) -> dict[str, ChartType]:
     """A picture for each experiment that there is."""
     table = result.table

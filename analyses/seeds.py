@@ -41,3 +41,18 @@ def over_seeds(runs: Sequence[Run], name: str) -> tuple[pd.DataFrame, int]:
             | {"mean": mean, "low": low, "high": high, "seeds": len(values)}
         )
     return pd.DataFrame(table), len(kept)
+
+
+def wide(table: pd.DataFrame) -> pd.DataFrame:
+    """For reading: a row per number, a column per variable, "mean [low, high]"."""
+
+    def text(value: float) -> str:
+        return f"{value:.0f}" if abs(value) >= 100 else f"{value:.2f}".replace("-0.00", "0.00")
+
+    said = [
+        text(row.mean_) + (f" [{text(row.low)}, {text(row.high)}]" if row.seeds > 1 else "")
+        for row in table.rename(columns={"mean": "mean_"}).itertuples()
+    ]
+    grid = table.assign(said=said).pivot(index="of", columns="variable", values="said")
+    order = {name: list(dict.fromkeys(table[name])) for name in ("of", "variable")}
+    return grid.loc[order["of"], order["variable"]].fillna("")

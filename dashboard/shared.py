@@ -16,6 +16,7 @@ import streamlit as st
 from altair.typing import ChartType
 
 from analyses.results import NAMES, Result, analysis, answer, load, plain, render
+from analyses.seeds import over_seeds, siblings, wide
 from models.base import LanguageModel
 from models.errors import UserError
 from models.languages import Language, Word
@@ -160,6 +161,23 @@ def downloads(name: str, result: Result, figure: ChartType) -> None:
 def cached_svg(specification: str) -> bytes:
     """The picture of a chart's specification; drawn once."""
     return render(alt.Chart.from_json(specification), "svg")
+
+
+def seeds_of(run: Run, name: str) -> None:
+    """The headline numbers over all runs of the folder that differ in the seed alone."""
+    runs = siblings(run)
+    table, asked = over_seeds(runs, name)
+    if len(runs) < 2:
+        return
+    st.header(f"Over {asked} seeds", divider="gray")
+    if asked < len(runs):
+        st.caption(
+            f"{len(runs) - asked} of {len(runs)} runs have not been asked: "
+            f"`lab seeds {run.path} {name}` asks them."
+        )
+    if asked:
+        st.dataframe(wide(table))
+        st.caption("Mean over the seeds with its 95% interval (Student's t).")
 
 
 def word_key(run: Run) -> str:

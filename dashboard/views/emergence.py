@@ -13,7 +13,14 @@ import streamlit as st
 from analyses.emergence import Options, chart
 from analyses.one_probe import PROJECTIONS, projection_chart, read_by
 from analyses.probing import Options as Probed
-from dashboard.shared import current_run, downloads, heading, kept_or_computed, picture
+from dashboard.shared import (
+    current_run,
+    downloads,
+    heading,
+    kept_or_computed,
+    picture,
+    seeds_of,
+)
 from models.runs import Run
 
 
@@ -59,6 +66,7 @@ def show() -> None:
             f"{target} there with {of['metric'].iloc[0]} {of['value'].iloc[0]:.3f}. Right: the "
             "model's own share of words right, by their length."
         )
+    seeds_of(run, "emergence")
     downloads("emergence", result, chart(result))
 
 

@@ -22,6 +22,7 @@ from dashboard.shared import (
     kept_or_computed,
     model_of,
     picture,
+    seeds_of,
     word_input,
 )
 from models.languages import END, Word
@@ -84,6 +85,7 @@ def answered(result: Result) -> None:
             )
     for line in result.findings["refused"]:
         st.info(line)
+    seeds_of(current_run(), "interventions")
     downloads("interventions", result, chart(result))
 
 

@@ -8,7 +8,6 @@ import streamlit as st
 from analyses.one_probe import PROJECTIONS, errors_chart, projection_chart, read_by, truth_chart
 from analyses.probing import METHODS, Options, chart, headline, heatmap
 from analyses.results import Result
-from analyses.seeds import over_seeds, siblings
 from dashboard.shared import (
     current_run,
     downloads,
@@ -17,6 +16,7 @@ from dashboard.shared import (
     kept_or_computed,
     model_of,
     picture,
+    seeds_of,
 )
 from models.runs import Run
 
@@ -49,7 +49,7 @@ def show() -> None:
         "Compression: how many times fewer bits than the uniform code the values take, once the "
         "activations are known (online coding)."
     )
-    _seeds(run)
+    seeds_of(run, "probing")
     downloads("probing", result, chart(result))
 
 
@@ -135,23 +135,3 @@ def best_sites(result: Result) -> pd.DataFrame:
     rows.insert(0, "site", [found["site"] for found in best.values()])
     rows.insert(1, "metric", [found["metric"] for found in best.values()])
     return rows.reset_index()
-
-
-def _seeds(run: Run) -> None:
-    """The same question over all runs of the folder that differ in the seed alone."""
-    runs = siblings(run)
-    if len(runs) < 2:
-        return
-    st.header(f"Over {len(runs)} seeds", divider="gray")
-    table, asked = over_seeds(runs, "probing")
-    if asked < 2:
-        st.info("Ask the other seeds too: `lab analyse RUN probing`.")
-        return
-    table["value"] = [
-        f"{mean:.3f} [{low:.3f}, {high:.3f}]"
-        for mean, low, high in zip(table["mean"], table["low"], table["high"], strict=True)
-    ]
-    wide = table.pivot(index="of", columns="variable", values="value")
-    wide = wide.loc[list(dict.fromkeys(table["of"])), list(dict.fromkeys(table["variable"]))]
-    st.dataframe(wide)
-    st.caption(f"Mean over {asked} seeds of each one's best site, and the 95% interval (t).")
