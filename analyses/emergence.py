@@ -150,7 +150,9 @@ def chart(result: Result) -> ChartType:
     base = alt.Chart(curves).encode(
         x=x,
         y=alt.Y("value:Q", title="R2, accuracy, share").scale(domain=[0, 1], clamp=True),
-        color=alt.Color("curve:N", title=None, sort=list(dict.fromkeys(curves["curve"]))),
+        color=alt.Color("curve:N", title=None, sort=list(dict.fromkeys(curves["curve"])))
+        .scale(scheme="tableau20" if curves["curve"].nunique() > 10 else "tableau10")
+        .legend(orient="top", columns=3, labelLimit=220),
         strokeDash=alt.condition(
             alt.FieldOneOfPredicate(field="curve", oneOf=own), alt.value([5, 3]), alt.value([1, 0])
         ),

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pandas as pd
 import pytest
 import torch
+from sklearn.compose import TransformedTargetRegressor
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.neural_network import MLPClassifier, MLPRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from transformer_lens.tools.analysis.sparse_probing import fit_sparse_probe
 
+from analyses.probing import Options, analyse, readout
 from interp import probing
 from interp.probing import Target, baseline, control_task, probe_sites
 from interp.statistics import bootstrap_mean
+from models.runs import Run
 
 WORDS, POSITIONS, D = 60, 9, 12
 
@@ -174,6 +181,51 @@ def test_a_sparse_probe_takes_the_features_that_tell_most(
     groups = torch.arange(len(labels)) // len(two)  # trained on one copy, tested on the other
     theirs = fit_sparse_probe(features, labels, k=k, test_fraction=0.5, groups=groups)
     assert sorted(theirs.selected_features.tolist()) == ours.tolist()
+
+
+def test_a_perceptron_is_the_pipeline_it_claims_to_be(
+    sites: dict[str, np.ndarray], targets: dict[str, Target], train: np.ndarray, mask: np.ndarray
+) -> None:
+    table = probe_sites({"planted": sites["planted"]}, targets, train, 7, methods=["mlp"])
+    fit, held = mask & train[:, None], mask & ~train[:, None]
+    sizes = {"hidden_layer_sizes": (64,), "max_iter": 20, "n_iter_no_change": 20}
+    nets = {
+        "depth": TransformedTargetRegressor(
+            MLPRegressor(**sizes, learning_rate_init=5e-3, random_state=7),
+            transformer=StandardScaler(),
+        ),
+        "kind": MLPClassifier(**sizes, learning_rate_init=5e-3, random_state=7),
+    }
+    x = sites["planted"]
+    for name, net in nets.items():
+        y = targets[name].values
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            by_hand = make_pipeline(StandardScaler(), net).fit(x[fit], y[fit])
+        assert score(table, "planted", name) == pytest.approx(by_hand.score(x[held], y[held]))
+
+
+def test_selectivity_is_the_score_beyond_the_control_task(trained: Run) -> None:
+    result = analyse(trained, Options(words=40))
+    rows = result.table[result.table["split"] == "words"]
+    scores = rows.set_index(["model", "probe", "site", "target"])["score"]
+    found = result.findings["best"]["a-b"]
+    for method, value in found["selectivity"].items():
+        here = (method, found["site"], "a-b")
+        assert value == scores["trained", *here] - scores["control task", *here]
+    assert set(found["selectivity"]) == {"linear", "mlp"}
+    sites, wanted, train, _ = readout(trained, trained.model(), Options(words=40))
+    symbol, place = (wanted[name].values for name in ("symbol", "position"))
+    target, drawn = wanted["a-b"], {}
+    occurring = target.values[target.mask & train[:, None]]
+    rng = np.random.default_rng(0)
+    types = sorted(set(zip(symbol.flat, place.flat, strict=True)))
+    for pair, value in zip(types, rng.choice(occurring, size=len(types)), strict=True):
+        drawn[pair] = value
+    values = np.array([drawn[s, p] for s, p in zip(symbol.flat, place.flat, strict=True)])
+    control = Target(values.reshape(symbol.shape), target.mask, "count")
+    by_hand = probe_sites({found["site"]: sites[found["site"]]}, {"a-b": control}, train)
+    assert scores["control task", "linear", found["site"], "a-b"] == by_hand["score"].item()
 
 
 def test_a_perceptron_reads_what_no_linear_probe_can(
