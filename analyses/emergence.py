@@ -18,12 +18,14 @@ from altair.typing import ChartType
 from analyses.probing import NUISANCE, readout
 from analyses.probing import Options as Probed
 from analyses.results import Progress, Result, quiet
-from interp.probing import probe_sites
+from interp.probing import Kind, probe_sites
 from models.evaluation import balanced_words, judge
 from models.languages import Sample
 from models.runs import Run
 
 QUESTION = "When in training does each hidden variable become readable?"
+MOST: dict[Kind, int] = {"count": 2_000, "category": 1_000}
+"""Positions that fit a probe of a checkpoint, and that score it."""
 THERE = 0.9
 """Of its last value: from then on a score counts as reached."""
 
@@ -38,8 +40,8 @@ class Options:
         seed: of the words.
     """
 
-    words: int = 400
-    count: int = 32
+    words: int = 200
+    count: int = 16
     seed: int = 0
 
 
@@ -62,9 +64,11 @@ def analyse(run: Run, options: Options, progress: Progress = quiet) -> Result:
     for done, step in enumerate(steps):
         progress(done, len(steps), f"checkpoint {step}")
         model = run.model(step)
-        sites, wanted, train, _ = readout(run, model, probed)
+        sites, wanted, train, _ = readout(run, model, probed, keep=False)
         state = {name: t for name, t in wanted.items() if name not in NUISANCE}
-        scores = probe_sites(sites, state, train, options.seed).rename(columns={"score": "value"})
+        scores = probe_sites(sites, state, train, options.seed, most=MOST).rename(
+            columns={"score": "value"}
+        )
         parts.append(scores.assign(step=step, kind="probe"))
         exact, right, loss = judge(model, language, sample, supervision)
         length = sample.words.lengths

@@ -22,7 +22,7 @@ from analyses.activations import kept_activations
 from analyses.results import Progress, Result, quiet
 from analyses.words import ANALYSIS_SEED, WordTensors, sample_window
 from interp.description_length import online_bits, uniform_bits
-from interp.model import HookedModel
+from interp.model import HookedModel, activations
 from interp.probing import Method, Target, baseline, control_task, probe_sites
 from models.base import LanguageModel
 from models.errors import UserError
@@ -41,7 +41,7 @@ CONTROLS = (
 METHODS: tuple[Method, ...] = ("linear", "mlp", "1-sparse", "8-sparse")
 NUISANCE = ("symbol", "position")
 """Not of the language's state: what a model has without any learning, for comparison."""
-CODED = 2_000
+CODED = 1_500
 """Positions whose values are sent in the description length, at the most."""
 
 
@@ -61,7 +61,7 @@ class Options:
         seed: of the words and of the split.
     """
 
-    words: int = 1000
+    words: int = 400
     seed: int = 0
 
 
@@ -110,12 +110,13 @@ def targets(language: Language, words: Words) -> dict[str, Target]:
 
 
 def readout(
-    run: Run, model: LanguageModel, options: Options, only: str | None = None
+    run: Run, model: LanguageModel, options: Options, only: str | None = None, keep: bool = True
 ) -> tuple[dict[str, np.ndarray], dict[str, Target], np.ndarray, np.ndarray]:
     """Activations by site, targets, the words that fit probes, and the length of each word.
 
     Args:
         only: this site alone.
+        keep: on disk, for the next time.
 
     Raises:
         UserError: the language has no hidden variables that are known.
@@ -126,7 +127,8 @@ def readout(
         raise UserError(f"--words is {options.words}: probing needs at least 8")
     words = sample_window(run, options.words, options.seed).words
     hooks = {k: hook for k, hook in site_hooks(model).items() if only in (None, k)}
-    found = kept_activations(model, WordTensors.of(words).tokens, list(hooks.values()))
+    look = kept_activations if keep else activations
+    found = look(model, WordTensors.of(words).tokens, list(hooks.values()))
     train = np.random.default_rng([ANALYSIS_SEED, options.seed]).permutation(options.words) % 2 == 0
     sites = {label: found[hook].numpy() for label, hook in hooks.items()}
     return sites, targets(run.language, words), train, words.lengths
