@@ -7,6 +7,7 @@ import time
 from concurrent.futures import Future, ProcessPoolExecutor
 from pathlib import Path
 
+import joblib
 import pandas as pd
 import torch
 from rich.live import Live
@@ -70,9 +71,13 @@ def demo(out: Path, workers: int = 2) -> None:
 
 
 def one_thread() -> None:
-    """A worker has one core for itself: more threads than cores slow all of them down."""
+    """A worker has one core for itself: more threads or processes slow all of them down.
+
+    Processes of joblib would also outlive the last task: the worker waits until they idle out.
+    """
     torch.set_num_threads(1)
     threadpool_limits(1)
+    joblib.parallel_config("sequential")
 
 
 def complete(path: Path, name: str) -> float:

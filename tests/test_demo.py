@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import json
+import multiprocessing
+import os
 import shutil
 import subprocess
 import sys
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 import numpy as np
 import pytest
 from automata.fa.dfa import DFA
+from joblib import Parallel, delayed
 
 from analyses.cli import main
+from analyses.demo import one_thread
 from analyses.printed import printed_verdicts
 from analyses.results import NAMES, answer, load
 from models.evaluation import judge
@@ -102,7 +107,8 @@ def test_probing_reads_the_difference_beside_its_controls(demo: Path) -> None:
     assert isinstance(best, dict)
     assert best["a-b"]["score"] >= 0.95
     controls = best["a-b"]["controls"]
-    assert set(controls) == {"untrained", "shuffled labels", "position alone", "no activation"}
+    form = {"symbol alone", "position alone", "no activation"}
+    assert set(controls) == {"untrained", "shuffled labels", "control task"} | form
     assert controls["shuffled labels"] < 0.05
     assert controls["no activation"] < 0.01
 
@@ -145,3 +151,14 @@ def test_a_script_of_its_own(an: Path) -> None:
     command = [sys.executable, "-m", "analyses.patching", str(an), "--n", "3"]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert "patching" in done.stdout
+
+
+def where_four_jobs_ran() -> tuple[int, set[int]]:
+    return os.getpid(), set(Parallel(-1)(delayed(os.getpid)() for _ in range(4)))
+
+
+def test_a_worker_starts_no_processes() -> None:
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(1, context, one_thread) as pool:
+        worker, ran = pool.submit(where_four_jobs_ran).result()
+    assert ran == {worker}
