@@ -16,6 +16,7 @@ RECIPES: dict[str, TrainConfig] = {
     "anbn": replace(NEXT_SYMBOLS, steps=800, learning_rate=3e-3),
     "anbncn": replace(NEXT_SYMBOLS, steps=1000, batch_size=48),
     "dieren": VERDICT,
+    "dieren_muis": VERDICT,
 }
 
 

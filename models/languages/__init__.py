@@ -4,6 +4,7 @@ from models.languages.corpus import LabelledCorpus
 from models.languages.counting import CountingLanguage
 from models.languages.dyck import DyckLanguage
 from models.languages.language import FormalLanguage, Language, Sample, Spread, Supervision
+from models.languages.planted import PlantedLanguage
 from models.languages.registry import LANGUAGES, TABLE_1, language, printed_lines
 from models.languages.regular import RegularLanguage
 from models.languages.shuffle import ShuffleLanguage
@@ -21,6 +22,7 @@ __all__ = [
     "FormalLanguage",
     "LabelledCorpus",
     "Language",
+    "PlantedLanguage",
     "RegularLanguage",
     "Sample",
     "ShuffleLanguage",

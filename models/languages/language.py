@@ -52,6 +52,8 @@ class Language(ABC):
         default_supervision: what a teacher of this language can honestly give: the set of next
             symbols at every prefix, or one verdict per word.
         rationale_rule: the published rule behind ``rationale``, in words.
+        shortcut: a symbol that tells nothing of membership, but goes with the label in the training
+            lines of a variant; None where there is no such variant.
     """
 
     name: str
@@ -60,6 +62,7 @@ class Language(ABC):
     variables: dict[str, VariableKind]
     default_supervision: Supervision = "every"
     rationale_rule: ClassVar[str]
+    shortcut: str | None = None
 
     # -- the truth, vectorised ------------------------------------------------------------------
 

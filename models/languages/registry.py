@@ -13,6 +13,7 @@ from models.languages.corpus import read_lines
 from models.languages.counting import CountingLanguage
 from models.languages.dyck import DyckLanguage
 from models.languages.language import Language
+from models.languages.planted import PlantedLanguage
 from models.languages.regular import RegularLanguage
 from models.languages.shuffle import ShuffleLanguage
 from models.languages.vocabulary import Word
@@ -21,11 +22,13 @@ DIEREN_FILE = Path(__file__).with_name("dieren.tsv")
 DIEREN_RULE = ("leeuw", "olifant", "leeuw")
 
 
-def _dieren() -> RegularLanguage:
+def _dieren(
+    name: str = "dieren", family: type[RegularLanguage] = RegularLanguage
+) -> RegularLanguage:
     """Lines that contain leeuw ... olifant ... leeuw, in this order and with gaps."""
     symbols = sorted({symbol for _, word in printed_lines() for symbol in word})
     rule = DFA.from_subsequence(set(symbols), DIEREN_RULE)  # type: ignore[arg-type]  # iterates symbols
-    return RegularLanguage("dieren", rule, symbols, near_miss="shuffle", supervision="last")
+    return family(name, rule, symbols, "shuffle", "last", shortcut="muis")
 
 
 def printed_lines() -> list[tuple[str, Word]]:
@@ -90,6 +93,7 @@ LANGUAGES: dict[str, Callable[[], Language]] = {
     "anbncn": lambda: CountingLanguage("anbncn", "abc"),
     "anbncndn": lambda: CountingLanguage("anbncndn", "abcd"),
     "dieren": _dieren,
+    "dieren_muis": lambda: _dieren("dieren_muis", PlantedLanguage),
     # Brackets
     "dyck1": lambda: DyckLanguage("dyck1", pairs=1, max_depth=6),
     "dyck2": lambda: DyckLanguage("dyck2", pairs=2, max_depth=4),

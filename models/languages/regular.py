@@ -37,6 +37,7 @@ class RegularLanguage(FormalLanguage):
         symbols: Sequence[str],
         near_miss: NearMiss = "edit",
         supervision: Supervision = "every",
+        shortcut: str | None = None,
     ) -> None:
         """
         Args:
@@ -44,6 +45,7 @@ class RegularLanguage(FormalLanguage):
             near_miss: how half of the negatives are made from a member: "edit" one position, or
                 "shuffle" all, which keeps the right symbols in a wrong order.
             supervision: what a teacher of this language gives by default.
+            shortcut: a symbol that never moves the automaton, as ``Language.shortcut``.
         """
         self.name = name
         self.vocabulary = Vocabulary(tuple(symbols))
@@ -52,6 +54,7 @@ class RegularLanguage(FormalLanguage):
         )
         self.near_miss = near_miss
         self.default_supervision = supervision
+        self.shortcut = shortcut
         self.variables: dict[str, VariableKind] = {
             "state": "category",
             "accepting": "category",
