@@ -106,7 +106,7 @@ class Seeds:
     """
 
     run: tyro.conf.Positional[Path]
-    name: tyro.conf.Positional[Literal["probing", "emergence", "interventions"]]
+    name: tyro.conf.Positional[Literal["probing", "emergence", "interventions", "explainers"]]
     out: Path | None = None
     json: bool = False
 

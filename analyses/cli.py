@@ -15,6 +15,7 @@ from rich.markup import escape
 
 from analyses import accuracy, comparison
 from analyses import kernels as kernel_pictures
+from analyses import leaderboard as leaderboards
 from analyses.arguments import (
     Dashboard,
     Demo,
@@ -27,11 +28,15 @@ from analyses.arguments import (
     Train,
     parse,
 )
+from analyses.attribution import said
 from analyses.comparison import STUDIES, Compare
 from analyses.console import ERR, OUT, progress_bar, table_of
 from analyses.demo import demo as run_demo
+from analyses.explainers import REPLACEMENTS
+from analyses.leaderboard import Leaderboard
 from analyses.printed import printed_verdicts
 from analyses.printed import summary as printed_summary
+from analyses.report import report as report_of
 from analyses.results import NAMES, analysis, answer
 from analyses.seeds import over_seeds, siblings, wide
 from models.errors import UserError
@@ -54,6 +59,7 @@ USAGE = """[bold]lab[/bold]: small Transformers on languages whose truth is know
   lab analyse RUN \\[NAME]              {names}, or all
   lab seeds RUN NAME                   ask all seeds of a run; means with 95% intervals
   lab compare STUDY                    {studies}: many runs in one table
+  lab leaderboard                      which explanation method tells the truth? several seeds
   lab hooks RUN                        every hook of a run's model, with its shape
   lab kernels                          kernel attention (Nadaraya-Watson) in one picture
   lab dashboard \\[RUNS]                browse it all
@@ -176,11 +182,11 @@ def predict(args: Sequence[str]) -> None:
         return
     known = isinstance(run.language, FormalLanguage) and run.config.supervision == "every"
     rows = []
-    for index, (symbol, said) in enumerate(zip(word, follow, strict=True)):
-        row = {"symbol": symbol, "may follow": " ".join(said) or "nothing"}
+    for index, (symbol, may) in enumerate(zip(word, follow, strict=True)):
+        row = {"symbol": symbol, "may follow": " ".join(may) or "nothing"}
         if known:
             truth = run.language.next_symbols(word[: index + 1])
-            row["truth"] = "right" if truth == set(said) else " ".join(sorted(truth)) or "nothing"
+            row["truth"] = "right" if truth == set(may) else " ".join(sorted(truth)) or "nothing"
         rows.append(row)
     if rows:
         OUT.print(table_of(pd.DataFrame(rows)))
@@ -257,6 +263,25 @@ def compare(args: Sequence[str]) -> None:
     OUT.print(f"  {kept}.parquet, {options.out / 'figures' / options.study}.html", style="dim")
 
 
+def leaderboard(args: Sequence[str]) -> None:
+    """Every explanation method on many models, scored against the truth."""
+    options = parse(Leaderboard, args, "leaderboard")
+    with progress_bar("leaderboard") as report:
+        result = leaderboards.leaderboard(options, report)
+    page = options.out / "leaderboard.html"
+    write_bytes(page, report_of(result, leaderboards.first_words(options)).encode())
+    OUT.print(leaderboards.QUESTION)
+    measures = ("AUROC", "cosine to the language", "cosine to the model", "shortcut found")
+    for name in options.languages:
+        for kind in REPLACEMENTS:
+            table = leaderboards.wide(result.table, name, kind, (*measures, "calls"))
+            OUT.print(table_of(table, f"{name}, hidden symbols {said(kind, language(name))}"))
+    OUT.print(f"Means over {options.seeds} seeds ± half of the 95% interval, Student's t.")
+    for claim in result.findings["claims"]:
+        OUT.print(escape(claim))
+    OUT.print(f"  {page}", style="dim")
+
+
 def hooks(args: Sequence[str]) -> None:
     """The hook table of a run's model."""
     import pandas as pd
@@ -329,6 +354,7 @@ COMMANDS: dict[str, Callable[[Sequence[str]], None]] = {
     "analyse": analyse,
     "seeds": seeds,
     "compare": compare,
+    "leaderboard": leaderboard,
     "hooks": hooks,
     "kernels": kernels,
     "dashboard": dashboard,

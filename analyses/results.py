@@ -71,6 +71,7 @@ NAMES = (
     "patching",
     "circuits",
     "attribution",
+    "explainers",
     "discovery",
 )
 

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from models.errors import UserError
 from models.languages import FormalLanguage, Language, Sample, Word, Words, printed_lines
+from models.languages.language import Split
 from models.runs import Run
 
 ANALYSIS_SEED = 0xA11A  # words of the analyses are neither training nor test words
@@ -60,6 +61,11 @@ def counterfactuals(language: Language, word: Word, most: int, seed: int) -> lis
     return list(dict.fromkeys(drawn))[:most]
 
 
+def apart(language: Language) -> Split:
+    """Where an analysis draws words: of a grammar without what its training lines alone have."""
+    return "test" if isinstance(language, FormalLanguage) else "train"
+
+
 def member(run: Run, n: int) -> Word:
     """A word in the language: of `dieren` the first printed line, else one of about size n."""
     language = run.language
@@ -68,7 +74,7 @@ def member(run: Run, n: int) -> Word:
     lengths = language.positive_lengths(language.lengths(run.config.max_n))
     length = min(lengths, key=lambda k: abs(k - language.length_of(n)))
     rng = np.random.default_rng(ANALYSIS_SEED)
-    words = language.sample(rng, 1, [length], label=True).words
+    words = language.sample(rng, 1, [length], label=True, split=apart(language)).words
     return language.vocabulary.decode(words.ids[0, :length])
 
 
@@ -77,8 +83,7 @@ def near_miss(run: Run, n: int) -> Word:
     language = run.language
     if not isinstance(language, FormalLanguage):
         return member(run, n)
-    words = language.sample(
-        np.random.default_rng(ANALYSIS_SEED), 64, [len(member(run, n))], label=False
-    ).words
+    length, rng = len(member(run, n)), np.random.default_rng(ANALYSIS_SEED)
+    words = language.sample(rng, 64, [length], label=False, split=apart(language)).words
     decoded = [language.vocabulary.decode(row) for row in words.ids]
     return min(decoded, key=lambda word: len(language.rationale(word) or word))

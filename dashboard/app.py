@@ -6,6 +6,10 @@ its own: until the script has run once, links would lead to those, or nowhere.
 
 from __future__ import annotations
 
+import threading
+import time
+
+import numpy as np
 import streamlit as st
 
 from dashboard.shared import choose_run, explain_errors, runs_folder
@@ -15,6 +19,7 @@ from dashboard.views import (
     compare,
     discovery,
     emergence,
+    explainers,
     heads,
     home,
     interventions,
@@ -23,6 +28,8 @@ from dashboard.views import (
     probing,
     try_it,
 )
+from interp.attribution import partition_shap, permutation_shap, shap_exact
+from interp.games import Game
 from models.runs import find_runs
 
 st.set_page_config(page_title="Structure Lab", page_icon="🔬", layout="wide")
@@ -43,17 +50,35 @@ PAGES = [
     st.Page(patching.show, title="Patching", icon=":material/healing:", url_path="patching"),
     st.Page(circuits.show, title="Circuits", icon=":material/schema:", url_path="circuits"),
     st.Page(
-        attribution.show, title="LIME and SHAP", icon=":material/balance:", url_path="attribution"
+        attribution.show, title="Explanations", icon=":material/balance:", url_path="attribution"
     ),
+    st.Page(explainers.show, title="Leaderboard", icon=":material/trophy:", url_path="explainers"),
     st.Page(discovery.show, title="Discovery", icon=":material/explore:", url_path="discovery"),
     st.Page(compare.show, title="Compare", icon=":material/leaderboard:", url_path="compare"),
 ]
 
+
+@st.cache_resource(show_spinner=False)
+def warm_up() -> None:
+    """shap compiles at its first use, for seconds: once per process, beside the first page."""
+    game = Game(lambda ids: ids.sum(axis=1) * 1.0, np.ones(3, int), np.zeros((1, 3), int))
+
+    def compile_shap() -> None:
+        time.sleep(5)
+        for explain in (permutation_shap, shap_exact, partition_shap):
+            explain(game)
+
+    threading.Thread(target=compile_shap, daemon=True).start()
+
+
+warm_up()
+
 # On a narrow screen a wide chart is scrolled, not cut off.
 st.html("<style>[data-testid=stVegaLiteChart] {overflow-x: auto; max-width: 100%}</style>")
 
-page = st.navigation(PAGES)
+page = st.navigation(PAGES, expanded=True)  # none behind a click
 with explain_errors():
-    if page.url_path != "compare" or find_runs(runs_folder()):  # studies may be all there is
+    # Studies and a leaderboard may be all there is.
+    if page.url_path not in ("compare", "explainers") or find_runs(runs_folder()):
         choose_run()
     page.run()

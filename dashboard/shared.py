@@ -15,7 +15,7 @@ import pandas as pd
 import streamlit as st
 from altair.typing import ChartType
 
-from analyses.results import NAMES, Result, analysis, answer, load, plain, render
+from analyses.results import NAMES, Progress, Result, analysis, answer, load, plain, render
 from analyses.seeds import over_seeds, siblings, wide
 from models.base import LanguageModel
 from models.errors import UserError
@@ -109,16 +109,23 @@ def kept_or_computed(run: Run, name: str) -> Result | None:
         st.info(f"This question has not been asked of {run.name} yet.")
         if not st.button("Ask it now", type="primary", key=f"ask-{name}"):
             return None
-        bar = st.progress(0.0)
-
-        def report(done: int, total: int, what: str) -> None:
-            bar.progress(min(done / total, 1.0), what)
-
-        result, _ = answer(run, name, None, report)
-        bar.empty()
+        with progress_bar() as report:
+            result, _ = answer(run, name, None, report)
     elif result.model_hash != run.model_hash():
         st.warning("This answer is about an earlier checkpoint; `lab analyse --again` renews it.")
     return result
+
+
+@contextmanager
+def progress_bar() -> Iterator[Progress]:
+    """Shows how far an analysis is, until it is done."""
+    bar = st.progress(0.0)
+
+    def report(done: int, total: int, what: str) -> None:
+        bar.progress(min(done / total, 1.0), what)
+
+    yield report
+    bar.empty()
 
 
 def heading(title: str, name: str) -> None:

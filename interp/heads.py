@@ -167,6 +167,42 @@ def direct_logit_attribution(
     )
 
 
+@torch.no_grad()
+def direct_by_position(
+    model: ReadableModel, word: Int[Tensor, " pos"], at: int, token: int
+) -> Float[np.ndarray, " pos"]:
+    """What the symbol at each position adds to one logit directly, through all heads.
+
+    A head's share of a position is its attention from ``at`` times the value there, through W_O and
+    the norms on the way, whose scale is held; a sequence's own position also adds its embedding.
+    MLPs mix positions that earlier layers brought together and belong to none: their part, and the
+    biases', are left out, so the values do not sum to the logit.
+    """
+    layers = range(model.cfg.n_layers)
+    blocks = [f"blocks.{layer}.attn.hook_" for layer in layers]
+    ways = [_way(model, layer, "attn") for layer in layers]
+    stream_way = _way(model, 0, "embed")
+    norms = dict.fromkeys(name for way in (*ways, stream_way) for name in way)
+    hooks = ["blocks.0.hook_resid_pre", *(f"{name}.hook_scale" for name in norms)]
+    hooks += [block + name for block in blocks for name in ("v", "pattern")]
+    cache = activations(model, word[None], hooks)
+    unembed = model.W_U[:, token].detach().cpu()
+
+    def contribution(vectors: Float[Tensor, "*any d_model"], way: Sequence[str]) -> Tensor:
+        for name in way:
+            scale = cache[f"{name}.hook_scale"][0, at]
+            vectors = _linear(model.get_submodule(name), vectors / scale)
+        return vectors @ unembed
+
+    total = torch.zeros(len(word))
+    total[at] = contribution(cache["blocks.0.hook_resid_pre"][0, at], stream_way)
+    for layer, block, way in zip(layers, blocks, ways, strict=True):
+        weighted = cache[block + "pattern"][0, :, at].T[..., None] * cache[block + "v"][0]
+        W_O = model.blocks[layer].attn.W_O.detach().cpu()
+        total += contribution(torch.einsum("khd,hdm->km", weighted, W_O), way)
+    return total.double().numpy()
+
+
 def _linear(norm: Any, x: Float[Tensor, "*batch d_model"]) -> Float[Tensor, "*batch d_model"]:
     """What of a norm is linear: its centring and its gain, without its scale and bias."""
     if getattr(norm, "centres", True):

@@ -53,6 +53,12 @@ class Relations:
             first,
         )
 
+    def until(self, keys: int) -> Relations:
+        """Where only so many keys exist yet."""
+        may = None if self.may is None else self.may[..., :keys]
+        bias = None if self.bias is None else self.bias[..., :keys]
+        return replace(self, may=may, bias=bias)
+
     def mask(
         self, q: Float[Tensor, "batch head query d_head"]
     ) -> Bool[Tensor, "words 1 query key"]:

@@ -25,7 +25,7 @@ class Convolution(nn.Module):
         width = config.d_model
         self.kernel = nn.Conv1d(width, width, config.kernel_size, bias=config.bias)
         self.out = nn.Linear(width, width, bias=config.bias)
-        self.act = ACTIVATIONS[config.act_fn]
+        self.act = ACTIVATIONS[config.act_fn]()
         self.hook_pre = HookPoint()
         self.hook_post = HookPoint()
 

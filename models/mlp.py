@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from jaxtyping import Float
 from torch import Tensor, nn
 from transformer_lens.hook_points import HookPoint
@@ -11,11 +9,8 @@ from transformer_lens.hook_points import HookPoint
 from models.attention import bias_of
 from models.config import ModelConfig
 
-ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
-    "relu": nn.functional.relu,
-    "gelu": nn.functional.gelu,
-    "silu": nn.functional.silu,
-}
+ACTIVATIONS: dict[str, type[nn.Module]] = {"relu": nn.ReLU, "gelu": nn.GELU, "silu": nn.SiLU}
+"""Modules, so that DeepLift finds them."""
 
 
 class MLP(nn.Module):
@@ -30,7 +25,7 @@ class MLP(nn.Module):
         self.fc_gate: nn.Linear | None = None
         self.fc_in = nn.Linear(config.d_model, config.d_mlp, bias=config.bias)
         self.fc_out = nn.Linear(config.d_mlp, config.d_model, bias=config.bias)
-        self.act = ACTIVATIONS[config.act_fn]
+        self.act = ACTIVATIONS[config.act_fn]()
         self.hook_pre = HookPoint()
         if config.mlp == "gated":
             self.fc_gate = nn.Linear(config.d_model, config.d_mlp, bias=config.bias)

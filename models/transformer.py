@@ -152,6 +152,56 @@ class HookedTransformer(EmbeddingModel):
         return self.unembed(self.ln_final(x))
 
     @torch.no_grad()
+    def last_logits(
+        self, tokens: Int[Tensor, "batch pos"], rows: int = 2048
+    ) -> Float[Tensor, "batch d_vocab"]:
+        """The logits at the last position, as of ``forward``; hooks hear words in another order.
+
+        A prefix that words share is computed once: of all 2^T variants of a word of T symbols about
+        two positions each, not T. An encoder sees every symbol from everywhere and shares nothing.
+
+        Args:
+            rows: the most words at once, which bounds the memory.
+        """
+        if self.config.is_encoder:
+            return torch.cat([self(some)[:, -1] for some in tokens.split(rows)])
+        words, where = tokens.unique(dim=0, return_inverse=True)  # sorted: neighbours share most
+        return torch.cat([self._by_prefix(some) for some in words.split(rows)])[where]
+
+    def _by_prefix(self, words: Int[Tensor, "words pos"]) -> Float[Tensor, "words d_vocab"]:
+        """Position by position; the words are sorted."""
+        relations, length = self.relations(words[:1]), words.shape[1]
+        absolute = None
+        if self.config.positions in ABSOLUTE:
+            absolute = self.hook_pos_embed(self._absolute(words[:1], None))
+        empty = words.new_empty(
+            (0, 0, self.config.n_heads, self.config.d_head), dtype=self.W_E.dtype
+        )
+        memory: list[KeysValues] = [
+            (empty, empty)
+        ] * self.config.n_layers  # [pos, words, head, ...]
+        prefix = torch.zeros(len(words), dtype=torch.long, device=words.device)
+        for t in range(length):
+            parent = prefix
+            begins = torch.ones_like(parent, dtype=torch.bool)
+            begins[1:] = (parent[1:] != parent[:-1]) | (words[1:, t] != words[:-1, t])
+            prefix = begins.cumsum(0) - 1
+            parent = parent[begins]
+            x = self.hook_embed(self.embed(words[begins, t]))[:, None]
+            if absolute is not None:
+                x = x + absolute[:, t : t + 1]
+            here = relations.rows(t, t + 1, length, words.device).until(t + 1)
+            for layer, block in enumerate(self.blocks):
+                assert isinstance(block, Block)
+                keys, values = (
+                    _grown(old, parent, own[:, :, 0])
+                    for old, own in zip(memory[layer], block.keys_and_values(x, here), strict=True)
+                )
+                memory[layer] = keys, values
+                x = block(x, here, (keys.permute(1, 2, 0, 3), values.permute(1, 2, 0, 3)))
+        return self.unembed(self.ln_final(x))[:, 0]
+
+    @torch.no_grad()
     def keep(self, tokens: Int[Tensor, "batch pos"]) -> Kept:
         """Runs the model and keeps what ``resume`` needs."""
         key = "hook_rot_k" if self.config.positions == "rotary" else "hook_k"
@@ -304,6 +354,19 @@ class HookedTransformer(EmbeddingModel):
             first = {"embed": 0, "attn": len(own) * layer, "mlp": len(own) * layer + 1}[part]
             way += stream[first:]
         return [*way, "ln_final"]
+
+
+def _grown(
+    old: Float[Tensor, "pos parents head d_head"],
+    parent: Int[Tensor, " words"],
+    own: Float[Tensor, "words head d_head"],
+) -> Float[Tensor, "pos_plus_1 words head d_head"]:
+    """Every word's memory: its parent's, and its own behind it. Copied once: that is what costs."""
+    out = own.new_empty((len(old) + 1, *own.shape))
+    if len(old):
+        torch.index_select(old, 1, parent, out=out[:-1])
+    out[-1] = own
+    return out
 
 
 def _inserted(

@@ -15,6 +15,7 @@ from analyses import (
     circuits,
     discovery,
     emergence,
+    explainers,
     heads,
     interventions,
     patching,
@@ -51,6 +52,7 @@ TASKS: dict[str, tuple[object, object]] = {
     "patching": (patching, patching.Options(n=2, pairs=3)),
     "circuits": (circuits, circuits.Options(pairs=12, goal=0.5)),
     "attribution": (attribution, attribution.Options(n=2, samples=16, draws=2)),
+    "explainers": (explainers, explainers.Options(words=2, longest=6, samples=16, draws=2)),
     "discovery": (discovery, discovery.Options(words=20, max_states=4, max_seconds=2.0)),
 }
 

@@ -12,6 +12,7 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
+from tests.benchmarks.attribution_speed import attribution_speed
 from tests.benchmarks.measure import Result
 from tests.benchmarks.model_speed import model_speed
 from tests.benchmarks.patching_speed import patching_speed
@@ -21,8 +22,9 @@ BENCHMARKS: dict[str, Callable[[], Iterator[Result]]] = {
     "model speed": model_speed,
     "variant speed": variant_speed,
     "patching speed": patching_speed,
+    "attribution speed": attribution_speed,
 }
-PACKAGES = ("torch", "transformer-lens")
+PACKAGES = ("torch", "transformer-lens", "shap")
 
 
 def draw(title: str, results: list[Result]) -> Table:

@@ -1,0 +1,147 @@
+"""The game that LIME and SHAP explain: what is a word worth when some of its symbols are hidden?
+
+A hidden symbol is replaced, never deleted, so the length stays: deleting one would change n. The
+value of a coalition of positions is the mean of a score over the replacements given. Up to
+EXACT_LIMIT positions all 2^T values are computed in one batch; Shapley's values, the best and the
+worst order in which to hide positions, and what any library asks are then read off them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from math import factorial
+
+import numpy as np
+from jaxtyping import Bool, Float, Int
+
+Score = Callable[[Int[np.ndarray, "batch time"]], Float[np.ndarray, " batch"]]
+"""The explained quantity of words given as token ids without BOS, all of one length."""
+
+EXACT_LIMIT = 12  # 2^12 coalitions
+
+
+@dataclass
+class Game:
+    """The value of keeping some positions of a word.
+
+    Attributes:
+        score: what is explained.
+        word: token ids without BOS, [time].
+        replacements: the words that stand in for hidden symbols, [draws, time].
+        calls: words asked about so far, whether scored or remembered.
+    """
+
+    score: Score
+    word: Int[np.ndarray, " time"]
+    replacements: Int[np.ndarray, "draws time"]
+    calls: int = 0
+    _values: Float[np.ndarray, " subset"] | None = field(default=None, repr=False)
+
+    def __call__(self, keep: Bool[np.ndarray, "coalition time"]) -> Float[np.ndarray, " coalition"]:
+        keep = np.asarray(keep, dtype=bool)
+        self.calls += len(keep) * len(self.replacements)
+        if self._values is not None:
+            return self._values[keep @ (1 << np.arange(len(self.word)))]
+        words = np.where(keep[:, None], self.word, self.replacements[None])
+        return self.score(words.reshape(-1, len(self.word))).reshape(len(keep), -1).mean(axis=1)
+
+    @property
+    def remembers(self) -> bool:
+        """All values are known."""
+        return self._values is not None
+
+    def fresh(self) -> Game:
+        """The same game, nothing asked yet."""
+        return Game(self.score, self.word, self.replacements)
+
+    def values(self) -> Float[np.ndarray, " subset"]:
+        """Of all 2^time coalitions; bit i of the index says that position i is kept.
+
+        They are remembered: later questions cost no call of the score.
+
+        Raises:
+            ValueError: the word is longer than EXACT_LIMIT.
+        """
+        if self._values is None:
+            self._values = self(subsets(len(self.word)))
+        return self._values
+
+
+def subsets(size: int) -> Bool[np.ndarray, "subset time"]:
+    """All 2^size coalitions. Raises ValueError beyond EXACT_LIMIT."""
+    if size > EXACT_LIMIT:
+        raise ValueError(f"{size} symbols make 2^{size} coalitions: explain at most {EXACT_LIMIT}")
+    return (np.arange(2**size)[:, None] >> np.arange(size)) & 1 == 1
+
+
+def exact_shapley(game: Game) -> Float[np.ndarray, " time"]:
+    """Shapley's values from all 2^time coalitions in one batch.
+
+    phi_i = sum over S without i of |S|! (T-|S|-1)! / T! (v(S + i) - v(S)).
+
+    Raises:
+        ValueError: the word is longer than EXACT_LIMIT.
+    """
+    size = len(game.word)
+    keep = subsets(size)
+    asked = game.calls + len(keep) * len(game.replacements)
+    value, members = game.values(), keep.sum(axis=1)
+    game.calls = asked  # remembered or not
+    weight = np.array(
+        [factorial(k) * factorial(size - k - 1) for k in range(size)], dtype=np.float64
+    )
+    weight /= factorial(size)
+    phi = np.empty(size)
+    for i in range(size):
+        without = np.flatnonzero(~keep[:, i])
+        gain = value[without | (1 << i)] - value[without]
+        phi[i] = (weight[members[without]] * gain).sum()
+    return phi
+
+
+def leave_one_out(game: Game) -> Float[np.ndarray, " time"]:
+    """What the score loses when one position alone is hidden."""
+    size = len(game.word)
+    value = game(np.vstack([np.ones(size, dtype=bool), ~np.eye(size, dtype=bool)]))
+    return value[0] - value[1:]
+
+
+def curve(
+    game: Game, order: Int[np.ndarray, "*orders time"], show: bool
+) -> Float[np.ndarray, "*orders time_plus_1"]:
+    """The value while positions are hidden from the whole word, or shown in the hidden word.
+
+    Args:
+        order: of the positions, the first to change first.
+        show: show, starting from all hidden; else hide, starting from all kept.
+    """
+    size = order.shape[-1]
+    rank = np.argsort(order, axis=-1)
+    changed = rank[..., None, :] < np.arange(size + 1)[:, None]  # [..., step, time]
+    keep = changed if show else ~changed
+    return game(keep.reshape(-1, size)).reshape(keep.shape[:-1])
+
+
+def extreme_curves(values: Float[np.ndarray, " subset"]) -> tuple[float, float]:
+    """The least and the largest mean of a ``curve`` over all orders of hiding (or showing).
+
+    By dynamic programming over the subsets, where Edin et al. (2025) search with a beam: a curve is
+    a chain from the empty to the full coalition.
+    """
+    size = len(values).bit_length() - 1
+    least, most = values.copy(), values.copy()
+    keep = subsets(size)
+    members = keep.sum(axis=1)
+    for count in range(1, size + 1):
+        here = np.flatnonzero(members == count)
+        before = here[:, None] ^ (1 << np.nonzero(keep[here])[1].reshape(len(here), count))
+        least[here] += least[before].min(axis=1)
+        most[here] += most[before].max(axis=1)
+    return float(least[-1]) / (size + 1), float(most[-1]) / (size + 1)
+
+
+def mean_curve(values: Float[np.ndarray, " subset"]) -> Float[np.ndarray, " time_plus_1"]:
+    """The mean ``curve`` over all orders of showing: the mean value by number of kept positions."""
+    members = subsets(len(values).bit_length() - 1).sum(axis=1)
+    return np.bincount(members, values) / np.bincount(members)
