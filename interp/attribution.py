@@ -18,7 +18,6 @@ from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
-import shap
 import torch
 from jaxtyping import Float, Int
 from lime.lime_text import LimeTextExplainer
@@ -32,6 +31,7 @@ from interp.games import EXACT_LIMIT, Game, exact_shapley, leave_one_out
 from interp.heads import direct_by_position
 from interp.metrics import Metric, logit_at
 from interp.model import HookedModel, ReadableModel
+from interp.uncompiled import shap
 
 Values = Float[np.ndarray, " time"]
 Family = Literal["LIME and SHAP", "intervention", "gradient", "attention", "control"]
@@ -145,6 +145,7 @@ def permutation_shap(game: Game, samples: int = 512, seed: int = 0) -> Values:
         game,
         lambda play: shap.PermutationExplainer(play, _masker(size), seed=seed),
         max(samples, least),
+        seed,
     )
 
 
@@ -170,9 +171,10 @@ def _masker(size: int) -> Any:
     return shap.maskers.Independent(np.zeros((1, size)))
 
 
-def _explained(game: Game, make: Callable[..., Any], most: int) -> Values:
-    explainer = make(lambda keep: game(keep > 0.5))
-    found = explainer(np.ones((1, len(game.word))), max_evals=most, silent=True)
+def _explained(game: Game, make: Callable[..., Any], most: int, seed: int = 0) -> Values:
+    with _seeded(seed):
+        explainer = make(lambda keep: game(keep > 0.5))
+        found = explainer(np.ones((1, len(game.word))), max_evals=most, silent=True)
     return np.asarray(found.values[0], dtype=np.float64)
 
 
@@ -333,11 +335,16 @@ def explain(
         remember: answer what the methods ask of the game from its 2^T values, computed once for all
             of them; seconds are then not measured. Without it every method pays its own way.
 
+    Raises:
+        ValueError: to remember the game of a word longer than EXACT_LIMIT.
+
     Returns:
         One row per method and position: method, family, position, value, calls (words that the
         method had the model score), seconds (NaN where not measured), completeness (how far the
         values miss the sum that the method promises, in log odds; NaN where it promises none).
     """
+    if remember:
+        case.game.values()
     rows, values = [], []
     for name in offered(case) if names is None else names:
         method = METHODS[name]

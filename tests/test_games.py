@@ -7,7 +7,6 @@ from itertools import permutations
 
 import numpy as np
 import pytest
-import shap
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
@@ -22,6 +21,7 @@ from interp.games import (
     mean_curve,
     subsets,
 )
+from interp.uncompiled import shap
 
 Score = Callable[[np.ndarray], np.ndarray]
 Order = tuple[int, ...]

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
+import shap  # noqa: F401 - before ours imports it, so that the peer is compiled
 import torch
 
 from analyses.attribution import probability
