@@ -13,7 +13,7 @@ from altair.typing import ChartType
 from analyses.attribution import Replacement, case_of, said
 from analyses.results import Progress, Result, plain, quiet
 from analyses.words import ANALYSIS_SEED
-from interp.agreement import METRICS
+from interp.agreement import METRICS, RATIONALE, SHAPLEY
 from interp.attribution import METHODS, Case, explain, judge, offered, stability
 from interp.games import EXACT_LIMIT
 from interp.statistics import bootstrap_mean
@@ -28,6 +28,9 @@ SHORTEST = 4
 MEASURES = (*METRICS, "stability", "calls", "seconds", "completeness", "shortcut")
 """The numbers of a row: scores against the truth, cost, and the share of the absolute values on
 the symbol that is no more than a shortcut."""
+BOUNDED = {"normalised AOPC", "insertion", "deletion", "stability", "shortcut", "shortcut found"}
+BOUNDED |= {*RATIONALE, *SHAPLEY[:2]}
+"""Measures that are at most 1."""
 AGAIN = 2
 """More seeds with which a method is asked the same, for its stability."""
 TIMED = 3
@@ -193,17 +196,20 @@ def board(table: pd.DataFrame) -> pd.DataFrame:
         One row per replacement, method and measure that is defined somewhere: replacement, method,
         family, measure, mean, low, high, words (how many it is a mean over).
     """
-    long = table.melt(
-        ["replacement", "method", "family"], list(MEASURES), "measure", "value"
-    ).dropna(subset=["value"])
-    rows = []
-    for key, values in long.groupby(["replacement", "method", "family", "measure"], sort=False)[
-        "value"
-    ]:
-        mean, low, high = bootstrap_mean(values.to_numpy())
-        rows.append((*key, float(mean), float(low), float(high), len(values)))
-    columns = ["replacement", "method", "family", "measure", "mean", "low", "high", "words"]
-    return pd.DataFrame(rows, columns=columns)
+    keys = ["replacement", "method", "family", "measure"]
+    long = table.melt(["word", *keys[:3]], list(MEASURES), "measure", "value")
+    long = long.dropna(subset=["value"])
+    cells = long[keys].drop_duplicates()
+    grid = long.pivot(index="word", columns=keys, values="value")
+    values = grid[list(cells.itertuples(index=False, name=None))].to_numpy()
+    rows, known = np.empty((len(cells), 4)), ~np.isnan(values)
+    # Cells that are defined for the same words are resampled as one.
+    for pattern in np.unique(known, axis=1).T:
+        same = (known == pattern[:, None]).all(axis=0)
+        chosen = values[pattern][:, same]
+        rows[same] = np.stack([*bootstrap_mean(chosen), np.full(same.sum(), len(chosen))], axis=1)
+    found = pd.DataFrame(rows, columns=["mean", "low", "high", "words"])
+    return pd.concat([cells.reset_index(drop=True), found.astype({"words": int})], axis=1)
 
 
 def headline(result: Result) -> pd.DataFrame:
@@ -240,16 +246,21 @@ def chart(result: Result) -> ChartType:
 def panels(rows: pd.DataFrame, shown: list[str]) -> ChartType:
     """A panel per measure, a row per method, a colour per replacement; columns as of ``board``."""
     order = [name for name in (*METHODS, "chance") if (rows["method"] == name).any()]
+    # Told apart on a light and on a dark page, and by those who see few colours.
+    colors = dict(zip(REPLACEMENTS, ("#4c78a8", "#f58518", "#54a24b"), strict=True))
+    there = [kind for kind in REPLACEMENTS if (rows["replacement"] == kind).any()]
     parts = []
     for index, name in enumerate(shown):
-        base = alt.Chart(rows[rows["measure"] == name], title=name).encode(
+        part = rows[rows["measure"] == name]
+        title = alt.Title(name, anchor="start", frame="group")
+        base = alt.Chart(part, title=title).encode(
             y=alt.Y("method:N", sort=order, title=None).axis(
-                labels=index == 0, labelOverlap=False, labelLimit=200
+                labels=index == 0, labelOverlap=False, labelLimit=200, grid=True, ticks=False
             ),
-            yOffset=alt.YOffset("replacement:N", sort=list(REPLACEMENTS)),
-            color=alt.Color(
-                "replacement:N", title="hidden symbols", sort=list(REPLACEMENTS)
-            ).legend(orient="top"),
+            yOffset=alt.YOffset("replacement:N", sort=there),
+            color=alt.Color("replacement:N", title="hidden symbols", sort=there)
+            .scale(domain=there, range=[colors[kind] for kind in there])
+            .legend(orient="top"),
             tooltip=[
                 "method",
                 "replacement",
@@ -258,8 +269,13 @@ def panels(rows: pd.DataFrame, shown: list[str]) -> ChartType:
                 alt.Tooltip("high:Q", format=".3f"),
             ],
         )
-        rule = base.mark_rule().encode(x=alt.X("low:Q", title=None).scale(zero=False), x2="high:Q")
-        point = base.mark_point(filled=True, size=28).encode(x=alt.X("mean:Q", title=None))
+        x = alt.X("low:Q", title=None).scale(zero=False)
+        if name in BOUNDED:  # Student's interval knows no bounds: cut it off there
+            signed = "cosine" in name or name == "stability"
+            least = max(part[["mean", "low"]].min().min(), -1.0 if signed else 0.0)
+            x = x.scale(domain=[least, 1.0], nice=False)
+        rule = base.mark_rule(clip=True).encode(x=x, x2="high:Q")
+        point = base.mark_point(filled=True, size=28, opacity=1).encode(x="mean:Q")
         parts.append((rule + point).properties(width=170, height=alt.Step(6)))
     figure: ChartType = alt.hconcat(*parts, spacing=12)
     return figure

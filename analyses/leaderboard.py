@@ -268,6 +268,16 @@ def verdict(table: pd.DataFrame) -> list[str]:
         + ("Consistent it is" if steady[1] >= steady[0] else "More consistent it is not")
         + (", and dearer." if ratio > 1.1 else ", and on words this short not dearer.")
     )
+    kernel = honest[(honest["method"] == "SHAP kernel") & (honest["measure"] == "AUROC")]
+    if len(kernel):
+        grid = kernel.pivot(index="language", columns="replacement", values="mean")
+        name = (grid.max(axis=1) - grid.min(axis=1)).idxmax()
+        row = grid.loc[name].sort_values()
+        said.append(
+            "What stands in for hidden symbols decides the answer: on "
+            f"{name} the AUROC of SHAP's kernel goes from {row.iloc[0]:.2f} ({row.index[0]}) to "
+            f"{row.iloc[-1]:.2f} ({row.index[-1]})."
+        )
     planted = table[(table["measure"] == "shortcut found") & (table["family"] != "control")]
     if len(planted):
         ranked = planted.groupby("method")["mean"].mean().sort_values(ascending=False)

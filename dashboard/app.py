@@ -7,7 +7,6 @@ its own: until the script has run once, links would lead to those, or nowhere.
 from __future__ import annotations
 
 import threading
-import time
 
 import numpy as np
 import streamlit as st
@@ -28,7 +27,7 @@ from dashboard.views import (
     probing,
     try_it,
 )
-from interp.attribution import partition_shap, permutation_shap, shap_exact
+from interp.attribution import permutation_shap
 from interp.games import Game
 from models.runs import find_runs
 
@@ -60,15 +59,10 @@ PAGES = [
 
 @st.cache_resource(show_spinner=False)
 def warm_up() -> None:
-    """shap compiles at its first use, for seconds: once per process, beside the first page."""
+    """shap's first explainer imports all of transformers: once per process, beside the first page,
+    so that the first line that is explained does not wait for it."""
     game = Game(lambda ids: ids.sum(axis=1) * 1.0, np.ones(3, int), np.zeros((1, 3), int))
-
-    def compile_shap() -> None:
-        time.sleep(5)
-        for explain in (permutation_shap, shap_exact, partition_shap):
-            explain(game)
-
-    threading.Thread(target=compile_shap, daemon=True).start()
+    threading.Thread(target=permutation_shap, args=(game,), daemon=True).start()
 
 
 warm_up()

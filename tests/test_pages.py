@@ -11,6 +11,7 @@ import re
 import shutil
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -22,14 +23,16 @@ from conftest import tiny_config
 from streamlit.dataframe_util import convert_arrow_bytes_to_pandas_df
 from streamlit.delta_generator import DeltaGenerator
 from streamlit.testing.v1 import AppTest
+from streamlit.testing.v1.element_tree import Selectbox
 from test_comparison import made_up
 from test_kinds import KINDS, SIZES, TASKS, refused
 
-from analyses import comparison, interventions
+from analyses import comparison, explainers, interventions, leaderboard
 from analyses.one_intervention import changed
 from analyses.results import NAMES, Result, analysis, answer, load
 from analyses.words import near_miss
 from dashboard.shared import share
+from dashboard.views import explainers as view
 from models.config import ModelConfig
 from models.files import read_json, write_json
 from models.languages import END_ID
@@ -45,7 +48,7 @@ with explain_errors():
     {page}.show()
 """
 PAGES = ("home", "try_it", "probing", "emergence", "interventions", "heads", "circuits")
-PAGES += ("patching", "attribution", "discovery")
+PAGES += ("patching", "attribution", "explainers", "discovery")
 
 
 @pytest.fixture(scope="module", params=["encoder", "lstm", "ngram"])
@@ -60,6 +63,7 @@ def runs(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     for name, (_, options) in TASKS.items():
         if refused(run, name) is None:
             answer(run, name, options)
+    answer(run, "explainers", explainers.Options(words=4, samples=64, draws=2))
     return folder
 
 
@@ -330,9 +334,151 @@ def test_a_typed_word_gets_its_own_answer(run: Run, name: str, typed: str, words
         places = found["rationale"] or []
         assert f'"in the language": {found["probability"]:.3f} (truth: it is)' in text
         scores = pd.DataFrame(found["agreement"])
-        numbers = dict.fromkeys(scores.columns[1:4], float)  # None where there is no rationale
+        numbers = dict.fromkeys(scores.columns[2:], float)  # None where it is not defined
         assert_same(page.dataframe[0].value, scores.astype(numbers))
     assert marked(page) == [(i, symbols[i]) for i in places]
+
+
+@pytest.mark.parametrize("replacement", ["data", "fixed"])
+def test_hidden_symbols_become_what_was_chosen(run: Run, replacement: str) -> None:
+    page, module = opened("attribution"), analysis("attribution")
+    page.segmented_control[0].set_value(replacement).run()
+    result = module.analyse(run, module.Options(replacement=replacement))
+    shown = "Attribution per symbol and method."
+    assert_shown(healthy(page), shown, result, module.chart(result))
+    for kind in explainers.REPLACEMENTS:
+        assert f"**{kind}**: {module.said(kind, run.language)}" in said(page)
+
+
+def test_a_picked_line_is_explained(run: Run) -> None:
+    """Members and near misses of the language itself; the choice is typed into the box."""
+    page, module = opened("attribution"), analysis("attribution")
+
+    def box() -> Selectbox:
+        return next(box for box in healthy(page).selectbox if box.label == "or pick one")
+
+    lines = dict(line.split(": ")[::-1] for line in box().options)
+    assert set(lines.values()) == {"in", "not in"}
+    assert all((lines[w] == "in") == run.language.contains(w.split()) for w in lines)
+    *_, word = lines
+    box().select(word).run()
+    assert page.text_input[0].value == box().value == word
+    result = module.analyse(run, module.Options(word=word))
+    assert_shown(page, "Attribution per symbol and method.", result, module.chart(result))
+    page.text_input[0].set_value("a b a").run()  # none of these lines
+    assert box().value is None
+
+
+def test_methods_are_ranked_on_the_words_of_a_run(run: Run) -> None:
+    """All measures of the chosen replacements; and of right or wrong verdicts alone."""
+    kept, page = load(run, "explainers"), opened("explainers")
+    assert kept is not None
+    assert kept.findings["summary"] in said(page)
+    assert "`lab leaderboard`" in page.info[0].value
+    assert_same(page.dataframe[-1].value, kept.table)
+    page.button_group(key="replacements").set_value(["data"]).run()
+    healthy(page.multiselect(key="measures").set_value(["deletion", "completeness"]).run())
+    for verdicts in ("all", "right", "wrong"):
+        healthy(page.button_group(key="verdicts").set_value(verdicts).run())
+        rows = kept.table[kept.table["replacement"] == "data"]
+        if verdicts != "all":
+            rows = rows[rows["right"] == (verdicts == "right")]
+        if rows.empty:
+            assert f"No verdict on these words is {verdicts}." in page.info[-1].value
+            continue
+        means = rows.groupby("method", sort=False)["deletion"].mean()
+        numbers = page.dataframe[0].value
+        assert set(numbers["replacement"]) == {"data"}
+        shown = numbers.set_index("method")["deletion"]
+        pd.testing.assert_series_equal(shown, means, check_like=True)
+        assert (numbers["deletion, low"] <= numbers["deletion"]).all()
+        defined = bool(rows["completeness"].notna().any())
+        assert ("completeness" in numbers) == defined
+        assert ("Not defined here: completeness." in [i.value for i in page.info]) != defined
+        (table, *_) = drawn(page, f"{run.name}, means over words: deletion")
+        assert set(table["measure"]) <= {"deletion", "completeness"}
+        words = rows.drop_duplicates("word")["text"]
+        assert page.dataframe[1].value["text"].tolist() == words.tolist()
+
+
+def test_a_run_that_was_not_asked_is_asked_of_few_words(
+    own: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At once, without writing into the run; of more words on demand, and then it is kept."""
+    for path in own.results.glob("explainers.*"):
+        path.unlink()
+    quick = partial(explainers.Options, samples=64, draws=2)
+    monkeypatch.setattr(view, "FEW", 2)
+    monkeypatch.setattr(view, "Options", lambda words=3: quick(words=words))
+    page = opened("explainers")
+    assert any(caption.value.startswith("2 fresh words") for caption in page.caption)
+    assert load(own, "explainers") is None
+    (button,) = [button for button in page.button if button.label == "Ask it of 3 words"]
+    healthy(button.click().run())
+    assert any(caption.value.startswith("3 fresh words") for caption in page.caption)
+    kept = load(own, "explainers")
+    assert kept is not None
+    assert kept.findings["words"] == 3
+    assert "Ask it of 3 words" not in [button.label for button in page.button]
+
+
+def test_the_kept_leaderboard_is_shown_and_filtered(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its claims, a language's rows, and who found the shortcut; no run is needed."""
+    monkeypatch.setattr(sys, "argv", ["app.py", str(tmp_path)])
+    kept = ranked()
+    leaderboard.save(tmp_path / "leaderboard", kept)
+    script = SHOW.format(page="explainers").replace("    choose_run()\n", "")
+    page = healthy(AppTest.from_string(script, default_timeout=120).run())
+    assert all(claim in said(page) for claim in kept.findings["claims"])
+    assert_same(page.dataframe[1].value, kept.table)
+    page.button_group(key="language").set_value("dieren_muis").run()
+    page.button_group(key="replacements").set_value(["fixed"]).run()
+    healthy(page.multiselect(key="measures").set_value(["AUROC", "error"]).run())
+    assert "right: 75.0%, 100.0%." in said(page)
+    assert page.info[0].value == "Not defined here: error."
+    table = kept.table[kept.table["replacement"] == "fixed"]
+    for title, language, measure, index in (
+        ("dieren_muis, means over training seeds", "dieren_muis", "AUROC", 0),
+        ("Models told apart by the shortcut", "dieren_muis", "shortcut found", 2),
+    ):
+        expected = table[(table["language"] == language) & (table["measure"] == measure)]
+        (rows,) = drawn(page, f"{title}: {measure} by method.")
+        assert rows["mean"].tolist() == pytest.approx(expected["mean"].tolist())
+        numbers = page.dataframe[index].value
+        assert numbers["method"].tolist() == ["LIME", "random"]
+        names = {"mean": measure, "low": f"{measure}, low", "high": f"{measure}, high"}
+        for name, column in names.items():
+            assert numbers[column].tolist() == pytest.approx(expected[name].tolist())
+        assert (
+            numbers["calls"].tolist() == [512, 0] if measure == "AUROC" else "calls" not in numbers
+        )
+
+
+def ranked() -> Result:
+    """A leaderboard of two methods."""
+    keys = ["language", "replacement", "method", "measure"]
+    values = {
+        "AUROC": (0.9, 0.5),
+        "calls": (512.0, 0.0),
+        "shortcut found": (0.8, 0.5),
+        "error": (0.1, np.nan),
+    }
+    rows = [
+        (name, kind, method, measure, value - (name == "anbn") * 0.01)
+        for name in ("anbn", "dieren_muis")
+        for kind in explainers.REPLACEMENTS
+        for measure, both in values.items()
+        for method, value in zip(("LIME", "random"), both, strict=True)
+        if (name, measure) not in {("anbn", "shortcut found"), ("dieren_muis", "error")}
+    ]
+    table = pd.DataFrame(rows, columns=[*keys, "mean"]).dropna(ignore_index=True)
+    table["family"] = np.where(table["method"] == "LIME", "LIME and SHAP", "control")
+    table = table.assign(low=table["mean"] - 0.1, high=table["mean"] + 0.1, seeds=2)
+    found = {"claims": ["LIME it is.", "Chance is behind."], "summary": "LIME it is."}
+    right = {"anbn": [1.0, 1.0], "dieren_muis": [0.75, 1.0]}
+    return Result(table, found | {"right": right}, {"words": 8}, "")
 
 
 def test_a_site_shows_what_patching_it_does(run: Run) -> None:

@@ -8,8 +8,8 @@ import numpy as np
 import pandas as pd
 import streamlit as st
 
-from analyses.attribution import Options, chart, said
-from analyses.explainers import REPLACEMENTS
+from analyses.attribution import LONGEST, Options, chart, said
+from analyses.explainers import REPLACEMENTS, SHORTEST
 from analyses.words import ANALYSIS_SEED, apart, member, near_miss
 from dashboard.shared import (
     asked,
@@ -27,7 +27,7 @@ from interp.games import EXACT_LIMIT
 from models.languages import Language, Word, printed_lines
 from models.runs import Run
 
-SOME = 6  # words of each kind to pick from
+SOME = 5  # members to pick from, as many near misses, and lengths
 
 
 def show() -> None:
@@ -92,6 +92,8 @@ def show() -> None:
 def pick(run: Run, text: str) -> None:
     """A select of the language's own words; the choice is typed into the box above."""
     known = lines(run)
+    if not known:
+        return
     key = f"line_of_{word_key(run)}"
     st.session_state[key] = text if text in known else None
 
@@ -110,22 +112,23 @@ def pick(run: Run, text: str) -> None:
 
 
 def lines(run: Run) -> dict[str, str]:
-    """Words to pick from, members first, with what they are; of `dieren` the printed lines."""
+    """Words to pick from, with what they are; of `dieren` the printed lines, of other languages
+    short members and near misses."""
     language = run.language
     if language.name == "dieren":
         return {
             " ".join(word): f"{group}, {kind(language, word)}" for group, word in printed_lines()
         }
-    lengths = [k for k in language.lengths(run.config.max_n) if 2 <= k <= EXACT_LIMIT]
-    lengths = language.positive_lengths(lengths) or lengths
+    window = [k for k in language.lengths(run.config.max_n) if SHORTEST <= k <= LONGEST]
     rng = np.random.default_rng(ANALYSIS_SEED)
     words: list[Word] = []
-    for label in (True, False):
-        with suppress(LookupError, ValueError):  # no such words of these lengths
-            drawn = language.sample(rng, SOME, lengths, label, apart(language)).words
-            rows = zip(drawn.ids, drawn.lengths, strict=True)
-            decoded = {language.vocabulary.decode(ids[:length]) for ids, length in rows}
-            words += sorted(decoded, key=lambda word: (len(word), word))
+    with suppress(LookupError):  # no words of these lengths, or no others
+        lengths = language.positive_lengths(window)[:SOME]
+        drawn = language.sample(rng, SOME, lengths, label=True, split=apart(language)).words
+        rows = zip(drawn.ids, drawn.lengths, strict=True)
+        found = {language.vocabulary.decode(ids[:length]) for ids, length in rows}
+        words += sorted(found, key=lambda word: (len(word), word))
+        words += [language.counterfactual(word, rng) for word in words]
     return {" ".join(word): kind(language, word) for word in words}
 
 

@@ -15,13 +15,13 @@ from analyses.results import Result, answer, load
 from dashboard.shared import (
     current_run,
     downloads,
-    explain_errors,
     heading,
     picture,
     progress_bar,
     runs_folder,
     share,
 )
+from models.languages import language
 from models.runs import Run, find_runs
 
 FEW = 12  # words explained at once where nothing is kept: some ten seconds
@@ -62,27 +62,26 @@ def show() -> None:
     heading("Leaderboard", "explainers")
     with st.expander("What the measures say"):
         st.markdown("\n".join(f"- **{name}**: {text}" for name, text in MEANINGS.items()))
-    with st.container(horizontal=True, gap="medium"):
-        kinds = st.pills(
-            "Hidden symbols become",
-            list(REPLACEMENTS),
-            selection_mode="multi",
-            default=list(REPLACEMENTS),
-            key="replacements",
-            bind="query-params",
-        )
-        measures = st.multiselect(
-            "Measures",
-            list(MEASURES),
-            default=list(leaderboard.SHOWN),
-            key="measures",
-            bind="query-params",
-        )
+    left, right = st.columns([1, 2])
+    kinds = left.pills(
+        "Hidden symbols become",
+        list(REPLACEMENTS),
+        selection_mode="multi",
+        default=list(REPLACEMENTS),
+        key="replacements",
+        bind="query-params",
+    )
+    measures = right.multiselect(
+        "Measures",
+        list(MEASURES),
+        default=list(leaderboard.SHOWN),
+        key="measures",
+        bind="query-params",
+    )
     kinds, measures = kinds or list(REPLACEMENTS), measures or list(leaderboard.SHOWN)
     many_models(kinds, measures)
     if find_runs(runs_folder()):
-        with explain_errors():
-            one_model(current_run(), kinds, measures)
+        one_model(current_run(), kinds, measures)
 
 
 # -- over many models -----------------------------------------------------------------------------
@@ -104,9 +103,9 @@ def many_models(kinds: Sequence[Replacement], measures: Sequence[str]) -> None:
     name = st.segmented_control(
         "Language", names, default=names[0], required=True, key="language", bind="query-params"
     )
-    rows = result.table[result.table["language"] == (name or names[0])]
+    rows = result.table[result.table["language"] == name]
     rows = rows[rows["replacement"].isin(kinds)]
-    right = ", ".join(share(value) for value in result.findings["right"][name or names[0]])
+    right = ", ".join(share(value) for value in result.findings["right"][name])
     figure = ranking(rows, measures, f"{name}, means over training seeds")
     st.caption(
         f"Means over {rows['seeds'].max()} training seeds with 95% intervals (Student's t), "
@@ -125,12 +124,13 @@ def shortcut(result: Result, kinds: Sequence[Replacement]) -> None:
     rows = rows[rows["replacement"].isin(kinds)]
     if rows.empty:
         return
+    symbol = language(leaderboard.PLANTED).shortcut
     st.subheader("Who finds the planted shortcut?")
     st.markdown(
-        f"In the training lines of `{leaderboard.PLANTED}` a symbol goes with the label that in "
-        f"truth decides nothing. Models that lean on it are right for the wrong reason. Shown is "
-        "how often a method puts more on that symbol in such a model than in a clean one of the "
-        f"same seed (`{leaderboard.CLEAN}`): 1 finds every model out, 0.5 is chance."
+        f"In the training lines of `{leaderboard.PLANTED}` the symbol `{symbol}` goes with the "
+        "label; in truth it decides nothing. Models that lean on it are right for the wrong "
+        f"reason. How often does a method put more on `{symbol}` in such a model than in a clean "
+        f"one of the same seed (`{leaderboard.CLEAN}`)? 1 tells all lines apart, 0.5 is chance."
     )
     ranking(rows, [FOUND], "Models told apart by the shortcut")
     table(rows, [FOUND])
@@ -149,7 +149,7 @@ def one_model(run: Run, kinds: Sequence[Replacement], measures: Sequence[str]) -
         f"Ask it of {Options().words} words", help="and keep the answer in the run's folder"
     ):
         with progress_bar() as report:
-            answer(run, "explainers", None, report)
+            answer(run, "explainers", Options(), report)
         st.rerun()
     st.markdown(result.findings["summary"])
     words = result.table.drop_duplicates("word")
