@@ -144,7 +144,7 @@ def replacements(
     if kind not in get_args(Replacement):
         raise UserError(f"unknown replacement {kind!r}: choose {', '.join(get_args(Replacement))}")
     try:
-        return language.sample(rng, draws, [length], split=apart(language)).words.ids
+        return language.sample(rng, draws, [length], split=apart(language)).words.ids[:, :length]
     except LookupError:
         raise UserError(
             f"{language.name} has no lines of {length} symbols to draw replacements from: "

@@ -28,6 +28,36 @@ SHORTEST = 4
 MEASURES = (*METRICS, "stability", "calls", "seconds", "completeness", "shortcut")
 """The numbers of a row: scores against the truth, cost, and the share of the absolute values on
 the symbol that is no more than a shortcut."""
+FOUND = "shortcut found"
+MEANINGS = {
+    "AUROC": "how often a deciding position (by the rationale) has a larger absolute value than "
+    "another one; chance is 0.5",
+    "average precision": "precision at each deciding position down the ranking, averaged",
+    "hit@1": "is the position with the largest absolute value a deciding one?",
+    "R-precision": "of R deciding positions, the share among the first R",
+    "mass": "the share of the absolute values on deciding positions",
+    "NDCG": "discounted gain of the ranking beside the best ranking's",
+    "cosine to the model": "of the angle to the exact Shapley values of the model's verdict: 1 the "
+    "same up to scale, 0 unrelated",
+    "cosine to the language": "the same with the exact Shapley values of the true membership",
+    "error": "mean absolute difference from the model's exact Shapley values, in probability; of "
+    "methods that estimate these; lower is better",
+    "comprehensiveness": "what the verdict loses while positions are hidden, the largest first",
+    "sufficiency": "what the verdict lacks while the first positions alone are shown; lower is "
+    "better",
+    "normalised AOPC": "the area under hiding, between the worst (0) and the best (1) order of all",
+    "insertion": "the area under the verdict's probability while positions are shown",
+    "deletion": "the same while they are hidden; lower is better",
+    "stability": "mean cosine between the answers of other seeds; 1 of a method without one",
+    "calls": "words that the method had the model score",
+    "seconds": "that it took",
+    "completeness": "how far values that promise a sum miss it, in log odds",
+    "shortcut": "the share of the absolute values on a symbol that decides nothing, but goes with "
+    "the label in the training lines of a variant of the language",
+    FOUND: "how often a method puts more on the shortcut in a model that leans on it than in a "
+    "clean one; chance is 0.5",
+}
+"""What each measure says, in one line."""
 BOUNDED = {"normalised AOPC", "insertion", "deletion", "stability", "shortcut", "shortcut found"}
 BOUNDED |= {*RATIONALE, *SHAPLEY[:2]}
 """Measures that are at most 1."""

@@ -180,7 +180,7 @@ def shortcut_found(tables: Mapping[tuple[str, int], pd.DataFrame]) -> pd.DataFra
                 parts.append(
                     row
                     | {
-                        "measure": "shortcut found",
+                        "measure": explainers.FOUND,
                         "value": value,
                         "language": PLANTED,
                         "seed": seed,
@@ -278,10 +278,10 @@ def verdict(table: pd.DataFrame) -> list[str]:
             f"{name} the AUROC of SHAP's kernel goes from {row.iloc[0]:.2f} ({row.index[0]}) to "
             f"{row.iloc[-1]:.2f} ({row.index[-1]})."
         )
-    planted = table[(table["measure"] == "shortcut found") & (table["family"] != "control")]
+    planted = table[(table["measure"] == explainers.FOUND) & (table["family"] != "control")]
     if len(planted):
         ranked = planted.groupby("method")["mean"].mean().sort_values(ascending=False)
-        control = table[(table["measure"] == "shortcut found") & (table["method"] == "random")]
+        control = table[(table["measure"] == explainers.FOUND) & (table["method"] == "random")]
         first = ", ".join(f"{name} {value:.2f}" for name, value in ranked.head(4).items())
         said.append(
             "A model that leans on a planted shortcut is told from a clean one, line by line "

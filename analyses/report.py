@@ -9,7 +9,6 @@ from altair.typing import ChartType
 
 from analyses import attribution, explainers, leaderboard
 from analyses.results import Result, render
-from interp.attribution import METHODS
 from models.languages import language
 
 STYLE = """
@@ -21,6 +20,7 @@ h1, h2 { line-height: 1.2; } h2 { margin-top: 2.5rem; }
 .picture svg { height: auto; }
 table { border-collapse: collapse; font-size: .85rem; font-variant-numeric: tabular-nums; }
 th, td { padding: .2rem .6rem; text-align: right; border-bottom: 1px solid #8884; }
+td { white-space: nowrap; }
 th { vertical-align: bottom; } th:first-child, td:first-child { text-align: left; }
 .wide { overflow-x: auto; } summary { cursor: pointer; padding: .35rem 0; }
 .quiet { opacity: .75; font-size: .9rem; }
@@ -42,6 +42,9 @@ def report(result: Result, strips: Mapping[str, Result]) -> str:
         f"{arguments['words']} words each. Means over seeds ± half of the 95% interval "
         "(Student's t). Chance is what values without any knowledge get on average.</p>",
         *(f"<p>{escape(claim)}</p>" for claim in result.findings["claims"]),
+        "<details><summary>What the measures say</summary><ul>",
+        *(f"<li><b>{escape(k)}</b>: {escape(v)}</li>" for k, v in explainers.MEANINGS.items()),
+        "</ul></details>",
         "<h2>At a glance</h2>",
         _picture(leaderboard.chart(result)),
     ]
@@ -69,7 +72,7 @@ def _about(result: Result, name: str) -> list[str]:
         f"that decide: {escape(known.rationale_rule)}.</p>"
     ]
     for kind in explainers.REPLACEMENTS:
-        table = leaderboard.wide(result.table, name, kind, (*explainers.MEASURES, "shortcut found"))
+        table = leaderboard.wide(result.table, name, kind, (*explainers.MEASURES, explainers.FOUND))
         parts.append(
             f"<details{' open' if kind == explainers.REPLACEMENTS[0] else ''}><summary>Hidden "
             f"symbols {escape(attribution.said(kind, known))}</summary>"
@@ -84,7 +87,6 @@ def _strip(result: Result) -> list[str]:
     return [
         f"<h3>One word: {escape(' '.join(found['word']))}</h3>",
         f'<p class="quiet">The model gives it the probability {found["probability"]:.3f}. Hidden '
-        f"symbols are {escape(found['replacement'])}. {len(METHODS)} methods at most: those that "
-        f"this model admits. {escape(found['summary'])}</p>",
+        f"symbols are {escape(found['replacement'])}. {escape(found['summary'])}</p>",
         _picture(attribution.chart(result)),
     ]

@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import os
 import shutil
+from functools import partial
 from pathlib import Path
 
 import pytest
 from conftest import tiny_config
 
+from analyses import explainers
 from analyses.cli import COMMANDS, main
 from models.runs import Run
 from models.training import train
@@ -89,7 +91,10 @@ def test_train_evaluate_predict_analyse(tmp_path: Path, capsys: pytest.CaptureFi
     )
 
 
-def test_a_corpus_of_ones_own(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_corpus_of_ones_own(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(explainers, "Options", partial(explainers.Options, words=4))
     lines = tmp_path / "lines.tsv"
     lines.write_text(LINES)
     answer(capsys, "train", "--corpus", lines, "--out", tmp_path / "runs", *TINY, *SHAPE)
@@ -99,7 +104,7 @@ def test_a_corpus_of_ones_own(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     assert run.language.chomsky == "finite sample"
     assert run.config.supervision == "last"
     said = answer(capsys, "analyse", path, "all")
-    for name in ("accuracy", "heads", "patching", "attribution", "discovery"):
+    for name in ("accuracy", "heads", "patching", "attribution", "explainers", "discovery"):
         assert (run.results / f"{name}.parquet").exists()
     for name in ("probing", "interventions"):
         assert f"{name}: not here: nothing is known of the hidden state" in said

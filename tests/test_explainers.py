@@ -146,7 +146,8 @@ def words(ids: np.ndarray) -> object:
 
 
 def test_a_corpus_has_no_lines_of_some_lengths() -> None:
-    corpus = LabelledCorpus("mine", ["x", "y"] * 20, [(f"w{i}", "a", "b") for i in range(40)])
+    lines = [(f"w{i}", "a", "b") for i in range(40)] + [("a",) * 9]
+    corpus = LabelledCorpus("mine", ["x", "y"] * 20 + ["x"], lines)
     assert replacements(corpus, 3, "data", 5, 0).shape == (5, 3)
     with pytest.raises(UserError, match=r"mine has no lines of 4 symbols .* another --replacement"):
         replacements(corpus, 4, "data", 5, 0)

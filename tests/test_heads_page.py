@@ -211,6 +211,7 @@ def test_a_run_that_was_not_asked_shows_its_heads_all_the_same(
 
 
 @pytest.mark.browser
+@pytest.mark.parametrize("run", ["every"], indirect=True)
 def test_a_click_chooses_a_head(run: Run, browser: Browser) -> None:
     """Each cell is 62 by 40 pixels; the second click meets a number, the third a chosen head."""
     server, address = serve(run.path.parent)

@@ -61,7 +61,7 @@ def runs(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     run = Run.create(folder / request.param.replace(" ", "-"), config)
     train(run, "cpu")
     for name, (_, options) in TASKS.items():
-        if refused(run, name) is None:
+        if refused(run, name) is None and name != "explainers":
             answer(run, name, options)
     answer(run, "explainers", explainers.Options(words=4, samples=64, draws=2))
     return folder
