@@ -86,6 +86,7 @@ def leaderboard(asked: Leaderboard, progress: Progress = quiet) -> Result:
         for seed in range(asked.seeds)
     }
     tables = {}
+    progress(0, len(configs), "training and explaining the first")
     for done, (key, table) in enumerate(_side_by_side(configs, asked)):
         tables[key] = table
         progress(done + 1, len(configs), f"{key[0]}, seed {key[1]}")

@@ -116,12 +116,16 @@ def lime(game: Game, samples: int = 512, seed: int = 0) -> Values:
 
 
 def kernel_shap(game: Game, samples: int = 512, seed: int = 0) -> Values:
-    """``shap.KernelExplainer`` on position masks, all features kept."""
+    """``shap.KernelExplainer`` on position masks, all features kept.
+
+    At least every position alone is asked about, hidden and shown: fewer leave its equations
+    singular.
+    """
     size = len(game.word)
     explainer = shap.KernelExplainer(lambda keep: game(keep > 0.5), np.zeros((1, size)))
     with _seeded(seed):
         values = explainer.shap_values(
-            np.ones((1, size)), nsamples=samples, l1_reg=False, silent=True
+            np.ones((1, size)), nsamples=max(samples, 2 * size), l1_reg=False, silent=True
         )
     return np.asarray(values, dtype=np.float64).reshape(size)
 

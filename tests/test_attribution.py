@@ -126,6 +126,15 @@ def test_the_kernel_is_exact_where_it_can_try_all(size: int) -> None:
     assert kernel_shap(played, samples=512) == pytest.approx(exact_shapley(played), abs=1e-6)
 
 
+def test_the_kernel_asks_at_least_about_every_position_alone() -> None:
+    """With fewer samples the library warns of a singular equation, and its answer is worthless."""
+    played = game(12, draws=1)
+    found = kernel_shap(played, samples=16)
+    full, empty = played(np.stack([np.ones(12, dtype=bool), np.zeros(12, dtype=bool)]))
+    assert found.sum() == pytest.approx(full - empty, abs=1e-9)
+    assert np.corrcoef(found, exact_shapley(played))[0, 1] > 0.9
+
+
 def test_the_kernel_is_close_where_it_samples() -> None:
     """With its defaults the library drops two of twelve features: correlation 0.75."""
     played = game(12, draws=1)
