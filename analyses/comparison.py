@@ -13,10 +13,8 @@ A run that is finished is not trained again, so a study that broke off goes on.
 from __future__ import annotations
 
 import io
-import multiprocessing
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -26,16 +24,15 @@ import pandas as pd
 from altair.typing import ChartType
 from tyro.conf import Positional
 
-from analyses.demo import one_thread
 from analyses.results import Progress, Result, plain, quiet, render
+from analyses.workers import side_by_side, trained
 from models.config import ModelConfig, TrainConfig
 from models.errors import UserError
 from models.evaluation import evaluate
 from models.files import read_json, write_bytes, write_json
 from models.languages import language
 from models.recipes import recipe
-from models.runs import PACKAGES, RUN_FILE, Run, installed_versions, run_name
-from models.training import train
+from models.runs import PACKAGES, installed_versions, run_name
 
 Name = Literal["positions", "encoders", "norms", "rivals"]
 MULTIPLES = (1, 2, 4, 10)
@@ -146,10 +143,7 @@ def sizes(window: int) -> list[int]:
 
 def complete(path: Path, config: TrainConfig, count: int) -> list[dict[str, Any]]:
     """Trains the run if need be and judges it; a row per length. Kept in the run's folder."""
-    run = Run(path) if (path / RUN_FILE).exists() else Run.create(path, config)
-    if run.config != config:
-        raise UserError(f"{path} was trained otherwise: choose another folder with --out")
-    train(run)
+    run = trained(path, config)
     kept, asked = run.results / "lengths.json", {"count": count, "model_hash": run.model_hash()}
     if kept.exists() and (found := read_json(kept))["asked"] == asked:
         return list(found["rows"])
@@ -175,14 +169,15 @@ def compare(asked: Compare, progress: Progress = quiet) -> Result:
     them), seconds (of training), window.
     """
     study = STUDIES[asked.study]
-    jobs = {
+    configs = {
         (variant, name, seed): config_of(name, changes, seed, asked.steps)
         for name in asked.languages or study.languages
         for variant, changes in study.variants.items()
         for seed in range(asked.seeds)
     }
+    jobs = {key: (asked.out / run_name(c), c, asked.count) for key, c in configs.items()}
     tables = []
-    for done, (key, rows) in enumerate(_side_by_side(jobs, asked)):
+    for done, (key, rows) in enumerate(side_by_side(complete, jobs, asked.workers)):
         variant, name, seed = key
         tables.append(pd.DataFrame(rows).assign(variant=variant, language=name, seed=seed))
         progress(done + 1, len(jobs), f"{variant} on {name}, seed {seed}")
@@ -202,25 +197,6 @@ def compare(asked: Compare, progress: Progress = quiet) -> Result:
     result = Result(table, findings(table), arguments, "")
     save(asked.out, asked.study, result)
     return result
-
-
-def _side_by_side(
-    jobs: Mapping[tuple[str, str, int], TrainConfig], asked: Compare
-) -> Iterator[tuple[tuple[str, str, int], list[dict[str, Any]]]]:
-    """The jobs' rows as they come in."""
-    paths = {key: asked.out / run_name(config) for key, config in jobs.items()}
-    if asked.workers == 1:
-        yield from ((key, complete(paths[key], jobs[key], asked.count)) for key in jobs)
-        return
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(asked.workers, context, one_thread) as pool:
-        futures = {pool.submit(complete, paths[key], jobs[key], asked.count): key for key in jobs}
-        try:
-            for future in as_completed(futures):
-                yield futures[future], future.result()
-        except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
-            raise
 
 
 def summary(table: pd.DataFrame) -> pd.DataFrame:

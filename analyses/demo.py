@@ -9,23 +9,20 @@ from concurrent.futures import Future, ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
 
-import joblib
 import pandas as pd
-import torch
 from rich.live import Live
 from rich.progress_bar import ProgressBar
 from rich.table import Table
-from threadpoolctl import threadpool_limits
 
 from analyses import explainers
 from analyses.console import ERR, OUT, table_of
 from analyses.printed import printed_verdicts
 from analyses.printed import summary as printed_summary
 from analyses.results import NAMES, answer, load
+from analyses.workers import one_thread, trained
 from models.errors import UserError
 from models.recipes import recipe
-from models.runs import RUN_FILE, Run, run_name
-from models.training import train
+from models.runs import Run, run_name
 
 LANGUAGES = (
     "anbncn",
@@ -76,21 +73,10 @@ def demo(out: Path, workers: int = 2) -> None:
     OUT.print(f"Done in {seconds:.0f} s. Open the dashboard: [bold]lab dashboard {out}[/bold]")
 
 
-def one_thread() -> None:
-    """A worker has one core for itself: more threads or processes slow all of them down.
-
-    Processes of joblib would also outlive the last task: the worker waits until they idle out.
-    """
-    torch.set_num_threads(1)
-    threadpool_limits(1)
-    joblib.parallel_config("sequential")
-
-
 def complete(path: Path, name: str) -> float:
     """Trains the run if need be and answers every question; returns the seconds spent."""
     start = time.monotonic()
-    run = Run(path) if (path / RUN_FILE).exists() else Run.create(path, recipe(name))
-    train(run)
+    run = trained(path, recipe(name))
     for each in NAMES:
         answer(run, each, SHORTER.get(each))
     return time.monotonic() - start

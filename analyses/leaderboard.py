@@ -12,10 +12,8 @@ broke off goes on. OUT keeps the runs, and beside them
 from __future__ import annotations
 
 import io
-import multiprocessing
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -27,8 +25,8 @@ from altair.typing import ChartType
 from tyro.conf import Positional
 
 from analyses import explainers
-from analyses.demo import one_thread
 from analyses.results import Progress, Result, answer, plain, quiet, render
+from analyses.workers import side_by_side, trained
 from interp.agreement import LOWER
 from interp.statistics import t_interval
 from models.config import TrainConfig
@@ -36,8 +34,7 @@ from models.errors import UserError
 from models.files import read_json, write_bytes, write_json
 from models.languages import language
 from models.recipes import recipe
-from models.runs import PACKAGES, RUN_FILE, Run, installed_versions, run_name
-from models.training import train
+from models.runs import PACKAGES, Run, installed_versions, run_name
 
 QUESTION = "LIME, SHAP, gradients, attention or cause: who tells the truth?"
 NAME = "leaderboard"
@@ -87,7 +84,8 @@ def leaderboard(asked: Leaderboard, progress: Progress = quiet) -> Result:
     }
     tables = {}
     progress(0, len(configs), "training and explaining the first")
-    for done, (key, table) in enumerate(_side_by_side(configs, asked)):
+    jobs = {key: (asked.out / run_name(c), c, asked.words) for key, c in configs.items()}
+    for done, (key, table) in enumerate(side_by_side(complete, jobs, asked.workers)):
         tables[key] = table
         progress(done + 1, len(configs), f"{key[0]}, seed {key[1]}")
     tables = {key: tables[key] for key in configs}
@@ -120,34 +118,9 @@ def first_words(asked: Leaderboard) -> dict[str, Result]:
 
 def complete(path: Path, config: TrainConfig, words: int) -> pd.DataFrame:
     """Trains the run if need be and explains its verdicts."""
-    run = Run(path) if (path / RUN_FILE).exists() else Run.create(path, config)
-    if run.config != config:
-        raise UserError(f"{path} was trained otherwise: choose another folder with --out")
-    train(run)
+    run = trained(path, config)
     options = explainers.Options(words=words, seed=config.seed)
     return answer(run, "explainers", options)[0].table
-
-
-def _side_by_side(
-    configs: Mapping[tuple[str, int], TrainConfig], asked: Leaderboard
-) -> Iterator[tuple[tuple[str, int], pd.DataFrame]]:
-    """The runs' tables as they come in."""
-    paths = {key: asked.out / run_name(config) for key, config in configs.items()}
-    if asked.workers == 1:
-        yield from ((key, complete(paths[key], configs[key], asked.words)) for key in configs)
-        return
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(asked.workers, context, one_thread) as pool:
-        futures = {
-            pool.submit(complete, paths[key], config, asked.words): key
-            for key, config in configs.items()
-        }
-        try:
-            for future in as_completed(futures):
-                yield futures[future], future.result()
-        except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
-            raise
 
 
 def means(table: pd.DataFrame, name: str, seed: int) -> pd.DataFrame:

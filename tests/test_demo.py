@@ -17,9 +17,9 @@ from automata.fa.dfa import DFA
 from joblib import Parallel, delayed
 
 from analyses.cli import main
-from analyses.demo import one_thread
 from analyses.printed import printed_verdicts
 from analyses.results import NAMES, answer, load
+from analyses.workers import one_thread
 from models.evaluation import judge
 from models.languages import RegularLanguage
 from models.runs import Run
