@@ -136,7 +136,7 @@ def test_replacements(run: Run) -> None:
     data = replacements(known, 5, "data", 200, 0)
     assert 0.35 < known.labels(words(data)).mean() < 0.65  # members and near misses
     with pytest.raises(UserError, match="unknown replacement 'none': choose uniform, data, fixed"):
-        replacements(known, 5, "none", 8, 0)  # type: ignore[arg-type]
+        replacements(known, 5, "none", 8, 0)  # type: ignore[arg-type]  # the mistake
 
 
 def words(ids: np.ndarray) -> object:

@@ -48,7 +48,11 @@ def game(size: int, draws: int = 3, score: Score = tangled) -> Game:
 def of_values(values: np.ndarray) -> Game:
     """The game with these values: every position is kept (1) or hidden (0)."""
     size = len(values).bit_length() - 1
-    score: Score = lambda words: values[words @ 2 ** np.arange(size)]  # noqa: E731
+
+    def score(words: np.ndarray) -> np.ndarray:
+        value: np.ndarray = values[words @ 2 ** np.arange(size)]
+        return value
+
     return Game(score, np.ones(size, dtype=int), np.zeros((1, size), dtype=int))
 
 
