@@ -11,19 +11,35 @@ import pandas as pd
 import torch
 from altair.typing import ChartType
 from automata.fa.dfa import DFA
+from scipy.stats import binomtest
 
 from analyses.automaton import automaton_chart, note
 from analyses.results import Progress, Result, plain, quiet
-from analyses.words import ANALYSIS_SEED, sample_window
-from interp.extraction import Accepts, Extraction, Word, canonical, describe, extract, regex
+from analyses.words import ANALYSIS_SEED
+from interp.envelope import Envelope, envelope
+from interp.extraction import Accepts, Word, canonical, extract, regex
 from interp.extraction import run as verdicts_of
+from interp.induction import LIKE_NOISE, Induction, Search, induce, words_near
+from interp.metrics import logit_at
+from interp.statistics import wilson
+from interp.transitions import carriers, moving_pairs
 from models.base import LanguageModel
 from models.errors import UserError
 from models.evaluation import verdicts
-from models.languages import FormalLanguage, RegularLanguage
+from models.languages import END_ID, LabelledCorpus, Language, RegularLanguage
 from models.runs import Run
 
-QUESTION = "Which automaton describes the network's verdicts, and what is its rule in words?"
+QUESTION = "Which rule describes the network's verdicts, and how far is it to be trusted?"
+MOST_LINES = 5000
+"""Of a grammar's words or a corpus' lines, those that choose between the rules."""
+HELD_OUT = 1000
+"""Lines on which the rule is judged; of a corpus all that were set apart for it."""
+SURE = 0.01
+"""p-value of the held-out lines, were the rule no better than always saying the same."""
+PAIRS = 24
+"""Pairs of words for each transition."""
+DRAWN = 12
+"""States of the largest automaton that is drawn, and written as a regular expression."""
 
 
 @dataclass(frozen=True)
@@ -34,52 +50,224 @@ class Options:
         words: words on which automaton and network must agree.
         max_states: give up beyond so many states.
         max_seconds: give up after so long; a slow machine may then miss a large automaton.
-        tolerance: the share of words on which the automaton may differ: a network errs at times.
         seed: of the words.
     """
 
     words: int = 2000
     max_states: int = 30
-    max_seconds: float = 60.0
-    tolerance: float = 0.005
+    max_seconds: float = 20.0
     seed: int = 0
+
+
+@dataclass(frozen=True)
+class Lines:
+    """Words with their labels."""
+
+    words: list[Word]
+    labels: np.ndarray
+
+    @classmethod
+    def drawn(cls, language: Language, max_n: int, count: int, seed: int, test: bool) -> Lines:
+        """Of a corpus its own lines, each once: those set apart for the test, or all others. Of a
+        grammar fresh words of the training window.
+        """
+        if isinstance(language, LabelledCorpus):
+            return cls(*(language.sides("test") if test else language.sides("train", "validation")))
+        rng = np.random.default_rng([ANALYSIS_SEED, seed, test])
+        return cls.of(language, rng, count, language.lengths(max_n))
+
+    @classmethod
+    def of(
+        cls, language: Language, rng: np.random.Generator, count: int, lengths: Sequence[int]
+    ) -> Lines:
+        sample = language.sample(rng, count, lengths, split="test")
+        rows = zip(sample.words.ids, sample.words.lengths, strict=True)
+        return cls([language.vocabulary.decode(row[:n]) for row, n in rows], sample.labels)
 
 
 def analyse(run: Run, options: Options, progress: Progress = quiet) -> Result:
     """One row per model and transition of its automaton.
 
     Columns: model (trained, untrained), state (0 is the start), symbol, target, accepting (of the
-    state). Findings: the rule in words (None where no family fits), regex, dfa, n_states, complete
-    (False: no automaton within the bounds), agreement with the network, with the language's truth
-    inside the window and just beyond it, and whether the automaton is the language's own.
+    state). Findings:
+
+    - status: "rule", "exceptions" (some lines contradict it), "counts" (a shape and equations, no
+      automaton) or "none" (no reliable rule); headline and evidence say it in sentences;
+    - rule (None where no family fits), family, regex, dfa, n_states, complete (False: no automaton
+      within the bounds), way ("automaton", or "families": found at the lines' own lengths alone);
+    - agreement with the network on the words asked, agreement_other_lengths with it on shorter and
+      longer words, agreement_truth with held-out labels, and _beyond the window where a grammar
+      tells; by_length of the held-out lines; is_the_language;
+    - wrong of so many lines, leftovers (what these share), p (of the held-out lines by chance);
+    - envelope, for a language that counts, and states_by_length, how its automaton grows;
+    - heads: what each head carries of each transition.
+
+    Raises:
+        UserError: a bound that bounds nothing, or a corpus without held-out lines.
     """
     if options.words < 10 or options.max_states < 1 or options.max_seconds <= 0:
         raise UserError("--words must be at least 10, --max-states and --max-seconds positive")
-    if not 0 <= options.tolerance < 1:
-        raise UserError(f"--tolerance is {options.tolerance}: it is a share, from 0 up to 1")
     model, digest = run.model_and_hash()
-    words = check_words(run, options)
     symbols = run.language.vocabulary.symbols
     tables, about = [], {}
     for done, (name, viewed) in enumerate((("trained", model), ("untrained", run.untrained()))):
-        progress(done, 2, f"learning the automaton of the {name} model")
-        found = extract(
-            judge(viewed),
-            symbols,
-            words,
-            options.max_states,
-            options.max_seconds,
-            options.tolerance,
-        )
-        dfa = canonical(found.dfa, symbols)
+        progress(done, 3, f"learning the automaton of the {name} model")
+        about[name], dfa = discovered(run, viewed, options)
         tables.append(transitions(dfa, symbols).assign(model=name))
-        about[name] = describe_extraction(run, dfa, found)
-    progress(2, 2, "automata")
+    progress(2, 3, "which heads carry it")
     table = pd.concat(tables, ignore_index=True)
     table = table[["model", "state", "symbol", "target", "accepting"]]
     findings = {**sentences(about["trained"], options), **about["trained"]}
+    findings["heads"] = heads(run, model, rebuilt(findings["dfa"], symbols), options)
     findings["untrained"] = about["untrained"]
+    progress(3, 3, "discovery")
     return Result(table, plain(findings), asdict(options), digest)
+
+
+def discovered(run: Run, model: LanguageModel, options: Options) -> tuple[dict[str, Any], DFA]:
+    """All that is said of one model's rule, JSON-able, and its automaton."""
+    language, symbols = run.language, run.language.vocabulary.symbols
+    lines = Lines.drawn(language, run.config.max_n, MOST_LINES, options.seed, test=False)
+    search = Search(options.words, options.max_states, options.max_seconds, options.seed)
+    induction = induce(judge(model), symbols, lines.words, lines.labels, search)
+    learned, best = induction.learned, next(iter(induction.found), None)
+    dfa = best.dfa if best else canonical(learned.dfa, symbols)
+    about: dict[str, Any] = {
+        "rule": best.rule.text if best and best.rule else None,
+        "family": best.rule.family if best and best.rule else None,
+        "regex": regex(dfa, symbols) if best and len(dfa.states) <= DRAWN else None,
+        "dfa": {
+            "start": 0,
+            "accepting": sorted(dfa.final_states),
+            "transitions": [
+                [s, a, dfa.transitions[s][a]] for s in sorted(dfa.states) for a in symbols
+            ],
+        },
+        "n_states": len(dfa.states),
+        "complete": best is not None,
+        "way": best.way if best else None,
+        "agreement": best.agrees if best else learned.agrees,
+        "wrong": best.wrong if best else None,
+        "lines": len(lines.words),
+        "leftovers": asdict(best.leftovers) if best else None,
+        "bits": best.bits if best else None,
+        "bits_without": induction.constant,
+        "is_the_language": dfa == language.dfa if isinstance(language, RegularLanguage) else None,
+        "queries": len(induction.teacher.known),
+        "seconds": round(learned.seconds, 2),
+    }
+    about |= held_out(run, induction, dfa, options)
+    about["status"] = status(about)
+    if about["status"] == "none":
+        about |= beyond_regular(induction, symbols, lines, options)
+    return about, dfa
+
+
+def held_out(run: Run, induction: Induction, dfa: DFA, options: Options) -> dict[str, Any]:
+    """The rule on lines that neither the network nor the choice of the rule has seen."""
+    language, teacher = run.language, induction.teacher
+    lines = Lines.drawn(language, run.config.max_n, HELD_OUT, options.seed, test=True)
+    answers = verdicts_of(dfa, lines.words)
+    right = answers == lines.labels
+    by_network = teacher(lines.words) == lines.labels
+    lengths = np.array([len(word) for word in lines.words])
+    by_length = [
+        {
+            "length": int(length),
+            "count": int((lengths == length).sum()),
+            "rule": float(right[lengths == length].mean()),
+            "network": float(by_network[lengths == length].mean()),
+        }
+        for length in np.unique(lengths)
+    ]
+    majority = float(max(lines.labels.mean(), 1 - lines.labels.mean()))
+    others = other_lengths(lines.words, language.vocabulary.symbols, options)
+    beyond = None
+    if not isinstance(language, LabelledCorpus):
+        window = language.lengths(run.config.max_n)
+        rng = np.random.default_rng([ANALYSIS_SEED, 2])
+        fresh = Lines.of(language, rng, HELD_OUT, range(window.stop, 2 * window.stop))
+        beyond = float((verdicts_of(dfa, fresh.words) == fresh.labels).mean())
+    return {
+        "held_out": len(right),
+        "agreement_truth": float(right.mean()),
+        "agreement_truth_interval": wilson(int(right.sum()), len(right)),
+        "agreement_truth_beyond": beyond,
+        "agreement_other_lengths": float((verdicts_of(dfa, others) == teacher(others)).mean()),
+        "network_right": float(by_network.mean()),
+        "majority": majority,
+        "p": float(binomtest(int(right.sum()), len(right), majority, "greater").pvalue)
+        if majority < 1
+        else 1.0,
+        "by_length": by_length,
+    }
+
+
+def other_lengths(words: Sequence[Word], symbols: Sequence[str], options: Options) -> list[Word]:
+    """Words of lengths that the lines have not: shorter ones, and up to half as long again."""
+    seen = {len(word) for word in words}
+    rng = np.random.default_rng([ANALYSIS_SEED, options.seed, 3])
+    free = [n for n in range(1, max(seen) + max(2, max(seen) // 2) + 1) if n not in seen]
+    near = words_near(words, symbols, Search(options.words // 4, seed=options.seed))
+    made = []
+    for word in near:
+        length = int(rng.choice(free))
+        start = int(rng.integers(len(word)))
+        made.append(tuple(word[(start + i) % len(word)] for i in range(length)))
+    return made
+
+
+def status(about: dict[str, Any]) -> str:
+    """Is there a rule to be trusted?
+
+    It must explain the lines in fewer bits than no rule at all, say the held-out lines better than
+    always the same answer does, and what it leaves over must look like noise.
+    """
+    if not about["complete"] or about["bits"] >= about["bits_without"] or about["p"] >= SURE:
+        return "none"
+    if about["leftovers"]["p"] < LIKE_NOISE:
+        return "none"
+    return "exceptions" if about["wrong"] else "rule"
+
+
+def beyond_regular(
+    induction: Induction, symbols: Sequence[str], lines: Lines, options: Options
+) -> dict[str, Any]:
+    """The envelope of a language that counts, and how the automaton grows with the words."""
+    teacher = induction.teacher
+    found = envelope(teacher, symbols, [*lines.words, *induction.asked], options.seed)
+    if found is None:
+        return {}
+    longest = max(len(word) for word in lines.words)
+    growing = {}
+    for length in sorted({max(2, longest // 4), max(2, longest // 2), longest}):
+        short = [word for word in induction.asked if len(word) <= length]
+        if short:
+            learned = extract(teacher, symbols, short, options.max_states, options.max_seconds)
+            most = f"more than {options.max_states}"
+            growing[str(length)] = str(len(learned.dfa.states)) if learned.complete else most
+    about: dict[str, Any] = {"envelope": said(found), "states_by_length": growing}
+    return about | ({"status": "counts", "rule": counted(found)} if found.holds else {})
+
+
+def said(found: Envelope) -> dict[str, Any]:
+    """An envelope, JSON-able."""
+    return {
+        "name": found.name,
+        "shape": found.shape,
+        "constraints": found.said,
+        "inside": found.inside,
+        "outside": found.outside,
+        "asked": found.asked,
+        "holds": found.holds,
+    }
+
+
+def counted(found: Envelope) -> str:
+    """The rule of a language that counts, in words."""
+    name = f"is {found.name}: " if found.name else ""
+    verb = "of" if name else "is of"
+    return f"{name}{verb} the shape {found.shape}, with {found.said}"
 
 
 def judge(model: LanguageModel) -> Accepts:
@@ -97,68 +285,46 @@ def judge(model: LanguageModel) -> Accepts:
     return accepts
 
 
-def check_words(run: Run, options: Options) -> list[Word]:
-    """Half words as in the data, a quarter random symbols and a quarter random runs of symbols of
-    like lengths, and all words of up to two symbols."""
-    language, vocabulary = run.language, run.language.vocabulary
-    sample = sample_window(run, options.words // 2, options.seed).words
-    rng = np.random.default_rng([ANALYSIS_SEED, options.seed, 1])
-    near = [vocabulary.decode(row[:n]) for row, n in zip(sample.ids, sample.lengths, strict=True)]
-    lengths = rng.choice(np.asarray(language.lengths(run.config.max_n)), options.words - len(near))
-    symbols = np.array(vocabulary.symbols)
-    far: list[Word] = []
-    for index, length in enumerate(lengths):
-        run_of = np.arange(length)  # every symbol for itself, or up to four runs of one symbol each
-        if index % 2:
-            run_of = np.searchsorted(np.sort(rng.integers(length, size=3)), run_of, side="right")
-        drawn = symbols[rng.integers(len(symbols), size=max(length, 4))][run_of]
-        far.append(tuple(drawn.tolist()))
-    short: list[Word] = [(), *((s,) for s in vocabulary.symbols)]
-    if len(symbols) <= 20:
-        short += [(s, t) for s in vocabulary.symbols for t in vocabulary.symbols]
-    return short + near + far
+def heads(run: Run, model: LanguageModel, dfa: DFA, options: Options) -> list[dict[str, Any]]:
+    """What each head carries of each transition; nothing for a model without heads.
+
+    Of the lines those of the commonest length; their accepted words that one symbol keeps inside.
+    """
+    if "blocks.0.attn.hook_z" not in model.hook_dict or not 1 < len(dfa.states) <= DRAWN:
+        return []
+    vocabulary = run.language.vocabulary
+    lines = Lines.drawn(run.language, run.config.max_n, MOST_LINES, options.seed, test=False)
+    inside = [w for w, yes in zip(lines.words, verdicts_of(dfa, lines.words), strict=True) if yes]
+    if not inside:
+        return []
+    lengths = [len(word) for word in inside]
+    length = max(sorted(set(lengths)), key=lambda n: (n > 1) * lengths.count(n))
+    same = [word for word in inside if len(word) == length]
+    pairs = moving_pairs(dfa, vocabulary.symbols, same, most=PAIRS, seed=options.seed)
+    moves = [move for move, found in pairs.items() for _ in found]
+    words = [pair for found in pairs.values() for pair in found]
+    if not words:
+        return []
+    moving, partner = (
+        torch.as_tensor(vocabulary.words([pair[side] for pair in words]).tokens) for side in (0, 1)
+    )
+    at = int(model.verdict_positions(torch.tensor([length])))
+    table = carriers(model, (moving, partner), moves, logit_at(END_ID, at))
+    return list(table.to_dict("records"))
 
 
-def describe_extraction(run: Run, dfa: DFA, found: Extraction) -> dict[str, Any]:
-    """All that is said of one automaton, JSON-able."""
-    language, symbols = run.language, run.language.vocabulary.symbols
-    small = found.complete and len(dfa.states) <= 12
-    inside, beyond = agreement_with_truth(run, dfa)
-    return {
-        "rule": describe(dfa, symbols) if found.complete else None,
-        "regex": regex(dfa, symbols) if small else None,
-        "dfa": {
-            "start": 0,
-            "accepting": sorted(dfa.final_states),
-            "transitions": [
-                [s, a, dfa.transitions[s][a]] for s in sorted(dfa.states) for a in symbols
-            ],
-        },
-        "n_states": len(dfa.states),
-        "complete": found.complete,
-        "agreement": found.agrees,
-        "agreement_truth": inside,
-        "agreement_truth_beyond": beyond,
-        "is_the_language": dfa == language.dfa if isinstance(language, RegularLanguage) else None,
-        "queries": found.queries,
-        "seconds": round(found.seconds, 2),
-    }
-
-
-def agreement_with_truth(run: Run, dfa: DFA, count: int = 1000) -> tuple[float, float | None]:
-    """Share of fresh words on which the automaton is right: in the window, and in the next one."""
-    language, window = run.language, run.language.lengths(run.config.max_n)
-    rng = np.random.default_rng([ANALYSIS_SEED, 2])
-    shares = []
-    spans = [window]
-    if isinstance(language, FormalLanguage):
-        spans.append(range(window.stop, 2 * window.stop))
-    for lengths in spans:
-        sample = language.sample(rng, count, lengths, split="test")
-        rows = zip(sample.words.ids, sample.words.lengths, strict=True)
-        words = [language.vocabulary.decode(row[:n]) for row, n in rows]
-        shares.append(float((verdicts_of(dfa, words) == sample.labels).mean()))
-    return shares[0], shares[1] if len(shares) > 1 else None
+def rebuilt(kept: dict[str, Any], symbols: Sequence[str]) -> DFA:
+    """The automaton of kept findings."""
+    rows: dict[int, dict[str, int]] = {}
+    for state, symbol, target in kept["transitions"]:
+        rows.setdefault(state, {})[symbol] = target
+    return DFA(
+        states=set(rows),
+        input_symbols=set(symbols),
+        transitions=rows,
+        initial_state=kept["start"],
+        final_states=set(kept["accepting"]),
+    )
 
 
 def transitions(dfa: DFA, symbols: Sequence[str]) -> pd.DataFrame:
@@ -178,30 +344,56 @@ def transitions(dfa: DFA, symbols: Sequence[str]) -> pd.DataFrame:
 
 
 def sentences(found: dict[str, Any], options: Options) -> dict[str, str]:
-    """The answer in a sentence, the evidence in another, and both as the summary."""
-    agreement = f"agreement with the network {found['agreement']:.2%}"
-    agreement += f", with the truth {found['agreement_truth']:.2%}."
-    rule = found["rule"]
-    if not found["complete"]:
-        headline = f"No automaton of at most {options.max_states} states describes this network."
-        evidence = f"The best so far has {found['n_states']} states; {agreement} "
-        evidence += "A language that counts has no finite automaton."
-    else:
-        seen = "regular expression" if found["regex"] else "table of transitions"
-        headline = f"No rule of the known families fits; see the {seen}."
-        if rule:
-            headline = f"The network accepts a word if it {rule}."
-        if found["n_states"] == 1:
-            headline = f"The network accepts {rule}."
-        evidence = f"{found['n_states']} states; {agreement}"
+    """The answer in a sentence, the evidence in others, and both as the summary."""
+    network = f"it agrees with the network on {found['agreement']:.2%} of the words asked"
+    truth = f"with the held-out labels on {found['agreement_truth']:.2%}"
+    states = f"{found['n_states']} states"
+    headline, evidence = "No reliable rule was found.", ""
+    if found["status"] in ("rule", "exceptions"):
+        headline = "No rule of the known families fits; see the regular expression."
+        if found["regex"] is None:
+            headline = "No rule of the known families fits; see the table of transitions."
+        if found["rule"]:
+            headline = f"The network accepts a word if it {found['rule']}."
+        evidence = f"{states}; {network}, {truth}."
+        if found["way"] == "families":
+            evidence += " Found at the lines' own lengths: at others the network goes other ways."
         if found["is_the_language"]:
             evidence += " This is exactly the language's own automaton."
+        if found["wrong"]:
+            evidence += f" {found['wrong']} of {found['lines']} lines contradict it, and share "
+            evidence += f"nothing that others have not (p = {found['leftovers']['p']:.2g})."
+    elif found["status"] == "counts":
+        seen, grows = found["envelope"], found["states_by_length"]
+        headline = f"The network accepts a word if it {found['rule']}."
+        evidence = f"No finite automaton: it grows with the words ({steps(grows)}). "
+        evidence += f"Of {seen['asked']} fresh words and near misses, {seen['inside']:.1%} of those"
+        evidence += f" that obey are accepted, {seen['outside']:.1%} of the others rejected."
+    elif not found["complete"]:
+        evidence = f"No automaton of at most {options.max_states} states describes this network; "
+        evidence += f"the best so far has {states} and agrees with it on {found['agreement']:.2%} "
+        evidence += "of the words asked."
+    elif found["p"] >= SURE or found["bits"] >= found["bits_without"]:
+        evidence = f"The best automaton ({states}) is right on {found['agreement_truth']:.2%} of "
+        evidence += f"the held-out labels; always the same answer on {found['majority']:.2%}."
+    else:
+        evidence = f"The best automaton has {states}; {network}, {truth}. But its exceptions are "
+        evidence += f"no noise: {found['leftovers']['feature']}."
+    if found["status"] == "none" and (seen := found.get("envelope")):
+        evidence += f" Accepted words have the shape {seen['shape']}, with {seen['constraints']}; "
+        evidence += f"yet of words that obey only {seen['inside']:.1%} are accepted."
     return {"headline": headline, "evidence": evidence, "summary": f"{headline} {evidence}"}
+
+
+def steps(states_by_length: dict[str, str]) -> str:
+    """How the automaton grows, in words."""
+    parts = [f"{states} states up to {n} symbols" for n, states in states_by_length.items()]
+    return ", ".join(parts)
 
 
 def chart(result: Result) -> ChartType:
     """The automaton of the trained model; where none describes it, that sentence."""
-    if not result.findings["complete"]:
+    if result.findings["status"] not in ("rule", "exceptions"):
         return note(result.findings["headline"])
     return automaton_chart(result.table[result.table["model"] == "trained"])
 

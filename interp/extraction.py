@@ -1,16 +1,18 @@
 """From a network to an automaton: active learning with AALpy.
 
 The network is the teacher: it answers whether a word is accepted, for whole batches at once and
-each word once. Kearns and Vazirani's algorithm (1994) asks; a hypothesis stands when no word of a
-large fixed sample, random words and words near the data, tells it from the network.
+each word once. Kearns and Vazirani's algorithm (1994) asks; a hypothesis stands when no word tells
+it from the network: no word of a large fixed sample, random words and words near the data; no word
+of its own; and none of the words that the W-method (Chow 1978) makes for it.
 """
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -21,6 +23,7 @@ from automata.fa.gnfa import GNFA
 
 Word = tuple[str, ...]
 OWN_WORDS = 200  # words that a hypothesis is asked for
+W_WORDS = 1000  # words of the W-method
 Accepts = Callable[[Sequence[Word]], np.ndarray]
 """Batched membership: True where the network accepts the word."""
 
@@ -49,22 +52,32 @@ class _OutOfTimeError(Exception):
     """Learning has taken as long as it may."""
 
 
-class _Network(SUL):  # type: ignore[misc]  # AALpy is untyped
-    """The network as AALpy's system under learning, every word judged once."""
+class Teacher:
+    """A network that judges every word once, however often it is asked."""
 
-    def __init__(self, accepts: Accepts, until: float) -> None:
-        super().__init__()
-        self.accepts, self.until = accepts, until
+    def __init__(self, accepts: Accepts) -> None:
+        self.accepts = accepts
         self.known: dict[Word, bool] = {}
+
+    def __call__(self, words: Sequence[Word]) -> np.ndarray:
+        new = list(dict.fromkeys(word for word in words if word not in self.known))
+        if new:
+            self.known.update(zip(new, self.accepts(new).tolist(), strict=True))
+        return np.array([self.known[word] for word in words], dtype=bool)
+
+
+class _Network(SUL):  # type: ignore[misc]  # AALpy is untyped
+    """The network as AALpy's system under learning."""
+
+    def __init__(self, teacher: Teacher, until: float) -> None:
+        super().__init__()
+        self.teacher, self.until = teacher, until
         self.word: Word = ()
 
     def judge(self, words: Sequence[Word]) -> np.ndarray:
         if time.monotonic() > self.until:
             raise _OutOfTimeError
-        new = list(dict.fromkeys(word for word in words if word not in self.known))
-        if new:
-            self.known.update(zip(new, self.accepts(new).tolist(), strict=True))
-        return np.array([self.known[word] for word in words])
+        return self.teacher(words)
 
     def query(self, word: Word) -> list[bool]:
         """The verdicts on all prefixes, in one batch."""
@@ -87,7 +100,9 @@ class _CheckWords(Oracle):  # type: ignore[misc]  # AALpy is untyped
 
     First a fixed sample, judged once. A hypothesis that agrees with it is asked for words of its
     own: what it accepts, drawn evenly by length, the network must accept too. That finds the
-    automaton that counts modulo a number, which near misses alone do not.
+    automaton that counts modulo a number, which near misses alone do not. Last come the words of
+    the W-method: to every state by a random way, on by every symbol, and on by every word that
+    tells states apart; the way is as long as makes the whole a word of the sample's lengths.
     """
 
     def __init__(
@@ -99,7 +114,7 @@ class _CheckWords(Oracle):  # type: ignore[misc]  # AALpy is untyped
         tolerance: float,
     ) -> None:
         super().__init__(list(alphabet), network)
-        self.words = sorted(set(words), key=lambda word: (len(word), word))
+        self.words = _in_order(words)
         self.max_states, self.tolerance = max_states, tolerance
         self.lengths = [len(word) for word in self.words[:: max(1, len(self.words) // OWN_WORDS)]]
         self.latest = DFA.empty_language(set(alphabet))
@@ -109,29 +124,77 @@ class _CheckWords(Oracle):  # type: ignore[misc]  # AALpy is untyped
         if hypothesis.size > self.max_states:
             self.stopped = True
             return None
-        self.latest = _as_dfa(hypothesis, self.alphabet)
-        fixed = self._disagreement(self.latest, self.words)
-        if fixed is not None:
-            return fixed
-        return self._disagreement(self.latest, self._own(self.latest))
+        self.latest = _as_dfa(hypothesis, self.alphabet).minify()
+        for words in (self._fixed, self._own, self._w_method):
+            wrong = self._disagreement(self.latest, words(self.latest))
+            if wrong is not None:
+                return wrong
+        return None
+
+    def _fixed(self, dfa: DFA) -> list[Word]:
+        return self.words
 
     def _own(self, dfa: DFA) -> list[Word]:
-        spelled, symbol = _one_letter_each(dfa, self.alphabet)
-        words = set()
-        for seed, length in enumerate(self.lengths):
-            if spelled.count_words_of_length(length):
-                letters = spelled.random_word(length, seed=seed)
-                words.add(tuple(symbol[letter] for letter in letters))
-        return sorted(words, key=lambda word: (len(word), word))
+        ways = _Ways(dfa, self.alphabet, dfa.final_states)
+        return _in_order(ways.drawn(length, seed) for seed, length in enumerate(self.lengths))
+
+    def _w_method(self, dfa: DFA) -> list[Word]:
+        ways = {state: _Ways(dfa, self.alphabet, {state}) for state in sorted(dfa.states, key=str)}
+        tests = list(product(ways, self.alphabet, telling_apart(dfa, self.alphabet)))
+        rng = np.random.default_rng(len(tests))
+        chosen = rng.permutation(len(tests))[:W_WORDS]
+        lengths = rng.choice(self.lengths, len(chosen))
+        words: list[Word | None] = []
+        for seed, length in zip(chosen.tolist(), lengths.tolist(), strict=True):
+            state, symbol, suffix = tests[seed]
+            way = ways[state].drawn(max(0, length - 1 - len(suffix)), seed)
+            words.append(None if way is None else (*way, symbol, *suffix))
+        return _in_order(words)
 
     def _disagreement(self, dfa: DFA, words: Sequence[Word]) -> Word | None:
         wrong = np.flatnonzero(run(dfa, words) != self.sul.judge(words))
         return words[wrong[0]] if len(wrong) > self.tolerance * len(words) else None
 
     def agreement(self, dfa: DFA) -> float:
-        """The share of all words, fixed and own, on which automaton and network agree."""
-        words = [*self.words, *self._own(dfa)]
+        """The share of all words on which automaton and network agree."""
+        words = [*self.words, *self._own(dfa), *self._w_method(dfa)]
         return float((run(dfa, words) == self.sul.judge(words)).mean())
+
+
+def telling_apart(dfa: DFA, symbols: Sequence[str]) -> list[Word]:
+    """Words that tell any two states of a minimal automaton apart: a characterisation set."""
+    suffixes: list[Word] = [()]
+    seen: dict[Any, tuple[bool, ...]] = {q: (q in dfa.final_states,) for q in dfa.states}
+    while len(set(seen.values())) < len(seen):
+        # Some two states that look alike differ after one symbol, by what is seen so far.
+        after = {s: {q: seen[dfa.transitions[q][s]] for q in dfa.states} for s in symbols}
+        symbol, which = next(
+            (symbol, index)
+            for symbol in symbols
+            for index in range(len(suffixes))
+            if len({(seen[q], after[symbol][q][index]) for q in seen}) > len(set(seen.values()))
+        )
+        suffixes.append((symbol, *suffixes[which]))
+        seen = {q: (*row, after[symbol][q][which]) for q, row in seen.items()}
+    return suffixes
+
+
+class _Ways:
+    """Random words that lead from the start into some states, evenly drawn by length."""
+
+    def __init__(self, dfa: DFA, alphabet: Sequence[str], into: Iterable[Any]) -> None:
+        self.dfa, self.symbol = _one_letter_each(dfa, alphabet, into)
+
+    def drawn(self, length: int, seed: int) -> Word | None:
+        """None where no word of this length leads there."""
+        if not self.dfa.count_words_of_length(length):
+            return None
+        return tuple(self.symbol[c] for c in self.dfa.random_word(length, seed=seed))
+
+
+def _in_order(words: Iterable[Word | None]) -> list[Word]:
+    """Each word once, short ones first."""
+    return sorted({w for w in words if w is not None}, key=lambda word: (len(word), word))
 
 
 def extract(
@@ -141,11 +204,12 @@ def extract(
     max_states: int = 40,
     max_seconds: float = 60.0,
     tolerance: float = 0.0,
+    empty: bool = True,
 ) -> Extraction:
     """Learns the automaton of a network.
 
     Args:
-        accepts: the network's verdicts on a batch of words.
+        accepts: the network's verdicts on a batch of words; a ``Teacher`` remembers them.
         alphabet: all symbols.
         check_words: words on which the automaton must agree with the network: random ones, and
             words near the data. More and longer ones make a surer automaton.
@@ -153,9 +217,13 @@ def extract(
         tolerance: the share of the fixed words, and of the automaton's own, on which it may differ
             from the network. A network errs now and then; the smallest automaton that explains all
             but so little is wanted, not a large one that explains the errors too.
+        empty: whether the empty word's verdict counts. Of a network that was taught lines it does
+            not: then it is whichever makes the smaller automaton.
     """
     start = time.monotonic()
-    network = _Network(accepts, start + max_seconds)
+    teacher = accepts if isinstance(accepts, Teacher) else Teacher(accepts)
+    asked_before = len(teacher.known)
+    network = _Network(teacher, start + max_seconds)
     oracle = _CheckWords(network, alphabet, check_words, max_states, tolerance)
     try:
         run_KV(
@@ -170,8 +238,15 @@ def extract(
         oracle.stopped = True
     network.until = math.inf
     dfa = oracle.latest.minify()
-    seconds = time.monotonic() - start
-    return Extraction(dfa, oracle.agreement(dfa), not oracle.stopped, len(network.known), seconds)
+    if not empty:
+        dfa = min(dfa, toggled(dfa), key=lambda one: len(one.states))
+    agrees, queries = oracle.agreement(dfa), len(teacher.known) - asked_before
+    return Extraction(dfa, agrees, not oracle.stopped, queries, time.monotonic() - start)
+
+
+def toggled(dfa: DFA) -> DFA:
+    """The minimal automaton of the language that differs in the empty word alone."""
+    return dfa ^ DFA.from_finite_language(set(dfa.input_symbols), {""}, as_partial=False)
 
 
 def _as_dfa(hypothesis: Any, alphabet: Sequence[str]) -> DFA:
@@ -234,8 +309,14 @@ def regex(dfa: DFA, symbols: Sequence[str]) -> str:
     )
 
 
-def _one_letter_each(dfa: DFA, symbols: Sequence[str]) -> tuple[DFA, dict[str, str]]:
-    """The same automaton over letters, as automata-lib's words want, and the way back."""
+def _one_letter_each(
+    dfa: DFA, symbols: Sequence[str], final: Iterable[Any] | None = None
+) -> tuple[DFA, dict[str, str]]:
+    """The same automaton over letters, as automata-lib's words want, and the way back.
+
+    Args:
+        final: other accepting states than its own.
+    """
     letters = {symbol: chr(0x4E00 + index) for index, symbol in enumerate(symbols)}
     spelled = DFA(
         states=set(dfa.states),
@@ -245,63 +326,6 @@ def _one_letter_each(dfa: DFA, symbols: Sequence[str]) -> tuple[DFA, dict[str, s
             for state, row in dfa.transitions.items()
         },
         initial_state=dfa.initial_state,
-        final_states=set(dfa.final_states),
+        final_states=set(dfa.final_states if final is None else final),
     )
     return spelled, {letter: symbol for symbol, letter in letters.items()}
-
-
-def describe(dfa: DFA, symbols: Sequence[str]) -> str | None:
-    """The rule in words, where the automaton is one of the families below; else None.
-
-    Families are recognised by equivalence of automata, never by likeness: everything, nothing,
-    "contains x ... y ... z in this order", "contains x y z side by side", "starts with",
-    "ends with", "is one or more x, and nothing else".
-    """
-    alphabet = set(symbols)
-    if dfa == DFA.universal_language(alphabet):
-        return "every word"
-    if dfa.isempty():
-        return "no word"
-    shortest = _shortest(dfa, symbols)
-    families: dict[str, Callable[..., DFA]] = {
-        "contains " + " ... ".join(shortest) + (" in this order" if len(shortest) > 1 else ""): (
-            DFA.from_subsequence
-        ),
-        "contains " + " ".join(shortest) + " side by side": DFA.from_substring,
-        "starts with " + " ".join(shortest): DFA.from_prefix,
-        "ends with " + " ".join(shortest): DFA.from_suffix,
-    }
-    for name, family in families.items():
-        if shortest and family(alphabet, shortest) == dfa:
-            return name
-    for symbol in symbols:
-        rest = alphabet - {symbol}
-        plus = DFA(
-            states={0, 1, 2},
-            input_symbols=alphabet,
-            transitions={
-                0: {symbol: 1} | dict.fromkeys(rest, 2),
-                1: {symbol: 1} | dict.fromkeys(rest, 2),
-                2: dict.fromkeys(alphabet, 2),
-            },
-            initial_state=0,
-            final_states={1},
-        )
-        if plus == dfa:
-            return f"is one or more {symbol}, and nothing else"
-    return None
-
-
-def _shortest(dfa: DFA, symbols: Sequence[str]) -> Word:
-    """The first shortest accepted word, breadth first."""
-    seen = {dfa.initial_state}
-    queue: list[tuple[Any, Word]] = [(dfa.initial_state, ())]
-    for state, word in queue:
-        if state in dfa.final_states:
-            return word
-        for symbol in symbols:
-            target = dfa.transitions[state][symbol]
-            if target not in seen:
-                seen.add(target)
-                queue.append((target, (*word, symbol)))
-    return ()

@@ -140,6 +140,17 @@ class LabelledCorpus(Language):
 
     # -- data -----------------------------------------------------------------------------------
 
+    def sides(self, *splits: Split) -> tuple[list[Word], np.ndarray]:
+        """The lines of some sides, each different one once, with their labels."""
+        numbers = [SPLITS.index(split) for split in splits]
+        rows = zip(self.lines.ids, self.lines.lengths, self.line_labels, self._split, strict=True)
+        lines = {
+            self.vocabulary.decode(ids[:length]): bool(label)
+            for ids, length, label, side in rows
+            if side in numbers
+        }
+        return list(lines), np.array(list(lines.values()), dtype=bool)
+
     def lengths(self, max_n: int) -> range:
         """All lengths of the corpus: its lines are what there is, whatever the window."""
         return range(int(self.lines.lengths.min()), int(self.lines.lengths.max()) + 1)
