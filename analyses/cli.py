@@ -13,7 +13,8 @@ from typing import Any
 
 from rich.markup import escape
 
-from analyses import accuracy, comparison
+from analyses import accuracy, comparison, recovery
+from analyses import discover as discoveries
 from analyses import kernels as kernel_pictures
 from analyses import leaderboard as leaderboards
 from analyses.arguments import (
@@ -32,10 +33,12 @@ from analyses.attribution import said
 from analyses.comparison import STUDIES, Compare
 from analyses.console import ERR, OUT, progress_bar, table_of
 from analyses.demo import demo as run_demo
+from analyses.discover import Discover
 from analyses.explainers import REPLACEMENTS
 from analyses.leaderboard import Leaderboard
 from analyses.printed import printed_verdicts
 from analyses.printed import summary as printed_summary
+from analyses.recovery import Recover
 from analyses.report import report as report_of
 from analyses.results import NAMES, analysis, answer
 from analyses.seeds import over_seeds, siblings, wide
@@ -57,6 +60,8 @@ USAGE = """[bold]lab[/bold]: small Transformers on languages whose truth is know
   lab evaluate RUN                     a curve by length
   lab predict RUN "a a b b"            what may follow each symbol; in or out
   lab analyse RUN \\[NAME]              {names}, or all
+  lab discover lines.tsv               from labelled lines to the rule behind them
+  lab recover STUDY                    how much of a planted rule comes back?
   lab seeds RUN NAME                   ask all seeds of a run; means with 95% intervals
   lab compare STUDY                    {studies}: many runs in one table
   lab leaderboard                      which explanation method tells the truth? several seeds
@@ -225,6 +230,40 @@ def ask(run: Run, name: str, options: Any, again: bool) -> None:
     OUT.print(f"  {run.results / name}.parquet, {run.figures / name}.html", style="dim")
 
 
+def discover(args: Sequence[str]) -> None:
+    """From labelled lines to the rule behind them."""
+    import pandas as pd
+
+    options = parse(Discover, args, "discover")
+    with progress_bar(options.lines.name) as report:
+        record = discoveries.discover(options, report)
+    if options.json:
+        print(json.dumps(record["found"] | {"ways": record["ways"]}, ensure_ascii=False))
+        return
+    for note in record["notes"]:
+        OUT.print(escape(note))
+    OUT.print(f"[bold]{escape(discoveries.headline(record))}[/bold]")
+    OUT.print(escape(record["found"]["evidence"]))
+    OUT.print(table_of(pd.DataFrame(discoveries.table(record))))
+    for remark in discoveries.remarks(record):
+        OUT.print(escape(remark))
+    folders = [options.out / record["run"]] if record["run"] else []
+    folders.append(options.out / discoveries.FOLDER / record["name"])
+    OUT.print("  " + ", ".join(map(str, folders)), style="dim")
+
+
+def recover(args: Sequence[str]) -> None:
+    """How much of a planted rule comes back?"""
+    options = parse(Recover, args, "recover")
+    with progress_bar(options.study) as report:
+        result = recovery.recover(options, report)
+    by = {"lines": "lines", "noise": "noise"}.get(options.study, "family")
+    OUT.print(table_of(recovery.shares(result.table, by)))
+    OUT.print(escape(result.findings["summary"]))
+    kept = options.out / "results" / f"recovery-{options.study}"
+    OUT.print(f"  {kept}.parquet", style="dim")
+
+
 def seeds(args: Sequence[str]) -> None:
     """One question over all runs that differ in the seed alone."""
     options = parse(Seeds, args, "seeds")
@@ -352,6 +391,8 @@ COMMANDS: dict[str, Callable[[Sequence[str]], None]] = {
     "evaluate": evaluate,
     "predict": predict,
     "analyse": analyse,
+    "discover": discover,
+    "recover": recover,
     "seeds": seeds,
     "compare": compare,
     "leaderboard": leaderboard,

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+import altair as alt
 import numpy as np
 import pandas as pd
 import torch
@@ -17,9 +18,9 @@ from analyses.automaton import automaton_chart, note
 from analyses.results import Progress, Result, plain, quiet
 from analyses.words import ANALYSIS_SEED
 from interp.envelope import Envelope, envelope
-from interp.extraction import Accepts, Word, canonical, extract, regex
+from interp.extraction import Accepts, Teacher, Word, canonical, extract, regex
 from interp.extraction import run as verdicts_of
-from interp.induction import LIKE_NOISE, Induction, Search, induce, words_near
+from interp.induction import LIKE_NOISE, Found, Induction, Search, induce, words_near
 from interp.metrics import logit_at
 from interp.statistics import wilson
 from interp.transitions import carriers, moving_pairs
@@ -128,14 +129,36 @@ def discovered(run: Run, model: LanguageModel, options: Options) -> tuple[dict[s
     """All that is said of one model's rule, JSON-able, and its automaton."""
     language, symbols = run.language, run.language.vocabulary.symbols
     lines = Lines.drawn(language, run.config.max_n, MOST_LINES, options.seed, test=False)
+    held = Lines.drawn(language, run.config.max_n, HELD_OUT, options.seed, test=True)
     search = Search(options.words, options.max_states, options.max_seconds, options.seed)
     induction = induce(judge(model), symbols, lines.words, lines.labels, search)
-    learned, best = induction.learned, next(iter(induction.found), None)
-    dfa = best.dfa if best else canonical(learned.dfa, symbols)
-    about: dict[str, Any] = {
-        "rule": best.rule.text if best and best.rule else None,
-        "family": best.rule.family if best and best.rule else None,
-        "regex": regex(dfa, symbols) if best and len(dfa.states) <= DRAWN else None,
+    teacher, best = induction.teacher, next(iter(induction.found), None)
+    dfa = best.dfa if best else canonical(induction.learned.dfa, symbols)
+    others = other_lengths(held.words, symbols, options)
+    about = described(dfa, best, symbols) | on_held_out(dfa, held) | by_length(dfa, teacher, held)
+    about |= {
+        "complete": best is not None,
+        "agreement": best.agrees if best else induction.learned.agrees,
+        "agreement_other_lengths": float((verdicts_of(dfa, others) == teacher(others)).mean())
+        if others
+        else None,
+        "agreement_truth_beyond": beyond_the_window(run, dfa),
+        "bits_without": induction.constant,
+        "is_the_language": dfa == language.dfa if isinstance(language, RegularLanguage) else None,
+        "queries": len(teacher.known),
+    }
+    about["status"] = status(about)
+    if about["status"] == "none":
+        about |= beyond_regular(induction, symbols, lines, options)
+    return about, dfa
+
+
+def described(dfa: DFA, found: Found | None, symbols: Sequence[str]) -> dict[str, Any]:
+    """An automaton in words, as an expression and as a table, with what the lines say of it."""
+    return {
+        "rule": found.rule.text if found and found.rule else None,
+        "family": found.rule.family if found and found.rule else None,
+        "regex": regex(dfa, symbols) if found and len(dfa.states) <= DRAWN else None,
         "dfa": {
             "start": 0,
             "accepting": sorted(dfa.final_states),
@@ -144,68 +167,56 @@ def discovered(run: Run, model: LanguageModel, options: Options) -> tuple[dict[s
             ],
         },
         "n_states": len(dfa.states),
-        "complete": best is not None,
-        "way": best.way if best else None,
-        "agreement": best.agrees if best else learned.agrees,
-        "wrong": best.wrong if best else None,
-        "lines": len(lines.words),
-        "leftovers": asdict(best.leftovers) if best else None,
-        "bits": best.bits if best else None,
-        "bits_without": induction.constant,
-        "is_the_language": dfa == language.dfa if isinstance(language, RegularLanguage) else None,
-        "queries": len(induction.teacher.known),
-        "seconds": round(learned.seconds, 2),
+        "way": found.way if found else None,
+        "wrong": found.wrong if found else None,
+        "lines": found.lines if found else None,
+        "leftovers": asdict(found.leftovers) if found else None,
+        "bits": found.bits if found else None,
     }
-    about |= held_out(run, induction, dfa, options)
-    about["status"] = status(about)
-    if about["status"] == "none":
-        about |= beyond_regular(induction, symbols, lines, options)
-    return about, dfa
 
 
-def held_out(run: Run, induction: Induction, dfa: DFA, options: Options) -> dict[str, Any]:
-    """The rule on lines that neither the network nor the choice of the rule has seen."""
-    language, teacher = run.language, induction.teacher
-    lines = Lines.drawn(language, run.config.max_n, HELD_OUT, options.seed, test=True)
-    answers = verdicts_of(dfa, lines.words)
-    right = answers == lines.labels
-    by_network = teacher(lines.words) == lines.labels
-    lengths = np.array([len(word) for word in lines.words])
-    by_length = [
-        {
-            "length": int(length),
-            "count": int((lengths == length).sum()),
-            "rule": float(right[lengths == length].mean()),
-            "network": float(by_network[lengths == length].mean()),
-        }
-        for length in np.unique(lengths)
-    ]
-    majority = float(max(lines.labels.mean(), 1 - lines.labels.mean()))
-    others = other_lengths(lines.words, language.vocabulary.symbols, options)
-    beyond = None
-    if not isinstance(language, LabelledCorpus):
-        window = language.lengths(run.config.max_n)
-        rng = np.random.default_rng([ANALYSIS_SEED, 2])
-        fresh = Lines.of(language, rng, HELD_OUT, range(window.stop, 2 * window.stop))
-        beyond = float((verdicts_of(dfa, fresh.words) == fresh.labels).mean())
+def on_held_out(dfa: DFA, held: Lines) -> dict[str, Any]:
+    """A rule on lines that neither the network nor the choice of the rule has seen."""
+    right, count = int((verdicts_of(dfa, held.words) == held.labels).sum()), len(held.words)
+    majority = float(max(held.labels.mean(), 1 - held.labels.mean())) if count else 1.0
+    chance = binomtest(right, count, majority, "greater").pvalue if count else 1.0
     return {
-        "held_out": len(right),
-        "agreement_truth": float(right.mean()),
-        "agreement_truth_interval": wilson(int(right.sum()), len(right)),
-        "agreement_truth_beyond": beyond,
-        "agreement_other_lengths": float((verdicts_of(dfa, others) == teacher(others)).mean()),
-        "network_right": float(by_network.mean()),
+        "held_out": count,
+        "agreement_truth": right / count if count else None,
+        "agreement_truth_interval": wilson(right, count) if count else None,
         "majority": majority,
-        "p": float(binomtest(int(right.sum()), len(right), majority, "greater").pvalue)
-        if majority < 1
-        else 1.0,
-        "by_length": by_length,
+        "p": float(chance),
     }
+
+
+def by_length(dfa: DFA, teacher: Teacher, held: Lines) -> dict[str, Any]:
+    """The held-out lines that rule and network get right, in all and for each length."""
+    by_rule = verdicts_of(dfa, held.words) == held.labels
+    by_network = teacher(held.words) == held.labels
+    lengths = np.array([len(word) for word in held.words])
+    rows = []
+    for length in np.unique(lengths).tolist():
+        here = lengths == length
+        shares = {"rule": float(by_rule[here].mean()), "network": float(by_network[here].mean())}
+        rows.append({"length": length, "count": int(here.sum())} | shares)
+    return {"network_right": float(by_network.mean()) if rows else None, "by_length": rows}
+
+
+def beyond_the_window(run: Run, dfa: DFA) -> float | None:
+    """Share right on fresh words of up to twice the window's length; a corpus has none."""
+    language, window = run.language, run.language.lengths(run.config.max_n)
+    if isinstance(language, LabelledCorpus):
+        return None
+    rng = np.random.default_rng([ANALYSIS_SEED, 2])
+    fresh = Lines.of(language, rng, HELD_OUT, range(window.stop, 2 * window.stop))
+    return float((verdicts_of(dfa, fresh.words) == fresh.labels).mean())
 
 
 def other_lengths(words: Sequence[Word], symbols: Sequence[str], options: Options) -> list[Word]:
     """Words of lengths that the lines have not: shorter ones, and up to half as long again."""
     seen = {len(word) for word in words}
+    if not seen:
+        return []
     rng = np.random.default_rng([ANALYSIS_SEED, options.seed, 3])
     free = [n for n in range(1, max(seen) + max(2, max(seen) // 2) + 1) if n not in seen]
     near = words_near(words, symbols, Search(options.words // 4, seed=options.seed))
@@ -223,7 +234,7 @@ def status(about: dict[str, Any]) -> str:
     It must explain the lines in fewer bits than no rule at all, say the held-out lines better than
     always the same answer does, and what it leaves over must look like noise.
     """
-    if not about["complete"] or about["bits"] >= about["bits_without"] or about["p"] >= SURE:
+    if about["bits"] is None or about["bits"] >= about["bits_without"] or about["p"] >= SURE:
         return "none"
     if about["leftovers"]["p"] < LIKE_NOISE:
         return "none"
@@ -346,7 +357,7 @@ def transitions(dfa: DFA, symbols: Sequence[str]) -> pd.DataFrame:
 def sentences(found: dict[str, Any], options: Options) -> dict[str, str]:
     """The answer in a sentence, the evidence in others, and both as the summary."""
     network = f"it agrees with the network on {found['agreement']:.2%} of the words asked"
-    truth = f"with the held-out labels on {found['agreement_truth']:.2%}"
+    truth = f"with the held-out labels on {per_cent(found['agreement_truth'])}"
     states = f"{found['n_states']} states"
     headline, evidence = "No reliable rule was found.", ""
     if found["status"] in ("rule", "exceptions"):
@@ -374,8 +385,9 @@ def sentences(found: dict[str, Any], options: Options) -> dict[str, str]:
         evidence += f"the best so far has {states} and agrees with it on {found['agreement']:.2%} "
         evidence += "of the words asked."
     elif found["p"] >= SURE or found["bits"] >= found["bits_without"]:
-        evidence = f"The best automaton ({states}) is right on {found['agreement_truth']:.2%} of "
-        evidence += f"the held-out labels; always the same answer on {found['majority']:.2%}."
+        evidence = f"The best automaton ({states}) is right on "
+        evidence += f"{per_cent(found['agreement_truth'])} of the held-out labels; always the same "
+        evidence += f"answer on {found['majority']:.2%}."
     else:
         evidence = f"The best automaton has {states}; {network}, {truth}. But its exceptions are "
         evidence += f"no noise: {found['leftovers']['feature']}."
@@ -383,6 +395,11 @@ def sentences(found: dict[str, Any], options: Options) -> dict[str, str]:
         evidence += f" Accepted words have the shape {seen['shape']}, with {seen['constraints']}; "
         evidence += f"yet of words that obey only {seen['inside']:.1%} are accepted."
     return {"headline": headline, "evidence": evidence, "summary": f"{headline} {evidence}"}
+
+
+def per_cent(share: float | None) -> str:
+    """A share; of no lines at all it is not known."""
+    return "none" if share is None else f"{share:.2%}"
 
 
 def steps(states_by_length: dict[str, str]) -> str:
@@ -396,6 +413,56 @@ def chart(result: Result) -> ChartType:
     if result.findings["status"] not in ("rule", "exceptions"):
         return note(result.findings["headline"])
     return automaton_chart(result.table[result.table["model"] == "trained"])
+
+
+def length_chart(found: Mapping[str, Any]) -> ChartType:
+    """Held-out lines that the rule and the network get right, by length."""
+    rows = [
+        {"length": row["length"], "lines": row["count"], "who": who, "right": row[who]}
+        for row in found["by_length"]
+        for who in ("rule", "network")
+    ]
+    base = alt.Chart(pd.DataFrame(rows)).encode(
+        x=alt.X("length:Q", title="symbols in the line").axis(tickMinStep=1),
+        y=alt.Y("right:Q", title="held-out lines right").scale(domain=[0, 1]).axis(format="%"),
+        color=alt.Color("who:N", title=None, sort=["rule", "network"]),
+        tooltip=["length", "lines", "who", alt.Tooltip("right:Q", format=".1%")],
+    )
+    return (base.mark_line() + base.mark_point(filled=True, size=40)).properties(
+        width=420, height=180
+    )
+
+
+def heads_chart(found: Mapping[str, Any]) -> ChartType:
+    """What each head carries of each transition, in logits; the control below."""
+    table = pd.DataFrame(found["heads"])
+    table["head"] = [f"L{row.layer}H{row.head}" for row in table.itertuples()]
+    table["transition"] = [
+        "control: none" if row.source < 0 else f"{row.source} → {row.target}"
+        for row in table.itertuples()
+    ]
+    order = [t for t in dict.fromkeys(table["transition"]) if t[0] != "c"] + ["control: none"]
+    largest = float(table["moved"].abs().max()) or 1.0
+    base = alt.Chart(table).encode(
+        x=alt.X("head:N", title=None).axis(labelAngle=0),
+        y=alt.Y("transition:N", title="the automaton moves", sort=order),
+        tooltip=[
+            "transition",
+            "head",
+            "pairs",
+            *(alt.Tooltip(f"{name}:Q", format=".2f") for name in ("moved", "low", "high", "whole")),
+        ],
+    )
+    scale = alt.Scale(scheme="purpleorange", domain=[-largest, largest], domainMid=0)
+    cells = base.mark_rect().encode(
+        color=alt.Color("moved:Q", title="logit moved", scale=scale),
+    )
+    strong = alt.datum["moved"] ** 2 > (0.6 * largest) ** 2
+    text = base.mark_text(fontSize=11).encode(
+        text=alt.Text("moved:Q", format=".1f"),
+        color=alt.when(strong).then(alt.value("white")).otherwise(alt.value("#333")),
+    )
+    return (cells + text).properties(width=alt.Step(52), height=alt.Step(26))
 
 
 if __name__ == "__main__":

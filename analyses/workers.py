@@ -31,16 +31,25 @@ def one_thread() -> None:
     joblib.parallel_config("sequential")
 
 
-def trained(path: Path, config: TrainConfig) -> Run:
+def trained(
+    path: Path,
+    config: TrainConfig,
+    corpus: Path | None = None,
+    device: str = "auto",
+    progress: Callable[[int, float | None], None] = lambda step, value: None,
+) -> Run:
     """The finished run of a configuration; one that broke off goes on.
 
+    Args:
+        corpus: the lines it learns from, instead of a language.
+
     Raises:
-        UserError: the folder holds a run of another configuration.
+        UserError: the folder holds a run of another configuration, or of other lines.
     """
-    run = Run(path) if (path / RUN_FILE).exists() else Run.create(path, config)
-    if run.config != config:
+    run = Run(path) if (path / RUN_FILE).exists() else Run.create(path, config, corpus)
+    if run.config != config or (corpus and corpus.read_bytes() != run.corpus_bytes()):
         raise UserError(f"{path} was trained otherwise: choose another folder with --out")
-    train(run)
+    train(run, device, progress)
     return run
 
 

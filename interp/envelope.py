@@ -22,8 +22,10 @@ from interp.extraction import Accepts, Word, regex, run
 
 SURE = 0.98
 """Share of the words asked on which rule and network must agree."""
-STRANGE = 0.05
+STRANGE = 0.1
 """Share of the accepted words that may be otherwise than the others."""
+NEAR = 200
+"""Accepted words, some more than once, from which near misses are made, five of each."""
 FEWEST = 8
 """Accepted words with different counts, fewer say nothing."""
 
@@ -109,7 +111,11 @@ def envelope(
     if not equations:
         return None
 
-    near = list(dict.fromkeys(made for word in accepted for made in _edits(word, symbols, rng)))
+    near = [
+        made
+        for word in accepted * (1 + NEAR // len(accepted))
+        for made in _edits(word, symbols, rng)
+    ]
     asked = list(dict.fromkeys([*kept, *(word for word in near if word)]))
     answers, expected = accepts(asked), run(dfa, asked) & _obeyed(counts(asked, symbols), equations)
     if not expected.any() or expected.all():

@@ -124,7 +124,7 @@ class _CheckWords(Oracle):  # type: ignore[misc]  # AALpy is untyped
         if hypothesis.size > self.max_states:
             self.stopped = True
             return None
-        self.latest = _as_dfa(hypothesis, self.alphabet).minify()
+        self.latest = as_dfa(hypothesis, self.alphabet).minify()
         for words in (self._fixed, self._own, self._w_method):
             wrong = self._disagreement(self.latest, words(self.latest))
             if wrong is not None:
@@ -249,12 +249,21 @@ def toggled(dfa: DFA) -> DFA:
     return dfa ^ DFA.from_finite_language(set(dfa.input_symbols), {""}, as_partial=False)
 
 
-def _as_dfa(hypothesis: Any, alphabet: Sequence[str]) -> DFA:
+def as_dfa(hypothesis: Any, alphabet: Sequence[str]) -> DFA:
+    """AALpy's automaton as automata-lib's; what it has no transition for leads to a dead state."""
     states = hypothesis.states
+    rows = {
+        s.state_id: {
+            a: s.transitions[a].state_id if a in s.transitions else "dead" for a in alphabet
+        }
+        for s in states
+    }
+    if any("dead" in row.values() for row in rows.values()):
+        rows["dead"] = dict.fromkeys(alphabet, "dead")
     return DFA(
-        states={s.state_id for s in states},
+        states=set(rows),
         input_symbols=set(alphabet),
-        transitions={s.state_id: {a: s.transitions[a].state_id for a in alphabet} for s in states},
+        transitions=rows,
         initial_state=hypothesis.initial_state.state_id,
         final_states={s.state_id for s in states if s.is_accepting},
     )

@@ -23,6 +23,8 @@ TOLERANCES = (0.002, 0.01, 0.03)
 """Shares of the network's verdicts that an automaton may leave unexplained, tried in this order."""
 LIKE_NOISE = 0.01
 """A corrected p below it: what the exceptions share is no accident."""
+TELLING = 0.25
+"""Share of the most telling symbol's turns that another symbol needs to be named in a rule."""
 ENOUGH = 20
 """Exceptions that are enough to see what they share."""
 
@@ -34,9 +36,9 @@ class Found:
     Attributes:
         dfa: minimal and complete; states are numbered breadth first.
         rule: the same in words, where a family has it.
-        way: "automaton" (learned for words of all lengths) or "families" (agrees with the network
-            at the lines' own lengths).
-        agrees: share of the words asked on which it agrees with the network.
+        way: how it was found: "automaton" (learned for words of all lengths) or "families" (agrees
+            with the network at the lines' own lengths), or a rival of both.
+        agrees: share of the words asked on which it agrees with the network; NaN without one.
         wrong: lines that contradict it.
         lines: all lines.
         bits: length of the two-part code: the rule, then its exceptions.
@@ -131,26 +133,36 @@ def induce(
         dfa = near.dfa.minify()
         if all(dfa != other for other, _, _ in hypotheses):
             hypotheses.append((dfa, near, "families"))
-    found = []
-    for dfa, rule, way in hypotheses:
-        answers = run(dfa, lines)
-        wrong = int((answers != labels).sum())
-        named = automaton_bits(dfa, symbols) if rule is None else rule_bits(rule, symbols)
-        found.append(
-            Found(
-                canonical(dfa, symbols),
-                rule,
-                way,
-                float((run(dfa, asked) == verdicts).mean()),
-                wrong,
-                len(lines),
-                named + exception_bits(len(lines), wrong),
-                leftovers(lines, labels, answers, symbols),
-            )
-        )
+    found = [
+        weighed(dfa, symbols, lines, labels, rule, way, float((run(dfa, asked) == verdicts).mean()))
+        for dfa, rule, way in hypotheses
+    ]
     found.sort(key=lambda one: one.bits)
-    constant = exception_bits(len(lines), int(min(labels.sum(), (~labels).sum())))
-    return Induction(tuple(found), learned, teacher, tuple(asked), constant)
+    return Induction(tuple(found), learned, teacher, tuple(asked), constant_bits(labels))
+
+
+def constant_bits(labels: Bool[np.ndarray, " lines"]) -> float:
+    """Bits of the code that knows no rule: the lines of the rarer label, as exceptions."""
+    return exception_bits(len(labels), int(min(labels.sum(), (~labels).sum())))
+
+
+def weighed(
+    dfa: DFA,
+    symbols: Sequence[str],
+    lines: Sequence[Word],
+    labels: Bool[np.ndarray, " lines"],
+    rule: Rule | None,
+    way: str,
+    agrees: float = float("nan"),
+) -> Found:
+    """An automaton with what the lines say of it; of a named one the name is what must be written
+    down, not the table."""
+    answers = run(dfa, lines)
+    wrong = int((answers != labels).sum())
+    written = automaton_bits(dfa, symbols) if rule is None else rule_bits(rule, symbols)
+    bits = written + exception_bits(len(lines), wrong)
+    left = leftovers(lines, labels, answers, symbols)
+    return Found(canonical(dfa, symbols), rule, way, agrees, wrong, len(lines), bits, left)
 
 
 def words_near(lines: Sequence[Word], symbols: Sequence[str], search: Search) -> list[Word]:
@@ -195,5 +207,7 @@ def telling(
             for word, at in where
         ]
         turned[symbol] = (teacher(changed) != teacher([word for word, _ in where])).mean()
+    least = TELLING * max(turned.values(), default=0.0)
     largest = sorted(turned, key=lambda symbol: -turned[symbol])[:most]
+    largest = [symbol for symbol in largest if turned[symbol] > least]
     return [symbol for symbol in symbols if symbol in largest]

@@ -111,6 +111,11 @@ class Run:
             return LabelledCorpus.from_file(self.path / CORPUS, self.config.language)
         return language(self.config.language)
 
+    def corpus_bytes(self) -> bytes | None:
+        """The lines of a corpus run as its file holds them; None for a language."""
+        path = self.path / CORPUS
+        return path.read_bytes() if path.exists() else None
+
     def metrics(self) -> list[dict[str, Any]]:
         """All evaluations so far; a line that is still being written is left out."""
         path = self.path / METRICS

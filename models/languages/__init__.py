@@ -1,6 +1,6 @@
 """Languages whose truth is known."""
 
-from models.languages.corpus import LabelledCorpus
+from models.languages.corpus import HEADERS, SPLITS, LabelledCorpus, read_lines
 from models.languages.counting import CountingLanguage
 from models.languages.dyck import DyckLanguage
 from models.languages.language import FormalLanguage, Language, Sample, Spread, Supervision
@@ -15,7 +15,9 @@ __all__ = [
     "BOS_ID",
     "END",
     "END_ID",
+    "HEADERS",
     "LANGUAGES",
+    "SPLITS",
     "TABLE_1",
     "CountingLanguage",
     "DyckLanguage",
@@ -33,4 +35,5 @@ __all__ = [
     "Words",
     "language",
     "printed_lines",
+    "read_lines",
 ]
