@@ -133,5 +133,12 @@ def overview(run: Run) -> dict[str, object]:
         "recognised": f"{run.metrics()[-1]['recognition']:.1%}",
         "probe": f"{main} {probe['score']:.2f} ({probe['controls']['untrained']:.2f})",
         "heads": f"{heads[0]} of {heads[1]}",
-        "automaton": f"{discovery['n_states']} states" if discovery["complete"] else "none",
+        "structure": structure(discovery),
     }
+
+
+def structure(discovery: Mapping[str, Any]) -> str:
+    """What was found behind the verdicts, in two words."""
+    if discovery["status"] == "counts":
+        return str(discovery["envelope"]["name"] or discovery["envelope"]["shape"])
+    return f"{discovery['n_states']} states" if discovery["status"] != "none" else "none"

@@ -62,6 +62,9 @@ CANDIDATES: tuple[dict[str, Any], ...] = (
 """The networks that learn the lines, in this order, until the rule of one explains them. Without
 positions a network holds best at other lengths; neighbours and ends want positions."""
 
+HOPELESS = 3
+"""Networks without anything to say of held-out lines, after which no other is trained."""
+
 Way = Literal["Transformer", "LSTM", "RPNI", "word patterns"]
 
 
@@ -266,6 +269,7 @@ def learned(
     """The findings of the network whose rule explains training and validation lines in the fewest
     bits, and its run."""
     best: tuple[float, dict[str, Any], Run] | None = None
+    learnt_nothing = 0
     for changes in CANDIDATES[: options.networks]:
         config = configuration(options, corpus, changes)
         name = run_name(config)
@@ -287,7 +291,8 @@ def learned(
         }
         if best is None or bits < best[0]:
             best = bits, found, run
-        if explained(found):
+        learnt_nothing += found["network_p"] >= discovery.SURE
+        if explained(found) or learnt_nothing >= HOPELESS:
             break
     assert best is not None  # there is at least one candidate
     return best[1], best[2]

@@ -12,7 +12,7 @@ import pandas as pd
 import torch
 from altair.typing import ChartType
 from automata.fa.dfa import DFA
-from scipy.stats import binomtest
+from scipy.stats import hypergeom
 
 from analyses.automaton import automaton_chart, note
 from analyses.results import Progress, Result, plain, quiet
@@ -36,7 +36,7 @@ MOST_LINES = 5000
 HELD_OUT = 1000
 """Lines on which the rule is judged; of a corpus all that were set apart for it."""
 SURE = 0.01
-"""p-value of the held-out lines, were the rule no better than always saying the same."""
+"""p-value of the held-out lines (Fisher's exact test), had rule and labels nothing in common."""
 PAIRS = 24
 """Pairs of words for each transition."""
 DRAWN = 12
@@ -134,7 +134,9 @@ def discovered(run: Run, model: LanguageModel, options: Options) -> tuple[dict[s
     induction = induce(judge(model), symbols, lines.words, lines.labels, search)
     teacher, best = induction.teacher, next(iter(induction.found), None)
     dfa = best.dfa if best else canonical(induction.learned.dfa, symbols)
-    others = other_lengths(held.words, symbols, options)
+    learned_table = run.config.model.positions == "learned"
+    room = run.config.model.n_ctx - 1 if learned_table else None
+    others = other_lengths(held.words, symbols, options, room)
     about = described(dfa, best, symbols) | on_held_out(dfa, held) | by_length(dfa, teacher, held)
     about |= {
         "complete": best is not None,
@@ -177,29 +179,42 @@ def described(dfa: DFA, found: Found | None, symbols: Sequence[str]) -> dict[str
 
 def on_held_out(dfa: DFA, held: Lines) -> dict[str, Any]:
     """A rule on lines that neither the network nor the choice of the rule has seen."""
-    right, count = int((verdicts_of(dfa, held.words) == held.labels).sum()), len(held.words)
+    answers, count = verdicts_of(dfa, held.words), len(held.words)
+    right = int((answers == held.labels).sum())
     majority = float(max(held.labels.mean(), 1 - held.labels.mean())) if count else 1.0
-    chance = binomtest(right, count, majority, "greater").pvalue if count else 1.0
     return {
         "held_out": count,
         "agreement_truth": right / count if count else None,
         "agreement_truth_interval": wilson(right, count) if count else None,
         "majority": majority,
-        "p": float(chance),
+        "p": in_common(answers, held.labels),
     }
+
+
+def in_common(answers: np.ndarray, labels: np.ndarray) -> float:
+    """p-value of Fisher's exact test, one-sided: had answers and labels nothing in common."""
+    if not len(labels):
+        return 1.0
+    hits = (answers & labels).sum()
+    return float(hypergeom(len(labels), labels.sum(), answers.sum()).sf(hits - 1))
 
 
 def by_length(dfa: DFA, teacher: Teacher, held: Lines) -> dict[str, Any]:
     """The held-out lines that rule and network get right, in all and for each length."""
+    answers = teacher(held.words)
     by_rule = verdicts_of(dfa, held.words) == held.labels
-    by_network = teacher(held.words) == held.labels
+    by_network = answers == held.labels
     lengths = np.array([len(word) for word in held.words])
     rows = []
     for length in np.unique(lengths).tolist():
         here = lengths == length
         shares = {"rule": float(by_rule[here].mean()), "network": float(by_network[here].mean())}
         rows.append({"length": length, "count": int(here.sum())} | shares)
-    return {"network_right": float(by_network.mean()) if rows else None, "by_length": rows}
+    return {
+        "network_right": float(by_network.mean()) if rows else None,
+        "network_p": in_common(answers, held.labels),
+        "by_length": rows,
+    }
 
 
 def beyond_the_window(run: Run, dfa: DFA) -> float | None:
@@ -212,13 +227,20 @@ def beyond_the_window(run: Run, dfa: DFA) -> float | None:
     return float((verdicts_of(dfa, fresh.words) == fresh.labels).mean())
 
 
-def other_lengths(words: Sequence[Word], symbols: Sequence[str], options: Options) -> list[Word]:
-    """Words of lengths that the lines have not: shorter ones, and up to half as long again."""
+def other_lengths(
+    words: Sequence[Word], symbols: Sequence[str], options: Options, room: int | None
+) -> list[Word]:
+    """Words of lengths that the lines have not: shorter ones, and up to half as long again.
+
+    Args:
+        room: the longest word that the network reads; None: any.
+    """
     seen = {len(word) for word in words}
-    if not seen:
-        return []
     rng = np.random.default_rng([ANALYSIS_SEED, options.seed, 3])
-    free = [n for n in range(1, max(seen) + max(2, max(seen) // 2) + 1) if n not in seen]
+    longest = max(seen, default=0) + max(2, max(seen, default=0) // 2)
+    free = [n for n in range(1, min(longest, room or longest) + 1) if n not in seen]
+    if not seen or not free:
+        return []
     near = words_near(words, symbols, Search(options.words // 4, seed=options.seed))
     made = []
     for word in near:
@@ -231,10 +253,12 @@ def other_lengths(words: Sequence[Word], symbols: Sequence[str], options: Option
 def status(about: dict[str, Any]) -> str:
     """Is there a rule to be trusted?
 
-    It must explain the lines in fewer bits than no rule at all, say the held-out lines better than
-    always the same answer does, and what it leaves over must look like noise.
+    It must explain the lines in fewer bits than no rule at all, tell the held-out labels, and no
+    worse than always the same answer does; and what it leaves over must look like noise.
     """
     if about["bits"] is None or about["bits"] >= about["bits_without"] or about["p"] >= SURE:
+        return "none"
+    if about["agreement_truth"] < about["majority"]:
         return "none"
     if about["leftovers"]["p"] < LIKE_NOISE:
         return "none"
@@ -384,7 +408,7 @@ def sentences(found: dict[str, Any], options: Options) -> dict[str, str]:
         evidence = f"No automaton of at most {options.max_states} states describes this network; "
         evidence += f"the best so far has {states} and agrees with it on {found['agreement']:.2%} "
         evidence += "of the words asked."
-    elif found["p"] >= SURE or found["bits"] >= found["bits_without"]:
+    elif found["leftovers"]["p"] >= LIKE_NOISE:
         evidence = f"The best automaton ({states}) is right on "
         evidence += f"{per_cent(found['agreement_truth'])} of the held-out labels; always the same "
         evidence += f"answer on {found['majority']:.2%}."

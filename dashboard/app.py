@@ -16,6 +16,7 @@ from dashboard.views import (
     attribution,
     circuits,
     compare,
+    discover,
     discovery,
     emergence,
     explainers,
@@ -53,6 +54,12 @@ PAGES = [
     ),
     st.Page(explainers.show, title="Leaderboard", icon=":material/trophy:", url_path="explainers"),
     st.Page(discovery.show, title="Discovery", icon=":material/explore:", url_path="discovery"),
+    st.Page(
+        discover.show,
+        title="From lines to a rule",
+        icon=":material/lightbulb:",
+        url_path="discover",
+    ),
     st.Page(compare.show, title="Compare", icon=":material/leaderboard:", url_path="compare"),
 ]
 
@@ -72,7 +79,7 @@ st.html("<style>[data-testid=stVegaLiteChart] {overflow-x: auto; max-width: 100%
 
 page = st.navigation(PAGES, expanded=True)  # none behind a click
 with explain_errors():
-    # Studies and a leaderboard may be all there is.
-    if page.url_path not in ("compare", "explainers") or find_runs(runs_folder()):
+    # Studies and a leaderboard may be all there is, and lines are brought.
+    if page.url_path not in ("compare", "discover", "explainers") or find_runs(runs_folder()):
         choose_run()
     page.run()

@@ -20,6 +20,7 @@ from interp.extraction import toggled
 
 SOME = 4  # symbols that are still called "one of a, b, c, d"
 PROBES = 1500  # words on which candidates are compared before their automata are
+MOST_ENDS = 20  # symbols whose first and last are compared: the automaton has the square of them
 MOST_PAIRS = 50  # of pairs that fit, the smallest
 
 
@@ -202,7 +203,7 @@ def rule_of(dfa: DFA, symbols: Sequence[str], empty: bool = True) -> Rule | None
     found = [
         rule
         for goal in ([small] if empty else [small, toggled(small)])
-        for rule in _equivalent(goal, families, told)
+        for rule in _equivalent(goal, families, told, len(letters) == len(symbols) <= MOST_ENDS)
     ]
     if not found:
         return None
@@ -225,12 +226,15 @@ def rules_near(
     Args:
         words: not empty.
         symbols: the alphabet.
-        told: the symbols that a rule may name.
+        told: the symbols that a rule may name; without any there is none to tell.
         most_wrong: words on which a rule may differ.
     """
     families = Families(symbols)
     padded = _padded(words, symbols)
-    rules = _with_denials(_candidates(families, told, states=5, patterns=()))
+    if not told:
+        return []
+    candidates = [families.same_ends()] if len(symbols) <= MOST_ENDS else []
+    rules = _with_denials([*candidates, *_candidates(families, told, states=5, patterns=())])
     seen = np.array([_verdicts(rule.dfa, symbols, padded) for rule in rules])
     best: dict[int, tuple[Rule, int]] = {}
     for wrong, make in _near(seen, verdicts, rules, most_wrong):
@@ -245,9 +249,15 @@ def same(one: DFA, other: DFA) -> bool:
     return one == other or toggled(one) == other
 
 
-def _equivalent(goal: DFA, families: Families, told: Sequence[str]) -> Iterator[Rule]:
-    """The candidates that are the goal: compared on probe words first, then as automata."""
-    rules = [*_constants(families), families.same_ends()]
+def _equivalent(goal: DFA, families: Families, told: Sequence[str], whole: bool) -> Iterator[Rule]:
+    """The candidates that are the goal: compared on probe words first, then as automata.
+
+    Args:
+        whole: whether each letter is a symbol of its own, so that two of a letter are the same.
+    """
+    rules = _constants(families)
+    if whole:
+        rules.append(families.same_ends())
     patterns = [_shortest(dfa, families.symbols) for dfa in (goal, goal.complement())]
     rules += _candidates(families, told, len(goal.states), patterns)
     rules = _with_denials(rules)

@@ -13,10 +13,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from automata.fa.dfa import DFA
 from joblib import Parallel, delayed
 
 from analyses.cli import main
+from analyses.discovery import rebuilt
 from analyses.printed import printed_verdicts
 from analyses.results import NAMES, answer, load
 from analyses.workers import one_thread
@@ -78,28 +78,33 @@ def test_discovery_returns_the_rule(demo: Path) -> None:
     run = Run(demo / "dieren-s0")
     found = findings(demo, "dieren-s0", "discovery")
     assert found["rule"] == "contains leeuw ... olifant ... leeuw in this order"
-    dfa = found["dfa"]
-    assert isinstance(dfa, dict)
-    transitions: dict[int, dict[str, int]] = {}
-    for state, symbol, target in dfa["transitions"]:
-        transitions.setdefault(state, {})[symbol] = target
-    rebuilt = DFA(
-        states=set(transitions),
-        input_symbols=set(run.language.vocabulary.symbols),
-        transitions=transitions,
-        initial_state=dfa["start"],
-        final_states=set(dfa["accepting"]),
-    )
-    assert len(transitions) == 4
+    assert isinstance(found["dfa"], dict)
+    dfa = rebuilt(found["dfa"], run.language.vocabulary.symbols)
+    assert found["n_states"] == len(dfa.states) == 4
     assert isinstance(run.language, RegularLanguage)
-    assert rebuilt == run.language.dfa  # automata-lib decides equivalence
+    assert dfa == run.language.dfa  # automata-lib decides equivalence
 
 
-@pytest.mark.parametrize("name", ["anbn-s0", "anbncn-s0"])
-def test_no_automaton_is_claimed_for_a_language_that_counts(demo: Path, name: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "power", "shape", "equations"),
+    [
+        ("anbn-s0", "a^n b^n", "a+ b+", "#a = #b"),
+        ("anbncn-s0", "a^n b^n c^n", "a+ b+ c+", "#a = #b = #c"),
+    ],
+)
+def test_a_language_that_counts_has_a_shape_and_equations(
+    demo: Path, name: str, power: str, shape: str, equations: str
+) -> None:
     found = findings(demo, name, "discovery")
-    assert not found["complete"]
-    assert found["rule"] is None
+    assert found["status"] == "counts"
+    seen = found["envelope"]
+    assert isinstance(seen, dict)
+    assert (seen["name"], seen["shape"], seen["constraints"]) == (power, shape, equations)
+    assert seen["holds"]
+    assert found["rule"] == f"is {power}: of the shape {shape}, with {equations}"
+    grows = found["states_by_length"]
+    assert isinstance(grows, dict)
+    assert list(grows.values())[-1] == "more than 30"
 
 
 def test_probing_reads_the_difference_beside_its_controls(demo: Path) -> None:

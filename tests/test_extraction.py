@@ -15,7 +15,7 @@ from brute import words_up_to
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from interp.extraction import Accepts, Word, canonical, describe, extract, regex, run
+from interp.extraction import Accepts, Word, canonical, extract, regex, run
 from models.languages import Language, RegularLanguage, language
 
 AB = ("a", "b")

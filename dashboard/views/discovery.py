@@ -1,10 +1,14 @@
-"""Discovery: the automaton behind the network's verdicts, and its rule in words."""
+"""Discovery: the rule behind the network's verdicts, in words, with how far to trust it."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
+import pandas as pd
 import streamlit as st
 
-from analyses.discovery import chart
+from analyses.discovery import chart, heads_chart, length_chart
 from dashboard.shared import current_run, downloads, heading, kept_or_computed, picture, share
 
 
@@ -18,22 +22,60 @@ def show() -> None:
     found = result.findings
     st.markdown(f"#### {found['headline']}")
     st.markdown(found["evidence"])
-    facts = {
-        "States": str(found["n_states"]),
-        "Agreement with the network": share(found["agreement"]),
-        "With the truth, in the window": share(found["agreement_truth"]),
-        "With the truth, beyond it": share(found["agreement_truth_beyond"]),
-    }
-    for column, (label, value) in zip(st.columns(4), facts.items(), strict=True):
-        column.metric(label, value)
+    metrics(found)
     figure = chart(result)
     picture(figure, f"The extracted automaton. {found['summary']}")
     st.caption(
         "State 0 is the start; a ring marks an accepting state. Learned by asking the network "
-        f"({found['queries']} words, {found['seconds']} s), never from the language. The "
+        f"({found['queries']} words); lines with labels choose between what is learned. The "
         f"untrained model's automaton has {found['untrained']['n_states']} states and agrees with "
         f"the truth on {share(found['untrained']['agreement_truth'])} of the words."
     )
+    details(found)
+    downloads("discovery", result, figure)
+
+
+def metrics(found: Mapping[str, Any]) -> None:
+    """How far the rule holds, in four numbers."""
+    facts = {
+        "States": str(found["n_states"]),
+        "Agreement with the network": share(found["agreement"]),
+        "At other lengths": share(found["agreement_other_lengths"]),
+        "With held-out labels": share(found["agreement_truth"]),
+    }
+    if found["agreement_truth_beyond"] is not None:
+        facts["Beyond the window"] = share(found["agreement_truth_beyond"])
+    for column, (label, value) in zip(st.columns(len(facts)), facts.items(), strict=True):
+        column.metric(label, value)
+
+
+def details(found: Mapping[str, Any]) -> None:
+    """The expression, the equations of a language that counts, the lengths, and the heads."""
     if found["regex"]:
         st.code(found["regex"], language=None, wrap_lines=True)
-    downloads("discovery", result, figure)
+    if "envelope" in found:
+        seen = found["envelope"]
+        st.header("Beyond the regular", divider="gray")
+        st.markdown(
+            f"Accepted words have the shape `{seen['shape']}`, and obey **{seen['constraints']}**. "
+            f"Of {seen['asked']} fresh words and near misses {seen['inside']:.1%} of those that "
+            f"obey are accepted, and {seen['outside']:.1%} of the others rejected."
+        )
+        grows = found["states_by_length"].items()
+        st.dataframe(
+            pd.DataFrame(grows, columns=["words up to (symbols)", "states of the automaton"]),
+            hide_index=True,
+            width="content",
+        )
+    if len(found["by_length"]) > 1:
+        st.header("By length", divider="gray")
+        picture(length_chart(found), "Held-out lines that rule and network get right, by length.")
+    if found["heads"]:
+        st.header("Where in the network is it?", divider="gray")
+        picture(heads_chart(found), "What each head carries of each transition of the automaton.")
+        st.caption(
+            "Pairs of lines that differ in one symbol: in the first it moves the automaton and the "
+            "line is accepted, in the second another symbol stands there and the line is rejected. "
+            "A head's output in the first is put into the second, at all positions: how far "
+            "END's logit moves. The control are pairs whose automaton does the same."
+        )

@@ -1,0 +1,252 @@
+"""Discover: a corpus of labelled lines, and the rule that a network finds behind them."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import altair as alt
+import pandas as pd
+import streamlit as st
+
+from analyses.automaton import automaton_chart, note
+from analyses.discover import (
+    FOLDER,
+    MOST_BYTES,
+    MOST_LINES,
+    RECORD,
+    Discover,
+    as_tsv,
+    headline,
+    prepared,
+    records,
+    remarks,
+    table,
+)
+from analyses.discovery import rebuilt, transitions
+from dashboard.shared import model_of, picture, runs_folder
+from dashboard.views.discovery import details, metrics
+from interp.extraction import run as verdicts_of
+from models.evaluation import predict
+from models.files import write_bytes, write_json
+from models.languages import printed_lines
+from models.runs import Run
+
+LOG = "log.txt"
+NEW = "A new corpus"
+
+
+def show() -> None:
+    """The page."""
+    st.title("From lines to a rule")
+    st.markdown("**Two groups of lines: which rule sets them apart?**")
+    kept = records(runs_folder())
+    chosen = st.selectbox("Corpus", [*kept, NEW], key="corpus", bind="query-params")
+    if chosen == NEW:
+        new_corpus()
+        return
+    record = kept[chosen]
+    if record["status"] != "finished":
+        learning(chosen)
+        return
+    found_rule(record)
+
+
+# -- a new corpus -------------------------------------------------------------------------------
+
+
+def new_corpus() -> None:
+    """A file of the user's own, or the printed lines."""
+    st.markdown(
+        "A file of lines, each `label <tab> words`; two labels of any name, a header line may come "
+        f"first. At most {MOST_LINES:,} lines and {MOST_BYTES // 2**20} MiB. 20 lines may show a "
+        "word pattern; a network wants some hundreds."
+    )
+    upload = st.file_uploader("Lines", ["tsv", "txt"], max_upload_size=MOST_BYTES // 2**20)
+    printed = st.button("Take the 26 printed lines of the lecture", type="tertiary")
+    if printed:
+        content, name = as_tsv(*zip(*printed_lines(), strict=True)).encode(), "printed"
+    elif upload is not None:
+        content, name = upload.getvalue(), Path(upload.name).stem
+    else:
+        return
+    options = Discover(Path(f"{name}.tsv"), runs_folder())
+    path = runs_folder() / FOLDER / options.name / f"{options.name}.tsv"
+    write_bytes(path, content)
+    options = Discover(path, runs_folder())
+    labels, words, notes = prepared(options)
+    for remark in notes:
+        st.info(remark)
+    counts = pd.Series(labels).value_counts()
+    st.markdown(", ".join(f"**{n}** lines of {label}" for label, n in counts.items()))
+    lines = pd.DataFrame({"label": labels, "line": [" ".join(word) for word in words]})
+    st.dataframe(lines.head(200), hide_index=True, height=220)
+    accepted = st.segmented_control("Say the rule of", list(counts.index), default=labels[0])
+    if printed or st.button("Discover the rule", type="primary"):
+        begin(path, accepted or labels[0])
+        st.session_state["corpus"] = options.name
+        st.rerun()
+
+
+def begin(path: Path, accepted: str) -> None:
+    """Starts `lab discover` as a process of its own: it lives on when the page is closed."""
+    command = [sys.executable, "-m", "analyses.cli", "discover", str(path)]
+    command += ["--out", str(runs_folder()), "--accepted", accepted]
+    starting = {"name": path.stem, "status": "learning", "doing": "starting", "networks": []}
+    write_json(path.parent / RECORD, starting | {"options": {"accepted": accepted}})
+    with (path.parent / LOG).open("wb") as log:
+        learners()[path.stem] = subprocess.Popen(command, stdout=log, stderr=log)
+
+
+@st.cache_resource
+def learners() -> dict[str, subprocess.Popen[bytes]]:
+    """The processes that learn, by the name of what they learn."""
+    return {}
+
+
+# -- while it learns ----------------------------------------------------------------------------
+
+
+def learning(name: str) -> None:
+    """Watch it learn: what is being done, and a curve for each network."""
+
+    @st.fragment(run_every=1)
+    def watch() -> None:
+        record = records(runs_folder())[name]
+        if record["status"] == "finished":
+            st.rerun(scope="app")
+        process = learners().get(name)
+        if process is None or process.poll() is not None:
+            stopped(name, record)
+            return
+        st.info(record["doing"], icon=":material/hourglass_top:")
+        curves = learning_curves(record)
+        if curves is not None:
+            picture(curves, "Validation lines that each network gets right, by training step.")
+
+    watch()
+
+
+def stopped(name: str, record: dict[str, Any]) -> None:
+    """The learner has gone: why, if it said so, and how to go on."""
+    folder = runs_folder() / FOLDER / name
+    log = folder / LOG
+    said = (
+        log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
+        if log.exists()
+        else []
+    )
+    if name in learners() and said:
+        st.error(said[-1].removeprefix("lab: "), icon=":material/error:")
+    else:
+        st.warning(f"{name} has not been finished. What has been learned so far is kept.")
+    path = folder / f"{name}.tsv"
+    if path.exists() and st.button("Go on", type="primary"):
+        begin(path, record["options"]["accepted"])
+        st.rerun(scope="app")
+
+
+def learning_curves(record: dict[str, Any]) -> alt.Chart | None:
+    """Recognition of validation lines by step, a line for each network; None before the first."""
+    rows = []
+    for network in record["networks"]:
+        path = runs_folder() / network["run"]
+        if path.exists():
+            rows += [line | {"network": network["run"]} for line in Run(path).metrics()]
+    if not rows:
+        return None
+    return (
+        alt.Chart(pd.DataFrame(rows))
+        .mark_line(point=True)
+        .encode(
+            x=alt.X("step:Q", title="training step"),
+            y=alt.Y("recognition:Q", title="validation lines right")
+            .scale(zero=False, domainMax=1)
+            .axis(format="%"),
+            color=alt.Color("network:N", title=None),
+            tooltip=["network", "step", alt.Tooltip("recognition:Q", format=".1%")],
+        )
+        .properties(width=560, height=240)
+    )
+
+
+# -- what was found -----------------------------------------------------------------------------
+
+
+def found_rule(record: dict[str, Any]) -> None:
+    """The rule, how far to trust it, what the rivals say, and lines to try."""
+    found, (accepted, other) = record["found"], record["labels"]
+    st.markdown(f"#### {headline(record)}")
+    st.markdown(found["evidence"])
+    for remark in [*record["notes"], *remarks(record)]:
+        st.markdown(remark)
+    if found["dfa"]:
+        metrics(found)
+        symbols = list(dict.fromkeys(symbol for _, symbol, _ in found["dfa"]["transitions"]))
+        dfa = rebuilt(found["dfa"], symbols)
+        reliable = found["status"] in ("rule", "exceptions")
+        drawn = automaton_chart(transitions(dfa, symbols)) if reliable else note(found["headline"])
+        picture(drawn, f"The automaton of the rule. {found['headline']}")
+        st.caption(f"State 0 is the start; a ring marks a state in which a line is {accepted}.")
+    st.header("Who finds what", divider="gray")
+    st.dataframe(
+        pd.DataFrame(table(record)),
+        hide_index=True,
+        column_config={"held-out right": st.column_config.NumberColumn(format="percent")},
+    )
+    if found["dfa"]:
+        try_lines(record, dfa)
+        details(found)
+    if record["disagreements"]:
+        st.header("Where label, rule and network disagree", divider="gray")
+        st.dataframe(pd.DataFrame(record["disagreements"]), hide_index=True)
+    with st.expander("How it learned, and downloads"):
+        curves = learning_curves(record)
+        if curves is not None:
+            picture(curves, "Validation lines that each network gets right, by training step.")
+        st.download_button(
+            "Everything found (JSON)",
+            json.dumps(record, ensure_ascii=False, indent=2),
+            f"{record['name']}.json",
+            "application/json",
+            on_click="ignore",
+        )
+    if record["run"]:
+        st.caption(
+            f"The network is the run {record['run']}: all other pages look inside it. "
+            f"{accepted} is what it accepts, {other} what it rejects."
+        )
+
+
+def try_lines(record: dict[str, Any], dfa: Any) -> None:
+    """A typed line, by rule and by network, with the states that the rule goes through."""
+    st.header("Try a line", divider="gray")
+    run = Run(runs_folder() / record["run"])
+    corpus = run.language
+    example = " ".join(corpus.example())
+    text = st.text_input(
+        "Line", example, key=f"line_{record['name']}", help=" ".join(corpus.vocabulary.symbols)
+    )
+    word = corpus.vocabulary.parse(text or "")
+    if not word:
+        st.info("Type a line.")
+        return
+    with model_of(run) as model:
+        by_network = predict(model, word, run.config.supervision)[1]
+    by_rule = bool(verdicts_of(dfa, [word])[0])
+    accepted, other = record["labels"]
+    left, right = st.columns(2)
+    left.metric("The rule says", accepted if by_rule else other)
+    right.metric("The network says", accepted if by_network else other)
+    states = [dfa.initial_state]
+    for symbol in word:
+        states.append(dfa.transitions[states[-1]][symbol])
+    moves = [
+        f":orange-background[**{symbol}**] →{after}" if before != after else symbol
+        for symbol, before, after in zip(word, states, states[1:], strict=False)
+    ]
+    st.markdown(" ".join(moves))
+    st.caption("Marked: the words that move the automaton, and the state they lead to.")

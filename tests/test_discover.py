@@ -1,0 +1,341 @@
+"""`lab discover`: what is read and refused, what is learned, and what is said of it."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from analyses import discover as module
+from analyses.cli import main
+from analyses.discover import (
+    LINES,
+    MOST_LINES,
+    MOST_WORDS,
+    OTHER,
+    RECORD,
+    Discover,
+    discover,
+    headline,
+    passive,
+    prepared,
+    remarks,
+)
+from analyses.discovery import Lines, rebuilt
+from interp.extraction import run as verdicts_of
+from models.errors import UserError
+from models.files import read_json, write_json
+from models.languages import LabelledCorpus, printed_lines
+from models.runs import Run
+
+PAGE = """
+from dashboard.views import discover
+from dashboard.shared import explain_errors
+with explain_errors():
+    discover.show()
+"""
+
+
+def written(path: Path, labels: list[str], lines: list[str]) -> Path:
+    rows = zip(labels, lines, strict=True)
+    path.write_text("".join(f"{label}\t{line}\n" for label, line in rows), encoding="utf-8")
+    return path
+
+
+def drawn(count: int, seed: int = 0) -> tuple[list[str], list[str]]:
+    """Lines over x, y, z that are "ja" if they contain x before a later y."""
+    rng = np.random.default_rng(seed)
+    lines = ["".join(rng.choice(list("xyz"), rng.integers(2, 8))) for _ in range(count)]
+    labels = ["ja" if "y" in line.partition("x")[2] else "nee" for line in lines]
+    return labels, [" ".join(line) for line in lines]
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A finished discovery, made by the command itself."""
+    folder = tmp_path_factory.mktemp("discovery")
+    path = written(folder / "mijn regels.tsv", *drawn(900))
+    assert main(["discover", str(path), "--out", str(folder), "--accepted", "ja"]) == 0
+    return folder
+
+
+# -- from lines to the rule ---------------------------------------------------------------------
+
+
+def test_the_rule_comes_back(found: Path) -> None:
+    record = read_json(found / "discoveries" / "mijn-regels" / RECORD)
+    assert record["status"] == "finished"
+    assert headline(record) == "A line is ja if it contains x ... y in this order."
+    answer = record["found"]
+    assert (answer["status"], answer["n_states"], answer["wrong"]) == ("rule", 3, 0)
+    assert answer["agreement_truth"] == 1.0
+    labels, lines = drawn(500, seed=1)
+    words = [tuple(line.split()) for line in lines]
+    dfa = rebuilt(answer["dfa"], ("x", "y", "z"))
+    assert verdicts_of(dfa, words).tolist() == [label == "ja" for label in labels]
+
+
+def test_all_ways_stand_in_one_table(found: Path) -> None:
+    record = read_json(found / "discoveries" / "mijn-regels" / RECORD)
+    ways = {way["way"]: way for way in record["ways"]}
+    assert list(ways) == ["Transformer", "LSTM", "RPNI", "word patterns"]
+    assert ways["Transformer"]["same"]
+    for way in ("RPNI", "word patterns"):
+        assert ways[way]["rule"] == "contains x ... y in this order"
+        assert (ways[way]["wrong"], ways[way]["held-out right"], ways[way]["same"]) == (0, 1, True)
+    pattern = ways["word patterns"]["pattern"]
+    assert pattern["having"][1] == 0
+    assert pattern["having"][0] == pattern["lines"][0]
+    (remark,) = remarks(record)
+    assert "contain x ... y in this order" in remark
+
+
+def test_the_best_network_is_a_normal_run(found: Path) -> None:
+    record = read_json(found / "discoveries" / "mijn-regels" / RECORD)
+    run = Run(found / record["run"])
+    assert run.record["status"] == "finished"
+    assert record["run"] in [network["run"] for network in record["networks"]]
+    assert (run.results / "discovery.json").exists()
+
+
+def test_nothing_is_learned_twice(
+    found: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def twice(*arguments: object) -> None:
+        raise AssertionError("trained or asked again")
+
+    monkeypatch.setattr("models.training._train", twice)
+    monkeypatch.setattr("interp.induction.extract", twice)
+    before = read_json(found / "discoveries" / "mijn-regels" / RECORD)
+    path = found / "mijn regels.tsv"
+    assert main(["discover", str(path), "--out", str(found), "--accepted", "ja", "--json"]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert {"rule", "regex", "dfa", "n_states", "agreement"} <= set(answer)
+    assert answer["dfa"] == before["found"]["dfa"]
+
+
+def test_other_lines_of_the_same_name_are_not_mixed_up(found: Path, tmp_path: Path) -> None:
+    other = written(tmp_path / "mijn regels.tsv", *drawn(200, seed=5))
+    with pytest.raises(UserError, match=r"^[^\n]*trained otherwise[^\n]*--out$"):
+        discover(Discover(other, found, accepted="ja", rivals=False))
+
+
+def test_the_printed_lines_show_their_pattern(tmp_path: Path) -> None:
+    """Too few for a network; the search over word patterns is sure, and one line of B has it."""
+    groups, words = zip(*printed_lines(), strict=True)
+    path = written(tmp_path / "printed.tsv", list(groups), [" ".join(word) for word in words])
+    record = discover(Discover(path, tmp_path))
+    assert record["found"]["status"] == "none"
+    assert record["run"] is None
+    assert record["networks"] == []
+    assert {way["way"]: way["status"] for way in record["ways"]}["word patterns"] == "exceptions"
+    pattern, rule = remarks(record)
+    assert pattern.startswith(
+        "Word patterns: 13 of 13 lines of A and 1 of 13 of B contain "
+        "leeuw ... olifant ... leeuw in this order (exact test, p = 0.0031 after correction"
+    )
+    assert "contains leeuw ... olifant ... leeuw in this order" in rule
+
+
+def test_no_rule_is_said_to_be_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Labels by the toss of a coin: after networks that have nothing to say none is trained."""
+    _, lines = drawn(400)
+    rng = np.random.default_rng(3)
+    labels = rng.choice(["ja", "nee"], len(lines)).tolist()
+    monkeypatch.setattr(module, "HOPELESS", 1)
+    path = written(tmp_path / "coin.tsv", labels, lines)
+    record = discover(Discover(path, tmp_path, rivals=False))
+    assert record["found"]["status"] == "none"
+    assert headline(record) == "No reliable rule was found."
+    assert len(record["networks"]) == 1
+
+
+def test_passive_learning_obeys_its_lines() -> None:
+    labels, lines = drawn(300)
+    words = [tuple(line.split()) for line in lines]
+    truth = np.array([label == "ja" for label in labels])
+    dfa = passive(Lines(words, truth), ("x", "y", "z"))
+    assert (verdicts_of(dfa, words) == truth).all()
+
+
+# -- what is read, and what is refused ----------------------------------------------------------
+
+
+def refused(path: Path, **options: object) -> str:
+    with pytest.raises(UserError) as caught:
+        prepared(Discover(path, **options))
+    message = str(caught.value)
+    assert "\n" not in message
+    return message
+
+
+@pytest.mark.parametrize(
+    ("content", "fault"),
+    [
+        ("", "found 0 label(s) (no line)"),
+        ("A\ta b\n", "found 1 label(s) (A)"),
+        ("A\ta b\nA\tb\n", "found 1 label(s) (A)"),
+        ("A\ta b\nB\tb\n", "2 different lines of 2 label(s): at least 20"),
+        ("A\ta\nB\tb\nC\tc\n", "found 3 label(s)"),
+        ("A\ta b\nB a b\n", "line 2: expected one tab, found 0"),
+        ("A\ta b\nB\ta\tb\n", "line 2: expected one tab, found 2"),
+        ("A\ta b\nB\t" + "b " * 201 + "\n", "line 2: 201 words: 200 at most"),
+        ("label\tline\nA\ta b\nB\t" + "b " * 201 + "\n", "line 3: 201 words: 200 at most"),
+        ("A\ta\n" * 30 + "B\tb\n" * 30, "2 different lines of 2 label(s): at least 20"),
+    ],
+)
+def test_what_cannot_be_learned_is_refused_in_one_line(
+    tmp_path: Path, content: str, fault: str
+) -> None:
+    path = tmp_path / "lines.tsv"
+    path.write_text(content)
+    assert fault in refused(path)
+
+
+def test_bounds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = written(tmp_path / "lines.tsv", *drawn(100))
+    assert "cannot be read" in refused(tmp_path / "none.tsv")
+    assert "no line is labelled 'yes': choose of" in refused(path, accepted="yes")
+    monkeypatch.setattr(module, "MOST_LINES", 99)
+    assert "100 lines: 99 at most" in refused(path)
+    monkeypatch.setattr(module, "MOST_BYTES", 100)
+    assert "100 MiB at most" not in refused(path)
+    with pytest.raises(UserError, match="networks"):
+        Discover(path, networks=0)
+    with pytest.raises(UserError, match="seed"):
+        Discover(path, seed=-1)
+
+
+def test_the_accepted_label_comes_first(tmp_path: Path) -> None:
+    path = written(tmp_path / "lines.tsv", *drawn(100))
+    for first in ("ja", "nee"):
+        labels, words, notes = prepared(Discover(path, accepted=first))
+        assert labels[0] == first
+        assert not notes
+        expected = {(label, tuple(line.split())) for label, line in zip(*drawn(100), strict=True)}
+        assert set(zip(labels, words, strict=True)) == expected
+
+
+def test_a_line_with_both_labels_has_the_commoner_one(tmp_path: Path) -> None:
+    labels, lines = ["ja", "nee"] * 15, [f"a{i} b" for i in range(30)]
+    labels += ["ja", "ja", "nee", "ja", "nee"]
+    lines += ["twice", "twice", "twice", "tie", "tie"]
+    kept, words, notes = prepared(Discover(written(tmp_path / "lines.tsv", labels, lines)))
+    known = dict(zip(words, kept, strict=True))
+    assert known["twice",] == "ja"
+    assert ("tie",) not in known
+    assert len(words) == 31
+    assert notes == [
+        "2 lines stand there with both labels: the commoner label is kept, 1 ties are left out"
+    ]
+
+
+def test_of_many_words_the_telling_ones_are_kept(tmp_path: Path) -> None:
+    """5,000 different words; "leeuw" and "muis" go with the labels."""
+    rng = np.random.default_rng(0)
+    lines = [" ".join(f"w{i}" for i in rng.integers(5000, size=8)) for _ in range(4000)]
+    labels = ["ja" if i % 2 else "nee" for i in range(4000)]
+    told = {"ja": " leeuw", "nee": " muis"}
+    lines = [
+        line + told[label] * (i % 3 == 0)
+        for i, (line, label) in enumerate(zip(lines, labels, strict=True))
+    ]
+    path = written(tmp_path / "lines.tsv", labels, lines)
+    start = time.monotonic()
+    _, words, notes = prepared(Discover(path))
+    assert time.monotonic() - start < 20
+    kept = {word for line in words for word in line}
+    assert {"leeuw", "muis", OTHER} <= kept
+    assert len(kept) == MOST_WORDS
+    assert f"{MOST_WORDS - 1} that tell the labels apart best are kept" in notes[0]
+    read = {tuple(w if w in kept else OTHER for w in line.split()) for line in lines}
+    assert set(words) <= read
+
+
+def test_a_hundred_thousand_lines_of_up_to_two_hundred_words_are_read(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    lengths = rng.integers(1, 20, size=MOST_LINES)
+    lengths[:50] = 200
+    lines = [" ".join(rng.choice(list("abcdefgh"), n)) for n in lengths]
+    labels = ["in" if "a b" in line else "out" for line in lines]
+    kept, words, _ = prepared(Discover(written(tmp_path / "lines.tsv", labels, lines)))
+    assert len(words) == len(set(lines))
+    assert max(map(len, words)) == 200
+    assert Counter(kept) == Counter(
+        label for _, label in dict(zip(lines, labels, strict=True)).items()
+    )
+
+
+def test_longer_lines_come_in_smaller_batches(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    lines = [" ".join(rng.choice(list("ab"), 200)) for _ in range(40)]
+    path = written(tmp_path / "lines.tsv", ["in", "out"] * 20, lines)
+    labels, words, _ = prepared(Discover(path))
+    corpus = LabelledCorpus("lines", labels, words)
+    config = module.configuration(Discover(path), corpus, module.CANDIDATES[0])
+    assert config.batch_size == 16
+
+
+def test_a_name_is_safe_and_no_language_s(tmp_path: Path) -> None:
+    names = {
+        "dieren.tsv": "dieren-lines",
+        "../a b.tsv": "a-b",
+        "....tsv": "lines",
+        "ok_1.txt": "ok_1",
+    }
+    assert {stem: Discover(Path(stem)).name for stem in names} == names
+
+
+# -- the page -----------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def page(found: Path, monkeypatch: pytest.MonkeyPatch) -> AppTest:
+    monkeypatch.setattr("sys.argv", ["app.py", str(found)])
+    page = AppTest.from_string(PAGE, default_timeout=60).run()
+    assert not page.exception
+    return page
+
+
+def said(page: AppTest) -> str:
+    return "\n".join(element.value for element in [*page.markdown, *page.caption])
+
+
+def test_the_page_says_the_rule_and_judges_a_typed_line(page: AppTest) -> None:
+    assert "#### A line is ja if it contains x ... y in this order." in said(page)
+    page.text_input(key="line_mijn-regels").set_value("z x z y").run()
+    assert not page.exception
+    verdicts = [metric.value for metric in page.metric if metric.label.endswith("says")]
+    assert verdicts == ["ja", "ja"]
+    assert "z :orange-background[**x**] →1 z :orange-background[**y**] →2" in said(page)
+    page.text_input(key="line_mijn-regels").set_value("y z x").run()
+    verdicts = [metric.value for metric in page.metric if metric.label.endswith("says")]
+    assert verdicts == ["nee", "nee"]
+    page.text_input(key="line_mijn-regels").set_value("y q").run()
+    assert not page.exception
+    assert len(page.error) == 1
+
+
+def test_the_page_shows_all_ways(page: AppTest) -> None:
+    assert list(page.dataframe[0].value["way"]) == ["Transformer", "LSTM", "RPNI", "word patterns"]
+
+
+def test_a_learner_that_is_gone_is_not_waited_for(found: Path, page: AppTest) -> None:
+    folder = found / "discoveries" / "half"
+    folder.mkdir(exist_ok=True)
+    record = {"name": "half", "status": "learning", "doing": "half-s0: step 50", "networks": []}
+    write_json(folder / RECORD, record | {"options": {"accepted": "ja"}})
+    written(folder / "half.tsv", *drawn(50))
+    page.run()
+    page.selectbox(key="corpus").set_value("half").run()
+    assert not page.exception
+    assert [warning.value for warning in page.warning] == [
+        "half has not been finished. What has been learned so far is kept."
+    ]
+    assert [button.label for button in page.button] == ["Go on"]
+    assert (found / "discoveries" / "mijn-regels" / LINES).exists()

@@ -1,0 +1,175 @@
+"""What labelled lines say for a rule, against binomial coefficients and Fisher's exact test."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import comb, log2
+
+import numpy as np
+import pytest
+from automata.fa.dfa import DFA
+from scipy.stats import fisher_exact
+
+from interp.evidence import (
+    Leftovers,
+    automaton_bits,
+    exception_bits,
+    leftovers,
+    rule_bits,
+)
+from interp.extraction import Word, run
+from interp.rules import Families
+
+ABC = ("a", "b", "c")
+F = Families(ABC)
+
+
+def drawn(count: int, seed: int, lengths: tuple[int, int] = (3, 9)) -> list[Word]:
+    rng = np.random.default_rng(seed)
+    return [tuple(rng.choice(ABC, size).tolist()) for size in rng.integers(*lengths, size=count)]
+
+
+# -- code lengths ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("lines", [1, 7, 50, 5000])
+def test_exceptions_are_their_number_and_which(lines: int) -> None:
+    for wrong in {0, 1, lines // 3, lines // 2, lines}:
+        expected = log2(lines + 1) + log2(comb(lines, wrong))
+        assert exception_bits(lines, wrong) == pytest.approx(expected, rel=1e-9)
+
+
+def test_an_automaton_written_down_by_hand() -> None:
+    """Each class's size, which symbols are in it, and per state a target per class and a bit."""
+    two = Families(("a", "b")).contains("a").dfa
+    assert automaton_bits(two, ("a", "b")) == pytest.approx(2 * log2(3) + log2(2) + 2 * 2 + 2)
+    wide = Families(tuple("abcdef")).contains("a", "b").dfa
+    orders = 6 * 5  # which symbol is a, which is b
+    expected = 3 * log2(7) + log2(orders) + 3 * 3 * log2(3) + 3
+    assert automaton_bits(wide, tuple("abcdef")) == pytest.approx(expected)
+    one = DFA.universal_language(set(ABC))
+    assert automaton_bits(one, ABC) == pytest.approx(log2(4) + 1)
+
+
+def test_more_states_take_more_bits() -> None:
+    sizes = [automaton_bits(F.at_least(count, "a").dfa, ABC) for count in range(1, 12)]
+    assert sizes == sorted(set(sizes))
+
+
+def test_more_classes_of_symbols_take_more_bits() -> None:
+    """Of two automata with three states each."""
+    assert automaton_bits(F.at_least(2, "a").dfa, ABC) < automaton_bits(
+        F.contains("a", "b").dfa, ABC
+    )
+
+
+def test_a_longer_rule_takes_more_bits_and_fewer_than_its_table() -> None:
+    one, two = F.contains("a", "b"), F.contains("a", "b") & F.ends("c")
+    assert rule_bits(two, ABC) == pytest.approx(rule_bits(one, ABC) + 2 * log2(3 + 16))
+    assert rule_bits(one, ABC) < automaton_bits(one.dfa, ABC)
+    assert rule_bits(two, ABC) < automaton_bits(two.dfa, ABC)
+
+
+# -- what exceptions share ------------------------------------------------------------------------
+
+Feature = tuple[str, Callable[[Word], bool]]
+
+
+def features(words: Sequence[Word]) -> list[Feature]:
+    middle = int(np.median([len(word) for word in words]))
+    named: list[Feature] = [(f"are longer than {middle}", lambda w: len(w) > middle)]
+    for s in ABC:
+        named += [
+            (f"contain {s}", lambda w, s=s: s in w),
+            (f"contain {s} twice", lambda w, s=s: w.count(s) >= 2),
+            (f"start with {s}", lambda w, s=s: w[:1] == (s,)),
+            (f"end with {s}", lambda w, s=s: w[-1:] == (s,)),
+        ]
+    return named
+
+
+def by_hand(words: Sequence[Word], labels: np.ndarray, verdicts: np.ndarray) -> dict[str, float]:
+    """What is said of each feature on each side, with its corrected p, by Fisher's exact test."""
+    found, tried = {}, 0
+    for side, verdict in (("accepted", True), ("rejected", False)):
+        rows = [
+            (w, y != v) for w, y, v in zip(words, labels, verdicts, strict=True) if v == verdict
+        ]
+        wrong, right = [w for w, bad in rows if bad], [w for w, bad in rows if not bad]
+        if not wrong or not right:
+            continue
+        for name, has in features(words):
+            x, y = sum(map(has, wrong)), sum(map(has, right))
+            tried += 0 < x + y < len(rows)
+            table = [[x, len(wrong) - x], [y, len(right) - y]]
+            tails = [fisher_exact(table, alternative=way).pvalue for way in ("less", "greater")]
+            said = f"{x} of {len(wrong)} contradicted lines that are {side} {name}, "
+            found[f"{said}but {y} of the {len(right)} others"] = min(1.0, 2 * min(tails))
+    return {said: min(1.0, p * tried) for said, p in found.items()}
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_every_feature_by_fisher_s_exact_test(seed: int) -> None:
+    """The smallest p of all features, corrected; a share that is rare, so that some are near 1."""
+    rng = np.random.default_rng(seed)
+    words = drawn(25, seed, (0, 6))
+    verdicts, labels = rng.random(25) < 0.6, rng.random(25) < [0.5, 0.2][seed % 2]
+    if seed >= 6:  # something to be found
+        labels = verdicts ^ np.array([word[:1] == ("b",) for word in words])
+    expected = by_hand(words, labels, verdicts)
+    found = leftovers(words, labels, verdicts, ABC)
+    assert found.p == pytest.approx(min(expected.values()), rel=1e-9)
+    if found.p < 1:
+        assert found.p == pytest.approx(expected[found.feature], rel=1e-9)
+    assert seed < 6 or "start with b" in found.feature
+
+
+def test_without_exceptions_nothing_is_shared() -> None:
+    words = drawn(50, 0)
+    verdicts = run(F.contains("a").dfa, words)
+    assert leftovers(words, verdicts, verdicts, ABC) == Leftovers("", 1.0)
+    assert leftovers(words, ~verdicts, verdicts, ABC) == Leftovers("", 1.0), "no line to compare"
+
+
+@pytest.mark.parametrize(("lost", "gained"), [(0.15, 0.15), (0.3, 0.0), (0.02, 0.25)])
+def test_random_wrong_labels_look_like_noise(lost: float, gained: float) -> None:
+    """Of 100 draws no more than 3 below 0.01, even if noise hits one label more than the other."""
+    below = 0
+    for seed in range(100):
+        rng = np.random.default_rng(seed)
+        words = drawn(200, seed)
+        verdicts = run(F.contains("a", "b").dfa, words)
+        labels = verdicts ^ (rng.random(200) < np.where(verdicts, lost, gained))
+        below += leftovers(words, labels, verdicts, ABC).p < 0.01
+    assert below <= 3
+
+
+WEAK = [
+    (F.contains("a").dfa, F.contains("a", "b").dfa, "b"),
+    (F.contains("a").dfa, F.contains("a", "b", "a").dfa, "b"),
+    (F.starts("a").dfa, (F.starts("a") & F.ends("c")).dfa, "c"),
+    (F.contains("a").dfa, F.at_least(2, "a").dfa, "a twice"),
+    (DFA.universal_language(set(ABC)), F.at_most(1, "c").dfa, "c twice"),
+    (F.contains("c").dfa, (F.contains("c") | F.starts("b")).dfa, "start with b"),
+]
+
+
+@pytest.mark.parametrize(("rule", "truth", "symbol"), WEAK)
+@pytest.mark.parametrize("noise", [0.0, 0.05])
+def test_the_exceptions_of_too_weak_a_rule_betray_it(
+    rule: DFA, truth: DFA, symbol: str, noise: float
+) -> None:
+    """They name the symbol that the rule leaves out, with wrong labels among the lines or not."""
+    words = drawn(600, 1)
+    labels = run(truth, words) ^ (np.random.default_rng(2).random(600) < noise)
+    found = leftovers(words, labels, run(rule, words), ABC)
+    assert found.p < 1e-6
+    assert f" {symbol}, but" in found.feature
+
+
+def test_an_even_number_is_betrayed_by_a_symbol_that_comes_twice() -> None:
+    """Of the rule that allows none: words with two of the symbol contradict it."""
+    words = drawn(600, 3, (2, 6))
+    found = leftovers(words, run(F.even("b").dfa, words), run((~F.contains("b")).dfa, words), ABC)
+    assert found.p < 1e-6
+    assert "lines that are rejected contain b twice, but" in found.feature
