@@ -113,8 +113,13 @@ def discover(options: Discover, progress: Progress = quiet) -> dict[str, Any]:
     """
     start = time.monotonic()
     labels, words, notes = prepared(options)
-    folder = options.out / FOLDER / options.name
-    write_bytes(folder / LINES, as_tsv(labels, words).encode())
+    folder, content = options.out / FOLDER / options.name, as_tsv(labels, words).encode()
+    if (folder / LINES).exists() and (folder / LINES).read_bytes() != content:
+        raise UserError(
+            f"{folder} was made of other lines, or for the other label: rename {options.lines}, "
+            "or choose another folder with --out"
+        )
+    write_bytes(folder / LINES, content)
     corpus = LabelledCorpus(options.name, labels, words)
     record: dict[str, Any] = {
         "name": options.name,

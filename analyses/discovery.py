@@ -396,7 +396,9 @@ def sentences(found: dict[str, Any], options: Options) -> dict[str, str]:
         if found["is_the_language"]:
             evidence += " This is exactly the language's own automaton."
         if found["wrong"]:
-            evidence += f" {found['wrong']} of {found['lines']} lines contradict it, and share "
+            noise = found["wrong"] / found["lines"]
+            evidence += f" {found['wrong']} of {found['lines']} lines ({noise:.1%}) contradict it, "
+            evidence += "and share "
             evidence += f"nothing that others have not (p = {found['leftovers']['p']:.2g})."
     elif found["status"] == "counts":
         seen, grows = found["envelope"], found["states_by_length"]

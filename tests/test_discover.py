@@ -121,8 +121,11 @@ def test_nothing_is_learned_twice(
 
 def test_other_lines_of_the_same_name_are_not_mixed_up(found: Path, tmp_path: Path) -> None:
     other = written(tmp_path / "mijn regels.tsv", *drawn(200, seed=5))
-    with pytest.raises(UserError, match=r"^[^\n]*trained otherwise[^\n]*--out$"):
+    folder = found / "discoveries" / "mijn-regels"
+    before = (folder / RECORD).read_bytes()
+    with pytest.raises(UserError, match=r"^[^\n]*was made of other lines[^\n]*--out$"):
         discover(Discover(other, found, accepted="ja", rivals=False))
+    assert (folder / RECORD).read_bytes() == before
 
 
 def test_the_printed_lines_show_their_pattern(tmp_path: Path) -> None:
