@@ -402,11 +402,11 @@ def passive(lines: Lines, symbols: Iterable[str]) -> DFA:
     """RPNI (Oncina and Garcia 1992), by AALpy: states of the lines' prefix tree are merged as long
     as no line speaks against it."""
     data, room = [], PASSIVE
-    for word, label in zip(lines.words, lines.labels.tolist(), strict=True):
-        room -= len(word)
+    for row in np.random.default_rng(0).permutation(len(lines.words)).tolist():
+        room -= len(lines.words[row])
         if room < 0:
             break
-        data.append((word, label))
+        data.append((lines.words[row], bool(lines.labels[row])))
     learned = run_RPNI(data, "dfa", input_completeness="sink_state", print_info=False)
     return as_dfa(learned, list(symbols)).minify()
 

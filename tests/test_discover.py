@@ -166,6 +166,19 @@ def test_passive_learning_obeys_its_lines() -> None:
     assert (verdicts_of(dfa, words) == truth).all()
 
 
+def test_passive_learning_of_many_lines_is_given_some_of_both_labels(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The lines come sorted by label: the first of them would teach that everything is accepted."""
+    labels, lines = drawn(300)
+    words = [tuple(line.split()) for line in lines]
+    truth = np.array([label == "ja" for label in labels])
+    order = np.argsort(~truth, kind="stable")
+    monkeypatch.setattr(module, "PASSIVE", 400)
+    dfa = passive(Lines([words[i] for i in order], truth[order]), ("x", "y", "z"))
+    assert (verdicts_of(dfa, words) == truth).mean() > 0.9
+
+
 # -- what is read, and what is refused ----------------------------------------------------------
 
 
