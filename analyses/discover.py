@@ -49,7 +49,7 @@ TOKENS = 2048
 """Symbols in a training step, more or less: of long lines there are fewer."""
 FEWEST = 20
 """Lines below which none can be set apart."""
-PASSIVE = 20_000
+PASSIVE = 60_000
 """Symbols of the lines that passive learning is given: it keeps every prefix in memory."""
 
 CANDIDATES: tuple[dict[str, Any], ...] = (
