@@ -40,7 +40,7 @@ def drawn(lang: Language, max_n: int = 25, count: int = 1500) -> list[Word]:
     return [lang.vocabulary.decode(ids[:length]) for ids, length in rows]
 
 
-# -- the shape ------------------------------------------------------------------------------------
+# -- the shape ----------------------------------------------------------------------------------
 
 some_words = st.lists(
     st.lists(st.sampled_from(ABC), min_size=1, max_size=5).map(tuple), min_size=1, max_size=6
@@ -82,7 +82,7 @@ def test_a_strange_word_is_left_out() -> None:
     assert typical([]) == []
 
 
-# -- the equations --------------------------------------------------------------------------------
+# -- the equations ------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -140,7 +140,7 @@ def test_counts_of_words() -> None:
     assert counts([], ABC).shape == (0, 3)
 
 
-# -- a network is asked ---------------------------------------------------------------------------
+# -- a network is asked -------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

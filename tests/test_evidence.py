@@ -29,7 +29,7 @@ def drawn(count: int, seed: int, lengths: tuple[int, int] = (3, 9)) -> list[Word
     return [tuple(rng.choice(ABC, size).tolist()) for size in rng.integers(*lengths, size=count)]
 
 
-# -- code lengths ---------------------------------------------------------------------------------
+# -- code lengths -------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("lines", [1, 7, 50, 5000])
@@ -70,7 +70,7 @@ def test_a_longer_rule_takes_more_bits_and_fewer_than_its_table() -> None:
     assert rule_bits(two, ABC) < automaton_bits(two.dfa, ABC)
 
 
-# -- what exceptions share ------------------------------------------------------------------------
+# -- what exceptions share ----------------------------------------------------------------------
 
 Feature = tuple[str, Callable[[Word], bool]]
 

@@ -150,7 +150,7 @@ def test_two_rules_in_one() -> None:
         assert (~rule).text == f"not so: {rule.text}"
 
 
-# -- the rule behind an automaton -----------------------------------------------------------------
+# -- the rule behind an automaton ---------------------------------------------------------------
 
 READINGS: list[tuple[str, Callable[..., bool]]] = [
     ("is any word", lambda w: True),
@@ -327,7 +327,7 @@ def test_outside_all_families_there_is_no_rule(pattern: str) -> None:
             assert not (combined == wanted).all(axis=1).any()
 
 
-# -- symbols that are one letter -------------------------------------------------------------------
+# -- symbols that are one letter ----------------------------------------------------------------
 
 
 def by_class(rule: Rule, classes: dict[str, str]) -> DFA:
@@ -373,7 +373,7 @@ def test_thousands_of_symbols() -> None:
     assert found.dfa == dfa
 
 
-# -- the empty word --------------------------------------------------------------------------------
+# -- the empty word -----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -411,7 +411,7 @@ def test_the_same_but_for_the_empty_word() -> None:
     assert not same(one, ~one)
 
 
-# -- the rule behind verdicts ---------------------------------------------------------------------
+# -- the rule behind verdicts -------------------------------------------------------------------
 
 
 def drawn(count: int, seed: int) -> list[Word]:

@@ -28,7 +28,7 @@ from analyses.discover import (
 )
 from analyses.discovery import rebuilt, transitions
 from dashboard.shared import model_of, picture, runs_folder
-from dashboard.views.discovery import details, metrics
+from dashboard.views.discovery import details, expression, metrics
 from interp.extraction import run as verdicts_of
 from models.evaluation import predict
 from models.files import write_bytes, write_json
@@ -44,6 +44,8 @@ def show() -> None:
     st.title("From lines to a rule")
     st.markdown("**Two groups of lines: which rule sets them apart?**")
     kept = records(runs_folder())
+    if "begun" in st.session_state:  # a widget's own value cannot be set once it is drawn
+        st.session_state["corpus"] = st.session_state.pop("begun")
     chosen = st.selectbox("Corpus", [*kept, NEW], key="corpus", bind="query-params")
     if chosen == NEW:
         new_corpus()
@@ -87,7 +89,7 @@ def new_corpus() -> None:
     accepted = st.segmented_control("Say the rule of", list(counts.index), default=labels[0])
     if printed or st.button("Discover the rule", type="primary"):
         begin(path, accepted or labels[0])
-        st.session_state["corpus"] = options.name
+        st.session_state["begun"] = options.name
         st.rerun()
 
 
@@ -191,6 +193,7 @@ def found_rule(record: dict[str, Any]) -> None:
         drawn = automaton_chart(transitions(dfa, symbols)) if reliable else note(found["headline"])
         picture(drawn, f"The automaton of the rule. {found['headline']}")
         st.caption(f"State 0 is the start; a ring marks a state in which a line is {accepted}.")
+        expression(found)
     st.header("Who finds what", divider="gray")
     st.dataframe(
         pd.DataFrame(table(record)),

@@ -31,6 +31,7 @@ def show() -> None:
         f"untrained model's automaton has {found['untrained']['n_states']} states and agrees with "
         f"the truth on {share(found['untrained']['agreement_truth'])} of the words."
     )
+    expression(found)
     details(found)
     downloads("discovery", result, figure)
 
@@ -49,10 +50,14 @@ def metrics(found: Mapping[str, Any]) -> None:
         column.metric(label, value)
 
 
-def details(found: Mapping[str, Any]) -> None:
-    """The expression, the equations of a language that counts, the lengths, and the heads."""
+def expression(found: Mapping[str, Any]) -> None:
+    """The automaton as a regular expression, where it is small enough."""
     if found["regex"]:
         st.code(found["regex"], language=None, wrap_lines=True)
+
+
+def details(found: Mapping[str, Any]) -> None:
+    """The equations of a language that counts, the lengths, and the heads."""
     if "envelope" in found:
         seen = found["envelope"]
         st.header("Beyond the regular", divider="gray")
