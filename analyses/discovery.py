@@ -150,8 +150,8 @@ def discovered(run: Run, model: LanguageModel, options: Options) -> tuple[dict[s
         "queries": len(teacher.known),
     }
     about["status"] = status(about)
-    if about["status"] == "none":
-        about |= beyond_regular(induction, symbols, lines, options)
+    if about["status"] == "none" or about["rule"] is None:
+        about |= beyond_regular(about, induction, symbols, lines, options)
     return about, dfa
 
 
@@ -266,13 +266,25 @@ def status(about: dict[str, Any]) -> str:
 
 
 def beyond_regular(
-    induction: Induction, symbols: Sequence[str], lines: Lines, options: Options
+    about: Mapping[str, Any],
+    induction: Induction,
+    symbols: Sequence[str],
+    lines: Lines,
+    options: Options,
 ) -> dict[str, Any]:
-    """The envelope of a language that counts, and how the automaton grows with the words."""
+    """The envelope of a language that counts, and how the automaton grows with the words.
+
+    Nothing where no equations are found, or where an automaton does better on the lines.
+    """
     teacher = induction.teacher
     found = envelope(teacher, symbols, [*lines.words, *induction.asked], options.seed)
     if found is None:
         return {}
+    wrong = int((found.obeyed(lines.words, symbols) != lines.labels).sum())
+    if about["status"] != "none" and not (found.holds and wrong <= about["wrong"]):
+        return {}
+    if not found.holds:
+        return {"envelope": said(found)}
     longest = max(len(word) for word in lines.words)
     growing = {}
     for length in sorted({max(2, longest // 4), max(2, longest // 2), longest}):
@@ -281,8 +293,13 @@ def beyond_regular(
             learned = extract(teacher, symbols, short, options.max_states, options.max_seconds)
             most = f"more than {options.max_states}"
             growing[str(length)] = str(len(learned.dfa.states)) if learned.complete else most
-    about: dict[str, Any] = {"envelope": said(found), "states_by_length": growing}
-    return about | ({"status": "counts", "rule": counted(found)} if found.holds else {})
+    return {
+        "envelope": said(found),
+        "states_by_length": growing,
+        "status": "counts",
+        "rule": counted(found),
+        "wrong": wrong,
+    }
 
 
 def said(found: Envelope) -> dict[str, Any]:
@@ -300,6 +317,8 @@ def said(found: Envelope) -> dict[str, Any]:
 
 def counted(found: Envelope) -> str:
     """The rule of a language that counts, in words."""
+    if not found.shape:
+        return f"has {found.said}"
     name = f"is {found.name}: " if found.name else ""
     verb = "of" if name else "is of"
     return f"{name}{verb} the shape {found.shape}, with {found.said}"
@@ -418,8 +437,9 @@ def sentences(found: dict[str, Any], options: Options) -> dict[str, str]:
         evidence = f"The best automaton has {states}; {network}, {truth}. But its exceptions are "
         evidence += f"no noise: {found['leftovers']['feature']}."
     if found["status"] == "none" and (seen := found.get("envelope")):
-        evidence += f" Accepted words have the shape {seen['shape']}, with {seen['constraints']}; "
-        evidence += f"yet of words that obey only {seen['inside']:.1%} are accepted."
+        evidence += f" Accepted words obey {seen['constraints']}; yet that is not all: of words "
+        evidence += f"that obey, in the same shape, {seen['inside']:.1%} are accepted, and of the "
+        evidence += f"others {seen['outside']:.1%} rejected."
     return {"headline": headline, "evidence": evidence, "summary": f"{headline} {evidence}"}
 
 

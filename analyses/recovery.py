@@ -80,7 +80,10 @@ def planted() -> dict[str, tuple[str, DFA]]:
             f.contains(k) ^ f.ends(v),
         ],
     }
-    return {rule.text: (family, rule.dfa.minify()) for family, of in rules.items() for rule in of}
+    known = {rule.text: (family, rule.dfa.minify()) for family, of in rules.items() for rule in of}
+    odd = f.even(a) ^ f.even(b) ^ f.even(k) ^ f.even(m)  # of four parities the sum
+    said = f"has an even number of {a}, {b}, {k} and {m} together"
+    return known | {said: ("even", (~odd).dfa.minify())}
 
 
 @dataclass(frozen=True)
@@ -159,6 +162,7 @@ class Corpus:
 
 
 COUNTED = f"as many {VOCABULARY[0]} as {VOCABULARY[1]}"
+COUNTED_SAID = f"has #{VOCABULARY[0]} = #{VOCABULARY[1]}"
 RANDOM = "random labels"
 
 
@@ -229,6 +233,8 @@ def recovered(corpus: Corpus, out: Path, with_rivals: bool) -> list[dict[str, An
             symbols = sorted(truth.input_symbols)
             seen = {symbol for _, symbol, _ in way["dfa"]["transitions"]}
             exact = set(symbols) == seen and same(rebuilt(way["dfa"], symbols), truth)
+        elif corpus.rule == COUNTED:
+            exact = way["status"] == "counts" and way["rule"] == COUNTED_SAID
         reliable = way["status"] != "none"
         outcome = "no reliable rule" if not reliable else "exact" if exact else "wrong rule"
         rows.append(

@@ -17,8 +17,10 @@ from math import gcd
 import numpy as np
 import sympy
 from automata.fa.dfa import DFA
+from jaxtyping import Bool
 
 from interp.extraction import Accepts, Word, regex, run
+from interp.rules import same
 
 SURE = 0.98
 """Share of the words asked on which rule and network must agree."""
@@ -62,7 +64,7 @@ class Envelope:
 
     Attributes:
         dfa: of the shape.
-        shape: the same as a regular expression, "a+ b+".
+        shape: the same as a regular expression, "a+ b+"; "" where words of any shape are accepted.
         constraints: the equations.
         said: the equations in words, equal counts chained: "#a = #b = #c".
         name: "a^n b^n" where shape and equations are such a power; else None.
@@ -81,6 +83,10 @@ class Envelope:
     outside: float
     asked: int
 
+    def obeyed(self, words: Sequence[Word], symbols: Sequence[str]) -> Bool[np.ndarray, " words"]:
+        """True for words of this shape with these counts."""
+        return run(self.dfa, words) & _obeyed(counts(words, symbols), self.constraints)
+
     @property
     def holds(self) -> bool:
         """Is it the network's rule, as far as was asked?"""
@@ -92,8 +98,9 @@ def envelope(
 ) -> Envelope | None:
     """What shape and counts say of a network's accepted words; None where they say nothing.
 
-    Half of the accepted words give shape and equations, the other half and words made from them are
-    the fresh ones.
+    Half of the accepted words give shape and equations; the other half, and words that differ from
+    accepted ones in a little, are asked. Where no equation holds for all of the half, a network may
+    have accepted a strange word: then it holds for all but a few.
 
     Args:
         accepts: the network's verdicts on a batch of words.
@@ -103,21 +110,37 @@ def envelope(
     every = [words[i] for i in rng.permutation(len(words))]
     judged = accepts(every)
     accepted = list(dict.fromkeys(w for w, yes in zip(every, judged, strict=True) if yes and w))
-    given, kept = typical(accepted[::2]), accepted[1::2]
-    if len({tuple(row) for row in counts(given, symbols).tolist()}) < FEWEST:
-        return None
-    dfa = local(given, symbols)
-    equations = _common(counts(given, symbols), rng)
-    if not equations:
-        return None
-
-    near = [
+    given = accepted[::2]
+    near = (
         made
-        for word in accepted * (1 + NEAR // len(accepted))
+        for word in accepted * (1 + NEAR // max(1, len(accepted)))
         for made in _edits(word, symbols, rng)
-    ]
-    asked = list(dict.fromkeys([*kept, *(word for word in near if word)]))
-    answers, expected = accepts(asked), run(dfa, asked) & _obeyed(counts(asked, symbols), equations)
+    )
+    asked = list(dict.fromkeys([*accepted[1::2], *(word for word in near if word)]))
+    answers = accepts(asked)
+    found = []
+    for some, robust in ((given, False), (given, True), (typical(given), True)):
+        table = np.unique(counts(some, symbols), axis=0)
+        if len(table) < FEWEST:
+            continue
+        equations = _common(table, rng) if robust else constraints(table)
+        if not equations:
+            continue
+        found.append(_asked(local(some, symbols), some, equations, symbols, asked, answers))
+    told = [each for each in found if each is not None]
+    return min(told, key=lambda each: (not each.holds, len(each.shape)), default=None)
+
+
+def _asked(
+    dfa: DFA,
+    given: Sequence[Word],
+    equations: tuple[Constraint, ...],
+    symbols: Sequence[str],
+    asked: Sequence[Word],
+    answers: Bool[np.ndarray, " asked"],
+) -> Envelope | None:
+    """Shape and equations with the network's answers; None where it was asked one-sidedly."""
+    expected = run(dfa, asked) & _obeyed(counts(asked, symbols), equations)
     if not expected.any() or expected.all():
         return None
     shape = _shape(dfa, given, symbols)
@@ -189,10 +212,9 @@ def constraints(table: np.ndarray) -> tuple[Constraint, ...]:
 
 
 def _common(table: np.ndarray, rng: np.random.Generator) -> tuple[Constraint, ...]:
-    """The most equations that all but a few rows obey: of all rows, or of some of them."""
-    rows = np.unique(table, axis=0)
-    tried = [constraints(rows)]
-    tried += [constraints(rows[rng.permutation(len(rows))[:FEWEST]]) for _ in range(10)]
+    """The most equations that all but a few rows obey: those of some rows, drawn several times."""
+    size = max(FEWEST, table.shape[1] + 2)
+    tried = [constraints(table[rng.permutation(len(table))[:size]]) for _ in range(20)]
     fit = [e for e in tried if _obeyed(table, e).mean() >= 1 - STRANGE]
     return max(fit, key=len, default=())
 
@@ -218,7 +240,9 @@ def _edits(word: Word, symbols: Sequence[str], rng: np.random.Generator) -> Iter
 
 
 def _shape(dfa: DFA, words: Sequence[Word], symbols: Sequence[str]) -> str:
-    """ "a+ b+" where all words are the same row of runs; else a regular expression."""
+    """ "a+ b+" where all words are the same row of runs, "" for any shape; else an expression."""
+    if same(dfa, DFA.universal_language(set(symbols))):
+        return ""
     rows = {
         tuple(s for s, t in zip(word, (*word[1:], ""), strict=True) if s != t) for word in words
     }

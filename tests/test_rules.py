@@ -224,7 +224,7 @@ def rule_from(
     return way(*rules), named(one[1]) | named(other[1])
 
 
-@settings(max_examples=80)
+@settings(max_examples=60)
 @given(planted())
 def test_a_planted_rule_comes_back(
     case: tuple[tuple[str, ...], Part, str | None, Part],

@@ -62,16 +62,18 @@ def details(found: Mapping[str, Any]) -> None:
         seen = found["envelope"]
         st.header("Beyond the regular", divider="gray")
         st.markdown(
-            f"Accepted words have the shape `{seen['shape']}`, and obey **{seen['constraints']}**. "
+            f"Accepted words have the shape `{seen['shape'] or 'any'}`, and obey "
+            f"**{seen['constraints']}**. "
             f"Of {seen['asked']} fresh words and near misses {seen['inside']:.1%} of those that "
             f"obey are accepted, and {seen['outside']:.1%} of the others rejected."
         )
-        grows = found["states_by_length"].items()
-        st.dataframe(
-            pd.DataFrame(grows, columns=["words up to (symbols)", "states of the automaton"]),
-            hide_index=True,
-            width="content",
-        )
+        grows = found.get("states_by_length", {}).items()
+        if grows:
+            st.dataframe(
+                pd.DataFrame(grows, columns=["words up to (symbols)", "states of the automaton"]),
+                hide_index=True,
+                width="content",
+            )
     if len(found["by_length"]) > 1:
         st.header("By length", divider="gray")
         picture(length_chart(found), "Held-out lines that rule and network get right, by length.")

@@ -13,7 +13,8 @@ from rich.console import Console
 from rich.table import Table
 
 from tests.benchmarks.attribution_speed import attribution_speed
-from tests.benchmarks.measure import Result
+from tests.benchmarks.discovery_speed import discovery_speed
+from tests.benchmarks.measure import Result, Seconds
 from tests.benchmarks.model_speed import model_speed
 from tests.benchmarks.patching_speed import patching_speed
 from tests.benchmarks.variant_speed import variant_speed
@@ -44,6 +45,17 @@ def draw(title: str, results: list[Result]) -> Table:
     return table
 
 
+def draw_seconds(title: str, results: list[Seconds]) -> Table:
+    """A row for each whose time it is."""
+    columns = ("task", "who", "median s", "range", "target", "met")
+    table = Table(*columns, title=title, title_justify="left", box=SIMPLE_HEAD, padding=0)
+    for r in results:
+        target = "-" if r.target is None else f"<= {r.target:.0f}"
+        met = {None: "-", True: "[green]yes", False: "[red]no"}[r.met]
+        table.add_row(r.task, r.who, f"{r.median:.1f}", f"{r.low:.1f}-{r.high:.1f}", target, met)
+    return table
+
+
 def main() -> None:
     """Runs all benchmarks, prints the tables and, if asked to, writes them as JSON."""
     parser = argparse.ArgumentParser(prog="python -m tests.benchmarks", description=__doc__)
@@ -56,6 +68,10 @@ def main() -> None:
             results = list(benchmark())
         console.print(draw(f"{title}: CPU time in one thread", results))
         report[title] = [result.to_json() for result in results]
+    with console.status("discovery speed ..."):
+        timed = list(discovery_speed())
+    console.print(draw_seconds("discovery speed: wall clock, this machine", timed))
+    report["discovery speed"] = [result.to_json() for result in timed]
     if path is not None:
         path.write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
 

@@ -55,6 +55,32 @@ class Result:
         return {**asdict(self), "met": self.met}
 
 
+@dataclass(frozen=True)
+class Seconds:
+    """A row of wall-clock times, of work that has no peer to take turns with.
+
+    Attributes:
+        task: what was timed.
+        who: whose time.
+        median, low, high: over the repetitions, seconds; low and high are the extremes.
+        target: seconds at most; None without one.
+    """
+
+    task: str
+    who: str
+    median: float
+    low: float
+    high: float
+    target: float | None
+
+    @property
+    def met(self) -> bool | None:
+        return None if self.target is None else self.median <= self.target
+
+    def to_json(self) -> dict[str, object]:
+        return {**asdict(self), "met": self.met}
+
+
 def seconds(work: Work, calls: int) -> float:
     """CPU time of ``calls`` calls."""
     start = time.process_time()

@@ -1,0 +1,193 @@
+"""The study of planted rules: what is planted, and how an answer is judged."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from analyses import recovery
+from analyses.cli import main
+from analyses.discover import Discover
+from analyses.discovery import described
+from analyses.recovery import (
+    COUNTED,
+    RANDOM,
+    VOCABULARY,
+    Corpus,
+    Recover,
+    chart,
+    corpora,
+    findings,
+    load,
+    planted,
+    recovered,
+    shares,
+)
+from interp.rules import Families, Rule
+from models.languages import language
+
+FAMILIES = (
+    *("contains", "side by side", "starts", "ends", "same ends", "at least", "at most"),
+    *("exactly", "even", "never", "before", "and", "or", "xor"),
+)
+
+
+def test_thirty_rules_and_more_across_all_families() -> None:
+    rules = planted()
+    assert len(rules) >= 30
+    assert Counter(family for family, _ in rules.values()).keys() == set(FAMILIES)
+    assert all(dfa.input_symbols == set(VOCABULARY) for _, dfa in rules.values())
+
+
+def test_some_are_rare_and_some_are_frequent() -> None:
+    positives = {
+        rule: Corpus("x", family, rule, 3000).drawn()[0].count("in") / 3000
+        for rule, (family, _) in planted().items()
+    }
+    assert all(0.005 < share < 0.995 for share in positives.values())
+    assert sum(share < 0.05 for share in positives.values()) >= 3
+    assert sum(share > 0.8 for share in positives.values()) >= 3
+
+
+@pytest.mark.parametrize(
+    ("rule", "obeys"),
+    [
+        ("contains kaas", lambda w: "kaas" in w),
+        ("starts and ends with the same symbol", lambda w: w[0] == w[-1]),
+        ("has an even number of soep", lambda w: w.count("soep") % 2 == 0),
+        (
+            "has an even number of appel, brood, kaas and melk together",
+            lambda w: sum(s in ("appel", "brood", "kaas", "melk") for s in w) % 2 == 0,
+        ),
+        (
+            "either starts with melk, or ends with melk, but not both",
+            lambda w: (w[0] == "melk") != (w[-1] == "melk"),
+        ),
+        (COUNTED, lambda w: w.count("appel") == w.count("brood")),
+    ],
+)
+def test_lines_are_labelled_by_the_rule(rule: str, obeys: Any) -> None:
+    labels, words = Corpus("x", "-", rule, 2000, seed=3).drawn()
+    assert [label == "in" for label in labels] == [obeys(word) for word in words]
+    assert set(map(len, words)) == set(range(1, 13))
+
+
+def test_noise_turns_its_share_of_the_labels_round() -> None:
+    labels, words = Corpus("x", "contains", "dieren", 5000, 0.1, 2).drawn()
+    clean, same = Corpus("x", "contains", "dieren", 5000, 0.0, 2).drawn()
+    assert words == same
+    assert set(map(len, words)) == {10}
+    assert [label == "in" for label in clean] == [language("dieren").contains(w) for w in words]
+    assert np.mean(np.array(labels) != np.array(clean)) == pytest.approx(0.1, abs=0.015)
+
+
+def test_random_labels_know_nothing_of_their_lines() -> None:
+    labels, words = Corpus("x", "no rule", RANDOM, 5000).drawn()
+    has = np.array(["kaas" in word for word in words])
+    inside = np.array(labels) == "in"
+    assert abs(inside[has].mean() - inside[~has].mean()) < 0.05
+
+
+@pytest.mark.parametrize(
+    ("study", "seeds", "count"),
+    [("rules", 0, 39), ("rules", 2, 78), ("dieren", 0, 10), ("lines", 2, 12), ("noise", 1, 5)],
+)
+def test_what_a_study_asks_for(study: Any, seeds: int, count: int) -> None:
+    asked = corpora(study, seeds)
+    assert len(asked) == len({corpus.name for corpus in asked}) == count
+
+
+def answering(monkeypatch: pytest.MonkeyPatch, rule: Rule, status: str) -> list[Discover]:
+    """Lets every discovery end with this rule."""
+    asked = []
+    known = {
+        "rule": rule.text,
+        "states": len(rule.dfa.states),
+        "dfa": described(rule.dfa, None, sorted(rule.dfa.input_symbols))["dfa"],
+        "status": status,
+        "wrong": 0,
+        "held-out right": 1.0,
+        "seconds": 1.0,
+    }
+
+    def discover(options: Discover) -> dict[str, Any]:
+        asked.append(options)
+        return {"networks": [{}], "ways": [known | {"way": "Transformer"}]}
+
+    monkeypatch.setattr(recovery, "discover", discover)
+    return asked
+
+
+@pytest.mark.parametrize(
+    ("planted_rule", "status", "outcome"),
+    [
+        ("contains kaas", "rule", "exact"),
+        ("contains kaas", "exceptions", "exact"),
+        ("contains kaas", "none", "no reliable rule"),
+        ("never contains vis", "rule", "wrong rule"),
+        (RANDOM, "none", "no reliable rule"),
+        (RANDOM, "rule", "wrong rule"),
+    ],
+)
+def test_an_answer_is_judged_by_its_automaton(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, planted_rule: str, status: str, outcome: str
+) -> None:
+    asked = answering(monkeypatch, Families(VOCABULARY).contains("kaas"), status)
+    corpus = Corpus("c", "contains", planted_rule, 50)
+    (row,) = recovered(corpus, tmp_path, False)
+    assert (row["outcome"], row["way"], row["rule"]) == (outcome, "Transformer", planted_rule)
+    assert recovered(corpus, tmp_path, False) == [row]
+    assert len(asked) == 1  # kept
+    assert asked[0].accepted == "in"
+
+
+def test_both_kinds_of_error_are_counted() -> None:
+    outcomes = ["exact", "exact", "wrong rule", "no reliable rule", "no reliable rule"]
+    families = ["contains", "contains", "ends", "ends", "no rule"]
+    table = pd.DataFrame(
+        {"family": families, "outcome": outcomes, "way": "Transformer", "seconds": 2.0}
+    )
+    assert findings(table)["summary"].startswith(
+        "2 of 4 recovered exactly (50%, 95% interval 15% to 85%); "
+        "1 times no reliable rule, 1 times a wrong one; median 2 s"
+    )
+    by = shares(table).set_index("family")
+    assert by["share"].to_dict() == {"contains": 1.0, "ends": 0.0, "no rule": 0.0}
+    assert by.loc["ends", ["exact", "no reliable rule", "wrong rule"]].tolist() == [0, 1, 1]
+
+
+@pytest.mark.parametrize("study", ["dieren", "lines", "noise"])
+def test_a_study_is_kept_and_drawn(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, study: Any
+) -> None:
+    answering(monkeypatch, Families(("a", "b")).contains("a"), "rule")
+    result = recovery.recover(Recover(study, tmp_path, seeds=1, workers=1))
+    kept = load(tmp_path, study)
+    assert kept is not None
+    pd.testing.assert_frame_equal(kept.table, result.table)
+    assert set(kept.table["outcome"]) == {"wrong rule"}
+    assert chart(kept).to_dict()["layer"]
+    assert (tmp_path / "figures" / f"recovery-{study}.svg").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "fault"),
+    [
+        (["recover", "colours"], "colours"),
+        (["recover", "rules", "--seeds", "-1"], "--seeds cannot be negative"),
+        (["discover", "NONE.tsv"], "NONE.tsv: cannot be read"),
+        (["discover"], "lines"),
+    ],
+)
+def test_a_mistake_is_one_line(
+    capsys: pytest.CaptureFixture[str], arguments: list[str], fault: str
+) -> None:
+    assert main(arguments) == 2
+    said = capsys.readouterr().err
+    assert fault.lower() in said.lower()
+    assert said.count("\n") == 1
