@@ -16,11 +16,13 @@ from rich.table import Table
 
 from analyses import explainers
 from analyses.console import ERR, OUT, table_of
+from analyses.discover import Discover, discover, remarks
 from analyses.printed import printed_verdicts
 from analyses.printed import summary as printed_summary
 from analyses.results import NAMES, answer, load
 from analyses.workers import one_thread, trained
 from models.errors import UserError
+from models.languages.registry import DIEREN_FILE
 from models.recipes import recipe
 from models.runs import Run, run_name
 
@@ -69,6 +71,8 @@ def demo(out: Path, workers: int = 2) -> None:
             OUT.print(
                 f"[bold]{run.name}[/bold] {name}: {result.findings['summary'] if result else '-'}"
             )
+    lines = discover(Discover(DIEREN_FILE, out))
+    OUT.print(f"[bold]{lines['name']}[/bold] discover: {' '.join(remarks(lines))}")
     seconds = time.monotonic() - start
     OUT.print(f"Done in {seconds:.0f} s. Open the dashboard: [bold]lab dashboard {out}[/bold]")
 

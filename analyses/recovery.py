@@ -182,12 +182,12 @@ def corpora(study: Study, seeds: int) -> list[Corpus]:
         return [
             Corpus(f"dieren-{n}-s{seed}", "contains", "dieren", n, seed=seed)
             for n in SIZES
-            for seed in range(seeds or 5)
+            for seed in range(seeds or 3)
         ]
     return [
         Corpus(f"dieren-{noise:.2f}-s{seed}", "contains", "dieren", LINES, noise, seed)
         for noise in NOISE
-        for seed in range(seeds or 5)
+        for seed in range(seeds or 3)
     ]
 
 

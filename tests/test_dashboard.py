@@ -17,7 +17,7 @@ from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 pytestmark = pytest.mark.browser
 PAGES = ("", "try", "model", "probing", "interventions", "heads", "patching", "circuits")
-PAGES += ("attribution", "explainers", "discovery", "emergence")
+PAGES += ("attribution", "explainers", "discovery", "discover", "emergence")
 PATIENCE = 240_000  # ms: a machine may be shared by many; a page that is broken says so at once
 IDLE = "[data-testid=stApp][data-test-script-state=notRunning]"
 

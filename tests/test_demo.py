@@ -21,6 +21,7 @@ from analyses.printed import printed_verdicts
 from analyses.results import NAMES, answer, load
 from analyses.workers import one_thread
 from models.evaluation import judge
+from models.files import read_json
 from models.languages import RegularLanguage
 from models.runs import Run
 
@@ -83,6 +84,14 @@ def test_discovery_returns_the_rule(demo: Path) -> None:
     assert found["n_states"] == len(dfa.states) == 4
     assert isinstance(run.language, RegularLanguage)
     assert dfa == run.language.dfa  # automata-lib decides equivalence
+
+
+def test_the_printed_lines_have_their_pattern(demo: Path) -> None:
+    record = read_json(demo / "discoveries" / "dieren-lines" / "record.json")
+    assert record["lines"] == {"A": 13, "B": 13}
+    (pattern,) = [way["pattern"] for way in record["ways"] if "pattern" in way]
+    assert pattern["text"] == "contains leeuw ... olifant ... leeuw in this order"
+    assert pattern["having"] == [13, 1]
 
 
 @pytest.mark.parametrize(

@@ -27,6 +27,7 @@ from analyses.discover import (
     table,
 )
 from analyses.discovery import rebuilt, transitions
+from analyses.recovery import Study, chart, load
 from dashboard.shared import model_of, picture, runs_folder
 from dashboard.views.discovery import details, expression, metrics
 from interp.extraction import run as verdicts_of
@@ -36,6 +37,12 @@ from models.languages import printed_lines
 from models.runs import Run
 
 LOG = "log.txt"
+STUDIES: dict[Study, str] = {
+    "rules": "planted rules",
+    "dieren": "the Dutch rule, ten seeds",
+    "lines": "how many lines it takes",
+    "noise": "how many wrong labels it bears",
+}
 NEW = "A new corpus"
 
 
@@ -49,15 +56,34 @@ def show() -> None:
     chosen = st.selectbox("Corpus", [*kept, NEW], key="corpus", bind="query-params")
     if chosen == NEW:
         new_corpus()
-        return
-    record = kept[chosen]
-    if record["status"] != "finished":
+    elif kept[chosen]["status"] != "finished":
         learning(chosen)
-        return
-    found_rule(record)
+    else:
+        found_rule(kept[chosen])
+    studies()
 
 
 # -- a new corpus -------------------------------------------------------------------------------
+
+
+def studies() -> None:
+    """How much of planted rules comes back: the kept studies of `lab recover`."""
+    kept = {name: found for name in STUDIES if (found := load(runs_folder(), name)) is not None}
+    if not kept:
+        return
+    st.header("How much of a planted rule comes back?", divider="gray")
+    study = st.segmented_control(
+        "Study",
+        list(kept),
+        default=next(iter(kept)),
+        required=True,
+        format_func=STUDIES.__getitem__,
+    )
+    result = kept[study or next(iter(kept))]
+    st.markdown(result.findings["summary"])
+    picture(chart(result), f"Share recovered exactly. {result.findings['summary']}")
+    with st.expander("Table"):
+        st.dataframe(result.table, hide_index=True)
 
 
 def new_corpus() -> None:
