@@ -40,7 +40,9 @@ SURE = 0.01
 PAIRS = 24
 """Pairs of words for each transition."""
 DRAWN = 12
-"""States of the largest automaton that is drawn, and written as a regular expression."""
+"""States of the largest automaton that is drawn."""
+WRITTEN = 8
+"""States of the largest automaton that is written as a regular expression."""
 
 
 @dataclass(frozen=True)
@@ -160,7 +162,7 @@ def described(dfa: DFA, found: Found | None, symbols: Sequence[str]) -> dict[str
     return {
         "rule": found.rule.text if found and found.rule else None,
         "family": found.rule.family if found and found.rule else None,
-        "regex": regex(dfa, symbols) if found and len(dfa.states) <= DRAWN else None,
+        "regex": regex(dfa, symbols) if found and len(dfa.states) <= WRITTEN else None,
         "dfa": {
             "start": 0,
             "accepting": sorted(dfa.final_states),

@@ -16,7 +16,8 @@ from jaxtyping import Bool
 from scipy.special import gammaln
 from scipy.stats import hypergeom
 
-from interp.rules import Rule, classes_of
+from interp.extraction import symbol_classes
+from interp.rules import Rule
 
 
 def exception_bits(lines: int, wrong: int) -> float:
@@ -30,7 +31,7 @@ def automaton_bits(dfa: DFA, symbols: Sequence[str]) -> float:
     The classes of symbols that it never tells apart, then per state a target for each class, and
     whether it accepts.
     """
-    sizes = np.array([len(group) for group in classes_of(dfa, symbols)])
+    sizes = np.array([len(group) for group in symbol_classes(dfa, symbols)])
     classes = gammaln(sizes.sum() + 1) - gammaln(sizes + 1).sum()
     states = len(dfa.states)
     rows = states * len(sizes) * np.log2(max(states, 1)) + states

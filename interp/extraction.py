@@ -23,6 +23,7 @@ from automata.fa.gnfa import GNFA
 
 Word = tuple[str, ...]
 OWN_WORDS = 200  # words that a hypothesis is asked for
+MOST_LISTED = 10  # symbols that an expression lists one by one
 W_WORDS = 1000  # words of the W-method
 Accepts = Callable[[Sequence[Word]], np.ndarray]
 """Batched membership: True where the network accepts the word."""
@@ -304,18 +305,58 @@ def canonical(dfa: DFA, symbols: Sequence[str]) -> DFA:
 def regex(dfa: DFA, symbols: Sequence[str]) -> str:
     """An equivalent regular expression over the symbols, by state elimination.
 
-    "∅" if no word is accepted. Symbols of several letters are set apart by spaces.
+    "∅" if no word is accepted. Symbols of several letters are set apart by spaces. Symbols that the
+    automaton never tells apart are eliminated as one: of more than ten "[^ x y ]" says which they
+    are not. Its length may
+    grow exponentially with the number of states.
     """
     if dfa.isempty():
         return "∅"
-    spelled, back = _one_letter_each(dfa, symbols)
-    expression = GNFA.from_dfa(spelled).to_regex()
+    classes = symbol_classes(dfa, symbols)
+    letters = [group[0] for group in classes]
+    spelled, back = _one_letter_each(over(dfa, letters), letters)
     spaced = any(len(symbol) > 1 for symbol in symbols)
-    return (
-        "".join((f" {back[c]} " if spaced else back[c]) if c in back else c for c in expression)
-        .replace("  ", " ")
-        .strip()
-    )
+
+    def written(symbol: str) -> str:
+        return f" {symbol} " if spaced else symbol
+
+    names = {}
+    for letter, first in back.items():
+        group = next(group for group in classes if group[0] == first)
+        names[letter] = written(first)
+        if len(group) > MOST_LISTED:
+            others = [symbol for symbol in symbols if symbol not in group]
+            names[letter] = f"[^{''.join(map(written, others))}]" if others else "."
+        elif len(group) > 1:
+            names[letter] = "|".join(map(written, group))
+    expression = GNFA.from_dfa(spelled).to_regex()
+    parts = []
+    for before, c, after in zip(f"({expression}", expression, f"{expression[1:]})", strict=False):
+        part = names.get(c, c)
+        bare = c not in names or (before in "(|" and after in "|)")  # in a union, or not one
+        parts.append(part if bare or "|" not in part else f"({part})")
+    return "".join(parts).replace("  ", " ").strip()
+
+
+def symbol_classes(dfa: DFA, symbols: Sequence[str]) -> list[list[str]]:
+    """The symbols that the automaton never tells apart, in their order."""
+    states = sorted(dfa.states, key=str)
+    classes: dict[tuple[Any, ...], list[str]] = {}
+    for symbol in symbols:
+        column = tuple(dfa.transitions[state][symbol] for state in states)
+        classes.setdefault(column, []).append(symbol)
+    return list(classes.values())
+
+
+def over(dfa: DFA, letters: Sequence[str]) -> DFA:
+    """The minimal automaton over some of the symbols."""
+    return DFA(
+        states=set(dfa.states),
+        input_symbols=set(letters),
+        transitions={q: {s: row[s] for s in letters} for q, row in dfa.transitions.items()},
+        initial_state=dfa.initial_state,
+        final_states=set(dfa.final_states),
+    ).minify()
 
 
 def _one_letter_each(

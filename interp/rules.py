@@ -6,7 +6,7 @@ tells apart are one letter to it, so that rules are sought over the few words th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import permutations, product
@@ -16,7 +16,7 @@ import numpy as np
 from automata.fa.dfa import DFA
 from jaxtyping import Bool
 
-from interp.extraction import toggled
+from interp.extraction import over, symbol_classes, toggled
 
 SOME = 4  # symbols that are still called "one of a, b, c, d"
 PROBES = 1500  # words on which candidates are compared before their automata are
@@ -193,10 +193,10 @@ def rule_of(dfa: DFA, symbols: Sequence[str], empty: bool = True) -> Rule | None
         symbols: the alphabet, in the order in which it is told.
         empty: whether the empty word must agree too; lines of words are never empty.
     """
-    classes = classes_of(dfa, symbols)
+    classes = symbol_classes(dfa, symbols)
     letters = [group[0] for group in classes]
     families = Families(letters, {group[0]: _one_of(group) for group in classes})
-    small = _reduced(dfa, letters)
+    small = over(dfa, letters)
     most = max(classes, key=len)
     rest = len(most) > max((len(g) for g in classes if g is not most), default=0)
     told = [g[0] for g in classes if len(g) <= SOME and not (rest and g is most)]
@@ -355,30 +355,8 @@ def _candidates(
 # -- automata ------------------------------------------------------------------------------------
 
 
-def classes_of(dfa: DFA, symbols: Sequence[str]) -> list[list[str]]:
-    """The symbols that the automaton never tells apart, in their order."""
-    states = sorted(dfa.states, key=str)
-    classes: dict[tuple[Hashable, ...], list[str]] = {}
-    for symbol in symbols:
-        column = tuple(dfa.transitions[state][symbol] for state in states)
-        classes.setdefault(column, []).append(symbol)
-    return list(classes.values())
-
-
 def _one_of(group: Sequence[str]) -> str:
     return group[0] if len(group) == 1 else f"one of {', '.join(group)}"
-
-
-def _reduced(dfa: DFA, letters: Sequence[str]) -> DFA:
-    """The minimal automaton over some of its symbols."""
-    rows = {q: {s: row[s] for s in letters} for q, row in dfa.transitions.items()}
-    return DFA(
-        states=set(dfa.states),
-        input_symbols=set(letters),
-        transitions=rows,
-        initial_state=dfa.initial_state,
-        final_states=set(dfa.final_states),
-    ).minify()
 
 
 def _widened(dfa: DFA, classes: Sequence[Sequence[str]]) -> DFA:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from itertools import pairwise, product
+from itertools import pairwise, permutations, product
 from zlib import crc32
 
 import numpy as np
@@ -159,12 +159,9 @@ def test_languages_that_count(name: str, shape: str, said: str, power: str) -> N
     assert (found.inside, found.outside, found.holds) == (1.0, 1.0, True)
     assert found.dfa == of_regex("".join(f"{s}{s}*" for s in power[::4]), power[::4]).dfa
     assert found.asked > 200
-    for word in words_up_to(lang.vocabulary.symbols, 4):
-        obeys = found.dfa.accepts_input(word) and all(
-            np.dot(e.weights, counts([word], lang.vocabulary.symbols)[0]) == e.constant
-            for e in found.constraints
-        )
-        assert obeys == lang.contains(word)
+    every = list(words_up_to(lang.vocabulary.symbols, 4))
+    obeyed = found.obeyed(every, lang.vocabulary.symbols)
+    assert obeyed.tolist() == [lang.contains(word) for word in every]
 
 
 def power(word: Word, *times: int) -> bool:
@@ -207,6 +204,27 @@ def test_a_shape_that_is_no_row_of_blocks() -> None:
     assert found.dfa == of_regex("ab(ab)*cc*", "abc").dfa
     assert (found.name, found.holds) == (None, True)
     assert found.said == "#a = #b, 2 #a = #c"
+
+
+@pytest.mark.parametrize(
+    ("obeys", "said"),
+    [
+        (lambda w: w.count("a") == w.count("b"), "#a = #b"),
+        (lambda w: w.count("a") == 2 * w.count("b") + 1, "#a = 2 #b + 1"),
+        (lambda w: w.count("a") == w.count("b") == w.count("c"), "#a = #b = #c"),
+    ],
+)
+def test_equations_without_a_shape(obeys: Callable[[Word], bool], said: str) -> None:
+    """The symbols may stand in any order."""
+    rng = np.random.default_rng(0)
+    words = [tuple(rng.choice(ABC, size).tolist()) for size in rng.integers(1, 13, size=6000)]
+    words += [word * 8 for word in permutations(ABC)] + [("a", "b", "c") * n for n in range(2, 30)]
+    found = envelope(by_rule(obeys), ABC, words)
+    assert found is not None
+    assert (found.shape, found.said, found.name) == ("", said, None)
+    assert found.holds
+    every = [word for word in words_up_to(ABC, 5) if word]
+    assert found.obeyed(every, ABC).tolist() == [obeys(word) for word in every]
 
 
 @pytest.mark.parametrize("strange", [["ba"], ["ba", "aabbb"], ["abab", "aab"]])

@@ -111,14 +111,14 @@ def by_hand(words: Sequence[Word], labels: np.ndarray, verdicts: np.ndarray) -> 
 def twisted(seed: int) -> tuple[list[Word], np.ndarray, np.ndarray]:
     """Lines, labels and verdicts; often or seldom at odds, by chance or for a reason."""
     rng = np.random.default_rng(seed)
-    words, verdicts = drawn(25, seed, (0, 6)), rng.random(25) < 0.6
+    words, verdicts = drawn(40, seed, (0, 6)), rng.random(40) < 0.6
     middle = np.median([len(word) for word in words])
     odd = {
-        "often": rng.random(25) < 0.5,
-        "seldom": rng.random(25) < 0.2,
+        "often": rng.random(40) < 0.5,
+        "seldom": rng.random(40) < 0.2,
         "b first": np.array([word[:1] == ("b",) for word in words]),
         "long": np.array([len(word) > middle for word in words]),
-        "all that are rejected": ~verdicts | (rng.random(25) < 0.4),
+        "all that are rejected": ~verdicts | (rng.random(40) < 0.4),
     }
     return words, verdicts ^ list(odd.values())[seed % len(odd)], verdicts
 

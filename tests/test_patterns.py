@@ -9,6 +9,7 @@ from math import log10
 
 import numpy as np
 import pytest
+from brute import words_up_to
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import fisher_exact
@@ -100,6 +101,15 @@ def test_the_rule_is_the_pattern_or_that_the_line_lacks_it(
     has = dict(patterns(symbols, longest))[found.text]
     assert found.rule.text == (f"never {found.text}" if lacks else found.text)
     assert run(found.rule.dfa, words).tolist() == [has(word) != lacks for word in words]
+
+
+@pytest.mark.parametrize("pattern", [*patterns(("a", "b"), 3)], ids=lambda pattern: pattern[0])
+def test_a_pattern_that_makes_the_groups_is_found(pattern: tuple[str, Has]) -> None:
+    words = list(words_up_to("ab", 5))
+    labels = [pattern[1](word) for word in words]
+    found = best_pattern(words, np.array(labels), ("a", "b"))
+    assert found.having == (sum(labels), 0)
+    assert run(found.rule.dfa, words).tolist() == labels
 
 
 def test_what_the_positive_lines_lack_is_denied() -> None:

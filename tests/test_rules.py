@@ -15,8 +15,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from test_extraction import of_regex
 
-from interp.extraction import Word, run, toggled
-from interp.rules import Families, Rule, classes_of, rule_of, rules_near, same
+from interp.extraction import Word, run, symbol_classes, toggled
+from interp.rules import Families, Rule, rule_of, rules_near, same
 
 ABC = ("a", "b", "c")
 WORDS = list(words_up_to(ABC, 5))
@@ -234,7 +234,7 @@ def test_a_planted_rule_comes_back(
     Rules that treat alike two symbols that they name are left out.
     """
     symbols, (rule, names) = case[0], rule_from(*case)
-    classes = classes_of(rule.dfa.minify(), symbols)
+    classes = symbol_classes(rule.dfa.minify(), symbols)
     assume(all(len(group) == 1 for group in classes if names & set(group)))
     found = rule_of(rule.dfa, symbols)
     assert found is not None, rule.text
@@ -347,7 +347,7 @@ def by_class(rule: Rule, classes: dict[str, str]) -> DFA:
 def test_symbols_that_are_never_told_apart_are_one_letter() -> None:
     classes = dict(zip("pqrstuvw", "aabbcccc", strict=True))
     dfa = by_class(made("contains", "a", "b"), classes)
-    assert classes_of(dfa, list(classes)) == [["p", "q"], ["r", "s"], ["t", "u", "v", "w"]]
+    assert symbol_classes(dfa, list(classes)) == [["p", "q"], ["r", "s"], ["t", "u", "v", "w"]]
     found = rule_of(dfa, list(classes))
     assert found is not None
     assert found.text == "contains one of p, q ... one of r, s in this order"

@@ -79,7 +79,7 @@ def studies() -> None:
         required=True,
         format_func=STUDIES.__getitem__,
     )
-    result = kept[study or next(iter(kept))]
+    result = kept[study]
     st.markdown(result.findings["summary"])
     picture(chart(result), f"Share recovered exactly. {result.findings['summary']}")
     with st.expander("Table"):
