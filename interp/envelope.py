@@ -26,6 +26,8 @@ SURE = 0.98
 """Share of the words asked on which rule and network must agree."""
 STRANGE = 0.1
 """Share of the accepted words that may be otherwise than the others."""
+WRITTEN = 6
+"""States of the largest shape that is written as an expression."""
 NEAR = 200
 """Accepted words, some more than once, from which near misses are made, five of each."""
 FEWEST = 8
@@ -98,26 +100,29 @@ def envelope(
 ) -> Envelope | None:
     """What shape and counts say of a network's accepted words; None where they say nothing.
 
-    Half of the accepted words give shape and equations; the other half, and words that differ from
-    accepted ones in a little, are asked. Where no equation holds for all of the half, a network may
-    have accepted a strange word: then it holds for all but a few.
+    Half of the accepted words give shape and equations. All other words that obey are asked,
+    whether accepted or not, and words that differ from accepted ones in a little. Where no equation
+    holds for all of the half, a network may have accepted a strange word: then it holds for all but
+    a few.
 
     Args:
         accepts: the network's verdicts on a batch of words.
         words: what to look among for accepted words.
     """
     rng = np.random.default_rng([seed, 0xE27E])
-    every = [words[i] for i in rng.permutation(len(words))]
+    every = list(dict.fromkeys(words[i] for i in rng.permutation(len(words)) if words[i]))
+    if not every:
+        return None
     judged = accepts(every)
-    accepted = list(dict.fromkeys(w for w, yes in zip(every, judged, strict=True) if yes and w))
+    accepted = [word for word, yes in zip(every, judged, strict=True) if yes]
     given = accepted[::2]
     near = (
         made
         for word in accepted * (1 + NEAR // max(1, len(accepted)))
         for made in _edits(word, symbols, rng)
     )
-    asked = list(dict.fromkeys([*accepted[1::2], *(word for word in near if word)]))
-    answers = accepts(asked)
+    close = {word for word in near if word}
+    asked, hard = list(dict.fromkeys([*every, *sorted(close)])), close | set(accepted)
     found = []
     for some, robust in ((given, False), (given, True), (typical(given), True)):
         table = np.unique(counts(some, symbols), axis=0)
@@ -126,34 +131,29 @@ def envelope(
         equations = _common(table, rng) if robust else constraints(table)
         if not equations:
             continue
-        found.append(_asked(local(some, symbols), some, equations, symbols, asked, answers))
-    told = [each for each in found if each is not None]
-    return min(told, key=lambda each: (not each.holds, len(each.shape)), default=None)
+        dfa, used = local(some, symbols), set(some)
+        obeyed = run(dfa, asked) & _obeyed(counts(asked, symbols), equations)
+        telling = [w not in used and (o or w in hard) for w, o in zip(asked, obeyed, strict=True)]
+        expected = obeyed[telling]
+        if expected.any() and not expected.all():  # else the network would be asked one-sidedly
+            answers = accepts([word for word, yes in zip(asked, telling, strict=True) if yes])
+            shape = _shape(dfa, some, symbols)
+            found.append(_told(dfa, shape, equations, symbols, expected, answers))
+    return min(found, key=lambda each: (not each.holds, len(each.shape)), default=None)
 
 
-def _asked(
+def _told(
     dfa: DFA,
-    given: Sequence[Word],
+    shape: str,
     equations: tuple[Constraint, ...],
     symbols: Sequence[str],
-    asked: Sequence[Word],
+    expected: Bool[np.ndarray, " asked"],
     answers: Bool[np.ndarray, " asked"],
-) -> Envelope | None:
-    """Shape and equations with the network's answers; None where it was asked one-sidedly."""
-    expected = run(dfa, asked) & _obeyed(counts(asked, symbols), equations)
-    if not expected.any() or expected.all():
-        return None
-    shape = _shape(dfa, given, symbols)
-    return Envelope(
-        dfa,
-        shape,
-        equations,
-        _said(equations, symbols),
-        _power(shape, equations, symbols),
-        float(answers[expected].mean()),
-        float(1 - answers[~expected].mean()),
-        len(asked),
-    )
+) -> Envelope:
+    """Shape and equations with the network's answers."""
+    said, power = _said(equations, symbols), _power(shape, equations, symbols)
+    inside, outside = float(answers[expected].mean()), float(1 - answers[~expected].mean())
+    return Envelope(dfa, shape, equations, said, power, inside, outside, len(answers))
 
 
 def typical(words: Sequence[Word]) -> list[Word]:
@@ -248,7 +248,8 @@ def _shape(dfa: DFA, words: Sequence[Word], symbols: Sequence[str]) -> str:
     }
     if len(rows) == 1 and len(set(row := rows.pop())) == len(row):
         return " ".join(f"{symbol}+" for symbol in row)
-    return regex(dfa, symbols)
+    states = len(dfa.states)
+    return regex(dfa, symbols) if states <= WRITTEN else f"(an automaton of {states} states)"
 
 
 def _said(equations: Sequence[Constraint], symbols: Sequence[str]) -> str:

@@ -157,6 +157,7 @@ def weighed(
 ) -> Found:
     """An automaton with what the lines say of it; of a named one the name is what must be written
     down, not the table."""
+    dfa = dfa.minify()
     answers = run(dfa, lines)
     wrong = int((answers != labels).sum())
     written = automaton_bits(dfa, symbols) if rule is None else rule_bits(rule, symbols)
@@ -191,8 +192,12 @@ def telling(
     """The symbols on which the network's verdict hangs, by how often it turns when another symbol
     takes their place; no more than ``most``, in the order of the alphabet."""
     rng = np.random.default_rng(0)
+    verdicts = teacher(words)
+    # As many accepted as rejected words: a rare verdict may hang on symbols of its own.
+    sides = [rng.permutation(np.flatnonzero(verdicts == side)) for side in (True, False)]
+    fewest = max(1, min(map(len, sides)))
     places: dict[str, list[tuple[Word, int]]] = {symbol: [] for symbol in symbols}
-    for index in rng.permutation(len(words)):
+    for index in rng.permutation(np.concatenate([side[:fewest] for side in sides])):
         word = words[index]
         for at in rng.permutation(len(word))[:4].tolist():
             if len(places[word[at]]) < 100:

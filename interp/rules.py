@@ -20,8 +20,14 @@ from interp.extraction import over, symbol_classes, toggled
 
 SOME = 4  # symbols that are still called "one of a, b, c, d"
 PROBES = 1500  # words on which candidates are compared before their automata are
+MOST_TOLD = 12  # symbols that rules are sought over; of more, those of first and last alone
+MOST_COUNT = 8  # of a symbol, in "at least", "at most" and "exactly"
 MOST_ENDS = 20  # symbols whose first and last are compared: the automaton has the square of them
 MOST_PAIRS = 50  # of pairs that fit, the smallest
+
+
+OPPOSITES = {"contains": "never", "side by side": "never", "never": "never?"}
+OPPOSITES |= {"all": "none", "none": "all"}
 
 
 @dataclass(frozen=True)
@@ -33,7 +39,7 @@ class Rule:
             "exactly", "even", "never", "before", "only", "and", "or", "xor", "all" or "none".
         text: what a word does that obeys it; completes "a word is accepted if it ...".
         denial: the same of a word that does not obey it.
-        size: how much there is to say; of equivalent rules the smallest is told.
+        size: how much there is to say: its symbols and the words between them.
         dfa: its complete automaton.
     """
 
@@ -45,7 +51,9 @@ class Rule:
 
     def __invert__(self) -> Rule:
         """What does not obey it."""
-        family = "never" if self.family in ("contains", "side by side") else self.family
+        family = OPPOSITES.get(self.family, self.family)
+        if family == "never?":  # what a "never" denies
+            family = "side by side" if self.denial.endswith("side by side") else "contains"
         return Rule(family, self.denial, self.text, self.size + 1, self.dfa.complement())
 
     def __and__(self, other: Rule) -> Rule:
@@ -186,20 +194,21 @@ class Families:
 
 
 def rule_of(dfa: DFA, symbols: Sequence[str], empty: bool = True) -> Rule | None:
-    """The smallest rule of the families that an automaton is; None where it is none of them.
+    """The rule of the families that an automaton is, in the fewest words; None where it is none.
 
     Args:
         dfa: a complete automaton over the symbols.
         symbols: the alphabet, in the order in which it is told.
         empty: whether the empty word must agree too; lines of words are never empty.
     """
+    dfa = dfa.minify()
     classes = symbol_classes(dfa, symbols)
     letters = [group[0] for group in classes]
     families = Families(letters, {group[0]: _one_of(group) for group in classes})
     small = over(dfa, letters)
-    most = max(classes, key=len)
-    rest = len(most) > max((len(g) for g in classes if g is not most), default=0)
-    told = [g[0] for g in classes if len(g) <= SOME and not (rest and g is most)]
+    told = [group[0] for group in classes if len(group) <= SOME]
+    if len(told) > MOST_TOLD:
+        told = []
     found = [
         rule
         for goal in ([small] if empty else [small, toggled(small)])
@@ -207,7 +216,7 @@ def rule_of(dfa: DFA, symbols: Sequence[str], empty: bool = True) -> Rule | None
     ]
     if not found:
         return None
-    best = min(found, key=lambda rule: rule.size)
+    best = min(found, key=lambda rule: (len(rule.text.split()), rule.size))
     return replace(best, dfa=_widened(best.dfa, classes))
 
 
@@ -330,9 +339,9 @@ def _candidates(
     Args:
         patterns: longer ones to try too.
     """
-    longest = 3 if len(told) <= 4 else 2 if len(told) <= 9 else 1
+    longest = 3 if len(told) <= 5 else 2 if len(told) <= 9 else 1
     tried = [p for length in range(1, longest + 1) for p in product(told, repeat=length)]
-    for pattern in [*tried, *(p for p in patterns if len(p) > longest)]:
+    for pattern in [*tried, *(p for p in patterns if len(p) > longest and set(p) <= set(told))]:
         yield families.starts(*pattern)
         yield families.ends(*pattern)
         if len(pattern) == 1 or len(set(pattern)) > 1:  # x ... x is "at least 2 x"
@@ -342,7 +351,7 @@ def _candidates(
     for symbol in told:
         yield families.even(symbol)
         yield families.only(symbol)
-        for count in range(1, states):
+        for count in range(1, min(states, MOST_COUNT + 1)):
             yield families.at_most(count, symbol)
             yield families.exactly(count, symbol)
             if count > 1:

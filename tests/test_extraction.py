@@ -13,7 +13,7 @@ from aalpy.learning_algs import run_RPNI
 from automata.fa.dfa import DFA
 from automata.fa.nfa import NFA
 from brute import words_up_to
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from interp.extraction import (
@@ -145,6 +145,29 @@ def test_the_regular_expression_is_equivalent(dfa: DFA) -> None:
 
 @settings(max_examples=50)
 @given(automata())
+def test_many_symbols_that_are_one_are_written_as_what_they_are_not(dfa: DFA) -> None:
+    """Eleven symbols do what b does: "[^a]", or "." where a does the same."""
+    symbols = "abcdefghijkl"
+    wide = DFA(
+        states=dfa.states,
+        input_symbols=set(symbols),
+        transitions={
+            q: {"a": row["a"], **dict.fromkeys(symbols[1:], row["b"])}
+            for q, row in dfa.transitions.items()
+        },
+        initial_state=dfa.initial_state,
+        final_states=dfa.final_states,
+    )
+    expression = regex(wide, symbols)
+    assert not set(expression) & set(symbols[1:])
+    if expression != "∅":
+        spelled = expression.replace("[^a]", f"({'|'.join(symbols[1:])})")
+        spelled = spelled.replace(".", f"({'|'.join(symbols)})")
+        assert DFA.from_nfa(NFA.from_regex(spelled, input_symbols=set(symbols))) == wide
+
+
+@settings(max_examples=50)
+@given(automata())
 def test_longer_symbols_are_set_apart(dfa: DFA) -> None:
     names = {"a": "kat", "b": "aap"}
     renamed = DFA(
@@ -212,6 +235,8 @@ def test_a_network_that_errs_now_and_then_keeps_its_small_automaton() -> None:
 
 @settings(max_examples=100)
 @given(automata())
+@example(of_regex("aab(a|b)*").dfa)
+@example(of_regex("abaabb").dfa)
 def test_words_that_tell_any_two_states_apart(dfa: DFA) -> None:
     """No two states of the minimal automaton have the same verdicts on all of them."""
     dfa = dfa.minify()

@@ -32,7 +32,7 @@ from models.languages import RegularLanguage, language
 ABC = ("a", "b", "c")
 SYMBOLS = tuple("abcdefgh")
 F = Families(SYMBOLS)
-SEARCH = Search(words=400, max_seconds=5.0)
+SEARCH = Search(words=400, max_states=12, max_seconds=5.0)
 
 PLANTED = [
     F.contains("a", "b", "a"),
@@ -81,7 +81,7 @@ def test_a_planted_rule_comes_first(rule: Rule) -> None:
     assert set(made.asked) <= set(made.teacher.known)
 
 
-@pytest.mark.parametrize("rule", PLANTED, ids=lambda rule: rule.text)
+@pytest.mark.parametrize("rule", PLANTED[::2], ids=lambda rule: rule.text)
 def test_wrong_labels_do_not_hide_it(rule: Rule) -> None:
     """One label in ten is turned round: the lines that contradict the rule are these, as noise."""
     lines, labels = planted(rule, range(1, 11))
@@ -94,7 +94,7 @@ def test_wrong_labels_do_not_hide_it(rule: Rule) -> None:
     assert best.bits < made.constant
 
 
-@pytest.mark.parametrize("rule", [*PLANTED, F.same_ends()], ids=lambda rule: rule.text)
+@pytest.mark.parametrize("rule", [*PLANTED[1::2], F.same_ends()], ids=lambda rule: rule.text)
 def test_a_network_that_knows_words_of_one_length(rule: Rule) -> None:
     """At all other lengths it answers at random: no automaton of all words fits, a family does."""
 

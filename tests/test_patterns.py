@@ -69,7 +69,7 @@ def corpora(draw: st.DrawFn) -> tuple[list[Word], list[bool], tuple[str, ...], i
     return [w for w, _ in rows], [y for _, y in rows], symbols, draw(st.integers(1, 3))
 
 
-@settings(max_examples=100)
+@settings(max_examples=60)
 @given(corpora())
 def test_no_pattern_sets_the_groups_further_apart(
     corpus: tuple[list[Word], list[bool], tuple[str, ...], int],
@@ -88,7 +88,7 @@ def test_no_pattern_sets_the_groups_further_apart(
     assert found.corrected_p == pytest.approx(min(1.0, least * len(every)), rel=1e-9)
 
 
-@settings(max_examples=100)
+@settings(max_examples=60)
 @given(corpora())
 def test_the_rule_is_the_pattern_or_that_the_line_lacks_it(
     corpus: tuple[list[Word], list[bool], tuple[str, ...], int],

@@ -224,14 +224,14 @@ def rule_from(
     return way(*rules), named(one[1]) | named(other[1])
 
 
-@settings(max_examples=60)
+@settings(max_examples=40)
 @given(planted())
 def test_a_planted_rule_comes_back(
     case: tuple[tuple[str, ...], Part, str | None, Part],
 ) -> None:
     """By the same automaton, told no longer, in a text that says what the automaton does.
 
-    Rules that treat alike two symbols that they name are left out.
+    Rules that treat alike two symbols that they name are left out: they are told otherwise.
     """
     symbols, (rule, names) = case[0], rule_from(*case)
     classes = symbol_classes(rule.dfa.minify(), symbols)
@@ -239,7 +239,7 @@ def test_a_planted_rule_comes_back(
     found = rule_of(rule.dfa, symbols)
     assert found is not None, rule.text
     assert found.dfa == rule.dfa
-    assert found.size <= rule.size
+    assert len(found.text.split()) <= len(rule.text.split())
     obeys = means(found.text)
     for word in words_up_to(symbols, 4):
         assert found.dfa.accepts_input(word) == obeys(word), (word, found.text)
@@ -263,12 +263,12 @@ def test_a_planted_rule_comes_back(
         ("(b|c)*a?(b|c)*", "has at most 1 a"),
         ("(b|c)*(a(b|c)*a(b|c)*)*", "has an even number of a"),
         ("(b|c)*a(b|c)*(a(b|c)*a(b|c)*)*", "has an odd number of a"),
-        ("(a|c)*(b|c)*", "never contains b ... a in this order"),
+        ("(a|c)*(b|c)*", "has every a before every b"),
         ("c*a(a|b|c)*", "has a before any b"),
         ("a|b|c|a(a|b|c)*a|b(a|b|c)*b|c(a|b|c)*c", "starts and ends with the same symbol"),
         ("a(a|b|c)*b", "starts with a, and ends with b"),
         ("a(a|b|c)*|(a|b|c)*b", "starts with a, or ends with b"),
-        ("b*", None),
+        ("b*", "never contains one of a, c"),
         ("abc", None),
         ("(ab)*", None),
         ("(a|b|c)*a(b|c)*b(a|b|c)*|c", None),
@@ -379,7 +379,6 @@ def test_thousands_of_symbols() -> None:
 @pytest.mark.parametrize(
     ("pattern", "text"),
     [
-        ("b*", "is one or more b, and nothing else"),
         ("(a|b|c)(a|b|c)*", "is any word"),
         ("(a|b)(a|b)*", "never contains c"),
         ("(ab)*", None),
@@ -387,7 +386,8 @@ def test_thousands_of_symbols() -> None:
 )
 def test_the_empty_word_counts_if_it_is_to(pattern: str, text: str | None) -> None:
     dfa = of_regex(pattern, "abc").dfa
-    assert rule_of(dfa, ABC) is None
+    strict = rule_of(dfa, ABC)
+    assert strict is None or (strict.dfa == dfa and strict.text != text)
     found = rule_of(dfa, ABC, empty=False)
     assert (found and found.text) == text
     if found:
