@@ -43,8 +43,10 @@ RECORD, LINES, FOLDER = "record.json", "lines.tsv", "discoveries"
 MOST_BYTES, MOST_LINES, LONGEST = 64 * 2**20, 100_000, 200
 MOST_WORDS = 60
 """Different words that are told apart; of more, those that tell the labels apart best."""
-OTHER = "…"
-"""Stands for all words that are not told apart."""
+COMMON, BEYOND_DOUBT = 0.005, 4.5
+"""Of more words: share of the lines that a common word is in, and standard errors beyond doubt."""
+OTHER, OTHERS = "…", 6
+"""Stands for the words that are not told apart: in six groups, so that lines still differ."""
 TOKENS = 2048
 """Symbols in a training step, more or less: of long lines there are fewer."""
 FEWEST = 20
@@ -217,26 +219,32 @@ def has_header(path: Path) -> bool:
 
 
 def fewer_words(words: list[Word], labels: np.ndarray, notes: list[str]) -> list[Word]:
-    """The lines with at most so many different words: those that tell the labels apart best, by the
-    difference of the shares of lines that have them in standard errors, then the commonest."""
+    """The lines with at most so many different words; the same lines where there are no more.
+
+    Kept are the words that tell the labels apart best, by the difference of the shares of lines
+    that have them in standard errors; a word in few lines only if it does so beyond doubt.
+    """
     present = Counter(word for line in words for word in set(line))
     if len(present) <= MOST_WORDS:
         return words
     inside = Counter(w for line, yes in zip(words, labels, strict=True) if yes for w in set(line))
     total, yes = len(words), int(labels.sum())
 
-    def told(word: str) -> tuple[float, int, str]:
-        share, count = present[word] / total, present[word]
-        expected = yes * share
-        spread = np.sqrt(yes * (total - yes) / total * share * (1 - share)) or 1.0
-        return -round(abs(inside[word] - expected) / float(spread), 6), -count, word
+    def apart(word: str) -> float:
+        share = present[word] / total
+        spread = float(np.sqrt(yes * (total - yes) / total * share * (1 - share))) or 1.0
+        return abs(inside[word] - yes * share) / spread
 
-    kept = set(sorted(present, key=told)[: MOST_WORDS - 1])
+    telling = {word: apart(word) for word in present}
+    known = [w for w in present if present[w] >= COMMON * total or telling[w] >= BEYOND_DOUBT]
+    kept = set(sorted(known, key=lambda w: (-telling[w], -present[w], w))[: MOST_WORDS - OTHERS])
+    others = sorted(set(present) - kept)
+    read = {word: f"{OTHER}{index % OTHERS + 1}" for index, word in enumerate(others)}
     notes.append(
-        f"{len(present)} different words: {len(kept)} that tell the labels apart best are kept, "
-        f"the others are read as one, {OTHER}"
+        f"{len(present)} different words: {len(kept)} that are common and tell the labels apart "
+        f"best are kept, the others are read as {OTHERS}, {OTHER}1 to {OTHER}{OTHERS}"
     )
-    return [tuple(word if word in kept else OTHER for word in line) for line in words]
+    return [tuple(read.get(word, word) for word in line) for line in words]
 
 
 def once(labels: list[str], words: list[Word], notes: list[str]) -> tuple[list[str], list[Word]]:
@@ -245,13 +253,13 @@ def once(labels: list[str], words: list[Word], notes: list[str]) -> tuple[list[s
     for label, line in zip(labels, words, strict=True):
         votes.setdefault(line, Counter())[label] += 1
     both = [line for line, count in votes.items() if len(count) > 1]
-    ties = [line for line in both if len(set(votes[line].values())) == 1]
+    ties = {line for line in both if len(set(votes[line].values())) == 1}
     if both:
         notes.append(
             f"{len(both)} lines stand there with both labels: the commoner label is kept, "
             f"{len(ties)} ties are left out"
         )
-    kept = [line for line in votes if line not in set(ties)]
+    kept = [line for line in votes if line not in ties]
     return [votes[line].most_common(1)[0][0] for line in kept], kept
 
 

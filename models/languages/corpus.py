@@ -141,15 +141,11 @@ class LabelledCorpus(Language):
     # -- data -----------------------------------------------------------------------------------
 
     def sides(self, *splits: Split) -> tuple[list[Word], np.ndarray]:
-        """The lines of some sides, each different one once, with their labels."""
-        numbers = [SPLITS.index(split) for split in splits]
-        rows = zip(self.lines.ids, self.lines.lengths, self.line_labels, self._split, strict=True)
-        lines = {
-            self.vocabulary.decode(ids[:length]): bool(label)
-            for ids, length, label, side in rows
-            if side in numbers
-        }
-        return list(lines), np.array(list(lines.values()), dtype=bool)
+        """The lines of some sides, as often as they stand there, with their labels."""
+        rows = np.flatnonzero(np.isin(self._split, [SPLITS.index(split) for split in splits]))
+        ids, lengths = self.lines.ids, self.lines.lengths
+        lines = [self.vocabulary.decode(ids[row, : lengths[row]]) for row in rows]
+        return lines, self.line_labels[rows]
 
     def lengths(self, max_n: int) -> range:
         """All lengths of the corpus: its lines are what there is, whatever the window."""
