@@ -287,7 +287,6 @@ def learned(
         config = configuration(options, corpus, changes)
         name = run_name(config)
         path = options.out / name
-
         record["networks"].append({"run": name})
         run = trained(path, config, folder / LINES, options.device, watched(config, report))
         report(0, f"{name}: asking for its rule")
@@ -299,7 +298,7 @@ def learned(
             "rule": found["rule"],
             "states": found["n_states"],
             "wrong": found["wrong"],
-            "bits": bits,
+            "bits": found["bits"],
             "network_right": found["network_right"],
         }
         if best is None or bits < best[0]:
