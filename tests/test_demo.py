@@ -12,6 +12,7 @@ from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from joblib import Parallel, delayed
 
@@ -82,6 +83,15 @@ def test_discovery_returns_the_rule(demo: Path) -> None:
     assert isinstance(found["dfa"], dict)
     dfa = rebuilt(found["dfa"], run.language.vocabulary.symbols)
     assert found["n_states"] == len(dfa.states) == 4
+    assert found["agreement_truth"] == 1.0
+    heads = pd.DataFrame(found["heads"])
+    control = heads["source"] < 0
+    assert set(zip(heads["source"], heads["target"], strict=True)) == {
+        (-1, -1), (0, 1), (1, 2), (2, 3),
+    }  # fmt: skip
+    assert heads[control]["moved"].abs().max() < 0.5
+    strongest = heads[~control].groupby("target")["moved"].max()
+    assert (strongest > 0.5).all()  # of each transition some head carries a part
     assert isinstance(run.language, RegularLanguage)
     assert dfa == run.language.dfa  # automata-lib decides equivalence
 

@@ -344,6 +344,20 @@ def test_the_page_shows_all_ways(page: AppTest) -> None:
     assert list(page.dataframe[0].value["way"]) == ["Transformer", "LSTM", "RPNI", "word patterns"]
 
 
+def test_the_page_draws_a_rival_s_rule_where_the_network_has_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    groups, words = zip(*printed_lines(), strict=True)
+    path = written(tmp_path / "printed.tsv", list(groups), [" ".join(word) for word in words])
+    discover(Discover(path, tmp_path))
+    monkeypatch.setattr("sys.argv", ["app.py", str(tmp_path)])
+    page = AppTest.from_string(PAGE, default_timeout=60).run()
+    assert not page.exception
+    assert "#### No reliable rule was found." in said(page)
+    assert "The rule by word patterns. State 0 is the start" in said(page)
+    assert "26 lines are too few to teach a network" in said(page)
+
+
 def test_a_learner_that_is_gone_is_not_waited_for(found: Path, page: AppTest) -> None:
     folder = found / "discoveries" / "half"
     folder.mkdir(exist_ok=True)

@@ -11,6 +11,7 @@ from typing import Any
 import altair as alt
 import pandas as pd
 import streamlit as st
+from automata.fa.dfa import DFA
 
 from analyses.automaton import automaton_chart, note
 from analyses.discover import (
@@ -213,12 +214,8 @@ def found_rule(record: dict[str, Any]) -> None:
         st.markdown(remark)
     if found["dfa"]:
         metrics(found)
-        symbols = list(dict.fromkeys(symbol for _, symbol, _ in found["dfa"]["transitions"]))
-        dfa = rebuilt(found["dfa"], symbols)
-        reliable = found["status"] in ("rule", "exceptions")
-        drawn = automaton_chart(transitions(dfa, symbols)) if reliable else note(found["headline"])
-        picture(drawn, f"The automaton of the rule. {found['headline']}")
-        st.caption(f"State 0 is the start; a ring marks a state in which a line is {accepted}.")
+    drawn_rule(record)
+    if found["dfa"]:
         expression(found)
     st.header("Who finds what", divider="gray")
     st.dataframe(
@@ -227,7 +224,7 @@ def found_rule(record: dict[str, Any]) -> None:
         column_config={"held-out right": st.column_config.NumberColumn(format="percent")},
     )
     if found["dfa"]:
-        try_lines(record, dfa)
+        try_lines(record, automaton(found["dfa"]))
         details(found)
     if record["disagreements"]:
         st.header("Where label, rule and network disagree", divider="gray")
@@ -250,7 +247,31 @@ def found_rule(record: dict[str, Any]) -> None:
         )
 
 
-def try_lines(record: dict[str, Any], dfa: Any) -> None:
+def drawn_rule(record: dict[str, Any]) -> None:
+    """The automaton of the rule; where the network has none, that of a rival that has one."""
+    said, accepted = record["found"], record["labels"][0]
+    reliable = [way for way in record["ways"] if way["status"] in ("rule", "exceptions")]
+    if said["status"] not in ("rule", "exceptions", "counts") and reliable:
+        shown, by = reliable[-1], f"The rule by {reliable[-1]['way']}. "
+    else:
+        shown, by = said, ""
+    if shown["status"] not in ("rule", "exceptions"):
+        picture(note(said["headline"]), said["headline"])
+        return
+    dfa = automaton(shown["dfa"])
+    picture(
+        automaton_chart(transitions(dfa, sorted(dfa.input_symbols))),
+        f"The automaton of the rule: a line is {accepted} if it {shown['rule'] or 'is accepted'}.",
+    )
+    st.caption(f"{by}State 0 is the start; a ring marks a state in which a line is {accepted}.")
+
+
+def automaton(kept: dict[str, Any]) -> DFA:
+    """The automaton that was kept."""
+    return rebuilt(kept, list(dict.fromkeys(symbol for _, symbol, _ in kept["transitions"])))
+
+
+def try_lines(record: dict[str, Any], dfa: DFA) -> None:
     """A typed line, by rule and by network, with the states that the rule goes through."""
     st.header("Try a line", divider="gray")
     run = Run(runs_folder() / record["run"])

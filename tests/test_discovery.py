@@ -1,0 +1,140 @@
+"""What is made of an extraction: when a rule is reliable, and how it is said."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.stats import fisher_exact
+
+from analyses.discovery import (
+    Options,
+    heads_chart,
+    in_common,
+    length_chart,
+    other_lengths,
+    rebuilt,
+    sentences,
+    status,
+)
+from models.languages import RegularLanguage, language
+
+FOUND: dict[str, Any] = {
+    "rule": "contains a",
+    "regex": "b*a(a|b)*",
+    "n_states": 2,
+    "complete": True,
+    "way": "automaton",
+    "agreement": 0.999,
+    "agreement_truth": 1.0,
+    "is_the_language": None,
+    "bits": 20.0,
+    "bits_without": 500.0,
+    "wrong": 0,
+    "lines": 900,
+    "majority": 0.7,
+    "p": 1e-9,
+    "leftovers": {"feature": "", "p": 1.0},
+}
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({}, "rule"),
+        ({"wrong": 90}, "exceptions"),
+        ({"wrong": 90, "leftovers": {"feature": "x", "p": 1e-4}}, "none"),
+        ({"bits": 500.0}, "none"),
+        ({"bits": None}, "none"),
+        ({"p": 0.02}, "none"),
+        ({"agreement_truth": 0.69}, "none"),
+    ],
+)
+def test_when_a_rule_is_reliable(changes: dict[str, Any], expected: str) -> None:
+    assert status(FOUND | changes) == expected
+
+
+@pytest.mark.parametrize(
+    ("changes", "headline", "evidence"),
+    [
+        ({"status": "rule"}, "accepts a word if it contains a.", "2 states; it agrees"),
+        (
+            {"status": "exceptions", "wrong": 90},
+            "accepts a word if it contains a.",
+            "90 of 900 lines (10.0%) contradict it, and share nothing that others have not",
+        ),
+        ({"status": "rule", "rule": None}, "see the regular expression.", "2 states"),
+        ({"status": "rule", "rule": None, "regex": None}, "see the table of transitions.", "2"),
+        ({"status": "rule", "way": "families"}, "contains a", "at others the network goes other"),
+        (
+            {"status": "none", "complete": False},
+            "No reliable rule was found.",
+            "No automaton of at most 30 states describes this network",
+        ),
+        (
+            {"status": "none", "p": 0.5},
+            "No reliable rule was found.",
+            "is right on 100.00% of the held-out labels; always the same answer on 70.00%",
+        ),
+        (
+            {"status": "none", "leftovers": {"feature": "they contain b", "p": 1e-9}},
+            "No reliable rule was found.",
+            "its exceptions are no noise: they contain b.",
+        ),
+    ],
+)
+def test_what_is_said(changes: dict[str, Any], headline: str, evidence: str) -> None:
+    said = sentences(FOUND | changes, Options())
+    assert headline in said["headline"]
+    assert evidence in said["evidence"]
+    assert said["summary"] == f"{said['headline']} {said['evidence']}"
+
+
+def test_what_answers_and_labels_have_in_common() -> None:
+    rng = np.random.default_rng(0)
+    for share in (0.0, 0.3, 1.0):
+        labels = rng.random(40) < 0.3
+        answers = np.where(rng.random(40) < share, labels, rng.random(40) < 0.5)
+        table = [
+            [(answers & labels).sum(), (answers & ~labels).sum()],
+            [(~answers & labels).sum(), (~answers & ~labels).sum()],
+        ]
+        expected = fisher_exact(table, alternative="greater").pvalue
+        assert in_common(answers, labels) == pytest.approx(expected)
+    assert in_common(np.array([], dtype=bool), np.array([], dtype=bool)) == 1.0
+
+
+def test_other_lengths_are_others() -> None:
+    words = [tuple("ab" * n) for n in (2, 3, 4)]
+    for room in (None, 9):
+        made = other_lengths(words, ("a", "b"), Options(), room)
+        lengths = set(map(len, made))
+        assert lengths.isdisjoint({4, 6, 8})
+        assert min(lengths) == 1
+        assert max(lengths) == (room or 12)
+    assert other_lengths([tuple("a"), tuple("ab")], ("a", "b"), Options(), 2) == []
+
+
+def test_an_automaton_is_rebuilt_from_what_is_kept() -> None:
+    lang = language("dieren")
+    assert isinstance(lang, RegularLanguage)
+    symbols = lang.vocabulary.symbols
+    rows = [[q, s, int(lang.delta[q, i])] for q in range(4) for i, s in enumerate(symbols)]
+    final = np.flatnonzero(lang.accepting).tolist()
+    kept = {"start": 0, "accepting": final, "transitions": rows}
+    assert rebuilt(kept, symbols) == lang.dfa
+
+
+def test_charts_show_every_length_and_every_transition() -> None:
+    rows = [{"length": n, "count": 9, "rule": 1.0, "network": 0.9} for n in (3, 4)]
+    drawn = length_chart({"by_length": rows}).to_dict()["datasets"].values()
+    assert sorted(map(len, drawn)) == [4]
+    moved = [
+        {"source": s, "target": t, "layer": 0, "head": 1, "moved": 2.0, "low": 1.0, "high": 3.0}
+        | {"whole": 5.0, "pairs": 7}
+        for s, t in ((-1, -1), (0, 1))
+    ]
+    (table,) = heads_chart({"heads": moved}).to_dict()["datasets"].values()
+    assert {row["transition"] for row in table} == {"control: none", "0 → 1"}
+    assert {row["head"] for row in table} == {"L0H1"}
