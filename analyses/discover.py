@@ -25,9 +25,10 @@ from tyro.conf import Positional
 
 from analyses import discovery
 from analyses.discovery import Lines, described, on_held_out, status
+from analyses.lines import as_tsv, prepared
 from analyses.results import Progress, answer, plain, quiet
 from analyses.workers import trained
-from interp.extraction import Word, as_dfa
+from interp.extraction import as_dfa
 from interp.extraction import run as verdicts_of
 from interp.induction import ENOUGH, constant_bits, weighed
 from interp.patterns import best_pattern
@@ -35,22 +36,13 @@ from interp.rules import rule_of, same
 from models.config import ModelConfig, TrainConfig
 from models.errors import UserError
 from models.files import read_json, write_bytes, write_json
-from models.languages import HEADERS, LANGUAGES, SPLITS, LabelledCorpus, read_lines
+from models.languages import LANGUAGES, SPLITS, LabelledCorpus
 from models.recipes import recipe
 from models.runs import Run, run_name
 
 RECORD, LINES, FOLDER = "record.json", "lines.tsv", "discoveries"
-MOST_BYTES, MOST_LINES, LONGEST = 64 * 2**20, 100_000, 200
-MOST_WORDS = 60
-"""Different words that are told apart; of more, those that tell the labels apart best."""
-COMMON, BEYOND_DOUBT = 0.005, 4.5
-"""Of more words: share of the lines that a common word is in, and standard errors beyond doubt."""
-OTHER, OTHERS = "…", 6
-"""Stands for the words that are not told apart: in six groups, so that lines still differ."""
 TOKENS = 2048
 """Symbols in a training step, more or less: of long lines there are fewer."""
-FEWEST = 20
-"""Lines below which none can be set apart."""
 PASSIVE = 30_000
 """Symbols of the lines that passive learning is given: of twice as many it takes minutes."""
 
@@ -114,7 +106,7 @@ def discover(options: Discover, progress: Progress = quiet) -> dict[str, Any]:
         UserError: the file cannot be read, a line is malformed, there is nothing to learn from.
     """
     start = time.monotonic()
-    labels, words, notes = prepared(options)
+    labels, words, notes = prepared(options.lines, options.accepted)
     folder, content = options.out / FOLDER / options.name, as_tsv(labels, words).encode()
     if (folder / LINES).exists() and (folder / LINES).read_bytes() != content:
         raise UserError(
@@ -167,106 +159,6 @@ def too_few(corpus: LabelledCorpus) -> dict[str, Any]:
         "evidence": f"{lines} lines are too few to teach a network and to judge its rule.",
         **dict.fromkeys(("rule", "regex", "dfa", "n_states", "agreement")),
     }
-
-
-# -- the lines ----------------------------------------------------------------------------------
-
-
-def prepared(options: Discover) -> tuple[list[str], list[Word], list[str]]:
-    """The labels and words to learn from, the accepted label first, and what was changed, in words.
-
-    Raises:
-        UserError: as ``read_lines``; a file, a number of lines or a line beyond the bounds; not two
-            labels; too few lines.
-    """
-    path = options.lines
-    try:
-        size = path.stat().st_size
-    except OSError as error:
-        raise UserError(f"{path}: cannot be read ({error.strerror}): check the path") from None
-    if size > MOST_BYTES:
-        raise UserError(f"{path}: {size / 2**20:.0f} MiB: {MOST_BYTES // 2**20} at most, cut it")
-    labels, words = read_lines(path)
-    if len(words) > MOST_LINES:
-        raise UserError(f"{path}: {len(words)} lines: {MOST_LINES} at most, draw some of them")
-    longest = max(range(len(words)), key=lambda i: len(words[i]), default=0)
-    if words and len(words[longest]) > LONGEST:
-        line = f"line {longest + 1 + has_header(path)}"
-        raise UserError(f"{path}, {line}: {len(words[longest])} words: {LONGEST} at most, cut it")
-    names = list(dict.fromkeys(labels))
-    if options.accepted is not None and options.accepted not in names:
-        raise UserError(f"no line is labelled {options.accepted!r}: choose of {', '.join(names)}")
-    if len(names) != 2:
-        known = ", ".join(names[:4]) or "no line"
-        raise UserError(f"{path}: found {len(names)} label(s) ({known}): exactly two are needed")
-    notes: list[str] = []
-    words = fewer_words(words, np.array(labels) == names[0], notes)
-    labels, words = once(labels, words, notes)
-    if len(words) < FEWEST or len(set(labels)) != 2:
-        raise UserError(
-            f"{path}: {len(words)} different lines of {len(set(labels))} label(s): "
-            f"at least {FEWEST} of two are needed"
-        )
-    first = options.accepted or names[0]
-    order = sorted(range(len(words)), key=lambda i: labels[i] != first)
-    return [labels[i] for i in order], [words[i] for i in order], notes
-
-
-def has_header(path: Path) -> bool:
-    """Does a header line come before the lines?"""
-    with path.open(encoding="utf-8-sig") as file:
-        return file.readline().split("\t")[0].strip().lower() in HEADERS
-
-
-def fewer_words(words: list[Word], labels: np.ndarray, notes: list[str]) -> list[Word]:
-    """The lines with at most so many different words; the same lines where there are no more.
-
-    Kept are the words that tell the labels apart best, by the difference of the shares of lines
-    that have them in standard errors; a word in few lines only if it does so beyond doubt.
-    """
-    present = Counter(word for line in words for word in set(line))
-    if len(present) <= MOST_WORDS:
-        return words
-    inside = Counter(w for line, yes in zip(words, labels, strict=True) if yes for w in set(line))
-    total, yes = len(words), int(labels.sum())
-
-    def apart(word: str) -> float:
-        share = present[word] / total
-        spread = float(np.sqrt(yes * (total - yes) / total * share * (1 - share))) or 1.0
-        return abs(inside[word] - yes * share) / spread
-
-    telling = {word: apart(word) for word in present}
-    known = [w for w in present if present[w] >= COMMON * total or telling[w] >= BEYOND_DOUBT]
-    kept = set(sorted(known, key=lambda w: (-telling[w], -present[w], w))[: MOST_WORDS - OTHERS])
-    others = sorted(set(present) - kept)
-    read = {word: f"{OTHER}{index % OTHERS + 1}" for index, word in enumerate(others)}
-    notes.append(
-        f"{len(present)} different words: {len(kept)} that are common and tell the labels apart "
-        f"best are kept, the others are read as {OTHERS}, {OTHER}1 to {OTHER}{OTHERS}"
-    )
-    return [tuple(read.get(word, word) for word in line) for line in words]
-
-
-def once(labels: list[str], words: list[Word], notes: list[str]) -> tuple[list[str], list[Word]]:
-    """Each different line once, with the label that it has more often; ties are left out."""
-    votes: dict[Word, Counter[str]] = {}
-    for label, line in zip(labels, words, strict=True):
-        votes.setdefault(line, Counter())[label] += 1
-    both = [line for line, count in votes.items() if len(count) > 1]
-    ties = {line for line in both if len(set(votes[line].values())) == 1}
-    if both:
-        notes.append(
-            f"{len(both)} lines stand there with both labels: the commoner label is kept, "
-            f"{len(ties)} ties are left out"
-        )
-    kept = [line for line in votes if line not in ties]
-    return [votes[line].most_common(1)[0][0] for line in kept], kept
-
-
-def as_tsv(labels: Iterable[str], words: Iterable[Word]) -> str:
-    """Lines as a file holds them."""
-    rows = zip(labels, words, strict=True)
-    return "label\tline\n" + "".join(f"{label}\t{' '.join(line)}\n" for label, line in rows)
 
 
 # -- the network --------------------------------------------------------------------------------

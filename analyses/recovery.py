@@ -25,8 +25,9 @@ from altair.typing import ChartType
 from automata.fa.dfa import DFA
 from tyro.conf import Positional
 
-from analyses.discover import Discover, as_tsv, discover
+from analyses.discover import Discover, discover
 from analyses.discovery import rebuilt
+from analyses.lines import as_tsv
 from analyses.results import Progress, Result, plain, quiet, render
 from analyses.workers import side_by_side
 from interp.extraction import Word

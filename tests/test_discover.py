@@ -15,19 +15,15 @@ from analyses import discover as module
 from analyses.cli import main
 from analyses.discover import (
     LINES,
-    MOST_LINES,
-    MOST_WORDS,
-    OTHER,
-    OTHERS,
     RECORD,
     Discover,
     discover,
     headline,
     passive,
-    prepared,
     remarks,
 )
 from analyses.discovery import Lines, rebuilt
+from analyses.lines import MOST_LINES, MOST_WORDS, OTHER, OTHERS, prepared
 from interp.extraction import run as verdicts_of
 from models.errors import UserError
 from models.files import read_json, write_json
@@ -185,7 +181,7 @@ def test_passive_learning_of_many_lines_is_given_some_of_both_labels(
 
 def refused(path: Path, **options: object) -> str:
     with pytest.raises(UserError) as caught:
-        prepared(Discover(path, **options))
+        prepared(path, **options)
     message = str(caught.value)
     assert "\n" not in message
     return message
@@ -218,9 +214,9 @@ def test_bounds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = written(tmp_path / "lines.tsv", *drawn(100))
     assert "cannot be read" in refused(tmp_path / "none.tsv")
     assert "no line is labelled 'yes': choose of" in refused(path, accepted="yes")
-    monkeypatch.setattr(module, "MOST_LINES", 99)
+    monkeypatch.setattr("analyses.lines.MOST_LINES", 99)
     assert "100 lines: 99 at most" in refused(path)
-    monkeypatch.setattr(module, "MOST_BYTES", 100)
+    monkeypatch.setattr("analyses.lines.MOST_BYTES", 100)
     assert "100 MiB at most" not in refused(path)
     with pytest.raises(UserError, match="networks"):
         Discover(path, networks=0)
@@ -231,7 +227,7 @@ def test_bounds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_accepted_label_comes_first(tmp_path: Path) -> None:
     path = written(tmp_path / "lines.tsv", *drawn(100))
     for first in ("ja", "nee"):
-        labels, words, notes = prepared(Discover(path, accepted=first))
+        labels, words, notes = prepared(path, first)
         assert labels[0] == first
         assert not notes
         expected = {(label, tuple(line.split())) for label, line in zip(*drawn(100), strict=True)}
@@ -242,7 +238,7 @@ def test_a_line_with_both_labels_has_the_commoner_one(tmp_path: Path) -> None:
     labels, lines = ["ja", "nee"] * 15, [f"a{i} b" for i in range(30)]
     labels += ["ja", "ja", "nee", "ja", "nee"]
     lines += ["twice", "twice", "twice", "tie", "tie"]
-    kept, words, notes = prepared(Discover(written(tmp_path / "lines.tsv", labels, lines)))
+    kept, words, notes = prepared(written(tmp_path / "lines.tsv", labels, lines))
     known = dict(zip(words, kept, strict=True))
     assert known["twice",] == "ja"
     assert ("tie",) not in known
@@ -264,7 +260,7 @@ def test_of_many_words_the_telling_ones_are_kept(tmp_path: Path) -> None:
         lines[i] = " ".join(words)
     path = written(tmp_path / "lines.tsv", labels, lines)
     start = time.monotonic()
-    _, words, notes = prepared(Discover(path))
+    _, words, notes = prepared(path)
     assert time.monotonic() - start < 20
     kept = {word for line in words for word in line}
     others = {f"{OTHER}{i}" for i in range(1, OTHERS + 1)}
@@ -282,7 +278,7 @@ def test_a_hundred_thousand_lines_of_up_to_two_hundred_words_are_read(tmp_path: 
     lengths[:50] = 200
     lines = [" ".join(rng.choice(list("abcdefgh"), n)) for n in lengths]
     labels = ["in" if "a b" in line else "out" for line in lines]
-    kept, words, _ = prepared(Discover(written(tmp_path / "lines.tsv", labels, lines)))
+    kept, words, _ = prepared(written(tmp_path / "lines.tsv", labels, lines))
     assert len(words) == len(set(lines))
     assert max(map(len, words)) == 200
     assert Counter(kept) == Counter(
@@ -294,7 +290,7 @@ def test_longer_lines_come_in_smaller_batches(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     lines = [" ".join(rng.choice(list("ab"), 200)) for _ in range(40)]
     path = written(tmp_path / "lines.tsv", ["in", "out"] * 20, lines)
-    labels, words, _ = prepared(Discover(path))
+    labels, words, _ = prepared(path)
     corpus = LabelledCorpus("lines", labels, words)
     config = module.configuration(Discover(path), corpus, module.CANDIDATES[0])
     assert config.batch_size == 16

@@ -10,14 +10,13 @@ from scipy.stats import fisher_exact
 
 from analyses.discovery import (
     Options,
-    heads_chart,
     in_common,
-    length_chart,
     other_lengths,
     rebuilt,
     sentences,
     status,
 )
+from analyses.discovery_charts import heads_chart, length_chart
 from models.languages import RegularLanguage, language
 
 FOUND: dict[str, Any] = {

@@ -16,18 +16,15 @@ from automata.fa.dfa import DFA
 from analyses.automaton import automaton_chart, note
 from analyses.discover import (
     FOLDER,
-    MOST_BYTES,
-    MOST_LINES,
     RECORD,
     Discover,
-    as_tsv,
     headline,
-    prepared,
     records,
     remarks,
     table,
 )
 from analyses.discovery import rebuilt, transitions
+from analyses.lines import MOST_BYTES, MOST_LINES, as_tsv, prepared
 from analyses.recovery import Study, chart, load
 from dashboard.shared import model_of, picture, runs_folder
 from dashboard.views.discovery import details, expression, metrics
@@ -105,8 +102,7 @@ def new_corpus() -> None:
     options = Discover(Path(f"{name}.tsv"), runs_folder())
     path = runs_folder() / FOLDER / options.name / f"{options.name}.tsv"
     write_bytes(path, content)
-    options = Discover(path, runs_folder())
-    labels, words, notes = prepared(options)
+    labels, words, notes = prepared(path)
     for remark in notes:
         st.info(remark)
     counts = pd.Series(labels).value_counts()

@@ -15,8 +15,9 @@ from pathlib import Path
 
 import numpy as np
 
-from analyses.discover import Discover, as_tsv, discover, passive
+from analyses.discover import Discover, discover, passive
 from analyses.discovery import Lines
+from analyses.lines import as_tsv
 from analyses.recovery import VOCABULARY, Corpus, planted
 from tests.benchmarks.measure import Seconds
 
