@@ -319,7 +319,8 @@ def load(out: Path, study: Study) -> Result | None:
 def chart(result: Result) -> ChartType:
     """The exact share by family, number of lines or noise, with its interval, a line per way."""
     by = {"lines": "lines", "noise": "noise"}.get(result.arguments["study"], "family")
-    table = shares(result.table, by)
+    ruled = result.table[result.table["family"] != "no rule"]  # where nothing can come back
+    table = shares(ruled, by)
     ways = list(dict.fromkeys(table["way"]))
     colour = alt.Color("way:N", title=None, sort=ways)
     share = alt.Y("share:Q", title="recovered exactly").scale(domain=[0, 1]).axis(format="%")
