@@ -99,29 +99,33 @@ class Families:
             final_states=final,
         )
 
+    def _built(self, build: Callable[..., DFA], pattern: Sequence[str], **how: bool) -> DFA:
+        """The automaton of a pattern; automata-lib asks for a text and iterates over it."""
+        return build(set(self.symbols), pattern, **how)
+
     def contains(self, *pattern: str) -> Rule:
         """The symbols occur in this order, side by side or not."""
         order = " in this order" if len(pattern) > 1 else ""
         what = f"{self._said(*pattern, between=' ... ')}{order}"
-        dfa = DFA.from_subsequence(set(self.symbols), pattern)  # type: ignore[arg-type]  # iterates
+        dfa = self._built(DFA.from_subsequence, pattern)
         return Rule("contains", f"contains {what}", f"never contains {what}", len(pattern), dfa)
 
     def side_by_side(self, *pattern: str) -> Rule:
         """The symbols occur in this order without gaps."""
         what = f"contains {self._said(*pattern)} side by side"
-        dfa = DFA.from_substring(set(self.symbols), pattern)  # type: ignore[arg-type]
+        dfa = self._built(DFA.from_substring, pattern)
         return Rule("side by side", what, f"never {what}", len(pattern), dfa)
 
     def starts(self, *pattern: str) -> Rule:
         """The first symbols are these."""
         said = f"with {self._said(*pattern)}"
-        dfa = DFA.from_prefix(set(self.symbols), pattern, as_partial=False)  # type: ignore[arg-type]
+        dfa = self._built(DFA.from_prefix, pattern, as_partial=False)
         return Rule("starts", f"starts {said}", f"does not start {said}", len(pattern), dfa)
 
     def ends(self, *pattern: str) -> Rule:
         """The last symbols are these."""
         said = f"with {self._said(*pattern)}"
-        dfa = DFA.from_suffix(set(self.symbols), pattern)  # type: ignore[arg-type]
+        dfa = self._built(DFA.from_suffix, pattern)
         return Rule("ends", f"ends {said}", f"does not end {said}", len(pattern), dfa)
 
     def same_ends(self) -> Rule:
