@@ -123,8 +123,8 @@ class HookedNGram(LanguageModel):
         target: Float[Tensor, "batch pos d_vocab"],
         weight: Float[Tensor, "batch pos d_vocab"],
     ) -> None:
-        """Learns a batch: 1 in ``target`` where a token may come next, heeded where ``weight`` is
-        1."""
+        """Learns a batch: 1 in ``target`` where a token may come next, heeded as often as
+        ``weight`` says."""
         self._table = None
         for k, row in enumerate(self._contexts(tokens)):
             rows = row.flatten()

@@ -68,11 +68,13 @@ def make_batch(
     )
 
 
+def summed_loss(logits: Float[Tensor, "batch pos d_vocab"], batch: Batch) -> Float[Tensor, ""]:
+    """Binary cross-entropy, in nats, over all answers that the teacher gives."""
+    return torch.nn.functional.binary_cross_entropy_with_logits(
+        logits, batch.target, batch.weight, reduction="sum"
+    )
+
+
 def loss(logits: Float[Tensor, "batch pos d_vocab"], batch: Batch) -> Float[Tensor, ""]:
     """Mean binary cross-entropy, in nats per answer that the teacher gives."""
-    return (
-        torch.nn.functional.binary_cross_entropy_with_logits(
-            logits, batch.target, batch.weight, reduction="sum"
-        )
-        / batch.weight.sum()
-    )
+    return summed_loss(logits, batch) / batch.weight.sum()

@@ -8,6 +8,7 @@ import math
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from safetensors.torch import save
 from torch import Tensor
 
 from models.base import LanguageModel
+from models.batches import VALIDATION, Batches
 from models.build import build
 from models.checkpoints import read_weights, save_checkpoint
 from models.config import TrainConfig
@@ -25,11 +27,10 @@ from models.evaluation import judge
 from models.files import write_bytes, writing
 from models.languages import FormalLanguage, Language, Sample
 from models.ngram import HookedNGram
-from models.objective import loss, make_batch
+from models.objective import summed_loss
 from models.runs import METRICS, Run
 
 STATE = "training.safetensors"
-TRAIN, VALIDATION = 1, 2  # streams of random words that never meet
 
 Progress = Callable[[int, float | None], None]  # called with (step, the last loss)
 
@@ -69,8 +70,13 @@ class Trainer:
             lr=run.config.learning_rate,
             betas=(0.9, 0.99),
             weight_decay=run.config.weight_decay,
+            fused=True,
         )
         return cls(run, model, optimizer)
+
+    @cached_property
+    def batches(self) -> Batches:
+        return Batches(self.config, self.run.language, self.model.device)
 
     @property
     def config(self) -> TrainConfig:
@@ -83,21 +89,16 @@ class Trainer:
 
     def advance(self) -> float:
         """One step; its words hang on the seed and the step alone. Returns the loss before it."""
-        config, language = self.config, self.run.language
-        rng = np.random.default_rng([config.seed, TRAIN, self.step])
-        lengths = language.lengths(config.max_n)
-        sample = language.sample(rng, config.batch_size, lengths, spread=config.spread)
-        device, encoder = self.model.device, config.model.is_encoder
-        batch = make_batch(language, sample.words, config.supervision, device, encoder)
-        offsets = None
-        if config.max_offset:
-            drawn = rng.integers(config.max_offset + 1, size=len(batch.tokens))
-            offsets = torch.as_tensor(drawn, device=device)
-        value = loss(self.model(batch.tokens, offsets), batch)
+        taught = self.batches[self.step]
+        value = torch.zeros((), device=self.model.device)
+        for group in taught.groups:
+            logits = self.model(group.batch.tokens, group.offsets)
+            value = value + summed_loss(logits, group.batch) / taught.answers
         if self.optimizer is not None:
             self._descend(self.optimizer, value)
         elif isinstance(self.model, HookedNGram):
-            self.model.count(batch.tokens, batch.target, batch.weight)
+            for group in taught.groups:
+                self.model.count(group.batch.tokens, group.batch.target, group.batch.weight)
         self.step += 1
         return float(value.detach())
 

@@ -18,6 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
+from models.batches import words_of
 from models.build import build
 from models.config import ModelConfig
 from models.convolution import HookedConvolution
@@ -27,7 +28,7 @@ from models.ngram import HookedNGram
 from models.objective import make_batch
 from models.recurrent import HookedRecurrent
 from models.runs import Run
-from models.training import TRAIN, train
+from models.training import train
 
 ABC = Vocabulary(("a", "b", "c"))
 Hook = tuple[str, Callable[..., Tensor | None]]
@@ -329,9 +330,7 @@ def test_training_is_counting(tmp_path: Path) -> None:
     train(run, device="cpu")
     lang, corpus = run.language, []
     for step in range(4):
-        rng = np.random.default_rng([config.seed, TRAIN, step])
-        words = lang.sample(rng, config.batch_size, lang.lengths(config.max_n)).words
-        batch = make_batch(lang, words, "every")
+        batch = make_batch(lang, words_of(config, lang, step)[0], "every")
         parts = (batch.tokens.tolist(), batch.target.numpy(), batch.weight.numpy())
         corpus += [
             (tuple(line), target, weight) for line, target, weight in zip(*parts, strict=True)

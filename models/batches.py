@@ -1,0 +1,155 @@
+"""The words of every training step, without the work that a padded batch wastes.
+
+Words are drawn for many steps at a time. A word that a step drew twice is computed once and counts
+twice; the distinct words of a step are read in groups of like length, each padded to its own
+longest. The loss and its gradient are those of the one padded batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+import torch
+from jaxtyping import Int
+from torch import Tensor
+
+from models.config import TrainConfig
+from models.languages import Language, Words
+from models.objective import Batch, make_batch
+
+TRAIN, VALIDATION = 1, 2  # streams of random words that never meet
+DRAWN_AT_ONCE = 2048  # words; at least those of one step
+
+
+@dataclass(frozen=True)
+class Group:
+    """Words of one step that are read together.
+
+    Attributes:
+        batch: its weights count a word as often as it was drawn.
+        offsets: where the absolute positions of each word start; None if at 0.
+    """
+
+    batch: Batch
+    offsets: Int[Tensor, " batch"] | None
+
+
+@dataclass(frozen=True)
+class Step:
+    """What one step is taught.
+
+    Attributes:
+        groups: all its words.
+        answers: that the teacher gives in it, which the loss is a mean over.
+    """
+
+    groups: tuple[Group, ...]
+    answers: float
+
+
+def steps_at_once(config: TrainConfig) -> int:
+    """How many steps' words are drawn together."""
+    return max(1, DRAWN_AT_ONCE // config.batch_size)
+
+
+def draw(config: TrainConfig, language: Language, chunk: int) -> tuple[Words, np.ndarray]:
+    """The words of ``steps_at_once`` steps, step after step, and the offset of each word.
+
+    They hang on the seed and on which chunk of the training it is, on nothing else.
+    """
+    rng = np.random.default_rng([config.seed, TRAIN, chunk])
+    count = steps_at_once(config) * config.batch_size
+    words = language.sample(rng, count, language.lengths(config.max_n), spread=config.spread).words
+    return words, rng.integers(config.max_offset + 1, size=count)
+
+
+def words_of(config: TrainConfig, language: Language, step: int) -> tuple[Words, np.ndarray]:
+    """The words that one step draws, and their offsets."""
+    chunk, index = divmod(step, steps_at_once(config))
+    words, offsets = draw(config, language, chunk)
+    rows = slice(index * config.batch_size, (index + 1) * config.batch_size)
+    return words[rows], offsets[rows]
+
+
+class Batches:
+    """The steps of a run, by number."""
+
+    def __init__(self, config: TrainConfig, language: Language, device: torch.device) -> None:
+        self.config, self.language, self.device = config, language, device
+        self._chunk, self._steps = -1, list[Step]()
+
+    def __getitem__(self, step: int) -> Step:
+        chunk, index = divmod(step, steps_at_once(self.config))
+        if chunk != self._chunk:
+            self._steps, self._chunk = list(self._prepared(chunk)), chunk
+        return self._steps[index]
+
+    def _prepared(self, chunk: int) -> Iterator[Step]:
+        config, steps = self.config, steps_at_once(self.config)
+        words, offsets = draw(config, self.language, chunk)
+        step = np.repeat(np.arange(steps), config.batch_size)
+        # One row per word that is distinct within its step, ordered by step.
+        rows = np.column_stack([step, offsets, words.lengths, words.ids])
+        rows, times = distinct(rows)
+        step, offsets, lengths, ids = rows[:, 0], rows[:, 1], rows[:, 2], rows[:, 3:]
+        parts: list[list[Group]] = [[] for _ in range(steps)]
+        answers = np.zeros(steps)
+        for shortest, longest in bands(lengths, steps * self._overhead):
+            inside = np.flatnonzero((lengths > shortest) & (lengths <= longest))
+            some = Words(ids[inside, :longest], lengths[inside])
+            batch = make_batch(
+                self.language, some, config.supervision, self.device, config.model.is_encoder
+            )
+            counted = torch.as_tensor(times[inside], device=self.device, dtype=torch.float32)
+            weight = batch.weight * counted[:, None, None]
+            starts = np.searchsorted(step[inside], np.arange(steps + 1))
+            np.add.at(answers, step[inside], weight.sum(dim=(1, 2)).double().cpu().numpy())
+            shifted = torch.as_tensor(offsets[inside], device=self.device)
+            for number, (a, b) in enumerate(pairwise(starts)):
+                if a < b:
+                    own = Batch(batch.tokens[a:b], batch.target[a:b], weight[a:b])
+                    parts[number].append(Group(own, shifted[a:b] if config.max_offset else None))
+        for groups, total in zip(parts, answers, strict=True):
+            yield Step(tuple(groups), float(total))
+
+    @property
+    def _overhead(self) -> float:
+        """What one more group costs a step, in tokens; measured."""
+        if self.device.type != "cpu":  # there a launch costs more than any padding
+            return float("inf")
+        return 7000 / self.config.model.d_model
+
+
+def distinct(
+    rows: Int[np.ndarray, "rows columns"],
+) -> tuple[Int[np.ndarray, "distinct columns"], Int[np.ndarray, " distinct"]]:
+    """Rows of numbers that are not negative, each once and in their order; how often each occurs.
+
+    ``np.unique`` with an axis, faster: big-endian records compare like their numbers.
+    """
+    records = np.ascontiguousarray(rows.astype(">u4")).view(f"V{4 * rows.shape[1]}").ravel()
+    records, times = np.unique(records, return_counts=True)
+    return records.view(">u4").reshape(len(records), -1).astype(np.int64), times
+
+
+def bands(lengths: Int[np.ndarray, " words"], overhead: float) -> list[tuple[int, int]]:
+    """Cuts word lengths into bands so that padding and groups together cost least.
+
+    A band (shortest, longest] costs ``overhead`` and, for each of its words, longest + 1 tokens.
+    The best cut is found exactly, by dynamic programming over the lengths that occur.
+    """
+    values, counts = np.unique(lengths, return_counts=True)
+    ends, before = [0, *values.tolist()], np.concatenate([[0], np.cumsum(counts)])
+    best, cut = np.zeros(len(ends)), np.zeros(len(ends), dtype=np.int64)
+    for j in range(1, len(ends)):
+        cost = best[:j] + overhead + (before[j] - before[:j]) * (ends[j] + 1)
+        cut[j] = int(cost.argmin())
+        best[j] = cost[cut[j]]
+    found, j = list[tuple[int, int]](), len(values)
+    while j:
+        found.append((ends[cut[j]], ends[j]))
+        j = int(cut[j])
+    return found[::-1]

@@ -1,0 +1,150 @@
+"""A step's words in groups: the same loss and gradient as one padded batch, at less cost."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import combinations, pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from conftest import TINY, tiny_config
+from hypothesis import given
+from hypothesis import strategies as st
+
+from models.base import LanguageModel
+from models.batches import Batches, bands, distinct, draw, steps_at_once, words_of
+from models.build import build
+from models.config import TrainConfig
+from models.languages import language
+from models.objective import loss, make_batch
+from models.training import Trainer
+
+CPU = torch.device("cpu")
+
+
+def gradients(model: LanguageModel, value: torch.Tensor) -> dict[str, torch.Tensor]:
+    model.zero_grad()
+    value.backward()
+    return {name: p.grad.clone() for name, p in model.named_parameters() if p.grad is not None}
+
+
+def padded(config: TrainConfig, model: LanguageModel, step: int) -> torch.Tensor:
+    """The loss of a step, as one would write it: all its words in one padded batch."""
+    lang = language(config.language)
+    words, offsets = words_of(config, lang, step)
+    batch = make_batch(lang, words, config.supervision, encoder=config.model.is_encoder)
+    shifted = torch.as_tensor(offsets) if config.max_offset else None
+    return loss(model(batch.tokens, shifted), batch)
+
+
+KINDS: dict[str, dict[str, Any]] = {
+    "plain": {},
+    "log": {"spread": "log"},
+    "verdict": {"supervision": "last"},
+    "regular": {"language": "dyck1-1"},
+    "rotary": {"model": replace(TINY, positions="rotary")},
+    "strict": {"model": replace(TINY, mask="strictly_causal")},
+    "encoder": {
+        "supervision": "last",
+        "model": replace(TINY, mask="bidirectional", positions="alibi"),
+    },
+    "shifted": {"max_offset": 3, "model": replace(TINY, positions="learned")},
+    "lstm": {"model": replace(TINY, architecture="lstm")},
+    "cnn": {"model": replace(TINY, architecture="cnn")},
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_step_has_the_loss_and_the_gradient_of_one_padded_batch(
+    kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Batches, "_overhead", 40.0)  # of so narrow a model, groups never pay
+    config = tiny_config(**({"batch_size": 48, "max_n": 20} | KINDS[kind]))
+    lang = language(config.language)
+    model = build(config.model, lang.vocabulary, 0)
+    batches = Batches(config, lang, CPU)
+    step = batches[1]
+    assert len(step.groups) > 1
+    value = sum(
+        loss(model(group.batch.tokens, group.offsets), group.batch) * group.batch.weight.sum()
+        for group in step.groups
+    )
+    found = gradients(model, value / step.answers)
+    expected = padded(config, model, 1)
+    torch.testing.assert_close(value / step.answers, expected, rtol=1e-5, atol=1e-7)
+    for name, gradient in gradients(model, expected).items():
+        torch.testing.assert_close(found[name], gradient, rtol=1e-3, atol=1e-6, msg=name)
+
+
+def test_the_trainer_s_step_is_this_loss(tmp_path: Any) -> None:
+    from models.runs import Run
+
+    config = tiny_config(batch_size=32, max_n=20, spread="log", clip=1e9)
+    trainer = Trainer.at_start(Run.create(tmp_path / "run", config), CPU)
+    expected = padded(config, trainer.model, 0)
+    wanted = gradients(trainer.model, expected)
+    assert trainer.advance() == pytest.approx(float(expected.detach()), rel=1e-5)
+    for name, parameter in trainer.model.named_parameters():
+        torch.testing.assert_close(parameter.grad, wanted[name], rtol=1e-3, atol=1e-6, msg=name)
+
+
+def test_steps_are_the_same_in_any_order() -> None:
+    config = tiny_config(batch_size=512)  # four steps at once
+    lang = language(config.language)
+    assert steps_at_once(config) == 4
+    first, second = Batches(config, lang, CPU), Batches(config, lang, CPU)
+    kept = {step: first[step] for step in (0, 1, 5, 9)}
+    for step in (9, 5, 1, 0):
+        for one, other in zip(second[step].groups, kept[step].groups, strict=True):
+            assert torch.equal(one.batch.tokens, other.batch.tokens)
+            assert torch.equal(one.batch.weight, other.batch.weight)
+
+
+def test_every_step_has_its_own_words() -> None:
+    config = tiny_config(batch_size=64, max_n=20)
+    lang = language(config.language)
+    drawn = [words_of(config, lang, step)[0].lengths.tolist() for step in range(40)]
+    assert len({tuple(lengths) for lengths in drawn}) == 40
+    assert {len(lengths) for lengths in drawn} == {64}
+    chunk = draw(config, lang, 0)[0]
+    assert chunk.lengths[:64].tolist() == drawn[0]
+
+
+def test_a_word_drawn_twice_is_computed_once() -> None:
+    config = tiny_config(language="an", batch_size=256, max_n=4)
+    step = Batches(config, language("an"), CPU)[0]
+    words = [tuple(row) for group in step.groups for row in group.batch.tokens.tolist()]
+    assert len(set(words)) == len(words) < 40
+    drawn = words_of(config, language("an"), 0)[0]
+    assert step.answers == 3 * (drawn.lengths + 1).sum()  # END, a and b at every position
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 300)), min_size=1))
+def test_distinct_rows_are_numpy_s(rows: list[tuple[int, int]]) -> None:
+    expected, times = np.unique(np.array(rows), axis=0, return_counts=True)
+    found, counted = distinct(np.array(rows))
+    assert found.tolist() == expected.tolist()
+    assert counted.tolist() == times.tolist()
+
+
+@given(st.lists(st.integers(1, 9), min_size=1), st.sampled_from([0.0, 1.0, 4.0, 20.0, np.inf]))
+def test_no_other_bands_cost_less(lengths: list[int], overhead: float) -> None:
+    """All ways to cut, by brute force."""
+
+    def cost(cuts: list[tuple[int, int]]) -> float:
+        rows = [sum(a < length <= b for length in lengths) for a, b in cuts]
+        return sum(overhead + n * (b + 1) for n, (_, b) in zip(rows, cuts, strict=True))
+
+    found = bands(np.array(lengths), overhead)
+    values = sorted(set(lengths))
+    assert found[0][0] == 0
+    assert found[-1][1] == values[-1]
+    assert all(b == c for (_, b), (c, _) in pairwise(found))
+    for count in range(len(values)):
+        for inner in combinations(values[:-1], count):
+            ends = [0, *inner, values[-1]]
+            assert cost(found) <= cost(list(pairwise(ends))) + 1e-9
+    if overhead == np.inf:
+        assert found == [(0, values[-1])]
