@@ -101,6 +101,7 @@ class Compare:
         count: words per length, half of them members where there are any.
         out: the folder of the runs and of the table.
         workers: processes side by side.
+        scheduler: the address of a Dask scheduler, whose workers train instead.
     """
 
     study: Positional[Name]
@@ -110,6 +111,7 @@ class Compare:
     count: int = 8
     out: Path = Path("runs/compare")
     workers: int = field(default_factory=lambda: min(4, os.cpu_count() or 1))
+    scheduler: str | None = None
 
     def __post_init__(self) -> None:
         if self.study not in get_args(Name):
@@ -177,7 +179,8 @@ def compare(asked: Compare, progress: Progress = quiet) -> Result:
     }
     jobs = {key: (asked.out / run_name(c), c, asked.count) for key, c in configs.items()}
     tables = []
-    for done, (key, rows) in enumerate(side_by_side(complete, jobs, asked.workers)):
+    answers = side_by_side(complete, jobs, asked.workers, asked.scheduler)
+    for done, (key, rows) in enumerate(answers):
         variant, name, seed = key
         tables.append(pd.DataFrame(rows).assign(variant=variant, language=name, seed=seed))
         progress(done + 1, len(jobs), f"{variant} on {name}, seed {seed}")

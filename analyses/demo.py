@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import time
 from collections.abc import Mapping
-from concurrent.futures import Future, ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +18,7 @@ from analyses.discover import Discover, discover, remarks
 from analyses.printed import printed_verdicts
 from analyses.printed import summary as printed_summary
 from analyses.results import NAMES, answer, load
-from analyses.workers import one_thread, trained
+from analyses.workers import side_by_side, trained
 from models.errors import UserError
 from models.languages.registry import DIEREN_FILE
 from models.recipes import recipe
@@ -50,15 +48,13 @@ def demo(out: Path, workers: int = 2) -> None:
     What is finished already is kept, so an interrupted demo goes on where it stopped.
     """
     start = time.monotonic()
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(workers, context, one_thread) as pool:
-        paths = {name: out / run_name(recipe(name)) for name in LANGUAGES}
-        jobs = {name: pool.submit(complete, path, name) for name, path in paths.items()}
-        try:
-            watch(paths, jobs)
-        except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
-            raise
+    paths = {name: out / run_name(recipe(name)) for name in LANGUAGES}
+    jobs = {name: (path, name) for name, path in paths.items()}
+    with Live(
+        get_renderable=lambda: state_of(paths), console=ERR, refresh_per_second=4, transient=True
+    ) as live:
+        for name, seconds in side_by_side(complete, jobs, workers):
+            live.console.print(f"{paths[name]}: trained and analysed in {seconds:.0f} s")
     runs = [Run(paths[name]) for name in sorted(LANGUAGES)]
     OUT.print(table_of(pd.DataFrame([overview(run) for run in runs]), "Four small Transformers"))
     OUT.print(LEGEND)
@@ -84,23 +80,6 @@ def complete(path: Path, name: str) -> float:
     for each in NAMES:
         answer(run, each, SHORTER.get(each))
     return time.monotonic() - start
-
-
-def watch(paths: dict[str, Path], jobs: dict[str, Future[float]]) -> None:
-    """Shows how far each run is, read from its folder; raises what a job raised."""
-    said: set[str] = set()
-    with Live(console=ERR, refresh_per_second=4, transient=True) as live:
-        while True:
-            for name, job in jobs.items():
-                if job.done() and name not in said:
-                    live.console.print(
-                        f"{paths[name]}: trained and analysed in {job.result():.0f} s"
-                    )
-                    said.add(name)
-            if len(said) == len(jobs):
-                return
-            live.update(state_of(paths))
-            time.sleep(0.3)
 
 
 def state_of(paths: dict[str, Path]) -> Table:

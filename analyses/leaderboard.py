@@ -53,6 +53,7 @@ class Leaderboard:
         steps: of every run, instead of its recipe's.
         out: the folder of the runs, the table and the report.
         workers: processes side by side.
+        scheduler: the address of a Dask scheduler, whose workers do it instead.
     """
 
     languages: Positional[tuple[str, ...]] = ("anbncn", "anbn", CLEAN, PLANTED)
@@ -61,6 +62,7 @@ class Leaderboard:
     steps: int | None = None
     out: Path = Path("runs/leaderboard")
     workers: int = field(default_factory=lambda: min(4, os.cpu_count() or 1))
+    scheduler: str | None = None
 
     def __post_init__(self) -> None:
         for name in ("seeds", "words", "workers"):
@@ -85,7 +87,8 @@ def leaderboard(asked: Leaderboard, progress: Progress = quiet) -> Result:
     tables = {}
     progress(0, len(configs), "training and explaining the first")
     jobs = {key: (asked.out / run_name(c), c, asked.words) for key, c in configs.items()}
-    for done, (key, table) in enumerate(side_by_side(complete, jobs, asked.workers)):
+    answers = side_by_side(complete, jobs, asked.workers, asked.scheduler)
+    for done, (key, table) in enumerate(answers):
         tables[key] = table
         progress(done + 1, len(configs), f"{key[0]}, seed {key[1]}")
     tables = {key: tables[key] for key in configs}

@@ -98,6 +98,7 @@ class Recover:
         seeds: how many; 0 is the study's own number.
         rivals: let the rivals learn the same lines.
         workers: processes side by side.
+        scheduler: the address of a Dask scheduler, whose workers do it instead.
     """
 
     study: Positional[Study]
@@ -105,6 +106,7 @@ class Recover:
     seeds: int = 0
     rivals: bool = True
     workers: int = field(default_factory=lambda: os.cpu_count() or 1)
+    scheduler: str | None = None
 
     def __post_init__(self) -> None:
         if self.seeds < 0 or self.workers < 1:
@@ -203,7 +205,7 @@ def recover(options: Recover, progress: Progress = quiet) -> Result:
     jobs = {corpus: (corpus, options.out / "recovery", options.rivals) for corpus in asked}
     rows: dict[Corpus, list[dict[str, Any]]] = {}
     progress(0, len(jobs), options.study)
-    for corpus, found in side_by_side(recovered, jobs, options.workers):
+    for corpus, found in side_by_side(recovered, jobs, options.workers, options.scheduler):
         rows[corpus] = found
         progress(len(rows), len(jobs), corpus.rule)
     table = pd.DataFrame([row for corpus in asked for row in rows[corpus]])

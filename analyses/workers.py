@@ -1,21 +1,25 @@
-"""Many runs side by side, each trained if need be: what comparisons and leaderboards share."""
+"""Many runs side by side, each trained if need be: what sweeps, comparisons and others share."""
 
 from __future__ import annotations
 
-import multiprocessing
+import json
+import os
+import socket
 from collections.abc import Callable, Hashable, Iterator, Mapping
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
 import joblib
 import torch
+from safetensors import SafetensorError, safe_open
 from threadpoolctl import threadpool_limits
 
 from models.config import TrainConfig
 from models.errors import UserError
+from models.files import locked
 from models.runs import RUN_FILE, Run
-from models.training import train
+from models.training import STATE, train
 
 Key = TypeVar("Key", bound=Hashable)
 Answer = TypeVar("Answer")
@@ -25,6 +29,7 @@ def one_thread() -> None:
     """A worker has one core for itself: more threads or processes slow all of them down.
 
     Processes of joblib would also outlive the last task: the worker waits until they idle out.
+    joblib and OpenMP keep this per thread: call it in the thread that works.
     """
     torch.set_num_threads(1)
     threadpool_limits(1)
@@ -40,38 +45,62 @@ def trained(
 ) -> Run:
     """The finished run of a configuration; one that broke off goes on.
 
+    Whoever comes second waits until the first has finished, or died. run.json lists the
+    ``sittings`` in which the run was trained: host, pid, from_step, started (UTC).
+
     Args:
         corpus: the lines it learns from, instead of a language.
 
     Raises:
         UserError: the folder holds a run of another configuration, or of other lines.
     """
-    run = Run(path) if (path / RUN_FILE).exists() else Run.create(path, config, corpus)
-    if run.config != config or (corpus and corpus.read_bytes() != run.corpus_bytes()):
-        raise UserError(f"{path} was trained otherwise: choose another folder with --out")
-    train(run, device, progress)
+    with locked(path):
+        run = Run(path) if (path / RUN_FILE).exists() else Run.create(path, config, corpus)
+        if run.config != config or (corpus and corpus.read_bytes() != run.corpus_bytes()):
+            raise UserError(f"{path} was trained otherwise: choose another folder with --out")
+        if run.record["status"] != "finished":
+            sitting = {
+                "host": socket.gethostname(),
+                "pid": os.getpid(),
+                "from_step": saved_step(run),
+                "started": datetime.now(UTC).isoformat(timespec="seconds"),
+            }
+            run.update(sittings=[*run.record.get("sittings", []), sitting])
+            train(run, device, progress)
     return run
 
 
+def saved_step(run: Run) -> int:
+    """The step that training goes on from: that of the saved state, or 0."""
+    try:
+        with safe_open(run.path / STATE, framework="pt") as file:
+            return int(json.loads(file.metadata()["about"])["step"])
+    except (FileNotFoundError, SafetensorError, KeyError, TypeError, ValueError):
+        return 0  # of a damaged state training itself says what is wrong
+
+
 def side_by_side(
-    work: Callable[..., Answer], jobs: Mapping[Key, tuple[Any, ...]], workers: int
+    work: Callable[..., Answer],
+    jobs: Mapping[Key, tuple[Any, ...]],
+    workers: int,
+    scheduler: str | None = None,
 ) -> Iterator[tuple[Key, Answer]]:
     """The answers as they come in.
 
+    The job of a worker that dies is given to another; a local worker is replaced.
+
     Args:
         work: a function of a module, so that other processes find it.
-        jobs: its arguments, by key.
+        jobs: its arguments, by key. Workers elsewhere are told absolute paths.
         workers: processes; one works here.
+        scheduler: the address of a Dask scheduler whose workers do it instead.
+
+    Raises:
+        UserError: no scheduler answers there, or it went away; a job that kills its workers.
     """
-    if workers == 1:
+    if scheduler is None and workers == 1:
         yield from ((key, work(*arguments)) for key, arguments in jobs.items())
         return
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(workers, context, one_thread) as pool:
-        futures = {pool.submit(work, *arguments): key for key, arguments in jobs.items()}
-        try:
-            for future in as_completed(futures):
-                yield futures[future], future.result()
-        except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
-            raise
+    from analyses.cluster import answers  # a second to import, and most commands need no process
+
+    yield from answers(work, jobs, workers, scheduler)

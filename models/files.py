@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from models.errors import UserError
 
@@ -65,6 +66,43 @@ def write_folder(path: Path, files: dict[str, bytes]) -> None:
             os.replace(beside, path)
         finally:
             shutil.rmtree(beside, ignore_errors=True)
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Holds the lock of a folder, which need not exist yet; whoever comes second waits.
+
+    The lock is the file ``.NAME.lock`` beside the folder. The kernel releases it when the process
+    that holds it ends, however it ends.
+
+    Raises:
+        UserError: the lock cannot be written, or the file system knows no locks.
+    """
+    path = path.resolve()
+    beside = path.with_name(f".{path.name}.lock")
+    with writing(beside):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        file = _lock(beside)
+    with file:
+        try:
+            yield
+        finally:
+            beside.unlink(missing_ok=True)  # while it is held: who waits sees that it is gone
+
+
+def _lock(path: Path) -> BinaryIO:
+    """The file, locked, and still the one of this name: the last holder removes it."""
+    while True:
+        file = path.open("wb")
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            with suppress(FileNotFoundError):
+                if os.path.samestat(os.fstat(file.fileno()), path.stat()):
+                    return file
+        except BaseException:
+            file.close()
+            raise
+        file.close()
 
 
 def read_json(path: Path) -> Any:
