@@ -10,7 +10,7 @@ import altair as alt
 import pandas as pd
 from altair.typing import ChartType
 
-from analyses.results import Progress, Result, quiet
+from analyses.results import Progress, Result, numbers, quiet
 from interp.statistics import wilson
 from models.errors import UserError
 from models.evaluation import evaluate
@@ -84,20 +84,60 @@ def findings(run: Run, table: pd.DataFrame) -> dict[str, Any]:
     trained = table[table["model"] == "trained"]
     exact = trained.dropna(subset=["exact"])
     window = run.config.max_n
-    if len(exact):
-        failed = exact[exact["exact"] < 1]
-        reach = int(exact["n"].max() if failed.empty else failed["n"].min() - 1)
+    reach = exact_to(trained)
+    if reach is not None:
         summary = f"Exact on every size from 1 to {reach}" if reach else "Not exact even at size 1"
         summary += f" (trained on 1 to {window}, tested to {int(exact['n'].max())})"
     else:
-        reach = None
-        share = (trained["recognition"] * trained["count"]).sum() / trained["count"].sum()
-        summary = f"{share:.2%} of {int(trained['count'].sum())} test words recognised"
+        share, words = right(trained, "recognition"), int(trained["count"].sum())
+        summary = f"{share:.2%} of {words} test words recognised"
     worst = trained.loc[trained["recognition"].idxmin()]
     summary += (
         f"; recognition is lowest at length {int(worst['length'])}: {worst['recognition']:.1%}."
     )
     return {"summary": summary, "exact_to": reach, "window": window}
+
+
+def exact_to(rows: pd.DataFrame) -> int | None:
+    """The size up to which every size tested is exact; None where exactness is not defined."""
+    exact = rows.dropna(subset=["exact"])
+    if exact.empty:
+        return None
+    failed = exact[exact["exact"] < 1]
+    return int(exact["n"].max() if failed.empty else failed["n"].min() - 1)
+
+
+def right(rows: pd.DataFrame, measure: str) -> float:
+    """The share of all words that are right; NaN without a word on which the measure is defined."""
+    rows = rows.dropna(subset=[measure])
+    words = int(rows["count"].sum())
+    return float((rows[measure] * rows["count"]).sum() / words) if words else float("nan")
+
+
+def headline(result: Result) -> pd.DataFrame:
+    """The numbers that are compared over seeds: variable (the model), of, value.
+
+    "exact to size" is at most the largest size tested, which stands beside it.
+    """
+    window, table = result.findings["window"], result.table
+    size = table["n"].fillna(table["length"])
+    parts = {
+        "in the window": size <= window,
+        "beyond it to twice": (size > window) & (size <= 2 * window),
+        "beyond twice": size > 2 * window,
+    }
+    rows: list[tuple[str, str, float | None]] = []
+    for model in ("trained", "untrained"):
+        own = table["model"] == model
+        reach = exact_to(table[own])
+        rows.append((model, "exact to size", reach))
+        rows.append((model, "tested to size", None if reach is None else table[own]["n"].max()))
+        rows += [
+            (model, f"{measure}, {where}", right(table[own & part], measure))
+            for measure in ("exact", "recognition")
+            for where, part in parts.items()
+        ]
+    return numbers(rows)
 
 
 def as_json(run: Run, result: Result) -> dict[str, Any]:

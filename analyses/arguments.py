@@ -96,17 +96,22 @@ class Evaluate(accuracy.Options):
 
 @dataclass(frozen=True)
 class Seeds:
-    """Ask one question of all runs beside RUN that differ from it in the seed alone.
+    """Means with 95% intervals over all runs that differ in the seed alone.
 
     Attributes:
-        run: the folder of one of them.
-        name: the question; what was asked before is not asked again.
+        path: one of them, with which those beside it go; or a folder of runs, which gets a table
+            for each configuration.
+        name: the question, or all.
+        ask: ask what was not asked before; without, only what is kept is shown.
+        workers: processes side by side.
         out: a CSV file for the table.
         json: print JSON.
     """
 
-    run: tyro.conf.Positional[Path]
-    name: tyro.conf.Positional[Literal["probing", "emergence", "interventions", "explainers"]]
+    path: tyro.conf.Positional[Path]
+    name: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="NAME")]
+    ask: bool = True
+    workers: int = 1
     out: Path | None = None
     json: bool = False
 

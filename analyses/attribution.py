@@ -13,7 +13,7 @@ import pandas as pd
 import torch
 from altair.typing import ChartType
 
-from analyses.results import Progress, Result, plain, quiet
+from analyses.results import Progress, Result, numbers, plain, quiet
 from analyses.words import ANALYSIS_SEED, apart, given, member, near_miss
 from interp.attribution import METHODS, Case, Family, explain, judge, offered
 from interp.games import Game, Score
@@ -212,6 +212,21 @@ HEADINGS: Mapping[Family, str] = {
     "control": "Control",
 }
 """Of the families, in the picture's order; a heading is no method's name."""
+
+
+def headline(result: Result) -> pd.DataFrame:
+    """The numbers that are compared over seeds: variable (the measure), of (the method), value.
+
+    All seeds are asked about the same word; what the model says of it is the last row.
+    """
+    found = result.findings
+    rows: list[tuple[str, str, float | None]] = [
+        (measure, score["method"], score[measure])
+        for measure in SHOWN
+        for score in found["agreement"]
+    ]
+    rows.append(("probability of in", "the model", found["probability"]))
+    return numbers(rows)
 
 
 BARE: Mapping[str, Any] = {

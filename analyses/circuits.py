@@ -17,7 +17,7 @@ from altair.typing import ChartType
 from jaxtyping import Bool
 from torch import Tensor
 
-from analyses.results import Progress, Result, plain, quiet
+from analyses.results import Progress, Result, numbers, plain, quiet
 from analyses.words import ANALYSIS_SEED, WordTensors
 from interp.attention import head_types
 from interp.circuits import Ablation, Bench, areas, curve, first_edges, ranked, smallest
@@ -261,6 +261,30 @@ def ranking(table: pd.DataFrame) -> list[list[str]]:
     rows = table[table["model"] == "trained"]
     rows = rows.sort_values("exact", key=abs, ascending=False, kind="stable")
     return rows[["sender", "receiver"]].to_numpy().tolist()
+
+
+def headline(result: Result) -> pd.DataFrame:
+    """The numbers that are compared over seeds: variable, of, value.
+
+    Variables: the circuits of the trained and the untrained model, the rankings of edges, and
+    "random": as many random edges, and edges in a random order.
+    """
+    found, rows = result.findings, list[tuple[str, str, float | None]]()
+    for name, circuit in (("trained", found["circuit"]), ("untrained", found["untrained"])):
+        rows.append((name, "edges kept", len(circuit["edges"])))
+        rows.append((name, "share of all edges", len(circuit["edges"]) / circuit["of"]))
+        rows += [(name, part, circuit[part]) for part in ("faithfulness", "completeness")]
+    rows.append(("random", "faithfulness", found["random"]))
+    rows += [
+        (name, area, value)
+        for name, areas_of in found["areas"].items()
+        for area, value in areas_of.items()
+    ]
+    rows += [
+        (near["method"], "correlation with the exact effects", near["pearson"])
+        for near in found["agreement"]
+    ]
+    return numbers(rows)
 
 
 def describe(table: pd.DataFrame, found: Mapping[str, Any]) -> str:

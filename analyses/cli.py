@@ -41,7 +41,7 @@ from analyses.printed import summary as printed_summary
 from analyses.recovery import Recover
 from analyses.report import report as report_of
 from analyses.results import NAMES, analysis, answer
-from analyses.seeds import over_seeds, siblings, wide
+from analyses.seeds import ask_all, chosen, for_reading, over_groups
 from models.errors import UserError
 from models.evaluation import predict as predict_word
 from models.files import write_bytes
@@ -62,7 +62,7 @@ USAGE = """[bold]lab[/bold]: small Transformers on languages whose truth is know
   lab analyse RUN \\[NAME]              {names}, or all
   lab discover lines.tsv               from labelled lines to the rule behind them
   lab recover STUDY                    how much of a planted rule comes back?
-  lab seeds RUN NAME                   ask all seeds of a run; means with 95% intervals
+  lab seeds PATH NAME                  all seeds of a run, or of a sweep: means with 95% intervals
   lab compare STUDY                    {studies}: many runs in one table
   lab leaderboard                      which explanation method tells the truth? several seeds
   lab hooks RUN                        every hook of a run's model, with its shape
@@ -265,22 +265,32 @@ def recover(args: Sequence[str]) -> None:
 
 
 def seeds(args: Sequence[str]) -> None:
-    """One question over all runs that differ in the seed alone."""
+    """Means over all runs that differ in the seed alone."""
     options = parse(Seeds, args, "seeds")
-    runs = siblings(Run(options.run))
-    for run in runs:
-        with progress_bar(f"{run.name} {options.name}") as report:
-            answer(run, options.name, None, report)
-    table, _ = over_seeds(runs, options.name)
+    if options.workers < 1:
+        raise UserError(f"--workers is {options.workers}: it must be at least 1")
+    names = NAMES if options.name == "all" else (options.name,)
+    for name in names:
+        analysis(name)
+    runs, notes = chosen(options.path)
+    refused = {}
+    if options.ask:
+        with progress_bar("seeds") as report:
+            refused = ask_all(runs, names, options.workers, report)
+    table, missing = over_groups(runs, names, refused)
+    if table.empty:
+        raise UserError(f"nothing to show: {'; '.join(missing)}")
+    for note in (*notes, *missing):  # the JSON stands alone on stdout
+        (ERR if options.json else OUT).print(escape(note), soft_wrap=True)
+    if options.out is not None:
+        write_bytes(options.out, table.to_csv(index=False).encode())
     if options.json:
         print(table.to_json(orient="records", force_ascii=False))
         return
-    if options.out is not None:
-        write_bytes(options.out, table.to_csv(index=False).encode())
-    shown = wide(table)
-    for start in range(0, shown.shape[1], COLUMNS):
-        OUT.print(table_of(shown.iloc[:, start : start + COLUMNS].reset_index()))
-    OUT.print(f"Mean over {len(runs)} seeds \\[95% interval, Student's t].")
+    tables, what = for_reading(table, COLUMNS)
+    for title, part in tables:
+        OUT.print(table_of(part, escape(title) if title else None))
+    OUT.print(escape(what))
 
 
 def compare(args: Sequence[str]) -> None:

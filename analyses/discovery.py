@@ -14,7 +14,7 @@ from automata.fa.dfa import DFA
 from scipy.stats import hypergeom
 
 from analyses.automaton import automaton_chart, note
-from analyses.results import Progress, Result, plain, quiet
+from analyses.results import Progress, Result, numbers, plain, quiet
 from analyses.words import ANALYSIS_SEED
 from interp.envelope import Envelope, envelope
 from interp.extraction import Accepts, Teacher, Word, canonical, extract, regex
@@ -453,6 +453,33 @@ def steps(states_by_length: dict[str, str]) -> str:
     """How the automaton grows, in words."""
     parts = [f"{states} states up to {n} symbols" for n, states in states_by_length.items()]
     return ", ".join(parts)
+
+
+NUMBERS = {
+    "is_the_language": "exactly the language's automaton",
+    "n_states": "states",
+    "complete": "an automaton within the bounds",
+    "agreement": "agreement with the network",
+    "agreement_other_lengths": "agreement with the network, other lengths",
+    "agreement_truth": "agreement with held-out labels",
+    "agreement_truth_beyond": "agreement with labels beyond the window",
+    "majority": "always the same answer, held-out labels",
+    "network_right": "the network, held-out labels",
+}
+"""The findings that are compared over seeds, in words; 1 stands for yes."""
+
+
+def headline(result: Result) -> pd.DataFrame:
+    """The numbers that are compared over seeds: variable (the model), of, value."""
+    rows: list[tuple[str, str, float | None]] = []
+    for model, found in (
+        ("trained", result.findings),
+        ("untrained", result.findings["untrained"]),
+    ):
+        rows.append((model, "reliable rule", found["status"] != "none"))
+        rows.append((model, "shape and equations", found["status"] == "counts"))
+        rows += [(model, said, found[name]) for name, said in NUMBERS.items()]
+    return numbers(rows)
 
 
 def chart(result: Result) -> ChartType:

@@ -12,7 +12,7 @@ import torch
 from altair.typing import ChartType
 from torch import Tensor
 
-from analyses.results import Progress, Result, plain, quiet
+from analyses.results import Progress, Result, numbers, plain, quiet
 from analyses.words import ANALYSIS_SEED, WordTensors, sample_window
 from interp.attention import TYPES, attention_and_effect, head_types, rank_correlation
 from interp.heads import Ablation, ablate, direct_logit_attribution
@@ -268,6 +268,37 @@ def _looks(table: pd.DataFrame) -> tuple[dict[str, float], str]:
         + (f" It is undefined in {none} of {heads['words'].sum() + none} cases." if none else "")
     )
     return trained.to_dict(), sentence
+
+
+def headline(result: Result) -> pd.DataFrame:
+    """The numbers that are compared over seeds: variable (the model), of, value.
+
+    No head has a name here: L0H1 of one seed is not L0H1 of another. The largest of all heads is
+    large by chance too; the untrained model shows by how much.
+    """
+    rows: list[tuple[str, str, float | None]] = []
+    for model, table in result.table.groupby("model", sort=False):
+        measures = dict(list(table[table["head"] >= 0].groupby("measure")))
+        for method in METHODS:
+            lost = measures[f"accuracy lost, {method} ablation"]
+            rows.append(
+                (model, f"share of heads needed, {method} ablation", (lost["low"] > 0).mean())
+            )
+            rows.append((model, f"most lost by a head, {method} ablation", lost["value"].max()))
+        for name in TYPES[:-1]:
+            typed = measures[f"attention, {name}"]
+            beyond = (typed["value"] - typed["uniform"]).max()
+            rows.append((model, f"{name} beyond even attention, best head", beyond))
+        look = measures.get(LOOK)
+        if look is not None:
+            rows.append((model, f"{LOOK}, share of heads surely above 0", (look["low"] > 0).mean()))
+            rows.append((model, f"{LOOK}, best head", look["value"].max()))
+            rows.append((model, f"{LOOK}, mean of heads", look["value"].mean()))
+        whole = table[table["measure"] == LOOK].set_index("part")["value"]
+        rows += [
+            (model, f"{LOOK}, {part}", whole[part]) for part in ("rollout", "flow") if part in whole
+        ]
+    return numbers(rows)
 
 
 def chart(result: Result) -> ChartType:

@@ -13,7 +13,7 @@ from altair.typing import ChartType
 from jaxtyping import Int
 from torch import Tensor
 
-from analyses.results import Progress, Result, plain, quiet
+from analyses.results import Progress, Result, numbers, plain, quiet
 from analyses.words import counterfactuals, given, member
 from interp.metrics import ReadAt, closeness_at, logit_at, probability_at
 from interp.patching import PLACE, Site, over_pairs, patch
@@ -178,6 +178,27 @@ def findings(table: pd.DataFrame) -> dict[str, Any]:
         "top_head": {"layer": layer, "head": head, "position": position},
         "top_site": site,
     }
+
+
+def headline(result: Result) -> pd.DataFrame:
+    """The numbers that are compared over seeds: variable (the component), of, value.
+
+    Of the sizes of a component's effects: the largest, and which shares of their sum lie in that
+    one site and at the positions where the words differ.
+    """
+    table = result.table.assign(size=result.table["effect"].abs()).dropna(subset="size")
+    changed = table["position"].isin(result.findings["changed_positions"])
+    rows: list[tuple[str, str, float | None]] = []
+    for (model, component), sites in table.groupby(["model", "component"], sort=False):
+        about = "" if model == "trained" else f", {model}"
+        largest, total = sites["size"].max(), sites["size"].sum()
+        rows.append((component, f"largest effect{about}", largest))
+        if total > 0:
+            rows.append((component, f"share of the sum in one site{about}", largest / total))
+        if total > 0 and (sites["position"] >= 0).all():
+            there = sites.loc[changed.loc[sites.index], "size"].sum() / total
+            rows.append((component, f"share of the sum where words differ{about}", there))
+    return numbers(rows)
 
 
 def charts(result: Result, chosen: str | None = None) -> dict[str, ChartType]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import io
 import json
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass
 from importlib import import_module
 from types import ModuleType
@@ -59,7 +59,20 @@ class Analysis(Protocol):
     def analyse(run: Run, options: Any, progress: Progress = ...) -> Result: ...
 
     @staticmethod
+    def headline(result: Result) -> pd.DataFrame: ...
+
+    @staticmethod
     def chart(result: Result) -> ChartType: ...
+
+
+def numbers(rows: Iterable[tuple[str, str, float | None]]) -> pd.DataFrame:
+    """What every ``headline`` returns, the numbers that are compared over seeds.
+
+    Returns:
+        One row per number: variable and of, which name it, and value; NaN where it is not defined.
+    """
+    table = pd.DataFrame(list(rows), columns=["variable", "of", "value"])
+    return table.astype({"value": float})
 
 
 NAMES = (
@@ -97,13 +110,25 @@ def answer(
     """
     module = analysis(name)
     options = module.Options() if options is None else options
-    kept = None if again else load(run, name)
-    if kept and kept.arguments == plain(asdict(options)) and kept.model_hash == run.model_hash():
-        return kept, True
+    if not again and (known := kept(run, name, options)):
+        return known, True
     start = time.monotonic()
     result = module.analyse(run, options, progress)
     save(run, name, module, result, time.monotonic() - start)
     return result, False
+
+
+def kept(run: Run, name: str, options: Any = None) -> Result | None:
+    """The kept answer to this very question about the last checkpoint; None where there is none.
+
+    Args:
+        options: as of ``answer``.
+    """
+    found = load(run, name)
+    if found is None or found.model_hash != run.model_hash():
+        return None
+    options = analysis(name).Options() if options is None else options
+    return found if found.arguments == plain(asdict(options)) else None
 
 
 def save(run: Run, name: str, module: ModuleType, result: Result, seconds: float) -> None:

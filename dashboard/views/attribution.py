@@ -18,6 +18,7 @@ from dashboard.shared import (
     downloads,
     heading,
     picture,
+    seeds_of,
     truth_of,
     word_input,
     word_key,
@@ -86,6 +87,7 @@ def show() -> None:
         "that the method had the model score. chance: what values without any knowledge get on "
         "average."
     )
+    seeds_of(run, "attribution")
     downloads("attribution", result, figure)
 
 

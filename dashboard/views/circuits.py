@@ -19,6 +19,7 @@ from dashboard.shared import (
     kept_or_computed,
     model_of,
     picture,
+    seeds_of,
     word_input,
 )
 from interp.circuits import Ablation
@@ -64,6 +65,7 @@ def show() -> None:
         f"In the untrained model {len(untrained['edges'])} edges carry "
         f"{untrained['faithfulness']:.0%} of what little tells the words apart there."
     )
+    seeds_of(run, "circuits")
 
 
 def graph(result: Result) -> None:

@@ -10,7 +10,15 @@ import streamlit as st
 
 from analyses.discovery import chart
 from analyses.discovery_charts import heads_chart, length_chart
-from dashboard.shared import current_run, downloads, heading, kept_or_computed, picture, share
+from dashboard.shared import (
+    current_run,
+    downloads,
+    heading,
+    kept_or_computed,
+    picture,
+    seeds_of,
+    share,
+)
 
 
 def show() -> None:
@@ -34,6 +42,7 @@ def show() -> None:
     )
     expression(found)
     details(found)
+    seeds_of(run, "discovery")
     downloads("discovery", result, figure)
 
 

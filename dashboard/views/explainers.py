@@ -19,6 +19,7 @@ from dashboard.shared import (
     picture,
     progress_bar,
     runs_folder,
+    seeds_of,
     share,
 )
 from models.languages import language
@@ -156,6 +157,7 @@ def one_model(run: Run, kinds: Sequence[Replacement], measures: Sequence[str]) -
             hide_index=True,
             column_config={"probability": st.column_config.NumberColumn(format="%.3f")},
         )
+    seeds_of(run, "explainers")
     if figure is not None:
         downloads("explainers", result, figure)
 

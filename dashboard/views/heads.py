@@ -19,6 +19,7 @@ from dashboard.shared import (
     kept_or_computed,
     model_of,
     picture,
+    seeds_of,
     word_input,
 )
 from interp.attention import patterns
@@ -60,6 +61,7 @@ def show() -> None:
             "correlation between where the verdict looks and what changing each symbol does to it "
             "through this head. Lines are 95% intervals over words."
         )
+        seeds_of(run, "heads")
         downloads("heads", result, figure)
 
 

@@ -15,6 +15,7 @@ from dashboard.shared import (
     kind_of,
     picture,
     runs_folder,
+    seeds_of,
     share,
 )
 from models.runs import Run, find_runs
@@ -41,6 +42,7 @@ def show() -> None:
         st.markdown(result.findings["summary"])
         figure = chart(result)
         picture(figure, f"Accuracy by word length. {result.findings['summary']}")
+        seeds_of(run, "accuracy")
         downloads("accuracy", result, figure)
     verdicts = printed_verdicts(run)
     if verdicts is not None:

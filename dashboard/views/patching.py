@@ -20,6 +20,7 @@ from dashboard.shared import (
     heading,
     model_of,
     picture,
+    seeds_of,
     word_input,
     word_key,
 )
@@ -75,6 +76,7 @@ def show() -> None:
     )
     if chosen:
         _one_site(run, result, chosen, direction or "restore")
+    seeds_of(run, "patching")
     downloads("patching", result, chart(result))
 
 
