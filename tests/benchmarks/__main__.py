@@ -17,11 +17,13 @@ from tests.benchmarks.discovery_speed import discovery_speed
 from tests.benchmarks.measure import Result, Seconds
 from tests.benchmarks.model_speed import model_speed
 from tests.benchmarks.patching_speed import patching_speed
+from tests.benchmarks.training_speed import training_speed
 from tests.benchmarks.variant_speed import variant_speed
 
 BENCHMARKS: dict[str, Callable[[], Iterator[Result]]] = {
     "model speed": model_speed,
     "variant speed": variant_speed,
+    "training speed": training_speed,
     "patching speed": patching_speed,
     "attribution speed": attribution_speed,
 }
@@ -34,8 +36,11 @@ def draw(title: str, results: list[Result]) -> Table:
     table = Table(*columns, title=title, title_justify="left", box=SIMPLE_HEAD, padding=0)
     for r in results:
         slowdown = r.kind == "slowdown"
+        rates = ""
+        if r.ours_per_second and r.peer_per_second:
+            rates = f"\n{r.ours_per_second:,.0f} against {r.peer_per_second:,.0f} words a second"
         table.add_row(
-            r.task,
+            r.task + rates,
             f"ours / {r.peer}" if slowdown else f"{r.peer} / ours",
             f"{r.ratio:.2f}",
             f"{r.low:.2f}-{r.high:.2f}",

@@ -36,6 +36,7 @@ class Result:
         ratio: the median over the rounds.
         low, high: the quartiles over the rounds.
         rounds: how many ratios were taken.
+        ours_per_second, peer_per_second: words, where work is counted in them; the medians.
     """
 
     task: str
@@ -46,6 +47,8 @@ class Result:
     low: float
     high: float
     rounds: int
+    ours_per_second: float | None = None
+    peer_per_second: float | None = None
 
     @property
     def met(self) -> bool:
@@ -110,9 +113,15 @@ def calls_for(work: Work, turn: float) -> int:
 
 
 def compare(
-    task: str, ours: Work, peer: tuple[str, Work], kind: Kind, target: float, rounds: int = 100
+    task: str,
+    ours: Work,
+    peer: tuple[str, Work],
+    kind: Kind,
+    target: float,
+    rounds: int = 100,
+    words: int | None = None,
 ) -> Result:
-    """Measures ours against the peer, which is given as (name, work).
+    """Measures ours against the peer, which is given as (name, work); ``words`` are in one call.
 
     Both do the same number of calls in a turn, and who goes first alternates, so that neither
     always finds the caches as the other left them.
@@ -130,7 +139,8 @@ def compare(
     slowdown = times[:, 0] / times[:, 1]
     ratios = slowdown if kind == "slowdown" else 1 / slowdown
     low, median, high = (float(q) for q in np.quantile(ratios, [0.25, 0.5, 0.75]))
-    return Result(task, name, kind, target, median, low, high, rounds)
+    rates = [None, None] if words is None else (words * calls / np.median(times, axis=0)).tolist()
+    return Result(task, name, kind, target, median, low, high, rounds, *rates)
 
 
 def _round(ours: Work, theirs: Work, calls: int, ours_first: bool) -> tuple[float, float]:
