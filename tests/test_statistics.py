@@ -1,16 +1,29 @@
-"""Intervals against scipy's and against their closed forms."""
+"""Intervals, tests and corrections against scipy, closed forms and all cases counted."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import combinations, product
 from math import sqrt
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.stats import bootstrap, norm
+from scipy.optimize import brentq
+from scipy.stats import bootstrap, norm, t, ttest_rel, wilcoxon
 
-from interp.statistics import bootstrap_mean, wilson
+from interp.statistics import (
+    all_pairs,
+    bootstrap_mean,
+    corrected,
+    nested_bootstrap,
+    paired,
+    pairs_needed,
+    t_interval,
+    wilson,
+)
 
 
 def test_the_bootstrap_agrees_with_scipy() -> None:
@@ -74,3 +87,254 @@ def test_wilson_is_its_closed_form(count: int, share: float, confidence: float) 
     assert high == pytest.approx((centre + half) / (1 + z**2 / count), abs=1e-9)
     assert 0 <= low <= p + 1e-12
     assert p - 1e-12 <= high <= 1
+
+
+def ragged(seed: int, sizes: Sequence[int], between: float, within: float) -> list[np.ndarray]:
+    """Seeds that scatter about 0, and words about their seed."""
+    rng = np.random.default_rng(seed)
+    return [rng.normal(0, between) + rng.normal(0, within, size) for size in sizes]
+
+
+def test_of_words_that_agree_seeds_alone_are_drawn() -> None:
+    """scipy's percentiles, stretched: a / (a - 1) of the variance, Student's quantile."""
+    means = np.random.default_rng(0).exponential(size=10)
+    mean, low, high = nested_bootstrap([np.full(3, value) for value in means], resamples=50000)
+    theirs = bootstrap(
+        (means,), np.mean, n_resamples=50000, method="percentile", rng=np.random.default_rng(1)
+    ).confidence_interval
+    stretch = sqrt(10 / 9) * t.ppf(0.975, 9) / norm.ppf(0.975)
+    assert mean == pytest.approx(means.mean())
+    assert low == pytest.approx(mean + stretch * (theirs.low - mean), abs=0.012 * (high - low))
+    assert high == pytest.approx(mean + stretch * (theirs.high - mean), abs=0.012 * (high - low))
+
+
+def test_of_seeds_that_agree_words_alone_are_drawn() -> None:
+    """Student's quantile of the seeds times the words' standard error."""
+    words = np.random.default_rng(0).normal(size=500)
+    mean, low, high = nested_bootstrap([words] * 8, resamples=20000)
+    half = t.ppf(0.975, 7) * words.std() / sqrt(8 * 500)
+    assert (mean - low, high - mean) == pytest.approx((half, half), rel=0.04)
+
+
+def test_both_levels_are_drawn_as_if_all_draws_were_counted() -> None:
+    """Every draw of three seeds of one to three words: the seeds' means moved together until the
+    draws' variance is the unbiased one, then the percentiles stretched."""
+    words = [np.array([0.0]), np.array([1.0, 6.0]), np.array([3.0, 5.1, 9.4])]
+    means = np.array([values.mean() for values in words])
+
+    def draws(shrink: float) -> tuple[np.ndarray, np.ndarray]:
+        value, chance = [], []
+        for values, mean in zip(words, means, strict=True):
+            every = [np.mean(drawn) for drawn in product(values, repeat=len(values))]
+            value += [each - mean + means.mean() + shrink * (mean - means.mean()) for each in every]
+            chance += [1 / 3 / len(every)] * len(every)
+        sums, chances = np.array(value), np.array(chance)
+        for _ in range(2):
+            sums = np.add.outer(sums, value).ravel()
+            chances = np.multiply.outer(chances, chance).ravel()
+        return sums / 3, chances
+
+    def excess(shrink: float) -> float:
+        value, chance = draws(shrink)
+        return float(np.average((value - means.mean()) ** 2, weights=chance)) - wanted
+
+    wanted = means.var(ddof=1) / 3
+    value, chance = draws(brentq(excess, 0, 3))
+    order = np.argsort(value)
+    share = np.cumsum(chance[order])
+    stretch = t.ppf(0.9, 2) / norm.ppf(0.9)
+    expected = [means.mean()] + [
+        means.mean() + stretch * (value[order][np.searchsorted(share, q)] - means.mean())
+        for q in (0.1, 0.9)
+    ]
+    found = nested_bootstrap(words, confidence=0.8, resamples=100000)
+    assert found == pytest.approx(expected, abs=0.01 * (expected[2] - expected[1]))
+
+
+def test_each_seed_weighs_the_same() -> None:
+    words = [np.zeros(1000), np.array([1.0])]
+    assert nested_bootstrap(words)[0] == 0.5
+    low, high = nested_bootstrap([np.ones(50) * 0.5] * 3)[1:]
+    assert (low, high) == (0.5, 0.5)
+
+
+def test_of_one_seed_nothing_is_said_of_the_next() -> None:
+    mean, low, high = nested_bootstrap([np.array([1.0, 2.0])])
+    assert mean == 1.5
+    assert np.isnan([low, high]).all()
+
+
+@pytest.mark.parametrize("words", [[], [np.ones(3), np.ones(0)]])
+def test_seeds_without_words_are_refused(words: list[np.ndarray]) -> None:
+    with pytest.raises(ValueError, match="at least one seed and one word of each, got"):
+        nested_bootstrap(words)
+
+
+def test_the_nested_bootstrap_hangs_on_its_seed_alone() -> None:
+    words = ragged(0, [5, 20, 8], 1, 1)
+    np.random.seed(1)
+    first = nested_bootstrap(words, seed=5)
+    np.random.seed(2)
+    assert nested_bootstrap(words, seed=5) == first
+    assert nested_bootstrap(words, seed=6) != first
+
+
+@pytest.mark.parametrize(
+    ("seeds", "between", "within", "least", "most"),
+    [(5, 1, 0.5, 0.92, 0.97), (5, 1, 4, 0.93, 0.99), (10, 0.3, 3, 0.93, 0.99)],
+)
+def test_nested_intervals_hold_the_truth_as_often_as_they_say(
+    seeds: int, between: float, within: float, least: float, most: float
+) -> None:
+    """Of 1000 samples with 5 to 40 words a seed; standard error 0.7%. Plain percentiles of
+    both draws hold it 84, 95 and 99% of the time; Student's interval of the means is the standard.
+    """
+    rng = np.random.default_rng(0)
+    held, student = [], []
+    for index in range(1000):
+        words = ragged(index, rng.integers(5, 41, size=seeds), between, within)
+        _, low, high = nested_bootstrap(words, resamples=400, seed=index)
+        held.append(low <= 0 <= high)
+        _, low, high = t_interval(np.array([values.mean() for values in words]))
+        student.append(low <= 0 <= high)
+    assert least < np.mean(held) < most
+    assert 0.93 < np.mean(student) < 0.97
+
+
+def flipped(gap: np.ndarray) -> float:
+    """Every sign flip counted; whole numbers, so that equal sums are equal."""
+    sums = np.array([np.dot(signs, gap) for signs in product((-1, 1), repeat=len(gap))])
+    return float((abs(sums) >= abs(gap.sum())).mean())
+
+
+@given(st.lists(st.integers(-6, 6), min_size=1, max_size=8))
+def test_the_p_of_a_pair_is_the_share_of_sign_flips(gaps: list[int]) -> None:
+    gap = np.array(gaps, dtype=float)
+    found = paired(10 + gap, np.full(len(gap), 10.0))
+    assert found.p == pytest.approx(flipped(gap))
+    assert found.pairs == len(gap)
+    assert found.wins == pytest.approx(((np.sign(gap) + 1) / 2).mean())
+    turned = paired(np.full(len(gap), 10.0), 10 + gap)
+    assert (turned.p, turned.wins) == pytest.approx((found.p, 1 - found.wins))
+    assert turned.difference == pytest.approx(-found.difference)
+
+
+def test_ten_pairs_are_flipped_in_all_ways() -> None:
+    """Of differences whose sizes are 1 to 10, Wilcoxon's exact test is the same."""
+    rng = np.random.default_rng(0)
+    gap = (rng.permutation(10) + 1.0) * rng.choice([-1, 1], 10, p=[0.2, 0.8])
+    found = paired(gap, np.zeros(10))
+    assert found.p == pytest.approx(flipped(gap))
+    assert found.p == pytest.approx(wilcoxon(gap, method="exact").pvalue)
+
+
+def test_differences_that_are_equal_but_for_rounding_are_equal() -> None:
+    first, second = np.array([0.3, 0.7, 1.1]), np.array([0.2, 0.6, 1.0])
+    assert paired(first, second).p == 0.25
+
+
+def test_many_pairs_are_flipped_at_random() -> None:
+    gap = np.random.default_rng(0).integers(-4, 8, size=15).astype(float)
+    exact = paired(gap, np.zeros(15), resamples=2**15).p
+    assert exact == pytest.approx(flipped(gap))
+    assert 0.01 < exact < 0.2
+    drawn = paired(gap, np.zeros(15), resamples=10000)
+    assert drawn.p == pytest.approx(exact, abs=4 * sqrt(exact / 10000))
+    assert drawn.p != exact
+    assert paired(gap, np.zeros(15), resamples=10000).p == drawn.p
+    assert paired(np.ones(1000), np.zeros(1000), resamples=99).p == pytest.approx(0.02)
+
+
+def test_the_interval_of_pairs_is_scipys() -> None:
+    rng = np.random.default_rng(0)
+    first, second = rng.normal(1, 1, 9), rng.normal(0, 2, 9)
+    found = paired(first, second, confidence=0.9)
+    theirs = ttest_rel(first, second).confidence_interval(0.9)
+    assert (found.low, found.high) == pytest.approx((theirs.low, theirs.high))
+    assert found.difference == pytest.approx(first.mean() - second.mean())
+
+
+def test_a_missing_side_drops_the_pair() -> None:
+    nan = np.nan
+    first, second = np.array([1.0, 5.0, nan, 4.0]), np.array([0.0, nan, 2.0, 2.0])
+    assert paired(first, second) == paired(np.array([1.0, 4.0]), np.array([0.0, 2.0]))
+    none = paired(np.array([nan]), np.array([1.0]))
+    assert none.pairs == 0
+    assert np.isnan([none.difference, none.low, none.high, none.p, none.wins]).all()
+
+
+def test_few_pairs_say_little() -> None:
+    for count in range(1, 9):
+        one = paired(np.arange(1.0, count + 1), np.zeros(count))
+        assert one.p == pytest.approx(2.0 ** (1 - count))
+        assert one.wins == 1
+    lone = paired(np.array([3.0]), np.array([1.0]))
+    assert lone.difference == 2
+    assert np.isnan([lone.low, lone.high]).all()
+
+
+@pytest.mark.parametrize("tests", [1, 3, 10, 28])
+def test_the_pairs_needed_are_the_first_that_can_pass(tests: int) -> None:
+    needed = pairs_needed(tests)
+    for pairs, passes in ((needed, True), (needed - 1, False)):
+        clearest = np.r_[2.0 ** (1 - pairs), np.ones(tests - 1)]
+        assert (corrected(clearest)[0] <= 0.05) == passes
+
+
+P = st.lists(st.floats(0, 1), min_size=1, max_size=6)
+
+
+def test_holm_by_hand() -> None:
+    """0.005 x 4, 0.01 x 3, 0.03 x 2, and 0.04 no less than the one before."""
+    found = corrected(np.array([0.01, 0.04, 0.03, 0.005]))
+    assert found == pytest.approx([0.03, 0.06, 0.06, 0.02])
+
+
+@given(P)
+def test_holm_is_bonferroni_in_every_subset(p: list[float]) -> None:
+    """A test passes if Bonferroni's passes in all subsets that it is in (Marcus et al. 1976)."""
+    subsets = [s for size in range(1, len(p) + 1) for s in combinations(range(len(p)), size)]
+    expected = [
+        max(min(1.0, len(s) * min(p[j] for j in s)) for s in subsets if i in s)
+        for i in range(len(p))
+    ]
+    assert corrected(np.array(p)) == pytest.approx(expected)
+
+
+@given(P)
+def test_benjamini_hochberg_by_its_definition(p: list[float]) -> None:
+    """The least level at which the step-up procedure still passes a test."""
+    ranked = sorted(p)
+    levels = [len(p) * value / (k + 1) for k, value in enumerate(ranked)]
+    expected = [min([1.0, *levels[ranked.index(value) :]]) for value in p]
+    assert corrected(np.array(p), "Benjamini-Hochberg") == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("method", ["Holm", "Benjamini-Hochberg"])
+def test_tests_that_were_not_made_do_not_count(method: str) -> None:
+    p = np.array([[0.02, np.nan], [0.5, 0.03]])
+    found = corrected(p, method)  # type: ignore[arg-type]
+    assert np.isnan(found[0, 1])
+    known = corrected(np.array([0.02, 0.5, 0.03]), method)  # type: ignore[arg-type]
+    assert found[~np.isnan(p)] == pytest.approx(known)
+    assert p[0, 0] == 0.02  # what was given stays as it was
+    assert len(corrected(np.array([]), method)) == 0  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("wrong", [-0.1, 1.1])
+def test_what_is_no_probability_is_refused(wrong: float) -> None:
+    with pytest.raises(ValueError, match="expected p-values from 0 to 1, got"):
+        corrected(np.array([0.5, wrong]))
+
+
+def test_the_best_column_is_compared_but_all_pairs_count() -> None:
+    noise = np.random.default_rng(0).normal(0, 0.01, (8, 3))
+    scores = pd.DataFrame(noise + np.array([0.2, 0.9, 0.5]), columns=["low", "high", "middle"])
+    pairs = all_pairs(scores)
+    assert list(zip(pairs["first"], pairs["second"], strict=True)) == [
+        *(("high", "middle"), ("high", "low"), ("middle", "low"))
+    ]
+    assert pairs["difference"].tolist() == pytest.approx([0.4, 0.7, 0.3], abs=0.02)
+    assert pairs["p"].tolist() == pytest.approx([2**-7] * 3)
+    assert pairs["corrected"].tolist() == pytest.approx([3 * 2**-7] * 3)
+    assert all_pairs(scores[["low"]]).empty
