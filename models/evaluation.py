@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import reduce
 
 import numpy as np
 import torch
@@ -30,6 +31,8 @@ class LengthScore:
             where the language has no member or the run was taught verdicts alone.
         recognition: share of all words, members and hard negatives in equal parts where both exist,
             whose verdict was right.
+        members: share of the members whose verdict was right; None where there is none.
+        others: share of the other words whose verdict was right; None where there is none.
     """
 
     length: int
@@ -37,6 +40,8 @@ class LengthScore:
     count: int
     exact: float | None
     recognition: float
+    members: float | None
+    others: float | None
 
 
 def verdicts(
@@ -66,16 +71,22 @@ def judge(
     return exact_rows(logits, batch), right, float(loss(logits, batch))
 
 
-def balanced_words(language: Language, length: int, count: int, seed: int) -> Sample | None:
-    """Half members, half others where the language has both; None if it has no such length."""
+def balanced_words(
+    language: Language, length: int, count: int, seed: int, hard: bool = False
+) -> Sample | None:
+    """Half members, half others where the language has both; None if it has no such length.
+
+    Args:
+        hard: the others are near misses alone; None if the language has not both.
+    """
     rng = np.random.default_rng([TEST_SEED, seed, length])
     halves = []
     for label, share in ((True, count // 2), (False, count - count // 2)):
         with suppress(LookupError):
-            halves.append(language.sample(rng, share, [length], label, split="test"))
+            halves.append(language.sample(rng, share, [length], label, split="test", hard=hard))
     if len(halves) == 2:
         return Sample.concatenate(*halves)
-    if not halves:
+    if not halves or hard:
         return None
     return language.sample(rng, count, [length], bool(halves[0].labels[0]), split="test")
 
@@ -94,21 +105,68 @@ def evaluate(
         count: words per length: half members, half hard negatives, where both exist.
         seed: of the test words.
     """
-    for length in lengths:
-        sample = balanced_words(language, length, count, seed)
-        if sample is None:
-            continue
-        exact, right, _ = judge(model, language, sample, supervision)
-        members = sample.labels
-        yield LengthScore(
-            length=length,
-            n=language.size_of(length),
-            count=len(members),
-            exact=float(exact[members].mean())
-            if supervision == "every" and members.any()
-            else None,
-            recognition=float(right.mean()),
-        )
+    drawn = (balanced_words(language, length, count, seed) for length in lengths)
+    return scores(model, language, supervision, (sample for sample in drawn if sample is not None))
+
+
+def scores(
+    model: LanguageModel,
+    language: Language,
+    supervision: Supervision,
+    samples: Iterable[Sample],
+    tokens: int = 0,
+) -> Iterator[LengthScore]:
+    """Scores each sample, the words of one length.
+
+    Args:
+        tokens: samples are judged together, padded, while they hold no more; by default each alone.
+    """
+    for group in _groups(samples, tokens):
+        together = reduce(Sample.concatenate, group)
+        exact, right, _ = judge(model, language, together, supervision)
+        ends = np.cumsum([len(sample.labels) for sample in group])[:-1]
+        for sample, *judged in zip(
+            group, np.split(exact, ends), np.split(right, ends), strict=True
+        ):
+            yield _score(language, supervision, sample, *judged)
+
+
+def _groups(samples: Iterable[Sample], tokens: int) -> Iterator[list[Sample]]:
+    """Neighbours that fill no more than so many tokens once they are padded; one at least."""
+    group: list[Sample] = []
+    words = width = 0
+    for sample in samples:
+        words += len(sample.labels)
+        width = max(width, sample.words.tokens.shape[1])
+        if group and words * width > tokens:
+            yield group
+            group, words, width = [], len(sample.labels), sample.words.tokens.shape[1]
+        group.append(sample)
+    if group:
+        yield group
+
+
+def _score(
+    language: Language,
+    supervision: Supervision,
+    sample: Sample,
+    exact: Bool[np.ndarray, " batch"],
+    right: Bool[np.ndarray, " batch"],
+) -> LengthScore:
+    length, members = int(sample.words.lengths[0]), sample.labels
+    return LengthScore(
+        length=length,
+        n=language.size_of(length),
+        count=len(members),
+        exact=_share(exact[members]) if supervision == "every" else None,
+        recognition=float(right.mean()),
+        members=_share(right[members]),
+        others=_share(right[~members]),
+    )
+
+
+def _share(right: Bool[np.ndarray, " batch"]) -> float | None:
+    return float(right.mean()) if len(right) else None
 
 
 @torch.no_grad()

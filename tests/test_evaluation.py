@@ -9,10 +9,16 @@ import pytest
 import torch
 from conftest import TINY
 
+from models.base import LanguageModel
+from models.build import build
+from models.config import ModelConfig
 from models.errors import UserError
 from models.evaluation import balanced_words, evaluate, judge, predict, verdicts
+from models.evaluation import scores as scores_of
 from models.languages import END_ID, LabelledCorpus, Language, Words, language
 from models.languages.vocabulary import FIRST_SYMBOL_ID
+from models.ngram import HookedNGram
+from models.objective import make_batch
 from models.transformer import HookedTransformer
 
 Flaw = Callable[[Words, np.ndarray], np.ndarray]
@@ -177,3 +183,60 @@ def test_words_are_half_members_where_there_are_any(length: int, members: int) -
     assert sample is not None
     assert len(sample.words) == 11
     assert sample.labels.sum() == members
+
+
+def test_members_and_others_are_judged_apart() -> None:
+    found = evaluate(
+        Oracle(language("anbn"), lets_every_word_end), language("anbn"), "every", [7, 8], 50
+    )
+    assert [(s.members, s.others) for s in found] == [(None, 0.0), (1.0, 0.0)]
+
+
+def waver(model: LanguageModel, lang: Language) -> None:
+    """Makes a model that takes about half of the words: one that never errs tests nothing."""
+    sample = lang.sample(np.random.default_rng(0), 100, range(2, 40))
+    if isinstance(model, HookedNGram):
+        batch = make_batch(lang, sample.words, "every")
+        model.count(batch.tokens, batch.target, batch.weight)
+        return
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter += 0.3 * torch.randn(
+                parameter.shape, generator=torch.Generator().manual_seed(1)
+            )
+        at = model.verdict_positions(torch.as_tensor(sample.words.lengths))
+        said = model(torch.as_tensor(sample.words.tokens))[torch.arange(100), at, END_ID]
+        model.unembed.linear.bias[END_ID] -= said.median()
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"positions": "rotary"},
+        {"positions": "t5", "mask": "bidirectional"},
+        {"architecture": "lstm"},
+        {"architecture": "gru"},
+        {"architecture": "cnn"},
+        {"architecture": "ngram"},
+    ],
+)
+def test_lengths_that_are_judged_together_get_the_scores_of_each_alone(
+    changes: dict[str, str],
+) -> None:
+    lang = language("lt2")
+    model = build(ModelConfig(n_layers=2, d_model=16, n_heads=2, **changes), lang.vocabulary, 3)
+    model.eval()
+    supervision = "last" if model.config.is_encoder else "every"
+    waver(model, lang)
+    samples = [balanced_words(lang, length, 6, 0, hard=True) for length in range(2, 40)]
+    alone = list(scores_of(model, lang, supervision, samples))
+    sizes: list[int] = []
+    model.register_forward_pre_hook(lambda module, inputs: sizes.append(inputs[0].numel()))
+    for tokens, calls in ((10**6, 1), (1000, 7), (1, 38)):
+        sizes.clear()
+        together = list(scores_of(model, lang, supervision, samples, tokens))
+        assert together == alone
+        assert len(sizes) == calls
+        assert max(sizes) <= max(tokens, 6 * 40)
+    assert len({score.recognition for score in alone}) > 1  # not all the same: a model that errs

@@ -162,6 +162,7 @@ class LabelledCorpus(Language):
         label: bool | None = None,
         split: Split = "train",
         spread: Spread = "even",
+        hard: bool = False,
     ) -> Sample:
         """Lines of this side of the corpus, each as likely as any other."""
         rows = np.isin(self.lines.lengths, np.asarray(lengths)) & (

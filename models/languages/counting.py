@@ -122,12 +122,22 @@ class CountingLanguage(FormalLanguage):
         A wrong count (one symbol moved between blocks, or the remainder spread at random), one
         substitution anywhere in a word of (nearly) equal blocks, and symbols drawn at random.
         """
+        return self._drawn(rng, lengths, labels, kinds=3)
+
+    def near_misses(self, rng: np.random.Generator, lengths: np.ndarray) -> Words:
+        """One symbol moved between the blocks of a member, or one substitution in it."""
+        return self._drawn(rng, lengths, np.zeros(len(lengths), dtype=bool), kinds=2)
+
+    def _drawn(
+        self, rng: np.random.Generator, lengths: np.ndarray, labels: np.ndarray, kinds: int
+    ) -> Words:
+        """Members, and others of the first so many kinds."""
         count = len(lengths)
         sizes = np.repeat(lengths[:, None] // self.blocks, self.blocks, axis=1)
         for _ in range(self.blocks - 1):  # spread what does not divide
             short = sizes.sum(axis=1) < lengths
             sizes[np.arange(count), rng.integers(self.blocks, size=count)] += short
-        kind = np.where(labels, -1, rng.integers(3, size=count))
+        kind = np.where(labels, -1, rng.integers(kinds, size=count))
         divisible = lengths % self.blocks == 0
         move = (kind == 0) & divisible
         source = rng.integers(self.blocks, size=count)

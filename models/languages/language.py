@@ -142,6 +142,7 @@ class Language(ABC):
         label: bool | None = None,
         split: Split = "train",
         spread: Spread = "even",
+        hard: bool = False,
     ) -> Sample:
         """``count`` words of the given lengths, drawn with replacement.
 
@@ -151,6 +152,8 @@ class Language(ABC):
             label: draw members alone (True), others alone (False), or both.
             split: which side of a corpus; a language with a grammar draws fresh words for each.
             spread: of the lengths; a corpus draws its lines evenly in any case.
+            hard: draw near misses alone as others, and only of lengths that have some; a corpus
+                draws its lines in any case.
 
         Raises:
             LookupError: no word of any given length has the wanted membership.
@@ -199,9 +202,22 @@ class FormalLanguage(Language):
     def has(self, length: int, label: bool) -> bool:
         """Is there a word of this length with this membership?"""
 
+    def has_near_miss(self, length: int) -> bool:
+        """Are there a member and a near miss of this length?"""
+        return self.has(length, True) and self.has(length, False)
+
     @abstractmethod
     def draw(self, rng: np.random.Generator, lengths: np.ndarray, labels: np.ndarray) -> Words:
         """One word per row, of exactly that length and membership, both known to exist."""
+
+    @abstractmethod
+    def near_misses(self, rng: np.random.Generator, lengths: np.ndarray) -> Words:
+        """One word per row, outside the language: a member with one substitution, or, where blocks
+        are counted, with one symbol moved from a block to another.
+
+        Args:
+            lengths: of the words; each ``has_near_miss``.
+        """
 
     def sample(
         self,
@@ -211,15 +227,15 @@ class FormalLanguage(Language):
         label: bool | None = None,
         split: Split = "train",
         spread: Spread = "even",
+        hard: bool = False,
     ) -> Sample:
         """As in ``Language.sample``: membership by a fair coin, then a length that has it.
 
-        Negatives are hard ones where the language has them: near misses of the same length.
+        Unless all are to be hard, a part of the others are near misses, where there are any.
         """
-        options = {
-            wanted: np.array([length for length in lengths if self.has(length, wanted)], np.int64)
-            for wanted in (True, False)
-        }
+        members = [length for length in lengths if self.has(length, True)]
+        others = [n for n in lengths if (self.has_near_miss(n) if hard else self.has(n, False))]
+        options = {True: np.array(members, np.int64), False: np.array(others, np.int64)}
         possible = [w for w in (True, False) if len(options[w]) and label in (None, w)]
         if not possible:
             raise LookupError(f"{self.name} has no such word of the lengths {list(lengths)}")
@@ -230,4 +246,14 @@ class FormalLanguage(Language):
             rows = labels == wanted
             share = 1.0 / options[wanted] if spread == "log" else np.ones(len(options[wanted]))
             drawn[rows] = rng.choice(options[wanted], int(rows.sum()), p=share / share.sum())
-        return Sample(self.draw(rng, drawn, labels), labels)
+        draw = self._draw_hard if hard else self.draw
+        return Sample(draw(rng, drawn, labels), labels)
+
+    def _draw_hard(
+        self, rng: np.random.Generator, lengths: np.ndarray, labels: np.ndarray
+    ) -> Words:
+        """Members and near misses, row by row as the labels say."""
+        members = self.draw(rng, lengths[labels], labels[labels])
+        words = Words.concatenate(members, self.near_misses(rng, lengths[~labels]))
+        rows = np.argsort(~labels, kind="stable")  # of the words, members first
+        return words[np.argsort(rows)]

@@ -44,8 +44,9 @@ class PlantedLanguage(RegularLanguage):
         label: bool | None = None,
         split: Split = "train",
         spread: Spread = "even",
+        hard: bool = False,
     ) -> Sample:
-        sample = super().sample(rng, count, lengths, label, split, spread)
+        sample = super().sample(rng, count, lengths, label, split, spread, hard)
         return self._plant(rng, sample) if split == "train" else sample
 
     def _plant(self, rng: np.random.Generator, sample: Sample) -> Sample:

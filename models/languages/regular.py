@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Sequence
 from functools import cached_property
+from itertools import permutations
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -43,7 +44,8 @@ class RegularLanguage(FormalLanguage):
         Args:
             dfa: any DFA over ``symbols``; it is completed and minimised here.
             near_miss: how half of the negatives are made from a member: "edit" one position, or
-                "shuffle" all, which keeps the right symbols in a wrong order.
+                "shuffle" all, which keeps the right symbols in a wrong order. Hard ones are edited
+                in any case.
             supervision: what a teacher of this language gives by default.
             shortcut: a symbol that never moves the automaton, as ``Language.shortcut``.
         """
@@ -62,6 +64,7 @@ class RegularLanguage(FormalLanguage):
         }
         self.delta, self.accepting = _table(self.dfa, self.vocabulary.symbols)
         self._weights: dict[bool, list[np.ndarray]] = {}
+        self._misses: list[tuple[np.ndarray, np.ndarray]] = []
 
     @classmethod
     def from_regex(cls, name: str, regex: str, symbols: str) -> RegularLanguage:
@@ -173,40 +176,102 @@ class RegularLanguage(FormalLanguage):
             state[rows] = following[np.arange(len(rows)), symbol]
         return Words(ids, lengths.astype(np.int64))
 
-    def _missed(self, rng: np.random.Generator, members: Words) -> Words:
-        """The members, each edited at one position or shuffled."""
-        ids = members.ids.copy()
-        if self.near_miss == "shuffle":
-            key = np.where(members.mask, rng.random(ids.shape), np.inf)
-            return Words(np.take_along_axis(ids, np.argsort(key, axis=1), axis=1), members.lengths)
-        size = len(self.vocabulary.symbols)
-        where = (rng.random(len(ids)) * members.lengths).astype(np.int64)
-        rows = np.arange(len(ids))
-        shift = rng.integers(1, size, size=len(ids)) if size > 1 else 0
-        ids[rows, where] = (ids[rows, where] - FIRST_SYMBOL_ID + shift) % size + FIRST_SYMBOL_ID
-        return Words(ids, members.lengths)
+    @cached_property
+    def _apart(self) -> np.ndarray:
+        """The states of a word and of its copy with one substitution, at or after it: the pairs
+        that can come up, [states, states]."""
+        apart = np.zeros((len(self.delta), len(self.delta)), dtype=bool)
+        for mine, its in permutations(self.delta.T, 2):
+            apart[mine, its] = True
+        while True:
+            grown = apart.copy()
+            word, copy = np.nonzero(apart)
+            grown[self.delta[word], self.delta[copy]] = True
+            if (grown == apart).all():
+                return apart
+            apart = grown
+
+    def _miss_weights(self, length: int) -> tuple[np.ndarray, np.ndarray]:
+        """How many ways of so many symbols lead from a member to a miss (rescaled).
+
+        Returns:
+            per state, the ways that hold the substitution, [states]; and per pair of states, those
+            after it, which the member and its copy share, [states, states].
+        """
+        if not self._misses:
+            ends = self.accepting[:, None] & ~self.accepting & self._apart
+            self._misses.append((np.zeros(len(self.delta)), ends.astype(np.float64)))
+        while len(self._misses) <= length:
+            before, after = self._misses[-1]
+            # [state, the member's symbol, the copy's symbol]
+            split = after[self.delta[:, :, None], self.delta[:, None, :]]
+            kept = np.trace(split, axis1=1, axis2=2)  # no substitution: all of these are not split
+            holding = before[self.delta].sum(axis=1) + split.sum(axis=(1, 2)) - kept
+            shared = after[self.delta[:, None, :], self.delta[None, :, :]].sum(axis=2) * self._apart
+            largest = max(holding.max(), shared.max()) or 1.0
+            self._misses.append((holding / largest, shared / largest))
+        return self._misses[length]
+
+    def has_near_miss(self, length: int) -> bool:
+        return length > 0 and bool(self._miss_weights(length)[0][0] > 0)
+
+    def near_misses(self, rng: np.random.Generator, lengths: np.ndarray) -> Words:
+        """Drawn evenly from all pairs of a member and a substitution that leaves the language."""
+        longest, size = int(lengths.max(initial=0)), len(self.vocabulary.symbols)
+        self._miss_weights(longest)
+        before, after = (np.stack(w) for w in zip(*self._misses[: longest + 1], strict=True))
+        same = np.eye(size, dtype=bool)  # the member's symbol is the copy's
+        ids = np.full((len(lengths), longest), END_ID, dtype=np.int64)
+        member, copy = np.zeros((2, len(lengths)), dtype=np.int64)
+        substituted = np.zeros(len(lengths), dtype=bool)
+        for t in range(longest):
+            rows = np.flatnonzero(lengths > t)
+            left, done = (lengths[rows] - t - 1)[:, None, None], substituted[rows, None, None]
+            to_member, to_copy = self.delta[member[rows]], self.delta[copy[rows]]
+            split = after[left, to_member[:, :, None], to_copy[:, None, :]]
+            share = np.where(same, np.where(done, split, before[left, to_member[:, :, None]]), 0.0)
+            share += np.where(same | done, 0.0, split)
+            share = np.cumsum(share.reshape(len(rows), -1), axis=1)
+            pick = ((rng.random(len(rows)) * share[:, -1])[:, None] >= share).sum(axis=1)
+            mine, its = pick // size, pick % size
+            ids[rows, t] = its + FIRST_SYMBOL_ID
+            member[rows] = to_member[np.arange(len(rows)), mine]
+            copy[rows] = to_copy[np.arange(len(rows)), its]
+            substituted[rows] |= mine != its
+        return Words(ids, lengths.astype(np.int64))
+
+    def _shuffled(self, rng: np.random.Generator, members: Words) -> Words:
+        """The members' symbols in a random order."""
+        key = np.where(members.mask, rng.random(members.ids.shape), np.inf)
+        order = np.argsort(key, axis=1)
+        return Words(np.take_along_axis(members.ids, order, axis=1), members.lengths)
 
     def draw(self, rng: np.random.Generator, lengths: np.ndarray, labels: np.ndarray) -> Words:
         """Members, drawn evenly; others, half near misses of a member and half drawn evenly.
 
-        A near miss that stays in the language after eight tries, or has no member of its length to
-        start from, is replaced by an evenly drawn word.
+        Where no near miss can be, and of members that stay in the language after eight shuffles,
+        the word is drawn evenly.
         """
         words = self._uniform(rng, lengths, labels)
-        possible = np.array([self.has(int(length), True) for length in lengths], dtype=bool)
-        open_rows = np.flatnonzero(~labels & possible & (rng.random(len(lengths)) < 0.5))
-        if len(open_rows):
-            ids = words.ids.copy()
-            members = self._uniform(rng, lengths[open_rows], np.ones(len(open_rows), dtype=bool))
-            for _ in range(8):
-                tried = self._missed(rng, members)
-                out = ~self.labels(tried)
-                ids[open_rows[out], : tried.ids.shape[1]] = tried.ids[out]
-                open_rows, members = open_rows[~out], members[~out]
-                if not len(open_rows):
-                    break
-            words = Words(ids, words.lengths)
-        return words
+        near = self.has_near_miss if self.near_miss == "edit" else lambda n: self.has(n, True)
+        possible = np.array([near(length) for length in lengths.tolist()], dtype=bool)
+        rows = np.flatnonzero(~labels & possible & (rng.random(len(lengths)) < 0.5))
+        if not len(rows):
+            return words
+        ids = words.ids.copy()
+        if self.near_miss == "edit":
+            missed = self.near_misses(rng, lengths[rows])
+            ids[rows, : missed.ids.shape[1]] = missed.ids
+            return Words(ids, words.lengths)
+        members = self._uniform(rng, lengths[rows], np.ones(len(rows), dtype=bool))
+        for _ in range(8):
+            tried = self._shuffled(rng, members)
+            out = ~self.labels(tried)
+            ids[rows[out], : tried.ids.shape[1]] = tried.ids[out]
+            rows, members = rows[~out], members[~out]
+            if not len(rows):
+                break
+        return Words(ids, words.lengths)
 
 
 def _table(dfa: DFA, symbols: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:

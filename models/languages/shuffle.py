@@ -144,6 +144,16 @@ class ShuffleLanguage(FormalLanguage):
 
         Odd lengths are random symbols; what is still in the language opens a bracket at its end.
         """
+        return self._drawn(rng, lengths, labels, kinds=3)
+
+    def near_misses(self, rng: np.random.Generator, lengths: np.ndarray) -> Words:
+        """One substitution in a member: it always breaks the balance of a kind."""
+        return self._drawn(rng, lengths, np.zeros(len(lengths), dtype=bool), kinds=1)
+
+    def _drawn(
+        self, rng: np.random.Generator, lengths: np.ndarray, labels: np.ndarray, kinds: int
+    ) -> Words:
+        """Members, and others of the first so many kinds."""
         even = lengths - lengths % 2
         members = self._members(rng, even)
         size, count = len(self.vocabulary.symbols), len(lengths)
@@ -151,7 +161,7 @@ class ShuffleLanguage(FormalLanguage):
         ids = np.full((count, width), END_ID, dtype=np.int64)
         ids[:, : members.ids.shape[1]] = members.ids
         random = rng.integers(size, size=ids.shape) + FIRST_SYMBOL_ID
-        kind = np.where(labels, -1, rng.integers(3, size=count))
+        kind = np.where(labels, -1, rng.integers(kinds, size=count))
         kind = np.where(~labels & (lengths % 2 == 1), 2, kind)
         rows = np.flatnonzero(kind == 0)
         where = (rng.random(len(rows)) * lengths[rows]).astype(np.int64)
