@@ -7,17 +7,17 @@ longest. The loss and its gradient are those of the one padded batch.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
 import torch
-from jaxtyping import Int
+from jaxtyping import Float, Int
 from torch import Tensor
 
-from models.config import TrainConfig
-from models.languages import Language, Words
+from models.config import ABSOLUTE, TrainConfig
+from models.languages import END_ID, Language, Words
 from models.objective import Batch, make_batch
 
 TRAIN, VALIDATION = 1, 2  # streams of random words that never meet
@@ -121,6 +121,85 @@ class Batches:
         if self.device.type != "cpu":  # there a launch costs more than any padding
             return float("inf")
         return 7000 / self.config.model.d_model
+
+
+@dataclass(frozen=True)
+class JointStep:
+    """What one step teaches many models.
+
+    Attributes:
+        batch: the words of the first model, then those of the second, ...; as many of each.
+        offsets: where the absolute positions of each word start; None where there are none.
+        answers: that the teacher gives each model.
+    """
+
+    batch: Batch
+    offsets: Int[Tensor, " batch"] | None
+    answers: Float[Tensor, " model"]
+
+
+class JointBatches:
+    """The steps of runs that differ in their seed alone, by number; each sees its own words.
+
+    One padded batch a step, for a device where a launch costs more than padding. A word that was
+    drawn more than once in so many steps is prepared, and sent to the device, once.
+    """
+
+    def __init__(
+        self, configs: Sequence[TrainConfig], language: Language, device: torch.device
+    ) -> None:
+        self.configs, self.language, self.device = configs, language, device
+        self._chunk = -1
+
+    def __getitem__(self, step: int) -> JointStep:
+        chunk, index = divmod(step, steps_at_once(self.configs[0]))
+        if chunk != self._chunk:
+            self._prepare(chunk)
+            self._chunk = chunk
+        rows, table = self._rows[index], self._table
+        return JointStep(
+            Batch(table.tokens[rows], table.target[rows], table.weight[rows]),
+            self._offsets[index] if self.configs[0].model.positions in ABSOLUTE else None,
+            self._answers[index],
+        )
+
+    def _prepare(self, chunk: int) -> None:
+        """Tables of the distinct words, and which of them each step reads."""
+        config = self.configs[0]
+        drawn = [draw(each, self.language, chunk) for each in self.configs]
+        width = max(words.ids.shape[1] for words, _ in drawn)
+        ids = np.full((len(drawn), len(drawn[0][1]), width), END_ID)
+        for own, (words, _) in zip(ids, drawn, strict=True):
+            own[:, : words.ids.shape[1]] = words.ids
+        ids, which = numbered(ids.reshape(-1, width))
+        self._table = make_batch(
+            self.language,
+            Words(ids, (ids != END_ID).sum(axis=1)),
+            config.supervision,
+            self.device,
+            config.model.is_encoder,
+        )
+        self._rows = self._by_step(which)
+        self._offsets = self._by_step(np.concatenate([offsets for _, offsets in drawn]))
+        answers = self._table.weight.sum(dim=(1, 2))[self._rows]
+        self._answers = answers.unflatten(1, (len(drawn), -1)).sum(dim=2)
+
+    def _by_step(self, drawn: Int[np.ndarray, " words"]) -> Int[Tensor, "step batch"]:
+        """From model after model, and step after step of each, to step after step."""
+        steps = steps_at_once(self.configs[0])
+        sorted_ = drawn.reshape(len(self.configs), steps, -1).swapaxes(0, 1).reshape(steps, -1)
+        return torch.as_tensor(sorted_, device=self.device)
+
+
+def numbered(
+    rows: Int[np.ndarray, "rows columns"],
+) -> tuple[Int[np.ndarray, "distinct columns"], Int[np.ndarray, " rows"]]:
+    """The distinct rows, as they first occur; and for every row, which of them it is."""
+    records = np.ascontiguousarray(rows).view(f"V{rows.itemsize * rows.shape[1]}").ravel()
+    numbers = dict[bytes, int]()
+    which = [numbers.setdefault(record, len(numbers)) for record in records.tolist()]
+    found = np.frombuffer(b"".join(numbers), rows.dtype).reshape(-1, rows.shape[1])
+    return found, np.array(which)
 
 
 def distinct(

@@ -6,7 +6,8 @@ import hashlib
 import json
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any
@@ -15,7 +16,7 @@ import numpy as np
 import torch
 from safetensors import safe_open
 from safetensors.torch import save
-from torch import Tensor
+from torch import Tensor, nn
 
 from models.base import LanguageModel
 from models.batches import VALIDATION, Batches
@@ -46,6 +47,28 @@ def choose_device(name: str) -> torch.device:
     return torch.device(name)
 
 
+@contextmanager
+def threads(count: int) -> Iterator[None]:
+    """So many CPU threads in a step; as before after it."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(count)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def adamw(config: TrainConfig, parameters: Iterable[nn.Parameter]) -> torch.optim.AdamW:
+    """The optimizer of a run."""
+    return torch.optim.AdamW(
+        parameters,
+        lr=config.learning_rate,
+        betas=(0.9, 0.99),
+        weight_decay=config.weight_decay,
+        fused=True,
+    )
+
+
 @dataclass
 class Trainer:
     """One run in memory: everything that a step reads or changes."""
@@ -65,14 +88,7 @@ class Trainer:
         model.to(device)
         if isinstance(model, HookedNGram):
             return cls(run, model, None)
-        optimizer = torch.optim.AdamW(
-            model.parameters(),
-            lr=run.config.learning_rate,
-            betas=(0.9, 0.99),
-            weight_decay=run.config.weight_decay,
-            fused=True,
-        )
-        return cls(run, model, optimizer)
+        return cls(run, model, adamw(run.config, model.parameters()))
 
     @cached_property
     def batches(self) -> Batches:
@@ -130,7 +146,8 @@ class Trainer:
         for name, parameter in self.model.named_parameters():
             for key, value in self.moments[parameter].items():
                 tensors[f"{key}.{name}"] = value
-        tensors = {n: t.cpu().contiguous() for n, t in tensors.items()}
+        # Copied: trained together, all parameters share one count of steps, which no file may.
+        tensors = {n: t.to("cpu", copy=True).contiguous() for n, t in tensors.items()}
         about: dict[str, Any] = {"step": self.step, "flawless": self.flawless}
         about["sha256"] = self._digest(tensors, about)
         write_bytes(self.run.path / STATE, save(tensors, {"about": json.dumps(about)}))
@@ -157,8 +174,7 @@ class Trainer:
             self.model.load_state_dict(parts.pop("model"))
             for name, parameter in self.model.named_parameters():
                 self.moments[parameter] = {
-                    key: value[name] if key == "step" else value[name].to(parameter.device)
-                    for key, value in parts.items()
+                    key: value[name].to(parameter.device) for key, value in parts.items()
                 }
         except (KeyError, RuntimeError, TypeError, ValueError):
             raise UserError(
@@ -204,59 +220,96 @@ def train(run: Run, device: str = "auto", progress: Progress = lambda step, valu
     """
     if run.record["status"] == "finished":
         return
-    before = torch.get_num_threads()
-    torch.set_num_threads(run.config.threads)
-    try:
+    with threads(run.config.threads):
         _train(Trainer.at_start(run, choose_device(device)), progress)
-    finally:
-        torch.set_num_threads(before)
 
 
 def _train(trainer: Trainer, progress: Progress) -> None:
-    run = trainer.run
-    if (run.path / STATE).exists():
-        trainer.load_state()
-    kept = [line for line in run.metrics() if line["step"] <= trainer.step]
-    write_bytes(run.path / METRICS, "".join(json.dumps(line) + "\n" for line in kept).encode())
-    started = time.monotonic() - (kept[-1]["seconds"] if kept else 0.0)
-    validation = validation_sample(run.language, run.config)
-    planned = checkpoint_steps(run.config.steps)
-    run.update(status="training", device=str(trainer.model.device))
-    losses: list[float] = []
-    if trainer.step == 0:
-        save_checkpoint(run.checkpoints, trainer.model, run.config, 0)
+    sitting = Sitting(trainer)
     progress(trainer.step, None)
     while not trainer.done:
         value = trainer.advance()
-        losses.append(value)
-        last = trainer.step == run.config.steps
-        if evaluating := last or trainer.step % run.config.evaluate_every == 0:
-            _evaluate(trainer, validation, losses, started)
-            losses = []
-        if trainer.step in planned or trainer.done:
-            save_checkpoint(run.checkpoints, trainer.model, run.config, trainer.step)
-        if evaluating:  # after the checkpoint: a run killed between the two writes it once more
-            trainer.save_state()
+        sitting.losses.append(value)
+        sitting.write()
         progress(trainer.step, value)
     progress(trainer.step, None)
-    run.update(status="finished", steps=trainer.step, seconds=round(time.monotonic() - started, 1))
+    sitting.finish()
 
 
-def _evaluate(trainer: Trainer, validation: Sample, losses: list[float], started: float) -> None:
-    """Judges the training window and appends a line to metrics.jsonl."""
-    config, run = trainer.config, trainer.run
-    trainer.model.eval()
-    exact, right, value = judge(trainer.model, run.language, validation, config.supervision)
-    trainer.model.train()
-    trainer.flawless = trainer.flawless + 1 if exact.all() and right.all() else 0
-    line = {
-        "step": trainer.step,
-        "loss": float(np.mean(losses)),
-        "validation_loss": value,
-        "exact": float(exact[validation.labels].mean()) if validation.labels.any() else None,
-        "recognition": float(right.mean()),
-        "learning_rate": trainer.learning_rate(trainer.step - 1),
-        "seconds": round(time.monotonic() - started, 2),
-    }
-    with writing(run.path / METRICS), (run.path / METRICS).open("a", encoding="utf-8") as file:
-        file.write(json.dumps(line) + "\n")
+class Sitting:
+    """A run from its start, or from its last saved state, to its end: all that it writes.
+
+    Attributes:
+        losses: of the steps since the last evaluation.
+    """
+
+    def __init__(self, trainer: Trainer) -> None:
+        """Takes up the saved state, if there is one, and forgets what was written after it."""
+        self.trainer, run = trainer, trainer.run
+        if (run.path / STATE).exists():
+            trainer.load_state()
+        kept = [line for line in run.metrics() if line["step"] <= trainer.step]
+        write_bytes(run.path / METRICS, "".join(json.dumps(line) + "\n" for line in kept).encode())
+        self._started = time.monotonic() - (kept[-1]["seconds"] if kept else 0.0)
+        self._validation = validation_sample(run.language, run.config)
+        self._planned = checkpoint_steps(run.config.steps)
+        self.losses: list[float] = []
+        run.update(status="training", device=str(trainer.model.device))
+        if trainer.step == 0:
+            self._save_checkpoint()
+
+    @property
+    def evaluates(self) -> bool:
+        """Is the training window judged after this step?"""
+        step, config = self.trainer.step, self.trainer.config
+        return step == config.steps or step % config.evaluate_every == 0
+
+    @property
+    def writes(self) -> bool:
+        """Is anything due after this step?"""
+        return self.evaluates or self.trainer.step in self._planned
+
+    def write(self, resumable: bool = True) -> None:
+        """What is due after this step.
+
+        Args:
+            resumable: save the state to resume from, if the step is evaluated; at the end it is
+                saved in any case.
+        """
+        evaluates = self.evaluates
+        if evaluates:
+            self._evaluate()
+        if self.trainer.step in self._planned or self.trainer.done:
+            self._save_checkpoint()
+        # After the checkpoint: a run killed between the two writes it once more.
+        if evaluates and (resumable or self.trainer.done):
+            self.trainer.save_state()
+
+    def finish(self) -> None:
+        seconds = round(time.monotonic() - self._started, 1)
+        self.trainer.run.update(status="finished", steps=self.trainer.step, seconds=seconds)
+
+    def _save_checkpoint(self) -> None:
+        run, trainer = self.trainer.run, self.trainer
+        save_checkpoint(run.checkpoints, trainer.model, run.config, trainer.step)
+
+    def _evaluate(self) -> None:
+        """Judges the training window and appends a line to metrics.jsonl."""
+        trainer, validation = self.trainer, self._validation
+        config, run = trainer.config, trainer.run
+        trainer.model.eval()
+        exact, right, value = judge(trainer.model, run.language, validation, config.supervision)
+        trainer.model.train()
+        trainer.flawless = trainer.flawless + 1 if exact.all() and right.all() else 0
+        line = {
+            "step": trainer.step,
+            "loss": float(np.mean(self.losses)),
+            "validation_loss": value,
+            "exact": float(exact[validation.labels].mean()) if validation.labels.any() else None,
+            "recognition": float(right.mean()),
+            "learning_rate": trainer.learning_rate(trainer.step - 1),
+            "seconds": round(time.monotonic() - self._started, 2),
+        }
+        with writing(run.path / METRICS), (run.path / METRICS).open("a", encoding="utf-8") as file:
+            file.write(json.dumps(line) + "\n")
+        self.losses = []
