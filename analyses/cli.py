@@ -17,6 +17,7 @@ from analyses import accuracy, comparison, recovery
 from analyses import discover as discoveries
 from analyses import kernels as kernel_pictures
 from analyses import leaderboard as leaderboards
+from analyses import sweep as sweeps
 from analyses.arguments import (
     Dashboard,
     Demo,
@@ -42,6 +43,8 @@ from analyses.recovery import Recover
 from analyses.report import report as report_of
 from analyses.results import NAMES, analysis, answer
 from analyses.seeds import ask_all, chosen, for_reading, over_groups
+from analyses.sweep import Sweep
+from analyses.sweep_file import shipped
 from models.errors import UserError
 from models.evaluation import predict as predict_word
 from models.files import write_bytes
@@ -64,6 +67,7 @@ USAGE = """[bold]lab[/bold]: small Transformers on languages whose truth is know
   lab recover STUDY                    how much of a planted rule comes back?
   lab seeds PATH NAME                  all seeds of a run, or of a sweep: means with 95% intervals
   lab compare STUDY                    {studies}: many runs in one table
+  lab sweep FILE                       {sweeps}: many runs here or on a cluster
   lab leaderboard                      which explanation method tells the truth? several seeds
   lab hooks RUN                        every hook of a run's model, with its shape
   lab kernels                          kernel attention (Nadaraya-Watson) in one picture
@@ -312,6 +316,23 @@ def compare(args: Sequence[str]) -> None:
     OUT.print(f"  {kept}.parquet, {options.out / 'figures' / options.study}.html", style="dim")
 
 
+def sweep(args: Sequence[str]) -> None:
+    """Many runs from one file, on this machine or on many."""
+    options = parse(Sweep, args, "sweep")
+    with progress_bar(options.file) as report:
+        result = sweeps.sweep(options, report)
+    by = result.arguments["by"]
+    OUT.print(table_of(sweeps.readable(sweeps.summary(result.table, by), by)))
+    OUT.print(
+        "Words recognised, members and others alike: best seed, mean over seeds "
+        r"\[95%, Student's t]; perfect: seeds without a mistake; exact to: the size up to which "
+        "every size tested is, worst to best seed."
+    )
+    for note in result.arguments["skipped"]:
+        OUT.print(f"left out: {escape(note)}", style="dim")
+    OUT.print(f"  {options.folder / 'results' / sweeps.NAME}.parquet", style="dim")
+
+
 def leaderboard(args: Sequence[str]) -> None:
     """Every explanation method on many models, scored against the truth."""
     options = parse(Leaderboard, args, "leaderboard")
@@ -405,6 +426,7 @@ COMMANDS: dict[str, Callable[[Sequence[str]], None]] = {
     "recover": recover,
     "seeds": seeds,
     "compare": compare,
+    "sweep": sweep,
     "leaderboard": leaderboard,
     "hooks": hooks,
     "kernels": kernels,
@@ -417,7 +439,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Runs one command; a user's mistake is one line on stderr and exit status 2."""
     args = list(sys.argv[1:] if argv is None else argv)
     if not args or args[0] in ("-h", "--help"):
-        OUT.print(USAGE.format(names=", ".join(NAMES), studies=", ".join(STUDIES)))
+        known = {"names": NAMES, "studies": STUDIES, "sweeps": shipped()}
+        OUT.print(USAGE.format(**{key: ", ".join(names) for key, names in known.items()}))
         return 0
     try:
         if args[0] not in COMMANDS:

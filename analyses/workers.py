@@ -98,7 +98,7 @@ def side_by_side(
     Raises:
         UserError: no scheduler answers there, or it went away; a job that kills its workers.
     """
-    if scheduler is None and workers == 1:
+    if not jobs or (scheduler is None and min(workers, len(jobs)) == 1):
         yield from ((key, work(*arguments)) for key, arguments in jobs.items())
         return
     from analyses.cluster import answers  # a second to import, and most commands need no process

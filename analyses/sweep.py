@@ -1,0 +1,260 @@
+"""Many runs from one file: languages, variants, sizes and seeds, trained and judged alike.
+
+OUT is a folder of normal runs, and beside them
+
+    OUT/results/sweep.parquet     a row per run and length
+    OUT/results/sweep.json        what was asked, and what came out
+    OUT/figures/sweep.{svg,html}
+
+Nothing that is finished is trained or judged again: a sweep that broke off goes on, on this machine
+or on the workers of a Dask scheduler, and a file that has grown adds its new runs.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import socket
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import pandas as pd
+import tyro
+
+from analyses.arguments import Device
+from analyses.results import Progress, Result, plain, quiet, render
+from analyses.sweep_charts import chart
+from analyses.sweep_exam import Exam, judged, kept
+from analyses.sweep_file import SweepFile, find, read, shipped
+from analyses.sweep_plan import Planned, plan
+from analyses.workers import side_by_side, trained
+from interp.statistics import t_interval
+from models.config import TrainConfig
+from models.errors import UserError
+from models.files import read_json, write_bytes, write_json
+from models.runs import PACKAGES, RUN_FILE, Run, installed_versions
+
+NAME = "sweep"
+COLUMNS = (
+    *("supervision", "window", "length", "n", "count", "exact", "recognition", "members", "others"),
+    *("parameters", "seconds", "steps"),
+)
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """Train every run of a sweep, judge all alike, and tabulate.
+
+    Attributes:
+        languages: instead of the file's.
+        seeds: how many, from 0 on, instead of the file's.
+        steps: of every run, instead of the file's.
+        out: the folder of the runs and of the table; runs/NAME by default.
+        device: auto is the GPU where there is one.
+        workers: processes side by side.
+        scheduler: the address of a Dask scheduler, whose workers train instead; they need this
+            folder under the same name.
+    """
+
+    file: Annotated[
+        tyro.conf.Positional[str],
+        tyro.conf.arg(help=f"a TOML file, or a sweep of the lab: {', '.join(shipped())}"),
+    ]
+    languages: tuple[str, ...] = ()
+    seeds: int | None = None
+    steps: int | None = None
+    out: Path | None = None
+    device: Device = "auto"
+    workers: int = field(default_factory=lambda: os.cpu_count() or 1)
+    scheduler: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.workers < 1:
+            raise UserError(f"--workers is {self.workers}: it must be at least 1")
+
+    @property
+    def folder(self) -> Path:
+        return self.out or Path("runs") / find(self.file).stem
+
+
+def sweep(asked: Sweep, progress: Progress = quiet) -> Result:
+    """Runs it. One row per run and length.
+
+    Columns: run (its folder), language, seed, variant (where the file has some), a column per
+    varied field by its dotted name, and ``COLUMNS``: window is the longest training word, in
+    symbols; exact is missing where the run was taught verdicts alone; members and others are the
+    shares of both that were judged right; seconds are those of training.
+
+    Raises:
+        UserError: whatever is wrong with the file, before anything is written; a folder that holds
+            other runs of these names.
+    """
+    path = find(asked.file)
+    file = read(path).narrowed(asked.languages, asked.seeds, asked.steps)
+    runs, skipped = plan(file)
+    refuse_others(asked.folder, runs)
+    rows = {run.name: kept(asked.folder / run.name, file.exam) for run in runs}
+    jobs = {
+        run.name: (asked.folder / run.name, run.config, file.exam, asked.device)
+        for run in runs
+        if rows[run.name] is None
+    }
+    if jobs:
+        make(asked.folder)
+    progress(len(runs) - len(jobs), len(runs), path.stem)
+    for name, found in side_by_side(complete, jobs, asked.workers, asked.scheduler):
+        rows[name] = found
+        progress(sum(each is not None for each in rows.values()), len(runs), name)
+    table = tabulated(runs, {name: found or [] for name, found in rows.items()})
+    by = [*(["variant"] if file.variants else []), *file.vary]
+    arguments: dict[str, Any] = {
+        "file": path.read_text(encoding="utf-8"),
+        "by": by,
+        "skipped": skipped,
+    }
+    arguments |= {"languages": list(file.languages), "seeds": file.seeds, "steps": asked.steps}
+    result = Result(table, findings(table, by), arguments, "")
+    save(asked.folder, file, result)
+    return result
+
+
+def refuse_others(out: Path, runs: Sequence[Planned]) -> None:
+    """Raises UserError where a folder holds a run of another configuration."""
+    for run in runs:
+        path = out / run.name
+        if (path / RUN_FILE).exists() and Run(path).config != run.config:
+            raise UserError(f"{path} was trained otherwise: choose another folder with --out")
+
+
+def make(out: Path) -> None:
+    """The folder, before any worker looks for it."""
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UserError(f"cannot make {out} ({error.strerror}): choose another --out") from None
+
+
+def complete(path: Path, config: TrainConfig, exam: Exam, device: str) -> list[dict[str, Any]]:
+    """Trains the run if need be and judges it: the job of a worker."""
+    if not path.parent.is_dir():
+        raise UserError(
+            f"the worker on {socket.gethostname()} does not see {path.parent}: all workers need "
+            "this folder under the same name, for example on a shared disk"
+        )
+    return judged(trained(path, config, device=device), exam, device)
+
+
+def tabulated(
+    runs: Sequence[Planned], rows: Mapping[str, Sequence[Mapping[str, Any]]]
+) -> pd.DataFrame:
+    """The table of ``sweep``, in the order of the runs."""
+    records = []
+    for run in runs:
+        varied = ({} if run.variant is None else {"variant": run.variant}) | dict(run.varied)
+        about = {"run": run.name, "language": run.config.language, "seed": run.config.seed}
+        for row in rows[run.name]:  # of the steps, where they vary, those that were asked for
+            records.append(about | varied | {key: row[key] for key in COLUMNS} | varied)
+    shares = dict.fromkeys(("exact", "members", "others"), "Float64")
+    return pd.DataFrame(records).astype({"n": "Int64", **shares})
+
+
+def summary(table: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
+    """One row per language and setting.
+
+    Args:
+        by: the columns that make a setting: variant and the varied fields.
+
+    Columns: language, those of ``by``, best, mean, low, high (of the seeds' balanced recognition:
+    the mean of the members' mean over lengths and of the others'; 95%, Student's t, NaN of a single
+    seed), seeds, perfect (seeds without a mistake), exact_to_min and exact_to_max (the size up to
+    which all sizes tested are exact, at the worst and the best seed; missing where a run was taught
+    verdicts alone).
+    """
+    records = []
+    for setting, part in table.groupby(["language", *by], sort=False):
+        seeds = [rows for _, rows in part.groupby("seed")]
+        balanced = np.array([balanced_recognition(rows) for rows in seeds])
+        reach = [n for rows in seeds if (n := exact_to(rows)) is not None]
+        mean, low, high = t_interval(balanced)
+        records.append(
+            dict(zip(["language", *by], setting, strict=True))
+            | {"best": balanced.max(), "mean": mean, "low": low, "high": high}
+            | {"seeds": len(seeds), "perfect": int((balanced == 1).sum())}
+            | {"exact_to_min": min(reach, default=None), "exact_to_max": max(reach, default=None)}
+        )
+    return pd.DataFrame(records).astype({"exact_to_min": "Int64", "exact_to_max": "Int64"})
+
+
+def exact_to(rows: pd.DataFrame) -> int | None:
+    """The largest size such that all sizes tested up to it are exact; 0 where the first is not, and
+    None where the run was taught verdicts alone."""
+    tested = rows.dropna(subset=["exact", "n"]).sort_values("n")
+    if tested.empty:
+        return None
+    reached = tested["n"][(tested["exact"] == 1).cummin()]
+    return int(reached.max()) if len(reached) else 0
+
+
+def balanced_recognition(rows: pd.DataFrame) -> float:
+    """Members and others weigh alike, whatever their number: chance is one half."""
+    halves = [rows[half].dropna().astype(float) for half in ("members", "others")]
+    return float(np.mean([half.mean() for half in halves if len(half)]))
+
+
+def readable(short: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
+    """The summary as people read it, for the terminal."""
+    ends = zip(short["low"], short["high"], strict=True)
+    interval = ["-" if np.isnan(low) else f"{low:.2f} to {high:.2f}" for low, high in ends]
+    perfect = short["perfect"].astype(str) + " of " + short["seeds"].astype(str)
+    ends = zip(short["exact_to_min"], short["exact_to_max"], strict=True)
+    reach = ["-" if pd.isna(a) else str(a) if a == b else f"{a} to {b}" for a, b in ends]
+    shown = short[["language", *by]].rename(columns=lambda key: key.rpartition(".")[2])
+    return shown.assign(
+        **{"best": short["best"], "mean": short["mean"], "95%": interval},
+        **{"perfect": perfect, "exact to": reach},
+    )
+
+
+def findings(table: pd.DataFrame, by: Sequence[str]) -> dict[str, Any]:
+    """Per language the setting whose seeds recognise most on average."""
+    short = summary(table, by)
+    said = []
+    for name, rows in short.groupby("language", sort=False):
+        top = rows.loc[rows["mean"].idxmax()]
+        setting = ", ".join(str(top[key]) for key in by)
+        said.append(
+            f"{name}: {f'{setting} ' if setting else ''}{top['mean']:.1%} on average, "
+            f"{top['best']:.1%} at best, {top['perfect']} of {top['seeds']} perfect"
+        )
+    settings = plain(short.astype(object).where(short.notna(), None).to_dict("records"))
+    return {"summary": "; ".join(said) + ".", "settings": settings}
+
+
+def save(out: Path, file: SweepFile, result: Result) -> None:
+    """Table, record and figure. Raises UserError if the folder cannot be written."""
+    buffer = io.BytesIO()
+    result.table.to_parquet(buffer, index=False)
+    write_bytes(out / "results" / f"{NAME}.parquet", buffer.getvalue())
+    figure = chart(result)
+    for suffix in ("svg", "html"):
+        write_bytes(out / "figures" / f"{NAME}.{suffix}", render(figure, suffix))
+    record = {
+        "question": file.question,
+        "arguments": dict(result.arguments),
+        "findings": dict(result.findings),
+        "versions": installed_versions((*PACKAGES, "distributed")),
+    }
+    write_json(out / "results" / f"{NAME}.json", record)
+
+
+def load(out: Path) -> Result | None:
+    """A kept sweep, or None where there is none."""
+    table, record = out / "results" / f"{NAME}.parquet", out / "results" / f"{NAME}.json"
+    if not (table.exists() and record.exists()):
+        return None
+    content = read_json(record)
+    arguments = content["arguments"] | {"question": content["question"]}
+    return Result(pd.read_parquet(table), content["findings"], arguments, "")
