@@ -60,7 +60,8 @@ def analyse(run: Run, options: Options, progress: Progress = quiet) -> Result:
     """One row per model (trained, untrained) and length.
 
     Columns: model, length, n (missing where no size has this length), count, exact (missing where
-    it is not defined), recognition, and the 95% Wilson interval of recognition, low and high.
+    it is not defined), recognition, members and others (the share recognised of each; missing where
+    there is none), and the 95% Wilson interval of recognition, low and high.
     """
     lengths = chosen_lengths(run, options)
     model, digest = run.model_and_hash()
@@ -75,7 +76,8 @@ def analyse(run: Run, options: Options, progress: Progress = quiet) -> Result:
             progress(len(rows), 2 * len(lengths), f"{name}, length {score.length}")
     if not rows:
         raise UserError(f"{run.language.name} has no test words of these lengths: choose others")
-    table = pd.DataFrame(rows).astype({"n": "Int64", "exact": "Float64"})
+    shares = dict.fromkeys(("exact", "members", "others"), "Float64")
+    table = pd.DataFrame(rows).astype({"n": "Int64", **shares})
     return Result(table, findings(run, table), asdict(options), digest)
 
 
@@ -108,10 +110,18 @@ def exact_to(rows: pd.DataFrame) -> int | None:
 
 
 def right(rows: pd.DataFrame, measure: str) -> float:
-    """The share of all words that are right; NaN without a word on which the measure is defined."""
+    """The share that is right, lengths weighted by their words; NaN where it is nowhere defined."""
     rows = rows.dropna(subset=[measure])
     words = int(rows["count"].sum())
     return float((rows[measure] * rows["count"]).sum() / words) if words else float("nan")
+
+
+MEASURES = {
+    "exact": "exact",
+    "recognition": "recognition",
+    "members": "members recognised",
+    "others": "others recognised",
+}
 
 
 def headline(result: Result) -> pd.DataFrame:
@@ -133,8 +143,9 @@ def headline(result: Result) -> pd.DataFrame:
         rows.append((model, "exact to size", reach))
         rows.append((model, "tested to size", None if reach is None else table[own]["n"].max()))
         rows += [
-            (model, f"{measure}, {where}", right(table[own & part], measure))
-            for measure in ("exact", "recognition")
+            (model, f"{said}, {where}", right(table[own & part], measure))
+            for measure, said in MEASURES.items()
+            if measure in table  # older answers do not tell members from others
             for where, part in parts.items()
         ]
     return numbers(rows)

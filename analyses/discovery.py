@@ -456,15 +456,15 @@ def steps(states_by_length: dict[str, str]) -> str:
 
 
 NUMBERS = {
-    "is_the_language": "exactly the language's automaton",
-    "n_states": "states",
-    "complete": "an automaton within the bounds",
-    "agreement": "agreement with the network",
-    "agreement_other_lengths": "agreement with the network, other lengths",
-    "agreement_truth": "agreement with held-out labels",
-    "agreement_truth_beyond": "agreement with labels beyond the window",
-    "majority": "always the same answer, held-out labels",
-    "network_right": "the network, held-out labels",
+    "is_the_language": "automaton: exactly the language's",
+    "complete": "automaton: within the bounds",
+    "n_states": "automaton: states",
+    "agreement": "automaton: agrees with the network",
+    "agreement_other_lengths": "automaton: agrees with it at other lengths",
+    "agreement_truth": "automaton: held-out labels right",
+    "agreement_truth_beyond": "automaton: labels beyond the window right",
+    "network_right": "network: held-out labels right",
+    "majority": "always the same answer: held-out labels right",
 }
 """The findings that are compared over seeds, in words; 1 stands for yes."""
 
@@ -478,6 +478,9 @@ def headline(result: Result) -> pd.DataFrame:
     ):
         rows.append((model, "reliable rule", found["status"] != "none"))
         rows.append((model, "shape and equations", found["status"] == "counts"))
+        if seen := found.get("envelope"):
+            rows.append((model, "equations: words that obey accepted", seen["inside"]))
+            rows.append((model, "equations: other words rejected", seen["outside"]))
         rows += [(model, said, found[name]) for name, said in NUMBERS.items()]
     return numbers(rows)
 

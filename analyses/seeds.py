@@ -232,7 +232,6 @@ def comparable(runs: Sequence[Run], name: str) -> tuple[list[Result], dict[str, 
     found: dict[str, Result] = {}
     reasons: dict[str, str] = {}
     for run in runs:
-        result = None
         try:
             result = load(run, name)
         except UserError as error:
@@ -317,7 +316,7 @@ def _seeds(count: int) -> str:
 def wide(table: pd.DataFrame) -> pd.DataFrame:
     """For reading: a row per number, a column per variable, "mean [low, high]".
 
-    A number that fewer seeds have than others says so: "(2 seeds)".
+    A number that fewer seeds have than others says so: "(2 of 3)".
     """
     if table.empty:
         return pd.DataFrame()

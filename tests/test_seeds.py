@@ -254,6 +254,7 @@ def test_accuracy_is_told_inside_and_beyond_the_window() -> None:
             "count": [10, 30, 20, 20] * 2,
             "exact": pd.array([1.0, 1.0, 0.5, 1.0, 0.5, 0.0, 0.0, 0.0], dtype="Float64"),
             "recognition": [1.0, 0.8, 0.6, 0.5] + [0.5] * 4,
+            "members": pd.array([1.0, 0.6, None, 1.0] + [0.0] * 4, dtype="Float64"),
         }
     )
     found = accuracy.headline(Result(table, {"window": 2}, {}, ""))
@@ -265,6 +266,9 @@ def test_accuracy_is_told_inside_and_beyond_the_window() -> None:
     assert trained["recognition, beyond it to twice"] == pytest.approx(0.6)
     assert trained["recognition, beyond twice"] == pytest.approx(0.5)
     assert trained["exact, beyond it to twice"] == pytest.approx(0.5)
+    assert trained["members recognised, in the window"] == pytest.approx((10 + 18) / 40)
+    assert np.isnan(trained["members recognised, beyond it to twice"])
+    assert "others recognised, in the window" not in trained  # as in answers of earlier versions
     assert numbers["untrained"]["exact, in the window"] == pytest.approx(5 / 40)
 
 
@@ -363,15 +367,20 @@ def test_a_rule_is_found_or_not(swept: Path) -> None:
         return table.set_index(["variable", "of"])["value"]["trained"]
 
     exact = numbers(status="rule", is_the_language=True, n_states=4, agreement=0.75)
-    assert exact["reliable rule"] == exact["exactly the language's automaton"] == 1
+    assert exact["reliable rule"] == exact["automaton: exactly the language's"] == 1
     assert exact["shape and equations"] == 0
-    assert (exact["states"], exact["agreement with the network"]) == (4, 0.75)
-    counted = numbers(status="counts", is_the_language=None)
+    assert "equations: words that obey accepted" not in exact
+    assert exact["automaton: states"] == 4
+    assert exact["automaton: agrees with the network"] == 0.75
+    seen = {"inside": 0.9, "outside": 0.8}
+    counted = numbers(status="counts", is_the_language=None, envelope=seen)
     assert counted["reliable rule"] == counted["shape and equations"] == 1
-    assert np.isnan(counted["exactly the language's automaton"])
+    assert counted["equations: words that obey accepted"] == 0.9
+    assert counted["equations: other words rejected"] == 0.8
+    assert np.isnan(counted["automaton: exactly the language's"])
     assert numbers(status="none")["reliable rule"] == 0
     untrained = rows_of("discovery", run)["untrained"]
-    assert untrained["states"] == result.findings["untrained"]["n_states"]
+    assert untrained["automaton: states"] == result.findings["untrained"]["n_states"]
 
 
 def test_means_over_the_seeds_that_were_asked(swept: Path) -> None:
@@ -405,6 +414,9 @@ def test_answers_to_other_questions_are_not_averaged(own: Path) -> None:
     change(runs[1], "heads", arguments={"words": 7})
     change(runs[1], "accuracy", model_hash="another")
     (runs[1].results / "patching.json").unlink()
+    (runs[1].results / "circuits.parquet").write_bytes(b"damaged")
+    _, reasons = comparable(runs, "circuits")
+    assert "circuits.parquet is damaged" in reasons["anbn-s4"]
     for name, reason in {
         "heads": ASKED_OTHERWISE,
         "accuracy": EARLIER,
