@@ -8,7 +8,8 @@ forward pass, but takes twice as long to launch one.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import torch
 from jaxtyping import Float, Int
@@ -31,17 +32,40 @@ def can_be_stacked(config: ModelConfig) -> bool:
     )
 
 
-def stack(model: LanguageModel) -> LanguageModel:
-    """The model with its parts replaced, for ``torch.func.functional_call``.
+class StackedModel:
+    """The forward pass of many models.
 
-    Every weight is then given by its name as [model, *shape], and a batch holds as many words of
-    each model. The model's own weights play no part any more.
+    Args:
+        model: one of them; its parts are replaced, and its own weights play no part any more.
     """
-    for name, part in list(model.named_modules()):
-        for kind, stacked in STACKED.items():
-            if isinstance(part, kind) and part.weight is not None:
-                model.set_submodule(name, stacked(part))
-    return model
+
+    def __init__(self, model: LanguageModel) -> None:
+        self.model = model
+        self._given: dict[str, dict[str, Tensor]] = {}
+        for name, part in list(model.named_modules()):
+            for kind, sibling in STACKED.items():
+                if isinstance(part, kind) and part.weight is not None:
+                    stacked = sibling(part)
+                    model.set_submodule(name, stacked)
+                    self._given[name] = stacked.given
+
+    def __call__(
+        self,
+        weights: Mapping[str, Float[Tensor, "model *shape"]],
+        tokens: Int[Tensor, "batch pos"],
+        offsets: Int[Tensor, " batch"] | None,
+    ) -> Float[Tensor, "batch pos d_vocab"]:
+        """Logits at every position.
+
+        Args:
+            weights: each by its name, of all models.
+            tokens: as many words of each model, those of the first model first.
+            offsets: where the absolute positions of each word start; needed if they are learned.
+        """
+        for name, values in weights.items():
+            part, _, kind = name.rpartition(".")
+            self._given[part][kind] = values
+        return self.model.logits(tokens, offsets)
 
 
 class StackedLinear(nn.Module):
@@ -49,11 +73,10 @@ class StackedLinear(nn.Module):
 
     def __init__(self, part: nn.Linear) -> None:
         super().__init__()
-        self.weight, self.bias = part.weight, part.bias
+        self.given: dict[str, Tensor] = {}
 
     def forward(self, x: Float[Tensor, "batch pos d_in"]) -> Float[Tensor, "batch pos d_out"]:
-        y = mapped(x.reshape(len(self.weight), -1, x.shape[-1]), self.weight, self.bias)
-        return y.view(*x.shape[:-1], -1)
+        return mapped(x, **self.given)
 
 
 class StackedEmbedding(nn.Module):
@@ -61,27 +84,29 @@ class StackedEmbedding(nn.Module):
 
     def __init__(self, part: nn.Embedding) -> None:
         super().__init__()
-        self.weight = part.weight
+        self.given: dict[str, Tensor] = {}
+        self.weight = part.weight  # whose type the model asks for
 
     def forward(self, ids: Int[Tensor, "batch pos"]) -> Float[Tensor, "batch pos d_model"]:
-        models, rows, _ = self.weight.shape
+        table = self.given["weight"]
+        models, rows, _ = table.shape
         first = torch.arange(0, models * rows, rows, device=ids.device)
         places = ids.reshape(models, -1) + first[:, None]
-        return nn.functional.embedding(places.view_as(ids), self.weight.flatten(0, 1))
+        return nn.functional.embedding(places.view_as(ids), table.flatten(0, 1))
 
 
-class StackedNorm(nn.Module):
+class StackedNorm(Norm):
     """``Norm`` with a gamma."""
 
     def __init__(self, part: Norm) -> None:
-        super().__init__()
         assert part.weight is not None
-        self.weight, self.bias = part.weight, part.bias
-        self.plain = Norm(part.kind, len(part.weight), part.eps, affine=False)
+        super().__init__(part.kind, len(part.weight), part.eps, affine=False)
+        self.given: dict[str, Tensor] = {}
 
-    def forward(self, x: Float[Tensor, "batch pos d_model"]) -> Float[Tensor, "batch pos d_model"]:
-        y = self.plain(x).view(len(self.weight), -1, x.shape[-1]) * self.weight[:, None]
-        return (y if self.bias is None else y + self.bias[:, None]).view_as(x)
+    def forward(self, x: Float[Tensor, "*batch d_model"]) -> Float[Tensor, "*batch d_model"]:
+        gamma, beta = self.given["weight"], self.given.get("bias")
+        y = super().forward(x).view(len(gamma), -1, x.shape[-1]) * gamma[:, None]
+        return (y if beta is None else y + beta[:, None]).view_as(x)
 
 
 class StackedConvolution(nn.Module):
@@ -89,27 +114,27 @@ class StackedConvolution(nn.Module):
 
     def __init__(self, part: nn.Conv1d) -> None:
         super().__init__()
-        self.weight, self.bias, self.kernel_size = part.weight, part.bias, part.kernel_size
+        self.given: dict[str, Tensor] = {}
+        self.kernel_size = part.kernel_size
 
     def forward(self, x: Float[Tensor, "batch d_in time"]) -> Float[Tensor, "batch d_out pos"]:
         windows = x.unfold(2, self.kernel_size[0], 1).transpose(1, 2)  # [batch, pos, d_in, kernel]
-        rows = windows.reshape(len(self.weight), -1, self.weight[0, 0].numel())
-        y = mapped(rows, self.weight.flatten(2), self.bias)
-        return y.view(*windows.shape[:2], -1).transpose(1, 2)
+        weight = self.given["weight"].flatten(2)
+        return mapped(windows.flatten(2), weight, self.given.get("bias")).transpose(1, 2)
 
 
 def mapped(
-    x: Float[Tensor, "model rows d_in"],
+    x: Float[Tensor, "batch pos d_in"],
     weight: Float[Tensor, "model d_out d_in"],
-    bias: Float[Tensor, "model d_out"] | None,
-) -> Float[Tensor, "model rows d_out"]:
-    """Each model's linear map of its rows."""
-    if bias is None:
-        return torch.bmm(x, weight.transpose(1, 2))
-    return torch.baddbmm(bias[:, None], x, weight.transpose(1, 2))
+    bias: Float[Tensor, "model d_out"] | None = None,
+) -> Float[Tensor, "batch pos d_out"]:
+    """Each model's linear map of its words."""
+    rows, turned = x.reshape(len(weight), -1, x.shape[-1]), weight.transpose(1, 2)
+    y = torch.bmm(rows, turned) if bias is None else torch.baddbmm(bias[:, None], rows, turned)
+    return y.view(*x.shape[:2], -1)
 
 
-STACKED: dict[type[nn.Module], Callable[..., nn.Module]] = {
+STACKED: dict[type[nn.Module], Callable[..., Any]] = {
     nn.Linear: StackedLinear,
     nn.Embedding: StackedEmbedding,
     nn.Conv1d: StackedConvolution,

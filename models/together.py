@@ -20,7 +20,6 @@ from itertools import pairwise
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
-from torch.func import functional_call
 from torch.nn.functional import binary_cross_entropy_with_logits, pad
 
 from models.batches import JointBatches
@@ -28,7 +27,7 @@ from models.build import build
 from models.config import TrainConfig
 from models.errors import UserError
 from models.runs import Run
-from models.stacked import can_be_stacked, stack
+from models.stacked import StackedModel, can_be_stacked
 from models.training import Sitting, Trainer, adamw, choose_device, threads, train
 
 STATES_APART = 10.0  # seconds: to save the states of many runs takes as long as many steps
@@ -160,16 +159,15 @@ class Stack:
                 parameter.data = weights[name][row]
                 own = {key: values[name][row] for key, values in moments.items()}
                 trainer.moments[parameter] = {"step": step, **own}
-        self._model = stack(build(config.model, language.vocabulary))
+        self._model = StackedModel(build(config.model, language.vocabulary))
         self._batches = JointBatches([trainer.config for trainer in trainers], language, device)
 
     def advance(self) -> Float[Tensor, " model"]:
         """One step of every run. Returns their losses before it."""
         first = self.trainers[0]
         taught = self._batches[first.step]
-        logits = functional_call(
-            self._model, self._by_name(self.weights), (taught.batch.tokens, taught.offsets)
-        )
+        weights = self._by_name(self.weights)
+        logits = self._model(weights, taught.batch.tokens, taught.offsets)
         answers = binary_cross_entropy_with_logits(
             logits, taught.batch.target, taught.batch.weight, reduction="none"
         )

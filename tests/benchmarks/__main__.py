@@ -17,6 +17,7 @@ from tests.benchmarks.discovery_speed import discovery_speed
 from tests.benchmarks.measure import Result, Seconds
 from tests.benchmarks.model_speed import model_speed
 from tests.benchmarks.patching_speed import patching_speed
+from tests.benchmarks.together_speed import together_speed
 from tests.benchmarks.training_speed import training_speed
 from tests.benchmarks.variant_speed import variant_speed
 
@@ -73,6 +74,13 @@ def main() -> None:
             results = list(benchmark())
         console.print(draw(f"{title}: CPU time in one thread", results))
         report[title] = [result.to_json() for result in results]
+    with console.status("together speed ..."):
+        joint = list(together_speed())
+    if joint:
+        console.print(draw("together speed: wall clock, this GPU", joint))
+    else:
+        console.print("together speed: no CUDA device\n")
+    report["together speed"] = [result.to_json() for result in joint]
     with console.status("discovery speed ..."):
         timed = list(discovery_speed())
     console.print(draw_seconds("discovery speed: wall clock, this machine", timed))
