@@ -45,14 +45,14 @@ from analyses.results import NAMES, analysis, answer
 from analyses.seeds import ask_all, chosen, for_reading, over_groups
 from analyses.sweep import Sweep
 from analyses.sweep_file import shipped
+from analyses.workers import finish
 from models.errors import UserError
 from models.evaluation import predict as predict_word
-from models.files import write_bytes
+from models.files import locked, write_bytes
 from models.hooks import hook_table
 from models.languages import LANGUAGES, FormalLanguage, LabelledCorpus, language
 from models.recipes import recipe
 from models.runs import Run, run_name
-from models.training import train as train_run
 
 USAGE = """[bold]lab[/bold]: small Transformers on languages whose truth is known, seen from inside.
 
@@ -144,7 +144,8 @@ def go(run: Run, device: str) -> None:
             report(step, run.config.steps, what)
 
         try:
-            train_run(run, device, progress)
+            with locked(run.path):
+                finish(run, device, progress)
         except KeyboardInterrupt:
             ERR.print(f"go on with `lab resume {run.path}`")
             raise

@@ -45,8 +45,7 @@ def trained(
 ) -> Run:
     """The finished run of a configuration; one that broke off goes on.
 
-    Whoever comes second waits until the first has finished, or died. run.json lists the
-    ``sittings`` in which the run was trained: host, pid, from_step, started (UTC).
+    Whoever comes second waits until the first has finished, or died.
 
     Args:
         corpus: the lines it learns from, instead of a language.
@@ -58,16 +57,29 @@ def trained(
         run = Run(path) if (path / RUN_FILE).exists() else Run.create(path, config, corpus)
         if run.config != config or (corpus and corpus.read_bytes() != run.corpus_bytes()):
             raise UserError(f"{path} was trained otherwise: choose another folder with --out")
-        if run.record["status"] != "finished":
-            sitting = {
-                "host": socket.gethostname(),
-                "pid": os.getpid(),
-                "from_step": saved_step(run),
-                "started": datetime.now(UTC).isoformat(timespec="seconds"),
-            }
-            run.update(sittings=[*run.record.get("sittings", []), sitting])
-            train(run, device, progress)
+        finish(run, device, progress)
     return run
+
+
+def finish(
+    run: Run,
+    device: str = "auto",
+    progress: Callable[[int, float | None], None] = lambda step, value: None,
+) -> None:
+    """Trains a run to its end, for whoever holds its lock; nothing happens to a finished one.
+
+    run.json lists the ``sittings`` that it took: host, pid, from_step, started (UTC).
+    """
+    if run.record["status"] == "finished":
+        return
+    sitting = {
+        "host": socket.gethostname(),
+        "pid": os.getpid(),
+        "from_step": saved_step(run),
+        "started": datetime.now(UTC).isoformat(timespec="seconds"),
+    }
+    run.update(sittings=[*run.record.get("sittings", []), sitting])
+    train(run, device, progress)
 
 
 def saved_step(run: Run) -> int:
