@@ -312,6 +312,8 @@ def compare(args: Sequence[str]) -> None:
         "Share right (whole strings; of verdict runs the verdicts) of the sizes up to so many "
         r"training windows: mean over seeds \[worst seed, best seed]."
     )
+    for title, rows in comparison.versus(result.table).items():
+        OUT.print(table_of(rows, title))
     OUT.print(escape(result.findings["summary"]))
     kept = options.out / "results" / options.study
     OUT.print(f"  {kept}.parquet, {options.out / 'figures' / options.study}.html", style="dim")

@@ -16,16 +16,19 @@ import io
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from math import comb
 from pathlib import Path
 from typing import Any, Literal, get_args
 
 import altair as alt
+import numpy as np
 import pandas as pd
 from altair.typing import ChartType
 from tyro.conf import Positional
 
 from analyses.results import Progress, Result, plain, quiet, render
 from analyses.workers import side_by_side, trained
+from interp.statistics import all_pairs, pairs_needed, t_interval
 from models.config import ModelConfig, TrainConfig
 from models.errors import UserError
 from models.evaluation import evaluate
@@ -35,6 +38,7 @@ from models.recipes import recipe
 from models.runs import PACKAGES, installed_versions, run_name
 
 Name = Literal["positions", "encoders", "norms", "rivals"]
+LEVEL = 0.05
 MULTIPLES = (1, 2, 4, 10)
 """How far the words reach, in training windows."""
 
@@ -202,11 +206,11 @@ def compare(asked: Compare, progress: Progress = quiet) -> Result:
     return result
 
 
-def summary(table: pd.DataFrame) -> pd.DataFrame:
-    """One row per language, variant and band: what happens on average and at the worst seed.
+def by_seed(table: pd.DataFrame) -> pd.DataFrame:
+    """One row per language, variant, band and seed: the mean over sizes.
 
     Columns: language, variant, band, measure ("exact" where it is defined, else "recognition"),
-    value (mean over sizes, then over seeds), low and high (the worst and the best seed), seeds.
+    seed, value.
     """
     judged = table.assign(
         measure=table["exact"].isna().map({True: "recognition", False: "exact"}),
@@ -217,13 +221,58 @@ def summary(table: pd.DataFrame) -> pd.DataFrame:
         lambda measures: "exact" if (measures == "exact").any() else "recognition"
     )
     judged = judged[judged["measure"] == exact]
+    keys = ["language", "variant", "band", "measure", "seed"]
+    return judged.groupby(keys, sort=False)["value"].mean().reset_index()
+
+
+def summary(table: pd.DataFrame) -> pd.DataFrame:
+    """One row per language, variant and band: what happens on average and at the worst seed.
+
+    Columns: language, variant, band, measure (as of ``by_seed``), value (mean over sizes, then over
+    seeds), low and high (the worst and the best seed), seeds, mean_low and mean_high (95% interval
+    of the mean, Student's t over seeds, cut off at 0 and 1; NaN of a single seed).
+    """
     keys = ["language", "variant", "band", "measure"]
-    by_seed = judged.groupby([*keys, "seed"], sort=False)["value"].mean()
-    return (
-        by_seed.groupby(keys, sort=False)
-        .agg(value="mean", low="min", high="max", seeds="size")
-        .reset_index()
-    )
+    grouped = by_seed(table).groupby(keys, sort=False)["value"]
+    short = grouped.agg(value="mean", low="min", high="max", seeds="size").reset_index()
+    ends = np.array([share_interval(values)[1:] for _, values in grouped])
+    return short.assign(mean_low=ends[:, 0], mean_high=ends[:, 1])
+
+
+def share_interval(shares: pd.Series) -> tuple[float, float, float]:
+    """Mean over seeds of a share, low and high: Student's 95% interval, cut off at 0 and 1."""
+    mean, low, high = t_interval(shares.to_numpy(dtype=np.float64))
+    return mean, float(np.clip(low, 0, 1)), float(np.clip(high, 0, 1))
+
+
+def beyond(table: pd.DataFrame) -> dict[str, pd.DataFrame]:
+    """Per language what variants are ranked by: a row per seed, a column per variant.
+
+    The share right beyond the window, mean over bands; over all of them if none is beyond.
+    """
+    grids = {}
+    for name, rows in by_seed(table).groupby("language", sort=False):
+        far = rows[rows["band"] > 1]
+        grid = (far if len(far) else rows).pivot_table("value", "seed", "variant")
+        grids[str(name)] = grid[list(dict.fromkeys(rows["variant"]))]
+    return grids
+
+
+def pairs(table: pd.DataFrame) -> pd.DataFrame:
+    """Per language the variant that holds best beyond the window, beside every other one.
+
+    Columns: language, best, other, difference (of the shares of ``beyond``, best less other), low,
+    high (95%, Student's t over seeds), p (of the sign-flip test over seeds), wins (share of seeds
+    in which the best one is ahead), pairs (seeds), corrected (p, by Holm's method for all pairs of
+    the language's variants, since the seeds also choose which one is best).
+    """
+    found = []
+    for name, grid in beyond(table).items():
+        rows = all_pairs(grid)
+        own = rows[rows["first"] == rows["first"].iloc[0]] if len(rows) else rows
+        found.append(own.assign(language=name).rename(columns={"first": "best", "second": "other"}))
+    rows = pd.concat(found, ignore_index=True)
+    return rows[["language", *(column for column in rows.columns if column != "language")]]
 
 
 def wide(table: pd.DataFrame) -> pd.DataFrame:
@@ -239,20 +288,62 @@ def wide(table: pd.DataFrame) -> pd.DataFrame:
     return pivot.reset_index().rename_axis(columns=None)
 
 
+def versus(table: pd.DataFrame) -> dict[str, pd.DataFrame]:
+    """The pairs as people read them: a table per language, under a title that names the best."""
+    tables = {}
+    for (name, best), rows in pairs(table).groupby(["language", "best"], sort=False):
+        ends = [
+            "" if row.pairs < 2 else f" [{row.low:.2f}, {row.high:.2f}]"
+            for row in rows.itertuples()
+        ]
+        tables[f"{name}, beyond the window: {best} is ahead"] = pd.DataFrame(
+            {
+                "of": rows["other"].to_numpy(),
+                "by [95%]": [
+                    f"{gap:.2f}{end}" for gap, end in zip(rows["difference"], ends, strict=True)
+                ],
+                "p, corrected": rows["corrected"].to_numpy(),
+            }
+        )
+    return tables
+
+
 def findings(table: pd.DataFrame) -> dict[str, Any]:
-    """Per language the variant that holds best beyond the window, and those that fail inside it."""
-    short = summary(table)
+    """Per language the variant that holds best beyond the window, how many others the seeds tell
+    it from, and those that fail inside it."""
+    short, tested = summary(table), pairs(table)
+    variants, seeds = table["variant"].nunique(), table["seed"].nunique()
+    tests = comb(variants, 2)
+    needed = pairs_needed(tests, LEVEL) if tests else 1
     said = []
-    for name, rows in short.groupby("language", sort=False):
-        beyond = rows[rows["band"] > 1]
-        ranked = (beyond if len(beyond) else rows).groupby("variant")["value"].mean()
-        inside = rows[rows["band"] == 1].set_index("variant")["value"]
-        failed = [variant for variant in inside.index if inside[variant] < 0.99]
-        sentence = f"{name}: {ranked.idxmax()} holds best beyond the window ({ranked.max():.2f})"
+    for name, grid in beyond(table).items():
+        own = tested[tested["language"] == name]
+        first = own["best"].iloc[0] if len(own) else grid.columns[0]
+        drawn = own["difference"].abs() < 1e-9
+        best = [first, *own["other"][drawn]]
+        mean, low, high = share_interval(grid[first])
+        spread = "" if seeds == 1 else f", 95% {low:.2f} to {high:.2f}"
+        told = int((own["corrected"] <= LEVEL).sum())
+        if len(own) and seeds >= needed:
+            spread += f"; told from {told} of the {int((~drawn).sum())} others"
+        sentence = f"{name}: {', '.join(best)} hold{'s' * (len(best) == 1)} best beyond the "
+        sentence += f"window ({mean:.2f}{spread})"
+        inside = short[(short["language"] == name) & (short["band"] == 1)].set_index("variant")
+        failed = [variant for variant, share in inside["value"].items() if share < 0.99]
         if failed:
             sentence += f", inside it {', '.join(failed)} fail{'s' * (len(failed) == 1)}"
         said.append(sentence)
-    return {"summary": "; ".join(said) + ".", "bands": plain(short.to_dict("records"))}
+    text = "; ".join(said) + "."
+    if seeds < needed:
+        text += (
+            f" By {seeds} seed{'s' * (seeds > 1)} the exact test tells no variants apart: "
+            f"corrected for {tests} pairs, it needs {needed}."
+        )
+    kept = {
+        name: rows.replace({np.nan: None}).to_dict("records")
+        for name, rows in (("bands", short), ("pairs", tested))
+    }
+    return {"summary": text} | plain(kept)
 
 
 def save(out: Path, study: str, result: Result) -> None:

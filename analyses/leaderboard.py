@@ -24,10 +24,9 @@ import pandas as pd
 from altair.typing import ChartType
 from tyro.conf import Positional
 
-from analyses import explainers
+from analyses import claims, explainers
 from analyses.results import Progress, Result, answer, plain, quiet, render
 from analyses.workers import side_by_side, trained
-from interp.agreement import LOWER
 from interp.statistics import t_interval
 from models.config import TrainConfig
 from models.errors import UserError
@@ -38,7 +37,7 @@ from models.runs import PACKAGES, Run, installed_versions, run_name
 
 QUESTION = "LIME, SHAP, gradients, attention or cause: who tells the truth?"
 NAME = "leaderboard"
-CLEAN, PLANTED = "dieren", "dieren_muis"
+CLEAN, PLANTED = "dieren", claims.PLANTED
 """The same language; the training lines of the second carry a shortcut."""
 
 
@@ -93,8 +92,8 @@ def leaderboard(asked: Leaderboard, progress: Progress = quiet) -> Result:
         progress(done + 1, len(configs), f"{key[0]}, seed {key[1]}")
     tables = {key: tables[key] for key in configs}
     by_seed = pd.concat([means(table, *key) for key, table in tables.items()], ignore_index=True)
-    found = shortcut_found(tables)
-    table = over_seeds(pd.concat([by_seed, found], ignore_index=True))
+    by_seed = pd.concat([by_seed, shortcut_found(tables)], ignore_index=True)
+    table = over_seeds(by_seed)
     arguments: dict[str, Any] = {"languages": list(asked.languages), "seeds": asked.seeds}
     arguments |= {"words": asked.words, "steps": asked.steps}
     right = {
@@ -104,11 +103,10 @@ def leaderboard(asked: Leaderboard, progress: Progress = quiet) -> Result:
         ]
         for name in asked.languages
     }
-    claims = verdict(table)
-    summary = " ".join(claims)
-    result = Result(
-        table, plain({"summary": summary, "claims": claims, "right": right}), arguments, ""
-    )
+    said = claims.verdict(by_seed)
+    found = {"summary": " ".join(said), "claims": said, "right": right}
+    found["pairs"] = claims.evidence(by_seed).pairs.replace({np.nan: None}).to_dict("records")
+    result = Result(table, plain(found), arguments, "")
     save(asked.out, result)
     return result
 
@@ -174,98 +172,6 @@ def over_seeds(by_seed: pd.DataFrame) -> pd.DataFrame:
         for key, values in by_seed.groupby(keys, sort=False)["value"]
     ]
     return pd.DataFrame(rows, columns=[*keys, "mean", "low", "high", "seeds"])
-
-
-# -- what the numbers say -------------------------------------------------------------------------
-
-
-def verdict(table: pd.DataFrame) -> list[str]:
-    """The lectures' three claims about the classical techniques, and what was measured.
-
-    Means over the languages without a planted shortcut and over the replacements.
-    """
-    honest = table[(table["language"] != PLANTED) & (table["family"] != "control")]
-    if honest.empty:
-        honest = table[table["family"] != "control"]
-    mean = honest.groupby(["measure", "method"])["mean"].mean()
-    random = table[table["method"] == "random"].groupby("measure")["mean"].mean()
-
-    def of(measure: str, method: str) -> float:
-        return float(mean.get((measure, method), np.nan))
-
-    def best(measure: str) -> str:
-        ranked = mean[measure].drop(["SHAP exact", "Shapley exact"], errors="ignore")
-        name = ranked.idxmin() if measure in LOWER else ranked.idxmax()
-        return f"{name} ({ranked[name]:.2f})"
-
-    said = []
-    measures = [m for m in ("cosine to the language", "AUROC") if m in mean]
-    told = "; ".join(
-        f"{m}: LIME {of(m, 'LIME'):.2f}, SHAP kernel {of(m, 'SHAP kernel'):.2f}, best {best(m)}, "
-        f"random {random.get(m, np.nan):.2f}"
-        for m in measures
-    )
-    if told:
-        above = all(
-            of(m, name) > random.get(m, np.nan) + 0.2
-            for m in measures
-            for name in ("LIME", "SHAP kernel")
-        )
-        beaten = [m for m in measures if of(m, "substitution") >= of(m, "SHAP kernel")]
-        said.append(
-            '"Often less useful than hoped in Transformers": '
-            + ("not so on these models, which follow the rule" if above else "so it is here")
-            + f" ({told})"
-            + (
-                "; yet one substitution per symbol does as well or better by "
-                f"{' and '.join(beaten)}."
-                if beaten
-                else "."
-            )
-        )
-    ratio = of("seconds", "SHAP kernel") / of("seconds", "LIME")
-    close = of("cosine to the model", "LIME"), of("cosine to the model", "SHAP kernel")
-    said.append(
-        'LIME is "fast, approximate": '
-        f"it took {of('seconds', 'LIME') * 1e3:.0f} ms and {of('calls', 'LIME'):.0f} model calls a "
-        f"word, SHAP's kernel {of('seconds', 'SHAP kernel') * 1e3:.0f} ms and "
-        f"{of('calls', 'SHAP kernel'):.0f}; its cosine to the exact Shapley values is "
-        f"{close[0]:.2f} (kernel {close[1]:.2f}). "
-        + ("Fast it is not, beside SHAP." if ratio < 0.9 else "Fast it is.")
-        + (" Approximate it is." if close[0] < close[1] else " No less exact than SHAP.")
-    )
-    steady = of("stability", "LIME"), of("stability", "SHAP kernel")
-    exact = of("seconds", "Shapley exact") / of("seconds", "LIME")
-    said.append(
-        'SHAP is "grounded, consistent, but expensive": '
-        f"over its own seeds the kernel agrees with itself at {steady[1]:.2f}, LIME at "
-        f"{steady[0]:.2f}; it misses the exact values by {of('error', 'SHAP kernel'):.3f} "
-        f"(LIME {of('error', 'LIME'):.3f}). All coalitions of these short words in one batch cost "
-        f"{exact:.1f} times LIME, SHAP's kernel {ratio:.1f} times. "
-        + ("Consistent it is" if steady[1] >= steady[0] else "More consistent it is not")
-        + (", and dearer." if ratio > 1.1 else ", and on words this short not dearer.")
-    )
-    kernel = honest[(honest["method"] == "SHAP kernel") & (honest["measure"] == "AUROC")]
-    if len(kernel):
-        grid = kernel.pivot(index="language", columns="replacement", values="mean")
-        name = (grid.max(axis=1) - grid.min(axis=1)).idxmax()
-        row = grid.loc[name].sort_values()
-        said.append(
-            "What stands in for hidden symbols decides the answer: on "
-            f"{name} the AUROC of SHAP's kernel goes from {row.iloc[0]:.2f} ({row.index[0]}) to "
-            f"{row.iloc[-1]:.2f} ({row.index[-1]})."
-        )
-    planted = table[(table["measure"] == explainers.FOUND) & (table["family"] != "control")]
-    if len(planted):
-        ranked = planted.groupby("method")["mean"].mean().sort_values(ascending=False)
-        control = table[(table["measure"] == explainers.FOUND) & (table["method"] == "random")]
-        first = ", ".join(f"{name} {value:.2f}" for name, value in ranked.head(4).items())
-        said.append(
-            "A model that leans on a planted shortcut is told from a clean one, line by line "
-            f"(AUROC), by {first}; worst by {ranked.index[-1]} ({ranked.iloc[-1]:.2f}); "
-            f"random {control['mean'].mean():.2f}."
-        )
-    return said
 
 
 def wide(table: pd.DataFrame, name: str, replacement: str, measures: Sequence[str]) -> pd.DataFrame:

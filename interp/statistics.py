@@ -159,7 +159,8 @@ def paired(
     both = ~(np.isnan(first) | np.isnan(second))
     gap = (first - second)[both]
     if not len(gap):
-        return Paired(*[float("nan")] * 5, 0)
+        nan = float("nan")
+        return Paired(nan, nan, nan, nan, nan, 0)
     p = 1.0  # of one pair: either sign is as far from 0
     if len(gap) > 1:
         test = permutation_test(

@@ -4,12 +4,26 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 
 from analyses import comparison
 from analyses.cli import main
-from analyses.comparison import STUDIES, Compare, Study, config_of, sizes, summary, wide
+from analyses.comparison import (
+    STUDIES,
+    Compare,
+    Study,
+    beyond,
+    config_of,
+    findings,
+    pairs,
+    sizes,
+    summary,
+    versus,
+    wide,
+)
+from interp.statistics import corrected, paired, pairs_needed, t_interval
 from models.config import ABSOLUTE
 from models.languages import language
 from models.runs import Run, find_runs, run_name
@@ -39,6 +53,104 @@ def test_the_summary_is_the_mean_over_sizes_then_over_seeds() -> None:
     assert short["value"].to_dict() == {1: 1.0, 2: 0.5, 4: 0.0, 10: 0.0}
     assert short.loc[2, ["low", "high", "seeds"]].tolist() == [0.0, 1.0, 2]
     assert set(short["measure"]) == {"exact"}
+
+
+def test_the_mean_has_an_interval_over_seeds() -> None:
+    short = summary(ranked(4)).set_index(["variant", "band"])
+    values = np.array([0.5, 0.52, 0.54, 0.56])
+    found = short.loc[("good", 4), ["value", "mean_low", "mean_high"]].tolist()
+    assert found == pytest.approx(t_interval(values))
+    wild = summary(made_up()).set_index("band")  # a share is no more than 1, and no less than 0
+    assert wild.loc[2, ["mean_low", "mean_high"]].tolist() == [0.0, 1.0]
+    alone = summary(ranked(1))
+    assert alone[["mean_low", "mean_high"]].isna().all(axis=None)
+
+
+def ranked(seeds: int) -> pd.DataFrame:
+    """Three variants, window 2: two fail in most of the bands beyond, one of them by seed."""
+    parts = []
+    for seed in range(seeds):
+        shares = {"bad": 0.1, "good": 0.5 + 0.02 * seed, "torn": (0.1, 0.8)[seed % 2]}
+        for variant, share in shares.items():
+            exact = [1.0, 1.0, share, share, share]
+            parts.append(made_up()[:5].assign(variant=variant, seed=seed, exact=exact))
+    return pd.concat(parts, ignore_index=True).astype({"exact": "Float64"})
+
+
+def test_the_best_variant_is_compared_over_the_same_seeds() -> None:
+    """All pairs of variants count: the seeds also choose which one is best."""
+    grid = beyond(ranked(8))["anbn"]
+    assert list(grid.columns) == ["bad", "good", "torn"]
+    assert grid["good"].tolist() == pytest.approx([0.5 + 0.02 * seed for seed in range(8)])
+    found = pairs(ranked(8))
+    assert found["best"].tolist() == ["good", "good"]
+    assert found["other"].tolist() == ["torn", "bad"]
+    columns = {name: grid[name].to_numpy(dtype=float) for name in grid}
+    tests = [
+        paired(columns[first], columns[second])
+        for first, second in (("good", "torn"), ("good", "bad"), ("torn", "bad"))
+    ]
+    assert found["difference"].tolist() == pytest.approx([t.difference for t in tests[:2]])
+    assert found["p"].tolist() == pytest.approx([t.p for t in tests[:2]])
+    expected = corrected(np.array([t.p for t in tests]))[:2]
+    assert found["corrected"].tolist() == pytest.approx(expected.tolist())
+    assert found["corrected"].tolist()[0] > 0.05 > found["corrected"].tolist()[1]
+    text = findings(ranked(8))["summary"]
+    assert "good holds best beyond the window (0.57, 95% " in text
+    assert "; told from 1 of the 2 others)" in text
+
+
+def test_findings_count_what_is_told_after_correction() -> None:
+    """good beats near in seven of eight seeds, p = 10/256, of which Holm makes 20/256."""
+    gaps = 0.05 * np.array([1, 2, -3, 4, 5, 6, 7, 8])
+    near = [0.5 + 0.02 * seed - gap for seed, gap in enumerate(gaps)]
+    table = ranked(8)
+    for variant, shares in (("torn", near), ("bad", [0.35] * 8)):
+        for seed, share in enumerate(shares):
+            rows = (table["variant"] == variant) & (table["seed"] == seed) & (table["band"] > 1)
+            table.loc[rows, "exact"] = share
+    found = pairs(table).set_index("other")
+    assert found.loc["torn", ["p", "corrected"]].tolist() == pytest.approx([10 / 256, 20 / 256])
+    assert "; told from 1 of the 2 others)" in findings(table)["summary"]
+
+
+def test_too_few_seeds_are_said_to_be_too_few() -> None:
+    needed = pairs_needed(3)
+    assert "tells no variants apart" not in findings(ranked(needed))["summary"]
+    few = findings(ranked(needed - 1))["summary"]
+    assert f"By {needed - 1} seeds the exact test tells no variants apart" in few
+    assert f"corrected for 3 pairs, it needs {needed}." in few
+    assert "told from" not in few
+    lone = findings(ranked(1))
+    assert "By 1 seed the exact test" in lone["summary"]
+    assert lone["pairs"][0]["low"] is None
+    (rows,) = versus(ranked(1)).values()
+    assert rows["by [95%]"].tolist() == ["0.40", "0.40"]
+
+
+def test_variants_that_are_equal_share_the_first_place() -> None:
+    twin = ranked(8).replace({"variant": {"torn": "twin"}})
+    same = twin["variant"] == "twin"
+    twin.loc[same, "exact"] = twin.loc[twin["variant"] == "good", "exact"].to_numpy()
+    assert "anbn: good, twin hold best beyond" in findings(twin)["summary"]
+    assert "told from 1 of the 1 others" in findings(twin)["summary"]
+
+
+def test_a_study_of_one_variant_has_no_pairs() -> None:
+    assert pairs(made_up()).empty
+    assert versus(made_up()) == {}
+    found = findings(made_up())
+    assert found["pairs"] == []
+    assert found["summary"] == "anbn: v holds best beyond the window (0.17, 95% 0.00 to 1.00)."
+
+
+def test_people_read_how_far_the_others_are_behind() -> None:
+    ((title, rows),) = versus(ranked(8)).items()
+    assert title == "anbn, beyond the window: good is ahead"
+    assert rows["of"].tolist() == ["torn", "bad"]
+    mean, low, high = t_interval(np.array([0.4 + 0.02 * seed for seed in range(8)]))
+    assert rows["by [95%]"][1] == f"{mean:.2f} [{low:.2f}, {high:.2f}]"
+    assert rows["p, corrected"][1] == pytest.approx(3 * 2**-7)
 
 
 def test_runs_taught_verdicts_are_judged_by_them() -> None:
@@ -105,6 +217,8 @@ def test_one_command_makes_runs_table_and_figure(
     said = capsys.readouterr().out
     assert "Which?\nan" in said.replace(" ", "")  # the question, then a table per language
     assert "x10" in said
+    assert "an,beyondthewindow:3-gramisahead" in "".join(said.split())
+    assert "by [95%]" in said
     runs = find_runs(tmp_path / "out")
     assert [path.name for path in runs] == ["an-3-gram-s0", "an-s0"]
     kept = comparison.load(tmp_path / "out", "positions")
