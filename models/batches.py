@@ -7,14 +7,17 @@ longest. The loss and its gradient are those of the one padded batch.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
+from torch.utils.data import DataLoader, Dataset
 
 from models.config import ABSOLUTE, TrainConfig
 from models.languages import END_ID, Language, Words
@@ -138,57 +141,100 @@ class JointStep:
     answers: Float[Tensor, " model"]
 
 
-class JointBatches:
-    """The steps of runs that differ in their seed alone, by number; each sees its own words.
+def joint_steps(
+    configs: Sequence[TrainConfig],
+    language: Language,
+    device: torch.device,
+    first: int,
+    workers: int = 0,
+) -> Iterator[JointStep]:
+    """The steps of runs that differ in their seed alone, from ``first`` to the last.
 
-    One padded batch a step, for a device where a launch costs more than padding. A word that was
-    drawn more than once in so many steps is prepared, and sent to the device, once.
+    Each reads the words of its single run. A step is one padded batch, for a device where a launch
+    costs more than padding; a word that was drawn more than once in so many steps is sent to it
+    once.
+
+    Args:
+        workers: processes that draw words ahead; 0 draws them here, when they are needed.
+    """
+    config, together = configs[0], steps_at_once(configs[0])
+    start, skipped = divmod(first, together)
+    chunks = DataLoader(
+        _JointChunks(configs, language),
+        batch_size=None,
+        sampler=range(start, math.ceil(config.steps / together)),
+        num_workers=workers,
+        collate_fn=_as_it_is,
+        multiprocessing_context="fork" if workers else None,
+        generator=torch.Generator(),  # else the global one is moved
+    )
+    for chunk in chunks:
+        table = Batch(
+            torch.as_tensor(chunk.tokens, device=device),
+            torch.as_tensor(chunk.target, device=device).float(),
+            torch.as_tensor(chunk.weight, device=device).float(),
+        )
+        rows = torch.as_tensor(chunk.rows, device=device)
+        offsets = torch.as_tensor(chunk.offsets, device=device)
+        answers = table.weight.sum(dim=(1, 2))[rows].unflatten(1, (len(configs), -1)).sum(dim=2)
+        for step in range(skipped, together):
+            words = rows[step]
+            yield JointStep(
+                Batch(table.tokens[words], table.target[words], table.weight[words]),
+                offsets[step] if config.model.positions in ABSOLUTE else None,
+                answers[step],
+            )
+        skipped = 0
+
+
+@dataclass(frozen=True)
+class _JointChunk:
+    """Steps whose words were drawn together: the distinct words, and which of them each step reads.
+
+    Arrays, not tensors: a process hands these over through a pipe, those through shared memory, of
+    which a container may have little.
     """
 
-    def __init__(
-        self, configs: Sequence[TrainConfig], language: Language, device: torch.device
-    ) -> None:
-        self.configs, self.language, self.device = configs, language, device
-        self._chunk = -1
+    tokens: Int[np.ndarray, "word pos"]
+    target: Bool[np.ndarray, "word pos d_vocab"]
+    weight: Bool[np.ndarray, "word pos d_vocab"]
+    rows: Int[np.ndarray, "step batch"]
+    offsets: Int[np.ndarray, "step batch"]
 
-    def __getitem__(self, step: int) -> JointStep:
-        chunk, index = divmod(step, steps_at_once(self.configs[0]))
-        if chunk != self._chunk:
-            self._prepare(chunk)
-            self._chunk = chunk
-        rows, table = self._rows[index], self._table
-        return JointStep(
-            Batch(table.tokens[rows], table.target[rows], table.weight[rows]),
-            self._offsets[index] if self.configs[0].model.positions in ABSOLUTE else None,
-            self._answers[index],
-        )
 
-    def _prepare(self, chunk: int) -> None:
-        """Tables of the distinct words, and which of them each step reads."""
-        config = self.configs[0]
-        drawn = [draw(each, self.language, chunk) for each in self.configs]
+class _JointChunks(Dataset[_JointChunk]):
+    """What ``joint_steps`` reads, by chunk."""
+
+    def __init__(self, configs: Sequence[TrainConfig], language: Language) -> None:
+        self.configs, self.language = configs, language
+
+    def __getitem__(self, chunk: int) -> _JointChunk:
+        config, language = self.configs[0], self.language
+        drawn = [draw(own, language, chunk) for own in self.configs]
         width = max(words.ids.shape[1] for words, _ in drawn)
         ids = np.full((len(drawn), len(drawn[0][1]), width), END_ID)
         for own, (words, _) in zip(ids, drawn, strict=True):
             own[:, : words.ids.shape[1]] = words.ids
-        ids, which = numbered(ids.reshape(-1, width))
-        self._table = make_batch(
-            self.language,
-            Words(ids, (ids != END_ID).sum(axis=1)),
-            config.supervision,
-            self.device,
-            config.model.is_encoder,
+        ids, rows = numbered(ids.reshape(-1, width))
+        words = Words(ids, (ids != END_ID).sum(axis=1))
+        batch = make_batch(language, words, config.supervision, encoder=config.model.is_encoder)
+        return _JointChunk(
+            words.tokens,
+            batch.target.bool().numpy(),
+            batch.weight.bool().numpy(),
+            self._by_step(rows),
+            self._by_step(np.concatenate([offsets for _, offsets in drawn])),
         )
-        self._rows = self._by_step(which)
-        self._offsets = self._by_step(np.concatenate([offsets for _, offsets in drawn]))
-        answers = self._table.weight.sum(dim=(1, 2))[self._rows]
-        self._answers = answers.unflatten(1, (len(drawn), -1)).sum(dim=2)
 
-    def _by_step(self, drawn: Int[np.ndarray, " words"]) -> Int[Tensor, "step batch"]:
+    def _by_step(self, drawn: Int[np.ndarray, " words"]) -> Int[np.ndarray, "step batch"]:
         """From model after model, and step after step of each, to step after step."""
         steps = steps_at_once(self.configs[0])
-        sorted_ = drawn.reshape(len(self.configs), steps, -1).swapaxes(0, 1).reshape(steps, -1)
-        return torch.as_tensor(sorted_, device=self.device)
+        models = drawn.reshape(len(self.configs), steps, -1)
+        return models.swapaxes(0, 1).reshape(steps, -1)
+
+
+def _as_it_is(chunk: Any) -> Any:
+    return chunk
 
 
 def numbered(

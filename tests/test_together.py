@@ -18,7 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from models import together
-from models.batches import JointBatches, numbered, words_of
+from models.batches import joint_steps, numbered, words_of
 from models.build import build
 from models.config import ModelConfig
 from models.errors import UserError
@@ -26,11 +26,20 @@ from models.languages import END_ID, language
 from models.objective import make_batch
 from models.runs import Run
 from models.stacked import STACKED
-from models.together import Stack, can_train_together, clip_rows, train_together
+from models.together import (
+    HELPERS,
+    Stack,
+    can_train_together,
+    clip_rows,
+    helpers,
+    train_together,
+)
 from models.training import Trainer, train
 
 CPU = torch.device("cpu")
 SEEDS = (0, 1, 5)
+FORKS = pytest.mark.filterwarnings("ignore:.*multi-threaded.*:DeprecationWarning")
+"""Python 3.12 warns of a fork beside threads; the children touch nothing that these hold."""
 
 
 PLAIN = replace(TINY, bias=False)
@@ -85,7 +94,12 @@ def assert_close(
 # -- each seed ends where its single run ends -----------------------------------------------------
 
 
-def test_each_run_is_what_it_would_be_alone(tmp_path: Path) -> None:
+@FORKS
+@pytest.mark.parametrize("workers", [0, 2])
+def test_each_run_is_what_it_would_be_alone(
+    workers: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(together, "helpers", lambda device: workers)
     runs = created(tmp_path / "together")
     train_together(runs, "cpu")
     assert_same(runs, in_turn(tmp_path / "alone"))
@@ -167,15 +181,14 @@ def test_one_norm_for_all_seeds_would_be_noticed(
         assert_same(runs, expected)
 
 
-def test_every_seed_reads_the_words_of_its_single_run() -> None:
-    configs = [
-        tiny_config(seed=seed, max_n=9, max_offset=4, model=replace(TINY, positions="learned"))
-        for seed in SEEDS
-    ]
-    known = language("anbn")
-    joint = JointBatches(configs, known, CPU)
-    for step in (0, 300, 1, 255):  # 256 steps are drawn at once
-        taught = joint[step]
+@FORKS
+@pytest.mark.parametrize("workers", [0, 2])
+def test_every_seed_reads_the_words_of_its_single_run(workers: int) -> None:
+    changes = {"max_n": 9, "max_offset": 4, "model": replace(TINY, positions="learned")}
+    configs = [tiny_config(seed=seed, steps=300, **changes) for seed in SEEDS]
+    known, state = language("anbn"), torch.get_rng_state()
+    first = 254  # 256 steps are drawn at once
+    for step, taught in enumerate(joint_steps(configs, known, CPU, first, workers), first):
         tokens = taught.batch.tokens.view(len(SEEDS), 8, -1)
         target = taught.batch.target.view(len(SEEDS), 8, tokens.shape[2], -1)
         weight = taught.batch.weight.view_as(target)
@@ -192,16 +205,32 @@ def test_every_seed_reads_the_words_of_its_single_run() -> None:
             assert taught.offsets is not None
             assert taught.offsets.view(len(SEEDS), 8)[index].tolist() == offsets.tolist()
             assert float(taught.answers[index]) == float(alone.weight.sum())
+        if step == 257:
+            break
+    assert torch.equal(torch.get_rng_state(), state)
+
+
+def test_there_are_as_many_steps_as_a_run_has() -> None:
+    configs = [tiny_config(seed=seed, batch_size=512, steps=12) for seed in (0, 1)]
+    steps = joint_steps(configs, language("anbn"), CPU, first=3)
+    assert len(list(steps)) == 9
 
 
 def test_a_word_that_several_drew_is_prepared_once() -> None:
     known = language("an")
     configs = [tiny_config(language="an", seed=seed, max_n=4) for seed in SEEDS]
-    joint = JointBatches(configs, known, CPU)
     with mock.patch("models.batches.make_batch", wraps=make_batch) as prepared:
-        assert joint[0].answers.shape == joint[1].answers.shape == (3,)
+        assert len(list(joint_steps(configs, known, CPU, first=10))) >= 2
     (call,) = prepared.call_args_list
     assert len(call.args[1]) <= 2 + 4 + 8 + 16  # all words over two symbols
+
+
+def test_words_are_drawn_ahead_for_a_gpu_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(range(16)))
+    assert helpers(CPU) == 0
+    assert helpers(torch.device("cuda")) == HELPERS
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {0})
+    assert helpers(torch.device("cuda")) == 0
 
 
 @given(st.lists(st.tuples(st.integers(1, 3), st.integers(1, 300)), min_size=1))
