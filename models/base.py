@@ -14,7 +14,7 @@ from transformer_lens.config import TransformerBridgeConfig
 
 from models.config import ModelConfig
 from models.errors import UserError
-from models.languages import Vocabulary
+from models.languages import FIRST_SYMBOL_ID, Vocabulary
 
 
 class LanguageModel(HookedRootModule):
@@ -61,6 +61,10 @@ class LanguageModel(HookedRootModule):
         answer at the last symbol.
         """
         return torch.zeros_like(lengths) if self.config.is_encoder else lengths
+
+    @torch.no_grad()
+    def constrain(self) -> None:
+        """Puts the weights back where the configuration says that they lie; after every step."""
 
     def run_with_cache(
         self, *args: Any, return_cache_object: bool = True, **kwargs: Any
@@ -150,6 +154,11 @@ class EmbeddingModel(LanguageModel):
     def W_E(self) -> Float[Tensor, "d_vocab d_model"]:
         return self.embed.weight
 
+    @torch.no_grad()
+    def constrain(self) -> None:
+        if self.config.centred:
+            centre(self.embed.weight)
+
     @property
     def W_U(self) -> Float[Tensor, "d_model d_vocab"]:
         return self.unembed.linear.weight.T
@@ -175,6 +184,12 @@ class Unembed(nn.Module):
 
     def forward(self, x: Float[Tensor, "batch pos d_model"]) -> Float[Tensor, "batch pos d_vocab"]:
         return self.linear(x)
+
+
+def centre(embeddings: Float[Tensor, "*model d_vocab d_model"]) -> None:
+    """Takes the symbols' mean off the symbols' embeddings, in place; BOS and END keep theirs."""
+    symbols = embeddings[..., FIRST_SYMBOL_ID:, :]
+    symbols -= symbols.mean(dim=-2, keepdim=True)
 
 
 def initialise(model: nn.Module, generator: torch.Generator, embedding_std: float = 0.02) -> None:

@@ -23,4 +23,6 @@ ARCHITECTURES: dict[Architecture, Callable[[ModelConfig, Vocabulary, int], Langu
 
 def build(config: ModelConfig, vocabulary: Vocabulary, seed: int = 0) -> LanguageModel:
     """The model of a configuration, its weights drawn from ``seed`` alone."""
-    return ARCHITECTURES[config.architecture](config, vocabulary, seed)
+    model = ARCHITECTURES[config.architecture](config, vocabulary, seed)
+    model.constrain()
+    return model

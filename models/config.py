@@ -78,7 +78,10 @@ class ModelConfig:
             length can be read.
         kernel_size: positions that a layer of the CNN sees, its own among them.
         order: of the n-gram model; the last order - 1 tokens are its context.
-        eps: added to the variance in every norm.
+        eps: added to the variance in every norm. What tells two counts apart shrinks like one over
+            the length, and its square soon falls below 1e-5.
+        centred: whether the embeddings of the symbols sum to zero (effect coding), so that under
+            equal attention equal counts cancel, at any length.
     """
 
     architecture: Architecture = "transformer"
@@ -99,6 +102,7 @@ class ModelConfig:
     kernel_size: int = 5
     order: int = 3
     eps: float = 1e-5
+    centred: bool = False
 
     def __post_init__(self) -> None:
         _check_choices(self, **CHOICES, act_fn=Activation)

@@ -24,6 +24,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn.functional import binary_cross_entropy_with_logits, pad
 
+from models.base import centre
 from models.batches import joint_steps
 from models.build import build
 from models.config import TrainConfig
@@ -196,6 +197,8 @@ class Stack:
             group["lr"] = first.learning_rate(first.step)
         clip_rows(self.weights, first.config.clip)
         self._optimizer.step()
+        if first.config.model.centred:
+            centre(weights["embed.weight"].detach())
         for trainer in self.trainers:
             trainer.step += 1
         return losses.detach()

@@ -125,6 +125,7 @@ class Trainer:
         value.backward()
         torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.config.clip)
         optimizer.step()
+        self.model.constrain()
 
     def learning_rate(self, step: int) -> float:
         return self.config.learning_rate * self.schedule(step)

@@ -47,7 +47,7 @@ BATCH, POS = 5, 7
 
 def test_every_choice_is_known() -> None:
     """All fields are drawn below, but those whose value is of no consequence to what is built."""
-    assert set(KINDS) - set(CHOICES) - set(SIZES) == {*FIXED, "eps"}
+    assert set(KINDS) - set(CHOICES) - set(SIZES) == {*FIXED, "eps", "centred"}
     assert len(CHOICES["architecture"]) >= 5
 
 

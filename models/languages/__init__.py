@@ -8,13 +8,23 @@ from models.languages.planted import PlantedLanguage
 from models.languages.registry import LANGUAGES, TABLE_1, language, printed_lines
 from models.languages.regular import RegularLanguage
 from models.languages.shuffle import ShuffleLanguage
-from models.languages.vocabulary import BOS, BOS_ID, END, END_ID, Vocabulary, Word, Words
+from models.languages.vocabulary import (
+    BOS,
+    BOS_ID,
+    END,
+    END_ID,
+    FIRST_SYMBOL_ID,
+    Vocabulary,
+    Word,
+    Words,
+)
 
 __all__ = [
     "BOS",
     "BOS_ID",
     "END",
     "END_ID",
+    "FIRST_SYMBOL_ID",
     "HEADERS",
     "LANGUAGES",
     "SPLITS",

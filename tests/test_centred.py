@@ -1,0 +1,84 @@
+"""Embeddings that sum to zero: equal counts cancel, and training keeps it so."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from conftest import TINY, tiny_config
+
+from models.build import build
+from models.config import ModelConfig
+from models.languages import FIRST_SYMBOL_ID, language
+from models.runs import Run
+from models.together import train_together
+from models.training import train
+
+CENTRED = replace(TINY, centred=True)
+
+
+def imbalance(weight: torch.Tensor) -> float:
+    """How far the symbols' embeddings are from summing to zero, in their own size."""
+    symbols = weight[FIRST_SYMBOL_ID:]
+    return float(symbols.sum(0).norm() / symbols.norm())
+
+
+@pytest.mark.parametrize("architecture", ["transformer", "lstm", "cnn"])
+def test_symbols_sum_to_zero_and_the_rest_is_as_drawn(architecture: str) -> None:
+    config = replace(TINY, architecture=architecture)
+    vocabulary = language("anbncn").vocabulary
+    free = build(config, vocabulary, 3).state_dict()
+    centred = build(replace(config, centred=True), vocabulary, 3).state_dict()
+    free_symbols = free["embed.weight"][FIRST_SYMBOL_ID:]
+    assert imbalance(free["embed.weight"]) > 0.1
+    assert imbalance(centred["embed.weight"]) < 1e-6
+    torch.testing.assert_close(
+        centred["embed.weight"][FIRST_SYMBOL_ID:], free_symbols - free_symbols.mean(0)
+    )
+    for name, value in free.items():
+        same = slice(FIRST_SYMBOL_ID) if name == "embed.weight" else slice(None)
+        assert torch.equal(centred[name][same], value[same]), name
+
+
+def test_training_keeps_the_sum(tmp_path: Path) -> None:
+    alone = Run.create(tmp_path / "alone", tiny_config(model=CENTRED))
+    train(alone, "cpu")
+    runs = [
+        Run.create(tmp_path / f"s{seed}", tiny_config(model=CENTRED, seed=seed))
+        for seed in range(2)
+    ]
+    train_together(runs, "cpu")
+    for run in (alone, *runs):
+        before, after = (run.model(step).state_dict()["embed.weight"] for step in (0, None))
+        assert not torch.equal(before, after)
+        assert imbalance(before) < 1e-6
+        assert imbalance(after) < 1e-6
+    for name, value in runs[0].model().state_dict().items():
+        expected = alone.model().get_parameter(name)
+        torch.testing.assert_close(value, expected, rtol=1e-3, atol=1e-4)
+
+
+def test_without_a_choice_nothing_is_centred(trained: Run) -> None:
+    assert imbalance(trained.model().state_dict()["embed.weight"]) > 0.01
+
+
+@pytest.mark.parametrize("norm", ["layer", "rms"])
+def test_under_equal_attention_equal_counts_cancel(norm: str) -> None:
+    """What a head gathers from a^n b^n is then the share of BOS, and nothing else."""
+    shape = ModelConfig(
+        n_layers=1, n_heads=2, d_model=16, d_mlp=16, norm=norm, bias=False, eps=1e-12, centred=True
+    )
+    model = build(shape, language("anbn").vocabulary, 0).double()
+    with torch.no_grad():
+        model.blocks[0].attn.q.weight.zero_()
+
+    def gathered(word: str) -> torch.Tensor:
+        tokens = model.to_tokens(word)
+        _, cache = model.run_with_cache(tokens)
+        return cache["blocks.0.attn.hook_z"][0, -1] * tokens.shape[1]
+
+    one, many, more = (gathered("a" * n + "b" * m) for n, m in ((1, 1), (40, 40), (40, 41)))
+    torch.testing.assert_close(one, many, rtol=1e-4, atol=1e-6)
+    assert not torch.allclose(many, more, rtol=1e-2, atol=1e-3)
