@@ -19,7 +19,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
-from models.config import ABSOLUTE, TrainConfig
+from models.config import TrainConfig
 from models.languages import END_ID, Language, Words
 from models.objective import Batch, make_batch
 
@@ -132,7 +132,7 @@ class JointStep:
 
     Attributes:
         batch: the words of the first model, then those of the second, ...; as many of each.
-        offsets: where the absolute positions of each word start; None where there are none.
+        offsets: where the absolute positions of each word start; None if at 0 and not learned.
         answers: that the teacher gives each model.
     """
 
@@ -158,6 +158,8 @@ def joint_steps(
         workers: processes that draw words ahead; 0 draws them here, when they are needed.
     """
     config, together = configs[0], steps_at_once(configs[0])
+    # A learned table is looked up word by word: each model has its own.
+    placed = config.max_offset > 0 or config.model.positions == "learned"
     start, skipped = divmod(first, together)
     chunks = DataLoader(
         _JointChunks(configs, language),
@@ -181,7 +183,7 @@ def joint_steps(
             words = rows[step]
             yield JointStep(
                 Batch(table.tokens[words], table.target[words], table.weight[words]),
-                offsets[step] if config.model.positions in ABSOLUTE else None,
+                offsets[step] if placed else None,
                 answers[step],
             )
         skipped = 0

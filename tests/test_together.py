@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from models import together
 from models.batches import joint_steps, numbered, words_of
 from models.build import build
-from models.config import ModelConfig
+from models.config import ModelConfig, TrainConfig
 from models.errors import UserError
 from models.languages import END_ID, language
 from models.objective import make_batch
@@ -238,6 +238,28 @@ def test_numbered_rows(rows: list[tuple[int, int]]) -> None:
     found, which = numbered(np.array(rows))
     assert found[which].tolist() == [list(row) for row in rows]
     assert len({tuple(row) for row in found.tolist()}) == len(found) == which.max() + 1
+
+
+@pytest.mark.parametrize("kind", [k for k in KINDS if k != "learned" and "shifted" not in k])
+def test_a_step_waits_for_nothing(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a device without numbers whoever asks for one is refused, or who mixes in another device.
+
+    Learned and shifted positions do ask: how far they reach is checked.
+    """
+
+    def idle(config: TrainConfig, parameters: Any) -> torch.optim.AdamW:
+        optimizer = torch.optim.AdamW(parameters)
+        monkeypatch.setattr(optimizer, "step", lambda: None)
+        return optimizer
+
+    monkeypatch.setattr("models.training.adamw", idle)
+    monkeypatch.setattr("models.together.adamw", idle)
+    runs = created(tmp_path, **KINDS[kind])
+    stack = Stack([Trainer.at_start(run, torch.device("meta")) for run in runs])
+    losses = [stack.advance() for _ in range(2)]
+    assert {(value.shape, value.device.type) for value in losses} == {((3,), "meta")}
 
 
 # -- the end, and what comes before it ------------------------------------------------------------
