@@ -6,7 +6,7 @@ so that it is judged, saved and resumed as if it trained alone. Every seed reads
 single run, has its own loss, and its gradient is clipped by its own norm, so that it ends where its
 single run ends, but for rounding.
 
-On a CPU, where padding costs more than launches, training in turn is up to twice as fast.
+On a CPU padding costs more than launches, and training in turn is the faster.
 """
 
 from __future__ import annotations
