@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from contextlib import contextmanager
@@ -9,8 +10,9 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 import dask
-from distributed import Client, LocalCluster, Nanny, as_completed
+from distributed import Client, LocalCluster, Nanny, Security, as_completed
 from distributed.client import FutureCancelledError
+from distributed.comm.core import connect
 from distributed.scheduler import KilledWorker
 
 from analyses.console import ERR
@@ -87,16 +89,25 @@ def connected(workers: int, scheduler: str | None) -> Iterator[Client]:
             yield client
         return
     try:
+        asyncio.run(asyncio.wait_for(_greet(scheduler), PATIENCE))
         client = Client(scheduler, timeout=PATIENCE, set_as_default=False)
     except Exception as error:  # what else listens there may answer anything at all
+        reason = str(error) or f"nothing within {PATIENCE} s"
         raise UserError(
-            f"no Dask scheduler answers at {scheduler!r} ({error or type(error).__name__}): give "
-            "the address that `dask scheduler` printed, for example tcp://192.168.0.1:8786"
+            f"no Dask scheduler answers at {scheduler!r} ({reason}): give the address that "
+            "`dask scheduler` printed, for example tcp://192.168.0.1:8786"
         ) from None
     with client:
         if not client.scheduler_info()["workers"]:
             ERR.print(f"waiting for workers: `dask worker {scheduler} --nthreads 1` starts one")
         yield client
+
+
+async def _greet(scheduler: str) -> None:
+    """Shakes hands: a client alone would wait for ever where something listens and says nothing."""
+    arguments = Security().get_connection_args("client")
+    comm = await connect(scheduler, timeout=PATIENCE, **arguments)
+    comm.abort()
 
 
 @contextmanager

@@ -1,0 +1,293 @@
+"""Jobs side by side, here and elsewhere; and no run trained by two at once."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import psutil
+import pytest
+import torch
+from conftest import tiny_config
+from joblib import Parallel, delayed
+
+from analyses import cluster
+from analyses.cli import main
+from analyses.cluster import local_cluster
+from analyses.workers import saved_step, side_by_side, trained
+from models.errors import UserError
+from models.files import locked
+from models.runs import METRICS, Run
+from models.training import train
+
+
+def until(happened: Callable[[], bool], seconds: float = 60) -> None:
+    """Waits for something that other processes do."""
+    deadline = time.monotonic() + seconds
+    while not happened():
+        assert time.monotonic() < deadline, "it never happened"
+        time.sleep(0.02)
+
+
+# -- what workers do: functions of a module, which other processes import -------------------------
+
+
+def place(number: int) -> tuple[int, int, int, set[int]]:
+    """The number back, who worked, with how many threads, and where four jobs of joblib ran."""
+    ran = set(Parallel(-1)(delayed(os.getpid)() for _ in range(4)))
+    return number, os.getpid(), torch.get_num_threads(), ran
+
+
+def refuse(number: int) -> int:
+    raise UserError(f"{number} is not wanted")
+
+
+def die_once(marker: Path) -> int:
+    """Kills its process the first time; the second says who it is."""
+    if marker.exists():
+        return os.getpid()
+    marker.write_text(str(os.getpid()))
+    os.kill(os.getpid(), signal.SIGKILL)
+    raise AssertionError("unreachable")
+
+
+def die(number: int) -> int:
+    os.kill(os.getpid(), signal.SIGKILL)
+    return number
+
+
+def sleep(seconds: float) -> float:
+    time.sleep(seconds)
+    return seconds
+
+
+def where(path: Path) -> str:
+    return str(path)
+
+
+@dataclass(frozen=True)
+class Question:
+    """A key of a kind of its own."""
+
+    text: str
+
+
+@pytest.fixture(scope="module")
+def scheduler() -> Iterator[str]:
+    """The address of a scheduler with two workers here; two deaths of a job are enough."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(cluster.LOCAL, "distributed.scheduler.allowed-failures", 1)
+        with local_cluster(2) as running:
+            yield str(running.scheduler_address)
+
+
+def test_one_works_here() -> None:
+    assert dict(side_by_side(place, {"a": (1,)}, workers=4))["a"][1] == os.getpid()
+    found = dict(side_by_side(place, {"a": (1,), "b": (2,)}, workers=1))
+    assert [answer[:2] for answer in found.values()] == [(1, os.getpid()), (2, os.getpid())]
+
+
+def test_no_job_needs_no_worker() -> None:
+    assert list(side_by_side(place, {}, workers=8, scheduler="tcp://127.0.0.1:1")) == []
+
+
+def test_processes_of_this_machine_work_alone_and_end(recwarn: pytest.WarningsRecorder) -> None:
+    """Each with one thread and no helpers; one answer comes while the other still works; and an
+    error in what is done with it ends all at once."""
+    jobs = {Question("slow"): (600.0,), ("quick", 1): (0.0,), "later": (600.0,)}
+    before = set(psutil.Process().children(recursive=True))
+
+    def others() -> set[psutil.Process]:
+        return set(psutil.Process().children(recursive=True)) - before
+
+    def use_the_first() -> None:
+        for key, answer in side_by_side(sleep, jobs, workers=2):
+            assert (key, answer) == (("quick", 1), 0.0)
+            addresses = {c.laddr.ip for p in others() for c in p.net_connections("inet")}
+            assert addresses == {"127.0.0.1"}
+            started.append(time.monotonic())
+            raise ZeroDivisionError
+
+    started: list[float] = []
+    with pytest.raises(ZeroDivisionError):
+        use_the_first()
+    assert time.monotonic() - started[0] < 30
+    until(lambda: all("resource_tracker" in " ".join(p.cmdline()) for p in others()))
+    assert not recwarn.list
+
+
+def test_workers_of_a_scheduler(scheduler: str) -> None:
+    """All jobs are done, each with one thread, whoever started the worker."""
+    jobs = {(name, number): (number,) for name in "ab" for number in range(4)}
+    found = dict(side_by_side(place, jobs, 1, scheduler))
+    assert {key: number for key, (number, *_) in found.items()} == {k: k[1] for k in jobs}
+    workers = {worker for _, worker, _, _ in found.values()}
+    assert os.getpid() not in workers
+    for _, worker, threads, ran in found.values():
+        assert (threads, ran) == (1, {worker})
+
+
+def test_workers_are_told_absolute_paths(
+    scheduler: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    found = dict(side_by_side(where, {1: (Path("runs/a"),)}, 1, scheduler))
+    assert found == {1: str(tmp_path / "runs/a")}
+
+
+def test_a_users_mistake_stays_one(scheduler: str) -> None:
+    with pytest.raises(UserError, match=r"^7 is not wanted$"):
+        list(side_by_side(refuse, {"x": (7,)}, 1, scheduler))
+
+
+def test_the_job_of_a_worker_that_died_is_given_to_another(scheduler: str, tmp_path: Path) -> None:
+    found = dict(side_by_side(die_once, {"x": (tmp_path / "marker",)}, 1, scheduler))
+    assert found["x"] != int((tmp_path / "marker").read_text())
+
+
+def test_a_job_that_kills_its_workers_is_named(scheduler: str) -> None:
+    with pytest.raises(UserError, match=r"^lstm 3 killed the 2 workers that tried it: [^\n]*$"):
+        list(side_by_side(die, {("lstm", 3): (0,)}, 1, scheduler))
+
+
+@pytest.mark.parametrize("address", ["nonsense", "tcp://127.0.0.1:port", "foo://127.0.0.1:1"])
+def test_addresses_that_are_none(address: str) -> None:
+    with pytest.raises(UserError, match=r"^no Dask scheduler answers at '[^\n]*`dask scheduler`"):
+        list(side_by_side(place, {"x": (1,)}, 1, address))
+
+
+def test_nobody_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cluster, "PATIENCE", 1)
+    with socket.create_server(("127.0.0.1", 0)) as deaf:
+        address = f"tcp://127.0.0.1:{deaf.getsockname()[1]}"
+        with pytest.raises(UserError, match=f"^no Dask scheduler answers at '{address}'"):
+            list(side_by_side(place, {"x": (1,)}, 1, address))
+
+
+def test_a_scheduler_that_goes_away() -> None:
+    with local_cluster(1) as running:
+        address = str(running.scheduler_address)
+        answers = side_by_side(sleep, {1: (0.0,), 2: (600.0,)}, 1, address)
+        assert next(answers) == (1, 0.0)
+        running.close()
+        with pytest.raises(UserError, match="lost the scheduler"):
+            next(answers)
+
+
+def test_the_command_line_needs_no_dask() -> None:
+    """It takes a second to import, and most commands start no other process."""
+    code = "import analyses.cli, sys; print({'dask', 'distributed'} & set(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "set()"
+
+
+# -- one run, one trainer -------------------------------------------------------------------------
+
+
+HOLD = """
+import sys, time
+from pathlib import Path
+from models.files import locked
+
+run, log, seconds = Path(sys.argv[1]), Path(sys.argv[2]), float(sys.argv[3])
+with locked(run):
+    with log.open("a") as file:
+        file.write("in ")
+    time.sleep(seconds)
+    with log.open("a") as file:
+        file.write("out ")
+"""
+"""Takes the lock of a run, and notes when it has it and when it is about to give it back."""
+
+
+def holder(run: Path, log: Path, seconds: float) -> subprocess.Popen[bytes]:
+    return subprocess.Popen([sys.executable, "-c", HOLD, str(run), str(log), str(seconds)])
+
+
+def test_one_at_a_time_holds_a_lock(tmp_path: Path) -> None:
+    run, log = tmp_path / "new" / "run", tmp_path / "log"
+    jobs = [holder(run, log, 0.05) for _ in range(8)]
+    assert [job.wait() for job in jobs] == [0] * 8
+    assert log.read_text() == "in out " * 8
+    assert list((tmp_path / "new").iterdir()) == []  # the last one cleans up
+
+
+def test_a_killed_process_holds_no_lock(tmp_path: Path) -> None:
+    with holder(tmp_path / "run", tmp_path / "log", 600) as job:
+        until((tmp_path / "log").exists)
+        job.kill()
+    with locked(tmp_path / "run"):
+        assert (tmp_path / ".run.lock").exists()
+    assert not (tmp_path / ".run.lock").exists()
+
+
+def test_a_lock_that_cannot_be_written_is_told(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(UserError, match="cannot write"), locked(tmp_path / "file" / "run"):
+        pass
+
+
+def test_three_that_start_one_run_at_once_train_it_once(tmp_path: Path) -> None:
+    config = tiny_config(steps=60)
+    with ThreadPoolExecutor(3) as pool:
+        runs = list(pool.map(lambda _: trained(tmp_path / "run", config), range(3)))
+    (sitting,) = runs[0].record["sittings"]
+    assert sitting["pid"] == os.getpid()
+    assert (sitting["host"], sitting["from_step"]) == (socket.gethostname(), 0)
+    assert [line["step"] for line in runs[0].metrics()] == list(range(3, 61, 3))
+
+
+class StoppedError(Exception):
+    """As if the process had been killed between two steps."""
+
+
+def test_a_sitting_says_where_it_went_on(tmp_path: Path) -> None:
+    config = tiny_config()
+
+    def stop(step: int, loss: float | None) -> None:
+        if step == 8:
+            raise StoppedError
+
+    with pytest.raises(StoppedError):
+        trained(tmp_path / "run", config, progress=stop)
+    run = trained(tmp_path / "run", config)
+    assert trained(tmp_path / "run", config).record == run.record  # a finished run stays as it is
+    assert [sitting["from_step"] for sitting in run.record["sittings"]] == [0, 6]
+    other = Run.create(tmp_path / "undisturbed", config)
+    train(other)
+    assert run.model_hash() == other.model_hash()
+
+
+def test_a_damaged_state_is_left_to_training(tmp_path: Path) -> None:
+    run = Run.create(tmp_path / "run", tiny_config())
+    assert saved_step(run) == 0
+    (run.path / "training.safetensors").write_bytes(b"damaged")
+    assert saved_step(run) == 0
+    with pytest.raises(UserError, match="damaged"):
+        trained(run.path, run.config)
+
+
+def test_train_and_resume_leave_their_sittings_too(tmp_path: Path) -> None:
+    command = ["train", "anbn", "--steps", "4", "--max-n", "2", "--out", str(tmp_path)]
+    assert main(command) == 0
+    run = Run(tmp_path / "anbn-s0")
+    assert [sitting["from_step"] for sitting in run.record["sittings"]] == [0]
+    assert main(["resume", str(run.path)]) == 0
+    assert len(run.record["sittings"]) == 1
+
+
+def test_another_configuration_is_refused(tmp_path: Path) -> None:
+    run = trained(tmp_path / "run", tiny_config())
+    before = json.dumps(run.record), (run.path / METRICS).read_bytes()
+    with pytest.raises(UserError, match="was trained otherwise"):
+        trained(tmp_path / "run", replace(tiny_config(), seed=1))
+    assert (json.dumps(run.record), (run.path / METRICS).read_bytes()) == before
