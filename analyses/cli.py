@@ -331,6 +331,8 @@ def sweep(args: Sequence[str]) -> None:
         r"\[95%, Student's t]; perfect: seeds without a mistake; exact to: the size up to which "
         "every size tested is, worst to best seed."
     )
+    for sentence in result.findings.get("capacity", []):
+        OUT.print(escape(sentence))
     for note in result.arguments["skipped"]:
         OUT.print(f"left out: {escape(note)}", style="dim")
     OUT.print(f"  {options.folder / 'results' / sweeps.NAME}.parquet", style="dim")

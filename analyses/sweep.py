@@ -6,6 +6,8 @@ OUT is a folder of normal runs, and beside them
     OUT/results/sweep.json        what was asked, and what came out
     OUT/figures/sweep.{svg,html}
 
+and the map of ``analyses.capacity`` where the sizes of a Transformer vary.
+
 Nothing that is finished is trained or judged again: a sweep that broke off goes on, on this machine
 or on the workers of a Dask scheduler, and a file that has grown adds its new runs.
 """
@@ -23,10 +25,12 @@ from typing import Annotated, Any
 import numpy as np
 import pandas as pd
 import tyro
+from pyarrow import ArrowException
 
+from analyses import capacity
 from analyses.arguments import Device
 from analyses.results import Progress, Result, plain, quiet, render
-from analyses.sweep_charts import chart
+from analyses.sweep_charts import chart, setting
 from analyses.sweep_exam import Exam, judged, kept
 from analyses.sweep_file import SweepFile, find, read, shipped
 from analyses.sweep_plan import Planned, plan
@@ -174,13 +178,13 @@ def summary(table: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
     verdicts alone).
     """
     records = []
-    for setting, part in table.groupby(["language", *by], sort=False):
+    for values, part in table.groupby(["language", *by], sort=False):
         seeds = [rows for _, rows in part.groupby("seed")]
         balanced = np.array([balanced_recognition(rows) for rows in seeds])
         reach = [n for rows in seeds if (n := exact_to(rows)) is not None]
         mean, low, high = t_interval(balanced)
         records.append(
-            dict(zip(["language", *by], setting, strict=True))
+            dict(zip(["language", *by], values, strict=True))
             | {"best": balanced.max(), "mean": mean, "low": low, "high": high}
             | {"seeds": len(seeds), "perfect": int((balanced == 1).sum())}
             | {"exact_to_min": min(reach, default=None), "exact_to_max": max(reach, default=None)}
@@ -224,13 +228,14 @@ def findings(table: pd.DataFrame, by: Sequence[str]) -> dict[str, Any]:
     said = []
     for name, rows in short.groupby("language", sort=False):
         top = rows.loc[rows["mean"].idxmax()]
-        setting = ", ".join(str(top[key]) for key in by)
+        told = ", ".join(setting(key, top[key]) for key in by)
         said.append(
-            f"{name}: {f'{setting} ' if setting else ''}{top['mean']:.1%} on average, "
+            f"{name}: {f'{told}: ' if told else ''}{top['mean']:.1%} on average, "
             f"{top['best']:.1%} at best, {top['perfect']} of {top['seeds']} perfect"
         )
     settings = plain(short.astype(object).where(short.notna(), None).to_dict("records"))
-    return {"summary": "; ".join(said) + ".", "settings": settings}
+    own = {"summary": "; ".join(said) + ".", "settings": settings}
+    return own | capacity.findings(table, by)
 
 
 def save(out: Path, file: SweepFile, result: Result) -> None:
@@ -241,6 +246,7 @@ def save(out: Path, file: SweepFile, result: Result) -> None:
     figure = chart(result)
     for suffix in ("svg", "html"):
         write_bytes(out / "figures" / f"{NAME}.{suffix}", render(figure, suffix))
+    capacity.save(out, result)
     record = {
         "question": file.question,
         "arguments": dict(result.arguments),
@@ -251,10 +257,22 @@ def save(out: Path, file: SweepFile, result: Result) -> None:
 
 
 def load(out: Path) -> Result | None:
-    """A kept sweep, or None where there is none."""
+    """A kept sweep, or None where there is none; the arguments have its question too.
+
+    Raises:
+        UserError: a file of it is damaged.
+    """
     table, record = out / "results" / f"{NAME}.parquet", out / "results" / f"{NAME}.json"
     if not (table.exists() and record.exists()):
         return None
     content = read_json(record)
-    arguments = content["arguments"] | {"question": content["question"]}
-    return Result(pd.read_parquet(table), content["findings"], arguments, "")
+    try:
+        arguments = content["arguments"] | {"question": content["question"]}
+        columns = dict.fromkeys(["run", "language", "seed", *arguments["by"], *COLUMNS])
+        rows = pd.read_parquet(table)[list(columns)]
+        return Result(rows, dict(content["findings"]), arguments, "")
+    except (ArrowException, OSError, KeyError, TypeError, ValueError):
+        raise UserError(
+            f"{table} or {record.name} is damaged: remove both and run `lab sweep` again, which "
+            "trains no finished run again"
+        ) from None
