@@ -18,7 +18,7 @@ import io
 import os
 import socket
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -34,14 +34,18 @@ from analyses.sweep_charts import chart, setting
 from analyses.sweep_exam import Exam, judged, kept
 from analyses.sweep_file import SweepFile, find, read, shipped
 from analyses.sweep_plan import Planned, plan
-from analyses.workers import side_by_side, trained
+from analyses.workers import side_by_side, trained, trained_together
 from interp.statistics import t_interval
 from models.config import TrainConfig
 from models.errors import UserError
 from models.files import read_json, write_bytes, write_json
 from models.runs import PACKAGES, RUN_FILE, Run, installed_versions
+from models.together import can_train_together
+from models.training import choose_device
 
 NAME = "sweep"
+AT_ONCE = 32
+"""Seeds that a GPU trains at once."""
 COLUMNS = (
     *("supervision", "window", "length", "n", "count", "exact", "recognition", "members", "others"),
     *("parameters", "seconds", "steps"),
@@ -80,6 +84,13 @@ class Sweep:
             raise UserError(f"--workers is {self.workers}: it must be at least 1")
 
     @property
+    def on_gpu(self) -> bool:
+        """Do its workers have a GPU, as far as can be known here?"""
+        if self.scheduler is not None:
+            return self.device == "cuda"
+        return choose_device(self.device).type == "cuda"
+
+    @property
     def folder(self) -> Path:
         return self.out or Path("runs") / find(self.file).stem
 
@@ -96,21 +107,21 @@ def sweep(asked: Sweep, progress: Progress = quiet) -> Result:
         UserError: whatever is wrong with the file, before anything is written; a folder that holds
             other runs of these names.
     """
-    path = find(asked.file)
+    path, device = find(asked.file), asked.device
     file = read(path).narrowed(asked.languages, asked.seeds, asked.steps)
     runs, skipped = plan(file)
     refuse_others(asked.folder, runs)
     rows = {run.name: kept(asked.folder / run.name, file.exam) for run in runs}
-    jobs = {
-        run.name: (asked.folder / run.name, run.config, file.exam, asked.device)
-        for run in runs
-        if rows[run.name] is None
-    }
-    if jobs:
+    todo = [run for run in runs if rows[run.name] is None]
+    if todo:
         make(asked.folder)
-    progress(len(runs) - len(jobs), len(runs), path.stem)
+    jobs = {
+        group[0].name: (asked.folder, {run.name: run.config for run in group}, file.exam, device)
+        for group in groups(todo, AT_ONCE if asked.on_gpu else 1)
+    }
+    progress(len(runs) - len(todo), len(runs), path.stem)
     for name, found in side_by_side(complete, jobs, asked.workers, asked.scheduler):
-        rows[name] = found
+        rows |= found
         progress(sum(each is not None for each in rows.values()), len(runs), name)
     table = tabulated(runs, {name: found or [] for name, found in rows.items()})
     by = [*(["variant"] if file.variants else []), *file.vary]
@@ -141,14 +152,34 @@ def make(out: Path) -> None:
         raise UserError(f"cannot make {out} ({error.strerror}): choose another --out") from None
 
 
-def complete(path: Path, config: TrainConfig, exam: Exam, device: str) -> list[dict[str, Any]]:
-    """Trains the run if need be and judges it: the job of a worker."""
-    if not path.parent.is_dir():
+def groups(runs: Sequence[Planned], at_once: int) -> list[list[Planned]]:
+    """Runs that one worker trains at once: up to so many that differ in the seed alone."""
+    if at_once == 1:
+        return [[run] for run in runs]
+    alike: dict[TrainConfig, list[Planned]] = {}
+    for run in runs:
+        alike.setdefault(replace(run.config, seed=0), []).append(run)
+    found = []
+    for config, group in alike.items():
+        size = at_once if can_train_together(config) else 1
+        found += [group[first : first + size] for first in range(0, len(group), size)]
+    return found
+
+
+def complete(
+    out: Path, configs: Mapping[str, TrainConfig], exam: Exam, device: str
+) -> dict[str, list[dict[str, Any]]]:
+    """Trains runs of a folder if need be, several at once, and judges them: a worker's job."""
+    if not out.is_dir():
         raise UserError(
-            f"the worker on {socket.gethostname()} does not see {path.parent}: all workers need "
+            f"the worker on {socket.gethostname()} does not see {out}: all workers need "
             "this folder under the same name, for example on a shared disk"
         )
-    return judged(trained(path, config, device=device), exam, device)
+    if len(configs) > 1:
+        runs = trained_together({out / name: config for name, config in configs.items()}, device)
+    else:
+        runs = [trained(out / name, config, device=device) for name, config in configs.items()]
+    return {run.name: judged(run, exam, device) for run in runs}
 
 
 def tabulated(

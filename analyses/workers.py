@@ -6,6 +6,7 @@ import json
 import os
 import socket
 from collections.abc import Callable, Hashable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar
@@ -19,6 +20,7 @@ from models.config import TrainConfig
 from models.errors import UserError
 from models.files import locked
 from models.runs import RUN_FILE, Run
+from models.together import train_together
 from models.training import STATE, train
 
 Key = TypeVar("Key", bound=Hashable)
@@ -53,12 +55,34 @@ def trained(
     Raises:
         UserError: the folder holds a run of another configuration, or of other lines.
     """
+    with held(path, config, corpus) as run:
+        finish(run, device, progress)
+    return run
+
+
+def trained_together(configs: Mapping[Path, TrainConfig], device: str) -> list[Run]:
+    """The finished runs of configurations that differ in the seed alone, trained at once.
+
+    Raises:
+        UserError: as ``trained``.
+    """
+    with ExitStack() as locks:
+        # In the order of their names, so that no two who want the same runs wait for each other.
+        runs = [locks.enter_context(held(path, configs[path])) for path in sorted(configs)]
+        for run in runs:
+            sit_down(run)
+        train_together(runs, device)
+    return runs
+
+
+@contextmanager
+def held(path: Path, config: TrainConfig, corpus: Path | None = None) -> Iterator[Run]:
+    """The run of a configuration, a new one if there is none, for nobody else to train."""
     with locked(path):
         run = Run(path) if (path / RUN_FILE).exists() else Run.create(path, config, corpus)
         if run.config != config or (corpus and corpus.read_bytes() != run.corpus_bytes()):
             raise UserError(f"{path} was trained otherwise: choose another folder with --out")
-        finish(run, device, progress)
-    return run
+        yield run
 
 
 def finish(
@@ -66,9 +90,15 @@ def finish(
     device: str = "auto",
     progress: Callable[[int, float | None], None] = lambda step, value: None,
 ) -> None:
-    """Trains a run to its end, for whoever holds its lock; nothing happens to a finished one.
+    """Trains a run to its end, for whoever holds its lock; nothing happens to a finished one."""
+    sit_down(run)
+    train(run, device, progress)
 
-    run.json lists the ``sittings`` that it took: host, pid, from_step, started (UTC).
+
+def sit_down(run: Run) -> None:
+    """Notes in run.json, unless the run is finished, that its training begins or goes on here.
+
+    ``sittings`` lists them: host, pid, from_step, started (UTC).
     """
     if run.record["status"] == "finished":
         return
@@ -79,7 +109,6 @@ def finish(
         "started": datetime.now(UTC).isoformat(timespec="seconds"),
     }
     run.update(sittings=[*run.record.get("sittings", []), sitting])
-    train(run, device, progress)
 
 
 def saved_step(run: Run) -> int:
