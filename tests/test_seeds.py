@@ -595,7 +595,7 @@ def test_a_mistake_is_one_line(
     for args, fault in (
         ((empty, "heads"), "is not a run"),
         ((own / "anbn-s9", "heads"), "is not a run: choose one of"),
-        ((own, "colours"), "unknown analysis 'colours': choose one of accuracy, "),
+        ((own, "colours"), "lab: unknown analysis 'colours': choose one of accuracy, "),
         ((unfinished, "heads"), "no finished run in"),
         ((unfinished / "anbn-s5", "heads"), "no finished run in"),
         ((own / "anbn-2-gram-s0", "heads"), "has no attention heads"),
