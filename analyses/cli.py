@@ -325,10 +325,11 @@ def sweep(args: Sequence[str]) -> None:
     with progress_bar(options.file) as report:
         result = sweeps.sweep(options, report)
     by = result.arguments["by"]
+    OUT.print(escape(result.arguments["question"]))
     OUT.print(table_of(sweeps.readable(sweeps.summary(result.table, by), by)))
     OUT.print(
-        "Words recognised, members and others alike: best seed, mean over seeds "
-        r"\[95%, Student's t]; perfect: seeds without a mistake; exact to: the size up to which "
+        "Words recognised, members and others alike: best seed, mean over seeds with its 95% "
+        "interval (Student's t); perfect: seeds without a mistake; exact to: the size up to which "
         "every size tested is, worst to best seed."
     )
     for sentence in result.findings.get("capacity", []):

@@ -126,6 +126,7 @@ def sweep(asked: Sweep, progress: Progress = quiet) -> Result:
     table = tabulated(runs, {name: found or [] for name, found in rows.items()})
     by = [*(["variant"] if file.variants else []), *file.vary]
     arguments: dict[str, Any] = {
+        "question": file.question,
         "file": path.read_text(encoding="utf-8"),
         "by": by,
         "skipped": skipped,
@@ -241,8 +242,8 @@ def balanced_recognition(rows: pd.DataFrame) -> float:
 
 def readable(short: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
     """The summary as people read it, for the terminal."""
-    ends = zip(short["low"], short["high"], strict=True)
-    interval = ["-" if np.isnan(low) else f"{low:.2f} to {high:.2f}" for low, high in ends]
+    halves = short["high"] - short["mean"]
+    interval = ["-" if np.isnan(half) else f"± {half:.2f}" for half in halves]
     perfect = short["perfect"].astype(str) + " of " + short["seeds"].astype(str)
     ends = zip(short["exact_to_min"], short["exact_to_max"], strict=True)
     reach = ["-" if pd.isna(a) else str(a) if a == b else f"{a} to {b}" for a, b in ends]

@@ -71,7 +71,7 @@ def _range(text: str) -> range:
 
 
 @lru_cache(maxsize=2)  # jobs come language by language; a range of 460 lengths takes 8 MB
-def test_words(
+def exam_words(
     name: str, lengths: tuple[int, ...], count: int, seed: int, hard: bool
 ) -> tuple[Sample, ...]:
     """The words of every length, the same for all runs."""
@@ -90,7 +90,7 @@ def judged(run: Run, exam: Exam, device: str = "auto") -> list[dict[str, Any]]:
             return rows
         config, known = run.config, run.language
         lengths = exam.tested(config.language, config.max_n)
-        words = test_words(config.language, lengths, exam.count, exam.seed, exam.hard)
+        words = exam_words(config.language, lengths, exam.count, exam.seed, exam.hard)
         model = run.model().to(choose_device(device))
         about = {
             "supervision": config.supervision,

@@ -136,6 +136,16 @@ def test_workers_of_a_scheduler(scheduler: str) -> None:
         assert (threads, ran) == (1, {worker})
 
 
+def test_the_limits_hold_in_the_thread_that_works() -> None:
+    """A worker that somebody else started may have threads and helpers to spare."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    with ThreadPoolExecutor(1) as worker:
+        answer = worker.submit(cluster._alone, place, 3).result()
+    assert answer == (3, os.getpid(), 1, {os.getpid()})
+    torch.set_num_threads(before)
+
+
 def test_workers_are_told_absolute_paths(
     scheduler: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
