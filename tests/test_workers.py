@@ -30,7 +30,7 @@ from models.runs import METRICS, Run
 from models.training import train
 
 
-def until(happened: Callable[[], bool], seconds: float = 60) -> None:
+def until(happened: Callable[[], bool], seconds: float = 300) -> None:
     """Waits for something that other processes do."""
     deadline = time.monotonic() + seconds
     while not happened():

@@ -1,0 +1,389 @@
+"""Many runs from one file: trained once, judged once, and told in one table."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from threading import Thread
+
+import numpy as np
+import pandas as pd
+import psutil
+import pytest
+from rich.console import Console
+
+from analyses import sweep as sweeps
+from analyses.cli import main
+from analyses.console import table_of
+from analyses.results import render
+from analyses.sweep import COLUMNS, Sweep, complete, exact_to, readable, summary, sweep
+from analyses.sweep_charts import POINTS, chart, curves
+from analyses.sweep_exam import Exam, exam_words, judged
+from analyses.sweep_file import read
+from analyses.sweep_plan import plan
+from analyses.workers import saved_step
+from interp.statistics import t_interval
+from models.errors import UserError
+from models.evaluation import evaluate
+from models.files import read_json
+from models.runs import Run, find_runs
+from models.training import train
+
+TINY = """
+question = "Which?"
+languages = ["anbn", "parity"]
+seeds = 2
+[test]
+windows = 2
+count = 4
+[fixed]
+max_length = 6
+steps = 4
+batch_size = 8
+evaluate_every = 2
+"model.d_model" = 8
+"model.d_mlp" = 8
+[vary]
+"model.n_layers" = [1, 2]
+"""
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "tiny.toml"
+    path.write_text(TINY)
+    return path
+
+
+def asked(file: Path, **options: object) -> Sweep:
+    """In this process, into a folder beside the file."""
+    return Sweep(str(file), **{"out": file.with_name("out"), "workers": 1, **options})
+
+
+def content(folder: Path) -> dict[str, tuple[int, int]]:
+    """What was written and when."""
+    return {
+        str(path.relative_to(folder)): (path.stat().st_ino, path.stat().st_mtime_ns)
+        for path in folder.glob("*-s*/**/*")
+    }
+
+
+def test_one_command_makes_runs_table_and_figure(
+    file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = file.with_name("out")
+    command = ["sweep", str(file), "--out", str(out), "--workers", "1"]
+    assert main(command) == 0
+    said = capsys.readouterr().out
+    assert said.startswith("Which?\n")
+    assert "n_layers" in said
+    assert [path.name for path in find_runs(out)] == [
+        f"{name}-n_layers-{layers}-s{seed}"
+        for name in ("anbn", "parity")
+        for layers in (1, 2)
+        for seed in (0, 1)
+    ]
+    kept = sweeps.load(out)
+    assert kept is not None
+    assert list(kept.table.columns) == ["run", "language", "seed", "model.n_layers", *COLUMNS]
+    assert kept.arguments["by"] == ["model.n_layers"]
+    assert kept.arguments["question"] == "Which?"
+    assert kept.arguments["file"] == TINY
+    assert (out / "figures/sweep.html").stat().st_size > 10_000
+    assert kept.findings["summary"].startswith("anbn: ")
+    before = content(out)
+    assert main(command) == 0  # nothing is trained or judged again
+    assert content(out) == before
+    again = sweeps.load(out)
+    assert again is not None
+    pd.testing.assert_frame_equal(again.table, kept.table)
+
+
+def test_a_row_is_what_evaluate_says(file: Path) -> None:
+    result = sweep(asked(file))
+    rows = result.table[result.table["run"] == "anbn-n_layers-2-s1"]
+    run = Run(file.with_name("out") / "anbn-n_layers-2-s1")
+    assert (run.config.max_n, run.config.model.n_layers, run.config.seed) == (3, 2, 1)
+    assert rows["length"].tolist() == [2, 4, 6, 8, 10, 12]
+    assert rows["n"].tolist() == [1, 2, 3, 4, 5, 6]
+    assert set(rows["window"]) == {6}
+    assert set(rows["count"]) == {4}
+    assert set(rows["steps"]) == {4}
+    assert set(rows["model.n_layers"]) == {2}
+    parameters = sum(p.numel() for p in run.model().parameters())
+    assert set(rows["parameters"]) == {parameters}
+    words = exam_words("anbn", tuple(rows["length"]), 4, 0, True)
+    assert all((sample.labels.sum(), len(sample.labels)) == (2, 4) for sample in words)
+    ordinary = judged(run, Exam(windows=2, count=4, hard=False))
+    expected = evaluate(run.model(), run.language, "every", rows["length"].tolist(), 4)
+    keys = ("length", "exact", "recognition", "members", "others")
+    assert [[row[key] for key in keys] for row in ordinary] == [
+        [getattr(score, key) for key in keys] for score in expected
+    ]
+
+
+def test_another_exam_is_another_question(file: Path) -> None:
+    sweep(asked(file))
+    weights = {
+        name: stat for name, stat in content(file.with_name("out")).items() if "step-" in name
+    }
+    file.write_text(TINY.replace("count = 4", "count = 6"))
+    result = sweep(asked(file))
+    assert set(result.table["count"]) == {6}
+    assert weights.items() <= content(file.with_name("out")).items()
+
+
+def test_a_file_that_grew_adds_its_runs(file: Path) -> None:
+    sweep(asked(file, languages=("anbn",), seeds=1))
+    before = content(file.with_name("out"))
+    assert len(find_runs(file.with_name("out"))) == 2
+    file.write_text(TINY.replace("[1, 2]", "[3, 2, 1]"))
+    result = sweep(asked(file))
+    assert len(find_runs(file.with_name("out"))) == 2 * 3 * 2
+    assert result.table["model.n_layers"].unique().tolist() == [3, 2, 1]
+    assert before.items() <= content(file.with_name("out")).items()
+
+
+def test_what_cannot_be_is_refused_before_anything_is_written(file: Path) -> None:
+    out = file.with_name("out")
+    file.write_text(TINY.replace("max_length = 6", 'max_length = 6\n"model.n_heads" = 3'))
+    with pytest.raises(UserError, match="anbn-n_layers-1 cannot be: d_model 8"):
+        sweep(asked(file))
+    assert not out.exists()
+    with pytest.raises(UserError, match="--workers is 0"):
+        asked(file, workers=0)
+    file.write_text(TINY)
+    sweep(asked(file, languages=("parity",), seeds=1))
+    before = content(out)
+    with pytest.raises(UserError, match="parity-n_layers-1-s0 was trained otherwise: choose"):
+        sweep(asked(file, steps=3))
+    assert content(out) == before
+    (file.parent / "not a folder").touch()
+    with pytest.raises(UserError, match=r"cannot make .*not a folder"):
+        sweep(asked(file, out=file.parent / "not a folder" / "out"))
+
+
+def test_a_worker_that_does_not_see_the_folder_says_so(file: Path) -> None:
+    (planned, *_), _ = plan(read(file))
+    with pytest.raises(UserError, match=r"the worker on \S+ does not see .*elsewhere: all"):
+        complete(file.parent / "elsewhere", {"run": planned.config}, Exam(), "cpu")
+
+
+def test_where_there_is_no_sweep(tmp_path: Path) -> None:
+    assert sweeps.load(tmp_path) is None
+
+
+# -- the summary ----------------------------------------------------------------------------------
+
+
+def made_up() -> pd.DataFrame:
+    """Three seeds at sizes 3 to 5: one perfect, one that takes every word, one that fails at 4."""
+    members = [[1.0, 1, 1], [1, 1, 1], [1, 0.5, 1]]
+    others = [[1.0, 1, 1], [0, 0, 0], [1, 1, 0]]
+    exact = [[1.0, 1, 1], [0, 1, 1], [1, 0.5, 1]]
+    rows = [
+        {
+            "language": "anbn", "seed": seed, "variant": "v", "length": 2 * n, "n": n, "window": 6,
+            "members": members[seed][n - 3], "others": others[seed][n - 3],
+            "exact": exact[seed][n - 3],
+        }
+        for seed in range(3)
+        for n in (3, 4, 5)
+    ]  # fmt: skip
+    return pd.DataFrame(rows).astype({"exact": "Float64", "members": "Float64", "n": "Int64"})
+
+
+def test_the_summary_by_hand() -> None:
+    (row,) = summary(made_up(), ["variant"]).to_dict("records")
+    balanced = np.array([1.0, 0.5, (2.5 / 3 + 2 / 3) / 2])
+    assert row["best"] == 1.0
+    assert (row["mean"], row["low"], row["high"]) == pytest.approx(t_interval(balanced))
+    assert (row["seeds"], row["perfect"]) == (3, 1)
+    assert (row["exact_to_min"], row["exact_to_max"]) == (0, 5)
+    assert (row["language"], row["variant"]) == ("anbn", "v")
+
+
+def test_how_far_a_run_is_exact() -> None:
+    table = made_up()
+    assert [exact_to(rows) for _, rows in table.groupby("seed")] == [5, 0, 3]
+    assert exact_to(table.assign(exact=pd.NA)) is None
+
+
+def test_lengths_without_a_member_weigh_nothing() -> None:
+    table = made_up()
+    table.loc[table["n"] == 5, ["members", "exact"]] = pd.NA
+    (row,) = summary(table, []).to_dict("records")
+    assert row["mean"] == pytest.approx(np.mean([1.0, 0.5, (0.75 + 2 / 3) / 2]))
+    assert row["exact_to_max"] == 4
+
+
+def test_verdict_runs_are_exact_to_nothing() -> None:
+    short = summary(made_up().assign(exact=pd.NA), [])
+    assert short[["exact_to_min", "exact_to_max"]].isna().all(axis=None)
+    assert readable(short, [])["exact to"].tolist() == ["-"]
+
+
+def test_people_read_it_at_a_hundred_columns() -> None:
+    long = {"language": "anbncndn", "variant": "transformer", "supervision": "every"}
+    table = made_up().assign(**long, **{"model.n_layers": 1})
+    by = ["variant", "supervision", "model.n_layers"]
+    shown = readable(summary(table, by), by)
+    assert shown.iloc[0].to_dict() == {
+        **long, "n_layers": 1, "best": 1.0, "mean": 0.75, "95%": "± 0.62",
+        "perfect": "1 of 3", "exact to": "0 to 5",
+    }  # fmt: skip
+    text = io.StringIO()
+    Console(file=text, width=100).print(table_of(shown))
+    assert "± 0.62" in text.getvalue()
+    assert len([line for line in text.getvalue().splitlines() if line.strip()]) == 3
+    single = readable(summary(table[table["seed"] == 0], by), by)
+    assert single["95%"].tolist() == ["-"]
+
+
+def test_the_chart_has_a_line_per_seed() -> None:
+    table = made_up()
+    drawn = curves(table, ["variant"])
+    assert len(drawn) == 9
+    assert set(drawn["setting"]) == {"v"}
+    assert drawn["right"].tolist()[:3] == [1.0, 1.0, 1.0]
+    long = pd.concat([table.assign(length=table["length"] + 6 * k) for k in range(200)])
+    assert len(curves(long, [])) == 3 * POINTS
+    arguments = {"by": ["variant"]}
+    figure = chart(sweeps.Result(pd.concat([long] * 20), {}, arguments, ""))
+    assert render(figure, "svg").startswith(b"<svg")
+
+
+# -- many processes -------------------------------------------------------------------------------
+
+LONG = TINY.replace("steps = 4", "steps = 400").replace("evaluate_every = 2", "evaluate_every = 20")
+LONG = LONG.replace("seeds = 2", "seeds = 3").replace("[1, 2]", "[2]")
+
+
+def until(happened: Callable[[], bool], seconds: float = 300) -> None:
+    """Waits for something that other processes do."""
+    deadline = time.monotonic() + seconds
+    while not happened():
+        assert time.monotonic() < deadline, "it never happened"
+        time.sleep(0.01)
+
+
+@contextmanager
+def process(*arguments: str) -> Iterator[subprocess.Popen[bytes]]:
+    """A process of its own, which does not outlive the test."""
+    started = subprocess.Popen([sys.executable, "-m", *arguments], stderr=subprocess.DEVNULL)
+    try:
+        yield started
+    finally:
+        family = [psutil.Process(started.pid), *psutil.Process(started.pid).children(True)]
+        for each in family:
+            each.kill()
+        started.wait()
+
+
+def in_mid_run(out: Path, pid: int) -> Run | None:
+    """The run that a process trains now and could resume from a saved step, well before its end."""
+    for path in find_runs(out):
+        run = Run(path)
+        sittings = run.record.get("sittings", [])
+        if sittings and sittings[-1]["pid"] == pid and run.record["status"] == "training":
+            return run if 0 < saved_step(run) <= run.config.steps // 2 else None
+    return None
+
+
+def kill_in_mid_run(worker: psutil.Process, out: Path) -> Run:
+    """Kills a worker between two saved states, and says whose run it was."""
+    deadline = time.monotonic() + 300
+    while time.monotonic() < deadline:
+        if in_mid_run(out, worker.pid):
+            worker.suspend()  # so that nothing moves between the look and the shot
+            if run := in_mid_run(out, worker.pid):
+                worker.kill()
+                return run
+            worker.resume()
+        time.sleep(0.01)
+    raise AssertionError("the worker never trained")
+
+
+def test_a_killed_worker_costs_no_run(tmp_path: Path) -> None:
+    """A scheduler and two workers of their own; one of them is killed while it trains."""
+    file, out, contact = tmp_path / "long.toml", tmp_path / "out", tmp_path / "scheduler.json"
+    file.write_text(LONG)
+    here = ("--host", "127.0.0.1", "--no-dashboard")
+    killed: list[Run] = []
+    with process(
+        *("distributed.cli.dask_scheduler", "--port", "0", "--scheduler-file", str(contact)), *here
+    ) as scheduler:
+        until(contact.exists)
+        address = json.loads(contact.read_text())["address"]
+        worker = ("distributed.cli.dask_worker", address, "--nthreads", "1", *here)
+        with process(*worker, "--no-nanny") as mortal, process(*worker):
+
+            def shoot() -> None:
+                try:
+                    killed.append(kill_in_mid_run(psutil.Process(mortal.pid), out))
+                except BaseException:
+                    scheduler.kill()  # or the sweep would wait for ever
+                    raise
+
+            hunter = Thread(target=shoot)
+            hunter.start()
+            status = main(["sweep", str(file), "--out", str(out), "--scheduler", address])
+            hunter.join()
+    assert status == 0
+    (victim,) = killed
+    runs = [Run(path) for path in find_runs(out)]
+    assert len(runs) == 6
+    for run in runs:
+        assert run.record["status"] == "finished"
+        assert [line["step"] for line in run.metrics()] == list(range(20, 401, 20))
+        first, *more = run.record["sittings"]
+        assert first["from_step"] == 0
+        assert len(more) == (run.path == victim.path)
+    first, second = victim.record["sittings"]
+    assert second["pid"] != first["pid"]
+    assert second["from_step"] > 0
+    undisturbed = Run.create(tmp_path / "undisturbed", victim.config)
+    train(undisturbed)
+    assert victim.model_hash() == undisturbed.model_hash()
+    kept = sweeps.load(out)
+    assert kept is not None
+    assert kept.table["run"].nunique() == 6
+
+
+def test_ctrl_c_ends_all_and_the_sweep_goes_on(tmp_path: Path) -> None:
+    """The terminal interrupts every process of the group; the second time the rest is trained."""
+    file, out = tmp_path / "long.toml", tmp_path / "out"
+    file.write_text(LONG)
+    command = ["sweep", str(file), "--out", str(out), "--languages", "anbn"]
+    with subprocess.Popen(
+        [sys.executable, "-m", "analyses.cli", *command, "--workers", "2"],
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+        text=True,
+    ) as started:
+        until(lambda: any(saved_step(Run(path)) for path in find_runs(out)))
+        os.killpg(started.pid, signal.SIGINT)
+        _, said = started.communicate(timeout=300)
+    assert (started.returncode, said) == (130, "lab: stopped; what is finished is kept\n")
+
+    def left() -> list[psutil.Process]:
+        alive = (p for p in psutil.process_iter(["status"]) if p.info["status"] != "zombie")
+        return [p for p in alive if os.getsid(p.pid) == started.pid]
+
+    until(lambda: not left())
+    stopped = {run.name: saved_step(run) for run in map(Run, find_runs(out))}
+    assert 1 <= len(stopped) <= 3
+    assert main([*command, "--workers", "1"]) == 0
+    for name, step in stopped.items():
+        run = Run(out / name)
+        assert run.record["sittings"][-1]["from_step"] in (0, step)
+        assert [line["step"] for line in run.metrics()] == list(range(20, 401, 20))
+    assert read_json(out / "results" / "sweep.json")["findings"]["settings"][0]["seeds"] == 3
