@@ -130,8 +130,8 @@ def _sentence(name: str, rows: pd.DataFrame, by: Sequence[str]) -> str:
     chosen = chosen_of(rows)
     seeds, told = int(chosen["seeds"]), _told(chosen, by)
     if not rows["learned"].any():
-        plural = "s" if seeds > 1 else ""
-        return f"{name}: no size tried is learned by any of its {seeds} seed{plural}."
+        who = f"any of its {seeds} seeds" if seeds > 1 else "its one seed"
+        return f"{name}: no size tried is learned by {who}."
     if not chosen["smallest"]:
         return f"{name}: no size tried is enough; {told} is learned by {_seeds(chosen)}."
     place = int(rows["enough"].to_numpy().argmax())

@@ -77,7 +77,9 @@ def _panel(
         alt.Color("setting:N", title=None, sort=settings)
         .scale(domain=settings, scheme="tableau10" if len(settings) <= 10 else "turbo")
         .legend(
-            None if len(settings) == 1 else alt.Legend(labelLimit=0, symbolLimit=0, symbolOpacity=1)
+            None
+            if len(settings) == 1
+            else alt.Legend(orient="top", columns=2, labelLimit=0, symbolLimit=0, symbolOpacity=1)
         )
     )
     numbers = [alt.Tooltip(f"{c}:Q", format=".3f") for c in ("right", "low", "high")]
@@ -152,8 +154,10 @@ def settings_of(table: pd.DataFrame, by: Sequence[str]) -> pd.Series:
     """What each row's run varies, for reading: "n_layers 1, rotary"."""
     if not by:
         return pd.Series("all", index=table.index)
-    parts = [table[key].map(lambda value, key=key: setting(key, value)) for key in by]
-    return pd.concat(parts, axis=1).agg(", ".join, axis=1)
+    parts = [
+        table[key].map({value: setting(key, value) for value in table[key].unique()}) for key in by
+    ]
+    return parts[0].str.cat(parts[1:], sep=", ")
 
 
 def setting(key: str, value: object) -> str:

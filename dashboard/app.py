@@ -26,6 +26,7 @@ from dashboard.views import (
     model,
     patching,
     probing,
+    sweeps,
     try_it,
 )
 from interp.attribution import permutation_shap
@@ -61,6 +62,7 @@ PAGES = [
         url_path="discover",
     ),
     st.Page(compare.show, title="Compare", icon=":material/leaderboard:", url_path="compare"),
+    st.Page(sweeps.show, title="Sweeps", icon=":material/grid_view:", url_path="sweeps"),
 ]
 
 
@@ -79,7 +81,8 @@ st.html("<style>[data-testid=stVegaLiteChart] {overflow-x: auto; max-width: 100%
 
 page = st.navigation(PAGES, expanded=True)  # none behind a click
 with explain_errors():
-    # Studies and a leaderboard may be all there is, and lines are brought.
-    if page.url_path not in ("compare", "discover", "explainers") or find_runs(runs_folder()):
+    # Studies, sweeps and a leaderboard may be all there is, and lines are brought.
+    alone = ("compare", "discover", "explainers", "sweeps")
+    if page.url_path not in alone or find_runs(runs_folder()):
         choose_run()
     page.run()

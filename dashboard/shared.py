@@ -7,6 +7,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -148,26 +149,30 @@ def picture(figure: ChartType, alt_text: str, **events: Any) -> None:
 
 
 def downloads(name: str, result: Result, figure: ChartType) -> None:
-    """The table, and its download beside the picture's and the findings'."""
+    """The table, and its download beside the picture's, the page's and the findings'."""
     with st.expander("Table and downloads"):
         st.dataframe(result.table, hide_index=True)
-        left, middle, right = st.columns(3)
-        csv = result.table.to_csv(index=False).encode()
-        left.download_button("Table (CSV)", csv, f"{name}.csv", "text/csv", on_click="ignore")
-        svg = cached_svg(figure.to_json())
-        middle.download_button(
-            "Picture (SVG)", svg, f"{name}.svg", "image/svg+xml", on_click="ignore"
-        )
-        findings = json.dumps(dict(result.findings), ensure_ascii=False, indent=2)
-        right.download_button(
-            "Findings (JSON)", findings, f"{name}.json", "application/json", on_click="ignore"
-        )
+        specification = figure.to_json()
+        files: dict[str, tuple[str, Any, str]] = {
+            "Table (CSV)": ("csv", result.table.to_csv(index=False).encode(), "text/csv"),
+            "Picture (SVG)": ("svg", drawn(specification, "svg"), "image/svg+xml"),
+            # Drawn when they are asked for.
+            "Picture (PNG)": ("png", partial(drawn, specification, "png"), "image/png"),
+            "Page (HTML)": ("html", partial(drawn, specification, "html"), "text/html"),
+        }
+        if result.findings:
+            findings = json.dumps(dict(result.findings), ensure_ascii=False, indent=2)
+            files["Findings (JSON)"] = ("json", findings, "application/json")
+        for column, (label, (suffix, content, mime)) in zip(
+            st.columns(len(files)), files.items(), strict=True
+        ):
+            column.download_button(label, content, f"{name}.{suffix}", mime, on_click="ignore")
 
 
 @st.cache_data(max_entries=64, show_spinner=False)
-def cached_svg(specification: str) -> bytes:
-    """The picture of a chart's specification; drawn once."""
-    return render(alt.Chart.from_json(specification), "svg")
+def drawn(specification: str, suffix: str) -> bytes:
+    """The picture of a chart's specification, as of ``render``; drawn once."""
+    return render(alt.Chart.from_json(specification), suffix)
 
 
 def seeds_of(run: Run, name: str) -> None:

@@ -164,6 +164,8 @@ def test_a_folder_without_runs_says_what_to_do(browser: Browser, tmp_path: Path)
         expect(page.get_by_text("Page not found")).to_have_count(0)
         opened(page, f"{address}/compare")  # which needs no run
         expect(page.get_by_text("No study in")).to_be_visible()
+        opened(page, f"{address}/sweeps")  # nor does this
+        expect(page.get_by_text("No sweep in")).to_be_visible()
         page.close()
     finally:
         server.terminate()

@@ -1,0 +1,255 @@
+"""Sweeps: many runs from one file, by length, by any two factors, and the map of their sizes."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import pandas as pd
+import streamlit as st
+
+from analyses import capacity, sweep
+from analyses.results import Result
+from analyses.sweep_charts import (
+    LEGIBLE,
+    MEASURES,
+    cells,
+    curves,
+    factors,
+    length_chart,
+    settings_of,
+    short,
+    two_factors,
+)
+from analyses.sweep_file import shipped
+from dashboard.shared import downloads, picture, runs_folder
+from models.runs import RUN_FILE
+
+DEPTH = 3
+"""Folders below the runs folder in which a sweep is looked for."""
+
+WORDS = ("all", "inside the window", "beyond it")
+ENOUGH = {"all seeds": 1.0, "half of them": 0.5, "one": 0.0}
+"""How many seeds must learn a language, and their share."""
+
+PAGES = {"home": "", "heads": "heads", "probing": "probing"}
+"""Where a run is opened, by the column that links there."""
+
+
+def show() -> None:
+    """The page."""
+    st.title("Sweeps")
+    st.markdown("**What changes with the language, the size, the kind of model, the seed?**")
+    found = find_sweeps(runs_folder())
+    if not found:
+        st.info(
+            f"No sweep in {runs_folder()} yet. `lab sweep capacity` trains one into "
+            f"runs/capacity; there are {', '.join(shipped())}, and a file of your own."
+        )
+        return
+    names = {name_of(path): path for path in found}
+    chosen = st.selectbox("Sweep", list(names), key="sweep", bind="query-params")
+    path = names[chosen]
+    result = sweep.load(path)
+    if result is None:
+        st.info(f"{path} has no sweep any more.")
+        return
+    table, by = result.table, list(result.arguments["by"])
+    st.markdown(f"**{result.arguments['question']}**")
+    said = result.findings["summary"].removesuffix(".").split("; ")
+    st.markdown("\n".join(f"- {part}" for part in said))
+    st.caption(about(table, by))
+    rows = filtered(table, by)
+    if rows.empty:
+        st.info("No run is all of this: take a filter away.")
+        return
+    summary_of(rows, by)
+    by_length(rows, by)
+    by_two_factors(rows, by)
+    if capacity.has_map(table, by):
+        map_of(rows, by)
+    runs_of(path, rows, by)
+    with st.expander("The sweep's file"):
+        st.code(result.arguments["file"], language="toml")
+
+
+def find_sweeps(folder: Path) -> list[Path]:
+    """The folders that hold a sweep, this one first; runs are not looked into."""
+    found = []
+    for place, inside, _ in os.walk(folder):
+        path = Path(place)
+        if all((path / "results" / f"{sweep.NAME}.{s}").exists() for s in ("parquet", "json")):
+            found.append(path)
+        deep = len(path.relative_to(folder).parts) >= DEPTH
+        inside[:] = [
+            name
+            for name in sorted(inside)
+            if not (deep or name.startswith(".") or (path / name / RUN_FILE).exists())
+        ]
+    return found
+
+
+def name_of(path: Path) -> str:
+    """Its place below the runs folder; of that folder itself its name."""
+    below = path.relative_to(runs_folder()).as_posix()
+    return runs_folder().resolve().name if below == "." else below
+
+
+def about(table: pd.DataFrame, by: Sequence[str]) -> str:
+    """What the sweep is, in numbers."""
+    runs = table.drop_duplicates("run")
+    low, high = runs["parameters"].min(), runs["parameters"].max()
+    span = f"{low:,}" if low == high else f"{low:,} to {high:,}"
+    varied = f" x {', '.join(map(short, by))}" if by else ""
+    return (
+        f"{len(runs)} runs: {runs['language'].nunique()} languages{varied} x "
+        f"{runs['seed'].nunique()} seeds; {span} parameters; words of {table['length'].min()} to "
+        f"{table['length'].max()} symbols."
+    )
+
+
+def filtered(table: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
+    """The rows that the filters let through; an empty filter lets all through."""
+    keys = [key for key in factors(table, by) if table[key].nunique() > 1]
+    if not keys:
+        return table
+    rows = table
+    with st.container(border=True):
+        st.caption("Show only ... (nothing chosen: all). It holds for the whole page and its link.")
+        with st.container(horizontal=True, gap="medium"):
+            for key in keys:
+                options = list(dict.fromkeys(table[key]))
+                picked = st.pills(
+                    short(key),
+                    options,
+                    selection_mode="multi",
+                    format_func=str,
+                    key=f"only_{short(key)}",
+                    bind="query-params",
+                )
+                if picked:
+                    rows = rows[rows[key].isin(picked)]
+    return rows
+
+
+def summary_of(rows: pd.DataFrame, by: Sequence[str]) -> None:
+    """A row per language and setting."""
+    shown = sweep.readable(sweep.summary(rows, by), by)
+    shares = {name: st.column_config.NumberColumn(format="%.3f") for name in ("best", "mean")}
+    st.dataframe(shown, hide_index=True, column_config=shares)
+    st.caption(
+        "Words recognised, members and others alike: best seed, mean over seeds with its 95% "
+        "interval (Student's t). Perfect: seeds without a mistake. Exact to: the size up to which "
+        "every next-symbol set of the members is right, worst to best seed."
+    )
+
+
+def measure_of(rows: pd.DataFrame, key: str) -> str:
+    """What is shown, of that which these rows have."""
+    there = [name for name in MEASURES if name == "recognition" or rows[name].notna().any()]
+    return str(
+        st.segmented_control(
+            "Measure", there, default=there[0], required=True, key=key, bind="query-params"
+        )
+    )
+
+
+def by_length(rows: pd.DataFrame, by: Sequence[str]) -> None:
+    """Curves, a line per seed."""
+    st.header("By length", divider="gray")
+    measure = measure_of(rows, "curve")
+    figure = length_chart(rows, by, measure)
+    picture(figure, f"{MEASURES[measure].capitalize()} by word length, language and setting.")
+    many = settings_of(rows, by).nunique()
+    lines = "Thick: the mean over seeds; thin: each seed; band: the mean's 95% interval."
+    if many > LEGIBLE:
+        lines = (
+            f"Means over seeds. With {many} settings seeds and intervals would hide each other: "
+            f"they are drawn for {LEGIBLE} or fewer, which the filters above choose."
+        )
+    st.caption(f"{MEASURES[measure].capitalize()}. {lines} Dashed: the end of the training window.")
+    found = curves(rows, by, measure)
+    downloads("sweep-by-length", Result(found, {}, {}, ""), figure)
+
+
+def by_two_factors(rows: pd.DataFrame, by: Sequence[str]) -> None:
+    """Any table of the sweep."""
+    st.header("By two factors", divider="gray")
+    names = {short(key): key for key in factors(rows, by)}
+    with st.container(horizontal=True):
+        down = st.selectbox("Down", list(names), key="down", bind="query-params", width=200)
+        others = [name for name in names if name != down]
+        across = st.selectbox("Across", others, key="across", bind="query-params", width=200)
+        measure = measure_of(rows, "measured")
+        words = st.segmented_control(
+            "Words", WORDS, default=WORDS[0], required=True, key="words", bind="query-params"
+        )
+    inside = rows["length"] <= rows["window"]
+    part = {WORDS[0]: rows, WORDS[1]: rows[inside], WORDS[2]: rows[~inside]}[str(words)]
+    row, column = names[str(down)], names[str(across)]
+    found = cells(part, row, column, measure)
+    if found.empty:
+        st.info(f"No word {words} was tested for this.")
+        return
+    figure = two_factors(part, row, column, measure)
+    picture(figure, f"{MEASURES[measure].capitalize()} by {down} and {across}.")
+    st.caption(
+        f"{MEASURES[measure].capitalize()}: the mean over everything else, over a run's lengths "
+        "first and over seeds last. Under the mouse: the seeds, and the mean's 95% interval."
+    )
+    downloads(f"sweep-{down}-{across}", Result(found, {}, {}, ""), figure)
+
+
+def map_of(rows: pd.DataFrame, by: Sequence[str]) -> None:
+    """The smallest sizes that are enough."""
+    st.header("Capacity", divider="gray")
+    who = st.segmented_control(
+        "A size is enough if it is learned by",
+        list(ENOUGH),
+        default=next(iter(ENOUGH)),
+        required=True,
+        key="enough",
+        bind="query-params",
+    )
+    share = ENOUGH[str(who)]
+    found = capacity.capacity_map(rows, by, share)
+    if found.empty:
+        st.info("No length inside the training window was tested.")
+        return
+    said = capacity.sentences(found, by)
+    st.markdown("\n".join(f"- {sentence}" for sentence in said))
+    figure = capacity.chart(rows, by, share)
+    picture(figure, f"Which sizes learn a language, and how far they hold. {' '.join(said)}")
+    st.caption(
+        "Learned: no mistake at any length tested inside the training window, neither in the "
+        "next-symbol sets of the members (verdicts, where a run was taught these alone) nor on "
+        "other words. Holds: how many windows go by before the first mistake, mean over seeds. "
+        "Framed, and in colour at the right: the size of fewest parameters that is enough; if "
+        "none is, the one that comes nearest. Grey: all others, a line per seed."
+    )
+    downloads("capacity", Result(found, {capacity.NAME: said}, {}, ""), figure)
+
+
+def runs_of(path: Path, rows: pd.DataFrame, by: Sequence[str]) -> None:
+    """The runs behind it, and the way to each."""
+    st.header("Runs", divider="gray")
+    runs = rows.drop_duplicates("run")
+    shown = runs[list(dict.fromkeys(["run", "language", *by, "seed", "parameters", "seconds"]))]
+    right = [sweep.balanced_recognition(part) for _, part in rows.groupby("run", sort=False)]
+    shown = shown.rename(columns=short).assign(recognition=right)
+    columns: dict[str, Any] = {
+        "recognition": st.column_config.NumberColumn(format="percent"),
+        "seconds": st.column_config.NumberColumn(help="of training", format="%.0f"),
+    }
+    if path == runs_folder():
+        for title, page in PAGES.items():
+            shown[title] = [f"/{page}?run={quote(name)}" for name in runs["run"]]
+            columns[title] = st.column_config.LinkColumn(display_text="open")
+    st.dataframe(shown, hide_index=True, column_config=columns)
+    if path == runs_folder():
+        st.caption("Each run opens in all other pages: choose it at the left, or follow its link.")
+    else:
+        st.caption(f"`lab dashboard {path}` opens them in all other pages.")
