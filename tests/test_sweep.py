@@ -34,6 +34,7 @@ from interp.statistics import t_interval
 from models.errors import UserError
 from models.evaluation import evaluate
 from models.files import read_json
+from models.languages import language
 from models.runs import Run, find_runs
 from models.training import train
 
@@ -128,6 +129,22 @@ def test_a_row_is_what_evaluate_says(file: Path) -> None:
     assert [[row[key] for key in keys] for row in ordinary] == [
         [getattr(score, key) for key in keys] for score in expected
     ]
+
+
+def test_hard_words_are_near_misses_of_lengths_that_have_them() -> None:
+    """Of tomita7 every word of up to three symbols is a member; of anbn only even lengths have one.
+    Near misses of anbncn are a substitution or a moved symbol away, random words are not."""
+    assert Exam(lengths="1:6").tested("tomita7", 1) == (4, 5, 6)
+    assert Exam(lengths="1:6", hard=False).tested("tomita7", 1) == (1, 2, 3, 4, 5, 6)
+    assert Exam(windows=2).tested("anbn", 2) == (2, 4, 6, 8)
+    known = language("anbncn")
+
+    def furthest(hard: bool) -> int:
+        (sample,) = exam_words("anbncn", (15,), 40, 0, hard)
+        others = sample.words.ids[~sample.labels]
+        return max(len(known.rationale(known.vocabulary.decode(row)) or ()) for row in others)
+
+    assert furthest(hard=True) <= 2 < furthest(hard=False)
 
 
 def test_another_exam_is_another_question(file: Path) -> None:
@@ -363,20 +380,23 @@ def test_ctrl_c_ends_all_and_the_sweep_goes_on(tmp_path: Path) -> None:
     file, out = tmp_path / "long.toml", tmp_path / "out"
     file.write_text(LONG)
     command = ["sweep", str(file), "--out", str(out), "--languages", "anbn"]
-    with subprocess.Popen(
+    started = subprocess.Popen(
         [sys.executable, "-m", "analyses.cli", *command, "--workers", "2"],
         stderr=subprocess.PIPE,
-        start_new_session=True,
+        process_group=0,
         text=True,
-    ) as started:
+    )
+    try:
         until(lambda: any(saved_step(Run(path)) for path in find_runs(out)))
         os.killpg(started.pid, signal.SIGINT)
         _, said = started.communicate(timeout=300)
+    finally:
+        started.kill()
     assert (started.returncode, said) == (130, "lab: stopped; what is finished is kept\n")
 
     def left() -> list[psutil.Process]:
         alive = (p for p in psutil.process_iter(["status"]) if p.info["status"] != "zombie")
-        return [p for p in alive if os.getsid(p.pid) == started.pid]
+        return [p for p in alive if os.getpgid(p.pid) == started.pid]
 
     until(lambda: not left())
     stopped = {run.name: saved_step(run) for run in map(Run, find_runs(out))}
