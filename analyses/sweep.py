@@ -301,8 +301,10 @@ def load(out: Path) -> Result | None:
     try:
         arguments = content["arguments"] | {"question": content["question"]}
         columns = dict.fromkeys(["run", "language", "seed", *arguments["by"], *COLUMNS])
-        rows = pd.read_parquet(table)[list(columns)]
-        return Result(rows, dict(content["findings"]), arguments, "")
+        rows, found = pd.read_parquet(table)[list(columns)], dict(content["findings"])
+        if missing := {"file", "skipped"} - arguments.keys() | {"summary"} - found.keys():
+            raise KeyError(*missing)
+        return Result(rows, found, arguments, "")
     except (ArrowException, OSError, KeyError, TypeError, ValueError):
         raise UserError(
             f"{table} or {record.name} is damaged: remove both and run `lab sweep` again, which "

@@ -1,0 +1,273 @@
+"""The page Sweeps without a browser: what it shows is held against the sweep's own numbers."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from urllib.parse import quote
+
+import pandas as pd
+import pytest
+from streamlit.delta_generator import DeltaGenerator
+from streamlit.testing.v1 import AppTest
+from test_capacity import BY, WIDTH, WINDOW, sized
+from test_pages import SHOW, assert_same, drawn, healthy, said
+
+from analyses import capacity, sweep
+from analyses.sweep_charts import cells, curves, settings_of
+from dashboard.views.sweeps import ENOUGH, PAGES, find_sweeps
+from models.files import read_json, write_json
+
+SCRIPT = SHOW.format(page="sweeps").replace("    choose_run()\n", "")
+LANGUAGES = {"an": {(1, 4): (2, 6), (2, 4): (6, 6), (1, 8): (1, 2), (2, 8): (5, 6)}}
+LANGUAGES |= {"anbn": {(1, 4): (0, 1), (2, 4): (2, 1), (1, 8): (3, 2), (2, 8): (4, 6)}}
+CURVES, CELLS, MAP = "Verdicts right, members and others alike by word", "Verdicts right", "Which"
+
+
+def table_of() -> pd.DataFrame:
+    table = pd.concat([sized(holds, name) for name, holds in LANGUAGES.items()], ignore_index=True)
+    return table.astype({"n": "Int64", "exact": "Float64"})
+
+
+def write(folder: Path, table: pd.DataFrame, by: list[str] = BY) -> None:
+    """A sweep as `lab sweep` leaves it, but for its runs and figures."""
+    (folder / "results").mkdir(parents=True)
+    table.to_parquet(folder / "results" / "sweep.parquet", index=False)
+    record = {"question": f"Why {folder.name}?", "findings": sweep.findings(table, by)}
+    arguments = {"by": by, "file": "seeds = 2", "skipped": []}
+    write_json(folder / "results" / "sweep.json", record | {"arguments": arguments})
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A runs folder with nothing in it, which the page shows."""
+    monkeypatch.setattr(sys, "argv", ["app.py", str(tmp_path)])
+    return tmp_path
+
+
+def opened(**link: str | list[str]) -> AppTest:
+    """The page by a link."""
+    page = AppTest.from_string(SCRIPT, default_timeout=120)
+    for key, value in link.items():
+        page.query_params[key] = value
+    return page.run()
+
+
+def frame(page: AppTest, *columns: str) -> pd.DataFrame:
+    """The one table that has these columns."""
+    (found,) = (f.value for f in page.dataframe if {*columns} <= {*f.value.columns})
+    return found
+
+
+def test_where_no_sweep_is_the_command_that_makes_one_is_said(folder: Path) -> None:
+    page = healthy(opened())
+    assert "`lab sweep capacity`" in page.info[0].value
+    assert not page.get("vega_lite_chart")
+
+
+def test_a_sweep_is_shown_with_its_question_sentences_and_summary(folder: Path) -> None:
+    table = table_of()
+    write(folder / "small", table)
+    page = healthy(opened())
+    assert "**Why small?**" in said(page)
+    for sentence in sweep.findings(table, BY)["summary"].removesuffix(".").split("; "):
+        assert f"- {sentence}" in said(page)
+    assert "16 runs: 2 languages x n_layers, d_model x 2 seeds; 40 to 160 parameters" in said(page)
+    shown = sweep.readable(sweep.summary(table, BY), BY)
+    pd.testing.assert_frame_equal(frame(page, "perfect"), shown, check_dtype=False)
+    assert [code.value for code in page.code] == ["seeds = 2"]
+
+
+def test_the_pictures_show_the_sweeps_numbers(folder: Path) -> None:
+    table = table_of()
+    write(folder / "small", table)
+    page = healthy(opened())
+    seeds, found = curves(table, BY), cells(table, "language", BY[0])
+    assert max(map(len, drawn(page, CURVES))) == len(seeds) / 2  # a panel per language
+    (grid,) = [part for part in drawn(page, CELLS) if "down" in part]
+    assert grid["right"].tolist() == pytest.approx(found["right"].tolist())
+    assert_same(frame(page, "group"), seeds)
+    assert_same(frame(page, "right", "low"), found)
+    sizes = capacity.capacity_map(table, BY)
+    assert_same(frame(page, "smallest"), sizes)
+    for sentence in capacity.sentences(sizes, BY):
+        assert f"- {sentence}" in said(page)
+    shares = [part for part in drawn(page, MAP) if "share" in part]
+    assert sum(part["frame"].sum() for part in shares) == 2 * 2  # both languages, in both grids
+
+
+def test_filters_hold_for_the_whole_page_and_come_by_the_link(folder: Path) -> None:
+    table = table_of()
+    write(folder / "small", table)
+    page = healthy(opened(only_language="anbn", only_d_model="8", only_seed=["1"]))
+    rows = table[(table["language"] == "anbn") & (table[WIDTH] == 8) & (table["seed"] == 1)]
+    assert frame(page, "recognition")["run"].tolist() == ["anbn-1-8-1", "anbn-2-8-1"]
+    assert_same(frame(page, "group"), curves(rows, BY))
+    assert_same(frame(page, "right", "low"), cells(rows, "language", BY[0]))
+    assert_same(frame(page, "smallest"), capacity.capacity_map(rows, BY))
+    assert len(frame(page, "perfect")) == 2
+    by_key = {group.key: group for group in page.get("button_group")}
+    healthy(by_key["only_language"].set_value(["an"]).run())
+    assert set(frame(page, "recognition")["language"]) == {"an"}
+
+
+def test_any_two_factors_of_any_words_can_be_chosen(folder: Path) -> None:
+    table = table_of()
+    write(folder / "small", table)
+    link = {"down": "d_model", "across": "seed", "measured": "exact", "words": "beyond it"}
+    page = healthy(opened(**link))
+    beyond = table[table["length"] > WINDOW]
+    assert_same(frame(page, "right", "low"), cells(beyond, WIDTH, "seed", "exact"))
+    page.selectbox(key="down").set_value("seed").run()  # what is across cannot be down
+    assert page.selectbox(key="across").value != "seed"
+    assert "seed" not in page.selectbox(key="across").options
+    healthy(page)
+
+
+@pytest.mark.parametrize("measure", ["exact", "members", "others"])
+def test_curves_of_another_measure(folder: Path, measure: str) -> None:
+    table = table_of()
+    write(folder / "small", table)
+    page = healthy(opened(curve=measure))
+    assert_same(frame(page, "group"), curves(table, BY, measure))
+
+
+def test_a_measure_that_no_run_has_is_not_offered(folder: Path) -> None:
+    write(folder / "small", table_of().assign(exact=pd.NA).astype({"exact": "Float64"}))
+    page = healthy(opened())
+    measures = {group.key: group.options for group in page.get("button_group")}
+    for key in ("curve", "measured"):
+        assert measures[key] == ["recognition", "members", "others"]
+
+
+@pytest.mark.parametrize("enough", ENOUGH)
+def test_how_many_seeds_are_enough_is_chosen(folder: Path, enough: str) -> None:
+    table = table_of()
+    write(folder / "small", table)
+    page = healthy(opened(enough=enough))
+    assert_same(frame(page, "smallest"), capacity.capacity_map(table, BY, ENOUGH[enough]))
+
+
+def test_no_map_where_one_size_varies(folder: Path) -> None:
+    write(folder / "small", table_of(), [WIDTH])
+    page = healthy(opened())
+    assert "Capacity" not in [header.value for header in page.header]
+
+
+def test_no_word_of_the_kind_is_said(folder: Path) -> None:
+    table = table_of()
+    write(folder / "small", table[table["length"] <= WINDOW])
+    page = healthy(opened(words="beyond it"))
+    assert "No word beyond it was tested" in page.info[0].value
+
+
+def test_runs_that_do_not_exist_together_are_said_to(folder: Path) -> None:
+    table = table_of()
+    write(folder / "small", table[(table["language"] == "an") | (table[WIDTH] == 4)])
+    page = healthy(opened(only_language="anbn", only_d_model="8"))
+    assert "take a filter away" in page.info[0].value
+
+
+def test_a_bad_link_shows_the_defaults(folder: Path) -> None:
+    write(folder / "small", table_of())
+    keys = ("sweep", "only_language", "only_d_model", "curve", "down", "across", "measured")
+    page = healthy(opened(**dict.fromkeys((*keys, "words", "enough"), "nonsense")))
+    plain = healthy(opened())
+    assert [f.value.to_dict() for f in page.dataframe] == [
+        f.value.to_dict() for f in plain.dataframe
+    ]
+
+
+def test_a_link_to_another_sweeps_filters_does_not_break_this_one(folder: Path) -> None:
+    """The choices of one sweep are no choices of the next."""
+    table = table_of()
+    write(folder / "first", table)
+    write(folder / "second", table[table["language"] == "an"].assign(**{"model.bias": True}), BY)
+    page = healthy(opened(only_language="anbn", down="language", across="seed"))
+    page.selectbox(key="sweep").set_value("second").run()
+    assert set(frame(healthy(page), "recognition")["language"]) == {"an"}
+
+
+def test_the_runs_of_the_folder_itself_are_linked(folder: Path) -> None:
+    write(folder / "below", table_of())
+    page = healthy(opened())
+    assert not {*PAGES} & {*frame(page, "recognition")}
+    assert f"`lab dashboard {folder / 'below'}`" in said(page)
+    table = table_of()
+    table["run"] = table["run"] + " &?"
+    write(folder / "own", table)
+    (folder / "own" / "results").rename(folder / "results")
+    page = healthy(opened())
+    assert page.selectbox(key="sweep").options[0] == folder.name
+    links = frame(page, "recognition")
+    for title, where in PAGES.items():
+        assert links[title].tolist() == [f"/{where}?run={quote(name)}" for name in links["run"]]
+    assert "&" not in links["home"][0].partition("run=")[2]
+
+
+def test_sweeps_are_found_wherever_they_lie_but_not_inside_runs(tmp_path: Path) -> None:
+    for name in (".", "b", "a/deep", "one/two/three", "one/two/three/four", ".hidden", "run/in"):
+        write(tmp_path / name, table_of())
+    (tmp_path / "run" / "run.json").write_text("{}")
+    (tmp_path / "half" / "results").mkdir(parents=True)
+    (tmp_path / "half" / "results" / "sweep.json").write_text("{}")
+    found = [path.relative_to(tmp_path).as_posix() for path in find_sweeps(tmp_path)]
+    assert found == [".", "a/deep", "b", "one/two/three"]
+    assert find_sweeps(tmp_path / "missing") == []
+
+
+@pytest.mark.parametrize("damage", ["table", "columns", "record"])
+def test_a_damaged_sweep_is_one_line_and_leaves_the_others(folder: Path, damage: str) -> None:
+    write(folder / "a", table_of())
+    write(folder / "b", table_of())
+    results = folder / "a" / "results"
+    if damage == "table":
+        (results / "sweep.parquet").write_bytes(b"PAR1")
+    elif damage == "columns":
+        table_of().drop(columns="others").to_parquet(results / "sweep.parquet")
+    else:
+        record = read_json(results / "sweep.json")
+        del record["findings"]["summary"]
+        write_json(results / "sweep.json", record)
+    page = opened()
+    assert not page.exception
+    (error,) = page.error
+    assert "damaged" in error.value
+    assert "\n" not in error.value
+    page.selectbox(key="sweep").set_value("b").run()
+    assert "**Why b?**" in said(healthy(page))
+
+
+def test_downloads_hold_what_is_shown(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    files = {}
+
+    def keep(self: object, label: str, data: object, name: str, *_: str, **__: str) -> None:
+        files[name] = data
+
+    monkeypatch.setattr(DeltaGenerator, "download_button", keep)
+    table = table_of()
+    write(folder / "small", table)
+    opened(down="d_model", across="seed")
+    found = {
+        "sweep-by-length": curves(table, BY),
+        "sweep-d_model-seed": cells(table, WIDTH, "seed"),
+    }
+    found["capacity"] = capacity.capacity_map(table, BY)
+    for name, expected in found.items():
+        assert files[f"{name}.csv"] == expected.to_csv(index=False).encode()
+        assert files[f"{name}.svg"].startswith(b"<svg")
+    assert files["capacity.png"]().startswith(b"\x89PNG")
+    page = files["capacity.html"]()
+    assert b"windows it holds" in page
+    assert b"<script src" not in page  # it opens offline
+    assert set(settings_of(table, BY)) <= {*found["sweep-by-length"]["setting"]}
+
+
+def test_a_sweep_of_one_seed_and_no_variation(folder: Path) -> None:
+    """Nothing to filter, no band, a single setting."""
+    table = table_of()
+    alone = table[(table["run"] == "an-1-4-0")]
+    write(folder / "one", alone, [])
+    page = healthy(opened())
+    assert not [group for group in page.get("button_group") if "only" in group.key]
+    assert_same(frame(page, "group"), curves(alone, []))
