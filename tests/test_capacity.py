@@ -116,6 +116,13 @@ def test_right_is_exact_and_no_other_word_accepted(
     assert accuracy(row.astype("Float64")).tolist() == [expected]
 
 
+def test_who_accepts_longer_words_that_are_none_does_not_hold_there() -> None:
+    table = run_rows("an", 0, {LAYERS: 1, WIDTH: 4}, LAST)
+    table.loc[table["length"] == 5, "others"] = 0.75
+    (row,) = by_run(table, BY).to_dict("records")
+    assert (row["learned"], row["holds"]) == (True, 2.0)
+
+
 def test_the_map_is_what_plain_loops_find() -> None:
     """Random tables with a second setting and sizes of one number of parameters."""
     rng = np.random.default_rng(0)
