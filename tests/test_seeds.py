@@ -439,11 +439,13 @@ def test_only_what_was_not_asked_is_asked(own: Path, monkeypatch: pytest.MonkeyP
     runs, _ = chosen(own)
     for file in runs[1].results.glob("heads.*"):
         file.unlink()
+    change(runs[1], "patching", model_hash="another")
     change(runs[2], "accuracy", arguments={"words": 7})
     (runs[2].results / "patching.parquet").write_bytes(b"damaged")
     reasons = ask_all(runs, ["accuracy", "patching", "heads", "circuits"])
     expected = [("anbn-2-gram-s0", "heads"), ("anbn-2-gram-s0", "circuits")]
-    expected += [("anbn-s3", "heads"), ("anbn-s4", "accuracy"), ("anbn-s4", "patching")]
+    expected += [("anbn-s3", "patching"), ("anbn-s3", "heads")]
+    expected += [("anbn-s4", "accuracy"), ("anbn-s4", "patching")]
     assert asked == expected
     assert reasons == {(run, name): f"{run} is tired" for run, name in expected}
 
