@@ -25,6 +25,7 @@ from typing import Annotated, Any
 import numpy as np
 import pandas as pd
 import tyro
+from jaxtyping import Float
 from pyarrow import ArrowException
 
 from analyses import capacity
@@ -35,7 +36,7 @@ from analyses.sweep_exam import Exam, judged, kept
 from analyses.sweep_file import SweepFile, find, read, shipped
 from analyses.sweep_plan import Planned, plan
 from analyses.workers import side_by_side, trained, trained_together
-from interp.statistics import t_interval
+from interp.statistics import nested_bootstrap
 from models.config import TrainConfig
 from models.errors import UserError
 from models.files import read_json, write_bytes, write_json
@@ -204,17 +205,19 @@ def summary(table: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
         by: the columns that make a setting: variant and the varied fields.
 
     Columns: language, those of ``by``, best, mean, low, high (of the seeds' balanced recognition:
-    the mean of the members' mean over lengths and of the others'; 95%, Student's t, NaN of a single
-    seed), seeds, perfect (seeds without a mistake), exact_to_min and exact_to_max (the size up to
+    the mean of the members' mean over lengths and of the others'; 95%, bootstrapped over seeds and
+    over the lengths of each, NaN of a single seed), seeds, perfect (seeds without a mistake), exact_to_min and exact_to_max (the size up to
     which all sizes tested are exact, at the worst and the best seed; missing where a run was taught
     verdicts alone).
     """
     records = []
     for values, part in table.groupby(["language", *by], sort=False):
         seeds = [rows for _, rows in part.groupby("seed")]
-        balanced = np.array([balanced_recognition(rows) for rows in seeds])
+        shares = [balanced_shares(rows) for rows in seeds]
+        balanced = np.array([values.mean() for values in shares]).round(12)
         reach = [n for rows in seeds if (n := exact_to(rows)) is not None]
-        mean, low, high = t_interval(balanced)
+        mean, *ends = nested_bootstrap(shares)
+        low, high = np.clip(ends, 0, 1)  # few seeds stretch an interval beyond
         records.append(
             dict(zip(["language", *by], values, strict=True))
             | {"best": balanced.max(), "mean": mean, "low": low, "high": high}
@@ -236,14 +239,20 @@ def exact_to(rows: pd.DataFrame) -> int | None:
 
 def balanced_recognition(rows: pd.DataFrame) -> float:
     """Members and others weigh alike, whatever their number: chance is one half."""
-    halves = [rows[half].dropna().astype(float) for half in ("members", "others")]
-    return float(np.mean([half.mean() for half in halves if len(half)]))
+    return float(balanced_shares(rows).mean())
+
+
+def balanced_shares(rows: pd.DataFrame) -> Float[np.ndarray, " length"]:
+    """Each length's part in the balanced recognition, which is their mean."""
+    halves = [rows[half].astype(float) for half in ("members", "others")]
+    parts = [half.fillna(0) / half.notna().mean() for half in halves if half.notna().any()]
+    return np.mean(parts, axis=0)
 
 
 def readable(short: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
     """The summary as people read it, for the terminal."""
-    halves = short["high"] - short["mean"]
-    interval = ["-" if np.isnan(half) else f"± {half:.2f}" for half in halves]
+    bounds = zip(short["low"], short["high"], strict=True)
+    interval = ["-" if np.isnan(low) else f"[{low:.2f}, {high:.2f}]" for low, high in bounds]
     perfect = short["perfect"].astype(str) + " of " + short["seeds"].astype(str)
     ends = zip(short["exact_to_min"], short["exact_to_max"], strict=True)
     reach = ["-" if pd.isna(a) else str(a) if a == b else f"{a} to {b}" for a, b in ends]
