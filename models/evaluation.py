@@ -61,14 +61,18 @@ def exact_rows(logits: Float[Tensor, "batch pos d_vocab"], batch: Batch) -> np.n
 
 @torch.no_grad()
 def judge(
-    model: LanguageModel, language: Language, sample: Sample, supervision: Supervision
+    model: LanguageModel,
+    language: Language,
+    sample: Sample,
+    supervision: Supervision,
+    margin: float = 0.0,
 ) -> tuple[np.ndarray, np.ndarray, float]:
     """Per word, whether it is exact and whether its verdict is right; and the loss over all."""
     encoder = model.config.is_encoder
     batch = make_batch(language, sample.words, supervision, model.device, encoder)
     logits = model(batch.tokens)
     right = verdicts(model, logits, sample.words) == sample.labels
-    return exact_rows(logits, batch), right, float(loss(logits, batch))
+    return exact_rows(logits, batch), right, float(loss(logits, batch, margin))
 
 
 def balanced_words(

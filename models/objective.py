@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
+from torch.nn.functional import binary_cross_entropy_with_logits
 
 from models.languages import BOS_ID, END_ID, Language, Supervision, Words
 
@@ -68,13 +69,29 @@ def make_batch(
     )
 
 
-def summed_loss(logits: Float[Tensor, "batch pos d_vocab"], batch: Batch) -> Float[Tensor, ""]:
-    """Binary cross-entropy, in nats, over all answers that the teacher gives."""
-    return torch.nn.functional.binary_cross_entropy_with_logits(
-        logits, batch.target, batch.weight, reduction="sum"
-    )
+PULL = 0.01
+"""Weight of the pull to the margin, beside the cross-entropy."""
 
 
-def loss(logits: Float[Tensor, "batch pos d_vocab"], batch: Batch) -> Float[Tensor, ""]:
-    """Mean binary cross-entropy, in nats per answer that the teacher gives."""
-    return summed_loss(logits, batch) / batch.weight.sum()
+def answer_losses(
+    logits: Float[Tensor, "batch pos d_vocab"], batch: Batch, margin: float = 0.0
+) -> Float[Tensor, "batch pos d_vocab"]:
+    """Binary cross-entropy, in nats, of each answer that the teacher gives; 0 of all others.
+
+    Args:
+        margin: where each right answer's logit is pulled to, either way from 0: ``PULL`` times the
+            squared distance is added. 0 pulls nowhere. Cross-entropy alone asks a logit to be
+            large, so that it may shrink with the length and still be right in the training window.
+    """
+    values = binary_cross_entropy_with_logits(logits, batch.target, batch.weight, reduction="none")
+    if margin:
+        aim = margin * (2 * batch.target - 1)
+        values = values + PULL * batch.weight * (logits - aim).square()
+    return values
+
+
+def loss(
+    logits: Float[Tensor, "batch pos d_vocab"], batch: Batch, margin: float = 0.0
+) -> Float[Tensor, ""]:
+    """Mean of ``answer_losses``, in nats per answer that the teacher gives."""
+    return answer_losses(logits, batch, margin).sum() / batch.weight.sum()

@@ -22,13 +22,14 @@ from itertools import pairwise
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
-from torch.nn.functional import binary_cross_entropy_with_logits, pad
+from torch.nn.functional import pad
 
 from models.base import centre
 from models.batches import joint_steps
 from models.build import build
 from models.config import TrainConfig
 from models.errors import UserError
+from models.objective import answer_losses
 from models.runs import Run
 from models.stacked import StackedModel, can_be_stacked
 from models.training import Sitting, Trainer, adamw, choose_device, threads, train
@@ -187,9 +188,7 @@ class Stack:
         taught = next(self._steps)
         weights = self._by_name(self.weights)
         logits = self._model(weights, taught.batch.tokens, taught.offsets)
-        answers = binary_cross_entropy_with_logits(
-            logits, taught.batch.target, taught.batch.weight, reduction="none"
-        )
+        answers = answer_losses(logits, taught.batch, first.config.margin)
         losses = answers.view(len(self.trainers), -1).sum(dim=1) / taught.answers
         self._optimizer.zero_grad()
         losses.sum().backward()  # no run's loss hangs on another's weights

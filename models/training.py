@@ -28,7 +28,7 @@ from models.evaluation import judge
 from models.files import write_bytes, writing
 from models.languages import FormalLanguage, Language, Sample
 from models.ngram import HookedNGram
-from models.objective import summed_loss
+from models.objective import answer_losses
 from models.runs import METRICS, Run
 
 STATE = "training.safetensors"
@@ -109,7 +109,8 @@ class Trainer:
         value = torch.zeros((), device=self.model.device)
         for group in taught.groups:
             logits = self.model(group.batch.tokens, group.offsets)
-            value = value + summed_loss(logits, group.batch) / taught.answers
+            losses = answer_losses(logits, group.batch, self.config.margin)
+            value = value + losses.sum() / taught.answers
         if self.optimizer is not None:
             self._descend(self.optimizer, value)
         elif isinstance(self.model, HookedNGram):
@@ -299,7 +300,9 @@ class Sitting:
         trainer, validation = self.trainer, self._validation
         config, run = trainer.config, trainer.run
         trainer.model.eval()
-        exact, right, value = judge(trainer.model, run.language, validation, config.supervision)
+        exact, right, value = judge(
+            trainer.model, run.language, validation, config.supervision, config.margin
+        )
         trainer.model.train()
         trainer.flawless = trainer.flawless + 1 if exact.all() and right.all() else 0
         line = {
