@@ -12,7 +12,7 @@ from rich.live import Live
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 
-from analyses import explainers
+from analyses import circuits, emergence, explainers, interventions
 from analyses.console import ERR, OUT, table_of
 from analyses.discover import Discover, discover, remarks
 from analyses.printed import printed_verdicts
@@ -32,8 +32,13 @@ LANGUAGES = (
 )  # the longest first, so that no core waits at the end
 
 
-SHORTER: Mapping[str, Any] = {"explainers": explainers.Options(words=12)}
-"""Where an answer of full length would take longer than the rest of the demo."""
+SHORTER: Mapping[str, Any] = {
+    "emergence": emergence.Options(words=100, count=4),
+    "interventions": interventions.Options(words=100, pairs=48),
+    "circuits": circuits.Options(pairs=48),
+    "explainers": explainers.Options(words=8),
+}
+"""Where fewer words tell the same in half the time or less: the demo is a first look."""
 
 LEGEND = (
     "Trained on sizes 1 to 25, dieren on lines of 1 to 20 words. exact to: all next-symbol sets "
