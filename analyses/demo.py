@@ -12,7 +12,7 @@ from rich.live import Live
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 
-from analyses import circuits, emergence, explainers, interventions
+from analyses import circuits, emergence, explainers, heads, interventions
 from analyses.console import ERR, OUT, table_of
 from analyses.discover import Discover, discover, remarks
 from analyses.printed import printed_verdicts
@@ -35,6 +35,7 @@ LANGUAGES = (
 SHORTER: Mapping[str, Any] = {
     "emergence": emergence.Options(words=100, count=4),
     "interventions": interventions.Options(words=100, pairs=48),
+    "heads": heads.Options(words=100, members=6),
     "circuits": circuits.Options(pairs=48),
     "explainers": explainers.Options(words=8),
 }

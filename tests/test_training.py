@@ -187,7 +187,7 @@ def test_one_mistake_and_patience_begins_anew(
 ) -> None:
     verdicts = iter([1, 1, 0, 1, 0, 1, 1, 1])
 
-    def judge(model: object, lang: object, sample: Sample, supervision: str) -> tuple:
+    def judge(model: object, lang: object, sample: Sample, *asked: object) -> tuple:
         right = np.ones(len(sample.labels), dtype=bool)
         right[-1] = next(verdicts)
         return right, np.ones_like(right), 0.5
