@@ -8,7 +8,7 @@ import math
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -155,8 +155,11 @@ class Trainer:
         write_bytes(self.run.path / STATE, save(tensors, {"about": json.dumps(about)}))
 
     def _digest(self, tensors: dict[str, Tensor], about: dict[str, Any]) -> str:
-        """SHA-256 of all that a state holds and of the run's configuration."""
-        owner = json.dumps([about["step"], about["flawless"], asdict(self.config)])
+        """SHA-256 of all that a state holds and of the run's configuration.
+
+        As the run's record has it, without the fields that came later.
+        """
+        owner = json.dumps([about["step"], about["flawless"], self.run.record["config"]])
         return hashlib.sha256(save(tensors) + owner.encode()).hexdigest()
 
     def load_state(self) -> None:

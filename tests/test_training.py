@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 import os
@@ -16,6 +17,8 @@ import numpy as np
 import pytest
 import torch
 from conftest import TINY, tiny_config
+from safetensors import safe_open
+from safetensors.torch import load, save
 
 from models.batches import words_of
 from models.config import ModelConfig, TrainConfig
@@ -310,6 +313,24 @@ def test_a_damaged_state_is_refused(trained: Run, tmp_path: Path, damage: str) -
     with pytest.raises(UserError, match=r"^[^\n]*training\.safetensors[^\n]*$"):
         train(trained, device="cpu")
     assert bits(trained) == before
+
+
+def test_a_run_of_an_older_version_goes_on(tmp_path: Path) -> None:
+    """Its record and its state know nothing of a field that came later."""
+    run = Run.create(tmp_path / "run", tiny_config())
+    config = run.record["config"]
+    del config["margin"]
+    run.update(config=config)
+    trainer = Trainer.at_start(Run(run.path), torch.device("cpu"))
+    trainer.advance()
+    trainer.save_state()
+    with safe_open(run.path / STATE, framework="pt") as file:
+        about = json.loads(file.metadata()["about"])
+    written = save(load((run.path / STATE).read_bytes()))
+    owner = json.dumps([1, 0, config])
+    assert about["sha256"] == hashlib.sha256(written + owner.encode()).hexdigest()
+    train(Run(run.path), device="cpu")
+    assert run.record["status"] == "finished"
 
 
 # -- what is trained on -------------------------------------------------------------------------
