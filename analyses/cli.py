@@ -329,8 +329,8 @@ def sweep(args: Sequence[str]) -> None:
     OUT.print(table_of(sweeps.readable(sweeps.summary(result.table, by), by)))
     OUT.print(
         "Words recognised, members and others alike: best seed, mean over seeds with its 95% "
-        "interval (Student's t); perfect: seeds without a mistake; exact to: the size up to which "
-        "every size tested is, worst to best seed."
+        "interval (bootstrapped over seeds and lengths); perfect: seeds without a mistake; exact "
+        "to: the size up to which every size tested is, worst to best seed."
     )
     for sentence in result.findings.get("capacity", []):
         OUT.print(escape(sentence))

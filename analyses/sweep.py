@@ -252,7 +252,7 @@ def balanced_shares(rows: pd.DataFrame) -> Float[np.ndarray, " length"]:
 def readable(short: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
     """The summary as people read it, for the terminal."""
     bounds = zip(short["low"], short["high"], strict=True)
-    interval = ["-" if np.isnan(low) else f"{low:.2f}-{high:.2f}" for low, high in bounds]
+    interval = ["-" if np.isnan(low) else f"{100 * low:.0f}-{high:.0%}" for low, high in bounds]
     perfect = short["perfect"].astype(str) + " of " + short["seeds"].astype(str)
     ends = zip(short["exact_to_min"], short["exact_to_max"], strict=True)
     reach = ["-" if pd.isna(a) else str(a) if a == b else f"{a} to {b}" for a, b in ends]

@@ -142,8 +142,9 @@ def summary_of(rows: pd.DataFrame, by: Sequence[str]) -> None:
     st.dataframe(shown, hide_index=True, column_config=shares)
     st.caption(
         "Words recognised, members and others alike: best seed, mean over seeds with its 95% "
-        "interval (Student's t). Perfect: seeds without a mistake. Exact to: the size up to which "
-        "every next-symbol set of the members is right, worst to best seed."
+        "interval (bootstrapped over seeds and lengths). Perfect: seeds without a mistake. Exact "
+        "to: the size up to which every next-symbol set of the members is right, worst to best "
+        "seed."
     )
 
 
