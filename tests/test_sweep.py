@@ -220,7 +220,7 @@ def made_up() -> pd.DataFrame:
 
 def test_the_summary_by_hand() -> None:
     (row,) = summary(made_up(), ["variant"]).to_dict("records")
-    by_length = [np.array(seed) for seed in ([1, 1, 1], [0.5, 0.5, 0.5], [1, 0.75, 0.5])]
+    by_length = [np.array(seed) for seed in ([1.0, 1, 1], [0.5, 0.5, 0.5], [1, 0.75, 0.5])]
     mean, low, high = nested_bootstrap(by_length)
     assert row["best"] == 1.0
     assert mean == np.mean([1.0, 0.5, (2.5 / 3 + 2 / 3) / 2])
