@@ -359,10 +359,14 @@ def _draw_attention(sketch: _Sketch) -> None:
     name, hook = config.mask.replace("_", " "), attn + "hook_attn_scores"
     sketch.box("mix", name, "mask, else -∞", span=pair, hook=hook)
     sketch.down(middle)
-    sketch.box("mix", "pattern: softmax", pairs, span=pair, hook=attn + "hook_pattern")
+    title = "pattern: softmax"
+    if config.averaging_heads:
+        title += f", even in {config.averaging_heads}"
+    sketch.box("mix", title, pairs, span=pair, hook=attn + "hook_pattern")
     sketch.line((THIRDS[2], values), (THIRDS[2], sketch.y + SPACE))
     sketch.down(middle)
-    sketch.box("mix", "z = pattern v", heads, hook=attn + "hook_z")
+    title = "z = norm(pattern v)" if config.head_norm else "z = pattern v"
+    sketch.box("mix", title, heads, hook=attn + "hook_z")
     sketch.down(MIDDLE)
     title = f"W_O, sum of {config.n_heads} heads" if config.n_heads > 1 else "W_O, of 1 head"
     hook = "blocks.{layer}.hook_attn_out"

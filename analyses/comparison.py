@@ -128,9 +128,9 @@ class Compare:
 
 
 def config_of(name: str, asked: Mapping[str, Any], seed: int, steps: int | None) -> TrainConfig:
-    """The recipe of a language with a variant's changes."""
+    """The plain recipe of a language with a variant's changes."""
     changes = {key: value for key, value in asked.items() if key != "shifted"}
-    base = recipe(name, ModelConfig(**changes))
+    base = recipe(name, ModelConfig(**changes), plain=True)
     config = replace(base, seed=seed, model=replace(base.model, **changes))
     if steps is not None:
         config = replace(config, steps=steps)

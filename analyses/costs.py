@@ -50,10 +50,11 @@ def parts(config: ModelConfig, d_vocab: int) -> list[Part]:
     found: list[Part] = []
     if config.architecture == "transformer":
         inner = config.n_heads * config.d_head
+        looks = (config.n_heads - config.averaging_heads) * config.d_head
         maps = tuple(f"blocks.{i}.attn.{name}" for i in blocks for name in "qkvo")
         attn = tuple(f"blocks.{i}.attn" for i in blocks)
         found += [
-            Part("attention: q, k, v, o", "O(N D²)", 8 * d * inner * layers, 0, maps),
+            Part("attention: q, k, v, o", "O(N D²)", 4 * d * (inner + looks) * layers, 0, maps),
             Part("attention: pairs", "O(N² D)", 0, 4 * inner * layers, attn, maps),
         ]
         if config.mlp != "none":

@@ -71,6 +71,7 @@ def head_steps(
     config, attn = model.config, f"blocks.{layer}.attn."
     names = ["q", "k", "v", "attn_scores", "pattern", "z"]
     names += ["rot_q", "rot_k"] if config.positions == "rotary" else []
+    averages = head < config.averaging_heads
     hooks = {attn + f"hook_{name}": name for name in names}
     _, cache = model.run_with_cache(tokens, names_filter=list(hooks), return_cache_object=False)
     got: dict[str, Tensor] = {}
@@ -81,7 +82,7 @@ def head_steps(
     steps: list[Step] = []
 
     def add(name: str, formula: str, values: Tensor) -> None:
-        square = name not in ("q", "k", "v", "q turned", "k turned", "z")
+        square = name not in ("q", "k", "v", "q turned", "k turned", "average", "z")
         axes = ("query", "key") if square else ("pos", "d_head")
         rows, columns = (places, places) if square else wide
         steps.append(Step(name, formula, values, axes, rows, columns))
@@ -90,6 +91,9 @@ def head_steps(
     x = r"\text{norm}(x)" if normed else "x"
 
     def mapped(name: str) -> None:
+        if averages and name in "qk":
+            add(name, rf"{name} = 0\text{{: an averaging head looks for nothing}}", got[name])
+            return
         bias = f" + b_{name.upper()}" if config.bias else ""
         add(name, f"{name} = {x} W_{name.upper()}{bias}", got[name])
 
@@ -103,17 +107,20 @@ def head_steps(
             add(f"{name} turned", formula, turned)
     block = model.blocks[layer]
     assert isinstance(block, Block)
-    if block.attn.w_score is None:
+    w = block.attn.W_score
+    if w is None:
         products = q @ k.T * block.attn.scale
     else:
-        w = block.attn.w_score[head : head + 1]
-        products = additive_scores(q[None, None], k[None, None], w)[0, 0]
+        products = additive_scores(q[None, None], k[None, None], w[head : head + 1])[0, 0]
     relations = model.relations(tokens)
     formula = _score_formula(config)
     if relations.bias is not None:
         add("products", rf"p_{{ij}} = {formula}", products)
-        if config.positions == "alibi":
-            slope = float(alibi_slopes(config.n_heads)[head])
+        learned = config.n_heads - config.averaging_heads
+        if averages:
+            bias_formula = r"b_{ij} = 0"
+        elif config.positions == "alibi":
+            slope = float(alibi_slopes(learned)[head - config.averaging_heads])
             bias_formula = rf"b_{{ij}} = -{slope:.4g}\,|i - j|"
         else:
             bias_formula = r"b_{ij} = \text{table}[\text{bucket}(j - i)]"
@@ -129,7 +136,11 @@ def head_steps(
     add("mask", rf"m_{{ij}} = 1 {rule[config.mask]}", may.to(products))
     add("pattern", r"A = \text{softmax over the keys of } s", got["pattern"])
     mapped("v")
-    add("z", "z = A v", got["z"])
+    if config.head_norm:
+        add("average", "m = A v", got["pattern"] @ got["v"])
+        add("z", r"z = m / \text{rms}(m)", got["z"])
+    else:
+        add("z", "z = A v", got["z"])
     return steps
 
 

@@ -173,10 +173,10 @@ def direct_by_position(
 ) -> Float[np.ndarray, " pos"]:
     """What the symbol at each position adds to one logit directly, through all heads.
 
-    A head's share of a position is its attention from ``at`` times the value there, through W_O and
-    the norms on the way, whose scale is held; a sequence's own position also adds its embedding.
-    MLPs mix positions that earlier layers brought together and belong to none: their part, and the
-    biases', are left out, so the values do not sum to the logit.
+    A head's share of a position is its attention from ``at`` times the value there, through a head
+    norm, W_O and the norms on the way, whose scale is held; a sequence's own position also adds its
+    embedding. MLPs mix positions that earlier layers brought together and belong to none: their
+    part, and the biases', are left out, so the values do not sum to the logit.
     """
     layers = range(model.cfg.n_layers)
     blocks = [f"blocks.{layer}.attn.hook_" for layer in layers]
@@ -185,7 +185,8 @@ def direct_by_position(
     norms = dict.fromkeys(name for way in (*ways, stream_way) for name in way)
     hooks = ["blocks.0.hook_resid_pre", *(f"{name}.hook_scale" for name in norms)]
     hooks += [block + name for block in blocks for name in ("v", "pattern")]
-    cache = activations(model, word[None], hooks)
+    scales = [f"blocks.{layer}.attn.norm_z.hook_scale" for layer in layers]  # of head norms
+    cache = activations(model, word[None], [*hooks, *(s for s in scales if s in model.hook_dict)])
     unembed = model.W_U[:, token].detach().cpu()
 
     def contribution(vectors: Float[Tensor, "*any d_model"], way: Sequence[str]) -> Tensor:
@@ -196,8 +197,10 @@ def direct_by_position(
 
     total = torch.zeros(len(word))
     total[at] = contribution(cache["blocks.0.hook_resid_pre"][0, at], stream_way)
-    for layer, block, way in zip(layers, blocks, ways, strict=True):
+    for layer, block, way, scale in zip(layers, blocks, ways, scales, strict=True):
         weighted = cache[block + "pattern"][0, :, at].T[..., None] * cache[block + "v"][0]
+        if scale in cache:
+            weighted = weighted / cache[scale][0, at]
         W_O = model.blocks[layer].attn.W_O.detach().cpu()
         total += contribution(torch.einsum("khd,hdm->km", weighted, W_O), way)
     return total.double().numpy()
@@ -230,7 +233,7 @@ def qk_circuit(
     attention, x = model.blocks[layer].attn, _read(model, layer)
     q = x @ attention.W_Q[head] + attention.b_Q[head]
     k = x @ attention.W_K[head] + attention.b_K[head]
-    w = getattr(attention, "w_score", None)
+    w = getattr(attention, "W_score", None)
     if w is not None:
         return ((q[:, None] + k).tanh() @ w[head]).cpu()
     plain = getattr(attention, "scores", None) == "dot"
@@ -244,8 +247,9 @@ def ov_circuit(
     """What attending fully to a source token adds to each logit directly, by its embedding alone.
 
     The head reads the embedding as in ``qk_circuit``: (norm(e) W_V + b_V) W_O W_U (Elhage et al.
-    2021). Of the norms on the way to the logits the centring and gain count; their scale depends on
-    the rest of the stream and is left out, so values compare within a head, not between layers.
+    2021). Of the norms on the way to the logits the centring and gain count; their scale, and that
+    of a head norm, depends on the rest of the word and is left out, so values compare within a
+    head, not between heads with a norm of their own or between layers.
     """
     attention = model.blocks[layer].attn
     v = _read(model, layer) @ attention.W_V[head] + attention.b_V[head]

@@ -7,12 +7,13 @@ from dataclasses import dataclass, replace
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
-from torch.nn.functional import scaled_dot_product_attention
+from torch.nn.functional import pad, scaled_dot_product_attention
 from transformer_lens.hook_points import HookPoint
 
 from models.config import ModelConfig
 from models.hooks import listened
 from models.masks import allowed, masked_softmax
+from models.norm import Norm
 from models.positions import rotate
 
 ADDITIVE_AT_ONCE = 2**25  # numbers inside tanh that are held in memory together
@@ -93,20 +94,28 @@ class Attention(nn.Module):
     ``hook_pattern`` [batch, head, query, key]; ``hook_result`` [batch, pos, head, d_model], each
     head's share of the output, without the output bias. Scores of a dot product, pattern and result
     are only computed when listened to; otherwise PyTorch's fused path runs.
+
+    The queries and keys of averaging heads are zeros, in which no score differs. With a head norm
+    ``norm_z`` has the hooks of a norm, [batch, pos, head, 1 or d_head], and ``hook_z`` is after it.
     """
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
         self.n_heads, self.d_head = config.n_heads, config.d_head
         self.scores, self.strict = config.scores, config.mask == "strictly_causal"
+        self.averaging = config.averaging_heads
+        learned = config.n_heads - config.averaging_heads
         inner = config.n_heads * config.d_head
-        self.q = nn.Linear(config.d_model, inner, bias=config.bias)
-        self.k = nn.Linear(config.d_model, inner, bias=config.bias)
+        self.q = nn.Linear(config.d_model, learned * config.d_head, bias=config.bias)
+        self.k = nn.Linear(config.d_model, learned * config.d_head, bias=config.bias)
         self.v = nn.Linear(config.d_model, inner, bias=config.bias)
         self.o = nn.Linear(inner, config.d_model, bias=config.bias)
         self.w_score: nn.Parameter | None = None
         if config.scores == "additive":
-            self.w_score = nn.Parameter(torch.ones(config.n_heads, config.d_head))
+            self.w_score = nn.Parameter(torch.ones(learned, config.d_head))
+        self.norm_z: Norm | None = None
+        if config.head_norm:
+            self.norm_z = Norm("rms", config.d_head, config.eps, affine=False)
         self.hook_q = HookPoint()
         self.hook_k = HookPoint()
         self.hook_v = HookPoint()
@@ -136,8 +145,7 @@ class Attention(nn.Module):
                 fewer words than ``x`` has, all rows of ``x`` being copies of their batch, it is
                 read by all copies.
         """
-        heads = (*x.shape[:2], self.n_heads, self.d_head)
-        q = self.hook_q(self.q(x).view(heads))
+        q = self.hook_q(self._looks(self.q(x)))
         if relations.rotation is not None:
             q = self.hook_rot_q(rotate(q, *relations.rotation))
         q = q.transpose(1, 2)  # [batch, head, pos, d_head]
@@ -157,7 +165,8 @@ class Attention(nn.Module):
             z = self._some(q, k, v, relations)
         else:
             z = self._fused(q, k, v, relations)
-        z = self.hook_z(z.transpose(1, 2))
+        z = z.transpose(1, 2)
+        z = self.hook_z(z if self.norm_z is None else self.norm_z(z))
         if listened(self.hook_result):
             return self.hook_result(torch.einsum("bphd,hdm->bphm", z, self.W_O)).sum(2) + self.b_O
         return self.o(z.reshape(*x.shape[:2], -1))
@@ -166,12 +175,18 @@ class Attention(nn.Module):
         self, x: Float[Tensor, "batch pos d_model"], relations: Relations
     ) -> KeysValues:
         """What these positions give to be read."""
-        heads = (*x.shape[:2], self.n_heads, self.d_head)
-        k = self.hook_k(self.k(x).view(heads))
+        k = self.hook_k(self._looks(self.k(x)))
         if relations.rotation is not None:
             k = self.hook_rot_k(rotate(k, *relations.rotation))
-        v = self.hook_v(self.v(x).view(heads))
+        v = self.hook_v(self.v(x).view(k.shape))
         return k.transpose(1, 2), v.transpose(1, 2)
+
+    def _looks(
+        self, x: Float[Tensor, "batch pos learned"]
+    ) -> Float[Tensor, "batch pos head d_head"]:
+        """Queries or keys of all heads, from those that are learned."""
+        learned = self.n_heads - self.averaging
+        return pad(x.view(*x.shape[:2], learned, self.d_head), (0, 0, self.averaging, 0))
 
     def _fused(self, q: Tensor, k: Tensor, v: Tensor, relations: Relations) -> Tensor:
         if relations.may is None and relations.bias is None:
@@ -206,10 +221,8 @@ class Attention(nn.Module):
         k: Float[Tensor, "batch head key d_head"],
         relations: Relations,
     ) -> Float[Tensor, "batch head query key"]:
-        if self.w_score is None:
-            scores = q @ k.transpose(-1, -2) * self.scale
-        else:
-            scores = additive_scores(q, k, self.w_score)
+        w = self.W_score
+        scores = q @ k.transpose(-1, -2) * self.scale if w is None else additive_scores(q, k, w)
         if relations.bias is not None:
             scores = scores + relations.bias
         may = relations.mask(q)
@@ -219,7 +232,9 @@ class Attention(nn.Module):
     # -- the weights in TransformerLens' shapes ---------------------------------------------------
 
     def _split(self, weight: Tensor) -> Float[Tensor, "head d_model d_head"]:
-        return weight.view(self.n_heads, self.d_head, -1).transpose(1, 2)
+        heads = weight.view(-1, self.d_head, weight.shape[1]).transpose(1, 2)
+        missing = self.n_heads - len(heads)
+        return pad(heads, (0, 0, 0, 0, missing, 0)) if missing else heads
 
     @property
     def W_Q(self) -> Float[Tensor, "head d_model d_head"]:
@@ -228,6 +243,11 @@ class Attention(nn.Module):
     @property
     def W_K(self) -> Float[Tensor, "head d_model d_head"]:
         return self._split(self.k.weight)
+
+    @property
+    def W_score(self) -> Float[Tensor, "head d_head"] | None:
+        """Of additive scores."""
+        return None if self.w_score is None else pad(self.w_score, (0, 0, self.averaging, 0))
 
     @property
     def W_V(self) -> Float[Tensor, "head d_model d_head"]:
@@ -239,11 +259,11 @@ class Attention(nn.Module):
 
     @property
     def b_Q(self) -> Float[Tensor, "head d_head"]:
-        return bias_of(self.q).view(self.n_heads, self.d_head)
+        return self._looks(bias_of(self.q)[None, None])[0, 0]
 
     @property
     def b_K(self) -> Float[Tensor, "head d_head"]:
-        return bias_of(self.k).view(self.n_heads, self.d_head)
+        return self._looks(bias_of(self.k)[None, None])[0, 0]
 
     @property
     def b_V(self) -> Float[Tensor, "head d_head"]:

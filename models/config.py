@@ -82,6 +82,12 @@ class ModelConfig:
             the length, and its square soon falls below 1e-5.
         centred: whether the embeddings of the symbols sum to zero (effect coding), so that under
             equal attention equal counts cancel, at any length.
+        averaging_heads: the first heads of each block, which attend to all that they may alike (an
+            average attention network, Zhang et al. 2018; the counting of C-RASP) and have neither
+            queries nor keys to learn. The others learn where to look.
+        head_norm: whether what each head read is divided by its root mean square before W_O (as in
+            the differential Transformer, Ye et al. 2024). An average over the word shrinks like one
+            over the length; its direction does not.
     """
 
     architecture: Architecture = "transformer"
@@ -103,12 +109,19 @@ class ModelConfig:
     order: int = 3
     eps: float = 1e-5
     centred: bool = False
+    averaging_heads: int = 0
+    head_norm: bool = False
 
     def __post_init__(self) -> None:
         _check_choices(self, **CHOICES, act_fn=Activation)
         for name in ("n_layers", "n_heads", "d_model", "d_mlp", "n_ctx", "kernel_size"):
             if getattr(self, name) < 1:
                 raise UserError(f"{name} is {getattr(self, name)}: it must be at least 1")
+        if not 0 <= self.averaging_heads < self.n_heads:
+            raise UserError(
+                f"averaging_heads is {self.averaging_heads} and n_heads {self.n_heads}: at least "
+                "one head learns where to look, and none averages less than none"
+            )
         if self.head_width < 0:
             raise UserError(f"head_width is {self.head_width}: it cannot be negative")
         if not 1 <= self.order <= 5:
@@ -147,7 +160,7 @@ class ModelConfig:
 
     def _check_rival(self) -> None:
         """A choice that only attention or a block makes would be silently lost: it is refused."""
-        lost = ["scores", "mask", "positions", "mlp", "head_width"]
+        lost = ["scores", "mask", "positions", "mlp", "head_width", "averaging_heads", "head_norm"]
         if self.architecture != "cnn":
             lost += ["norm", "norm_placement"]
         plain = {f.name: f.default for f in fields(self)}

@@ -59,10 +59,10 @@ def hook_table(config: ModelConfig) -> list[HookRow]:
     return rows[config.architecture](config)
 
 
-def _norm(name: str) -> list[HookRow]:
+def _norm(name: str, shape: tuple[str, ...] = STREAM) -> list[HookRow]:
     return [
-        HookRow(f"{name}.hook_scale", ("batch", "pos", "1"), "what the norm divides by"),
-        HookRow(f"{name}.hook_normalized", STREAM, "after it, before gamma and beta"),
+        HookRow(f"{name}.hook_scale", (*shape[:-1], "1"), "what the norm divides by"),
+        HookRow(f"{name}.hook_normalized", shape, "after it, before gamma and beta"),
     ]
 
 
@@ -80,10 +80,12 @@ def _transformer(config: ModelConfig) -> list[HookRow]:
     rows += [HookRow(attn + "hook_q", HEADS, "queries"), *([turned_q] if rotary else [])]
     rows += [HookRow(attn + "hook_k", HEADS, "keys"), *([turned_k] if rotary else [])]
     rows += [HookRow(attn + "hook_v", HEADS, "values")]
+    z = "the mean of the values under the pattern" + ", normed" * config.head_norm
     rows += [
         HookRow(attn + "hook_attn_scores", PAIRS, "scores with bias, -inf where masked"),
         HookRow(attn + "hook_pattern", PAIRS, "their softmax: where a head looks"),
-        HookRow(attn + "hook_z", HEADS, "the mean of the values under the pattern"),
+        *(_norm(attn + "norm_z", HEADS) if config.head_norm else []),
+        HookRow(attn + "hook_z", HEADS, z),
         HookRow(attn + "hook_result", ("batch", "pos", "head", "d_model"), "z W_O, head by head"),
     ]
     rows += _norm(block + "ln1_post") if sandwich else []

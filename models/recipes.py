@@ -11,7 +11,7 @@ SHAPE = ModelConfig(d_mlp=128, act_fn="relu", bias=False)
 NEXT_SYMBOLS = TrainConfig("", spread="log", model=SHAPE)
 VERDICT = TrainConfig("", max_n=20, supervision="last", steps=600, batch_size=128, model=SHAPE)
 
-RECIPES: dict[str, TrainConfig] = {
+PLAIN: dict[str, TrainConfig] = {
     "an": replace(NEXT_SYMBOLS, steps=200),
     "anbn": replace(NEXT_SYMBOLS, steps=800, learning_rate=3e-3),
     "anbncn": replace(NEXT_SYMBOLS, steps=1000, batch_size=48),
@@ -19,20 +19,33 @@ RECIPES: dict[str, TrainConfig] = {
     "dieren_muis": VERDICT,
 }
 
+COUNTING_SHAPE = replace(SHAPE, averaging_heads=1, head_norm=True, centred=True, eps=1e-12)
+"""In the even average of symbols that sum to zero equal counts cancel, and the head's norm keeps
+what is left from shrinking with the length. `lab sweep counting` takes one after the other away."""
 
-def recipe(language: str, asked: ModelConfig = SHAPE) -> TrainConfig:
+COUNTING: dict[str, TrainConfig] = {
+    "anbn": TrainConfig("", steps=1200, model=COUNTING_SHAPE),
+    "anbncn": TrainConfig("", steps=1000, batch_size=48, model=COUNTING_SHAPE),
+}
+
+
+def recipe(language: str, asked: ModelConfig = SHAPE, plain: bool = False) -> TrainConfig:
     """The default configuration of a registered language, or of a corpus by its own name.
 
     Args:
-        asked: whose architecture and mask the defaults are for. A rival has the same words, steps
-            and about as many weights; an encoder recognises whole words, needs positions, and as
-            many steps as one verdict a word takes to teach them.
+        asked: whose architecture, mask and number of heads the defaults are for. A rival has about
+            as many weights as the plain Transformer; an encoder recognises whole words, needs
+            positions, and as many steps as one verdict a word takes to teach them.
+        plain: whether nothing is built in for counting, as where kinds of models are compared. So
+            it is for rivals, encoders, and a single head, which must learn where to look.
     """
     base = NEXT_SYMBOLS if language in LANGUAGES else VERDICT
-    base = replace(RECIPES.get(language, base), language=language)
+    base = replace(PLAIN.get(language, base), language=language)
     if asked.architecture != "transformer":
         return replace(base, model=ModelConfig(architecture=asked.architecture, act_fn="relu"))
     if asked.is_encoder:
         encoder = replace(SHAPE, mask="bidirectional", positions="learned")
         return replace(base, supervision="last", steps=3000, model=encoder)
+    if language in COUNTING and asked.n_heads > 1 and not plain:
+        return replace(COUNTING[language], language=language)
     return base

@@ -17,6 +17,7 @@ from typing import Literal
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
+from torch.nn.functional import pad
 from transformer_lens.hook_points import HookPoint
 
 from models.attention import CAUSAL, Attention, KeysValues, Relations
@@ -130,7 +131,8 @@ class HookedTransformer(EmbeddingModel):
                 self.hook_pos_embed = HookPoint()
             self.relative: nn.Embedding | None = None
             if config.positions == "t5":
-                self.relative = nn.Embedding(T5_BUCKETS, config.n_heads)
+                learned = config.n_heads - config.averaging_heads
+                self.relative = nn.Embedding(T5_BUCKETS, learned)
             self.blocks = nn.ModuleList(Block(config) for _ in range(config.n_layers))
             final = "none" if config.norm_placement == "post" else config.norm
             self.ln_final = Norm(final, config.d_model, config.eps, affine=False)
@@ -316,12 +318,14 @@ class HookedTransformer(EmbeddingModel):
             valid = tokens != END_ID if config.is_encoder else None
             may = allowed(config.mask, length, valid)[:, None].to(device)
         if config.positions == "alibi":
-            bias = alibi(config.n_heads, length, device)
+            bias = alibi(config.n_heads - config.averaging_heads, length, device)
         elif self.relative is not None:
             buckets = t5_buckets(distances(length, device), config.is_encoder)
             bias = self.relative(buckets).permute(2, 0, 1)
         elif config.positions == "rotary":
             rotation = rotations(length, config.d_head, device)
+        if bias is not None:
+            bias = pad(bias, (0, 0, 0, 0, config.averaging_heads, 0))
         return Relations(may, bias, rotation)
 
     def accumulated_bias(

@@ -45,6 +45,7 @@ TRANSFORMERS: list[dict[str, object]] = [
     {"positions": "rotary", "mlp": "gated", "act_fn": "silu", "bias": False},
     {"positions": "alibi", "scores": "additive", "mask": "strictly_causal", "head_width": 6},
     {"positions": "t5", "mask": "bidirectional", "mlp": "none", "norm": "none", "n_layers": 1},
+    {"averaging_heads": 1, "head_norm": True, "bias": False, "centred": True},
 ]
 RIVALS: list[dict[str, object]] = [
     {"architecture": "lstm"},
@@ -124,7 +125,8 @@ def test_the_steps_of_a_head_follow_from_each_other(
     model = small_model(**{**SIZES, **changes})
     tokens = example_tokens(model, 7)
     layer = model.config.n_layers - 1
-    listed = head_steps(model, tokens, layer, 1)
+    head = model.config.n_heads - 1  # the first may average
+    listed = head_steps(model, tokens, layer, head)
     steps = {step.name: step.values.double() for step in listed}
     allowed = steps["mask"] == 1
     rule = {"causal": np.tril, "strictly_causal": lambda m: np.tril(m, -1)}
@@ -133,10 +135,13 @@ def test_the_steps_of_a_head_follow_from_each_other(
     assert (steps["scores"][~allowed] == -math.inf).all()
     pattern = steps["scores"].softmax(dim=-1).nan_to_num(0.0)  # a row without keys is zero
     torch.testing.assert_close(steps["pattern"], pattern, atol=1e-6, rtol=1e-5)
-    torch.testing.assert_close(steps["z"], steps["pattern"] @ steps["v"], atol=1e-6, rtol=1e-5)
+    z = steps["pattern"] @ steps["v"]
+    if model.config.head_norm:
+        z = z / z.square().mean(dim=-1, keepdim=True).add(model.config.eps).sqrt()
+    torch.testing.assert_close(steps["z"], z, atol=1e-5, rtol=1e-4)
     q, k = (steps.get(f"{name} turned", steps[name]) for name in "qk")
     if model.config.scores == "additive":
-        w = model.blocks[layer].attn.w_score[1].double()
+        w = model.blocks[layer].attn.w_score[-1].double()
         scores = (q[:, None] + k[None]).tanh() @ w
     else:
         scores = q @ k.T * (0.5 if model.config.scores == "scaled_dot" else 1.0)
@@ -149,6 +154,23 @@ def test_the_steps_of_a_head_follow_from_each_other(
     for step in listed:
         assert len(step.rows) == step.values.shape[0]
         assert len(step.columns) == step.values.shape[1]
+
+
+@pytest.mark.parametrize(
+    "changes", [{}, {"positions": "alibi"}, {"positions": "t5", "scores": "additive"}]
+)
+def test_the_steps_of_an_averaging_head(
+    small_model: Callable[..., HookedTransformer], changes: dict[str, object]
+) -> None:
+    model = small_model(**{**SIZES, **changes, "averaging_heads": 1})
+    steps = {step.name: step for step in head_steps(model, example_tokens(model, 7), 0, 0)}
+    for name in ("q", "k", "bias"):
+        if name in steps:
+            assert " = 0" in steps[name].formula
+            assert not steps[name].values.any()
+    even = torch.ones(7, 7).tril() / torch.arange(1, 8)[:, None]
+    torch.testing.assert_close(steps["pattern"].values, even)
+    torch.testing.assert_close(steps["z"].values, even @ steps["v"].values)
 
 
 def test_masked_cells_are_marked_and_numbers_stand_where_there_is_room() -> None:

@@ -70,7 +70,9 @@ def norm_by_hand(norm: Norm, x: np.ndarray) -> np.ndarray:
 
 def score_by_hand(attn: Attention, h: int, q: np.ndarray, k: np.ndarray) -> float:
     if attn.w_score is not None:
-        w = attn.w_score.detach().numpy()[h]
+        if h < attn.averaging:
+            return 0.0
+        w = attn.w_score.detach().numpy()[h - attn.averaging]
         return sum(w[d] * math.tanh(q[d] + k[d]) for d in range(len(q)))
     dot = sum(q[d] * k[d] for d in range(len(q)))
     return dot / math.sqrt(len(q)) if attn.scores == "scaled_dot" else dot
@@ -85,8 +87,10 @@ def attention_by_hand(attn: Attention, x: np.ndarray, mask: str) -> np.ndarray:
         for i in range(len(x)):
             last = {"causal": i + 1, "strictly_causal": i, "bidirectional": len(x)}[mask]
             score = [math.exp(score_by_hand(attn, h, q[i], k[j])) for j in range(last)]
-            for j in range(last):
-                out[i] += score[j] / sum(score) * v[j] @ w_o[h]
+            z = sum((score[j] / sum(score) * v[j] for j in range(last)), start=np.zeros(len(v[0])))
+            if attn.norm_z is not None:
+                z = z / math.sqrt(sum(z**2) / len(z) + attn.norm_z.eps)
+            out[i] += z @ w_o[h]
     return out
 
 
@@ -169,11 +173,31 @@ def test_the_block_is_its_equations(placement: str, mask: str, bias: bool) -> No
         {"scores": "additive"},
         {"head_width": 3},
         {"head_width": 3, "n_heads": 5, "scores": "additive", "mask": "strictly_causal"},
+        {"head_norm": True},
+        {"head_norm": True, "norm": "none", "mask": "strictly_causal"},
+        {"averaging_heads": 1},
+        {"averaging_heads": 3, "scores": "additive", "head_norm": True},
     ],
     ids=lambda changes: "-".join(map(str, changes.values())),
 )
 def test_every_part_is_its_equations(changes: dict[str, object]) -> None:
     check(**changes)
+
+
+@pytest.mark.parametrize("positions", ["none", "learned", "sinusoidal", "rotary", "alibi", "t5"])
+@pytest.mark.parametrize("scores", ["scaled_dot", "additive"])
+def test_an_averaging_head_attends_to_all_alike(
+    small_model: Make, tokens: Tensor, positions: str, scores: str
+) -> None:
+    """Whatever tells the order; and the others look where they learned to."""
+    if (positions, scores) == ("rotary", "additive"):
+        pytest.skip("there is no such model")
+    model = small_model(positions=positions, scores=scores, averaging_heads=2)
+    pattern = model.run_with_cache(tokens)[1]["blocks.1.attn.hook_pattern"]
+    even = 1 / torch.arange(1, tokens.shape[1] + 1)
+    even = even[:, None].expand(pattern.shape[-2:]).tril()
+    torch.testing.assert_close(pattern[:, :2], even.expand_as(pattern[:, :2]))
+    assert ((pattern[:, 2:] - even).abs().amax(dim=(0, 2, 3)) > 0.01).all()
 
 
 def test_the_equations_differ() -> None:

@@ -36,6 +36,7 @@ KINDS: dict[str, dict[str, object]] = {
     "no norm, gated": {"norm": "none", "mlp": "gated", "scores": "additive"},
     "strict": {"mask": "strictly_causal", "positions": "alibi"},
     "encoder": {"mask": "bidirectional", "positions": "t5"},
+    "averaging": {"averaging_heads": 1, "head_norm": True},
 }
 
 

@@ -91,9 +91,10 @@ def test_positions_share_out_what_heads_and_embedding_add(
 ) -> None:
     if norm == "none" and placement != "pre":
         return
-    for mask, positions in (("causal", "none"), ("bidirectional", "learned")):
+    for mask, positions, normed in (("causal", "none", False), ("bidirectional", "learned", True)):
         changes = {"norm": norm, "norm_placement": placement, "mlp": mlp, "mask": mask}
-        config = ModelConfig(**{**SMALL.__dict__, **changes, "positions": positions})
+        changes |= {"positions": positions, "head_norm": normed}
+        config = ModelConfig(**{**SMALL.__dict__, **changes})
         model = stir(HookedTransformer(config, ABC)).eval()
         for at, token in ((7, END_ID), (4, 3), (0, 2)):
             table = direct_logit_attribution(model, tokens[:1], torch.tensor([at]), token)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from models.config import TrainConfig
+from models.config import ModelConfig, TrainConfig
 from models.languages import LANGUAGES, language
-from models.recipes import recipe
+from models.recipes import SHAPE, recipe
 
 
 @pytest.mark.parametrize("name", LANGUAGES)
@@ -20,3 +20,17 @@ def test_every_language_has_a_recipe_that_suits_its_teacher(name: str) -> None:
 def test_a_corpus_is_taught_verdicts() -> None:
     config = recipe("my lines")
     assert (config.language, config.supervision) == ("my lines", "last")
+
+
+def test_what_is_built_in_for_counting_is_for_decoders_of_several_heads() -> None:
+    """Others, and comparisons of kinds, start from the plain model."""
+    counts, plain = recipe("anbncn"), recipe("anbncn", plain=True)
+    assert (counts.model.averaging_heads, counts.model.head_norm, counts.model.centred) == (1, 1, 1)
+    assert plain.model == SHAPE
+    assert recipe("anbncn", ModelConfig(n_heads=1)) == plain
+    assert recipe("anbncn", ModelConfig(n_heads=2)) == counts
+    assert recipe("dieren") == recipe("dieren", plain=True)
+    for asked in (ModelConfig(architecture="lstm"), ModelConfig(mask="bidirectional")):
+        found = recipe("anbncn", asked)
+        assert found == recipe("anbncn", asked, plain=True)
+        assert not found.model.head_norm

@@ -128,6 +128,7 @@ KINDS: dict[str, dict[str, Any]] = {
     "rms sandwich": {"model": replace(TINY, norm="rms", norm_placement="sandwich", mlp="gated")},
     "post": {"model": replace(TINY, norm_placement="post", mlp="none", bias=False)},
     "no norm": {"model": replace(TINY, norm="none")},
+    "averaging": {"model": replace(TINY, averaging_heads=1, head_norm=True, centred=True)},
     "cnn": {"model": replace(TINY, architecture="cnn", norm="rms")},
 }
 

@@ -30,10 +30,11 @@ Values = dict[str, Any]
 KINDS = get_type_hints(ModelConfig)
 CHOICES: dict[str, tuple[Any, ...]] = {
     name: get_args(kind) for name, kind in KINDS.items() if get_origin(kind) is Literal
-} | {"bias": (True, False)}
+} | {"bias": (True, False), "head_norm": (False, True)}
 SIZES: dict[str, tuple[int, ...]] = {
     "n_layers": (1, 2),
     "n_heads": (1, 2, 3),
+    "averaging_heads": (0, 1, 2),
     "d_model": (6, 9, 12),
     "head_width": (0, 3, 4),
     "order": (1, 2, 3, 5),
@@ -53,7 +54,7 @@ def test_every_choice_is_known() -> None:
 
 # -- which combinations there are, said a second time -------------------------------------------
 
-ATTENTION = {"scores", "mask", "positions", "mlp", "head_width"}
+ATTENTION = {"scores", "mask", "positions", "mlp", "head_width", "averaging_heads", "head_norm"}
 NORMS = {"norm", "norm_placement"}
 BLOCKS_OF = {"lstm": ATTENTION | NORMS, "gru": ATTENTION | NORMS, "ngram": ATTENTION | NORMS}
 BLOCKS_OF |= {"cnn": ATTENTION}
@@ -67,6 +68,8 @@ def refused(asked: Values) -> bool:
     if v["architecture"] != "transformer":
         return any(v[name] != DEFAULT[name] for name in BLOCKS_OF[v["architecture"]])
     if v["head_width"] == 0 and v["d_model"] % v["n_heads"]:
+        return True
+    if v["averaging_heads"] >= v["n_heads"]:
         return True
     width = v["head_width"] or v["d_model"] // v["n_heads"]
     if v["positions"] == "rotary" and (v["scores"] == "additive" or width % 2):
@@ -102,7 +105,7 @@ def vary(*names: str) -> list[Values]:
 
 
 def test_exactly_the_impossible_combinations_are_refused() -> None:
-    names = [name for name in CHOICES if name not in ("act_fn", "bias")]
+    names = [name for name in CHOICES if name not in ("act_fn", "bias", "head_norm")]
     accepted = 0
     for asked in vary(*names):
         config, reason = attempt(lambda asked=asked: ModelConfig(**asked))
@@ -121,7 +124,7 @@ def test_sizes_that_do_not_fit_are_refused(architecture: str) -> None:
             assert bool(reason) == refused(asked), (asked, reason)
 
 
-@pytest.mark.parametrize("name", [name for name in CHOICES if name != "bias"])
+@pytest.mark.parametrize("name", [n for n in CHOICES if n not in ("bias", "head_norm")])
 def test_a_value_that_is_none_of_the_choices_is_refused(name: str) -> None:
     """Made past the constructor, whose types are checked while tests run."""
     config = object.__new__(ModelConfig)
@@ -131,7 +134,16 @@ def test_a_value_that_is_none_of_the_choices_is_refused(name: str) -> None:
         config.__post_init__()
 
 
-@pytest.mark.parametrize("changes", [{"order": 0}, {"order": 6}, {"head_width": -1}])
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"order": 0},
+        {"order": 6},
+        {"head_width": -1},
+        {"averaging_heads": 4},
+        {"averaging_heads": -1},
+    ],
+)
 def test_impossible_sizes_are_refused(changes: Values) -> None:
     with pytest.raises(UserError, match=rf"^{next(iter(changes))} is [^\n]*$"):
         ModelConfig(**changes)
@@ -282,6 +294,7 @@ RESUMED: dict[str, tuple[Values, Values]] = {
     ),
     "additive": ({}, {"scores": "additive", "mask": "strictly_causal", "mlp": "gated"}),
     "rotary": ({}, {"positions": "rotary", "norm_placement": "post", "bias": False}),
+    "averaging": ({}, {"averaging_heads": 1, "head_norm": True, "centred": True}),
 }
 
 

@@ -20,7 +20,7 @@ from models.batches import steps_at_once, words_of
 from models.config import TrainConfig
 from models.languages import Words, language
 from models.objective import make_batch
-from models.recipes import recipe
+from models.recipes import SHAPE, recipe
 from models.runs import Run
 from models.training import Trainer
 from tests.benchmarks.measure import Result, Work, compare
@@ -32,10 +32,9 @@ CPU = torch.device("cpu")
 
 
 def config_of(layers: int, heads: int, width: int) -> TrainConfig:
-    """The recipe of a^n b^n in another size."""
-    base = recipe("anbn")
-    shape = replace(base.model, n_layers=layers, n_heads=heads, d_model=width, d_mlp=4 * width)
-    return replace(base, model=shape)
+    """The words of a^n b^n, and a plain Transformer of some size."""
+    shape = replace(SHAPE, n_layers=layers, n_heads=heads, d_model=width, d_mlp=4 * width)
+    return replace(recipe("anbn", plain=True), model=shape)
 
 
 def usual_steps(

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import pad, scaled_dot_product_attention
+from torch.nn.functional import pad, rms_norm, scaled_dot_product_attention
 
 from models.base import LanguageModel
 from models.build import build
@@ -48,6 +48,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "no norm": {"norm": "none"},
     "gated MLP": {"mlp": "gated"},
     "attention only": {"mlp": "none"},
+    "averaging head, head norm": {"averaging_heads": 1, "head_norm": True},
 }
 RIVALS: dict[str, dict[str, Any]] = {
     "LSTM": {"architecture": "lstm"},
@@ -71,11 +72,13 @@ def plain_norm(config: ModelConfig, affine: bool = True) -> nn.Module:
 class PlainAttention(nn.Module):
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
-        inner = config.n_heads * config.d_head
+        inner, self.averaging = config.n_heads * config.d_head, config.averaging_heads
+        looks = inner - self.averaging * config.d_head
         self.heads = (config.n_heads, config.d_head)
         self.q, self.k, self.v = (
-            nn.Linear(config.d_model, inner, bias=config.bias) for _ in range(3)
+            nn.Linear(config.d_model, width, bias=config.bias) for width in (looks, looks, inner)
         )
+        self.eps = config.eps if config.head_norm else None
         self.o = nn.Linear(inner, config.d_model, bias=config.bias)
         self.scale = config.d_head**-0.5 if config.scores == "scaled_dot" else 1.0
         self.strict = config.mask == "strictly_causal"
@@ -84,9 +87,11 @@ class PlainAttention(nn.Module):
 
     def forward(self, x: Tensor, mask: Tensor | None, angles: tuple[Tensor, ...] | None) -> Tensor:
         q, k, v = (
-            linear(x).view(*x.shape[:2], *self.heads).transpose(1, 2)
+            linear(x).view(*x.shape[:2], -1, self.heads[1]).transpose(1, 2)
             for linear in (self.q, self.k, self.v)
         )
+        if self.averaging:
+            q, k = (torch.cat([torch.zeros_like(v[:, : self.averaging]), y], 1) for y in (q, k))
         if angles is not None:
             q, k = self.turn(q, *angles), self.turn(k, *angles)
         if hasattr(self, "w_score"):
@@ -97,6 +102,8 @@ class PlainAttention(nn.Module):
             )
         if self.strict:
             z[:, :, 0] = 0.0
+        if self.eps is not None:
+            z = rms_norm(z, z.shape[-1:], eps=self.eps)
         return self.o(z.transpose(1, 2).reshape(*x.shape[:2], -1))
 
     @staticmethod
@@ -320,8 +327,8 @@ def plain(ours: LanguageModel, length: int) -> nn.Module:
 
 
 def variant_speed() -> Iterator[Result]:
-    """A forward pass of every kind, of the words and the shape of the recipe for anbn."""
-    config = recipe("anbn")
+    """A forward pass of every kind, of the words of the recipe for anbn."""
+    config = recipe("anbn", plain=True)
     kinds = {name: replace(config.model, **changes) for name, changes in VARIANTS.items()}
     kinds |= {name: ModelConfig(act_fn="relu", **changes) for name, changes in RIVALS.items()}
     for name, model in kinds.items():
