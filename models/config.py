@@ -206,8 +206,7 @@ class TrainConfig:
         language: the registry name, or the corpus' own name.
         seed: of the weights and of all training words.
         max_n: the training window: sizes 1..max_n (blocks of a counting language, else lengths).
-        spread: of the lengths in the window: "even", or "log", each order of magnitude as often. A
-            model that sees all scales alike must compare counts by their ratio, which holds longer.
+        spread: of the lengths in the window: "even", or "log", each order of magnitude as often.
         supervision: "every" teaches the set of next symbols at every position, "last" the verdict
             on the whole word alone.
         steps: the longest training; the learning rate's schedule spans it.

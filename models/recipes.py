@@ -19,14 +19,16 @@ PLAIN: dict[str, TrainConfig] = {
     "dieren_muis": VERDICT,
 }
 
-COUNTING_SHAPE = replace(SHAPE, averaging_heads=1, head_norm=True, centred=True, eps=1e-12)
-"""In the even average of symbols that sum to zero equal counts cancel, and the head's norm keeps
-what is left from shrinking with the length. `lab sweep counting` takes one after the other away."""
-
 COUNTING: dict[str, TrainConfig] = {
-    "anbn": TrainConfig("", steps=1200, model=COUNTING_SHAPE),
-    "anbncn": TrainConfig("", steps=1000, batch_size=48, model=COUNTING_SHAPE),
+    "anbn": TrainConfig(
+        "",
+        steps=1200,
+        model=replace(SHAPE, averaging_heads=2, head_norm=True, centred=True, eps=1e-12),
+    ),
 }
+"""In the even average of symbols that sum to zero equal counts cancel, and the head's norm keeps
+what is left from shrinking with the length. Of three symbols it is two that have to cancel first,
+which nothing makes exact: see `lab sweep counting`."""
 
 
 def recipe(language: str, asked: ModelConfig = SHAPE, plain: bool = False) -> TrainConfig:

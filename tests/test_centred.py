@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -82,3 +83,25 @@ def test_under_equal_attention_equal_counts_cancel(norm: str) -> None:
     one, many, more = (gathered("a" * n + "b" * m) for n, m in ((1, 1), (40, 40), (40, 41)))
     torch.testing.assert_close(one, many, rtol=1e-4, atol=1e-6)
     assert not torch.allclose(many, more, rtol=1e-2, atol=1e-3)
+
+
+def test_averaging_heads_read_a_difference_alike_at_every_length() -> None:
+    """Their norm takes the length away: what holds for short words then does for long ones."""
+    shape = ModelConfig(
+        n_heads=4, averaging_heads=2, head_norm=True, centred=True, bias=False, eps=1e-20
+    )
+    model = build(shape, language("anbn").vocabulary, 0).double()
+
+    def read(n: int, difference: int) -> torch.Tensor:
+        word = "a" * n + "b" * (n - difference)
+        _, cache = model.run_with_cache(model.to_tokens(word))
+        return cache["blocks.0.attn.hook_z"][0, -1]
+
+    short = [read(4, difference) for difference in (-1, 0, 1, 2)]
+    for n in (9, 150):
+        for difference, expected in zip((-1, 0, 1, 2), short, strict=True):
+            found = read(n, difference)
+            torch.testing.assert_close(found[:2], expected[:2], rtol=0, atol=1e-9)
+            assert (found[2:] - expected[2:]).abs().max() > 1e-6  # those that learn where to look
+    for one, other in pairwise(short):
+        assert (one[:2] - other[:2]).abs().max() > 0.1

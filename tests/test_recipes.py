@@ -24,13 +24,13 @@ def test_a_corpus_is_taught_verdicts() -> None:
 
 def test_what_is_built_in_for_counting_is_for_decoders_of_several_heads() -> None:
     """Others, and comparisons of kinds, start from the plain model."""
-    counts, plain = recipe("anbncn"), recipe("anbncn", plain=True)
-    assert (counts.model.averaging_heads, counts.model.head_norm, counts.model.centred) == (1, 1, 1)
+    counts, plain = recipe("anbn"), recipe("anbn", plain=True)
+    assert (counts.model.averaging_heads, counts.model.head_norm, counts.model.centred) == (2, 1, 1)
     assert plain.model == SHAPE
-    assert recipe("anbncn", ModelConfig(n_heads=1)) == plain
-    assert recipe("anbncn", ModelConfig(n_heads=2)) == counts
+    assert recipe("anbn", ModelConfig(n_heads=1)) == plain
+    assert recipe("anbn", ModelConfig(n_heads=2)) == counts
     assert recipe("dieren") == recipe("dieren", plain=True)
     for asked in (ModelConfig(architecture="lstm"), ModelConfig(mask="bidirectional")):
-        found = recipe("anbncn", asked)
-        assert found == recipe("anbncn", asked, plain=True)
+        found = recipe("anbn", asked)
+        assert found == recipe("anbn", asked, plain=True)
         assert not found.model.head_norm
