@@ -101,7 +101,7 @@ def test_averaging_heads_read_a_difference_alike_at_every_length() -> None:
     for n in (9, 150):
         for difference, expected in zip((-1, 0, 1, 2), short, strict=True):
             found = read(n, difference)
-            torch.testing.assert_close(found[:2], expected[:2], rtol=0, atol=1e-5)
-            assert (found[2:] - expected[2:]).abs().max() > 1e-4  # those that learn where to look
+            torch.testing.assert_close(found[:2], expected[:2], rtol=0, atol=1e-4)
+            assert (found[2:] - expected[2:]).abs().max() > 1e-2  # those that learn where to look
     for one, other in pairwise(short):
         assert (one[:2] - other[:2]).abs().max() > 0.1
