@@ -72,8 +72,7 @@ def configured(name: str, changes: Mapping[str, Any], exam: Exam) -> TrainConfig
     """The language's recipe with changes. Raises UserError for what cannot be trained or judged."""
     model = {k.removeprefix("model."): v for k, v in changes.items() if k.startswith("model.")}
     own = {k: v for k, v in changes.items() if not k.startswith("model.") and k != MAX_LENGTH}
-    asked = {key: model[key] for key in ("architecture", "mask", "n_heads") if key in model}
-    base = recipe(name, ModelConfig(**asked))
+    base = recipe(name, ModelConfig(**model))
     if MAX_LENGTH in changes:
         own["max_n"] = largest_size(name, changes[MAX_LENGTH])
     config = replace(base, **own, model=replace(base.model, **model))

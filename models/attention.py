@@ -185,8 +185,8 @@ class Attention(nn.Module):
         self, x: Float[Tensor, "batch pos learned"]
     ) -> Float[Tensor, "batch pos head d_head"]:
         """Queries or keys of all heads, from those that are learned."""
-        learned = self.n_heads - self.averaging
-        return pad(x.view(*x.shape[:2], learned, self.d_head), (0, 0, self.averaging, 0))
+        heads = x.view(*x.shape[:2], self.n_heads - self.averaging, self.d_head)
+        return pad(heads, (0, 0, self.averaging, 0)) if self.averaging else heads
 
     def _fused(self, q: Tensor, k: Tensor, v: Tensor, relations: Relations) -> Tensor:
         if relations.may is None and relations.bias is None:
@@ -247,7 +247,9 @@ class Attention(nn.Module):
     @property
     def W_score(self) -> Float[Tensor, "head d_head"] | None:
         """Of additive scores."""
-        return None if self.w_score is None else pad(self.w_score, (0, 0, self.averaging, 0))
+        if self.w_score is None or not self.averaging:
+            return self.w_score
+        return pad(self.w_score, (0, 0, self.averaging, 0))
 
     @property
     def W_V(self) -> Float[Tensor, "head d_model d_head"]:

@@ -324,7 +324,7 @@ class HookedTransformer(EmbeddingModel):
             bias = self.relative(buckets).permute(2, 0, 1)
         elif config.positions == "rotary":
             rotation = rotations(length, config.d_head, device)
-        if bias is not None:
+        if bias is not None and config.averaging_heads:
             bias = pad(bias, (0, 0, 0, 0, config.averaging_heads, 0))
         return Relations(may, bias, rotation)
 
