@@ -12,7 +12,7 @@ from rich.live import Live
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 
-from analyses import circuits, emergence, explainers, heads, interventions
+from analyses import circuits, emergence, explainers, heads, interventions, probing
 from analyses.console import ERR, OUT, table_of
 from analyses.discover import Discover, discover, remarks
 from analyses.printed import printed_verdicts
@@ -33,6 +33,7 @@ LANGUAGES = (
 
 
 SHORTER: Mapping[str, Any] = {
+    "probing": probing.Options(words=200),
     "emergence": emergence.Options(words=100, count=4),
     "interventions": interventions.Options(words=100, pairs=48),
     "heads": heads.Options(words=100, members=6),
