@@ -104,8 +104,10 @@ def about(table: pd.DataFrame, by: Sequence[str]) -> str:
     low, high = runs["parameters"].min(), runs["parameters"].max()
     span = f"{low:,}" if low == high else f"{low:,} to {high:,}"
     varied = f" x {', '.join(map(short, by))}" if by else ""
+    count = runs["language"].nunique()
+    languages = f"{count} language{'s' * (count > 1)}"
     return (
-        f"{len(runs)} runs: {runs['language'].nunique()} languages{varied} x "
+        f"{len(runs)} runs: {languages}{varied} x "
         f"{runs['seed'].nunique()} seeds; {span} parameters; words of {table['length'].min()} to "
         f"{table['length'].max()} symbols."
     )
