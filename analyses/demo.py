@@ -33,7 +33,7 @@ LANGUAGES = (
 
 
 SHORTER: Mapping[str, Any] = {
-    "probing": probing.Options(words=200),
+    "probing": probing.Options(words=300),
     "emergence": emergence.Options(words=100, count=4),
     "interventions": interventions.Options(words=100, pairs=48),
     "heads": heads.Options(words=100, members=6),
