@@ -18,8 +18,8 @@ help:
 lab: $(INSTALLED)
 	$(BIN)/lab demo
 
-test: $(INSTALLED)
-	$(BIN)/pytest -n 2 --dist worksteal
+test: $(INSTALLED)  # two workers fill two cores: more threads would only get into each other's way
+	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist worksteal
 
 check: $(INSTALLED)
 	$(BIN)/ruff check
