@@ -366,6 +366,8 @@ def _draw_attention(sketch: _Sketch) -> None:
     sketch.line((THIRDS[2], values), (THIRDS[2], sketch.y + SPACE))
     sketch.down(middle)
     title = "z = norm(pattern v)" if config.head_norm else "z = pattern v"
+    if config.counters:
+        title += f", {config.averaging_heads} count"
     sketch.box("mix", title, heads, hook=attn + "hook_z")
     sketch.down(MIDDLE)
     title = f"W_O, sum of {config.n_heads} heads" if config.n_heads > 1 else "W_O, of 1 head"

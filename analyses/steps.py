@@ -72,6 +72,7 @@ def head_steps(
     names = ["q", "k", "v", "attn_scores", "pattern", "z"]
     names += ["rot_q", "rot_k"] if config.positions == "rotary" else []
     averages = head < config.averaging_heads
+    counts = averages and config.counters
     hooks = {attn + f"hook_{name}": name for name in names}
     _, cache = model.run_with_cache(tokens, names_filter=list(hooks), return_cache_object=False)
     got: dict[str, Tensor] = {}
@@ -82,7 +83,8 @@ def head_steps(
     steps: list[Step] = []
 
     def add(name: str, formula: str, values: Tensor) -> None:
-        square = name not in ("q", "k", "v", "q turned", "k turned", "average", "z")
+        wide_ones = ("q", "k", "v", "q turned", "k turned", "average", "sum", "z")
+        square = name not in wide_ones
         axes = ("query", "key") if square else ("pos", "d_head")
         rows, columns = (places, places) if square else wide
         steps.append(Step(name, formula, values, axes, rows, columns))
@@ -94,8 +96,10 @@ def head_steps(
         if averages and name in "qk":
             add(name, rf"{name} = 0\text{{: an averaging head looks for nothing}}", got[name])
             return
-        bias = f" + b_{name.upper()}" if config.bias else ""
-        add(name, f"{name} = {x} W_{name.upper()}{bias}", got[name])
+        formula = f"{x} W_{name.upper()}" + (f" + b_{name.upper()}" if config.bias else "")
+        if counts and name == "v":
+            formula = rf"\text{{step}}({formula}) \in \{{-1, 0, 1\}}"
+        add(name, f"{name} = {formula}", got[name])
 
     mapped("q")
     mapped("k")
@@ -139,6 +143,9 @@ def head_steps(
     if config.head_norm:
         add("average", "m = A v", got["pattern"] @ got["v"])
         add("z", r"z = m / \text{rms}(m)", got["z"])
+    elif counts:
+        add("sum", r"s_i = \textstyle\sum_j m_{ij} v_j", may.to(products) @ got["v"])
+        add("z", r"z = s / \sqrt{1 + s^2}", got["z"])
     else:
         add("z", "z = A v", got["z"])
     return steps

@@ -158,7 +158,9 @@ def _run(
             normed = block.ln1(streams["pre"] + added)
             weight = getattr(block.attn, f"W_{slot.upper()}")
             new = (normed.flatten(1, 2) @ weight).view(*normed.shape[:3], -1).movedim(0, 2)
-            return new + getattr(block.attn, f"b_{slot.upper()}")
+            new = new + getattr(block.attn, f"b_{slot.upper()}")
+            steps = getattr(block.attn, "values", None) if slot == "v" else None
+            return new if steps is None else steps(new)
 
         return project
 

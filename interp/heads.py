@@ -247,13 +247,15 @@ def ov_circuit(
     """What attending fully to a source token adds to each logit directly, by its embedding alone.
 
     The head reads the embedding as in ``qk_circuit``: (norm(e) W_V + b_V) W_O W_U (Elhage et al.
-    2021). Of the norms on the way to the logits the centring and gain count; their scale, and that
-    of a head norm, depends on the rest of the word and is left out, so values compare within a
-    head, not between heads with a norm of their own or between layers.
+    2021); a counter reads the steps of these values. Of the norms on the way to the logits the
+    centring and gain count; their scale, and that of a head norm, depends on the rest of the word
+    and is left out, so values compare within a head, not between heads with a norm of their own or
+    between layers.
     """
     attention = model.blocks[layer].attn
-    v = _read(model, layer) @ attention.W_V[head] + attention.b_V[head]
-    written = v @ attention.W_O[head]
+    v = torch.einsum("td,hdk->thk", _read(model, layer), attention.W_V) + attention.b_V
+    steps = getattr(attention, "values", None)
+    written = (v if steps is None else steps(v))[:, head] @ attention.W_O[head]
     for name in _way(model, layer, "attn"):
         written = _linear(model.get_submodule(name), written)
     return (written @ model.W_U).cpu()

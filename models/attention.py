@@ -13,15 +13,22 @@ from transformer_lens.hook_points import HookPoint
 from models.config import ModelConfig
 from models.hooks import listened
 from models.masks import allowed, masked_softmax
-from models.norm import Norm
+from models.norm import Norm, Saturation
 from models.positions import rotate
 
 ADDITIVE_AT_ONCE = 2**25  # numbers inside tanh that are held in memory together
+STEEPNESS = 32.0
+"""Of a counter's steps: off their plateaus values would add up, so few may lie there."""
 
 
 def bias_of(linear: nn.Linear) -> Float[Tensor, " d_out"]:
     """The bias of a linear map; zeros where it has none."""
     return linear.weight.new_zeros(linear.out_features) if linear.bias is None else linear.bias
+
+
+def steps(x: Float[Tensor, "*any"]) -> Float[Tensor, "*any"]:
+    """-1, 0 or 1, from -1/2 and from 1/2 on, by slopes that a gradient can climb."""
+    return (torch.tanh(STEEPNESS * (x - 0.5)) + torch.tanh(STEEPNESS * (x + 0.5))) / 2
 
 
 @dataclass(frozen=True)
@@ -74,6 +81,15 @@ class Relations:
             return self
         return replace(self, may=self.may.repeat(copies, 1, 1, 1))
 
+    def keys(
+        self, z: Float[Tensor, "batch query head d_head"]
+    ) -> Float[Tensor, "#batch query 1 1"]:
+        """How many keys each query of as many words as ``z`` has may attend to."""
+        if self.may is None:
+            return torch.arange(1, z.shape[1] + 1, device=z.device).to(z)[None, :, None, None]
+        keys = self.may.sum(dim=-1).to(z)[:, 0, :, None, None]
+        return keys if len(keys) == 1 else keys.repeat(len(z) // len(keys), 1, 1, 1)
+
     def asked(self, q: Float[Tensor, "batch head query d_head"], copies: int) -> Relations:
         """For copies of the queries as more queries of the same words."""
         bias = None if self.bias is None else self.bias.repeat(1, copies, 1)
@@ -96,7 +112,8 @@ class Attention(nn.Module):
     are only computed when listened to; otherwise PyTorch's fused path runs.
 
     The queries and keys of averaging heads are zeros, in which no score differs. With a head norm
-    ``norm_z`` has the hooks of a norm, [batch, pos, head, 1 or d_head], and ``hook_z`` is after it.
+    ``norm_z`` has the hooks of a norm, [batch, pos, head, 1 or d_head], and ``hook_z`` is after it;
+    so with counters, whose values ``hook_v`` hears as steps.
     """
 
     def __init__(self, config: ModelConfig) -> None:
@@ -113,9 +130,12 @@ class Attention(nn.Module):
         self.w_score: nn.Parameter | None = None
         if config.scores == "additive":
             self.w_score = nn.Parameter(torch.ones(learned, config.d_head))
-        self.norm_z: Norm | None = None
+        self.counters = config.counters
+        self.norm_z: Norm | Saturation | None = None
         if config.head_norm:
             self.norm_z = Norm("rms", config.d_head, config.eps, affine=False)
+        elif config.counters:
+            self.norm_z = Saturation(config.averaging_heads)
         self.hook_q = HookPoint()
         self.hook_k = HookPoint()
         self.hook_v = HookPoint()
@@ -165,8 +185,7 @@ class Attention(nn.Module):
             z = self._some(q, k, v, relations)
         else:
             z = self._fused(q, k, v, relations)
-        z = z.transpose(1, 2)
-        z = self.hook_z(z if self.norm_z is None else self.norm_z(z))
+        z = self.hook_z(self._normed(z.transpose(1, 2), relations))
         if listened(self.hook_result):
             return self.hook_result(torch.einsum("bphd,hdm->bphm", z, self.W_O)).sum(2) + self.b_O
         return self.o(z.reshape(*x.shape[:2], -1))
@@ -178,8 +197,22 @@ class Attention(nn.Module):
         k = self.hook_k(self._looks(self.k(x)))
         if relations.rotation is not None:
             k = self.hook_rot_k(rotate(k, *relations.rotation))
-        v = self.hook_v(self.v(x).view(k.shape))
+        v = self.hook_v(self.values(self.v(x).view(k.shape)))
         return k.transpose(1, 2), v.transpose(1, 2)
+
+    def values(self, v: Float[Tensor, "*any head d_head"]) -> Float[Tensor, "*any head d_head"]:
+        """What is read of x W_V + b_V: the same, but in heads that count its steps."""
+        if not self.counters:
+            return v
+        counted, others = v.split([self.averaging, self.n_heads - self.averaging], dim=-2)
+        return torch.cat([steps(counted), others], dim=-2)
+
+    def _normed(
+        self, z: Float[Tensor, "batch pos head d_head"], relations: Relations
+    ) -> Float[Tensor, "batch pos head d_head"]:
+        if isinstance(self.norm_z, Saturation):
+            return self.norm_z(z, relations.keys(z))
+        return z if self.norm_z is None else self.norm_z(z)
 
     def _looks(
         self, x: Float[Tensor, "batch pos learned"]

@@ -88,6 +88,10 @@ class ModelConfig:
         head_norm: whether what each head read is divided by its root mean square before W_O (as in
             the differential Transformer, Ye et al. 2024). An average over the word shrinks like one
             over the length; its direction does not.
+        counters: whether the averaging heads count: each of their values is a step, -1, 0 or 1, and
+            what they read is the sum of these, s, as s / sqrt(1 + s^2), each number by itself. What
+            cancels then does so exactly, what does not is soon near -1 or 1, and a long word reads
+            as a short one does.
     """
 
     architecture: Architecture = "transformer"
@@ -111,6 +115,7 @@ class ModelConfig:
     centred: bool = False
     averaging_heads: int = 0
     head_norm: bool = False
+    counters: bool = False
 
     def __post_init__(self) -> None:
         _check_choices(self, **CHOICES, act_fn=Activation)
@@ -121,6 +126,15 @@ class ModelConfig:
             raise UserError(
                 f"averaging_heads is {self.averaging_heads} and n_heads {self.n_heads}: at least "
                 "one head learns where to look, and none averages less than none"
+            )
+        if self.counters and not self.averaging_heads:
+            raise UserError(
+                "counters are averaging heads that count and averaging_heads is 0: give some, or "
+                "leave counters out"
+            )
+        if self.counters and self.head_norm:
+            raise UserError(
+                "counters have a norm of their own: choose counters or head_norm, not both"
             )
         if self.head_width < 0:
             raise UserError(f"head_width is {self.head_width}: it cannot be negative")
@@ -160,7 +174,8 @@ class ModelConfig:
 
     def _check_rival(self) -> None:
         """A choice that only attention or a block makes would be silently lost: it is refused."""
-        lost = ["scores", "mask", "positions", "mlp", "head_width", "averaging_heads", "head_norm"]
+        lost = ["scores", "mask", "positions", "mlp", "head_width"]
+        lost += ["averaging_heads", "head_norm", "counters"]
         if self.architecture != "cnn":
             lost += ["norm", "norm_placement"]
         plain = {f.name: f.default for f in fields(self)}

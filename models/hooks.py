@@ -66,6 +66,13 @@ def _norm(name: str, shape: tuple[str, ...] = STREAM) -> list[HookRow]:
     ]
 
 
+def _saturation(name: str) -> list[HookRow]:
+    return [
+        HookRow(f"{name}.hook_scale", HEADS, "what z is divided by; 1 where nothing is counted"),
+        HookRow(f"{name}.hook_normalized", HEADS, "after it"),
+    ]
+
+
 def _transformer(config: ModelConfig) -> list[HookRow]:
     block, attn, mlp = "blocks.{layer}.", "blocks.{layer}.attn.", "blocks.{layer}.mlp."
     post, sandwich = config.norm_placement == "post", config.norm_placement == "sandwich"
@@ -79,12 +86,15 @@ def _transformer(config: ModelConfig) -> list[HookRow]:
     turned_k = HookRow(attn + "hook_rot_k", HEADS, "keys, turned by their position")
     rows += [HookRow(attn + "hook_q", HEADS, "queries"), *([turned_q] if rotary else [])]
     rows += [HookRow(attn + "hook_k", HEADS, "keys"), *([turned_k] if rotary else [])]
-    rows += [HookRow(attn + "hook_v", HEADS, "values")]
+    counting = f", -1, 0 or 1 in {config.averaging_heads} of the heads" * config.counters
+    rows += [HookRow(attn + "hook_v", HEADS, "values" + counting)]
     z = "the mean of the values under the pattern" + ", normed" * config.head_norm
+    z += "; where they are counted, their saturated sum" * config.counters
     rows += [
         HookRow(attn + "hook_attn_scores", PAIRS, "scores with bias, -inf where masked"),
         HookRow(attn + "hook_pattern", PAIRS, "their softmax: where a head looks"),
         *(_norm(attn + "norm_z", HEADS) if config.head_norm else []),
+        *(_saturation(attn + "norm_z") if config.counters else []),
         HookRow(attn + "hook_z", HEADS, z),
         HookRow(attn + "hook_result", ("batch", "pos", "head", "d_model"), "z W_O, head by head"),
     ]

@@ -19,14 +19,16 @@ PLAIN: dict[str, TrainConfig] = {
     "dieren_muis": VERDICT,
 }
 
+FINE = replace(SHAPE, eps=1e-12)
+AVERAGES = replace(FINE, averaging_heads=2, head_norm=True, centred=True)
+COUNTS = replace(FINE, averaging_heads=3, counters=True)
 COUNTING: dict[str, TrainConfig] = {
-    "anbn": TrainConfig(
-        "", steps=1200, model=replace(SHAPE, head_norm=True, centred=True, eps=1e-12)
-    ),
+    "anbn": TrainConfig("", steps=1200, model=AVERAGES),
+    "anbncn": TrainConfig("", steps=1200, batch_size=48, model=COUNTS),
 }
 """In the even average of symbols that sum to zero equal counts cancel, and the head's norm keeps
 what is left from shrinking with the length. Of three symbols it is two that have to cancel first,
-which nothing makes exact. What each part does: `lab sweep counting`. Half of the heads average."""
+which steps alone make exact. What each part does: `lab sweep counting` and `lab sweep counters`."""
 
 
 def recipe(language: str, asked: ModelConfig = SHAPE, plain: bool = False) -> TrainConfig:
@@ -48,5 +50,7 @@ def recipe(language: str, asked: ModelConfig = SHAPE, plain: bool = False) -> Tr
         return replace(base, supervision="last", steps=3000, model=encoder)
     if language in COUNTING and asked.n_heads > 1 and not plain:
         base = replace(COUNTING[language], language=language)
-        return replace(base, model=replace(base.model, averaging_heads=asked.n_heads // 2))
+        averaging = base.model.averaging_heads * asked.n_heads // base.model.n_heads
+        sizes = {name: getattr(asked, name) for name in ("n_heads", "d_model", "head_width")}
+        return replace(base, model=replace(base.model, averaging_heads=averaging, **sizes))
     return base

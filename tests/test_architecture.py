@@ -46,6 +46,7 @@ TRANSFORMERS: list[dict[str, object]] = [
     {"positions": "alibi", "scores": "additive", "mask": "strictly_causal", "head_width": 6},
     {"positions": "t5", "mask": "bidirectional", "mlp": "none", "norm": "none", "n_layers": 1},
     {"averaging_heads": 1, "head_norm": True, "bias": False, "centred": True},
+    {"averaging_heads": 1, "counters": True},
 ]
 RIVALS: list[dict[str, object]] = [
     {"architecture": "lstm"},
@@ -171,6 +172,19 @@ def test_the_steps_of_an_averaging_head(
     even = torch.ones(7, 7).tril() / torch.arange(1, 8)[:, None]
     torch.testing.assert_close(steps["pattern"].values, even)
     torch.testing.assert_close(steps["z"].values, even @ steps["v"].values)
+
+
+@pytest.mark.parametrize("mask", ["causal", "strictly_causal", "bidirectional"])
+def test_the_steps_of_a_counting_head(
+    small_model: Callable[..., HookedTransformer], mask: str
+) -> None:
+    model = small_model(**{**SIZES, "averaging_heads": 1, "counters": True, "mask": mask})
+    steps = {step.name: step for step in head_steps(model, example_tokens(model, 7), 0, 0)}
+    assert "step" in steps["v"].formula
+    assert steps["v"].values.abs().max() <= 1
+    s = steps["mask"].values @ steps["v"].values
+    torch.testing.assert_close(steps["sum"].values, s)
+    torch.testing.assert_close(steps["z"].values, s / (1 + s**2).sqrt(), atol=1e-6, rtol=1e-5)
 
 
 def test_masked_cells_are_marked_and_numbers_stand_where_there_is_room() -> None:

@@ -78,17 +78,29 @@ def score_by_hand(attn: Attention, h: int, q: np.ndarray, k: np.ndarray) -> floa
     return dot / math.sqrt(len(q)) if attn.scores == "scaled_dot" else dot
 
 
+def step_by_hand(value: float) -> float:
+    """Two logistic curves, one up at -1/2 and one up at 1/2."""
+    up = [1 / (1 + math.exp(-64 * (value - threshold))) for threshold in (-0.5, 0.5)]
+    return sum(up) - 1
+
+
 def attention_by_hand(attn: Attention, x: np.ndarray, mask: str) -> np.ndarray:
     names = ("W_Q", "b_Q", "W_K", "b_K", "W_V", "b_V", "W_O")
     w_q, b_q, w_k, b_k, w_v, b_v, w_o = (getattr(attn, n).detach().numpy() for n in names)
     out = np.tile(attn.b_O.detach().numpy(), (len(x), 1))
     for h in range(len(w_q)):
         q, k, v = x @ w_q[h] + b_q[h], x @ w_k[h] + b_k[h], x @ w_v[h] + b_v[h]
+        counts = attn.counters and h < attn.averaging
+        if counts:
+            v = np.vectorize(step_by_hand)(v)
         for i in range(len(x)):
             last = {"causal": i + 1, "strictly_causal": i, "bidirectional": len(x)}[mask]
             score = [math.exp(score_by_hand(attn, h, q[i], k[j])) for j in range(last)]
             z = sum((score[j] / sum(score) * v[j] for j in range(last)), start=np.zeros(len(v[0])))
-            if attn.norm_z is not None:
+            if counts:
+                s = sum((v[j] for j in range(last)), start=np.zeros(len(v[0])))
+                z = s / np.sqrt(1 + s**2)
+            elif isinstance(attn.norm_z, Norm):
                 z = z / math.sqrt(sum(z**2) / len(z) + attn.norm_z.eps)
             out[i] += z @ w_o[h]
     return out
@@ -177,6 +189,8 @@ def test_the_block_is_its_equations(placement: str, mask: str, bias: bool) -> No
         {"head_norm": True, "norm": "none", "mask": "strictly_causal"},
         {"averaging_heads": 1},
         {"averaging_heads": 3, "scores": "additive", "head_norm": True},
+        {"averaging_heads": 2, "counters": True},
+        {"averaging_heads": 3, "counters": True, "mask": "strictly_causal"},
     ],
     ids=lambda changes: "-".join(map(str, changes.values())),
 )

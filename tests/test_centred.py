@@ -105,3 +105,33 @@ def test_averaging_heads_read_a_difference_alike_at_every_length() -> None:
             assert (found[2:] - expected[2:]).abs().max() > 1e-2  # those that learn where to look
     for one, other in pairwise(short):
         assert (one[:2] - other[:2]).abs().max() > 0.1
+
+
+def test_counters_read_equal_counts_alike_at_every_length() -> None:
+    """Of an untrained model: some cancel a with b, and some are near -1 or 1 after few symbols."""
+    shape = ModelConfig(d_model=128, averaging_heads=3, counters=True, bias=False)
+    model = build(shape, language("anbncn").vocabulary, 0)
+
+    def heard(word: str, hook: str) -> torch.Tensor:
+        _, cache = model.run_with_cache(model.to_tokens(word))
+        return cache[f"blocks.0.attn.hook_{hook}"][0, :, :3].flatten(1)
+
+    values = heard("abc", "v")
+    bos, a, b, c = values.round()
+    settled = ((values - values.round()).abs() < 1e-5).all(dim=0)
+    for word, sums in (
+        ("a" * 10 + "b" * 10, a + b),
+        ("a" * 400 + "b" * 400, a + b),
+        ("a" * 9 + "b" * 9 + "c" * 9, a + b + c),
+    ):
+        found = heard(word, "z")[-1]
+        cancel, add = settled & (sums == 0), settled & (sums != 0)
+        assert cancel.sum() > 3
+        assert add.sum() > 3
+        torch.testing.assert_close(
+            found[cancel], (bos / (1 + bos**2).sqrt())[cancel], atol=0.01, rtol=0
+        )
+        assert (found[add].abs() > 0.98).all()
+    differ = settled & (a + b == 0) & (a != 0)
+    short, equal = (heard("a" * 400 + "b" * n, "z")[-1, differ] for n in (399, 400))
+    assert ((short - equal).abs() > 0.2).all()

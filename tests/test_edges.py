@@ -37,6 +37,7 @@ KINDS: dict[str, dict[str, object]] = {
     "strict": {"mask": "strictly_causal", "positions": "alibi"},
     "encoder": {"mask": "bidirectional", "positions": "t5"},
     "averaging": {"averaging_heads": 1, "head_norm": True},
+    "counters": {"averaging_heads": 1, "counters": True},
 }
 
 

@@ -153,12 +153,19 @@ def test_the_circuit_of_a_later_post_norm_block_passes_the_norms_before_it(
     torch.testing.assert_close(qk_circuit(model, 1, 2), found)
 
 
-def test_the_ov_circuit_explains_a_heads_direct_logits(small_model: object) -> None:
-    """What a head adds to each logit is the OV circuit of the sources, weighted by its pattern."""
-    model = small_model(norm="none", mlp="none", n_layers=1).double()
+@pytest.mark.parametrize("changes", [{}, {"averaging_heads": 2, "counters": True}])
+def test_the_ov_circuit_explains_a_heads_direct_logits(
+    small_model: object, changes: dict[str, object]
+) -> None:
+    """What a head adds to each logit is the OV circuit of the sources, weighted by its pattern;
+    where it counts, what each number of z is divided by is held at 1."""
+    model = small_model(norm="none", mlp="none", n_layers=1, **changes).double()
     tokens = torch.tensor([[0, 2, 4, 3, 2]])
     name = "blocks.0.attn.hook_pattern"
     pattern = activations(model, tokens, [name])[name][0]
+    if changes:
+        scale = model.blocks[0].attn.norm_z.hook_scale
+        scale.add_hook(lambda scale, hook: torch.ones_like(scale))
     for token in range(5):
         table = direct_logit_attribution(model, tokens, torch.tensor([4]), token)
         for head in range(4):

@@ -27,7 +27,8 @@ ABC = Vocabulary(("a", "b", "c"))
 def models(draw: st.DrawFn) -> Values:
     """Every Transformer, in small."""
     choices = {name: CHOICES[name] for name in CHOICES if name != "architecture"}
-    sizes = {name: SIZES[name] for name in ("n_layers", "n_heads", "d_model", "head_width")}
+    shapes = ("n_layers", "n_heads", "averaging_heads", "d_model", "head_width")
+    sizes = {name: SIZES[name] for name in shapes}
     return {name: draw(st.sampled_from(values)) for name, values in (choices | sizes).items()}
 
 
@@ -91,9 +92,12 @@ def test_positions_share_out_what_heads_and_embedding_add(
 ) -> None:
     if norm == "none" and placement != "pre":
         return
-    for mask, positions, normed in (("causal", "none", False), ("bidirectional", "learned", True)):
-        changes = {"norm": norm, "norm_placement": placement, "mlp": mlp, "mask": mask}
-        changes |= {"positions": positions, "head_norm": normed}
+    for more in (
+        {},
+        {"mask": "bidirectional", "positions": "learned", "head_norm": True},
+        {"averaging_heads": 2, "counters": True},
+    ):
+        changes = {"norm": norm, "norm_placement": placement, "mlp": mlp, **more}
         config = ModelConfig(**{**SMALL.__dict__, **changes})
         model = stir(HookedTransformer(config, ABC)).eval()
         for at, token in ((7, END_ID), (4, 3), (0, 2)):
@@ -103,7 +107,7 @@ def test_positions_share_out_what_heads_and_embedding_add(
             found = direct_by_position(model, tokens[0], at, token)
             assert found.shape == (8,)
             assert found.sum() == pytest.approx(table["value"][heads].sum(), abs=1e-4)
-            assert mask == "bidirectional" or not found[at + 1 :].any()
+            assert config.is_encoder or not found[at + 1 :].any()
 
 
 def test_a_position_s_share_is_the_change_when_its_value_goes(small_model: Make) -> None:

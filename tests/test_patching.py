@@ -141,6 +141,7 @@ KINDS: dict[str, dict[str, object]] = {
     "strict": {"mask": "strictly_causal", "n_layers": 3},
     "strict, additive": {"mask": "strictly_causal", "scores": "additive"},
     "encoder": {"mask": "bidirectional", "positions": "t5"},
+    "counters": {"averaging_heads": 1, "counters": True},
     "lstm": {"architecture": "lstm"},
     "gru": {"architecture": "gru"},
     "cnn": {"architecture": "cnn", "kernel_size": 2},

@@ -30,7 +30,14 @@ def test_what_is_built_in_for_counting_is_for_decoders_of_several_heads() -> Non
     assert (counts.model.averaging_heads, counts.model.head_norm, counts.model.centred) == (2, 1, 1)
     assert plain.model == SHAPE
     assert recipe("anbn", ModelConfig(n_heads=1)) == plain
-    assert recipe("anbn", ModelConfig(n_heads=2)).model == replace(counts.model, averaging_heads=1)
+    two = replace(counts.model, n_heads=2, averaging_heads=1)
+    assert recipe("anbn", ModelConfig(n_heads=2)).model == two
+    steps = recipe("anbncn").model
+    assert (steps.averaging_heads, steps.counters, steps.head_norm) == (3, True, False)
+    for n_heads, d_model, counting in ((2, 64, 1), (3, 33, 2), (8, 64, 6)):
+        found = recipe("anbncn", ModelConfig(n_heads=n_heads, d_model=d_model)).model
+        assert (found.n_heads, found.d_model, found.averaging_heads) == (n_heads, d_model, counting)
+    assert recipe("anbncn", plain=True).model == SHAPE
     assert recipe("dieren") == recipe("dieren", plain=True)
     for asked in (ModelConfig(architecture="lstm"), ModelConfig(mask="bidirectional")):
         found = recipe("anbn", asked)

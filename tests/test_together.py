@@ -129,6 +129,7 @@ KINDS: dict[str, dict[str, Any]] = {
     "post": {"model": replace(TINY, norm_placement="post", mlp="none", bias=False)},
     "no norm": {"model": replace(TINY, norm="none")},
     "averaging": {"model": replace(TINY, averaging_heads=1, head_norm=True, centred=True)},
+    "counters": {"model": replace(TINY, averaging_heads=1, counters=True)},
     "cnn": {"model": replace(TINY, architecture="cnn", norm="rms")},
 }
 

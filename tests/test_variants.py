@@ -30,7 +30,7 @@ Values = dict[str, Any]
 KINDS = get_type_hints(ModelConfig)
 CHOICES: dict[str, tuple[Any, ...]] = {
     name: get_args(kind) for name, kind in KINDS.items() if get_origin(kind) is Literal
-} | {"bias": (True, False), "head_norm": (False, True)}
+} | {"bias": (True, False), "head_norm": (False, True), "counters": (False, True)}
 SIZES: dict[str, tuple[int, ...]] = {
     "n_layers": (1, 2),
     "n_heads": (1, 2, 3),
@@ -54,7 +54,8 @@ def test_every_choice_is_known() -> None:
 
 # -- which combinations there are, said a second time -------------------------------------------
 
-ATTENTION = {"scores", "mask", "positions", "mlp", "head_width", "averaging_heads", "head_norm"}
+ATTENTION = {"scores", "mask", "positions", "mlp", "head_width"}
+ATTENTION |= {"averaging_heads", "head_norm", "counters"}
 NORMS = {"norm", "norm_placement"}
 BLOCKS_OF = {"lstm": ATTENTION | NORMS, "gru": ATTENTION | NORMS, "ngram": ATTENTION | NORMS}
 BLOCKS_OF |= {"cnn": ATTENTION}
@@ -70,6 +71,8 @@ def refused(asked: Values) -> bool:
     if v["head_width"] == 0 and v["d_model"] % v["n_heads"]:
         return True
     if v["averaging_heads"] >= v["n_heads"]:
+        return True
+    if v["counters"] and (v["head_norm"] or not v["averaging_heads"]):
         return True
     width = v["head_width"] or v["d_model"] // v["n_heads"]
     if v["positions"] == "rotary" and (v["scores"] == "additive" or width % 2):
@@ -105,7 +108,7 @@ def vary(*names: str) -> list[Values]:
 
 
 def test_exactly_the_impossible_combinations_are_refused() -> None:
-    names = [name for name in CHOICES if name not in ("act_fn", "bias", "head_norm")]
+    names = [name for name in CHOICES if name not in ("act_fn", "bias", "head_norm", "counters")]
     accepted = 0
     for asked in vary(*names):
         config, reason = attempt(lambda asked=asked: ModelConfig(**asked))
@@ -124,7 +127,7 @@ def test_sizes_that_do_not_fit_are_refused(architecture: str) -> None:
             assert bool(reason) == refused(asked), (asked, reason)
 
 
-@pytest.mark.parametrize("name", [n for n in CHOICES if n not in ("bias", "head_norm")])
+@pytest.mark.parametrize("name", [n for n in CHOICES if isinstance(CHOICES[n][0], str)])
 def test_a_value_that_is_none_of_the_choices_is_refused(name: str) -> None:
     """Made past the constructor, whose types are checked while tests run."""
     config = object.__new__(ModelConfig)
@@ -147,6 +150,14 @@ def test_a_value_that_is_none_of_the_choices_is_refused(name: str) -> None:
 def test_impossible_sizes_are_refused(changes: Values) -> None:
     with pytest.raises(UserError, match=rf"^{next(iter(changes))} is [^\n]*$"):
         ModelConfig(**changes)
+
+
+@pytest.mark.parametrize(
+    "changes", [{}, {"averaging_heads": 1, "head_norm": True}, {"architecture": "lstm"}]
+)
+def test_counters_without_sense_are_refused(changes: Values) -> None:
+    with pytest.raises(UserError, match=r"^counters [^\n]*$"):
+        ModelConfig(counters=True, **changes)
 
 
 @pytest.mark.parametrize("mask", get_args(Mask))
@@ -295,6 +306,7 @@ RESUMED: dict[str, tuple[Values, Values]] = {
     "additive": ({}, {"scores": "additive", "mask": "strictly_causal", "mlp": "gated"}),
     "rotary": ({}, {"positions": "rotary", "norm_placement": "post", "bias": False}),
     "averaging": ({}, {"averaging_heads": 1, "head_norm": True, "centred": True}),
+    "counters": ({}, {"averaging_heads": 1, "counters": True}),
 }
 
 

@@ -49,6 +49,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "gated MLP": {"mlp": "gated"},
     "attention only": {"mlp": "none"},
     "averaging head, head norm": {"averaging_heads": 1, "head_norm": True},
+    "counting head": {"averaging_heads": 1, "counters": True},
 }
 RIVALS: dict[str, dict[str, Any]] = {
     "LSTM": {"architecture": "lstm"},
@@ -79,6 +80,7 @@ class PlainAttention(nn.Module):
             nn.Linear(config.d_model, width, bias=config.bias) for width in (looks, looks, inner)
         )
         self.eps = config.eps if config.head_norm else None
+        self.counters = config.counters
         self.o = nn.Linear(inner, config.d_model, bias=config.bias)
         self.scale = config.d_head**-0.5 if config.scores == "scaled_dot" else 1.0
         self.strict = config.mask == "strictly_causal"
@@ -90,6 +92,9 @@ class PlainAttention(nn.Module):
             linear(x).view(*x.shape[:2], -1, self.heads[1]).transpose(1, 2)
             for linear in (self.q, self.k, self.v)
         )
+        if self.counters:
+            own, others = v[:, : self.averaging], v[:, self.averaging :]
+            v = torch.cat([(torch.tanh(32 * own - 16) + torch.tanh(32 * own + 16)) / 2, others], 1)
         if self.averaging:
             q, k = (torch.cat([torch.zeros_like(v[:, : self.averaging]), y], 1) for y in (q, k))
         if angles is not None:
@@ -104,6 +109,10 @@ class PlainAttention(nn.Module):
             z[:, :, 0] = 0.0
         if self.eps is not None:
             z = rms_norm(z, z.shape[-1:], eps=self.eps)
+        if self.counters:
+            own, others = z[:, : self.averaging], z[:, self.averaging :]
+            s = own * torch.arange(1, z.shape[2] + 1)[:, None]
+            z = torch.cat([s * (1 + s**2).rsqrt(), others], 1)
         return self.o(z.transpose(1, 2).reshape(*x.shape[:2], -1))
 
     @staticmethod
