@@ -56,12 +56,14 @@ class Train:
 
     Attributes:
         corpus: a file of lines, label <tab> words, instead of a language.
+        plain: start from the plain recipe, with nothing built in for counting.
         out: the folder of all runs.
         device: auto is the GPU where there is one.
     """
 
     config: Annotated[TrainConfig, tyro.conf.arg(name="")]
     corpus: Path | None = None
+    plain: bool = False
     out: Path = Path("runs")
     device: Device = "auto"
 

@@ -117,7 +117,8 @@ def train(args: Sequence[str]) -> None:
         )
     else:
         language(name)
-    options = parse(Train, args, "train", Train(recipe(name, first.config.model)))
+    default = Train(recipe(name, first.config.model, first.plain))
+    options = parse(Train, args, "train", default)
     config = replace(options.config, language=name)
     if options.corpus is not None:
         LabelledCorpus.from_file(options.corpus)

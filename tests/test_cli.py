@@ -91,6 +91,16 @@ def test_train_evaluate_predict_analyse(tmp_path: Path, capsys: pytest.CaptureFi
     )
 
 
+def test_what_is_built_in_for_counting_can_be_left_out(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for more, counting in (((), 1), (("--plain",), 0)):
+        out = tmp_path / f"{counting}"
+        answer(capsys, "train", "anbncn", *more, "--out", out, *TINY, *SHAPE)
+        model = Run(out / "anbncn-s0").config.model
+        assert (model.averaging_heads, model.counters) == (counting, bool(counting))
+
+
 def test_a_corpus_of_ones_own(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
