@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import ctypes
 import logging
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from contextlib import contextmanager
@@ -22,6 +23,7 @@ from models.errors import UserError
 Key = TypeVar("Key", bound=Hashable)
 Answer = TypeVar("Answer")
 
+M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # as malloc.h has them
 PATIENCE = 10
 """Seconds to wait for a scheduler's answer."""
 
@@ -69,7 +71,19 @@ def said(key: Hashable) -> str:
 def _alone(work: Callable[..., Answer], *arguments: Any) -> Answer:
     """What a worker's thread runs: the limits are set there, whoever started the worker."""
     one_thread()
+    keep_memory()
     return work(*arguments)
+
+
+def keep_memory() -> bool:
+    """Lets this process keep what it frees: Dask has its workers give every tensor back to the
+    system, which then takes as long as the work on the next one. Returns whether the C library can.
+    """
+    try:
+        mallopt = ctypes.CDLL(None).mallopt
+    except (AttributeError, OSError, TypeError):  # not glibc
+        return False
+    return all(mallopt(parameter, 2**30) for parameter in (M_TRIM_THRESHOLD, M_MMAP_THRESHOLD))
 
 
 def _absolute(argument: Any) -> Any:

@@ -47,6 +47,13 @@ def place(number: int) -> tuple[int, int, int, set[int]]:
     return number, os.getpid(), torch.get_num_threads(), ran
 
 
+def kept(numbers: int) -> int:
+    """Bytes that the process still holds after a tensor is gone."""
+    before = psutil.Process().memory_info().rss
+    torch.ones(numbers)
+    return int(psutil.Process().memory_info().rss) - before
+
+
 def refuse(number: int) -> int:
     raise UserError(f"{number} is not wanted")
 
@@ -134,6 +141,14 @@ def test_workers_of_a_scheduler(scheduler: str) -> None:
     assert os.getpid() not in workers
     for _, worker, threads, ran in found.values():
         assert (threads, ran) == (1, {worker})
+
+
+def test_a_worker_keeps_the_memory_of_a_tensor_for_the_next(scheduler: str) -> None:
+    """Else the system clears the same pages again and again, for half of the time."""
+    if not cluster.keep_memory():
+        pytest.skip("no glibc here")
+    jobs = dict.fromkeys("ab", (2**21,))
+    assert max(dict(side_by_side(kept, jobs, 1, scheduler)).values()) > 2**22
 
 
 def test_the_limits_hold_in_the_thread_that_works() -> None:
