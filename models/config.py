@@ -130,7 +130,7 @@ class ModelConfig:
         if self.counters and not self.averaging_heads:
             raise UserError(
                 "counters are averaging heads that count and averaging_heads is 0: give some, or "
-                "leave counters out"
+                "turn counters off"
             )
         if self.counters and self.head_norm:
             raise UserError(
