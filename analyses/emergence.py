@@ -18,7 +18,8 @@ from altair.typing import ChartType
 from analyses.probing import NUISANCE, readout
 from analyses.probing import Options as Probed
 from analyses.results import Progress, Result, quiet
-from interp.probing import Kind, probe_sites
+from interp.perceptrons import Kind
+from interp.probing import probe_sites
 from models.evaluation import balanced_words, judge
 from models.languages import Sample
 from models.runs import Run

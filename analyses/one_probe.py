@@ -12,7 +12,8 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from threadpoolctl import threadpool_limits
 
 from analyses.probing import Options, readout
-from interp.probing import MOST, Kind, fit_probe
+from interp.perceptrons import Kind
+from interp.probing import MOST, fit_probe
 from models.base import LanguageModel
 from models.runs import Run
 

@@ -15,24 +15,22 @@ from typing import Literal
 import numpy as np
 import pandas as pd
 from jaxtyping import Bool, Float, Int
-from sklearn.compose import TransformedTargetRegressor
 from sklearn.dummy import DummyClassifier, DummyRegressor
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.feature_selection import SelectKBest, f_classif, f_regression
 from sklearn.linear_model import LogisticRegression, Ridge
-from sklearn.neural_network import MLPClassifier, MLPRegressor
+from sklearn.metrics import accuracy_score, r2_score
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 from threadpoolctl import threadpool_limits
 
-Kind = Literal["count", "category"]
-Method = Literal["linear", "mlp", "1-sparse", "8-sparse"]
+from interp.perceptrons import Kind, Perceptrons
+
+PipelineMethod = Literal["linear", "1-sparse", "8-sparse"]
+Method = PipelineMethod | Literal["mlp"]
 Positions = tuple[np.ndarray, np.ndarray]  # words and positions in them
 MOST: Mapping[Kind, int] = {"count": 8_000, "category": 2_000}  # logistic regression is dearer
 MOST_OF_MLP = 1_500
 METRIC: dict[Kind, str] = {"count": "R2", "category": "accuracy"}
-HIDDEN = 64
-EPOCHS = 20
 
 
 @dataclass(frozen=True)
@@ -44,21 +42,13 @@ class Target:
     kind: Kind
 
 
-def probe(kind: Kind, method: Method = "linear", seed: int = 0) -> Pipeline:
+def probe(kind: Kind, method: PipelineMethod = "linear") -> Pipeline:
     """The unfitted probe of a kind of variable, on standardised activations.
 
     - "linear": ridge regression, or multinomial logistic regression.
     - "1-sparse", "8-sparse": the same on the features, so many at the most, that tell most of the
       variable by themselves (F statistic on the training words; Gurnee et al. 2023).
-    - "mlp": one hidden layer of 64 ReLU units, 20 epochs of Adam.
     """
-    if method == "mlp":
-        sizes = {"hidden_layer_sizes": (HIDDEN,), "max_iter": EPOCHS, "n_iter_no_change": EPOCHS}
-        net = MLPRegressor if kind == "count" else MLPClassifier
-        made = net(**sizes, learning_rate_init=5e-3, random_state=seed)
-        if kind == "count":
-            made = TransformedTargetRegressor(made, transformer=StandardScaler())
-        return make_pipeline(StandardScaler(), made)
     last = Ridge(alpha=1.0) if kind == "count" else LogisticRegression(max_iter=1000)
     if method == "linear":
         return make_pipeline(StandardScaler(), last)
@@ -104,9 +94,10 @@ def probe_sites(
     Args:
         sites: activations by name.
         train: the words to fit on; the others are scored.
-        seed: of the choice of positions, of the shuffle and of the probes.
+        seed: of the choice of positions, of the shuffle and of the perceptrons.
         shuffled: the control with the training labels in random order.
         most: positions to fit on and to score, by kind, drawn at random where there are more.
+        methods: those of ``probe``, and "mlp": one hidden layer, see ``Perceptrons``.
 
     Returns:
         One row per method, site and target: probe, site, target, metric, score, n_train, n_test. A
@@ -121,12 +112,18 @@ def probe_sites(
                 y = target.values[fit]
                 if shuffled:
                     y = np.random.default_rng(seed).permutation(y)
-                for site, activation in sites.items():
-                    fitted = fit_probe(activation[fit], y, target.kind, method, seed)
-                    score = fitted.score(activation[test], target.values[test])
-                    rows.append(
-                        {"probe": method, **_row(site, name, target.kind, score, fit, test)}
-                    )
+                if method == "mlp":
+                    scores = _perceptrons(sites, target, y, fit, test, seed)
+                else:
+                    truth = target.values[test]
+                    scores = {
+                        site: fit_probe(x[fit], y, target.kind, method).score(x[test], truth)
+                        for site, x in sites.items()
+                    }
+                rows += [
+                    {"probe": method, **_row(site, name, target.kind, scores[site], fit, test)}
+                    for site in sites
+                ]
     return pd.DataFrame(rows)
 
 
@@ -134,18 +131,35 @@ def fit_probe(
     x: Float[np.ndarray, "n d"],
     y: Int[np.ndarray, " n"],
     kind: Kind,
-    method: Method = "linear",
-    seed: int = 0,
+    method: PipelineMethod = "linear",
 ) -> Pipeline:
     """The fitted probe; a sparse one takes no more features than vary."""
     with warnings.catch_warnings():
-        # A perceptron's epochs are counted, and constant features say nothing of themselves.
-        warnings.simplefilter("ignore", ConvergenceWarning)
+        # Constant features say nothing of themselves.
         warnings.filterwarnings("ignore", "Features")
         warnings.filterwarnings("ignore", "k=.* is greater than n_features")
         warnings.filterwarnings("ignore", "invalid value encountered", RuntimeWarning)
         warnings.filterwarnings("ignore", "divide by zero encountered", RuntimeWarning)
-        return probe(kind, method, seed).fit(x, y)
+        return probe(kind, method).fit(x, y)
+
+
+def _perceptrons(
+    sites: Mapping[str, Float[np.ndarray, "batch pos d"]],
+    target: Target,
+    y: Int[np.ndarray, " n"],
+    fit: Positions,
+    test: Positions,
+    seed: int,
+) -> dict[str, float]:
+    """The score at each site; sites of one width are fitted together."""
+    score = r2_score if target.kind == "count" else accuracy_score
+    scores = dict[str, float]()
+    for width in {x.shape[-1] for x in sites.values()}:
+        names = [name for name, x in sites.items() if x.shape[-1] == width]
+        x, new = (np.stack([sites[name][side] for name in names]) for side in (fit, test))
+        read = Perceptrons.fit(x, y, target.kind, seed).predict(new)
+        scores |= {n: score(target.values[test], r) for n, r in zip(names, read, strict=True)}
+    return scores
 
 
 def baseline(
