@@ -16,13 +16,13 @@ from jaxtyping import Float, Int, Shaped
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils import check_random_state, shuffle
 from torch import Tensor
-from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy, one_hot
+from torch.nn.functional import one_hot
 
 Kind = Literal["count", "category"]
 HIDDEN = 64
 EPOCHS = 20
 BATCH = 200
-LEARNING_RATE = 5e-3
+LEARNING_RATE, BETA_1, BETA_2 = 5e-3, 0.9, 0.999
 DECAY = 1e-4  # of the weights, for a whole batch
 
 
@@ -70,22 +70,22 @@ class Perceptrons:
             bound = np.sqrt(6 / (fan_in + fan_out))
             for rows in (fan_in, 1):
                 drawn = torch.as_tensor(rng.uniform(-bound, bound, (rows, fan_out)))
-                weights.append(drawn.to(inputs.dtype).repeat(len(x), 1, 1).requires_grad_())
+                weights.append(drawn.to(inputs.dtype).repeat(len(x), 1, 1))
         made = cls((weights[0], weights[1], weights[2], weights[3]), scales, values, kind)
-        adam = torch.optim.Adam(weights, lr=LEARNING_RATE, fused=True)
-        order = torch.arange(len(y))
-        with torch.enable_grad():
-            for _ in range(EPOCHS):
-                order = torch.as_tensor(shuffle(order.numpy(), random_state=rng))
-                shuffled = inputs.index_select(1, order).split(BATCH, 1), aims[order].split(BATCH)
-                for batch, aim in zip(*shuffled, strict=True):
-                    adam.zero_grad()
-                    decay = sum(w.square().sum() for w in weights[::2]) * DECAY / 2
-                    ((made._error(made._outputs(batch), aim) + decay) / len(aim)).backward()
-                    adam.step()
+        moments = [(w, torch.zeros_like(w), torch.zeros_like(w)) for w in weights]
+        order, step = torch.arange(len(y)), 0
+        for _ in range(EPOCHS):
+            order = torch.as_tensor(shuffle(order.numpy(), random_state=rng))
+            shuffled = inputs.index_select(1, order).split(BATCH, 1), aims[order].split(BATCH)
+            for batch, aim in zip(*shuffled, strict=True):
+                step += 1
+                rate = LEARNING_RATE * (1 - BETA_2**step) ** 0.5 / (1 - BETA_1**step)
+                for (w, mean, square), slope in zip(moments, made._slopes(batch, aim), strict=True):
+                    mean.lerp_(slope, 1 - BETA_1)
+                    square.lerp_(slope.square_(), 1 - BETA_2)
+                    w.addcdiv_(mean, square.sqrt().add_(1e-8), value=-rate)
         return made
 
-    @torch.no_grad()
     def predict(self, x: Float[np.ndarray, "site n d"]) -> Shaped[np.ndarray, "site n"]:
         """What each reads at its own activations."""
         out = self._outputs(_standardised(self.scales, x)).numpy()
@@ -96,19 +96,31 @@ class Perceptrons:
         return self.values[code]
 
     def _outputs(self, x: Float[Tensor, "site n d"]) -> Float[Tensor, "site n out"]:
-        w_1, b_1, w_2, b_2 = self.weights
-        return torch.baddbmm(b_2, torch.baddbmm(b_1, x, w_1).relu(), w_2)
+        _, _, w_2, b_2 = self.weights
+        return torch.baddbmm(b_2, self._hidden(x), w_2)
 
-    def _error(
-        self, out: Float[Tensor, "site n out"], aims: Float[Tensor, "n out"]
-    ) -> Float[Tensor, ""]:
-        """Summed over sites and positions, each its own: nothing of one moves another."""
-        aims = aims.expand_as(out)
-        if self.kind == "count":
-            return (out - aims).square().sum() / 2
-        if len(self.values) == 2:
-            return binary_cross_entropy_with_logits(out, aims, reduction="sum")
-        return cross_entropy(out.flatten(0, 1), aims.flatten(0, 1), reduction="sum")
+    def _hidden(self, x: Float[Tensor, "site n d"]) -> Float[Tensor, "site n 64"]:
+        w_1, b_1, _, _ = self.weights
+        return torch.baddbmm(b_1, x, w_1).relu_()
+
+    def _slopes(
+        self, x: Float[Tensor, "site n d"], aims: Float[Tensor, "n out"]
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """The gradient of half the mean square error, or of the mean cross-entropy."""
+        w_1, _, w_2, b_2 = self.weights
+        hidden = self._hidden(x)
+        out = torch.baddbmm(b_2, hidden, w_2)
+        if self.kind == "category":
+            out = out.sigmoid() if out.shape[2] == 1 else out.softmax(-1)
+        error = (out - aims) / len(aims)
+        back = torch.bmm(error, w_2.mT).mul_(hidden > 0)
+        decay = DECAY / len(aims)
+        return (
+            torch.baddbmm(w_1, x.mT, back, beta=decay),
+            back.sum(1, keepdim=True),
+            torch.baddbmm(w_2, hidden.mT, error, beta=decay),
+            error.sum(1, keepdim=True),
+        )
 
 
 def _standardised(
