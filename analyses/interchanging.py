@@ -15,15 +15,6 @@ import pandas as pd
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
-from transformer_lens.tools.analysis.interchange import (
-    Intervention,
-    NormMatchedPlacebo,
-    SubspaceInterchange,
-    collect_activations,
-    fit_das,
-    intervened_logits,
-    random_basis,
-)
 
 from analyses.erasing import main_variables, stream_hooks
 from analyses.words import ANALYSIS_SEED, sample_window
@@ -162,6 +153,15 @@ def _interchanged(
     model: LanguageModel, hook: str, fit: Pairs, test: Pairs, seed: int
 ) -> Iterator[tuple[str, int, Float[np.ndarray, " pair"]]]:
     """By method the rank, and which of the held-out pairs are judged as predicted."""
+    from transformer_lens.tools.analysis.interchange import (  # here: it brings every architecture
+        Intervention,
+        NormMatchedPlacebo,
+        SubspaceInterchange,
+        collect_activations,
+        fit_das,
+        intervened_logits,
+        random_basis,
+    )
 
     def read_at(tokens: Int[Tensor, "batch pos"]) -> Int[Tensor, " batch"]:
         return model.verdict_positions((tokens[:, 1:] != END_ID).sum(dim=1))  # padded with END

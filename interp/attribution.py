@@ -20,7 +20,6 @@ import numpy as np
 import pandas as pd
 import torch
 from jaxtyping import Float, Int
-from lime.lime_text import LimeTextExplainer
 from scipy.cluster.hierarchy import linkage
 from torch import Tensor
 
@@ -89,6 +88,8 @@ class Case:
 
 def lime(game: Game, samples: int = 512, seed: int = 0) -> Values:
     """``LimeTextExplainer`` with one feature a position: the weights of its local linear model."""
+    from lime.lime_text import LimeTextExplainer  # here: who explains nothing need not wait
+
     size = len(game.word)
     hidden = "_"
     explainer = LimeTextExplainer(
@@ -122,7 +123,7 @@ def kernel_shap(game: Game, samples: int = 512, seed: int = 0) -> Values:
     singular.
     """
     size = len(game.word)
-    explainer = shap.KernelExplainer(lambda keep: game(keep > 0.5), np.zeros((1, size)))
+    explainer = shap().KernelExplainer(lambda keep: game(keep > 0.5), np.zeros((1, size)))
     with _seeded(seed):
         values = explainer.shap_values(
             np.ones((1, size)), nsamples=max(samples, 2 * size), l1_reg=False, silent=True
@@ -147,7 +148,7 @@ def permutation_shap(game: Game, samples: int = 512, seed: int = 0) -> Values:
     least = 2 * size + 1  # one order, both ways
     return _explained(
         game,
-        lambda play: shap.PermutationExplainer(play, _masker(size), seed=seed),
+        lambda play: shap().PermutationExplainer(play, _masker(size), seed=seed),
         max(samples, least),
         seed,
     )
@@ -159,8 +160,8 @@ def partition_shap(game: Game, samples: int = 512) -> Values:
     if size == 1:  # nothing to group
         return exact_shapley(game)
     groups = linkage(np.arange(size, dtype=np.float64)[:, None], "complete")
-    masker = shap.maskers.Partition(np.zeros((1, size)), clustering=groups)
-    return _explained(game, lambda play: shap.PartitionExplainer(play, masker), samples)
+    masker = shap().maskers.Partition(np.zeros((1, size)), clustering=groups)
+    return _explained(game, lambda play: shap().PartitionExplainer(play, masker), samples)
 
 
 def shap_exact(game: Game) -> Values:
@@ -168,11 +169,11 @@ def shap_exact(game: Game) -> Values:
     size = len(game.word)
     if size > EXACT_LIMIT:
         raise ValueError(f"{size} symbols: explain at most {EXACT_LIMIT}")
-    return _explained(game, lambda play: shap.ExactExplainer(play, _masker(size)), 2**size)
+    return _explained(game, lambda play: shap().ExactExplainer(play, _masker(size)), 2**size)
 
 
 def _masker(size: int) -> Any:
-    return shap.maskers.Independent(np.zeros((1, size)))
+    return shap().maskers.Independent(np.zeros((1, size)))
 
 
 def _explained(game: Game, make: Callable[..., Any], most: int, seed: int = 0) -> Values:

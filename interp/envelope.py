@@ -15,7 +15,6 @@ from itertools import pairwise
 from math import gcd
 
 import numpy as np
-import sympy
 from automata.fa.dfa import DFA
 from jaxtyping import Bool
 
@@ -197,11 +196,8 @@ def counts(words: Sequence[Word], symbols: Sequence[str]) -> np.ndarray:
 def constraints(table: np.ndarray) -> tuple[Constraint, ...]:
     """A basis of the linear equations that all rows of counts obey, exact, in small integers."""
     rows = np.unique(table, axis=0)
-    matrix = sympy.Matrix(np.concatenate([rows, -np.ones((len(rows), 1), np.int64)], 1).tolist())
     found = []
-    for vector in matrix.nullspace():
-        scale = sympy.ilcm(*(entry.q for entry in vector))
-        whole = [int(entry * scale) for entry in vector]
+    for whole in _nullspace(np.concatenate([rows, -np.ones((len(rows), 1), np.int64)], axis=1)):
         if not any(whole[:-1]):
             continue
         divisor = gcd(*whole)
@@ -209,6 +205,17 @@ def constraints(table: np.ndarray) -> tuple[Constraint, ...]:
         *weights, constant = (sign * w // divisor for w in whole)
         found.append(Constraint(tuple(weights), constant))
     return tuple(found)
+
+
+def _nullspace(matrix: np.ndarray) -> list[list[int]]:
+    """A basis of the vectors that it maps to zero, exact, in whole numbers."""
+    import sympy  # here: who looks for no equations need not wait for it
+
+    basis = []
+    for vector in sympy.Matrix(matrix.tolist()).nullspace():
+        scale = sympy.ilcm(*(entry.q for entry in vector))
+        basis.append([int(entry * scale) for entry in vector])
+    return basis
 
 
 def _common(table: np.ndarray, rng: np.random.Generator) -> tuple[Constraint, ...]:
@@ -275,8 +282,6 @@ def _power(shape: str, equations: Sequence[Constraint], symbols: Sequence[str]) 
         return None
     if len(equations) != len(symbols) - 1 or any(e.constant for e in equations):
         return None
-    (direction,) = sympy.Matrix([e.weights for e in equations]).nullspace()
-    scale = sympy.ilcm(*(entry.q for entry in direction))
-    whole = [int(entry * scale) for entry in direction]
+    (whole,) = _nullspace(np.array([e.weights for e in equations]))
     times = {s: w // gcd(*whole) for s, w in zip(symbols, whole, strict=True)}
     return " ".join(f"{s}^{'' if times[s] == 1 else times[s]}n" for s in row)

@@ -11,16 +11,11 @@ import warnings
 
 import numpy as np
 import torch
-from captum.attr import DeepLift
-from captum.attr._core.deep_lift import SUPPORTED_NON_LINEAR, nonlinear
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from interp.metrics import Metric
 from interp.model import HookedModel
-
-# captum knows neither, and would pass their plain gradient without a word.
-SUPPORTED_NON_LINEAR.update({nn.GELU: nonlinear, nn.SiLU: nonlinear})
 
 EMBEDDING = "hook_embed"
 STEPS = 24
@@ -128,6 +123,11 @@ def deeplift(
     plain gradient, so the values do not sum to the difference; ``completeness_error`` says by how
     much they miss.
     """
+    from captum.attr import DeepLift  # here: who asks for no saliency need not wait for it
+    from captum.attr._core.deep_lift import SUPPORTED_NON_LINEAR, nonlinear
+
+    # captum knows neither, and would pass their plain gradient without a word.
+    SUPPORTED_NON_LINEAR.update({nn.GELU: nonlinear, nn.SiLU: nonlinear})
     f = FromEmbeddings(model, metric)
     x, start = f.of(word[None]), f.of(baselines)
     with warnings.catch_warnings(), torch.enable_grad():

@@ -3,16 +3,20 @@
 numba decides at the decorator, so it is switched off while shap is imported and only then.
 """
 
+from functools import cache
 from typing import Any
 
-import numba
 
-_config: Any = numba.config
-_before = _config.DISABLE_JIT
-_config.DISABLE_JIT = True
-try:
-    import shap
-finally:
-    _config.DISABLE_JIT = _before
+@cache
+def shap() -> Any:
+    """The package, imported when it is first asked for."""
+    import numba
 
-__all__ = ["shap"]
+    config: Any = numba.config
+    before = config.DISABLE_JIT
+    config.DISABLE_JIT = True
+    try:
+        import shap
+    finally:
+        config.DISABLE_JIT = before
+    return shap

@@ -156,8 +156,8 @@ def test_exact_values_of_any_game_are_those_of_all_orderings(values: np.ndarray)
 @pytest.mark.parametrize("size", [8, 10])
 def test_exact_values_are_those_of_shap(size: int) -> None:
     played = game(size)
-    masker = shap.maskers.Independent(np.zeros((1, size)))
-    explainer = shap.ExactExplainer(lambda keep: played(keep > 0.5), masker)
+    masker = shap().maskers.Independent(np.zeros((1, size)))
+    explainer = shap().ExactExplainer(lambda keep: played(keep > 0.5), masker)
     found = explainer(np.ones((1, size)), max_evals=2**size, silent=True)
     assert exact_shapley(played) == pytest.approx(found.values[0], abs=1e-8)
 
