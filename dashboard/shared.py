@@ -5,13 +5,11 @@ from __future__ import annotations
 import json
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 from typing import Any
 
-import altair as alt
 import pandas as pd
 import streamlit as st
 from altair.typing import ChartType
@@ -148,17 +146,19 @@ def picture(figure: ChartType, alt_text: str, **events: Any) -> None:
     st.altair_chart(shown, width="content", alt=alt_text, **events)
 
 
-def downloads(name: str, result: Result, figure: ChartType) -> None:
-    """The table, and its download beside the picture's, the page's and the findings'."""
+def downloads(name: str, result: Result, draw: Callable[[], ChartType]) -> None:
+    """The table, and its download beside the picture's, the page's and the findings'.
+
+    Args:
+        draw: makes the chart; pictures are drawn when they are asked for.
+    """
     with st.expander("Table and downloads"):
         st.dataframe(result.table, hide_index=True)
-        specification = figure.to_json()
         files: dict[str, tuple[str, Any, str]] = {
             "Table (CSV)": ("csv", result.table.to_csv(index=False).encode(), "text/csv"),
-            "Picture (SVG)": ("svg", drawn(specification, "svg"), "image/svg+xml"),
-            # Drawn when they are asked for.
-            "Picture (PNG)": ("png", partial(drawn, specification, "png"), "image/png"),
-            "Page (HTML)": ("html", partial(drawn, specification, "html"), "text/html"),
+            "Picture (SVG)": ("svg", lambda: render(draw(), "svg"), "image/svg+xml"),
+            "Picture (PNG)": ("png", lambda: render(draw(), "png"), "image/png"),
+            "Page (HTML)": ("html", lambda: render(draw(), "html"), "text/html"),
         }
         if result.findings:
             findings = json.dumps(dict(result.findings), ensure_ascii=False, indent=2)
@@ -167,12 +167,6 @@ def downloads(name: str, result: Result, figure: ChartType) -> None:
             st.columns(len(files)), files.items(), strict=True
         ):
             column.download_button(label, content, f"{name}.{suffix}", mime, on_click="ignore")
-
-
-@st.cache_data(max_entries=64, show_spinner=False)
-def drawn(specification: str, suffix: str) -> bytes:
-    """The picture of a chart's specification, as of ``render``; drawn once."""
-    return render(alt.Chart.from_json(specification), suffix)
 
 
 def seeds_of(run: Run, name: str) -> None:

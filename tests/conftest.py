@@ -6,7 +6,7 @@ import fcntl
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -30,6 +30,17 @@ settings.load_profile("lab")
 def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> None:
     """Nothing is read from, or left in, the user's cache of activations."""
     os.environ["STRUCTURE_LAB_CACHE"] = str(tmp_path_factory.mktemp("cache"))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _no_components() -> Iterator[None]:
+    """Every AppTest looks for Streamlit's components: it reads what each installed package says of
+    itself, which takes longer than most pages. We use none."""
+    with pytest.MonkeyPatch.context() as patch:
+        if "streamlit" in sys.modules:
+            scan = "streamlit.components.v2.manifest_scanner.scan_component_manifests"
+            patch.setattr(scan, list)
+        yield
 
 
 SMALL = ModelConfig(n_layers=2, n_heads=4, d_model=16, d_mlp=24, n_ctx=32)

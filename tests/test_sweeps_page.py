@@ -255,7 +255,7 @@ def test_downloads_hold_what_is_shown(folder: Path, monkeypatch: pytest.MonkeyPa
     found["capacity"] = capacity.capacity_map(table, BY)
     for name, expected in found.items():
         assert files[f"{name}.csv"] == expected.to_csv(index=False).encode()
-        assert files[f"{name}.svg"].startswith(b"<svg")
+        assert files[f"{name}.svg"]().startswith(b"<svg")
     assert files["capacity.png"]().startswith(b"\x89PNG")
     page = files["capacity.html"]()
     assert b"windows it holds" in page

@@ -88,7 +88,7 @@ def show() -> None:
         "average."
     )
     seeds_of(run, "attribution")
-    downloads("attribution", result, figure)
+    downloads("attribution", result, lambda: figure)
 
 
 def pick(run: Run, text: str) -> None:

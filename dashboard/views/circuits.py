@@ -100,7 +100,7 @@ def graph(result: Result) -> None:
         "lower one wrote, as queries (left), keys or values (right); its width is the effect of "
         "this edge alone."
     )
-    downloads("circuits", result, figure)
+    downloads("circuits", result, lambda: figure)
 
 
 def on_a_word(run: Run, result: Result) -> None:

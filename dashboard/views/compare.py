@@ -43,4 +43,4 @@ def show() -> None:
         "Ticks: the single seeds."
     )
     st.dataframe(wide(result.table), hide_index=True)
-    downloads(study, result, figure)
+    downloads(study, result, lambda: figure)

@@ -43,7 +43,7 @@ def show() -> None:
     expression(found)
     details(found)
     seeds_of(run, "discovery")
-    downloads("discovery", result, figure)
+    downloads("discovery", result, lambda: figure)
 
 
 def metrics(found: Mapping[str, Any]) -> None:

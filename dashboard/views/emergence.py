@@ -67,7 +67,7 @@ def show() -> None:
             "model's own share of words right, by their length."
         )
     seeds_of(run, "emergence")
-    downloads("emergence", result, chart(result))
+    downloads("emergence", result, lambda: chart(result))
 
 
 def by_length(table: pd.DataFrame, step: int) -> alt.Chart:

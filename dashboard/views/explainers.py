@@ -86,7 +86,7 @@ def many_models(kinds: Sequence[Replacement], measures: Sequence[str]) -> None:
     )
     table(rows, measures)
     if figure is not None:
-        downloads("leaderboard", result, figure)
+        downloads("leaderboard", result, lambda: figure)
     shortcut(result, kinds)
 
 
@@ -159,7 +159,7 @@ def one_model(run: Run, kinds: Sequence[Replacement], measures: Sequence[str]) -
         )
     seeds_of(run, "explainers")
     if figure is not None:
-        downloads("explainers", result, figure)
+        downloads("explainers", result, lambda: figure)
 
 
 @st.cache_resource(show_spinner=False)

@@ -62,7 +62,7 @@ def show() -> None:
             "through this head. Lines are 95% intervals over words."
         )
         seeds_of(run, "heads")
-        downloads("heads", result, figure)
+        downloads("heads", result, lambda: figure)
 
 
 def _parts(run: Run) -> list[str]:
@@ -144,7 +144,7 @@ def _one_head(run: Run, word: Word, part: str) -> None:
         with st.container(width=290):
             _verdicts(own(verdicts))
     asked = {"run": run.name, "word": list(word), "head": part}
-    downloads(f"pattern-{part}", Result(own(seen), asked, {}, run.model_hash()), pattern)
+    downloads(f"pattern-{part}", Result(own(seen), asked, {}, run.model_hash()), lambda: pattern)
     with st.container(horizontal=True, gap="medium"):
         for name, says in CIRCUITS.items():
             with st.container(width="content"):
@@ -156,7 +156,7 @@ def _one_head(run: Run, word: Word, part: str) -> None:
         "out, and of the norms before the logits the scale."
     )
     figure = one_head.circuit_chart(circuits, "QK") | one_head.circuit_chart(circuits, "OV")
-    downloads(f"circuits-{part}", Result(circuits, asked, {}, run.model_hash()), figure)
+    downloads(f"circuits-{part}", Result(circuits, asked, {}, run.model_hash()), lambda: figure)
     st.markdown("**Attention of all heads on the word**")
     picture(
         pattern_chart(seen, vocabulary, ids[0].tolist()),

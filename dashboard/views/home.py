@@ -43,7 +43,7 @@ def show() -> None:
         figure = chart(result)
         picture(figure, f"Accuracy by word length. {result.findings['summary']}")
         seeds_of(run, "accuracy")
-        downloads("accuracy", result, figure)
+        downloads("accuracy", result, lambda: figure)
     verdicts = printed_verdicts(run)
     if verdicts is not None:
         st.subheader("The 26 printed lines")

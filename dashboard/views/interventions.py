@@ -86,7 +86,7 @@ def answered(result: Result) -> None:
     for line in result.findings["refused"]:
         st.info(line)
     seeds_of(current_run(), "interventions")
-    downloads("interventions", result, chart(result))
+    downloads("interventions", result, lambda: chart(result))
 
 
 def erased_table(result: Result) -> pd.DataFrame:

@@ -77,7 +77,7 @@ def show() -> None:
     if chosen:
         _one_site(run, result, chosen, direction or "restore")
     seeds_of(run, "patching")
-    downloads("patching", result, chart(result))
+    downloads("patching", result, lambda: chart(result))
 
 
 def _heatmaps(run: Run, result: Result) -> str | None:

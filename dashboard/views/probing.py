@@ -50,7 +50,7 @@ def show() -> None:
         "activations are known (online coding)."
     )
     seeds_of(run, "probing")
-    downloads("probing", result, chart(result))
+    downloads("probing", result, lambda: chart(result))
 
 
 def _overview(run: Run, result: Result) -> tuple[str, str]:

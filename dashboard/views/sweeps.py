@@ -175,7 +175,7 @@ def by_length(rows: pd.DataFrame, by: Sequence[str]) -> None:
         )
     st.caption(f"{MEASURES[measure].capitalize()}. {lines} Dashed: the end of the training window.")
     found = curves(rows, by, measure)
-    downloads("sweep-by-length", Result(found, {}, {}, ""), figure)
+    downloads("sweep-by-length", Result(found, {}, {}, ""), lambda: figure)
 
 
 def by_two_factors(rows: pd.DataFrame, by: Sequence[str]) -> None:
@@ -203,7 +203,7 @@ def by_two_factors(rows: pd.DataFrame, by: Sequence[str]) -> None:
         f"{MEASURES[measure].capitalize()}: the mean over everything else, over a run's lengths "
         "first and over seeds last. Under the mouse: the seeds, and the mean's 95% interval."
     )
-    downloads(f"sweep-{down}-{across}", Result(found, {}, {}, ""), figure)
+    downloads(f"sweep-{down}-{across}", Result(found, {}, {}, ""), lambda: figure)
 
 
 def map_of(rows: pd.DataFrame, by: Sequence[str]) -> None:
@@ -233,7 +233,7 @@ def map_of(rows: pd.DataFrame, by: Sequence[str]) -> None:
         "Framed, and in colour at the right: the size of fewest parameters that is enough; if "
         "none is, the one that comes nearest. Grey: all others, a line per seed."
     )
-    downloads("capacity", Result(found, {capacity.NAME: said}, {}, ""), figure)
+    downloads("capacity", Result(found, {capacity.NAME: said}, {}, ""), lambda: figure)
 
 
 def runs_of(path: Path, rows: pd.DataFrame, by: Sequence[str]) -> None:
