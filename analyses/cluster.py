@@ -7,11 +7,12 @@ import ctypes
 import logging
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from contextlib import contextmanager
+from itertools import islice
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 import dask
-from distributed import Client, LocalCluster, Nanny, Security, as_completed
+from distributed import Client, Future, LocalCluster, Nanny, Security, as_completed
 from distributed.client import FutureCancelledError
 from distributed.comm.core import connect
 from distributed.scheduler import KilledWorker
@@ -42,11 +43,21 @@ def answers(
 ) -> Iterator[tuple[Key, Answer]]:
     """The answers as they come in; see ``workers.side_by_side``."""
     with connected(min(workers, len(jobs)), scheduler) as client:
-        futures = {
-            client.submit(_alone, work, *map(_absolute, arguments), pure=False): key
-            for key, arguments in jobs.items()
-        }
-        for future in as_completed(list(futures), loop=client.loop):
+        # A worker here gets a job when it is free: of a few that it has at once, Dask may leave the
+        # longest for the end. How many work elsewhere, and will, is for the scheduler to know.
+        waiting = iter(jobs)
+        futures = dict[Future[Answer], Key]()
+        done = as_completed(loop=client.loop)
+
+        def give(count: int) -> None:
+            for key in islice(waiting, count):
+                future = client.submit(_alone, work, *map(_absolute, jobs[key]), pure=False)
+                futures[future] = key
+                done.add(future)
+
+        give(workers if scheduler is None else len(jobs))
+        for future in done:
+            give(1)
             key = futures.pop(future)
             try:
                 answer = future.result()

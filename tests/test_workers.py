@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -77,6 +78,13 @@ def sleep(seconds: float) -> float:
     return seconds
 
 
+def begin(seconds: float) -> float:
+    """When it began."""
+    start = time.monotonic()
+    time.sleep(seconds)
+    return start
+
+
 def where(path: Path) -> str:
     return str(path)
 
@@ -130,6 +138,14 @@ def test_processes_of_this_machine_work_alone_and_end(recwarn: pytest.WarningsRe
     assert time.monotonic() - started[0] < 30
     until(lambda: all("resource_tracker" in " ".join(p.cmdline()) for p in others()))
     assert not recwarn.list
+
+
+def test_the_first_is_begun_first(scheduler: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What takes longest is given first, so that no worker has it alone at the end."""
+    monkeypatch.setattr(cluster, "local_cluster", lambda workers: nullcontext(scheduler))
+    jobs = {"longest": (1.6,), "long": (0.8,), "short": (1.2,), "shortest": (0.1,)}
+    begun = dict(side_by_side(begin, jobs, workers=2))
+    assert sorted(begun, key=lambda name: begun[name])[2:] == ["short", "shortest"]
 
 
 def test_workers_of_a_scheduler(scheduler: str) -> None:
