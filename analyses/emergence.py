@@ -18,7 +18,7 @@ from altair.typing import ChartType
 from analyses.probing import NUISANCE, readout
 from analyses.probing import Options as Probed
 from analyses.results import Progress, Result, quiet
-from interp.perceptrons import Kind
+from interp.linear import Kind
 from interp.probing import probe_sites
 from models.evaluation import balanced_words, judge
 from models.languages import Sample

@@ -8,12 +8,12 @@ import pandas as pd
 from altair.typing import ChartType
 from sklearn.cross_decomposition import PLSRegression
 from sklearn.decomposition import PCA
-from sklearn.preprocessing import OneHotEncoder, StandardScaler
+from sklearn.preprocessing import OneHotEncoder
 from threadpoolctl import threadpool_limits
 
 from analyses.probing import Options, readout
-from interp.perceptrons import Kind
-from interp.probing import MOST, fit_probe
+from interp.linear import Kind, Linear, Scale
+from interp.probing import MOST
 from models.base import LanguageModel
 from models.runs import Run
 
@@ -45,11 +45,11 @@ def read_by(
         keep = np.sort(rng.permutation(len(word))[:most])
         sides.append((word[keep], position[keep]))
     fit, test = sides
-    x, y = sites[site][fit], aim.values[fit]
-    new = sites[site][test]
+    y, scale = aim.values[fit], Scale.of(sites[site][fit])
+    z, new = (scale(sites[site][side]) for side in (fit, test))
     with threadpool_limits(1):
-        read = fit_probe(x, y, aim.kind).predict(new) if len(np.unique(y)) > 1 else y[:1]
-        flat = _projected(x, y, new, aim.kind)
+        read = Linear.fit(z, y, aim.kind).predict(new) if len(np.unique(y)) > 1 else y[:1]
+        flat = _projected(z, y, new, aim.kind)
     return pd.DataFrame(
         {
             "kind": aim.kind,
@@ -62,14 +62,12 @@ def read_by(
     )
 
 
-def _projected(x: np.ndarray, y: np.ndarray, new: np.ndarray, kind: Kind) -> dict[str, np.ndarray]:
-    scaler = StandardScaler().fit(x)
-    seen, unseen = scaler.transform(x), scaler.transform(new)
-    plain = PCA(2).fit(seen).transform(unseen)
+def _projected(z: np.ndarray, y: np.ndarray, new: np.ndarray, kind: Kind) -> dict[str, np.ndarray]:
+    plain = PCA(2).fit(z).transform(new)
     told = y[:, None].astype(np.float64)
     if kind == "category":
         told = OneHotEncoder(sparse_output=False).fit_transform(told)
-    aimed = PLSRegression(2).fit(seen, told).transform(unseen)
+    aimed = PLSRegression(2).fit(z, told).transform(new)
     names = zip(PROJECTIONS, (plain, aimed), strict=True)
     return {f"{name} {i + 1}": points[:, i] for name, points in names for i in (0, 1)}
 

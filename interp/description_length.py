@@ -14,10 +14,8 @@ from itertools import pairwise
 import numpy as np
 from jaxtyping import Float, Int
 from scipy.stats import norm
-from sklearn.preprocessing import StandardScaler
 
-from interp.perceptrons import Kind
-from interp.probing import fit_probe
+from interp.linear import Kind, Linear, Scale, leave_one_out
 
 PORTIONS = (0.001, 0.002, 0.004, 0.008, 0.016, 0.032, 0.0625, 0.125, 0.25, 0.5, 1.0)
 """Of all examples, where the portions end: Voita and Titov's."""
@@ -72,27 +70,12 @@ def _probabilities(
     if len(seen) == 1 or len(y) < 3:
         p[:, np.searchsorted(alphabet, seen)] = counts / len(y)
         return p
+    scale = Scale.of(x)
+    z, new = scale(x), scale(new)
+    probe = Linear.fit(z, y, kind)
     if kind == "category":
-        fitted = fit_probe(x, y, kind)
-        p[:, np.searchsorted(alphabet, fitted.classes_)] = fitted.predict_proba(new)
+        p[:, np.searchsorted(alphabet, seen)] = probe.probabilities(new)
         return p
-    read, width = _ridge(x, y, new)
+    width = max(float(np.sqrt(np.square(leave_one_out(z, y, probe)).mean())), 1e-6)
     edges = np.concatenate([[-np.inf], (alphabet[:-1] + alphabet[1:]) / 2, [np.inf]])
-    return np.diff(norm.cdf(edges, read[:, None], max(width, 1e-6)), axis=1)
-
-
-def _ridge(
-    x: Float[np.ndarray, "n d"], y: Int[np.ndarray, " n"], new: Float[np.ndarray, "m d"]
-) -> tuple[Float[np.ndarray, " m"], float]:
-    """What the ridge probe reads at the new ones, and the root of its mean square error at each
-    old one when that is left out: as ``RidgeCV(alphas=[1.0])`` on standardised x, without its
-    checks, which cost more than the rest of a code in eleven portions.
-    """
-    scale = StandardScaler().fit(x)
-    old = scale.transform(x).astype(np.float64)
-    solved = np.linalg.solve(old.T @ old + np.eye(old.shape[1]), old.T)  # [d, n]
-    centre = y.mean()
-    weights = solved @ (y - centre)
-    leverage = np.einsum("nd,dn->n", old, solved) + 1 / len(y)
-    error = (y - centre - old @ weights) / (1 - leverage)
-    return scale.transform(new) @ weights + centre, float(np.sqrt((error**2).mean()))
+    return np.diff(norm.cdf(edges, probe.predict(new)[:, None], width), axis=1)

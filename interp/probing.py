@@ -7,26 +7,20 @@ a probe may learn the task by itself: so every score stands beside its controls.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
 import pandas as pd
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float, Int, Shaped
 from sklearn.dummy import DummyClassifier, DummyRegressor
-from sklearn.feature_selection import SelectKBest, f_classif, f_regression
-from sklearn.linear_model import LogisticRegression, Ridge
-from sklearn.metrics import accuracy_score, r2_score
-from sklearn.pipeline import Pipeline, make_pipeline
-from sklearn.preprocessing import StandardScaler
 from threadpoolctl import threadpool_limits
 
-from interp.perceptrons import Kind, Perceptrons
+from interp.linear import Kind, Linear, LinearMethod, Scale
+from interp.perceptrons import Perceptrons
 
-PipelineMethod = Literal["linear", "1-sparse", "8-sparse"]
-Method = PipelineMethod | Literal["mlp"]
+Method = LinearMethod | Literal["mlp"]
 Positions = tuple[np.ndarray, np.ndarray]  # words and positions in them
 MOST: Mapping[Kind, int] = {"count": 8_000, "category": 2_000}  # logistic regression is dearer
 MOST_OF_MLP = 1_500
@@ -40,21 +34,6 @@ class Target:
     values: Int[np.ndarray, "batch pos"]
     mask: Bool[np.ndarray, "batch pos"]
     kind: Kind
-
-
-def probe(kind: Kind, method: PipelineMethod = "linear") -> Pipeline:
-    """The unfitted probe of a kind of variable, on standardised activations.
-
-    - "linear": ridge regression, or multinomial logistic regression.
-    - "1-sparse", "8-sparse": the same on the features, so many at the most, that tell most of the
-      variable by themselves (F statistic on the training words; Gurnee et al. 2023).
-    """
-    last = Ridge(alpha=1.0) if kind == "count" else LogisticRegression(max_iter=1000)
-    if method == "linear":
-        return make_pipeline(StandardScaler(), last)
-    score = f_regression if kind == "count" else f_classif
-    chosen = SelectKBest(score, k=int(method.split("-")[0]))
-    return make_pipeline(StandardScaler(), chosen, last)
 
 
 def control_task(
@@ -97,7 +76,7 @@ def probe_sites(
         seed: of the choice of positions, of the shuffle and of the perceptrons.
         shuffled: the control with the training labels in random order.
         most: positions to fit on and to score, by kind, drawn at random where there are more.
-        methods: those of ``probe``, and "mlp": one hidden layer, see ``Perceptrons``.
+        methods: those of ``Linear``, and "mlp": one hidden layer, see ``Perceptrons``.
 
     Returns:
         One row per method, site and target: probe, site, target, metric, score, n_train, n_test. A
@@ -108,58 +87,54 @@ def probe_sites(
     with threadpool_limits(1):
         for method in methods:
             limits = {k: min(n, MOST_OF_MLP) for k, n in most.items()} if method == "mlp" else most
-            for name, target, fit, test in _cases(targets, train, seed, limits):
-                y = target.values[fit]
-                if shuffled:
-                    y = np.random.default_rng(seed).permutation(y)
-                if method == "mlp":
-                    scores = _perceptrons(sites, target, y, fit, test, seed)
-                else:
-                    truth = target.values[test]
-                    scores = {
-                        site: fit_probe(x[fit], y, target.kind, method).score(x[test], truth)
-                        for site, x in sites.items()
-                    }
-                rows += [
-                    {"probe": method, **_row(site, name, target.kind, scores[site], fit, test)}
-                    for site in sites
-                ]
+            for (fit, test), cases in _cases(targets, train, seed, limits):
+                for together in _together(sites, method):
+                    x, unseen = (np.stack([sites[s][at] for s in together]) for at in (fit, test))
+                    scale = Scale.of(x)
+                    z, new = scale(x), scale(unseen)
+                    for name, target in cases.items():
+                        y, truth = target.values[fit], target.values[test]
+                        if shuffled:
+                            y = np.random.default_rng(seed).permutation(y)
+                        read = _read(z, y, new, target.kind, method, seed)
+                        for site, values in zip(together, read, strict=True):
+                            score = _score(truth, values, target.kind)
+                            row = _row(site, name, target.kind, score, fit, test)
+                            rows.append({"probe": method, **row})
+    place = {name: i for i, name in enumerate([*methods, *targets, *sites])}
+    rows.sort(key=lambda row: [place[str(row[key])] for key in ("probe", "target", "site")])
     return pd.DataFrame(rows)
 
 
-def fit_probe(
-    x: Float[np.ndarray, "n d"],
+def _together(sites: Mapping[str, np.ndarray], method: Method) -> list[list[str]]:
+    """Which sites are probed at once: perceptrons of one width; linear probes gain nothing."""
+    if method != "mlp":
+        return [[name] for name in sites]
+    widths = {x.shape[-1] for x in sites.values()}
+    return [[name for name, x in sites.items() if x.shape[-1] == width] for width in widths]
+
+
+def _read(
+    z: Float[np.ndarray, "site n d"],
     y: Int[np.ndarray, " n"],
+    new: Float[np.ndarray, "site m d"],
     kind: Kind,
-    method: PipelineMethod = "linear",
-) -> Pipeline:
-    """The fitted probe; a sparse one takes no more features than vary."""
-    with warnings.catch_warnings():
-        # Constant features say nothing of themselves.
-        warnings.filterwarnings("ignore", "Features")
-        warnings.filterwarnings("ignore", "k=.* is greater than n_features")
-        warnings.filterwarnings("ignore", "invalid value encountered", RuntimeWarning)
-        warnings.filterwarnings("ignore", "divide by zero encountered", RuntimeWarning)
-        return probe(kind, method).fit(x, y)
-
-
-def _perceptrons(
-    sites: Mapping[str, Float[np.ndarray, "batch pos d"]],
-    target: Target,
-    y: Int[np.ndarray, " n"],
-    fit: Positions,
-    test: Positions,
+    method: Method,
     seed: int,
-) -> dict[str, float]:
-    """The score at each site; sites of one width are fitted together."""
-    score = r2_score if target.kind == "count" else accuracy_score
-    scores = dict[str, float]()
-    for width in {x.shape[-1] for x in sites.values()}:
-        names = [name for name, x in sites.items() if x.shape[-1] == width]
-        x, new = (np.stack([sites[name][side] for name in names]) for side in (fit, test))
-        read = Perceptrons.fit(x, y, target.kind, seed).predict(new)
-        scores |= {n: score(target.values[test], r) for n, r in zip(names, read, strict=True)}
-    return scores
+) -> Sequence[Shaped[np.ndarray, " m"]]:
+    """What the probe of each site reads at its new activations."""
+    if method == "mlp":
+        return list(Perceptrons.fit(z, y, kind, seed).predict(new))
+    sides = zip(z, new, strict=True)
+    return [Linear.fit(old, y, kind, method).predict(other) for old, other in sides]
+
+
+def _score(truth: Int[np.ndarray, " m"], read: Shaped[np.ndarray, " m"], kind: Kind) -> float:
+    """R2 of a count, accuracy of a category."""
+    if kind == "category":
+        return float((truth == read).mean())
+    missed, spread = np.square(truth - read).sum(), np.square(truth - truth.mean()).sum()
+    return float(1 - missed / spread) if spread else float(missed == 0)
 
 
 def baseline(
@@ -170,28 +145,38 @@ def baseline(
 ) -> pd.DataFrame:
     """The control that sees no activation: the mean count, the commonest category."""
     rows = []
-    for name, target, fit, test in _cases(targets, train, seed, most):
-        y, y_test = target.values[fit], target.values[test]
-        dummy = DummyRegressor() if target.kind == "count" else DummyClassifier()
-        score = dummy.fit(y[:, None], y).score(y_test[:, None], y_test)
-        rows.append({"probe": "none", **_row("none", name, target.kind, score, fit, test)})
+    for (fit, test), cases in _cases(targets, train, seed, most):
+        for name, target in cases.items():
+            y, truth = target.values[fit], target.values[test]
+            dummy = DummyRegressor() if target.kind == "count" else DummyClassifier()
+            score = dummy.fit(y[:, None], y).score(truth[:, None], truth)
+            rows.append({"probe": "none", **_row("none", name, target.kind, score, fit, test)})
+    rows.sort(key=lambda row: list(targets).index(str(row["target"])))
     return pd.DataFrame(rows)
 
 
 def _cases(
     targets: Mapping[str, Target], train: np.ndarray, seed: int, most: Mapping[Kind, int]
-) -> Iterator[tuple[str, Target, Positions, Positions]]:
-    """Each target that varies, with the positions to fit on and those to score."""
+) -> Iterator[tuple[tuple[Positions, Positions], dict[str, Target]]]:
+    """The positions to fit on and those to score, with the targets that they are of and that vary.
+
+    Targets of one kind that are defined at the same positions share them.
+    """
+    groups = dict[tuple[Kind, bytes], dict[str, Target]]()
     for name, target in targets.items():
+        groups.setdefault((target.kind, target.mask.tobytes()), {})[name] = target
+    for (kind, _), cases in groups.items():
+        mask = next(iter(cases.values())).mask
         rng = np.random.default_rng(seed)
         sides = []
         for side in (train, ~train):
-            word, position = np.nonzero(target.mask & side[:, None])
-            keep = np.sort(rng.permutation(len(word))[: most[target.kind]])
+            word, position = np.nonzero(mask & side[:, None])
+            keep = np.sort(rng.permutation(len(word))[: most[kind]])
             sides.append((word[keep], position[keep]))
         fit, test = sides
-        if len(np.unique(target.values[fit])) > 1 and len(test[0]) > 1:
-            yield name, target, fit, test
+        varying = {n: t for n, t in cases.items() if len(np.unique(t.values[fit])) > 1}
+        if varying and len(test[0]) > 1:
+            yield (fit, test), varying
 
 
 def _row(

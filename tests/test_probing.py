@@ -18,6 +18,7 @@ from transformer_lens.tools.analysis.sparse_probing import fit_sparse_probe
 
 from analyses.probing import Options, analyse, readout
 from interp import probing
+from interp.linear import Kind, Linear
 from interp.probing import Target, baseline, control_task, probe_sites
 from interp.statistics import bootstrap_mean
 from models.runs import Run
@@ -176,7 +177,7 @@ def test_a_sparse_probe_takes_the_features_that_tell_most(
     numbers = two.astype(np.int64)
     wide = StandardScaler().fit_transform(x)
     wide /= np.sqrt(wide[two].var(axis=0) * two.mean() + wide[~two].var(axis=0) * (~two).mean())
-    ours = probing.fit_probe(wide, numbers, "category", f"{k}-sparse")[1].get_support(indices=True)
+    ours = Linear.fit(wide, numbers, "category", f"{k}-sparse").chosen
     features, labels = torch.as_tensor(np.tile(wide, (2, 1))), torch.as_tensor(np.tile(two, 2))
     groups = torch.arange(len(labels)) // len(two)  # trained on one copy, tested on the other
     theirs = fit_sparse_probe(features, labels, k=k, test_fraction=0.5, groups=groups)
@@ -263,7 +264,7 @@ def test_the_control_task_is_a_table_of_random_values(
 
 @pytest.mark.parametrize("kind", ["count", "category"])
 def test_an_absent_variable_scores_at_its_control_over_twenty_seeds(
-    train: np.ndarray, mask: np.ndarray, kind: probing.Kind
+    train: np.ndarray, mask: np.ndarray, kind: Kind
 ) -> None:
     """Planted in one layer of three, it is found there and only there."""
     scores = []
