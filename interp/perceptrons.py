@@ -12,7 +12,6 @@ from itertools import pairwise
 import numpy as np
 import torch
 from jaxtyping import Float, Int, Shaped
-from sklearn.utils import check_random_state, shuffle
 from torch import Tensor
 from torch.nn.functional import one_hot
 
@@ -51,7 +50,7 @@ class Perceptrons:
         A count is standardised first. A category with two values has one output, with more one
         each.
         """
-        rng = check_random_state(seed)
+        rng = np.random.RandomState(seed)  # as scikit-learn draws
         inputs = torch.as_tensor(z)
         if kind == "count":
             values = np.array([y.mean(), y.std()])
@@ -71,7 +70,7 @@ class Perceptrons:
         moments = [(w, torch.zeros_like(w), torch.zeros_like(w)) for w in weights]
         order, step = torch.arange(len(y)), 0
         for _ in range(EPOCHS):
-            order = torch.as_tensor(shuffle(order.numpy(), random_state=rng))
+            order = order[rng.permutation(len(y))]
             shuffled = inputs.index_select(1, order).split(BATCH, 1), aims[order].split(BATCH)
             for batch, aim in zip(*shuffled, strict=True):
                 step += 1
