@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+import shapes
 import torch
 from hypothesis import settings
 
@@ -24,6 +25,12 @@ torch.set_num_threads(1)
 # The machines are shared: no deadline. Derandomised: a red test is red for everybody.
 settings.register_profile("lab", deadline=None, derandomize=True)
 settings.load_profile("lab")
+
+
+@pytest.fixture(autouse=True)
+def _shapes() -> None:
+    """Every test has its first calls checked."""
+    shapes.anew()
 
 
 @pytest.fixture(scope="session", autouse=True)
