@@ -1,14 +1,29 @@
-"""What checks the shapes: the first calls in a test, and every test anew."""
+"""The shapes in the annotations are checked while the tests run, in both packages: of each function
+the first calls of every test."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 import shapes
+import torch
 from jaxtyping import TypeCheckError
 
 from interp.linear import Scale
+from interp.model import activations
 from models.config import ModelConfig
+from models.languages import Words
+from models.transformer import HookedTransformer
+
+
+def test_a_wrong_shape_is_caught_in_models() -> None:
+    with pytest.raises(TypeCheckError):
+        Words(torch.zeros(2, 3, dtype=torch.long).numpy(), torch.zeros(4, dtype=torch.long).numpy())
+
+
+def test_a_wrong_shape_is_caught_in_interp(model: HookedTransformer) -> None:
+    with pytest.raises(TypeCheckError):
+        activations(model, torch.zeros(3, dtype=torch.long), ["hook_embed"])
 
 
 def test_the_first_calls_are_checked_and_in_every_test_anew() -> None:
