@@ -17,6 +17,7 @@ from tests.benchmarks.discovery_speed import discovery_speed
 from tests.benchmarks.measure import Result, Seconds
 from tests.benchmarks.model_speed import model_speed
 from tests.benchmarks.patching_speed import patching_speed
+from tests.benchmarks.probing_speed import probing_speed
 from tests.benchmarks.together_speed import together_speed
 from tests.benchmarks.training_speed import training_speed
 from tests.benchmarks.variant_speed import variant_speed
@@ -26,9 +27,10 @@ BENCHMARKS: dict[str, Callable[[], Iterator[Result]]] = {
     "variant speed": variant_speed,
     "training speed": training_speed,
     "patching speed": patching_speed,
+    "probing speed": probing_speed,
     "attribution speed": attribution_speed,
 }
-PACKAGES = ("torch", "transformer-lens", "shap")
+PACKAGES = ("torch", "transformer-lens", "scikit-learn", "shap")
 
 
 def draw(title: str, results: list[Result]) -> Table:
