@@ -1,8 +1,9 @@
 """The words of every training step, without the work that a padded batch wastes.
 
 Words are drawn for many steps at a time. A word that a step drew twice is computed once and counts
-twice; the distinct words of a step are read in groups of like length, each padded to its own
-longest. The loss and its gradient are those of the one padded batch.
+twice; one that begins another is read with it, since a causal model says the same of both as far as
+it goes; the others are read in groups of like length, each padded to its own longest. The loss and
+its gradient are those of the one padded batch.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ class Group:
     """Words of one step that are read together.
 
     Attributes:
-        batch: its weights count a word as often as it was drawn.
+        batch: its weights count a position as often as a word was drawn that goes so far.
         offsets: where the absolute positions of each word start; None if at 0.
     """
 
@@ -95,9 +96,11 @@ class Batches:
         words, offsets = draw(config, self.language, chunk)
         step = np.repeat(np.arange(steps), config.batch_size)
         # One row per word that is distinct within its step, ordered by step.
-        rows = np.column_stack([step, offsets, words.lengths, words.ids])
-        rows, times = distinct(rows)
-        step, offsets, lengths, ids = rows[:, 0], rows[:, 1], rows[:, 2], rows[:, 3:]
+        rows, times = distinct(np.column_stack([step, offsets, words.ids, words.lengths]))
+        drawn = np.broadcast_to(times[:, None], (len(rows), words.ids.shape[1] + 1))
+        if config.supervision == "every":
+            rows, drawn = with_beginnings(rows, times)
+        step, offsets, ids, lengths = rows[:, 0], rows[:, 1], rows[:, 2:-1], rows[:, -1]
         parts: list[list[Group]] = [[] for _ in range(steps)]
         answers = np.zeros(steps)
         for shortest, longest in bands(lengths, steps * self._overhead):
@@ -106,8 +109,8 @@ class Batches:
             batch = make_batch(
                 self.language, some, config.supervision, self.device, config.model.is_encoder
             )
-            counted = torch.as_tensor(times[inside], device=self.device, dtype=torch.float32)
-            weight = batch.weight * counted[:, None, None]
+            counted = np.ascontiguousarray(drawn[inside, : longest + 1], dtype=np.float32)
+            weight = batch.weight * torch.as_tensor(counted, device=self.device)[:, :, None]
             starts = np.searchsorted(step[inside], np.arange(steps + 1))
             np.add.at(answers, step[inside], weight.sum(dim=(1, 2)).double().cpu().numpy())
             shifted = torch.as_tensor(offsets[inside], device=self.device)
@@ -260,6 +263,27 @@ def distinct(
     records = np.ascontiguousarray(rows.astype(">u4")).view(f"V{4 * rows.shape[1]}").ravel()
     records, times = np.unique(records, return_counts=True)
     return records.view(">u4").reshape(len(records), -1).astype(np.int64), times
+
+
+def with_beginnings(
+    rows: Int[np.ndarray, "rows columns"], times: Int[np.ndarray, " rows"]
+) -> tuple[Int[np.ndarray, "read columns"], Int[np.ndarray, "read pos"]]:
+    """The words that begin no other word of their step, and how many were drawn that go as far as
+    each position of them, BOS first: themselves, and those that begin them.
+
+    Args:
+        rows: step, offset, symbols and length of each word, distinct and in order. END, which pads
+            them, comes before every symbol, so that a word stands right before those it begins.
+        times: how often each was drawn.
+    """
+    beyond = np.arange(rows.shape[1] - 3) >= rows[:-1, -1:]
+    alike = rows[1:, :-1] == rows[:-1, :-1]
+    alike[:, 2:] |= beyond
+    read = np.append(~alike.all(axis=1), True)
+    by = np.searchsorted(np.flatnonzero(read), np.arange(len(rows)))
+    ends = np.zeros((read.sum(), rows.shape[1] - 2), dtype=np.int64)
+    np.add.at(ends, (by, rows[:, -1]), times)
+    return rows[read], ends[:, ::-1].cumsum(axis=1)[:, ::-1]
 
 
 def bands(lengths: Int[np.ndarray, " words"], overhead: float) -> list[tuple[int, int]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from itertools import combinations, pairwise
+from itertools import combinations, pairwise, permutations
 from typing import Any
 
 import numpy as np
@@ -14,10 +14,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from models.base import LanguageModel
-from models.batches import Batches, bands, distinct, draw, steps_at_once, words_of
+from models.batches import (
+    Batches,
+    bands,
+    distinct,
+    draw,
+    steps_at_once,
+    with_beginnings,
+    words_of,
+)
 from models.build import build
 from models.config import TrainConfig
-from models.languages import language
+from models.languages import END_ID, language
 from models.objective import loss, make_batch
 from models.training import Trainer
 
@@ -128,6 +136,51 @@ def test_distinct_rows_are_numpy_s(rows: list[tuple[int, int]]) -> None:
     found, counted = distinct(np.array(rows))
     assert found.tolist() == expected.tolist()
     assert counted.tolist() == times.tolist()
+
+
+def test_a_word_that_begins_another_is_read_with_it() -> None:
+    config = tiny_config(batch_size=64, max_n=6)
+    step = Batches(config, language("anbn"), CPU)[0]
+    read = [
+        "".join(map(str, row[: int((weight > 0).any(1).sum())]))
+        for group in step.groups
+        for row, weight in zip(group.batch.tokens.tolist(), group.batch.weight, strict=True)
+    ]
+    assert not any(b.startswith(a) for a, b in permutations(read, 2))
+    drawn = {"".join(map(str, row)) for row in words_of(config, language("anbn"), 0)[0].ids}
+    assert len(read) < len(drawn) - 5
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 1), st.integers(0, 1), st.lists(st.integers(2, 3), max_size=4))
+    ).filter(bool)
+)
+def test_what_is_read_with_another_is_counted_as_far_as_it_goes(
+    words: list[tuple[int, int, list[int]]],
+) -> None:
+    """By brute force; END pads."""
+    rows = [[s, o, *word, *[END_ID] * (4 - len(word)), len(word)] for s, o, word in words]
+    read, drawn = with_beginnings(*distinct(np.array(rows)))
+    whole = [(s, o, ids[:n]) for s, o, *ids, n in read.tolist()]
+    begins = [
+        any(w[:2] == v[:2] and w != v and v[2][: len(w[2])] == w[2] for v in words) for w in words
+    ]
+    alone = [w for w, begun in zip(words, begins, strict=True) if not begun]
+    assert sorted(whole) == sorted({(s, o, tuple(w)): (s, o, w) for s, o, w in alone}.values())
+    for (s, o, word), counts in zip(whole, drawn.tolist(), strict=True):
+        for position, count in enumerate(counts):
+            far = [w for w in words if w[:2] == (s, o) and len(w[2]) >= position]
+            own = [w for w in far if word[: len(w[2])] == w[2]]
+            reached = [w for w in own if _reader(w, whole) == (s, o, word)]
+            assert count == len(reached)
+
+
+def _reader(
+    word: tuple[int, int, list[int]], read: list[tuple[int, int, list[int]]]
+) -> tuple[int, int, list[int]]:
+    """The first in order of those that go on from it."""
+    return min(w for w in read if w[:2] == word[:2] and w[2][: len(word[2])] == word[2])
 
 
 @given(st.lists(st.integers(1, 9), min_size=1), st.sampled_from([0.0, 1.0, 4.0, 20.0, np.inf]))
