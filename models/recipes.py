@@ -23,7 +23,7 @@ FINE = replace(SHAPE, eps=1e-12)
 AVERAGES = replace(FINE, averaging_heads=2, head_norm=True, centred=True)
 COUNTS = replace(FINE, averaging_heads=3, counters=True)
 COUNTING: dict[str, TrainConfig] = {
-    "anbn": TrainConfig("", steps=1200, model=AVERAGES),
+    "anbn": TrainConfig("", steps=1200, learning_rate=1e-3, model=AVERAGES),
     "anbncn": TrainConfig("", steps=1200, batch_size=48, model=COUNTS),
 }
 """In the even average of symbols that sum to zero equal counts cancel, and the head's norm keeps
