@@ -101,8 +101,8 @@ def probe_sites(
                             score = _score(truth, values, target.kind)
                             row = _row(site, name, target.kind, score, fit, test)
                             rows.append({"probe": method, **row})
-    place = {name: i for i, name in enumerate([*methods, *targets, *sites])}
-    rows.sort(key=lambda row: [place[str(row[key])] for key in ("probe", "target", "site")])
+    order = {"probe": [*map(str, methods)], "target": [*targets], "site": [*sites]}
+    rows.sort(key=lambda row: [names.index(str(row[key])) for key, names in order.items()])
     return pd.DataFrame(rows)
 
 
