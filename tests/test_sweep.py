@@ -309,6 +309,17 @@ def process(*arguments: str) -> Iterator[subprocess.Popen[bytes]]:
         started.wait()
 
 
+@contextmanager
+def heard() -> Iterator[None]:
+    """What is started here can be interrupted, even where these tests run behind a script, whose
+    processes hear no Ctrl-C and hand that on."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
 def in_mid_run(out: Path, pid: int) -> Run | None:
     """The run that a process trains now and could resume from a saved step, well before its end."""
     for path in find_runs(out):
@@ -384,12 +395,13 @@ def test_ctrl_c_ends_all_and_the_sweep_goes_on(tmp_path: Path) -> None:
     file, out = tmp_path / "long.toml", tmp_path / "out"
     file.write_text(LONG)
     command = ["sweep", str(file), "--out", str(out), "--languages", "anbn"]
-    started = subprocess.Popen(
-        [sys.executable, "-m", "analyses.cli", *command, "--workers", "2"],
-        stderr=subprocess.PIPE,
-        process_group=0,
-        text=True,
-    )
+    with heard():
+        started = subprocess.Popen(
+            [sys.executable, "-m", "analyses.cli", *command, "--workers", "2"],
+            stderr=subprocess.PIPE,
+            process_group=0,
+            text=True,
+        )
     try:
         until(lambda: any(saved_step(Run(path)) for path in find_runs(out)))
         os.killpg(started.pid, signal.SIGINT)
