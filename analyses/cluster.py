@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import ctypes
 import logging
+import sys
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from contextlib import contextmanager
 from itertools import islice
@@ -16,6 +17,7 @@ from distributed import Client, Future, LocalCluster, Nanny, Security, as_comple
 from distributed.client import FutureCancelledError
 from distributed.comm.core import connect
 from distributed.scheduler import KilledWorker
+from distributed.utils import get_mp_context
 
 from analyses.console import ERR
 from analyses.workers import one_thread
@@ -28,7 +30,10 @@ M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # as malloc.h has them
 PATIENCE = 10
 """Seconds to wait for a scheduler's answer."""
 
+OURS = ("analyses", "interp", "models")
+FORKED = sys.platform == "linux"  # elsewhere what was loaded before a fork may break after it
 LOCAL: Mapping[str, Any] = {
+    "distributed.worker.multiprocessing-method": "forkserver" if FORKED else "spawn",
     "distributed.scheduler.allowed-failures": 2,
     "distributed.worker.profile.enabled": False,
     "distributed.scheduler.worker-saturation": 1.0,  # no job waits at a busy worker
@@ -137,10 +142,15 @@ async def _greet(scheduler: str) -> None:
 
 @contextmanager
 def local_cluster(workers: int) -> Iterator[LocalCluster]:
-    """Processes of this machine, one thread each, that nobody else can reach."""
-    with (
-        dask.config.set(LOCAL),
-        LocalCluster(
+    """Processes of this machine, one thread each, that nobody else can reach.
+
+    Where they can be forked, one process loads what this one has loaded, and they share it.
+    """
+    with dask.config.set(LOCAL):
+        if FORKED:
+            loaded = [name for name in sys.modules if name.partition(".")[0] in OURS]
+            get_mp_context().set_forkserver_preload(["distributed", *loaded])
+        with LocalCluster(
             n_workers=workers,
             threads_per_worker=1,
             memory_limit=0,
@@ -149,9 +159,8 @@ def local_cluster(workers: int) -> Iterator[LocalCluster]:
             scheduler_kwargs={"dashboard": False},
             silence_logs=logging.CRITICAL,
             worker_class=Impatient,
-        ) as cluster,
-    ):
-        yield cluster
+        ) as cluster:
+            yield cluster
 
 
 class Impatient(Nanny):

@@ -155,6 +155,21 @@ def test_patching_of_a_typed_word(browser: Browser, address: str) -> None:
     page.close()
 
 
+def test_a_click_chooses_a_head(browser: Browser, address: str) -> None:
+    """Each cell is 62 by 40 pixels; the second click meets a number, the third a chosen head."""
+    page = browser.new_page()
+    opened(page, f"{address}/heads?run=anbn-s0")
+    for layer, head in ((1, 2), (0, 1), (0, 1), (1, 2)):
+        cells = page.locator("[data-testid=stVegaLiteChart]").first
+        cells.scroll_into_view_if_needed()
+        box = cells.bounding_box()
+        assert box is not None
+        page.mouse.click(box["x"] + 59 + 62 * head, box["y"] + 95 + 40 * layer)
+        expect(page.get_by_role("heading", name=f"L{layer}H{head} on a word")).to_be_visible()
+        assert f"head_of_2x4=L{layer}H{head}" in page.url
+    page.close()
+
+
 def test_a_folder_without_runs_says_what_to_do(browser: Browser, tmp_path: Path) -> None:
     server, address = serve(tmp_path)
     try:

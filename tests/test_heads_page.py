@@ -10,10 +10,7 @@ import pandas as pd
 import pytest
 import torch
 from conftest import tiny_config
-from playwright.sync_api import Browser, expect
 from streamlit.testing.v1 import AppTest
-from test_dashboard import browser, serve
-from test_dashboard import opened as visited
 from test_pages import SHOW, drawn, healthy, said
 
 from analyses import heads, one_head
@@ -26,7 +23,6 @@ from models.languages import END_ID
 from models.runs import Run
 from models.training import train
 
-__all__ = ["browser"]  # a fixture
 WORD = ("a", "a", "b", "b")
 ASKED = heads.Options(words=20, members=3)
 
@@ -208,25 +204,3 @@ def test_a_run_that_was_not_asked_shows_its_heads_all_the_same(
     page = opened(fresh, monkeypatch)
     assert "has not been asked" in page.info[0].value
     assert drawn(page, "Attention of L0H0")
-
-
-@pytest.mark.browser
-@pytest.mark.parametrize("run", ["every"], indirect=True)
-def test_a_click_chooses_a_head(run: Run, browser: Browser) -> None:
-    """Each cell is 62 by 40 pixels; the second click meets a number, the third a chosen head."""
-    server, address = serve(run.path.parent)
-    try:
-        page = browser.new_page()
-        visited(page, f"{address}/heads?run={run.name}")
-        for layer, head in ((1, 2), (0, 1), (0, 1), (1, 2)):
-            cells = page.locator("[data-testid=stVegaLiteChart]").first
-            cells.scroll_into_view_if_needed()
-            box = cells.bounding_box()
-            assert box is not None
-            page.mouse.click(box["x"] + 59 + 62 * head, box["y"] + 95 + 40 * layer)
-            expect(page.get_by_role("heading", name=f"L{layer}H{head} on a word")).to_be_visible()
-            assert f"head_of_2x3=L{layer}H{head}" in page.url
-        page.close()
-    finally:
-        server.terminate()
-        server.wait(timeout=20)

@@ -355,8 +355,8 @@ def test_a_killed_worker_costs_no_run(tmp_path: Path) -> None:
     ) as scheduler:
         until(contact.exists)
         address = json.loads(contact.read_text())["address"]
-        worker = ("distributed.cli.dask_worker", address, "--nthreads", "1", *here)
-        with process(*worker, "--no-nanny") as mortal, process(*worker):
+        worker = ("distributed.cli.dask_worker", address, "--nthreads", "1", "--no-nanny", *here)
+        with process(*worker) as mortal, process(*worker):
 
             def shoot() -> None:
                 try:

@@ -59,6 +59,12 @@ def refuse(number: int) -> int:
     raise UserError(f"{number} is not wanted")
 
 
+def shared() -> tuple[int, int]:
+    """Bytes that this process alone holds, and all that it sees."""
+    memory = psutil.Process().memory_full_info()
+    return memory.uss, memory.rss
+
+
 def die_once(marker: Path) -> int:
     """Kills its process the first time; the second says who it is."""
     if marker.exists():
@@ -136,8 +142,21 @@ def test_processes_of_this_machine_work_alone_and_end(recwarn: pytest.WarningsRe
     with pytest.raises(ZeroDivisionError):
         use_the_first()
     assert time.monotonic() - started[0] < 30
-    until(lambda: all("resource_tracker" in " ".join(p.cmdline()) for p in others()))
+    until(lambda: all(p.ppid() == os.getpid() and helps(p) for p in others()))
     assert not recwarn.list
+
+
+def helps(process: psutil.Process) -> bool:
+    """What Python starts with the first process of many, and ends when it ends itself."""
+    command = " ".join(process.cmdline())
+    return "multiprocessing.resource_tracker" in command or "multiprocessing.forkserver" in command
+
+
+@pytest.mark.skipif(not cluster.FORKED, reason="processes are not forked here")
+def test_workers_share_what_is_loaded() -> None:
+    """Else sixteen of them hold, and wait for, sixteen times the libraries."""
+    for own, whole in dict(side_by_side(shared, {"a": (), "b": ()}, workers=2)).values():
+        assert own < whole / 3
 
 
 def test_the_first_is_begun_first(scheduler: str, monkeypatch: pytest.MonkeyPatch) -> None:
