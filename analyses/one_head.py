@@ -120,7 +120,7 @@ def circuit_chart(table: pd.DataFrame, name: str) -> ChartType:
     rows = table[table["circuit"] == name]
     source, target = {"QK": ("query", "key"), "OV": ("attended to", "logit of")}[name]
     sizes = {axis: 26 * rows[field].nunique() for axis, field in AXES.items()}
-    largest = max(rows["value"].abs().max(), 1e-9)
+    largest = rows["value"].abs().max() or 1.0  # a head that averages scores every key 0
     value = {"QK": "score", "OV": "added"}[name]
     return (
         alt.Chart(rows)

@@ -204,3 +204,11 @@ def test_a_run_that_was_not_asked_shows_its_heads_all_the_same(
     page = opened(fresh, monkeypatch)
     assert "has not been asked" in page.info[0].value
     assert drawn(page, "Attention of L0H0")
+
+
+def test_scores_of_a_head_that_averages_are_drawn_as_zeros() -> None:
+    places = {"source": ["a", "b"], "target": ["b", "a"]}
+    for value, largest in ((0.0, 1.0), (-2.5, 2.5)):
+        rows = pd.DataFrame({"circuit": "QK", **places, "value": [0.0, value]})
+        colour = one_head.circuit_chart(rows, "QK").to_dict()["encoding"]["color"]
+        assert colour["scale"]["domain"] == [-largest, 0, largest]
