@@ -1,1 +1,1 @@
-"""Scripts: one question asked of one run; each writes a tidy table and a chart."""
+"""What is asked: of one run, of labelled lines, of many runs; and the command `lab`."""

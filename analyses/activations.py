@@ -21,7 +21,7 @@ from torch import Tensor
 from interp.model import activations
 from models.base import LanguageModel
 from models.errors import UserError
-from models.files import write_bytes
+from models.runs.files import write_bytes
 
 BOUND = 2**30
 """Bytes that the kept activations may take; STRUCTURE_LAB_CACHE_BYTES says otherwise."""

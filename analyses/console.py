@@ -1,18 +1,27 @@
-"""What a person sees in the terminal: progress on stderr, answers on stdout."""
+"""The terminal: options in, progress on stderr, answers on stdout, a mistake in one line."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import contextlib
+import io
+import re
+import sys
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from itertools import dropwhile, takewhile
+from typing import Any, TypeVar
 
 import pandas as pd
+import tyro
 from rich.box import SIMPLE
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from analyses.results import Progress as Report
+from analyses.answers import Progress as Report
+from models.errors import UserError
+
+T = TypeVar("T")
 
 OUT = Console(highlight=False, soft_wrap=True)
 ERR = Console(stderr=True, highlight=False)
@@ -54,3 +63,33 @@ def cell(value: Any) -> str:
     if isinstance(value, float):
         return f"{value:.3f}"
     return str(value)
+
+
+def parse(kind: type[T], args: Sequence[str], command: str, default: T | None = None) -> T:
+    """The arguments as a dataclass; a mistake becomes one line."""
+    said = io.StringIO()
+    try:
+        with contextlib.redirect_stderr(said):
+            start = tyro.MISSING_NONPROP if default is None else default
+            return tyro.cli(kind, args=list(args), prog=f"lab {command}", default=start)
+    except SystemExit as stop:
+        if not stop.code:
+            raise
+        # tyro draws a box with a title; the fault is its first lines of words.
+        lines = (line.strip(" │|╭╮╰╯─") for line in said.getvalue().splitlines()[1:])
+        words = dropwhile(lambda line: not re.search(r"\w", line), lines)
+        fault = " ".join(takewhile(lambda line: re.search(r"\w", line), words))
+        raise UserError(f"{fault} (see `lab {command} --help`)") from None
+
+
+def exit_status(action: Callable[[], None]) -> int:
+    """Does it; a user's mistake is one line on stderr and exit status 2."""
+    try:
+        action()
+    except UserError as error:
+        print(f"lab: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("lab: stopped; what is finished is kept", file=sys.stderr)
+        return 130
+    return 0

@@ -12,7 +12,7 @@ from torch import Tensor
 from models.errors import UserError
 from models.languages import FormalLanguage, Language, Sample, Word, Words, printed_lines
 from models.languages.language import Split
-from models.runs import Run
+from models.runs.run import Run
 
 ANALYSIS_SEED = 0xA11A  # words of the analyses are neither training nor test words
 

@@ -13,25 +13,25 @@ import streamlit as st
 
 from dashboard.shared import choose_run, explain_errors, runs_folder
 from dashboard.views import (
-    attribution,
     circuits,
     compare,
     discover,
     discovery,
     emergence,
-    explainers,
+    explanations,
     heads,
     home,
     interventions,
+    leaderboard,
     model,
     patching,
     probing,
     sweeps,
     try_it,
 )
-from interp.attribution import permutation_shap
-from interp.games import Game
-from models.runs import find_runs
+from interp.explanations.explainers import permutation_shap
+from interp.explanations.games import Game
+from models.runs.run import find_runs
 
 st.set_page_config(page_title="Structure Lab", page_icon="🔬", layout="wide")
 
@@ -51,9 +51,11 @@ PAGES = [
     st.Page(patching.show, title="Patching", icon=":material/healing:", url_path="patching"),
     st.Page(circuits.show, title="Circuits", icon=":material/schema:", url_path="circuits"),
     st.Page(
-        attribution.show, title="Explanations", icon=":material/balance:", url_path="attribution"
+        explanations.show, title="Explanations", icon=":material/balance:", url_path="explanations"
     ),
-    st.Page(explainers.show, title="Leaderboard", icon=":material/trophy:", url_path="explainers"),
+    st.Page(
+        leaderboard.show, title="Leaderboard", icon=":material/trophy:", url_path="leaderboard"
+    ),
     st.Page(discovery.show, title="Discovery", icon=":material/explore:", url_path="discovery"),
     st.Page(
         discover.show,
@@ -82,7 +84,7 @@ st.html("<style>[data-testid=stVegaLiteChart] {overflow-x: auto; max-width: 100%
 page = st.navigation(PAGES, expanded=True)  # none behind a click
 with explain_errors():
     # Studies, sweeps and a leaderboard may be all there is, and lines are brought.
-    alone = ("compare", "discover", "explainers", "sweeps")
+    alone = ("compare", "discover", "leaderboard", "sweeps")
     if page.url_path not in alone or find_runs(runs_folder()):
         choose_run()
     page.run()

@@ -14,12 +14,12 @@ import pandas as pd
 import streamlit as st
 from altair.typing import ChartType
 
-from analyses.results import NAMES, Progress, Result, analysis, answer, load, plain, render
-from analyses.seeds import over_seeds, siblings, wide
+from analyses.answers import NAMES, Progress, Result, analysis, answer, load, plain, render
+from analyses.studies.seeds import over_seeds, siblings, wide
 from models.base import LanguageModel
 from models.errors import UserError
 from models.languages import Language, Word
-from models.runs import Run, find_runs
+from models.runs.run import Run, find_runs
 
 
 @contextmanager

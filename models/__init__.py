@@ -1,0 +1,1 @@
+"""What is trained: languages, models, objectives, training, runs."""

@@ -6,11 +6,11 @@ from collections.abc import Callable
 
 from models.base import LanguageModel
 from models.config import Architecture, ModelConfig
-from models.convolution import HookedConvolution
 from models.languages import Vocabulary
-from models.ngram import HookedNGram
-from models.recurrent import HookedRecurrent
-from models.transformer import HookedTransformer
+from models.rivals.convolution import HookedConvolution
+from models.rivals.ngram import HookedNGram
+from models.rivals.recurrent import HookedRecurrent
+from models.transformer.model import HookedTransformer
 
 ARCHITECTURES: dict[Architecture, Callable[[ModelConfig, Vocabulary, int], LanguageModel]] = {
     "transformer": HookedTransformer,

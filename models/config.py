@@ -233,7 +233,7 @@ class TrainConfig:
         weight_decay: decoupled, as in AdamW.
         clip: largest norm of the gradient.
         margin: what the logit of every answer is pulled to, up or down, beside the cross-entropy
-            (see ``models.objective.answer_losses``), so that logits are alike at all lengths of the
+            (see ``answer_losses`` of the objective), so that logits are alike at all lengths of the
             window; 0 lets them grow. Over ten seeds of a^n b^n it carried no further.
         evaluate_every: steps between evaluations on the training window; the state to resume from
             is saved as often.

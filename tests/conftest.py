@@ -16,9 +16,9 @@ from hypothesis import settings
 
 from models.config import ModelConfig, TrainConfig
 from models.languages import Vocabulary
-from models.runs import Run
-from models.training import train
-from models.transformer import HookedTransformer
+from models.runs.run import Run
+from models.training.loop import train
+from models.transformer.model import HookedTransformer
 
 torch.set_num_threads(1)
 
@@ -124,7 +124,7 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with (shared / "demo-lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not finished.exists():
-            command = [sys.executable, "-m", "analyses.cli", "demo", "--out", str(out)]
+            command = [sys.executable, "-m", "analyses.command_line", "demo", "--out", str(out)]
             done = subprocess.run(command, capture_output=True, text=True, check=False)
             assert done.returncode == 0, done.stderr
             assert "lab dashboard" in done.stdout

@@ -20,12 +20,12 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from interp.metrics import ReadAt, logit_at
-from models.attention import Attention
+from interp.causal.metrics import ReadAt, logit_at
 from models.config import ModelConfig, Norm
 from models.languages import BOS_ID, END_ID, Vocabulary
-from models.mlp import MLP
-from models.transformer import HookedTransformer
+from models.transformer.attention import Attention
+from models.transformer.mlp import MLP
+from models.transformer.model import HookedTransformer
 
 Edge = tuple[str, str]
 

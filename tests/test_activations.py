@@ -12,7 +12,7 @@ import torch
 from analyses import activations as kept
 from analyses.activations import kept_activations
 from interp.model import activations
-from models.transformer import HookedTransformer
+from models.transformer.model import HookedTransformer
 
 NAMES = ["blocks.0.hook_resid_pre", "blocks.1.attn.hook_z"]
 

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from sklearn.metrics import average_precision_score, ndcg_score, roc_auc_score
 from test_games import curve_by_hand, of_values
 
-from interp.agreement import (
+from interp.explanations.games import Game, exact_shapley
+from interp.explanations.scores import (
     HIDING,
     LOWER,
     METRICS,
@@ -25,7 +26,6 @@ from interp.agreement import (
     cosine,
     verdict_of,
 )
-from interp.games import Game, exact_shapley
 from interp.statistics import bootstrap_mean
 
 Ranked = tuple[np.ndarray, np.ndarray]

@@ -12,10 +12,9 @@ import pytest
 import torch
 from jaxtyping import TypeCheckError
 
-from analyses import kernels
-from analyses.architecture import drawing, hooks, parameters
-from analyses.cli import main
-from analyses.costs import (
+from analyses.charts import kernel_attention as kernels
+from analyses.charts.architecture import drawing, hooks, parameters
+from analyses.close_ups.costs import (
     cost_lines,
     cost_table,
     counted,
@@ -27,14 +26,21 @@ from analyses.costs import (
     predicted,
     share_chart,
 )
-from analyses.steps import head_steps, layer_steps, step_chart, window_step, window_table
+from analyses.close_ups.worked_example import (
+    head_steps,
+    layer_steps,
+    step_chart,
+    window_step,
+    window_table,
+)
+from analyses.command_line.app import main
 from models.build import build
 from models.config import ModelConfig
 from models.errors import UserError
-from models.kernels import Kernel, kernel_attention
 from models.languages import Vocabulary
-from models.ngram import HookedNGram
-from models.transformer import HookedTransformer
+from models.rivals.ngram import HookedNGram
+from models.transformer.model import HookedTransformer
+from models.transformer.nadaraya_watson import Kernel, kernel_attention
 
 VOCABULARY = Vocabulary(("a", "b", "c"))
 SIZES = {"n_layers": 2, "n_heads": 2, "d_model": 8, "d_mlp": 12, "n_ctx": 64}

@@ -5,9 +5,9 @@ from __future__ import annotations
 import torch
 from transformer_lens.hook_points import HookPoint
 
-from models.attention import Attention
 from models.config import ModelConfig
-from models.norm import Norm
+from models.transformer.attention import Attention
+from models.transformer.norm import Norm
 
 
 def given(point: HookPoint, value: torch.Tensor) -> None:

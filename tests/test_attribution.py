@@ -11,9 +11,7 @@ import torch
 from conftest import SMALL, stir
 from test_games import gains, game
 
-from interp.agreement import HIDING, LOWER, METRICS, RATIONALE, any_order, chance
-from interp.attention import attention, rollout
-from interp.attribution import (
+from interp.explanations.explainers import (
     COMPLETE,
     EXACT,
     METHODS,
@@ -29,8 +27,10 @@ from interp.attribution import (
     stability,
     substitution,
 )
-from interp.games import EXACT_LIMIT, Game, exact_shapley, leave_one_out
-from interp.saliency import STEPS
+from interp.explanations.games import EXACT_LIMIT, Game, exact_shapley, leave_one_out
+from interp.explanations.saliency import STEPS
+from interp.explanations.scores import HIDING, LOWER, METRICS, RATIONALE, any_order, chance
+from interp.heads.head_types import attention, rollout
 from interp.statistics import bootstrap_mean
 from models.base import LanguageModel
 from models.build import build

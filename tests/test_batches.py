@@ -14,7 +14,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from models.base import LanguageModel
-from models.batches import (
+from models.build import build
+from models.config import TrainConfig
+from models.languages import END_ID, language
+from models.objectives.objective import loss, make_batch
+from models.training.batches import (
     Batches,
     bands,
     distinct,
@@ -23,11 +27,7 @@ from models.batches import (
     with_beginnings,
     words_of,
 )
-from models.build import build
-from models.config import TrainConfig
-from models.languages import END_ID, language
-from models.objective import loss, make_batch
-from models.training import Trainer
+from models.training.loop import Trainer
 
 CPU = torch.device("cpu")
 
@@ -88,7 +88,7 @@ def test_a_step_has_the_loss_and_the_gradient_of_one_padded_batch(
 
 @pytest.mark.parametrize("margin", [0.0, 3.0])
 def test_the_trainer_s_step_is_this_loss(margin: float, tmp_path: Any) -> None:
-    from models.runs import Run
+    from models.runs.run import Run
 
     config = tiny_config(batch_size=32, max_n=20, spread="log", clip=1e9, margin=margin)
     trainer = Trainer.at_start(Run.create(tmp_path / "run", config), CPU)

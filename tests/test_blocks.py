@@ -15,12 +15,12 @@ import torch
 from conftest import SMALL, stir
 from torch import Tensor, nn
 
-from models import attention as attention_module
-from models.attention import Attention, Relations, additive_scores
 from models.config import ModelConfig
-from models.masks import allowed
-from models.norm import Norm
-from models.transformer import Block, HookedTransformer
+from models.transformer import attention as attention_module
+from models.transformer.attention import Attention, Relations, additive_scores
+from models.transformer.masks import allowed
+from models.transformer.model import Block, HookedTransformer
+from models.transformer.norm import Norm
 
 Make = Callable[..., HookedTransformer]
 

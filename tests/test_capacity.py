@@ -10,11 +10,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from analyses import sweep
-from analyses.capacity import accuracy, by_run, capacity_map, chart, findings, has_map, sentences
-from analyses.results import Result
-from analyses.sweep import balanced_recognition, load
-from analyses.sweep_charts import (
+from analyses.answers import Result
+from analyses.charts.sweeps import (
     LEGIBLE,
     MEASURES,
     bands,
@@ -26,8 +23,19 @@ from analyses.sweep_charts import (
     settings_of,
     two_factors,
 )
-from analyses.sweep_file import find, read
-from analyses.sweep_plan import plan
+from analyses.studies.capacity import (
+    accuracy,
+    by_run,
+    capacity_map,
+    chart,
+    findings,
+    has_map,
+    sentences,
+)
+from analyses.studies.sweeps import run as sweep
+from analyses.studies.sweeps.file import find, read
+from analyses.studies.sweeps.plan import plan
+from analyses.studies.sweeps.run import balanced_recognition, load
 from interp.statistics import t_interval
 from models.errors import UserError
 

@@ -13,9 +13,9 @@ from conftest import TINY, tiny_config
 from models.build import build
 from models.config import ModelConfig
 from models.languages import FIRST_SYMBOL_ID, language
-from models.runs import Run
-from models.together import train_together
-from models.training import train
+from models.runs.run import Run
+from models.training.loop import train
+from models.training.together import train_together
 
 CENTRED = replace(TINY, centred=True)
 

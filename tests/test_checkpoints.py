@@ -12,10 +12,10 @@ import torch
 from conftest import tiny_config
 from safetensors import safe_open
 
-from models.checkpoints import CONFIG, WEIGHTS, load_checkpoint, save_checkpoint
 from models.errors import UserError
-from models.runs import Run
-from models.training import train
+from models.runs.checkpoints import CONFIG, WEIGHTS, load_checkpoint, save_checkpoint
+from models.runs.run import Run
+from models.training.loop import train
 
 
 @pytest.fixture(scope="module")

@@ -12,11 +12,11 @@ from planted import PLANTED
 from test_transformer_lens import boot_native
 from torch import Tensor
 
-from interp.circuits import Bench, areas, connected, curve, first_edges, ranked, smallest
-from interp.edges import Edge, Graph, edge_effects
-from interp.metrics import logit_at
+from interp.causal.circuits import Bench, areas, connected, curve, first_edges, ranked, smallest
+from interp.causal.edges import Edge, Graph, edge_effects
+from interp.causal.metrics import logit_at
 from models.languages import END_ID
-from models.transformer import HookedTransformer
+from models.transformer.model import HookedTransformer
 
 Make = Callable[..., HookedTransformer]
 END_LOGIT = logit_at(END_ID)

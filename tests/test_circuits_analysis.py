@@ -12,7 +12,9 @@ import pytest
 import torch
 from conftest import tiny_config
 
-from analyses.circuits import (
+from analyses.answers import Result
+from analyses.close_ups.circuit import verdicts
+from analyses.questions.circuits import (
     LONGEST,
     Options,
     _pairs,
@@ -22,14 +24,12 @@ from analyses.circuits import (
     graph_chart,
     ranking,
 )
-from analyses.one_circuit import verdicts
-from analyses.results import Result
-from interp.edges import Graph
+from interp.causal.edges import Graph
 from models.errors import UserError
 from models.languages import END_ID
-from models.runs import Run
-from models.training import train
-from models.transformer import HookedTransformer
+from models.runs.run import Run
+from models.training.loop import train
+from models.transformer.model import HookedTransformer
 
 
 @pytest.fixture(scope="module")

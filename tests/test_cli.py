@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 from conftest import tiny_config
 
-from analyses import explainers
-from analyses.cli import COMMANDS, main
-from models.runs import Run
-from models.training import train
+from analyses.command_line.app import COMMANDS, main
+from analyses.questions import leaderboard as of_run
+from models.runs.run import Run
+from models.training.loop import train
 
 TINY = ["--steps", "12", "--batch-size", "8", "--evaluate-every", "3", "--max-n", "4"]
 SHAPE = ["--model.d-model", "8", "--model.n-heads", "2", "--model.d-mlp", "16"]
@@ -104,7 +104,7 @@ def test_what_is_built_in_for_counting_can_be_left_out(
 def test_a_corpus_of_ones_own(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(explainers, "Options", partial(explainers.Options, words=4))
+    monkeypatch.setattr(of_run, "Options", partial(of_run.Options, words=4))
     lines = tmp_path / "lines.tsv"
     lines.write_text(LINES)
     answer(capsys, "train", "--corpus", lines, "--out", tmp_path / "runs", *TINY, *SHAPE)
@@ -114,7 +114,7 @@ def test_a_corpus_of_ones_own(
     assert run.language.chomsky == "finite sample"
     assert run.config.supervision == "last"
     said = answer(capsys, "analyse", path, "all")
-    for name in ("accuracy", "heads", "patching", "attribution", "explainers", "discovery"):
+    for name in ("accuracy", "heads", "patching", "explanations", "leaderboard", "discovery"):
         assert (run.results / f"{name}.parquet").exists()
     for name in ("probing", "interventions"):
         assert f"{name}: not here: nothing is known of the hidden state" in said
@@ -174,8 +174,8 @@ def test_mistakes(
         (["analyse", "RUN", "patching", "--word", "a c"], "unknown symbol 'c'"),
         (["analyse", "RUN", "patching", "--word", "a a b"], "no counterfactual"),
         (["analyse", "RUN", "patching", "--pairs", "0"], "it must be at least 1"),
-        (["analyse", "RUN", "attribution", "--word", ""], "the word is empty"),
-        (["analyse", "RUN", "attribution", "--word", "a"], "explain one of 2 to"),
+        (["analyse", "RUN", "explanations", "--word", ""], "the word is empty"),
+        (["analyse", "RUN", "explanations", "--word", "a"], "explain one of 2 to"),
         (["analyse", "RUN", "probing", "--words", "2"], "at least 8"),
         (["analyse", "RUN", "interventions", "--pairs", "2"], "at least 8"),
         (["analyse", "RUN", "discovery", "--words", "1"], "at least 10"),

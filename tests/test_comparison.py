@@ -8,9 +8,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from analyses import comparison
-from analyses.cli import main
-from analyses.comparison import (
+from analyses.command_line.app import main
+from analyses.studies import comparison
+from analyses.studies.comparison import (
     STUDIES,
     Compare,
     Study,
@@ -26,7 +26,7 @@ from analyses.comparison import (
 from interp.statistics import corrected, paired, pairs_needed, t_interval
 from models.config import ABSOLUTE
 from models.languages import language
-from models.runs import Run, find_runs, run_name
+from models.runs.run import Run, find_runs, run_name
 
 
 def made_up(**columns: list[object]) -> pd.DataFrame:

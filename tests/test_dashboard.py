@@ -17,7 +17,7 @@ from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 pytestmark = pytest.mark.browser
 PAGES = ("", "try", "model", "probing", "interventions", "heads", "patching", "circuits")
-PAGES += ("attribution", "explainers", "discovery", "discover", "emergence")
+PAGES += ("explanations", "leaderboard", "discovery", "discover", "emergence")
 PATIENCE = 240_000  # ms: a machine may be shared by many; a page that is broken says so at once
 IDLE = "[data-testid=stApp][data-test-script-state=notRunning]"
 
@@ -40,7 +40,14 @@ def serve(runs: Path) -> tuple[subprocess.Popen[bytes], str]:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    command = [sys.executable, "-m", "analyses.cli", "dashboard", str(runs), "--headless"]
+    command = [
+        sys.executable,
+        "-m",
+        "analyses.command_line.app",
+        "dashboard",
+        str(runs),
+        "--headless",
+    ]
     server = subprocess.Popen(
         [*command, "--port", str(port)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )
@@ -74,7 +81,7 @@ def opened(page: Page, url: str) -> None:
 
 @pytest.mark.parametrize(
     ("run", "scheme", "pages"),
-    [("anbn-s0", "light", PAGES), ("dieren-s0", "dark", ("", "try", "heads", "explainers"))],
+    [("anbn-s0", "light", PAGES), ("dieren-s0", "dark", ("", "try", "heads", "leaderboard"))],
 )
 def test_every_page_opens(
     browser: Browser, address: str, run: str, scheme: str, pages: tuple[str, ...]

@@ -16,15 +16,15 @@ import pandas as pd
 import pytest
 from joblib import Parallel, delayed
 
-from analyses.cli import main
-from analyses.discovery import rebuilt
-from analyses.printed import printed_verdicts
-from analyses.results import NAMES, answer, load
-from analyses.workers import one_thread
-from models.evaluation import judge
-from models.files import read_json
+from analyses.answers import NAMES, answer, load
+from analyses.command_line.app import main
+from analyses.jobs.limits import one_thread
+from analyses.questions.discovery import rebuilt
+from analyses.rules.printed import printed_verdicts
 from models.languages import RegularLanguage
-from models.runs import Run
+from models.runs.files import read_json
+from models.runs.run import Run
+from models.training.evaluation import judge
 
 RUNS = ("an-s0", "anbn-s0", "anbncn-s0", "dieren-s0")
 
@@ -138,7 +138,7 @@ def test_probing_reads_the_difference_beside_its_controls(demo: Path) -> None:
 
 
 def test_attribution_on_a_printed_line(demo: Path) -> None:
-    result = load(Run(demo / "dieren-s0"), "attribution")
+    result = load(Run(demo / "dieren-s0"), "explanations")
     assert result is not None
     value = result.table.pivot(index="position", columns="method", values="value")
     assert np.abs(value["Shapley exact"] - value["language"]).max() < 0.05
@@ -172,7 +172,7 @@ def test_evaluate_far_beyond_the_window(an: Path, capsys: pytest.CaptureFixture[
 
 
 def test_a_script_of_its_own(an: Path) -> None:
-    command = [sys.executable, "-m", "analyses.patching", str(an), "--n", "3"]
+    command = [sys.executable, "-m", "analyses.questions.patching", str(an), "--n", "3"]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert "patching" in done.stdout
 

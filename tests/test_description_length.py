@@ -11,7 +11,7 @@ from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from interp.description_length import online_bits, uniform_bits
+from interp.probing.description_length import online_bits, uniform_bits
 
 N = 40
 

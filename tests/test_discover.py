@@ -11,9 +11,10 @@ import numpy as np
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from analyses import discover as module
-from analyses.cli import main
-from analyses.discover import (
+from analyses.command_line.app import main
+from analyses.questions.discovery import Lines, rebuilt
+from analyses.rules import discover as module
+from analyses.rules.discover import (
     LINES,
     RECORD,
     Discover,
@@ -22,13 +23,12 @@ from analyses.discover import (
     passive,
     remarks,
 )
-from analyses.discovery import Lines, rebuilt
-from analyses.lines import MOST_LINES, MOST_WORDS, OTHER, OTHERS, prepared
-from interp.extraction import run as verdicts_of
+from analyses.rules.lines import MOST_LINES, MOST_WORDS, OTHER, OTHERS, prepared
+from interp.automata.extraction import run as verdicts_of
 from models.errors import UserError
-from models.files import read_json, write_json
 from models.languages import LabelledCorpus, printed_lines
-from models.runs import Run
+from models.runs.files import read_json, write_json
+from models.runs.run import Run
 
 PAGE = """
 from dashboard.views import discover
@@ -106,8 +106,8 @@ def test_nothing_is_learned_twice(
     def twice(*arguments: object) -> None:
         raise AssertionError("trained or asked again")
 
-    monkeypatch.setattr("models.training._train", twice)
-    monkeypatch.setattr("interp.induction.extract", twice)
+    monkeypatch.setattr("models.training.loop._train", twice)
+    monkeypatch.setattr("interp.automata.induction.extract", twice)
     before = read_json(found / "discoveries" / "mijn-regels" / RECORD)
     path = found / "mijn regels.tsv"
     assert main(["discover", str(path), "--out", str(found), "--accepted", "ja", "--json"]) == 0
@@ -214,9 +214,9 @@ def test_bounds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = written(tmp_path / "lines.tsv", *drawn(100))
     assert "cannot be read" in refused(tmp_path / "none.tsv")
     assert "no line is labelled 'yes': choose of" in refused(path, accepted="yes")
-    monkeypatch.setattr("analyses.lines.MOST_LINES", 99)
+    monkeypatch.setattr("analyses.rules.lines.MOST_LINES", 99)
     assert "100 lines: 99 at most" in refused(path)
-    monkeypatch.setattr("analyses.lines.MOST_BYTES", 100)
+    monkeypatch.setattr("analyses.rules.lines.MOST_BYTES", 100)
     assert "100 MiB at most" not in refused(path)
     with pytest.raises(UserError, match="networks"):
         Discover(path, networks=0)

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from scipy.stats import fisher_exact
 
-from analyses.discovery import (
+from analyses.charts.discovery import heads_chart, length_chart
+from analyses.questions.discovery import (
     Options,
     in_common,
     other_lengths,
@@ -16,7 +17,6 @@ from analyses.discovery import (
     sentences,
     status,
 )
-from analyses.discovery_charts import heads_chart, length_chart
 from models.languages import RegularLanguage, language
 
 FOUND: dict[str, Any] = {

@@ -13,7 +13,8 @@ from test_transformer_lens import boot_native
 from torch import Tensor
 from transformer_lens.tools.analysis.attribution_patching import attribution_patch as peer
 
-from interp.edges import (
+from interp.causal.attribution_patching import attribution_patch
+from interp.causal.edges import (
     Graph,
     agreement,
     edge_effects,
@@ -21,11 +22,10 @@ from interp.edges import (
     run_with_edges,
     writes,
 )
-from interp.gradients import attribution_patch
-from interp.metrics import logit_at
-from interp.patching import COMPONENTS, PLACE, Site, patch
+from interp.causal.metrics import logit_at
+from interp.causal.patching import COMPONENTS, PLACE, Site, patch
 from models.languages import END_ID
-from models.transformer import HookedTransformer
+from models.transformer.model import HookedTransformer
 
 Make = Callable[..., HookedTransformer]
 END_LOGIT = logit_at(END_ID)

@@ -6,12 +6,12 @@ import pandas as pd
 import pytest
 from conftest import tiny_config
 
-from analyses import emergence, probing
-from analyses.emergence import Options, analyse, by_step, reached
-from interp.probing import probe_sites
-from models.evaluation import balanced_words, judge
-from models.runs import Run
-from models.training import train
+from analyses.questions import emergence, probing
+from analyses.questions.emergence import Options, analyse, by_step, reached
+from interp.probing.probes import probe_sites
+from models.runs.run import Run
+from models.training.evaluation import balanced_words, judge
+from models.training.loop import train
 
 
 @pytest.fixture(scope="module")

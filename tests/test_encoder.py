@@ -9,10 +9,10 @@ from conftest import TINY, tiny_config
 
 from models.config import ModelConfig
 from models.errors import UserError
-from models.evaluation import predict, prefix_logits, verdicts
 from models.languages import BOS_ID, END_ID, language
-from models.objective import make_batch
-from models.transformer import HookedTransformer
+from models.objectives.objective import make_batch
+from models.training.evaluation import predict, prefix_logits, verdicts
+from models.transformer.model import HookedTransformer
 
 CONFIG = ModelConfig(**{**TINY.__dict__, "mask": "bidirectional", "positions": "learned"})
 

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_extraction import of_regex, teacher
 
-from interp.envelope import (
+from interp.automata.envelope import (
     Constraint,
     Envelope,
     constraints,
@@ -23,7 +23,7 @@ from interp.envelope import (
     local,
     typical,
 )
-from interp.extraction import Accepts, Word, run
+from interp.automata.extraction import Accepts, Word, run
 from models.languages import Language, language
 
 AB, ABC = ("a", "b"), ("a", "b", "c")

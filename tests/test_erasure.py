@@ -9,7 +9,7 @@ import pytest
 import torch
 from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
 
-from interp.erasure import Eraser
+from interp.probing.erasure import Eraser
 
 Data = tuple[torch.Tensor, torch.Tensor]
 

@@ -13,13 +13,13 @@ from models.base import LanguageModel
 from models.build import build
 from models.config import ModelConfig
 from models.errors import UserError
-from models.evaluation import balanced_words, evaluate, judge, predict, verdicts
-from models.evaluation import scores as scores_of
 from models.languages import END_ID, LabelledCorpus, Language, Words, language
 from models.languages.vocabulary import FIRST_SYMBOL_ID
-from models.ngram import HookedNGram
-from models.objective import make_batch
-from models.transformer import HookedTransformer
+from models.objectives.objective import make_batch
+from models.rivals.ngram import HookedNGram
+from models.training.evaluation import balanced_words, evaluate, judge, predict, verdicts
+from models.training.evaluation import scores as scores_of
+from models.transformer.model import HookedTransformer
 
 Flaw = Callable[[Words, np.ndarray], np.ndarray]
 

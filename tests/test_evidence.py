@@ -10,15 +10,15 @@ import pytest
 from automata.fa.dfa import DFA
 from scipy.stats import fisher_exact
 
-from interp.evidence import (
+from interp.automata.evidence import (
     Leftovers,
     automaton_bits,
     exception_bits,
     leftovers,
     rule_bits,
 )
-from interp.extraction import Word, run
-from interp.rules import Families
+from interp.automata.extraction import Word, run
+from interp.automata.rules import Families
 
 ABC = ("a", "b", "c")
 F = Families(ABC)

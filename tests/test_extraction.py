@@ -16,7 +16,7 @@ from brute import words_up_to
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from interp.extraction import (
+from interp.automata.extraction import (
     Accepts,
     Teacher,
     Word,
@@ -268,7 +268,7 @@ def test_the_w_method_sees_what_words_of_one_kind_hide(
     """Without its words learning ends with an automaton that is right on the kind alone."""
     lang, words = of_regex(pattern), [tuple(word) for word in kind]
     assert extract(teacher(lang), AB, words).dfa == lang.dfa
-    monkeypatch.setattr("interp.extraction.W_WORDS", 0)
+    monkeypatch.setattr("interp.automata.extraction.W_WORDS", 0)
     found = extract(teacher(lang), AB, words)
     assert found.complete
     assert found.dfa != lang.dfa

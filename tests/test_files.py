@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 from conftest import tiny_config
 
-from models.checkpoints import save_checkpoint
 from models.errors import UserError
-from models.files import read_json, write_bytes, write_folder, write_json
-from models.runs import Run
-from models.training import train
+from models.runs.checkpoints import save_checkpoint
+from models.runs.files import read_json, write_bytes, write_folder, write_json
+from models.runs.run import Run
+from models.training.loop import train
 
 ONE_LINE = r"^cannot write [^\n]+ \([^\n]+\): free some space, or choose another folder[^\n]*$"
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from interp.games import (
+from interp.explanations.games import (
     EXACT_LIMIT,
     Game,
     curve,
@@ -21,7 +21,7 @@ from interp.games import (
     mean_curve,
     subsets,
 )
-from interp.uncompiled import shap
+from interp.explanations.uncompiled import shap
 
 Score = Callable[[np.ndarray], np.ndarray]
 Order = tuple[int, ...]

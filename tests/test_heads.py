@@ -10,17 +10,17 @@ import pytest
 import torch
 from test_transformer_lens import boot_native
 
-from interp.heads import (
+from interp.causal.metrics import logit_at
+from interp.heads.ablation import (
     ablate,
     direct_logit_attribution,
     donors,
     ov_circuit,
     qk_circuit,
 )
-from interp.metrics import logit_at
 from interp.model import activations
 from models.languages import END_ID
-from models.transformer import HookedTransformer
+from models.transformer.model import HookedTransformer
 
 END_LOGIT = logit_at(END_ID)
 

@@ -8,16 +8,16 @@ import pytest
 import torch
 from conftest import tiny_config
 
-from analyses import heads
+from analyses.questions import heads
 from analyses.words import WordTensors, sample_window
-from interp.attention import TYPES, attention_and_effect, head_types, rank_correlation
-from interp.heads import ablate
-from interp.metrics import logit_at
+from interp.causal.metrics import logit_at
+from interp.heads.ablation import ablate
+from interp.heads.head_types import TYPES, attention_and_effect, head_types, rank_correlation
 from models.config import ModelConfig
 from models.errors import UserError
 from models.languages import END_ID
-from models.runs import Run
-from models.training import train
+from models.runs.run import Run
+from models.training.loop import train
 
 OPTIONS = heads.Options(words=12, members=3)
 MODEL = ModelConfig(n_layers=2, n_heads=2, d_model=8, d_mlp=12)

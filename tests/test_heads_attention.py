@@ -13,7 +13,8 @@ import torch
 from scipy.stats import spearmanr
 from test_transformer_lens import boot_native
 
-from interp.attention import (
+from interp.causal.metrics import logit_at
+from interp.heads.head_types import (
     TYPES,
     attention_and_effect,
     flow,
@@ -23,10 +24,9 @@ from interp.attention import (
     rollout,
     type_keys,
 )
-from interp.metrics import logit_at
 from interp.model import activations
 from models.languages import END_ID
-from models.transformer import HookedTransformer
+from models.transformer.model import HookedTransformer
 
 WORDS = ["abbab", "aab", "cabca", "b", "caaab"]
 

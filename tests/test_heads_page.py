@@ -13,15 +13,16 @@ from conftest import tiny_config
 from streamlit.testing.v1 import AppTest
 from test_pages import SHOW, drawn, healthy, said
 
-from analyses import heads, one_head
-from analyses.results import answer, load
+from analyses.answers import answer, load
+from analyses.close_ups import head as one_head
+from analyses.questions import heads
 from analyses.words import sample_window
-from interp.attention import head_types, patterns
-from interp.heads import ov_circuit, qk_circuit
+from interp.heads.ablation import ov_circuit, qk_circuit
+from interp.heads.head_types import head_types, patterns
 from models.config import ModelConfig
 from models.languages import END_ID
-from models.runs import Run
-from models.training import train
+from models.runs.run import Run
+from models.training.loop import train
 
 WORD = ("a", "a", "b", "b")
 ASKED = heads.Options(words=20, members=3)

@@ -12,9 +12,9 @@ from automata.fa.dfa import DFA
 from brute import distance
 from test_extraction import of_regex, teacher
 
-from interp.evidence import Leftovers, automaton_bits, exception_bits, leftovers, rule_bits
-from interp.extraction import Accepts, Teacher, Word, run
-from interp.induction import (
+from interp.automata.evidence import Leftovers, automaton_bits, exception_bits, leftovers, rule_bits
+from interp.automata.extraction import Accepts, Teacher, Word, run
+from interp.automata.induction import (
     ENOUGH,
     LIKE_NOISE,
     TOLERANCES,
@@ -26,7 +26,7 @@ from interp.induction import (
     weighed,
     words_near,
 )
-from interp.rules import Families, Rule, same
+from interp.automata.rules import Families, Rule, same
 from models.languages import RegularLanguage, language
 
 ABC = ("a", "b", "c")

@@ -13,19 +13,19 @@ from planted import counter
 from torch import nn
 from transformer_lens.hook_points import HookPoint
 
-from analyses.erasing import asked_words, erasure, judge, main_variables, stream_hooks
-from analyses.interchanging import Pairs, Prefixes, interchange, stream_before
-from analyses.interventions import Options, _erased, analyse, charts, main_variable
-from analyses.moving import RANDOM, LastBlocks, reach, steering, steering_refusal
-from analyses.one_intervention import changed, changes
-from analyses.results import Result
+from analyses.answers import Result
+from analyses.close_ups.intervention import changed, changes
+from analyses.questions.erasing import asked_words, erasure, judge, main_variables, stream_hooks
+from analyses.questions.interchanging import Pairs, Prefixes, interchange, stream_before
+from analyses.questions.interventions import Options, _erased, analyse, charts, main_variable
+from analyses.questions.moving import RANDOM, LastBlocks, reach, steering, steering_refusal
 from models.base import LanguageModel
 from models.config import ModelConfig
 from models.errors import UserError
 from models.languages import BOS_ID, END_ID, Vocabulary
 from models.languages.registry import language
-from models.runs import Run
-from models.training import train
+from models.runs.run import Run
+from models.training.loop import train
 
 WIDTH = 16
 DIFFERENCE, LATER, BEGIN, JUNK = 0, 1, 2, slice(3, WIDTH)

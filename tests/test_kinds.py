@@ -9,26 +9,26 @@ import pytest
 import torch
 from conftest import tiny_config
 
-from analyses import (
+from analyses.command_line.app import main
+from analyses.questions import (
     accuracy,
-    attribution,
     circuits,
     discovery,
     emergence,
-    explainers,
+    explanations,
     heads,
     interventions,
     patching,
     probing,
 )
-from analyses.cli import main
-from interp.heads import direct_logit_attribution
+from analyses.questions import leaderboard as of_run
+from interp.heads.ablation import direct_logit_attribution
 from models.config import ModelConfig
 from models.errors import UserError
 from models.languages import END_ID
-from models.runs import Run
-from models.training import train
-from models.transformer import HookedTransformer
+from models.runs.run import Run
+from models.training.loop import train
+from models.transformer.model import HookedTransformer
 
 SIZES = {"n_layers": 2, "n_heads": 2, "d_model": 8, "d_mlp": 12}
 KINDS: dict[str, dict[str, str]] = {
@@ -51,8 +51,8 @@ TASKS: dict[str, tuple[object, object]] = {
     "heads": (heads, heads.Options(words=12)),
     "patching": (patching, patching.Options(n=2, pairs=3)),
     "circuits": (circuits, circuits.Options(pairs=12, goal=0.5)),
-    "attribution": (attribution, attribution.Options(n=2, samples=16, draws=2)),
-    "explainers": (explainers, explainers.Options(words=2, longest=6, samples=16, draws=2)),
+    "explanations": (explanations, explanations.Options(n=2, samples=16, draws=2)),
+    "leaderboard": (of_run, of_run.Options(words=2, longest=6, samples=16, draws=2)),
     "discovery": (discovery, discovery.Options(words=20, max_states=4, max_seconds=2.0)),
 }
 

@@ -13,11 +13,11 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from test_variants import CHOICES, FIXED, SIZES, Values, refused
 
-from interp.games import subsets
-from interp.heads import direct_by_position, direct_logit_attribution
+from interp.explanations.games import subsets
+from interp.heads.ablation import direct_by_position, direct_logit_attribution
 from models.config import ModelConfig, Norm, NormPlacement
 from models.languages import END_ID, Vocabulary
-from models.transformer import HookedTransformer
+from models.transformer.model import HookedTransformer
 
 Make = Callable[..., HookedTransformer]
 ABC = Vocabulary(("a", "b", "c"))

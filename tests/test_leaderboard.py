@@ -11,14 +11,14 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from analyses import leaderboard as module
-from analyses.claims import PLANNED, evidence, verdict
-from analyses.cli import main
-from analyses.leaderboard import Leaderboard, load, over_seeds, shortcut_found, wide
-from analyses.results import load as load_answer
+from analyses.answers import load as load_answer
+from analyses.command_line.app import main
+from analyses.studies import leaderboard as module
+from analyses.studies.claims import PLANNED, evidence, verdict
+from analyses.studies.leaderboard import Leaderboard, load, over_seeds, shortcut_found, wide
 from interp.statistics import corrected, paired, pairs_needed, t_interval
 from models.errors import UserError
-from models.runs import Run, find_runs
+from models.runs.run import Run, find_runs
 
 SMALL = ("--seeds", "2", "--words", "2", "--steps", "3", "--workers", "1")
 
@@ -52,7 +52,7 @@ def test_a_number_is_the_mean_over_seeds_of_means_over_words(out: Path) -> None:
     row = result.table.set_index(keys).loc["dieren", "data", "LIME", "error"]
     means = []
     for seed in range(2):
-        answer = load_answer(Run(out / f"dieren-s{seed}"), "explainers")
+        answer = load_answer(Run(out / f"dieren-s{seed}"), "leaderboard")
         assert answer is not None
         table = answer.table[answer.table["replacement"] == "data"]
         means.append(table[table["method"] == "LIME"]["error"].mean())
@@ -64,7 +64,7 @@ def test_a_number_is_the_mean_over_seeds_of_means_over_words(out: Path) -> None:
 def test_words_differ_between_seeds(out: Path) -> None:
     texts = []
     for seed in range(2):
-        answer = load_answer(Run(out / f"dieren-s{seed}"), "explainers")
+        answer = load_answer(Run(out / f"dieren-s{seed}"), "leaderboard")
         assert answer is not None
         texts.append(set(answer.table["text"]))
     assert texts[0] != texts[1]

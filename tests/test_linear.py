@@ -12,7 +12,7 @@ from sklearn.linear_model import LogisticRegression, Ridge, RidgeCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from interp.linear import Kind, Linear, LinearMethod, Scale, leave_one_out
+from interp.probing.linear import Kind, Linear, LinearMethod, Scale, leave_one_out
 
 N, D = 120, 12
 Problem = tuple[np.ndarray, np.ndarray, np.ndarray]

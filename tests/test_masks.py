@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from models.config import Mask, ModelConfig, Positions, Scores
 from models.languages import END_ID, Vocabulary
-from models.masks import allowed, masked_softmax, valid_keys
-from models.transformer import HookedTransformer
+from models.transformer.masks import allowed, masked_softmax, valid_keys
+from models.transformer.model import HookedTransformer
 
 Make = Callable[..., HookedTransformer]
 

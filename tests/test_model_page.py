@@ -11,8 +11,8 @@ from conftest import TINY, tiny_config
 from streamlit.testing.v1 import AppTest
 
 from models.config import Architecture, ModelConfig
-from models.runs import Run
-from models.training import train
+from models.runs.run import Run
+from models.training.loop import train
 
 SHOW = """
 import streamlit as st

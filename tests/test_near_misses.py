@@ -12,7 +12,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import chisquare
 
-from models.evaluation import balanced_words
 from models.languages import (
     LANGUAGES,
     CountingLanguage,
@@ -22,6 +21,7 @@ from models.languages import (
     Word,
     language,
 )
+from models.training.evaluation import balanced_words
 
 
 def spelled(lang: FormalLanguage, count: int, length: int, seed: int = 0) -> list[Word]:

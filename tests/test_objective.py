@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from models.languages import BOS_ID, END_ID, LabelledCorpus, language
-from models.objective import PULL, loss, make_batch
+from models.objectives.objective import PULL, loss, make_batch
 
 WORDS = [tuple(w) for w in ("aabb", "aab", "ba", "ab", "a", "")]
 

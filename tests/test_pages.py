@@ -28,17 +28,19 @@ from streamlit.testing.v1.element_tree import Selectbox
 from test_comparison import made_up
 from test_kinds import KINDS, SIZES, TASKS, refused
 
-from analyses import comparison, explainers, interventions, leaderboard
-from analyses.one_intervention import changed
-from analyses.results import NAMES, Result, analysis, answer, load
+from analyses.answers import NAMES, Result, analysis, answer, load
+from analyses.close_ups.intervention import changed
+from analyses.questions import interventions
+from analyses.questions import leaderboard as of_run
+from analyses.studies import comparison, leaderboard
 from analyses.words import near_miss
 from dashboard.shared import share
-from dashboard.views import explainers as view
+from dashboard.views import leaderboard as view
 from models.config import ModelConfig
-from models.files import read_json, write_json
 from models.languages import END_ID
-from models.runs import Run
-from models.training import train
+from models.runs.files import read_json, write_json
+from models.runs.run import Run
+from models.training.loop import train
 
 SHOW = """
 import streamlit as st
@@ -49,7 +51,7 @@ with explain_errors():
     {page}.show()
 """
 PAGES = ("home", "try_it", "probing", "emergence", "interventions", "heads", "circuits")
-PAGES += ("patching", "attribution", "explainers", "discovery")
+PAGES += ("patching", "explanations", "leaderboard", "discovery")
 
 
 @pytest.fixture(scope="module", params=["encoder", "lstm", "ngram"])
@@ -62,9 +64,9 @@ def runs(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     run = Run.create(folder / request.param.replace(" ", "-"), config)
     train(run, "cpu")
     for name, (_, options) in TASKS.items():
-        if refused(run, name) is None and name != "explainers":
+        if refused(run, name) is None and name != "leaderboard":
             answer(run, name, options)
-    answer(run, "explainers", explainers.Options(words=4, samples=64, draws=2))
+    answer(run, "leaderboard", of_run.Options(words=4, samples=64, draws=2))
     return folder
 
 
@@ -315,7 +317,7 @@ def test_heads_look_at_the_typed_word(run: Run) -> None:
     ("name", "typed", "words"),
     [
         ("patching", "a b b b", "Patching effects by site and position."),
-        ("attribution", "a a b b", "Attribution per symbol and method."),
+        ("explanations", "a a b b", "Attribution per symbol and method."),
     ],
 )
 def test_a_typed_word_gets_its_own_answer(run: Run, name: str, typed: str, words: str) -> None:
@@ -342,18 +344,18 @@ def test_a_typed_word_gets_its_own_answer(run: Run, name: str, typed: str, words
 
 @pytest.mark.parametrize("replacement", ["data", "fixed"])
 def test_hidden_symbols_become_what_was_chosen(run: Run, replacement: str) -> None:
-    page, module = opened("attribution"), analysis("attribution")
+    page, module = opened("explanations"), analysis("explanations")
     page.segmented_control[0].set_value(replacement).run()
     result = module.analyse(run, module.Options(replacement=replacement))
     shown = "Attribution per symbol and method."
     assert_shown(healthy(page), shown, result, module.chart(result))
-    for kind in explainers.REPLACEMENTS:
+    for kind in of_run.REPLACEMENTS:
         assert f"**{kind}**: {module.said(kind, run.language)}" in said(page)
 
 
 def test_a_picked_line_is_explained(run: Run) -> None:
     """Members and near misses of the language itself; the choice is typed into the box."""
-    page, module = opened("attribution"), analysis("attribution")
+    page, module = opened("explanations"), analysis("explanations")
 
     def box() -> Selectbox:
         return next(box for box in healthy(page).selectbox if box.label == "or pick one")
@@ -372,7 +374,7 @@ def test_a_picked_line_is_explained(run: Run) -> None:
 
 def test_methods_are_ranked_on_the_words_of_a_run(run: Run) -> None:
     """All measures of the chosen replacements; and of right or wrong verdicts alone."""
-    kept, page = load(run, "explainers"), opened("explainers")
+    kept, page = load(run, "leaderboard"), opened("leaderboard")
     assert kept is not None
     assert kept.findings["summary"] in said(page)
     assert "`lab leaderboard`" in page.info[0].value
@@ -406,18 +408,18 @@ def test_a_run_that_was_not_asked_is_asked_of_few_words(
     own: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """At once, without writing into the run; of more words on demand, and then it is kept."""
-    for path in own.results.glob("explainers.*"):
+    for path in own.results.glob("leaderboard.*"):
         path.unlink()
-    quick = partial(explainers.Options, samples=64, draws=2)
+    quick = partial(of_run.Options, samples=64, draws=2)
     monkeypatch.setattr(view, "FEW", 2)
     monkeypatch.setattr(view, "Options", lambda words=3: quick(words=words))
-    page = opened("explainers")
+    page = opened("leaderboard")
     assert any(caption.value.startswith("2 fresh words") for caption in page.caption)
-    assert load(own, "explainers") is None
+    assert load(own, "leaderboard") is None
     (button,) = [button for button in page.button if button.label == "Ask it of 3 words"]
     healthy(button.click().run())
     assert any(caption.value.startswith("3 fresh words") for caption in page.caption)
-    kept = load(own, "explainers")
+    kept = load(own, "leaderboard")
     assert kept is not None
     assert kept.findings["words"] == 3
     assert "Ask it of 3 words" not in [button.label for button in page.button]
@@ -430,7 +432,7 @@ def test_the_kept_leaderboard_is_shown_and_filtered(
     monkeypatch.setattr(sys, "argv", ["app.py", str(tmp_path)])
     kept = ranked()
     leaderboard.save(tmp_path / "leaderboard", kept)
-    script = SHOW.format(page="explainers").replace("    choose_run()\n", "")
+    script = SHOW.format(page="leaderboard").replace("    choose_run()\n", "")
     page = healthy(AppTest.from_string(script, default_timeout=120).run())
     assert all(claim in said(page) for claim in kept.findings["claims"])
     assert_same(page.dataframe[1].value, kept.table)
@@ -469,7 +471,7 @@ def ranked() -> Result:
     rows = [
         (name, kind, method, measure, value - (name == "anbn") * 0.01)
         for name in ("anbn", "dieren_muis")
-        for kind in explainers.REPLACEMENTS
+        for kind in of_run.REPLACEMENTS
         for measure, both in values.items()
         for method, value in zip(("LIME", "random"), both, strict=True)
         if (name, measure) not in {("anbn", "shortcut found"), ("dieren_muis", "error")}

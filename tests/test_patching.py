@@ -17,15 +17,14 @@ from conftest import stir
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from interp.metrics import (
+from interp.causal.metrics import (
     ReadAt,
     closeness_at,
     logit_at,
     logit_difference_at,
     probability_at,
 )
-from interp.model import activations
-from interp.patching import (
+from interp.causal.patching import (
     BY_HEAD_AND_POSITION,
     BY_POSITION,
     COMPONENTS,
@@ -35,11 +34,12 @@ from interp.patching import (
     over_pairs,
     patch,
 )
+from interp.model import activations
 from models.base import LanguageModel
 from models.build import build
 from models.config import ModelConfig
 from models.languages import END_ID, Vocabulary
-from models.transformer import HookedTransformer
+from models.transformer.model import HookedTransformer
 
 Make = Callable[..., HookedTransformer]
 END_LOGIT = logit_at(END_ID)

@@ -14,8 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import fisher_exact
 
-from interp.extraction import Word, run
-from interp.patterns import MOST_SYMBOLS, best_pattern
+from interp.automata.extraction import Word, run
+from interp.automata.patterns import MOST_SYMBOLS, best_pattern
 from models.languages import printed_lines
 
 ABC = ("a", "b", "c")

@@ -12,8 +12,8 @@ from sklearn.neural_network import MLPClassifier, MLPRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from interp.linear import Scale
-from interp.perceptrons import Perceptrons
+from interp.probing.linear import Scale
+from interp.probing.perceptrons import Perceptrons
 
 N, D = 450, 5  # two whole batches and a short one
 SIZES = {"hidden_layer_sizes": (64,), "max_iter": 20, "n_iter_no_change": 20}

@@ -27,7 +27,7 @@ from torch import Tensor
 
 from interp.model import activations
 from models.languages import BOS_ID, END_ID
-from models.transformer import HookedTransformer
+from models.transformer.model import HookedTransformer
 
 Hooks = list[tuple[str, Callable[..., Tensor]]]
 

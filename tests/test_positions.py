@@ -20,10 +20,11 @@ from transformers.models.mpt.modeling_mpt import build_mpt_alibi_tensor
 from transformers.models.t5.configuration_t5 import T5Config
 from transformers.models.t5.modeling_t5 import T5Attention
 
-from models.attention import Attention, Relations
 from models.config import ABSOLUTE, ModelConfig
 from models.errors import UserError
-from models.positions import (
+from models.transformer.attention import Attention, Relations
+from models.transformer.model import HookedTransformer
+from models.transformer.positions import (
     T5_BUCKETS,
     alibi,
     alibi_slopes,
@@ -33,7 +34,6 @@ from models.positions import (
     sinusoidal,
     t5_buckets,
 )
-from models.transformer import HookedTransformer
 
 Make = Callable[..., HookedTransformer]
 

@@ -16,12 +16,12 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from transformer_lens.tools.analysis.sparse_probing import fit_sparse_probe
 
-from analyses.probing import Options, analyse, readout
-from interp import probing
-from interp.linear import Kind, Linear
-from interp.probing import Target, baseline, control_task, probe_sites
+from analyses.questions.probing import Options, analyse, readout
+from interp.probing import probes as probing
+from interp.probing.linear import Kind, Linear
+from interp.probing.probes import Target, baseline, control_task, probe_sites
 from interp.statistics import bootstrap_mean
-from models.runs import Run
+from models.runs.run import Run
 
 WORDS, POSITIONS, D = 60, 9, 12
 

@@ -8,7 +8,7 @@ import pytest
 
 from models.config import ModelConfig, TrainConfig
 from models.languages import LANGUAGES, language
-from models.recipes import SHAPE, recipe
+from models.training.recipes import SHAPE, recipe
 
 
 @pytest.mark.parametrize("name", LANGUAGES)

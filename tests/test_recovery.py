@@ -10,11 +10,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from analyses import recovery
-from analyses.cli import main
-from analyses.discover import Discover
-from analyses.discovery import described
-from analyses.recovery import (
+from analyses.command_line.app import main
+from analyses.questions.discovery import described
+from analyses.rules import recovery
+from analyses.rules.discover import Discover
+from analyses.rules.recovery import (
     COUNTED,
     RANDOM,
     VOCABULARY,
@@ -28,7 +28,7 @@ from analyses.recovery import (
     recovered,
     shares,
 )
-from interp.rules import Families, Rule
+from interp.automata.rules import Families, Rule
 from models.languages import language
 
 FAMILIES = (

@@ -18,17 +18,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
-from models.batches import words_of
 from models.build import build
 from models.config import ModelConfig
-from models.convolution import HookedConvolution
 from models.errors import UserError
 from models.languages import Vocabulary, language
-from models.ngram import HookedNGram
-from models.objective import make_batch
-from models.recurrent import HookedRecurrent
-from models.runs import Run
-from models.training import train
+from models.objectives.objective import make_batch
+from models.rivals.convolution import HookedConvolution
+from models.rivals.ngram import HookedNGram
+from models.rivals.recurrent import HookedRecurrent
+from models.runs.run import Run
+from models.training.batches import words_of
+from models.training.loop import train
 
 ABC = Vocabulary(("a", "b", "c"))
 Hook = tuple[str, Callable[..., Tensor | None]]

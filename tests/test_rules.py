@@ -15,8 +15,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from test_extraction import of_regex
 
-from interp.extraction import Word, run, symbol_classes, toggled
-from interp.rules import Families, Rule, rule_of, rules_near, same
+from interp.automata.extraction import Word, run, symbol_classes, toggled
+from interp.automata.rules import Families, Rule, rule_of, rules_near, same
 
 ABC = ("a", "b", "c")
 WORDS = list(words_up_to(ABC, 5))

@@ -14,7 +14,7 @@ from conftest import tiny_config
 
 from models.config import ModelConfig
 from models.errors import UserError
-from models.runs import METRICS, RUN_FILE, Run, find_runs, run_name
+from models.runs.run import METRICS, RUN_FILE, Run, find_runs, run_name
 
 
 def test_a_new_run_records_what_it_is(tmp_path: Path) -> None:

@@ -14,8 +14,8 @@ from torch import nn
 from transformer_lens import HookedRootModule
 from transformer_lens.hook_points import HookPoint
 
-from interp.metrics import Metric, logit_at
-from interp.saliency import (
+from interp.causal.metrics import Metric, logit_at
+from interp.explanations.saliency import (
     EMBEDDING,
     FromEmbeddings,
     completeness_error,

@@ -19,10 +19,11 @@ from scipy.stats import ttest_1samp
 from streamlit.testing.v1 import AppTest
 from test_kinds import TASKS, refused
 
-from analyses import accuracy, heads, patching, seeds
-from analyses.cli import main
-from analyses.results import NAMES, Result, analysis, answer, load
-from analyses.seeds import (
+from analyses.answers import NAMES, Result, analysis, answer, load
+from analyses.command_line.app import main
+from analyses.questions import accuracy, heads, patching
+from analyses.studies import seeds
+from analyses.studies.seeds import (
     ASKED_OTHERWISE,
     EARLIER,
     UNASKED,
@@ -40,9 +41,9 @@ from analyses.seeds import (
 from interp.statistics import t_interval
 from models.config import ModelConfig
 from models.errors import UserError
-from models.files import read_json, write_json
-from models.runs import Run
-from models.training import train
+from models.runs.files import read_json, write_json
+from models.runs.run import Run
+from models.training.loop import train
 
 NGRAM = ModelConfig(architecture="ngram", order=2)
 
@@ -346,7 +347,7 @@ def test_circuits_stand_beside_the_random_ones(swept: Path) -> None:
 
 def test_every_method_is_compared_on_the_same_word(swept: Path) -> None:
     run = Run(swept / "anbn-s3")
-    result, numbers = load(run, "attribution"), rows_of("attribution", run)
+    result, numbers = load(run, "explanations"), rows_of("explanations", run)
     assert result is not None
     scores = pd.DataFrame(result.findings["agreement"]).set_index("method")
     assert set(numbers["AUROC"].index) == set(scores.index)

@@ -9,11 +9,11 @@ import shapes
 import torch
 from jaxtyping import TypeCheckError
 
-from interp.linear import Scale
 from interp.model import activations
+from interp.probing.linear import Scale
 from models.config import ModelConfig
 from models.languages import Words
-from models.transformer import HookedTransformer
+from models.transformer.model import HookedTransformer
 
 
 def test_a_wrong_shape_is_caught_in_models() -> None:
@@ -40,10 +40,10 @@ def test_the_first_calls_are_checked_and_in_every_test_anew() -> None:
 
 @pytest.mark.parametrize("name", ["Scale.of", "Scale.__call__"])
 def test_methods_are_found_by_their_names(name: str) -> None:
-    assert shapes.named("interp.linear", name) is not None
+    assert shapes.named("interp.probing.linear", name) is not None
 
 
 def test_what_no_name_leads_to_is_none() -> None:
-    assert shapes.named("interp.linear", "_logistic.<locals>.loss") is None
+    assert shapes.named("interp.probing.linear", "_logistic.<locals>.loss") is None
     assert shapes.named("nowhere", "Scale.of") is None
     assert shapes.named(ModelConfig.__module__, "ModelConfig.d_head") is not None  # a property

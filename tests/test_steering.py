@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from interp.steering import adding, direction, random_direction
+from interp.probing.steering import adding, direction, random_direction
 
 
 def test_a_planted_direction_is_found() -> None:

@@ -20,23 +20,23 @@ import psutil
 import pytest
 from rich.console import Console
 
-from analyses import sweep as sweeps
-from analyses.cli import main
+from analyses.answers import render
+from analyses.charts.sweeps import POINTS, chart, curves
+from analyses.command_line.app import main
 from analyses.console import table_of
-from analyses.results import render
-from analyses.sweep import COLUMNS, Sweep, complete, exact_to, readable, summary, sweep
-from analyses.sweep_charts import POINTS, chart, curves
-from analyses.sweep_exam import Exam, exam_words, judged
-from analyses.sweep_file import read
-from analyses.sweep_plan import plan
-from analyses.workers import saved_step
+from analyses.jobs.trained import saved_step
+from analyses.studies.sweeps import run as sweeps
+from analyses.studies.sweeps.exam import Exam, exam_words, judged
+from analyses.studies.sweeps.file import read
+from analyses.studies.sweeps.plan import plan
+from analyses.studies.sweeps.run import COLUMNS, Sweep, complete, exact_to, readable, summary, sweep
 from interp.statistics import nested_bootstrap
 from models.errors import UserError
-from models.evaluation import evaluate
-from models.files import read_json
 from models.languages import language
-from models.runs import Run, find_runs
-from models.training import train
+from models.runs.files import read_json
+from models.runs.run import Run, find_runs
+from models.training.evaluation import evaluate
+from models.training.loop import train
 
 TINY = """
 question = "Which?"
@@ -397,7 +397,7 @@ def test_ctrl_c_ends_all_and_the_sweep_goes_on(tmp_path: Path) -> None:
     command = ["sweep", str(file), "--out", str(out), "--languages", "anbn"]
     with heard():
         started = subprocess.Popen(
-            [sys.executable, "-m", "analyses.cli", *command, "--workers", "2"],
+            [sys.executable, "-m", "analyses.command_line", *command, "--workers", "2"],
             stderr=subprocess.PIPE,
             process_group=0,
             text=True,

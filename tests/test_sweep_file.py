@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from analyses.sweep_exam import Exam
-from analyses.sweep_file import FIELDS, FOLDER, SweepFile, checked, find, read, shipped
-from analyses.sweep_plan import largest_size, plan
+from analyses.studies.sweeps.exam import Exam
+from analyses.studies.sweeps.file import FIELDS, FOLDER, SweepFile, checked, find, read, shipped
+from analyses.studies.sweeps.plan import largest_size, plan
 from models.config import TrainConfig
 from models.errors import UserError
 from models.languages import TABLE_1, language

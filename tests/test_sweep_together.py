@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 import torch
 
-from analyses import sweep as sweeps
-from analyses.sweep import Sweep, groups, sweep
-from analyses.sweep_file import read
-from analyses.sweep_plan import Planned, plan
-from models.runs import Run
+from analyses.studies.sweeps import run as sweeps
+from analyses.studies.sweeps.file import read
+from analyses.studies.sweeps.plan import Planned, plan
+from analyses.studies.sweeps.run import Sweep, groups, sweep
+from models.runs.run import Run
 
 FILE = """
 question = "Does it?"

@@ -13,10 +13,11 @@ from streamlit.testing.v1 import AppTest
 from test_capacity import BY, WIDTH, WINDOW, sized
 from test_pages import SHOW, assert_same, drawn, healthy, said
 
-from analyses import capacity, sweep
-from analyses.sweep_charts import cells, curves, settings_of
+from analyses.charts.sweeps import cells, curves, settings_of
+from analyses.studies import capacity
+from analyses.studies.sweeps import run as sweep
 from dashboard.views.sweeps import ENOUGH, PAGES, find_sweeps
-from models.files import read_json, write_json
+from models.runs.files import read_json, write_json
 
 SCRIPT = SHOW.format(page="sweeps").replace("    choose_run()\n", "")
 LANGUAGES = {"an": {(1, 4): (2, 6), (2, 4): (6, 6), (1, 8): (1, 2), (2, 8): (5, 6)}}

@@ -17,16 +17,17 @@ from conftest import TINY, tiny_config
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models import together
-from models.batches import joint_steps, numbered, words_of
 from models.build import build
 from models.config import ModelConfig, TrainConfig
 from models.errors import UserError
 from models.languages import END_ID, language
-from models.objective import make_batch
-from models.runs import Run
-from models.stacked import STACKED
-from models.together import (
+from models.objectives.objective import make_batch
+from models.runs.run import Run
+from models.training import together
+from models.training.batches import joint_steps, numbered, words_of
+from models.training.loop import Trainer, train
+from models.training.stacked import STACKED
+from models.training.together import (
     HELPERS,
     Stack,
     can_train_together,
@@ -34,7 +35,6 @@ from models.together import (
     helpers,
     train_together,
 )
-from models.training import Trainer, train
 
 CPU = torch.device("cpu")
 SEEDS = (0, 1, 5)
@@ -222,7 +222,7 @@ def test_there_are_as_many_steps_as_a_run_has() -> None:
 def test_a_word_that_several_drew_is_prepared_once() -> None:
     known = language("an")
     configs = [tiny_config(language="an", seed=seed, max_n=4) for seed in SEEDS]
-    with mock.patch("models.batches.make_batch", wraps=make_batch) as prepared:
+    with mock.patch("models.training.batches.make_batch", wraps=make_batch) as prepared:
         assert len(list(joint_steps(configs, known, CPU, first=10))) >= 2
     (call,) = prepared.call_args_list
     assert len(call.args[1]) <= 2 + 4 + 8 + 16  # all words over two symbols
@@ -257,8 +257,8 @@ def test_a_step_waits_for_nothing(
         monkeypatch.setattr(optimizer, "step", lambda: None)
         return optimizer
 
-    monkeypatch.setattr("models.training.adamw", idle)
-    monkeypatch.setattr("models.together.adamw", idle)
+    monkeypatch.setattr("models.training.loop.adamw", idle)
+    monkeypatch.setattr("models.training.together.adamw", idle)
     runs = created(tmp_path, **KINDS[kind])
     stack = Stack([Trainer.at_start(run, torch.device("meta")) for run in runs])
     losses = [stack.advance() for _ in range(2)]

@@ -20,13 +20,13 @@ from conftest import TINY, tiny_config
 from safetensors import safe_open
 from safetensors.torch import load, save
 
-from models.batches import words_of
 from models.config import ModelConfig, TrainConfig
 from models.errors import UserError
 from models.languages import LabelledCorpus, Sample, language
-from models.objective import loss, make_batch
-from models.runs import METRICS, Run
-from models.training import (
+from models.objectives.objective import loss, make_batch
+from models.runs.run import METRICS, Run
+from models.training.batches import words_of
+from models.training.loop import (
     STATE,
     Trainer,
     checkpoint_steps,
@@ -34,7 +34,7 @@ from models.training import (
     train,
     validation_sample,
 )
-from models.transformer import HookedTransformer
+from models.transformer.model import HookedTransformer
 
 FIXED = {"step", "loss", "validation_loss", "exact", "recognition", "learning_rate"}
 
@@ -195,7 +195,7 @@ def test_one_mistake_and_patience_begins_anew(
         right[-1] = next(verdicts)
         return right, np.ones_like(right), 0.5
 
-    monkeypatch.setattr("models.training.judge", judge)
+    monkeypatch.setattr("models.training.loop.judge", judge)
     run = make(tmp_path / "run", steps=30, patience=3)
     assert run.record["steps"] == 8 * 3
 
@@ -220,8 +220,8 @@ import json, os, signal, sys
 from pathlib import Path
 import torch
 torch.set_num_threads(1)
-from models.runs import Run
-from models.training import train
+from models.runs.run import Run
+from models.training.loop import train
 
 # The first step of an optimiser imports a lot: once here, not in every child.
 weight = torch.zeros(1)

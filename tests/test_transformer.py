@@ -17,7 +17,7 @@ from conftest import SMALL
 from models.config import ModelConfig
 from models.errors import UserError
 from models.languages import BOS, END, Vocabulary
-from models.transformer import HookedTransformer
+from models.transformer.model import HookedTransformer
 
 Make = Callable[..., HookedTransformer]
 

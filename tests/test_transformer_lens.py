@@ -20,11 +20,11 @@ from transformer_lens.model_protocol import (
 )
 from transformer_lens.tools.analysis import direct_logit_attribution, logit_lens
 
-from interp.heads import direct_logit_attribution as our_attribution
-from interp.metrics import logit_at
-from interp.patching import patch
+from interp.causal.metrics import logit_at
+from interp.causal.patching import patch
+from interp.heads.ablation import direct_logit_attribution as our_attribution
 from models.languages import END_ID
-from models.transformer import HookedTransformer
+from models.transformer.model import HookedTransformer
 
 Make = Callable[..., HookedTransformer]
 CLEAN, CORRUPTED = "aabbbc", "aacbbc"

@@ -10,12 +10,12 @@ import torch
 from brute import words_up_to
 from test_extraction import of_regex
 
-from interp.extraction import Word, canonical
-from interp.metrics import logit_at
-from interp.rules import Families
-from interp.transitions import STILL, carriers, moving_pairs
+from interp.automata.extraction import Word, canonical
+from interp.automata.rules import Families
+from interp.automata.transitions import STILL, carriers, moving_pairs
+from interp.causal.metrics import logit_at
 from models.languages import END_ID
-from models.transformer import HookedTransformer
+from models.transformer.model import HookedTransformer
 
 ABC = ("a", "b", "c")
 FIVES = [word for word in words_up_to(ABC, 5) if len(word) == 5]

@@ -22,8 +22,8 @@ from models.config import ABSOLUTE, Architecture, Mask, ModelConfig, Positions, 
 from models.errors import UserError
 from models.hooks import hook_table
 from models.languages import Supervision, Vocabulary
-from models.runs import Run
-from models.training import Trainer, train
+from models.runs.run import Run
+from models.training.loop import Trainer, train
 
 Values = dict[str, Any]
 

@@ -21,14 +21,15 @@ import torch
 from conftest import tiny_config
 from joblib import Parallel, delayed
 
-from analyses import cluster
-from analyses.cli import main
-from analyses.cluster import local_cluster
-from analyses.workers import saved_step, side_by_side, trained
+from analyses.command_line.app import main
+from analyses.jobs import cluster
+from analyses.jobs.cluster import local_cluster
+from analyses.jobs.trained import saved_step, trained
+from analyses.jobs.workers import side_by_side
 from models.errors import UserError
-from models.files import locked
-from models.runs import METRICS, Run
-from models.training import train
+from models.runs.files import locked
+from models.runs.run import METRICS, Run
+from models.training.loop import train
 
 
 def until(happened: Callable[[], bool], seconds: float = 300) -> None:
@@ -245,7 +246,9 @@ def test_a_scheduler_that_goes_away() -> None:
 
 def test_the_command_line_needs_no_dask() -> None:
     """It takes a second to import, and most commands start no other process."""
-    code = "import analyses.cli, sys; print({'dask', 'distributed'} & set(sys.modules))"
+    code = (
+        "import analyses.command_line.app, sys; print({'dask', 'distributed'} & set(sys.modules))"
+    )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "set()"
 
@@ -256,7 +259,7 @@ def test_the_command_line_needs_no_dask() -> None:
 HOLD = """
 import sys, time
 from pathlib import Path
-from models.files import locked
+from models.runs.files import locked
 
 run, log, seconds = Path(sys.argv[1]), Path(sys.argv[2]), float(sys.argv[3])
 with locked(run):

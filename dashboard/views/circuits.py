@@ -7,9 +7,9 @@ from pathlib import Path
 import pandas as pd
 import streamlit as st
 
-from analyses.circuits import agreement_chart, curve_chart, graph_chart, ranking, refusal
-from analyses.one_circuit import verdicts
-from analyses.results import Result
+from analyses.answers import Result
+from analyses.close_ups.circuit import verdicts
+from analyses.questions.circuits import agreement_chart, curve_chart, graph_chart, ranking, refusal
 from analyses.words import given, member
 from dashboard.shared import (
     current_run,
@@ -22,10 +22,10 @@ from dashboard.shared import (
     seeds_of,
     word_input,
 )
-from interp.circuits import Ablation
+from interp.causal.circuits import Ablation
 from models.languages import Word
-from models.runs import Run
-from models.transformer import HookedTransformer
+from models.runs.run import Run
+from models.transformer.model import HookedTransformer
 
 
 def show() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import streamlit as st
 
-from analyses.comparison import STUDIES, chart, load, wide
+from analyses.studies.comparison import STUDIES, chart, load, wide
 from dashboard.shared import downloads, picture, runs_folder
 
 

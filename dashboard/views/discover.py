@@ -13,8 +13,9 @@ import pandas as pd
 import streamlit as st
 from automata.fa.dfa import DFA
 
-from analyses.automaton import automaton_chart, note
-from analyses.discover import (
+from analyses.charts.automaton import automaton_chart, note
+from analyses.questions.discovery import rebuilt, transitions
+from analyses.rules.discover import (
     FOLDER,
     RECORD,
     Discover,
@@ -23,16 +24,15 @@ from analyses.discover import (
     remarks,
     table,
 )
-from analyses.discovery import rebuilt, transitions
-from analyses.lines import MOST_BYTES, MOST_LINES, as_tsv, prepared
-from analyses.recovery import Study, chart, load
+from analyses.rules.lines import MOST_BYTES, MOST_LINES, as_tsv, prepared
+from analyses.rules.recovery import Study, chart, load
 from dashboard.shared import model_of, picture, runs_folder
 from dashboard.views.discovery import details, expression, metrics
-from interp.extraction import run as verdicts_of
-from models.evaluation import predict
-from models.files import write_bytes, write_json
+from interp.automata.extraction import run as verdicts_of
 from models.languages import printed_lines
-from models.runs import Run
+from models.runs.files import write_bytes, write_json
+from models.runs.run import Run
+from models.training.evaluation import predict
 
 LOG = "log.txt"
 STUDIES: dict[Study, str] = {
@@ -118,7 +118,7 @@ def new_corpus() -> None:
 
 def begin(path: Path, accepted: str) -> None:
     """Starts `lab discover` as a process of its own: it lives on when the page is closed."""
-    command = [sys.executable, "-m", "analyses.cli", "discover", str(path)]
+    command = [sys.executable, "-m", "analyses.command_line", "discover", str(path)]
     command += ["--out", str(runs_folder()), "--accepted", accepted]
     starting = {"name": path.stem, "status": "learning", "doing": "starting", "networks": []}
     write_json(path.parent / RECORD, starting | {"options": {"accepted": accepted}})

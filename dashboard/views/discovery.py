@@ -8,8 +8,8 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
-from analyses.discovery import chart
-from analyses.discovery_charts import heads_chart, length_chart
+from analyses.charts.discovery import heads_chart, length_chart
+from analyses.questions.discovery import chart
 from dashboard.shared import (
     current_run,
     downloads,

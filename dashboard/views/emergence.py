@@ -10,9 +10,9 @@ import altair as alt
 import pandas as pd
 import streamlit as st
 
-from analyses.emergence import Options, chart
-from analyses.one_probe import PROJECTIONS, projection_chart, read_by
-from analyses.probing import Options as Probed
+from analyses.close_ups.probe import PROJECTIONS, projection_chart, read_by
+from analyses.questions.emergence import Options, chart
+from analyses.questions.probing import Options as Probed
 from dashboard.shared import (
     current_run,
     downloads,
@@ -21,7 +21,7 @@ from dashboard.shared import (
     picture,
     seeds_of,
 )
-from models.runs import Run
+from models.runs.run import Run
 
 
 def show() -> None:

@@ -8,9 +8,9 @@ import pandas as pd
 import streamlit as st
 import torch
 
-from analyses import one_head
-from analyses.heads import chart, grid, pattern_chart, refusal
-from analyses.results import Result
+from analyses.answers import Result
+from analyses.close_ups import head as one_head
+from analyses.questions.heads import chart, grid, pattern_chart, refusal
 from analyses.words import member
 from dashboard.shared import (
     current_run,
@@ -22,11 +22,11 @@ from dashboard.shared import (
     seeds_of,
     word_input,
 )
-from interp.attention import patterns
+from interp.heads.head_types import patterns
 from models.errors import UserError
 from models.languages import Word
-from models.runs import Run
-from models.transformer import HookedTransformer
+from models.runs.run import Run
+from models.transformer.model import HookedTransformer
 
 LONGEST = 40
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pandas as pd
 import streamlit as st
 
-from analyses.accuracy import chart, training_chart
-from analyses.printed import printed_verdicts, summary
-from analyses.results import load
+from analyses.answers import load
+from analyses.questions.accuracy import chart, training_chart
+from analyses.rules.printed import printed_verdicts, summary
 from dashboard.shared import (
     current_run,
     downloads,
@@ -18,7 +18,7 @@ from dashboard.shared import (
     seeds_of,
     share,
 )
-from models.runs import Run, find_runs
+from models.runs.run import Run, find_runs
 
 
 def show() -> None:

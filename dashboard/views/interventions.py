@@ -7,12 +7,12 @@ from pathlib import Path
 import pandas as pd
 import streamlit as st
 
-from analyses.erasing import main_variables, stream_hooks
-from analyses.interventions import chart, charts, main_variable, refusal
-from analyses.moving import FURTHEST, steering_refusal
-from analyses.one_intervention import Change, changed, changes
-from analyses.patching import said_chart
-from analyses.results import Result
+from analyses.answers import Result
+from analyses.close_ups.intervention import Change, changed, changes
+from analyses.questions.erasing import main_variables, stream_hooks
+from analyses.questions.interventions import chart, charts, main_variable, refusal
+from analyses.questions.moving import FURTHEST, steering_refusal
+from analyses.questions.patching import said_chart
 from analyses.words import given, member
 from dashboard.shared import (
     current_run,
@@ -26,7 +26,7 @@ from dashboard.shared import (
     word_input,
 )
 from models.languages import END, Word
-from models.runs import Run
+from models.runs.run import Run
 
 CAPTIONS = {
     "erasure": (

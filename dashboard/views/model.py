@@ -8,14 +8,23 @@ import pandas as pd
 import streamlit as st
 import torch
 
-from analyses import architecture, costs, kernels
-from analyses.steps import Step, head_steps, layer_steps, step_chart, window_step, window_table
+from analyses.charts import architecture
+from analyses.charts import kernel_attention as kernels
+from analyses.close_ups import costs
+from analyses.close_ups.worked_example import (
+    Step,
+    head_steps,
+    layer_steps,
+    step_chart,
+    window_step,
+    window_table,
+)
 from analyses.words import member
 from dashboard.shared import current_run, model_of, picture, word_input
 from models.errors import UserError
-from models.ngram import HookedNGram
-from models.runs import Run
-from models.transformer import HookedTransformer
+from models.rivals.ngram import HookedNGram
+from models.runs.run import Run
+from models.transformer.model import HookedTransformer
 
 LONGEST = 40
 
@@ -194,5 +203,5 @@ def _kernels() -> None:
     st.caption(
         "Gaussian $e^{-d^2/2}$, boxcar $1[d \\le 1]$, Epanechnikov $\\max(0, 1 - d)$, with d the "
         "distance in widths. Dashed: the function behind the points. Each row of weights sums to "
-        "1, or is 0 where no key is inside the kernel. `python -m analyses.kernels` writes it all."
+        "1, or is 0 where no key is inside the kernel. `lab kernels` writes it all."
     )

@@ -9,8 +9,8 @@ import pandas as pd
 import streamlit as st
 import torch
 
-from analyses.patching import METRICS, Options, chart, charts, said_chart, site_name
-from analyses.results import Result
+from analyses.answers import Result
+from analyses.questions.patching import METRICS, Options, chart, charts, said_chart, site_name
 from analyses.words import member
 from dashboard.shared import (
     asked,
@@ -24,9 +24,9 @@ from dashboard.shared import (
     word_input,
     word_key,
 )
-from interp.patching import PLACE, Site, patched_logits
+from interp.causal.patching import PLACE, Site, patched_logits
 from models.languages import BOS_ID, END, END_ID, Word
-from models.runs import Run
+from models.runs.run import Run
 
 DIRECTIONS = {
     "restore": "clean into corrupted (restore)",

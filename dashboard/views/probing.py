@@ -5,9 +5,15 @@ from __future__ import annotations
 import pandas as pd
 import streamlit as st
 
-from analyses.one_probe import PROJECTIONS, errors_chart, projection_chart, read_by, truth_chart
-from analyses.probing import METHODS, Options, chart, headline, heatmap
-from analyses.results import Result
+from analyses.answers import Result
+from analyses.close_ups.probe import (
+    PROJECTIONS,
+    errors_chart,
+    projection_chart,
+    read_by,
+    truth_chart,
+)
+from analyses.questions.probing import METHODS, Options, chart, headline, heatmap
 from dashboard.shared import (
     current_run,
     downloads,
@@ -18,7 +24,7 @@ from dashboard.shared import (
     picture,
     seeds_of,
 )
-from models.runs import Run
+from models.runs.run import Run
 
 VIEWS: dict[str, str] = {method: f"{method} probe" for method in METHODS}
 VIEWS |= {"longer": "linear, longer words", "online code": "online code"}

@@ -11,9 +11,8 @@ from urllib.parse import quote
 import pandas as pd
 import streamlit as st
 
-from analyses import capacity, sweep
-from analyses.results import Result
-from analyses.sweep_charts import (
+from analyses.answers import Result
+from analyses.charts.sweeps import (
     LEGIBLE,
     MEASURES,
     cells,
@@ -24,9 +23,11 @@ from analyses.sweep_charts import (
     short,
     two_factors,
 )
-from analyses.sweep_file import shipped
+from analyses.studies import capacity
+from analyses.studies.sweeps import run as sweep
+from analyses.studies.sweeps.file import shipped
 from dashboard.shared import downloads, picture, runs_folder
-from models.runs import RUN_FILE
+from models.runs.run import RUN_FILE
 
 DEPTH = 3
 """Folders below the runs folder in which a sweep is looked for."""

@@ -11,9 +11,9 @@ from altair.typing import ChartType
 
 from analyses.words import member, near_miss
 from dashboard.shared import chips, current_run, model_of, picture, truth_of, word_input, word_key
-from models.evaluation import prefix_logits
 from models.languages import BOS_ID, END, FormalLanguage, Word
-from models.runs import Run
+from models.runs.run import Run
+from models.training.evaluation import prefix_logits
 
 
 def show() -> None:

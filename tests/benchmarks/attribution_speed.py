@@ -15,13 +15,13 @@ import numpy as np
 import shap  # noqa: F401 - before ours imports it, so that the peer is compiled
 import torch
 
-from analyses.attribution import probability
-from interp.attribution import shap_exact
-from interp.games import Game, exact_shapley
+from analyses.questions.explanations import probability
+from interp.explanations.explainers import shap_exact
+from interp.explanations.games import Game, exact_shapley
 from models.config import ModelConfig
 from models.languages import END_ID, Vocabulary
 from models.languages.vocabulary import FIRST_SYMBOL_ID
-from models.transformer import HookedTransformer
+from models.transformer.model import HookedTransformer
 from tests.benchmarks.measure import Result, compare
 
 SYMBOLS = 12

@@ -1,8 +1,8 @@
 """From 5,000 labelled lines to the rule behind them: wall-clock seconds on this machine.
 
-All planted rules of ``analyses.recovery``, one after the other, as `lab discover` does it: reading,
-training, extraction, the choice. The bar is one of seconds, not of a peer: nobody else does it. So
-that the machine can be judged, AALpy's RPNI learns the same lines beside it.
+All planted rules of ``analyses.rules.recovery``, one after the other, as `lab discover` does it:
+reading, training, extraction, the choice. The bar is one of seconds, not of a peer: nobody else
+does it. So that the machine can be judged, AALpy's RPNI learns the same lines beside it.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from pathlib import Path
 
 import numpy as np
 
-from analyses.discover import Discover, discover, passive
-from analyses.discovery import Lines
-from analyses.lines import as_tsv
-from analyses.recovery import VOCABULARY, Corpus, planted
+from analyses.questions.discovery import Lines
+from analyses.rules.discover import Discover, discover, passive
+from analyses.rules.lines import as_tsv
+from analyses.rules.recovery import VOCABULARY, Corpus, planted
 from tests.benchmarks.measure import Seconds
 
 TARGET = 60.0

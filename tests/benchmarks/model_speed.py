@@ -22,9 +22,9 @@ from transformer_lens.model_bridge.sources import boot_native
 
 from models.config import ModelConfig, TrainConfig
 from models.languages import language
-from models.objective import Batch, loss, make_batch
-from models.recipes import recipe
-from models.transformer import HookedTransformer
+from models.objectives.objective import Batch, loss, make_batch
+from models.training.recipes import recipe
+from models.transformer.model import HookedTransformer
 from tests.benchmarks.measure import Kind, Result, Work, compare
 
 PLAIN, BRIDGE = "plain PyTorch", "TransformerLens"

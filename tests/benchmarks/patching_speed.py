@@ -21,12 +21,12 @@ from transformer_lens.tools.analysis.attribution_patching import (
     attribution_patch as peer_attribution,
 )
 
-from interp.gradients import attribution_patch
-from interp.metrics import logit_at
-from interp.patching import patch
+from interp.causal.attribution_patching import attribution_patch
+from interp.causal.metrics import logit_at
+from interp.causal.patching import patch
 from models.config import ModelConfig
 from models.languages import END_ID, Vocabulary
-from models.transformer import HookedTransformer
+from models.transformer.model import HookedTransformer
 from tests.benchmarks.measure import Result, compare
 from tests.benchmarks.model_speed import BRIDGE, bridge
 

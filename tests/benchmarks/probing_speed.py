@@ -18,8 +18,8 @@ from sklearn.neural_network import MLPClassifier, MLPRegressor
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from interp.linear import Kind
-from interp.probing import Method, Target, probe_sites
+from interp.probing.linear import Kind
+from interp.probing.probes import Method, Target, probe_sites
 from tests.benchmarks.measure import Result, compare
 
 SITES, WORDS, POSITIONS, WIDTH = 8, 100, 24, 64

@@ -16,10 +16,10 @@ import numpy as np
 import torch
 
 from models.config import TrainConfig
-from models.recipes import recipe
-from models.runs import Run
-from models.together import train_together
-from models.training import train
+from models.runs.run import Run
+from models.training.loop import train
+from models.training.recipes import recipe
+from models.training.together import train_together
 from tests.benchmarks.measure import Result
 
 FASTER = 8.0

@@ -16,13 +16,13 @@ import torch
 from torch import nn
 from torch.nn.functional import binary_cross_entropy_with_logits
 
-from models.batches import steps_at_once, words_of
 from models.config import TrainConfig
 from models.languages import Words, language
-from models.objective import make_batch
-from models.recipes import SHAPE, recipe
-from models.runs import Run
-from models.training import Trainer
+from models.objectives.objective import make_batch
+from models.runs.run import Run
+from models.training.batches import steps_at_once, words_of
+from models.training.loop import Trainer
+from models.training.recipes import SHAPE, recipe
 from tests.benchmarks.measure import Result, Work, compare
 from tests.benchmarks.model_speed import PLAIN, plain
 

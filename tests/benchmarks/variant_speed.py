@@ -21,10 +21,17 @@ from models.base import LanguageModel
 from models.build import build
 from models.config import ABSOLUTE, ModelConfig, TrainConfig
 from models.languages import BOS_ID, END_ID, language
-from models.ngram import HookedNGram
-from models.objective import Batch, make_batch
-from models.positions import T5_BUCKETS, alibi, distances, rotations, sinusoidal, t5_buckets
-from models.recipes import recipe
+from models.objectives.objective import Batch, make_batch
+from models.rivals.ngram import HookedNGram
+from models.training.recipes import recipe
+from models.transformer.positions import (
+    T5_BUCKETS,
+    alibi,
+    distances,
+    rotations,
+    sinusoidal,
+    t5_buckets,
+)
 from tests.benchmarks.measure import Result, compare
 from tests.benchmarks.model_speed import PLAIN, check_parity, forward_pass
 

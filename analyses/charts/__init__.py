@@ -1,0 +1,1 @@
+"""Pictures that scripts and pages share."""

@@ -1,0 +1,169 @@
+"""Kernel attention in pictures: the kernels, their regression curves, and their weights."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import get_args
+
+import altair as alt
+import numpy as np
+import pandas as pd
+import torch
+from altair.typing import ChartType
+
+from analyses.answers import render
+from models.errors import UserError
+from models.runs.files import write_bytes
+from models.transformer.nadaraya_watson import Kernel, kernel_attention
+
+KERNELS: tuple[Kernel, ...] = get_args(Kernel)
+COLOURS = ["#0b6e99", "#c8553d", "#2f855a"]
+LAST = 5.0  # keys and queries lie between 0 and this
+FORMATS = ("html", "svg", "png")
+
+
+@dataclass(frozen=True)
+class Options:
+    """Kernel attention (Nadaraya-Watson) on a noisy function, as one picture.
+
+    Attributes:
+        out: the picture's file: html, svg or png.
+        width: of the kernels.
+        keys: noisy observations of the function.
+        seed: of the noise.
+    """
+
+    out: Path = Path("kernels.html")
+    width: float = 1.0
+    keys: int = 40
+    seed: int = 0
+
+
+def shapes(width: float = 1.0) -> pd.DataFrame:
+    """What each kernel gives a key at a distance, before the weights are made to sum to 1.
+
+    Columns: kernel, distance, value.
+    """
+    distance = np.linspace(-3, 3, 241)
+    d = np.abs(distance) / width
+    values = {
+        "gaussian": np.exp(-(d**2) / 2),
+        "boxcar": (d <= 1).astype(float),
+        "epanechnikov": np.maximum(0, 1 - d),
+    }
+    return pd.concat(
+        [pd.DataFrame({"kernel": k, "distance": distance, "value": values[k]}) for k in KERNELS],
+        ignore_index=True,
+    )
+
+
+def truth(x: np.ndarray) -> np.ndarray:
+    """The function that the observations are noisy values of."""
+    return 2 * np.sin(x) + x
+
+
+def observations(keys: int = 40, seed: int = 0) -> pd.DataFrame:
+    """Noisy values at random places, ascending: columns x, y."""
+    if keys < 1:
+        raise UserError(f"keys is {keys}: it must be at least 1")
+    rng = np.random.default_rng(seed)
+    x = np.sort(rng.uniform(0, LAST, keys))
+    return pd.DataFrame({"x": x, "y": truth(x) + rng.normal(scale=0.5, size=keys)})
+
+
+def regression(seen: pd.DataFrame, width: float = 1.0) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """The curve of each kernel through the observations, and its weights.
+
+    Returns:
+        Columns kernel, x, y; columns kernel, query, key (its rank), key_place, weight.
+    """
+    queries = np.linspace(0, LAST, 101)
+    keys, values = torch.tensor(seen["x"].to_list()), torch.tensor(seen["y"].to_list())
+    curves, weights = [], []
+    for kernel in KERNELS:
+        mean, weight = kernel_attention(
+            torch.as_tensor(queries).float(), keys, values, kernel, width
+        )
+        curves.append(pd.DataFrame({"kernel": kernel, "x": queries, "y": mean.numpy()}))
+        some = weight[::5].numpy()  # every fifth query is enough for a heatmap
+        pairs = {"query": np.repeat(np.arange(len(some)), len(keys))}
+        pairs |= {"key": np.tile(np.arange(len(keys)), len(some)), "weight": some.ravel()}
+        table = pd.DataFrame({"kernel": kernel, **pairs})
+        weights.append(
+            table.assign(query=queries[::5][table["query"]], key_place=keys.numpy()[table["key"]])
+        )
+    return pd.concat(curves, ignore_index=True), pd.concat(weights, ignore_index=True)
+
+
+def shapes_chart(width: float = 1.0) -> ChartType:
+    """The three kernels over the distance."""
+    return (
+        alt.Chart(shapes(width))
+        .mark_line(strokeWidth=2)
+        .encode(
+            x=alt.X("distance:Q", title="key - query"),
+            y=alt.Y("value:Q", title="kernel"),
+            color=_colour(),
+        )
+        .properties(width=250, height=170)
+    )
+
+
+def regression_chart(seen: pd.DataFrame, width: float = 1.0) -> ChartType:
+    """The observations, the truth (dashed), and the curve of each kernel."""
+    x = np.linspace(0, LAST, 101)
+    dashed = alt.Chart(pd.DataFrame({"x": x, "y": truth(x)})).mark_line(
+        strokeDash=[4, 4], color="#888"
+    )
+    dots = alt.Chart(seen).mark_point(filled=True, size=22, color="#888", opacity=0.7)
+    curves = alt.Chart(regression(seen, width)[0]).mark_line(strokeWidth=2)
+    layers = [layer.encode(x="x:Q", y="y:Q") for layer in (dots, dashed)]
+    return alt.layer(*layers, curves.encode(x="x:Q", y="y:Q", color=_colour())).properties(
+        width=250, height=170
+    )
+
+
+def weights_chart(seen: pd.DataFrame, width: float = 1.0) -> ChartType:
+    """The attention weights of each kernel: query down, key across."""
+    table = regression(seen, width)[1]
+    table["query"] = table["query"].round(2)
+    return (
+        alt.Chart(table)
+        .mark_rect()
+        .encode(
+            x=alt.X("key:O", title="key, by place").axis(labels=False, ticks=False),
+            y=alt.Y("query:O", title="query").axis(labelOverlap=True),
+            color=alt.Color("weight:Q").scale(range=["#eef3f6", "#0b6e99"]),
+            tooltip=[
+                "kernel",
+                "query",
+                *(alt.Tooltip(f"{c}:Q", format=".3f") for c in ("key_place", "weight")),
+            ],
+        )
+        .properties(width=180, height=160)
+        .facet(facet=alt.Facet("kernel:N", title=None, sort=list(KERNELS)), columns=3)
+    )
+
+
+def chart(options: Options) -> ChartType:
+    """Everything in one picture."""
+    seen = observations(options.keys, options.seed)
+    top = shapes_chart(options.width) | regression_chart(seen, options.width)
+    return (top & weights_chart(seen, options.width)).resolve_scale(color="independent")
+
+
+def _colour() -> alt.Color:
+    return (
+        alt.Color("kernel:N", title=None, sort=list(KERNELS))
+        .scale(domain=list(KERNELS), range=COLOURS)
+        .legend(orient="top")
+    )
+
+
+def draw(options: Options) -> None:
+    """Writes the picture. Raises UserError for another ending of the file's name."""
+    suffix = options.out.suffix.removeprefix(".").lower()
+    if suffix not in FORMATS:
+        raise UserError(f"{options.out} is no picture: end its name in .{', .'.join(FORMATS)}")
+    write_bytes(options.out, render(chart(options), suffix))

@@ -1,0 +1,240 @@
+"""The charts of a sweep: what is right by length, and any table of it by two of its factors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import altair as alt
+import numpy as np
+import pandas as pd
+from altair.typing import ChartType
+
+from analyses.answers import Result
+from interp.statistics import t_interval
+
+POINTS = 24
+"""Of a line: hundreds of lengths are averaged in so many groups of neighbours."""
+
+LEGIBLE = 8
+"""Settings of which every seed and a band can be told apart; of more, the means alone are drawn."""
+
+LINES = 100
+"""Seeds' lines in a panel, at the most."""
+
+BRIGHT = 0.45
+"""From this share of viridis on, black is read better than white."""
+
+MEASURES = {
+    "recognition": "verdicts right, members and others alike",
+    "exact": "members with every next-symbol set right",
+    "members": "members accepted",
+    "others": "others rejected",
+}
+
+
+# -- by length ------------------------------------------------------------------------------------
+
+
+def chart(result: Result) -> ChartType:
+    """The balanced recognition by length."""
+    return length_chart(result.table, result.arguments["by"])
+
+
+def length_chart(table: pd.DataFrame, by: Sequence[str], measure: str = "recognition") -> ChartType:
+    """A panel per language: a thin line per seed, a thick one for their mean, the band its 95%
+    interval; the colour is the setting, the dashed rule the end of a training window."""
+    seeds = curves(table, by, measure)
+    means = bands(seeds)
+    settings = list(dict.fromkeys(seeds["setting"]))
+    few = len(settings) <= LEGIBLE
+    each = few and seeds.groupby(["setting", "seed"]).ngroups <= LINES
+    names = dict.fromkeys(seeds["language"])
+    panels = [
+        _panel(
+            seeds[seeds["language"] == name] if each else None,
+            means[means["language"] == name],
+            settings,
+            few,
+            measure,
+        ).properties(title=alt.Title(str(name), anchor="start"), width=260, height=180)
+        for name in names
+    ]
+    return alt.concat(*panels, columns=min(3, len(panels)))
+
+
+def _panel(
+    seeds: pd.DataFrame | None,
+    means: pd.DataFrame,
+    settings: list[str],
+    few: bool,
+    measure: str,
+) -> ChartType:
+    """One language's; without ``seeds`` there is no line of any."""
+    x = alt.X("length:Q", title="word length (symbols)").scale(nice=False, zero=False)
+    share = alt.Scale(domain=[0, 1])
+    y = alt.Y("right:Q", title=measure, scale=share).axis(format="%")
+    colour = (
+        alt.Color("setting:N", title=None, sort=settings)
+        .scale(domain=settings, scheme="tableau10" if len(settings) <= 10 else "turbo")
+        .legend(
+            None
+            if len(settings) == 1
+            else alt.Legend(orient="top", columns=2, labelLimit=0, symbolLimit=0, symbolOpacity=1)
+        )
+    )
+    numbers = [alt.Tooltip(f"{c}:Q", format=".3f") for c in ("right", "low", "high")]
+    base = alt.Chart(means).encode(x=x, color=colour)
+    mean = base.mark_line(strokeWidth=2.5).encode(y=y)
+    dots = base.mark_point(
+        filled=True, size=60, opacity=0
+    ).encode(  # larger to the mouse than a line
+        y=y, tooltip=["setting:N", alt.Tooltip("length:Q", format=".1f"), *numbers, "seeds:Q"]
+    )
+    layers: list[alt.Chart] = []
+    if few:
+        layers.append(
+            base.mark_area(opacity=0.14).encode(y=alt.Y("low:Q", scale=share), y2="high:Q")
+        )
+    if seeds is not None:
+        lines = alt.Chart(seeds).mark_line(opacity=0.35, strokeWidth=1)
+        layers.append(lines.encode(x=x, y=y, color=colour, detail="seed:N"))
+    ends = means[["window"]].drop_duplicates()
+    window = alt.Chart(ends).mark_rule(strokeDash=[4, 4], color="#888").encode(x="window:Q")
+    return alt.layer(*layers, mean, dots, window)
+
+
+def curves(table: pd.DataFrame, by: Sequence[str], measure: str = "recognition") -> pd.DataFrame:
+    """Columns: language, setting, seed, window, group (of neighbouring lengths), length (their
+    mean), right (the measure's mean)."""
+    rows = table[["language", "seed", "length", "window"]].assign(
+        right=measured(table, measure), setting=settings_of(table, by)
+    )
+    rows = rows.dropna(subset=["right"])
+    spans = rows.groupby("language")["length"].agg(["min", "max"]).loc[rows["language"]]
+    reach = (spans["max"] - spans["min"] + 1).to_numpy()
+    group = (rows["length"].to_numpy() - spans["min"].to_numpy()) * POINTS // reach
+    keys = ["language", "setting", "seed", "window", "group"]
+    grouped = rows.assign(group=group).groupby(keys, sort=False)
+    return grouped[["length", "right"]].mean().reset_index()
+
+
+def bands(seeds: pd.DataFrame) -> pd.DataFrame:
+    """The curves' mean over seeds: language, setting, window, length, right, low, high (95%,
+    Student's t, cut off at 0 and 1; of a single seed both are missing), seeds."""
+    records = []
+    keys = ["language", "setting", "window", "group"]
+    for key, rows in seeds.groupby(keys, sort=False):
+        records.append(
+            dict(zip(keys, key, strict=True))
+            | {"length": rows["length"].mean()}
+            | interval(rows["right"])
+        )
+    columns = [*keys[:3], "length", "right", "low", "high", "seeds"]
+    return pd.DataFrame(records, columns=columns)
+
+
+def interval(shares: Iterable[float], most: float = 1.0) -> dict[str, float]:
+    """Of the seeds' numbers: right (their mean), low and high (95%, cut off at 0 and ``most``),
+    seeds."""
+    values = np.asarray(list(shares), dtype=np.float64)
+    mean, low, high = t_interval(values)
+    ends = {"low": np.clip(low, 0, most), "high": np.clip(high, 0, most)}
+    return {"right": mean} | {k: float(v) for k, v in ends.items()} | {"seeds": len(values)}
+
+
+def measured(table: pd.DataFrame, measure: str) -> pd.Series:
+    """The measure of every row, NaN where it is not defined; recognition is the balanced one, the
+    mean of the members' share and the others', or the only one of them that there is."""
+    if measure == "recognition":
+        return table[["members", "others"]].astype(float).mean(axis=1)
+    return table[measure].astype(float)
+
+
+def settings_of(table: pd.DataFrame, by: Sequence[str]) -> pd.Series:
+    """What each row's run varies, for reading: "n_layers 1, rotary"."""
+    if not by:
+        return pd.Series("all", index=table.index)
+    parts = [
+        table[key].map({value: setting(key, value) for value in table[key].unique()}) for key in by
+    ]
+    return parts[0].str.cat(parts[1:], sep=", ")
+
+
+def setting(key: str, value: object) -> str:
+    """A value of a varied field, with the field where the value alone would not tell it."""
+    telling = isinstance(value, str) and value != "none"
+    return str(value) if telling else f"{short(key)} {str(value).lower()}"
+
+
+def short(key: str) -> str:
+    """A field's name without where it belongs: n_layers."""
+    return key.rpartition(".")[2]
+
+
+# -- by two factors -------------------------------------------------------------------------------
+
+
+def factors(table: pd.DataFrame, by: Sequence[str]) -> list[str]:
+    """The columns that a sweep can be tabulated by."""
+    kinds = ["supervision"] if table["supervision"].nunique() > 1 else []
+    return list(dict.fromkeys(["language", *by, "seed", *kinds]))
+
+
+def cells(table: pd.DataFrame, row: str, column: str, measure: str = "recognition") -> pd.DataFrame:
+    """The mean of a measure by two factors.
+
+    First over the lengths of a run (members and others apart, as in the sweep's summary), then over
+    a seed's runs, last over seeds, so that the interval is one over seeds.
+
+    Columns: those of ``row`` and ``column``, right (the mean), low, high (95%, Student's t, cut off
+    at 0 and 1; missing of a single seed), seeds, runs. A cell where nothing is defined is left out.
+    """
+    halves = ["members", "others"] if measure == "recognition" else [measure]
+    keys = list(dict.fromkeys([row, column, "seed", "run"]))
+    runs = table[halves].astype(float).groupby([table[key] for key in keys], sort=False).mean()
+    right = runs.mean(axis=1).dropna().rename("right").reset_index()
+    records = []
+    for (of_row, of_column), part in right.groupby([row, column], sort=False):
+        seeds = part.groupby("seed")["right"].mean()
+        record = {row: of_row, column: of_column} | interval(seeds)
+        records.append(record | {"runs": part["run"].nunique()})
+    columns = [row, column, "right", "low", "high", "seeds", "runs"]
+    return pd.DataFrame(records, columns=columns)
+
+
+def two_factors(
+    table: pd.DataFrame, row: str, column: str, measure: str = "recognition"
+) -> ChartType:
+    """A heatmap with the numbers of ``cells``: a factor down, another one across."""
+    found = cells(table, row, column, measure)
+    down, across = (ordered(found[key]) for key in (row, column))
+    shown = found.assign(down=found[row].astype(str), across=found[column].astype(str))
+    base = alt.Chart(shown[["down", "across", "right", "low", "high", "seeds", "runs"]]).encode(
+        x=alt.X("across:N", sort=across, title=short(column)).axis(
+            labelAngle=0 if max(map(len, across), default=0) <= 6 else -40,
+            labelOverlap=False,
+            labelLimit=0,
+        ),
+        y=alt.Y("down:N", sort=down, title=short(row)).axis(labelOverlap=False, labelLimit=0),
+        tooltip=[
+            alt.Tooltip("down:N", title=short(row)),
+            alt.Tooltip("across:N", title=short(column)),
+            *(alt.Tooltip(f"{c}:Q", format=".3f") for c in ("right", "low", "high")),
+            *("seeds:Q", "runs:Q"),
+        ],
+    )
+    scale = alt.Scale(domain=[0, 1], scheme="viridis")
+    rects = base.mark_rect().encode(color=alt.Color("right:Q", title=measure, scale=scale))
+    text = base.mark_text(fontSize=11).encode(
+        text=alt.Text("right:Q", format=".2f"),
+        color=alt.condition(alt.datum.right > BRIGHT, alt.value("black"), alt.value("white")),
+    )
+    return (rects + text).properties(width=max(60, 52 * len(across)), height=28 * len(down))
+
+
+def ordered(values: pd.Series) -> list[str]:
+    """The values of an axis: numbers ascending, all else as it comes."""
+    found = list(dict.fromkeys(values))
+    if all(isinstance(value, int | float) for value in found):
+        found.sort()
+    return [str(value) for value in found]

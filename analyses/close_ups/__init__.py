@@ -1,0 +1,1 @@
+"""One head, one probe, one circuit, one word: what a page asks while somebody looks."""

@@ -1,0 +1,65 @@
+"""A circuit on one word: what it alone, and all but it, say of the word."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pandas as pd
+import torch
+
+from analyses.words import counterfactuals
+from interp.causal.circuits import Ablation, Bench
+from interp.causal.edges import Edge, edge_effects
+from interp.causal.metrics import logit_at
+from models.languages import END_ID, Word
+from models.runs.run import Run
+from models.transformer.model import HookedTransformer
+
+PAIRS = 16
+"""Counterfactuals of the word, at the most."""
+
+RUNS = ("the whole model", "the circuit alone", "all other edges", "its counterfactuals")
+
+
+def verdicts(
+    model: HookedTransformer,
+    run: Run,
+    edges: Sequence[Sequence[str]],
+    ablation: Ablation,
+    word: Word,
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """The word as parts of the model see it, and what each edge does alone.
+
+    An edge left out carries what ``ablation`` says of the word's counterfactuals.
+
+    Returns:
+        One row per run (``RUNS``): run, logit (END's, the mean over the counterfactuals), accepted
+        (with how many of them END's logit is above 0) and pairs (of how many); and one row per
+        edge: sender, receiver, exact (its effect; NaN where the model tells nothing apart).
+
+    Raises:
+        UserError: the word has no counterfactual.
+    """
+    others = counterfactuals(run.language, word, PAIRS, 0)
+    vocabulary = run.language.vocabulary
+    clean = torch.as_tensor(vocabulary.words([word] * len(others)).tokens)
+    corrupted = torch.as_tensor(vocabulary.words(others).tokens)
+    read = logit_at(END_ID, model.verdict_positions(torch.full((len(others),), len(word))))
+    bench = Bench(model, clean, corrupted, read, ablation)
+    circuit = {Edge(*edge) for edge in edges}
+    inside = torch.tensor([edge in circuit for edge in bench.graph.edges])
+    everything = torch.ones_like(inside)
+    said = [*bench.measure(torch.stack([everything, inside, ~inside]))]
+    with torch.inference_mode():
+        said.append(read(model(corrupted)))
+    table = pd.DataFrame(
+        {
+            "run": RUNS,
+            "logit": [float(logits.mean()) for logits in said],
+            "accepted": [int((logits > 0).sum()) for logits in said],
+            "pairs": len(others),
+        }
+    )
+    effects = edge_effects(model, clean, corrupted, read, ("exact",))
+    means = effects.groupby(["sender", "receiver"], sort=False)["effect"].mean()
+    return table, means.rename("exact").reset_index()

@@ -1,0 +1,137 @@
+"""One head on one word: its types, its circuits, and the verdict without it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import altair as alt
+import numpy as np
+import pandas as pd
+import torch
+from altair.typing import ChartType
+
+from analyses.questions.heads import METHODS
+from analyses.words import WordTensors, sample_window
+from interp.causal.metrics import logit_at
+from interp.heads.ablation import CircuitModel, ablate, ov_circuit, qk_circuit
+from interp.heads.head_types import head_types
+from interp.model import HookedModel
+from models.base import LanguageModel
+from models.languages import BOS, END, END_ID, Vocabulary, Word, Words
+from models.runs.run import Run
+
+OTHERS = 64
+"""Words of the training window whose mean, or whose z, stands in for the head's."""
+DRAWS = 16
+"""Words that a head is resampled from, one after the other."""
+AXES = {"width": "target", "height": "source"}
+
+
+def types_on(
+    models: Sequence[tuple[str, HookedModel]], vocabulary: Vocabulary, word: Word
+) -> pd.DataFrame:
+    """The types of every head of some models on one word.
+
+    Returns:
+        One row per model, layer, head and type: model, layer, head, type, score, uniform.
+    """
+    words = WordTensors.of(vocabulary.words([word]))
+    tables = [
+        head_types(model, words.tokens, words.mask).assign(model=name) for name, model in models
+    ]
+    columns = ["model", "layer", "head", "type", "score", "uniform"]
+    return pd.concat(tables, ignore_index=True)[columns]
+
+
+def verdicts_without(model: LanguageModel, run: Run, word: Word) -> pd.DataFrame:
+    """END's logit of one word, with every head and without it.
+
+    Returns:
+        One row per layer, head and method: layer, head, method, before, after (END's logit where
+        the verdict is read; resampled, the mean over the draws), accepted (how often the word is
+        taken for one of the language) and draws (out of how many; 0 where no other word is as
+        long).
+    """
+    others = sample_window(run, OTHERS, 0).words
+    tables = []
+    for method in METHODS:
+        copies = DRAWS if method == "resample" else 1
+        own = run.language.vocabulary.words([word] * copies)
+        words = WordTensors.of(Words.concatenate(own, others))
+        mask = words.mask.clone()
+        mask[:copies] &= torch.tensor(method == "resample")  # the word has no part in the mean
+        metric = logit_at(END_ID, model.verdict_positions(words.last))
+        table = ablate(model, words.tokens, mask, metric, method)
+        table = table[table["word"] < copies]
+        table = table.assign(accepted=table["after"] > 0, draws=table["after"].notna())
+        how = {"before": "first", "after": "mean", "accepted": "sum", "draws": "sum"}
+        tables.append(table.groupby(["layer", "head"], as_index=False).agg(how))
+    return pd.concat(tables, keys=METHODS, names=["method"]).reset_index("method")
+
+
+def circuits(model: CircuitModel, run: Run, layer: int, head: int) -> pd.DataFrame:
+    """The QK and OV circuit of a head by token.
+
+    Returns:
+        One row per circuit and pair: circuit ("QK", "OV"), source (the query; the token attended
+        to), target (the key; the token whose logit it is), value. END is never read. The logits
+        are those that the run was taught.
+    """
+    tables = []
+    tokens = np.array(run.language.vocabulary.tokens)
+    read = tokens != END
+    said = tokens == END if run.config.supervision == "last" else tokens != BOS
+    for name, matrix, shown in (
+        ("QK", qk_circuit(model, layer, head), read),
+        ("OV", ov_circuit(model, layer, head), said),
+    ):
+        value = matrix.numpy()[read][:, shown]
+        source, target = (index.ravel() for index in np.indices(value.shape))
+        columns = {"source": tokens[read][source], "target": tokens[shown][target]}
+        tables.append(pd.DataFrame({"circuit": name, **columns, "value": value.ravel()}))
+    return pd.concat(tables, ignore_index=True)
+
+
+def types_chart(table: pd.DataFrame) -> ChartType:
+    """The types of one head: bars for the two models, a tick where even attention would be."""
+    names = list(dict.fromkeys(table["type"]))
+    models = list(dict.fromkeys(table["model"]))
+    base = alt.Chart(table.dropna(subset="score")).encode(
+        y=alt.Y("type:N", sort=names, title=None).scale(domain=names),
+        tooltip=[
+            "model",
+            "type",
+            alt.Tooltip("score:Q", format=".3f"),
+            alt.Tooltip("uniform:Q", format=".3f", title="even attention"),
+        ],
+    )
+    colour = alt.Color("model:N", title=None, sort=models)
+    bars = base.mark_bar().encode(
+        x=alt.X("score:Q", title="score (line: even attention)").scale(domain=[0, 1]),
+        yOffset=alt.YOffset("model:N", sort=models),
+        color=colour.scale(range=["#0b6e99", "#b9c4ca"]).legend(orient="top"),
+    )
+    even = base.mark_tick(color="#e07b39", thickness=2, size=26).encode(x="uniform:Q")
+    return (bars + even).properties(width=180, height=alt.Step(13))
+
+
+def circuit_chart(table: pd.DataFrame, name: str) -> ChartType:
+    """One circuit as a heatmap: source down, target across."""
+    rows = table[table["circuit"] == name]
+    source, target = {"QK": ("query", "key"), "OV": ("attended to", "logit of")}[name]
+    sizes = {axis: 26 * rows[field].nunique() for axis, field in AXES.items()}
+    largest = rows["value"].abs().max() or 1.0  # a head that averages scores every key 0
+    value = {"QK": "score", "OV": "added"}[name]
+    return (
+        alt.Chart(rows)
+        .mark_rect(stroke="#8884", strokeWidth=0.5)
+        .encode(
+            x=alt.X("target:N", sort=None, title=target).axis(labelAngle=-60, labelOverlap=False),
+            y=alt.Y("source:N", sort=None, title=source).axis(labelOverlap=False),
+            color=alt.Color("value:Q", title=value).scale(
+                domain=[-largest, 0, largest], scheme="redblue"
+            ),
+            tooltip=["source", "target", alt.Tooltip("value:Q", format=".3f")],
+        )
+        .properties(**sizes)
+    )

@@ -1,0 +1,99 @@
+"""A hidden variable changed in one word: what the model says of each prefix, before and after."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Literal
+
+import numpy as np
+import pandas as pd
+import torch
+from jaxtyping import Bool
+from torch import Tensor
+
+from analyses.questions.erasing import columns, stream_hooks
+from analyses.questions.moving import RECURRENT
+from analyses.questions.probing import targets
+from analyses.words import WordTensors, sample_window
+from interp.model import activations
+from interp.probing.erasure import Eraser
+from interp.probing.steering import adding, direction
+from models.base import LanguageModel
+from models.languages import BOS_ID, END, Word, Words
+from models.languages.counting import CountingLanguage
+from models.runs.run import Run
+
+Change = Literal["erase", "add", "add in proportion"]
+WORDS = 300  # of the window, for the fit
+
+
+def changes(run: Run, variable: str) -> list[Change]:
+    """What can be done to a variable: a category has nothing to be added to."""
+    if run.language.variables[variable] == "category":
+        return ["erase"]
+    if run.config.model.architecture in RECURRENT:
+        return ["add", "erase"]
+    return ["add in proportion", "add", "erase"]
+
+
+@torch.no_grad()
+def changed(
+    model: LanguageModel, run: Run, site: str, variable: str, change: Change, k: int, word: Word
+) -> pd.DataFrame:
+    """What is said after BOS and every symbol of the word, as it is and with the variable changed.
+
+    Erased at all positions; k is added where ``counted`` says, of a recurrent network at the first
+    of them, from which it goes on.
+
+    Returns:
+        One row per run ("as it is", "changed"), prefix and token: run, position, place ("3 b"),
+        token, probability. Of a run taught verdicts, END alone.
+    """
+    vocabulary, encoder = run.language.vocabulary, model.config.is_encoder
+    prefixes = [word[:end] for end in range(len(word) + 1)] if encoder else [word]
+    words = vocabulary.words(prefixes)
+    hook = stream_hooks(model)[site], _hook(model, run, site, variable, change, k, words)
+    tokens = torch.as_tensor(words.tokens)
+    said = {"as it is": model(tokens), "changed": model.run_with_hooks(tokens, fwd_hooks=[hook])}
+    alone = run.config.supervision == "last"
+    names = [END] if alone else list(vocabulary.tokens[BOS_ID + 1 :])
+    ids = [vocabulary.ids[name] for name in names]
+    position = np.repeat(np.arange(len(word) + 1), len(ids))
+    tables = []
+    for name, logits in said.items():
+        read = logits[:, 0] if encoder else logits[0]
+        table = pd.DataFrame({"run": name, "position": position})
+        table["place"] = [f"{p} {('<bos>', *word)[p]}" for p in position]
+        table["token"] = np.tile(names, len(word) + 1)
+        table["probability"] = read[:, ids].sigmoid().flatten().numpy()
+        tables.append(table)
+    return pd.concat(tables, ignore_index=True)
+
+
+def counted(run: Run, variable: str, words: Words) -> Bool[np.ndarray, "batch pos"]:
+    """Where a variable is moved: in a language of blocks x-y and count_y along the y's alone."""
+    inside = np.pad(words.mask, ((0, 0), (1, 0)), constant_values=True)
+    symbol = run.language.vocabulary.ids.get(variable[-1])
+    if isinstance(run.language, CountingLanguage) and symbol is not None:
+        inside &= words.tokens == symbol
+    return inside
+
+
+def _hook(
+    model: LanguageModel, run: Run, site: str, variable: str, change: Change, k: int, words: Words
+) -> Callable[..., Tensor]:
+    sample = sample_window(run, WORDS, 0)
+    target = targets(run.language, sample.words)[variable]
+    name = stream_hooks(model)[site]
+    x = activations(model, WordTensors.of(sample.words).tokens, [name])[name]
+    if change == "erase":
+        return Eraser.fit(x[torch.as_tensor(target.mask)], columns(target, target.mask)).hook
+    at = target.mask & counted(run, variable, sample.words)
+    length = np.arange(1, at.shape[1] + 1) if change == "add in proportion" else 1
+    z = np.broadcast_to(target.values / length, at.shape)[at]
+    way = direction(x[torch.as_tensor(at)], torch.as_tensor(z))
+    moved = counted(run, variable, words)
+    if run.config.model.architecture in RECURRENT:
+        moved &= np.cumsum(moved, axis=1) == 1
+    length = np.arange(1, moved.shape[1] + 1) if change == "add in proportion" else 1
+    return adding(way, torch.as_tensor(k * moved / length))

@@ -1,0 +1,297 @@
+"""What one head, or one layer, does with a word: every step a matrix beside its formula."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+import altair as alt
+import numpy as np
+import pandas as pd
+import torch
+from altair.typing import ChartType
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from analyses.charts.architecture import INK
+from models.base import LanguageModel
+from models.config import ModelConfig
+from models.languages import BOS_ID, Vocabulary
+from models.rivals.ngram import SMOOTHING, HookedNGram
+from models.transformer.attention import additive_scores
+from models.transformer.model import Block, HookedTransformer
+from models.transformer.positions import alibi_slopes
+
+PAIRED = ("attn_scores", "pattern")  # [query, key]; the other activations are [pos, d_head]
+WIDE = 336  # pixels of a heatmap, at most
+SIGNED, POSITIVE = ["#c8553d", "#f3f1ed", "#0b6e99"], ["#eef3f6", "#0b6e99"]
+
+
+@dataclass(frozen=True)
+class Step:
+    """One matrix on the way through a layer.
+
+    Attributes:
+        name: as in the lectures.
+        formula: how it is made, in TeX.
+        values: -inf where masked.
+        axes: what its rows and its columns are.
+        rows: their labels, each once.
+        columns: theirs.
+    """
+
+    name: str
+    formula: str
+    values: Float[Tensor, "row column"]
+    axes: tuple[str, str]
+    rows: tuple[str, ...]
+    columns: tuple[str, ...]
+
+    @property
+    def shape(self) -> str:
+        """With its numbers, for a caption."""
+        return " × ".join(
+            f"{n} {axis}" for n, axis in zip(self.values.shape, self.axes, strict=True)
+        )
+
+
+def _places(vocabulary: Vocabulary, tokens: Int[Tensor, "1 pos"]) -> tuple[str, ...]:
+    return tuple(f"{i} {t}" for i, t in enumerate(vocabulary.decode(tokens[0].tolist())))
+
+
+def _numbers(count: int) -> tuple[str, ...]:
+    return tuple(str(i) for i in range(count))
+
+
+@torch.no_grad()
+def head_steps(
+    model: HookedTransformer, tokens: Int[Tensor, "1 pos"], layer: int, head: int
+) -> list[Step]:
+    """What one head does on one word, from its queries to z: every step a matrix."""
+    config, attn = model.config, f"blocks.{layer}.attn."
+    names = ["q", "k", "v", "attn_scores", "pattern", "z"]
+    names += ["rot_q", "rot_k"] if config.positions == "rotary" else []
+    averages = head < config.averaging_heads
+    counts = averages and config.counters
+    hooks = {attn + f"hook_{name}": name for name in names}
+    _, cache = model.run_with_cache(tokens, names_filter=list(hooks), return_cache_object=False)
+    got: dict[str, Tensor] = {}
+    for hook, name in hooks.items():
+        got[name] = cache[hook][0, head] if name in PAIRED else cache[hook][0, :, head]
+    places = _places(model.vocabulary, tokens)
+    wide = (places, _numbers(config.d_head))
+    steps: list[Step] = []
+
+    def add(name: str, formula: str, values: Tensor) -> None:
+        wide_ones = ("q", "k", "v", "q turned", "k turned", "average", "sum", "z")
+        square = name not in wide_ones
+        axes = ("query", "key") if square else ("pos", "d_head")
+        rows, columns = (places, places) if square else wide
+        steps.append(Step(name, formula, values, axes, rows, columns))
+
+    normed = config.norm != "none" and config.norm_placement != "post"
+    x = r"\text{norm}(x)" if normed else "x"
+
+    def mapped(name: str) -> None:
+        if averages and name in "qk":
+            add(name, rf"{name} = 0\text{{: an averaging head looks for nothing}}", got[name])
+            return
+        formula = f"{x} W_{name.upper()}" + (f" + b_{name.upper()}" if config.bias else "")
+        if counts and name == "v":
+            formula = rf"\text{{step}}({formula}) \in \{{-1, 0, 1\}}"
+        add(name, f"{name} = {formula}", got[name])
+
+    mapped("q")
+    mapped("k")
+    q, k = got["q"], got["k"]
+    if config.positions == "rotary":
+        q, k = got["rot_q"], got["rot_k"]
+        for name, turned in (("q", q), ("k", k)):
+            formula = rf"\tilde {name}_i = R_i {name}_i: \text{{pairs of dimensions turn with }} i"
+            add(f"{name} turned", formula, turned)
+    block = model.blocks[layer]
+    assert isinstance(block, Block)
+    w = block.attn.W_score
+    if w is None:
+        products = q @ k.T * block.attn.scale
+    else:
+        products = additive_scores(q[None, None], k[None, None], w[head : head + 1])[0, 0]
+    relations = model.relations(tokens)
+    formula = _score_formula(config)
+    if relations.bias is not None:
+        add("products", rf"p_{{ij}} = {formula}", products)
+        learned = config.n_heads - config.averaging_heads
+        if averages:
+            bias_formula = r"b_{ij} = 0"
+        elif config.positions == "alibi":
+            slope = float(alibi_slopes(learned)[head - config.averaging_heads])
+            bias_formula = rf"b_{{ij}} = -{slope:.4g}\,|i - j|"
+        else:
+            bias_formula = r"b_{ij} = \text{table}[\text{bucket}(j - i)]"
+        add("bias", bias_formula, relations.bias[head])
+        formula = r"p_{ij} + b_{ij}"
+    add("scores", rf"s_{{ij}} = {formula}" + r",\ -\infty \text{ where masked}", got["attn_scores"])
+    may = relations.may[0, 0] if relations.may is not None else torch.ones_like(products).tril()
+    rule = {
+        "causal": r"\text{ where } j \le i",
+        "strictly_causal": r"\text{ where } j < i",
+        "bidirectional": r"\text{ everywhere}",
+    }
+    add("mask", rf"m_{{ij}} = 1 {rule[config.mask]}", may.to(products))
+    add("pattern", r"A = \text{softmax over the keys of } s", got["pattern"])
+    mapped("v")
+    if config.head_norm:
+        add("average", "m = A v", got["pattern"] @ got["v"])
+        add("z", r"z = m / \text{rms}(m)", got["z"])
+    elif counts:
+        add("sum", r"s_i = \textstyle\sum_j m_{ij} v_j", may.to(products) @ got["v"])
+        add("z", r"z = s / \sqrt{1 + s^2}", got["z"])
+    else:
+        add("z", "z = A v", got["z"])
+    return steps
+
+
+def _score_formula(config: ModelConfig) -> str:
+    q, k = (r"\tilde q_i", r"\tilde k_j") if config.positions == "rotary" else ("q_i", "k_j")
+    if config.scores == "additive":
+        return rf"w \cdot \tanh({q} + {k})"
+    root = rf" / \sqrt{{{config.d_head}}}" if config.scores == "scaled_dot" else ""
+    return rf"{q} \cdot {k}{root}"
+
+
+@torch.no_grad()
+def layer_steps(model: LanguageModel, tokens: Int[Tensor, "1 pos"], layer: int) -> list[Step]:
+    """What a layer of a recurrent or convolutional model holds at every position of a word."""
+    block = f"blocks.{layer}."
+    formulas = {
+        "lstm": {
+            "hook_cell": ("cells", r"c_t = f_t c_{t-1} + i_t \tanh(W x_t + U h_{t-1} + b)"),
+            "hook_resid_post": ("hidden states", r"h_t = o_t \tanh(c_t)"),
+        },
+        "gru": {"hook_resid_post": ("hidden states", r"h_t = (1 - z_t) n_t + z_t h_{t-1}")},
+        "cnn": {
+            "conv.hook_post": ("after the activation", r"a_t = \text{act}(\sum_j K_j x_{t-j} + b)"),
+            "hook_conv_out": ("added to the stream", r"y_t = W a_t + b"),
+            "hook_resid_post": ("block output", r"\text{the stream after the block}"),
+        },
+    }[model.config.architecture]
+    names = [block + hook for hook in formulas]
+    _, cache = model.run_with_cache(tokens, names_filter=names, return_cache_object=False)
+    places = _places(model.vocabulary, tokens)
+    return [
+        Step(
+            name,
+            formula,
+            cache[block + hook][0].T,
+            ("d_model", "pos"),
+            _numbers(model.config.d_model),
+            places,
+        )
+        for hook, (name, formula) in formulas.items()
+    ]
+
+
+@torch.no_grad()
+def window_table(model: HookedNGram, tokens: Int[Tensor, "1 pos"]) -> pd.DataFrame:
+    """What the n-gram model knows at every position, from no context to its longest.
+
+    Columns: position, length (of the context), context, token, allowed, seen, probability.
+    """
+    vocabulary, size = model.vocabulary, len(model.vocabulary)
+    ids = tokens[0].tolist()
+    rows = []
+    for position in range(len(ids)):
+        p = torch.full((size,), 0.5)
+        padded = [BOS_ID] * (model.config.order - 1) + ids[: position + 1]
+        for length in range(model.config.order):
+            context = padded[len(padded) - length :]
+            row = sum(t * size**i for i, t in enumerate(reversed(context)))
+            allowed = model.get_buffer(f"allowed_{length}")[row]
+            seen = model.get_buffer(f"seen_{length}")[row]
+            p = (allowed + SMOOTHING * p) / (seen + SMOOTHING)
+            said = " ".join(vocabulary.decode(context))
+            numbers = zip(
+                vocabulary.tokens, allowed.tolist(), seen.tolist(), p.tolist(), strict=True
+            )
+            rows += [(position, length, said, *of) for of in numbers]
+    names = ["position", "length", "context", "token", "allowed", "seen", "probability"]
+    return pd.DataFrame(rows, columns=names)
+
+
+def window_step(table: pd.DataFrame, vocabulary: Vocabulary) -> Step:
+    """The longest context's probabilities at every position (``window_table``)."""
+    last = table[
+        (table["length"] == table["length"].max()) & (table["token"] != vocabulary.tokens[BOS_ID])
+    ]
+    wide = last.pivot(index="position", columns="token", values="probability")
+    columns = tuple(last["token"].unique())
+    contexts = last.drop_duplicates("position")["context"]
+    rows = tuple(f"{i}: {context}" for i, context in enumerate(contexts))
+    values = torch.tensor(wide[list(columns)].to_numpy())
+    formula = r"p_k = (\text{allowed}_k + p_{k-1}) / (\text{seen}_k + 1)"
+    return Step("probabilities", formula, values, ("window", "next token"), rows, columns)
+
+
+def step_chart(step: Step) -> ChartType:
+    """A heatmap with numbers where there is room; masked cells are grey."""
+    values = step.values.double().numpy()
+    finite = np.isfinite(values)
+    count, across = values.shape
+    top = float(np.abs(values[finite]).max(initial=0.0)) or 1.0
+    unsigned = step.name in ("pattern", "mask", "probabilities")
+    top = 1.0 if unsigned else top
+    width, height = min(34, WIDE // across), min(26, WIDE // count)
+    digits = 2 if width >= 28 else 1
+    table = pd.DataFrame(
+        {
+            "row": np.repeat(step.rows, across),
+            "column": np.tile(step.columns, count),
+            "value": np.where(finite, values, 0.0).ravel(),
+            "masked": ~finite.ravel(),
+            "strong": (np.where(finite, np.abs(values), 0.0) / top > 0.55).ravel(),
+            "text": [
+                _short(v, 0 if step.name == "mask" else digits) if f else "-∞"
+                for v, f in zip(values.ravel(), finite.ravel(), strict=True)
+            ],
+        }
+    )
+    named = alt.Axis(labelOverlap=False, labelFontSize=9 if height >= 10 else 7, ticks=False)
+    thin = alt.Axis(labelOverlap=True, labelFontSize=9, ticks=False)
+    row_axis = thin if step.axes[0] in ("d_model", "d_head") else named
+    column_axis = thin if step.axes[1] in ("d_model", "d_head") else named
+    base = alt.Chart(table).encode(
+        x=alt.X("column:N", sort=list(step.columns), title=step.axes[1], axis=column_axis),
+        y=alt.Y("row:N", sort=list(step.rows), title=step.axes[0], axis=row_axis),
+    )
+    scale = (
+        alt.Scale(domain=[0, top], range=POSITIVE)
+        if unsigned
+        else alt.Scale(domain=[-top, 0, top], range=SIGNED)
+    )
+    tips = [
+        alt.Tooltip("row:N", title=step.axes[0]),
+        alt.Tooltip("column:N", title=step.axes[1]),
+        alt.Tooltip("value:Q", title=step.name, format=".4f"),
+    ]
+    cells = base.transform_filter("!datum.masked").mark_rect()
+    masked = base.transform_filter("datum.masked").mark_rect(fill=INK, fillOpacity=0.35)
+    colour = alt.Color("value:Q", legend=None, scale=scale)
+    layers = [
+        cells.encode(color=colour, tooltip=tips),
+        masked.encode(tooltip=[*tips[:2], "text:N"]),
+    ]
+    if width >= 20 and height >= 12:
+        number = base.mark_text(fontSize=9, baseline="middle")
+        for strong, look in (("!datum.strong && !datum.masked", "#222"), ("datum.strong", "white")):
+            layers.append(
+                number.transform_filter(strong).encode(text="text:N", color=alt.value(look))
+            )
+        grey = number.transform_filter("datum.masked")
+        layers.append(grey.encode(text="text:N", color=alt.value(INK)))
+    return alt.layer(*layers).properties(width=width * across, height=height * count)
+
+
+def _short(value: float, digits: int) -> str:
+    """A number without its leading zero: .25, -.3; one that rounds to 0 has no sign."""
+    rounded = round(value, digits) or 0.0
+    return re.sub(r"^(-?)0\.", r"\1.", f"{rounded:.{digits}f}")

@@ -1,0 +1,136 @@
+"""Everything at once: four languages trained and asked, several side by side."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+
+from analyses.answers import NAMES, answer, load
+from analyses.console import ERR, OUT, table_of
+from analyses.jobs.trained import trained
+from analyses.jobs.workers import side_by_side
+from analyses.questions import circuits, emergence, heads, interventions, probing
+from analyses.questions import leaderboard as of_run
+from analyses.rules.discover import Discover, discover, remarks
+from analyses.rules.printed import printed_verdicts
+from analyses.rules.printed import summary as printed_summary
+from models.errors import UserError
+from models.languages.registry import DIEREN_FILE
+from models.runs.run import Run, run_name
+from models.training.recipes import recipe
+
+LANGUAGES = (
+    "anbncn",
+    "dieren",
+    "anbn",
+    "an",
+)  # the longest first, so that no core waits at the end
+
+
+SHORTER: Mapping[str, Any] = {
+    "probing": probing.Options(words=300),
+    "emergence": emergence.Options(words=100, count=4),
+    "interventions": interventions.Options(words=100, pairs=48),
+    "heads": heads.Options(words=100, members=6),
+    "circuits": circuits.Options(pairs=48),
+    "leaderboard": of_run.Options(words=8),
+}
+"""Where fewer words tell the same in half the time or less: the demo is a first look."""
+
+LEGEND = (
+    "Trained on sizes 1 to 25, dieren on lines of 1 to 20 words. exact to: all next-symbol sets "
+    "are right up to this size; recognised: right verdicts in the training window; probe: of the "
+    "main hidden variable, in brackets from the untrained model; heads: how many are needed."
+)
+
+
+def demo(out: Path, workers: int = 2) -> None:
+    """Trains seed 0 of each language, answers every question, and prints what came out.
+
+    What is finished already is kept, so an interrupted demo goes on where it stopped.
+    """
+    start = time.monotonic()
+    paths = {name: out / run_name(recipe(name)) for name in LANGUAGES}
+    jobs = {name: (path, name) for name, path in paths.items()}
+    with Live(
+        get_renderable=lambda: state_of(paths), console=ERR, refresh_per_second=4, transient=True
+    ) as live:
+        for name, seconds in side_by_side(complete, jobs, workers):
+            live.console.print(f"{paths[name]}: trained and analysed in {seconds:.0f} s")
+    runs = [Run(paths[name]) for name in sorted(LANGUAGES)]
+    OUT.print(table_of(pd.DataFrame([overview(run) for run in runs]), "Four small Transformers"))
+    OUT.print(LEGEND)
+    for run in runs:
+        verdicts = printed_verdicts(run)
+        if verdicts is not None:
+            OUT.print(printed_summary(verdicts))
+        for name in ("discovery", "explanations"):
+            result = load(run, name)
+            OUT.print(
+                f"[bold]{run.name}[/bold] {name}: {result.findings['summary'] if result else '-'}"
+            )
+    lines = discover(Discover(DIEREN_FILE, out))
+    OUT.print(f"[bold]{lines['name']}[/bold] discover: {' '.join(remarks(lines))}")
+    seconds = time.monotonic() - start
+    OUT.print(f"Done in {seconds:.0f} s. Open the dashboard: [bold]lab dashboard {out}[/bold]")
+
+
+def complete(path: Path, name: str) -> float:
+    """Trains the run if need be and answers every question; returns the seconds spent."""
+    start = time.monotonic()
+    run = trained(path, recipe(name))
+    for each in NAMES:
+        answer(run, each, SHORTER.get(each))
+    return time.monotonic() - start
+
+
+def state_of(paths: dict[str, Path]) -> Table:
+    """One bar a run: training first, then the questions."""
+    table = Table.grid(padding=(0, 2))
+    for path in paths.values():
+        done, total, what = 0.0, 1.0, "waiting"
+        try:
+            run = Run(path)
+            steps = [line["step"] for line in run.metrics()]
+            answered = [name for name in NAMES if (run.results / f"{name}.json").exists()]
+            done, total = float(steps[-1]) if steps else 0.0, float(run.config.steps)
+            what = "training"
+            if run.record["status"] == "finished":
+                left = [name for name in NAMES if name not in answered]
+                done, total = len(answered), len(NAMES)
+                what = f"asking: {left[0]}" if left else "done"
+        except UserError:
+            pass  # not begun yet
+        table.add_row(path.name, ProgressBar(total, done, width=30), what)
+    return table
+
+
+def overview(run: Run) -> dict[str, object]:
+    """A run in one row."""
+    found = {name: result.findings for name in NAMES if (result := load(run, name))}
+    main = found["probing"]["main"]
+    probe = found["probing"]["best"][main]
+    heads = len(found["heads"]["needed"]), run.config.model.n_layers * run.config.model.n_heads
+    discovery = found["discovery"]
+    return {
+        "run": run.name,
+        "exact to": str(found["accuracy"]["exact_to"] or "-"),
+        "recognised": f"{run.metrics()[-1]['recognition']:.1%}",
+        "probe": f"{main} {probe['score']:.2f} ({probe['controls']['untrained']:.2f})",
+        "heads": f"{heads[0]} of {heads[1]}",
+        "structure": structure(discovery),
+    }
+
+
+def structure(discovery: Mapping[str, Any]) -> str:
+    """What was found behind the verdicts, in two words."""
+    if discovery["status"] == "counts":
+        return str(discovery["envelope"]["name"] or discovery["envelope"]["shape"])
+    return f"{discovery['n_states']} states" if discovery["status"] != "none" else "none"

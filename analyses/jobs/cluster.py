@@ -1,0 +1,159 @@
+"""Jobs on the workers of a Dask scheduler: processes of this machine, or of many."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import sys
+from collections.abc import Callable, Hashable, Iterator, Mapping
+from contextlib import contextmanager
+from itertools import islice
+from pathlib import Path
+from typing import Any, Literal, TypeVar
+
+import dask
+from distributed import Client, Future, LocalCluster, Nanny, Security, as_completed
+from distributed.client import FutureCancelledError
+from distributed.comm.core import connect
+from distributed.scheduler import KilledWorker
+from distributed.utils import get_mp_context
+
+from analyses.console import ERR
+from analyses.jobs.limits import keep_memory, one_thread
+from models.errors import UserError
+
+Key = TypeVar("Key", bound=Hashable)
+Answer = TypeVar("Answer")
+
+PATIENCE = 10
+"""Seconds to wait for a scheduler's answer."""
+
+OURS = ("analyses", "interp", "models")
+FORKED = sys.platform == "linux"  # elsewhere what was loaded before a fork may break after it
+LOCAL: Mapping[str, Any] = {
+    "distributed.worker.multiprocessing-method": "forkserver" if FORKED else "spawn",
+    "distributed.scheduler.allowed-failures": 2,
+    "distributed.worker.profile.enabled": False,
+    "distributed.scheduler.worker-saturation": 1.0,  # no job waits at a busy worker
+}
+
+
+def answers(
+    work: Callable[..., Answer],
+    jobs: Mapping[Key, tuple[Any, ...]],
+    workers: int,
+    scheduler: str | None,
+) -> Iterator[tuple[Key, Answer]]:
+    """The answers as they come in; see ``workers.side_by_side``."""
+    with connected(min(workers, len(jobs)), scheduler) as client:
+        # A worker here gets a job when it is free: of a few that it has at once, Dask may leave the
+        # longest for the end. How many work elsewhere, and will, is for the scheduler to know.
+        waiting = iter(jobs)
+        futures = dict[Future[Answer], Key]()
+        done = as_completed(loop=client.loop)
+
+        def give(count: int) -> None:
+            for key in islice(waiting, count):
+                future = client.submit(_alone, work, *map(_absolute, jobs[key]), pure=False)
+                futures[future] = key
+                done.add(future)
+
+        give(workers if scheduler is None else len(jobs))
+        for future in done:
+            give(1)
+            key = futures.pop(future)
+            try:
+                answer = future.result()
+            except KilledWorker as error:
+                raise UserError(
+                    f"{said(key)} killed the {error.allowed_failures + 1} workers that tried it: "
+                    "give them more memory, or ask for less"
+                ) from None
+            except FutureCancelledError:
+                raise UserError(
+                    f"lost the scheduler {scheduler or ''} while it had {said(key)}: "
+                    "start again, what is finished is kept"
+                ) from None
+            yield key, answer
+
+
+def said(key: Hashable) -> str:
+    """A job's key in an error."""
+    return " ".join(map(str, key)) if isinstance(key, tuple) else str(key)
+
+
+def _alone(work: Callable[..., Answer], *arguments: Any) -> Answer:
+    """What a worker's thread runs: the limits are set there, whoever started the worker."""
+    one_thread()
+    keep_memory()
+    return work(*arguments)
+
+
+def _absolute(argument: Any) -> Any:
+    """A worker elsewhere was started in another folder."""
+    return argument.absolute() if isinstance(argument, Path) else argument
+
+
+@contextmanager
+def connected(workers: int, scheduler: str | None) -> Iterator[Client]:
+    """A client of the scheduler, or of processes of this machine that end with it.
+
+    Raises:
+        UserError: no scheduler answers at the address.
+    """
+    if scheduler is None:
+        with local_cluster(workers) as cluster, Client(cluster, set_as_default=False) as client:
+            yield client
+        return
+    try:
+        asyncio.run(asyncio.wait_for(_greet(scheduler), PATIENCE))
+        client = Client(scheduler, timeout=PATIENCE, set_as_default=False)
+    except Exception as error:  # what else listens there may answer anything at all
+        reason = str(error) or f"nothing within {PATIENCE} s"
+        raise UserError(
+            f"no Dask scheduler answers at {scheduler!r} ({reason}): give the address that "
+            "`dask scheduler` printed, for example tcp://192.168.0.1:8786"
+        ) from None
+    with client:
+        if not client.scheduler_info()["workers"]:
+            ERR.print(f"waiting for workers: `dask worker {scheduler} --nthreads 1` starts one")
+        yield client
+
+
+async def _greet(scheduler: str) -> None:
+    """Shakes hands: a client alone would wait for ever where something listens and says nothing."""
+    arguments = Security().get_connection_args("client")
+    comm = await connect(scheduler, timeout=PATIENCE, **arguments)
+    comm.abort()
+
+
+@contextmanager
+def local_cluster(workers: int) -> Iterator[LocalCluster]:
+    """Processes of this machine, one thread each, that nobody else can reach.
+
+    Where they can be forked, one process loads what this one has loaded, and they share it.
+    """
+    with dask.config.set(LOCAL):
+        if FORKED:
+            loaded = [name for name in sys.modules if name.partition(".")[0] in OURS]
+            get_mp_context().set_forkserver_preload(["distributed", *loaded])
+        with LocalCluster(
+            n_workers=workers,
+            threads_per_worker=1,
+            memory_limit=0,
+            host="127.0.0.1",
+            dashboard_address="127.0.0.1:0",  # any free port; no page is served there
+            scheduler_kwargs={"dashboard": False},
+            silence_logs=logging.CRITICAL,
+            worker_class=Impatient,
+        ) as cluster:
+            yield cluster
+
+
+class Impatient(Nanny):
+    """Ends a worker's process in the middle of its job: closing the cluster means no more."""
+
+    async def close(  # type: ignore[override]  # as in Nanny itself
+        self, timeout: float = 0.5, reason: str = "nanny-close"
+    ) -> Literal["OK"]:
+        return await super().close(min(timeout, 0.5), reason)

@@ -1,0 +1,102 @@
+"""A run of a configuration, trained if need be, and by nobody else at the same time."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+
+from safetensors import SafetensorError, safe_open
+
+from models.config import TrainConfig
+from models.errors import UserError
+from models.runs.files import locked
+from models.runs.run import RUN_FILE, Run
+from models.training.loop import STATE, train
+from models.training.together import train_together
+
+
+def trained(
+    path: Path,
+    config: TrainConfig,
+    corpus: Path | None = None,
+    device: str = "auto",
+    progress: Callable[[int, float | None], None] = lambda step, value: None,
+) -> Run:
+    """The finished run of a configuration; one that broke off goes on.
+
+    Whoever comes second waits until the first has finished, or died.
+
+    Args:
+        corpus: the lines it learns from, instead of a language.
+
+    Raises:
+        UserError: the folder holds a run of another configuration, or of other lines.
+    """
+    with held(path, config, corpus) as run:
+        finish(run, device, progress)
+    return run
+
+
+def trained_together(configs: Mapping[Path, TrainConfig], device: str) -> list[Run]:
+    """The finished runs of configurations that differ in the seed alone, trained at once.
+
+    Raises:
+        UserError: as ``trained``.
+    """
+    with ExitStack() as locks:
+        # In the order of their names, so that no two who want the same runs wait for each other.
+        runs = [locks.enter_context(held(path, configs[path])) for path in sorted(configs)]
+        for run in runs:
+            sit_down(run)
+        train_together(runs, device)
+    return runs
+
+
+@contextmanager
+def held(path: Path, config: TrainConfig, corpus: Path | None = None) -> Iterator[Run]:
+    """The run of a configuration, a new one if there is none, for nobody else to train."""
+    with locked(path):
+        run = Run(path) if (path / RUN_FILE).exists() else Run.create(path, config, corpus)
+        if run.config != config or (corpus and corpus.read_bytes() != run.corpus_bytes()):
+            raise UserError(f"{path} was trained otherwise: choose another folder with --out")
+        yield run
+
+
+def finish(
+    run: Run,
+    device: str = "auto",
+    progress: Callable[[int, float | None], None] = lambda step, value: None,
+) -> None:
+    """Trains a run to its end, for whoever holds its lock; nothing happens to a finished one."""
+    sit_down(run)
+    train(run, device, progress)
+
+
+def sit_down(run: Run) -> None:
+    """Notes in run.json, unless the run is finished, that its training begins or goes on here.
+
+    ``sittings`` lists them: host, pid, from_step, started (UTC).
+    """
+    if run.record["status"] == "finished":
+        return
+    sitting = {
+        "host": socket.gethostname(),
+        "pid": os.getpid(),
+        "from_step": saved_step(run),
+        "started": datetime.now(UTC).isoformat(timespec="seconds"),
+    }
+    run.update(sittings=[*run.record.get("sittings", []), sitting])
+
+
+def saved_step(run: Run) -> int:
+    """The step that training goes on from: that of the saved state, or 0."""
+    try:
+        with safe_open(run.path / STATE, framework="pt") as file:
+            return int(json.loads(file.metadata()["about"])["step"])
+    except (FileNotFoundError, SafetensorError, KeyError, TypeError, ValueError):
+        return 0  # of a damaged state training itself says what is wrong

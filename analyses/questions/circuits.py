@@ -1,0 +1,498 @@
+"""Which parts, reading what of each other, do it? A circuit of edges, and how good it is.
+
+It is found on two thirds of the pairs of words and judged on the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import altair as alt
+import numpy as np
+import pandas as pd
+import torch
+from altair.typing import ChartType
+from jaxtyping import Bool
+from torch import Tensor
+
+from analyses.answers import Progress, Result, numbers, plain, quiet
+from analyses.script import script
+from analyses.words import ANALYSIS_SEED, WordTensors
+from interp.causal.circuits import Ablation, Bench, areas, curve, first_edges, ranked, smallest
+from interp.causal.edges import Edge, Graph, Method, agreement, edge_effects
+from interp.causal.metrics import logit_at
+from interp.heads.head_types import head_types
+from interp.statistics import bootstrap_mean
+from models.errors import UserError
+from models.languages import END_ID, Word
+from models.runs.run import Run
+from models.transformer.model import HookedTransformer
+
+QUESTION = "Which parts, reading what of each other, carry the verdict, and is the rest idle?"
+METHODS: tuple[Method, ...] = ("exact", "EAP", "EAP-IG")
+RANDOM_DRAWS = 16
+DRAWS = 8  # of counterfactuals of a word, at the most
+LOOKS = {
+    "previous symbol": "at the symbol before",
+    "BOS": "at the beginning",
+    "same symbol": "at equal symbols",
+    "first of its block": "at the first of the block",
+    "induction": "at what followed its symbol earlier",
+}
+LONGEST = 40
+"""Symbols of the words, at the most: every circuit that is tried runs all of them."""
+
+EVEN = 0.8  # of a head's attention that is spread evenly: then no key of its own is named
+
+
+@dataclass(frozen=True)
+class Options:
+    """What to look for.
+
+    Attributes:
+        pairs: members of the training window, of 40 symbols at the most, each with a
+            counterfactual; every third one is held out.
+        goal: the faithfulness that is wanted on these. On the others the search aims at half the
+            distance from 1, as what is held out is always a little worse.
+        ablation: what an edge outside carries: "resample" the counterfactual's activation, "mean"
+            that of the counterfactuals, "zero" none.
+        scores: by which edges are left out, the lowest first.
+        seed: of the words.
+    """
+
+    pairs: int = 96
+    goal: float = 0.95
+    ablation: Ablation = "resample"
+    scores: Method = "exact"
+    seed: int = 0
+
+
+def refusal(run: Run) -> str | None:
+    """Why there is nothing to ask of this run, in one line; None where there is."""
+    model = run.config.model
+    if model.architecture != "transformer":
+        return f"{run.name} has no attention heads: it is of architecture {model.architecture}"
+    if model.norm_placement != "pre" and model.norm != "none":
+        return (
+            f"{run.name} has {model.norm_placement}-norm blocks: a circuit of edges asks for a "
+            "stream that is the sum of what was written, as pre-norm leaves it"
+        )
+    return None
+
+
+def analyse(run: Run, options: Options, progress: Progress = quiet) -> Result:
+    """One row per model and edge.
+
+    Columns: model (trained, untrained), sender, receiver, exact (the effect of the clean activation
+    along this edge alone), low, high (95% bootstrap over pairs), EAP, EAP-IG, circuit (is it in the
+    circuit of this model?).
+
+    Findings: "circuit" and "untrained" (edges; faithfulness on held-out pairs with low and high;
+    completeness), "random" (the mean faithfulness of as many edges drawn), "agreement" of the
+    approximations with the exact effects, "areas" (CPR, CMD by ranking), "curves" (by ranking:
+    edges, faithfulness, completeness), "text".
+
+    Raises:
+        UserError: a model without heads or with another norm, a language without counterfactuals.
+    """
+    if reason := refusal(run):
+        raise UserError(reason)
+    if options.pairs < 4:
+        raise UserError(f"--pairs is {options.pairs}: it must be at least 4")
+    if not 0 < options.goal < 1:
+        raise UserError(f"--goal is {options.goal}: it must lie between 0 and 1")
+    words, others = _pairs(run, options)
+    clean, corrupted = (
+        WordTensors.of(run.language.vocabulary.words(some)) for some in (words, others)
+    )
+    model, digest = run.model_and_hash()
+    tables, found = [], dict[str, Any]()
+    for name, viewed in (("trained", model), ("untrained", run.untrained())):
+        assert isinstance(viewed, HookedTransformer)
+        read = logit_at(END_ID, viewed.verdict_positions(clean.last))
+        third = torch.arange(len(words)) % 3 == 2
+        seen, held_out = (
+            Bench(
+                viewed,
+                clean.tokens[some],
+                corrupted.tokens[some],
+                read.among(some),
+                options.ablation,
+            )
+            for some in ((~third).nonzero()[:, 0], third.nonzero()[:, 0])
+        )
+        progress(0, 3, f"edges, {name} model")
+        table = edge_effects(viewed, seen.clean, seen.corrupted, seen.metric, METHODS)
+        scores = _means(table)
+        progress(1, 3, f"circuit, {name} model")
+        circuit = smallest(seen, scores[options.scores], (1 + options.goal) / 2)
+        found[name] = _judged(held_out, circuit)
+        tables.append(_edges(table, circuit).assign(model=name))
+        if name == "trained":
+            progress(2, 3, "curves")
+            found |= _curves(held_out, scores, len(circuit))
+            found["agreement"] = agreement(table).to_dict("records")
+            types = _types(viewed, clean)
+    progress(3, 3, "circuits")
+    table = pd.concat(tables, ignore_index=True)
+    found["circuit"] = found.pop("trained")
+    found["looks"] = types
+    found["text"] = describe(table[table["model"] == "trained"], found)
+    found["summary"] = found["text"].split("\n")[0]
+    columns = ["model", "sender", "receiver", "exact", "low", "high", "EAP", "EAP-IG", "circuit"]
+    return Result(table[columns], plain(found), asdict(options), digest)
+
+
+def _pairs(run: Run, options: Options) -> tuple[list[Word], list[Word]]:
+    """Members of the window and a counterfactual of each, no pair twice.
+
+    Raises:
+        UserError: fewer than four pairs were found.
+    """
+    language = run.language
+    rng = np.random.default_rng([ANALYSIS_SEED, options.seed])
+    lengths = language.positive_lengths(language.lengths(run.config.max_n))
+    lengths = [length for length in lengths if length <= LONGEST] or lengths[:1]
+    sample = language.sample(rng, 4 * options.pairs, lengths, split="test", label=True).words
+    words = [
+        language.vocabulary.decode(ids[:length])
+        for ids, length in zip(sample.ids, sample.lengths, strict=True)
+    ]
+    pairs: dict[tuple[Word, Word], None] = {}
+    for word in words * DRAWS:
+        try:
+            pairs[word, language.counterfactual(word, rng)] = None
+        except LookupError:
+            continue
+        if len(pairs) == options.pairs:
+            break
+    if len(pairs) < 4:
+        raise UserError(
+            f"{language.name} has only {len(pairs)} pairs of a word and a counterfactual in the "
+            "training window: too few for a circuit"
+        )
+    return [word for word, _ in pairs], [other for _, other in pairs]
+
+
+def _means(table: pd.DataFrame) -> dict[str, dict[Edge, float]]:
+    """Per method the mean effect of each edge."""
+    means = table.groupby(["method", "sender", "receiver"], sort=False)["effect"].mean()
+    return {
+        str(method): {Edge(*edge): float(v) for edge, v in rows.droplevel("method").items()}
+        for method, rows in means.groupby("method")
+    }
+
+
+def _inside(graph: Graph, circuit: Sequence[Edge]) -> Bool[Tensor, "one edge"]:
+    return torch.tensor([[edge in circuit for edge in graph.edges]])
+
+
+def _judged(bench: Bench, circuit: Sequence[Edge]) -> dict[str, Any]:
+    """How good a circuit is on the bench's pairs."""
+    inside = _inside(bench.graph, circuit)
+    own, rest = bench.faithfulness(torch.cat([inside, ~inside]))
+    mean, low, high = (float(value) for value in bootstrap_mean(own))
+    return {
+        "edges": [list(edge) for edge in circuit],
+        "of": len(bench.graph.edges),
+        "pairs": len(own),
+        "faithfulness": mean,
+        "low": low,
+        "high": high,
+        "completeness": 1 - float(rest.mean()),
+    }
+
+
+def _curves(bench: Bench, scores: Mapping[str, Mapping[Edge, float]], size: int) -> dict[str, Any]:
+    """Faithfulness over size by every ranking, and what random edges do."""
+    rng = np.random.default_rng(ANALYSIS_SEED)
+    graph = bench.graph
+    total = len(graph.edges)
+    drawn = [dict(zip(graph.edges, rng.random(total), strict=True)) for _ in range(RANDOM_DRAWS)]
+    fronts = torch.cat([first_edges(ranked(some, graph), [size]) for some in drawn])
+    tables = {name: curve(bench, each) for name, each in scores.items()}
+    tables["random"] = curve(bench, drawn[0])
+    shown = {name: table[table["order"] == "absolute"] for name, table in tables.items()}
+    return {
+        "random": float(bench.faithfulness(fronts).mean()),
+        "areas": {name: areas(table) for name, table in tables.items()},
+        "curves": {
+            name: rows[["edges", "faithfulness", "completeness"]].to_dict("list")
+            for name, rows in shown.items()
+        },
+    }
+
+
+def _edges(table: pd.DataFrame, circuit: Sequence[Edge]) -> pd.DataFrame:
+    """One row per edge: the exact effect with its interval beside the approximations."""
+    means = table.groupby(["sender", "receiver", "method"], sort=False)["effect"].mean().unstack()
+    exact = table[table["method"] == "exact"]
+    wide = exact.pivot(index="pair", columns=["sender", "receiver"], values="effect")
+    told_apart = wide.dropna()
+    rows = means.loc[wide.columns].reset_index()
+    rows["low"] = rows["high"] = np.nan
+    if len(told_apart):
+        _, rows["low"], rows["high"] = bootstrap_mean(told_apart.to_numpy())
+    names = zip(rows["sender"], rows["receiver"], strict=True)
+    return rows.assign(circuit=[Edge(*edge) in circuit for edge in names])
+
+
+def _types(model: HookedTransformer, words: WordTensors) -> dict[str, dict[str, Any]]:
+    """What each head looks at most: "evenly", or the type that exceeds even attention most."""
+    table = head_types(model, words.tokens, words.mask)
+    means = table.groupby(["layer", "head", "type"])[["score", "uniform"]].mean()
+    looks = {}
+    for (layer, head), rows in means.groupby(["layer", "head"]):
+        types = rows.droplevel(["layer", "head"])
+        even = float(types.loc["uniform", "score"])
+        named = types.drop(index="uniform").dropna()
+        name = (named["score"] - named["uniform"]).idxmax() if len(named) else None
+        looks[f"L{layer}H{head}"] = (
+            {"how": "evenly over the word", "score": even}
+            if even >= EVEN or name is None
+            else {"how": LOOKS[name], "score": float(named.loc[name, "score"])}
+        )
+    return looks
+
+
+def ranking(table: pd.DataFrame) -> list[list[str]]:
+    """The trained model's edges, the largest exact effect first."""
+    rows = table[table["model"] == "trained"]
+    rows = rows.sort_values("exact", key=abs, ascending=False, kind="stable")
+    return rows[["sender", "receiver"]].to_numpy().tolist()
+
+
+def headline(result: Result) -> pd.DataFrame:
+    """The numbers that are compared over seeds: variable, of, value.
+
+    Variables: the circuits of the trained and the untrained model, the rankings of edges, and
+    "random": as many random edges, and edges in a random order.
+    """
+    found, rows = result.findings, list[tuple[str, str, float | None]]()
+    for name, circuit in (("trained", found["circuit"]), ("untrained", found["untrained"])):
+        rows.append((name, "edges kept", len(circuit["edges"])))
+        rows.append((name, "share of all edges", len(circuit["edges"]) / circuit["of"]))
+        rows += [(name, part, circuit[part]) for part in ("faithfulness", "completeness")]
+    rows.append(("random", "faithfulness", found["random"]))
+    rows += [
+        (name, area, value)
+        for name, areas_of in found["areas"].items()
+        for area, value in areas_of.items()
+    ]
+    rows += [
+        (near["method"], "correlation with the exact effects", near["pearson"])
+        for near in found["agreement"]
+    ]
+    return numbers(rows)
+
+
+def describe(table: pd.DataFrame, found: Mapping[str, Any]) -> str:
+    """What the circuit does, in sentences made from the numbers; the first is the summary."""
+    circuit, into = found["circuit"], dict[str, list[str]]()
+    for sender, receiver in circuit["edges"]:
+        into.setdefault(receiver, []).append(sender)
+    exact = table.set_index(["sender", "receiver"])["exact"]
+    lines = [
+        f"{len(circuit['edges'])} of {circuit['of']} edges carry {_share(circuit['faithfulness'])} "
+        f"[{_share(circuit['low'])}, {_share(circuit['high'])}] of the difference on "
+        f"{circuit['pairs']} held-out pairs, as many random edges {_share(found['random'])}, all "
+        f"others together {_share(1 - circuit['completeness'])}."
+    ]
+    parts = list(dict.fromkeys(receiver.split(".")[0] for receiver in into if receiver != "logits"))
+    for part in parts:
+        reads = {slot: into.get(f"{part}.{slot}", []) for slot in ("v", "k", "q")}
+        if "H" not in part:
+            lines.append(f"{part} reads {_and(into[part])}.")
+            continue
+        look = found["looks"][part]
+        sentence = f"{part} looks {look['how']} ({look['score']:.0%} of its attention)"
+        said = [f"moves what {_and(reads['v'])} wrote"] if reads["v"] else []
+        if reads["k"] and reads["k"] == reads["q"]:
+            said.append(f"is aimed by keys and queries from {_and(reads['k'])}")
+        else:
+            aimed = {"keys": reads["k"], "queries": reads["q"]}
+            by = [f"{name} from {_and(some)}" for name, some in aimed.items() if some]
+            said += [f"is aimed by {' and by '.join(by)}"] if by else []
+        lines.append(f"{sentence}, {' and '.join(said)}." if said else f"{sentence}.")
+    last = sorted(into.get("logits", []), key=lambda sender: -abs(exact[sender, "logits"]))
+    if last:
+        shares = [f"{sender} ({exact[sender, 'logits']:.2f})" for sender in last]
+        lines.append(
+            f"The verdict is read off {_and(shares)}: in brackets each one's direct effect."
+        )
+    return "\n".join(lines)
+
+
+def _share(value: float) -> str:
+    """Without a sign before a zero."""
+    return f"{value:.0%}".replace("-0%", "0%") if abs(value) < 0.01 else f"{value:.0%}"
+
+
+def _and(words: Sequence[str]) -> str:
+    return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
+
+
+# -- pictures -------------------------------------------------------------------------------------
+
+COLOURS = {"exact": "#0b6e99", "EAP-IG": "#2a9d5c", "EAP": "#d98b2b", "random": "#9aa5ab"}
+
+
+def chart(result: Result) -> ChartType:
+    """The circuit as a graph; below, how circuits grow and how near the approximations come."""
+    graph = graph_chart(result.table, result.findings["circuit"]["edges"])
+    below = (curve_chart(result) | agreement_chart(result.table)).resolve_scale(color="independent")
+    return (graph & below).resolve_scale(color="independent")
+
+
+def curve_chart(result: Result) -> ChartType:
+    """Faithfulness over the number of edges by ranking; dashed, the completeness."""
+    rows = pd.concat(
+        [
+            pd.DataFrame(values).assign(ranking=name)
+            for name, values in result.findings["curves"].items()
+        ]
+    ).melt(["ranking", "edges"], ["faithfulness", "completeness"], "measure")
+    goal = pd.DataFrame({"value": [result.arguments["goal"]]})
+    line = (
+        alt.Chart(rows)
+        .mark_line(point=alt.OverlayMarkDef(size=16), clip=True)
+        .encode(
+            x=alt.X("edges:Q", title="edges in the circuit"),
+            y=alt.Y("value:Q", title="faithfulness (dashed: completeness)").scale(
+                domain=[-0.2, 1.4]
+            ),
+            color=alt.Color("ranking:N", title="edges ranked by")
+            .scale(domain=list(COLOURS), range=list(COLOURS.values()))
+            .legend(orient="bottom"),
+            strokeDash=alt.StrokeDash("measure:N", legend=None).scale(
+                domain=["faithfulness", "completeness"], range=[[1, 0], [4, 3]]
+            ),
+            tooltip=["ranking", "measure", "edges", alt.Tooltip("value:Q", format=".3f")],
+        )
+    )
+    rule = alt.Chart(goal).mark_rule(color="#888", strokeDash=[2, 2]).encode(y="value:Q")
+    return (line + rule).properties(width=380, height=240)
+
+
+def agreement_chart(table: pd.DataFrame) -> ChartType:
+    """Each edge's approximations against its exact effect."""
+    rows = table[table["model"] == "trained"].melt(
+        ["sender", "receiver", "exact"], ["EAP", "EAP-IG"], "method", "estimate"
+    )
+    rows["edge"] = rows["sender"] + " → " + rows["receiver"]
+    ends = [float(rows["exact"].min()), float(rows["exact"].max())]
+    diagonal = alt.Chart(pd.DataFrame({"x": ends})).mark_line(color="#888", strokeDash=[2, 2])
+    points = (
+        alt.Chart(rows)
+        .mark_circle(size=36, opacity=0.7)
+        .encode(
+            x=alt.X("exact:Q", title="exact effect"),
+            y=alt.Y("estimate:Q", title="approximation"),
+            color=alt.Color("method:N", title=None)
+            .scale(domain=["EAP-IG", "EAP"], range=[COLOURS["EAP-IG"], COLOURS["EAP"]])
+            .legend(orient="bottom"),
+            tooltip=[
+                "edge",
+                "method",
+                *(alt.Tooltip(f"{c}:Q", format=".3f") for c in ("exact", "estimate")),
+            ],
+        )
+    )
+    return (points + diagonal.encode(x="x:Q", y="x:Q")).properties(width=240, height=240)
+
+
+def graph_chart(table: pd.DataFrame, edges: Sequence[Sequence[str]]) -> ChartType:
+    """The circuit, from the embedding below to the logits above; width: the exact effect."""
+    trained = table[table["model"] == "trained"].set_index(["sender", "receiver"])
+    places = _places(trained.index)
+    rows = []
+    for sender, receiver in edges:
+        part, _, slot = receiver.partition(".")
+        x, y = places[sender]
+        to_x, to_y = places[part]
+        shift = {"q": -0.24, "k": 0.0, "v": 0.24}.get(slot, 0.0)
+        effect = float(trained.loc[(sender, receiver), "exact"])
+        rows.append(
+            {
+                "x": x,
+                "y": y + 0.18,
+                "to x": to_x + shift,
+                "to y": to_y - 0.18,
+                "edge": f"{sender} → {receiver}",
+                "reads": {"q": "queries", "k": "keys", "v": "values"}.get(slot, "stream"),
+                "effect": effect,
+                "size": abs(effect),
+            }
+        )
+    used = {end for edge in edges for end in (edge[0], edge[1].partition(".")[0])}
+    nodes = pd.DataFrame(
+        [
+            {"x": x, "y": y, "left": x - 0.36, "right": x + 0.36, "foot": y - 0.18, "top": y + 0.18}
+            | {"part": part, "used": part in used}
+            for part, (x, y) in places.items()
+        ]
+    )
+    columns = ["x", "y", "to x", "to y", "edge", "reads", "effect", "size"]
+    scale_x = alt.Scale(domain=[nodes["x"].min() - 0.6, nodes["x"].max() + 0.6])
+    scale_y = alt.Scale(domain=[-0.5, nodes["y"].max() + 0.5])
+    lines = (
+        alt.Chart(pd.DataFrame(rows, columns=columns))
+        .mark_rule(opacity=0.75)
+        .encode(
+            x=alt.X("x:Q", axis=None, scale=scale_x),
+            y=alt.Y("y:Q", axis=None, scale=scale_y),
+            x2="to x:Q",
+            y2="to y:Q",
+            strokeWidth=alt.StrokeWidth("size:Q", legend=None).scale(domain=[0, 1], range=[0.8, 7]),
+            color=alt.Color("reads:N", title=None)
+            .scale(
+                domain=["queries", "keys", "values", "stream"],
+                range=["#8e5bb5", "#d98b2b", "#0b6e99", "#5b7083"],
+            )
+            .legend(orient="top"),
+            tooltip=["edge", "reads", alt.Tooltip("effect:Q", format=".3f")],
+        )
+    )
+    nodes_chart = alt.Chart(nodes)
+    boxes = nodes_chart.mark_rect(cornerRadius=5).encode(
+        x=alt.X("left:Q", axis=None, scale=scale_x),
+        x2="right:Q",
+        y=alt.Y("foot:Q", axis=None, scale=scale_y),
+        y2="top:Q",
+        color=alt.condition("datum.used", alt.value("#dbe7ee"), alt.value("#8882")),
+        tooltip=["part"],
+    )
+    labels = nodes_chart.mark_text(fontSize=12).encode(
+        x=alt.X("x:Q", axis=None, scale=scale_x),
+        y=alt.Y("y:Q", axis=None, scale=scale_y),
+        text="part:N",
+        color=alt.condition("datum.used", alt.value("#12303f"), alt.value("#888")),
+    )
+    heads = nodes["x"].nunique()
+    return (lines + boxes + labels).properties(
+        width=max(360, 60 * heads), height=72 * nodes["y"].nunique()
+    )
+
+
+def _places(edges: pd.Index) -> dict[str, tuple[float, float]]:
+    """Where each part is drawn: a layer's heads in a row, its MLP above them."""
+    senders = list(dict.fromkeys(sender for sender, _ in edges))
+    rows: list[list[str]] = []
+    for sender in senders:
+        beside = rows and "H" in sender and rows[-1][0].split("H")[0] == sender.split("H")[0]
+        if beside:
+            rows[-1].append(sender)
+        else:
+            rows.append([sender])
+    rows.append(["logits"])
+    return {
+        part: (x - (len(row) - 1) / 2, float(y))
+        for y, row in enumerate(rows)
+        for x, part in enumerate(row)
+    }
+
+
+if __name__ == "__main__":
+    raise SystemExit(script("circuits"))

@@ -1,0 +1,182 @@
+"""When does a variable become readable? The same probe along the checkpoints, beside the training.
+
+Readable before the model can do the task, and it may be the architecture's gift; readable as the
+task is learned, and the two may belong together.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from functools import reduce
+from typing import Any
+
+import altair as alt
+import numpy as np
+import pandas as pd
+from altair.typing import ChartType
+
+from analyses.answers import Progress, Result, quiet
+from analyses.questions.probing import NUISANCE, readout
+from analyses.questions.probing import Options as Probed
+from analyses.script import script
+from interp.probing.linear import Kind
+from interp.probing.probes import probe_sites
+from models.languages import Sample
+from models.runs.run import Run
+from models.training.evaluation import balanced_words, judge
+
+QUESTION = "When in training does each hidden variable become readable?"
+MOST: dict[Kind, int] = {"count": 2_000, "category": 1_000}
+"""Positions that fit a probe of a checkpoint, and that score it."""
+THERE = 0.9
+"""Of its last value: from then on a score counts as reached."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """What to follow.
+
+    Attributes:
+        words: of the training window; half of them fit the probes at each checkpoint.
+        count: words per length, by which the model is judged there.
+        seed: of the words.
+    """
+
+    words: int = 200
+    count: int = 16
+    seed: int = 0
+
+
+def analyse(run: Run, options: Options, progress: Progress = quiet) -> Result:
+    """One row per checkpoint and number.
+
+    Columns: step, kind ("probe", "loss", "exact", "recognition"), target and site (of a probe),
+    length (of exact and recognition), metric, value. The loss is that of training, on fresh words;
+    exact and recognition are shares of the words of a length.
+
+    Raises:
+        UserError: the language has no hidden variables that are known.
+    """
+    probed, steps = Probed(options.words, options.seed), run.steps()
+    language, supervision = run.language, run.config.supervision
+    lengths = language.lengths(run.config.max_n)
+    tests = (balanced_words(language, length, options.count, options.seed) for length in lengths)
+    sample = reduce(Sample.concatenate, [words for words in tests if words is not None])
+    parts = list[pd.DataFrame]()
+    for done, step in enumerate(steps):
+        progress(done, len(steps), f"checkpoint {step}")
+        model = run.model(step)
+        sites, wanted, train, _ = readout(run, model, probed, keep=False)
+        state = {name: t for name, t in wanted.items() if name not in NUISANCE}
+        scores = probe_sites(sites, state, train, options.seed, most=MOST).rename(
+            columns={"score": "value"}
+        )
+        parts.append(scores.assign(step=step, kind="probe"))
+        exact, right, loss = judge(model, language, sample, supervision)
+        length = sample.words.lengths
+        parts.append(pd.DataFrame([{"step": step, "kind": "loss", "value": loss}]))
+        found = {"recognition": right, "exact": np.where(sample.labels, exact, np.nan)}
+        for kind, values in found.items():
+            if kind == "recognition" or supervision == "every":
+                by = pd.Series(values.astype(float)).groupby(length).mean().dropna()
+                rows = pd.DataFrame({"length": by.index, "value": by.to_numpy()})
+                parts.append(rows.assign(step=step, kind=kind))
+    progress(len(steps), len(steps), "emergence")
+    columns = ["step", "kind", "target", "site", "length", "metric", "value"]
+    table = pd.concat(parts, ignore_index=True)[columns].astype({"length": "Int64"})
+    return Result(table, findings(table), asdict(options), run.model_hash())
+
+
+def by_step(table: pd.DataFrame) -> pd.DataFrame:
+    """The curves: step, curve, value; of each variable the site that is best at the last step."""
+    probes = table[table["kind"] == "probe"]
+    last = probes[probes["step"] == probes["step"].max()]
+    best = last.loc[last.groupby("target", sort=False)["value"].idxmax()]
+    chosen = probes.merge(best[["target", "site"]])
+    curves = [chosen.assign(curve=chosen["target"] + " (" + chosen["site"] + ")")]
+    for kind in ("exact", "recognition"):
+        rows = table[table["kind"] == kind]
+        curves.append(rows.groupby("step", as_index=False)["value"].mean().assign(curve=kind))
+    return pd.concat(curves, ignore_index=True)[["step", "curve", "target", "value"]]
+
+
+def reached(curve: pd.DataFrame) -> int:
+    """The first step from which on the value stays at ``THERE`` of the last one or above."""
+    rows = curve.sort_values("step")
+    below = rows.loc[rows["value"] < THERE * rows["value"].iloc[-1], "step"]
+    return int(
+        rows.loc[rows["step"] > below.max(), "step"].min() if len(below) else rows["step"].min()
+    )
+
+
+def findings(table: pd.DataFrame) -> dict[str, Any]:
+    """Per curve the step at which it is there, and its first and last value."""
+    curves = by_step(table)
+    found = {
+        str(name): {
+            "there": reached(rows),
+            "first": float(rows["value"].iloc[0]),
+            "last": float(rows["value"].iloc[-1]),
+        }
+        for name, rows in curves.groupby("curve", sort=False)
+    }
+    task = "exact" if "exact" in found else "recognition"
+    names = curves.dropna(subset=["target"]).drop_duplicates("curve")
+    main = next(
+        (row.curve for row in names.itertuples() if "-" in row.target), names["curve"].iloc[0]
+    )
+    there, of = found[task], found[main]
+    what = "whole words right" if task == "exact" else "verdicts right"
+    summary = (
+        f"{main} is readable with {of['first']:.3f} before the first "
+        f"step and {of['last']:.3f} after the last; {THERE:.0%} of that is there from step "
+        f"{of['there']} on, of the {what} ({there['last']:.1%} in the end) from step "
+        f"{there['there']} on."
+    )
+    return {"summary": summary, "main": main, "task": task, "curves": found}
+
+
+def headline(result: Result) -> pd.DataFrame:
+    """The numbers that are compared over seeds: variable, of, value."""
+    labels = {"there": "there from step", "first": "before the first step", "last": "in the end"}
+    rows = [
+        (name.partition(" (")[0], label, about[key])
+        for name, about in result.findings["curves"].items()
+        for key, label in labels.items()
+    ]
+    return pd.DataFrame(rows, columns=["variable", "of", "value"])
+
+
+def chart(result: Result) -> ChartType:
+    """Above, each variable's score along the training beside the model's own; below, the loss."""
+    curves = by_step(result.table)
+    loss = result.table[result.table["kind"] == "loss"]
+    x = alt.X("step:Q", title="training step").scale(type="symlog", nice=False)
+    own = ["exact", "recognition"]
+    base = alt.Chart(curves).encode(
+        x=x,
+        y=alt.Y("value:Q", title="R2, accuracy, share").scale(domain=[0, 1], clamp=True),
+        color=alt.Color("curve:N", title=None, sort=list(dict.fromkeys(curves["curve"])))
+        .scale(scheme="tableau20" if curves["curve"].nunique() > 10 else "tableau10")
+        .legend(orient="top", columns=3, labelLimit=220),
+        strokeDash=alt.condition(
+            alt.FieldOneOfPredicate(field="curve", oneOf=own), alt.value([5, 3]), alt.value([1, 0])
+        ),
+        tooltip=["step", "curve", alt.Tooltip("value:Q", format=".3f")],
+    )
+    above = base.mark_line(point=alt.OverlayMarkDef(size=16)).properties(width=460, height=240)
+    below = (
+        alt.Chart(loss)
+        .mark_line(point=alt.OverlayMarkDef(size=16), color="#888")
+        .encode(
+            x=x,
+            y=alt.Y("value:Q", title="loss").scale(type="symlog", constant=0.001),
+            tooltip=["step", alt.Tooltip("value:Q", format=".4f")],
+        )
+        .properties(width=460, height=110)
+    )
+    return above & below
+
+
+if __name__ == "__main__":
+    raise SystemExit(script("emergence"))

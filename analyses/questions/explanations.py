@@ -1,0 +1,328 @@
+"""LIME, SHAP, gradients, attention and cause on one word, beside the truth."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Literal, get_args
+
+import altair as alt
+import numpy as np
+import pandas as pd
+import torch
+from altair.typing import ChartType
+
+from analyses.answers import Progress, Result, numbers, plain, quiet
+from analyses.script import script
+from analyses.words import ANALYSIS_SEED, apart, given, member, near_miss
+from interp.explanations.explainers import METHODS, Case, Family, explain, judge, offered
+from interp.explanations.games import Game, Score
+from models.base import LanguageModel
+from models.errors import UserError
+from models.languages import END_ID, FormalLanguage, Language, Word, Words
+from models.languages.vocabulary import FIRST_SYMBOL_ID
+from models.runs.run import Run
+from models.transformer.model import HookedTransformer
+
+QUESTION = "Which symbols decide, says each method, and which do decide?"
+LONGEST = 60
+
+Replacement = Literal["uniform", "data", "fixed"]
+"""What stands in for hidden symbols: symbols drawn evenly; other words of the language's own
+distribution, members and near misses, of the same length; one symbol everywhere, the alphabet's
+first."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """What to explain.
+
+    Attributes:
+        word: the word; by default a printed line of `dieren`, and else a near miss.
+        n: the size of the default word.
+        replacement: what stands in for hidden symbols: drawn evenly (uniform), words of the
+            language's own distribution (data), or one symbol everywhere (fixed).
+        samples: coalitions that LIME and SHAP may ask for.
+        draws: replacements over which the model's probability of "in the language" is averaged.
+        seed: of the replacements and of the methods.
+    """
+
+    word: str | None = None
+    n: int = 5
+    replacement: Replacement = "uniform"
+    samples: int = 512
+    draws: int = 8
+    seed: int = 0
+
+
+def analyse(run: Run, options: Options, progress: Progress = quiet) -> Result:
+    """One row per method and position.
+
+    Columns: method, family, position (0-based, BOS not counted), symbol, value (positive speaks for
+    "in the language", in probability or, of gradients and direct logit attribution, in log odds;
+    attention only says how much), in_rationale, calls (words scored), seconds, completeness.
+
+    Raises:
+        UserError: an unknown symbol, or a word too long to explain.
+    """
+    language = run.language
+    default = (
+        member(run, options.n) if run.config.supervision == "last" else near_miss(run, options.n)
+    )
+    word = given(language, options.word, default)
+    if not 2 <= len(word) <= LONGEST:
+        raise UserError(f"the word has {len(word)} symbols: explain one of 2 to {LONGEST}")
+    model, digest = run.model_and_hash()
+    case = case_of(
+        model, language, word, options.replacement, options.draws, options.samples, options.seed
+    )
+    names = offered(case)
+    tables = []
+    for done, name in enumerate(names):
+        progress(done, len(names), f"{name} on {len(word)} symbols")
+        tables.append(explain(case, [name], options.seed))
+    progress(len(names), len(names), "explained")
+    table = pd.concat(tables, ignore_index=True)
+    table.insert(3, "symbol", [word[p] for p in table["position"]])
+    table.insert(5, "in_rationale", np.isin(table["position"], case.rationale or ()))
+    scores = judge(case, table, options.seed)
+    found = {
+        "summary": summary(scores, case.rationale, len(word)),
+        "word": list(word),
+        "rationale": None if case.rationale is None else list(case.rationale),
+        "rationale_rule": language.rationale_rule,
+        "replacement": said(options.replacement, language),
+        "probability": float(case.game.score(case.game.word[None])[0]),
+        "in_language": bool(language.contains(word)) if case.truth is not None else None,
+        "agreement": scores.astype(object).where(scores.notna(), None).to_dict("records"),
+    }
+    return Result(table, plain(found), asdict(options), digest)
+
+
+def case_of(
+    model: LanguageModel,
+    language: Language,
+    word: Word,
+    replacement: Replacement,
+    draws: int,
+    samples: int,
+    seed: int,
+) -> Case:
+    """A model's verdict on a word, for every method.
+
+    Raises:
+        UserError: bad options, or no word of this length to draw replacements from.
+    """
+    if draws < 1 or samples < 16:
+        raise UserError("--draws must be at least 1 and --samples at least 16")
+    ids = language.vocabulary.words([word]).ids[0]
+    hidden = replacements(language, len(word), replacement, draws, seed)
+    known = isinstance(language, FormalLanguage)
+    return Case(
+        Game(probability(model), ids, hidden),
+        model,
+        END_ID,
+        int(model.verdict_positions(torch.tensor([len(word)]))),
+        np.arange(len(language.vocabulary.symbols)) + FIRST_SYMBOL_ID,
+        Game(membership(language), ids, hidden) if known else None,
+        language.rationale(word),
+        samples,
+    )
+
+
+def replacements(
+    language: Language, length: int, kind: Replacement, draws: int, seed: int
+) -> np.ndarray:
+    """What stands in for hidden symbols: token ids, [draws, length]; one draw of a fixed symbol."""
+    rng = np.random.default_rng([ANALYSIS_SEED, seed])
+    if kind == "fixed":
+        return np.full((1, length), FIRST_SYMBOL_ID)
+    if kind == "uniform":
+        return (
+            rng.integers(len(language.vocabulary.symbols), size=(draws, length)) + FIRST_SYMBOL_ID
+        )
+    if kind not in get_args(Replacement):
+        raise UserError(f"unknown replacement {kind!r}: choose {', '.join(get_args(Replacement))}")
+    try:
+        return language.sample(rng, draws, [length], split=apart(language)).words.ids[:, :length]
+    except LookupError:
+        raise UserError(
+            f"{language.name} has no lines of {length} symbols to draw replacements from: "
+            "choose another --replacement"
+        ) from None
+
+
+def said(kind: Replacement, language: Language) -> str:
+    """The replacement in words."""
+    return {
+        "uniform": "drawn evenly from all symbols",
+        "data": f"taken from other words of {language.name} of this length",
+        "fixed": f"always {language.vocabulary.symbols[0]}",
+    }[kind]
+
+
+def probability(model: LanguageModel, rows: int = 4096) -> Score:
+    """The model's probability that a word is in the language, for ids without BOS.
+
+    Equal words are scored once and, of a causal Transformer, equal prefixes too.
+    """
+
+    @torch.no_grad()
+    def score(ids: np.ndarray) -> np.ndarray:
+        tokens = torch.as_tensor(np.pad(ids, ((0, 0), (1, 0))))
+        at = int(model.verdict_positions(torch.tensor([ids.shape[1]])))
+        if isinstance(model, HookedTransformer) and at == ids.shape[1]:
+            logits = model.last_logits(tokens)
+        else:
+            words, where = tokens.unique(dim=0, return_inverse=True)
+            logits = torch.cat([model(chunk)[:, at] for chunk in words.split(rows)])[where]
+        return logits[:, END_ID].sigmoid().double().numpy()
+
+    return score
+
+
+def membership(language: Language) -> Score:
+    """The truth in the model's place: 1 for words in the language, else 0."""
+    return lambda ids: language.labels(Words(ids, np.full(len(ids), ids.shape[1]))).astype(
+        np.float64
+    )
+
+
+def summary(scores: pd.DataFrame, rationale: tuple[int, ...] | None, length: int) -> str:
+    """One sentence: how well the best-known methods rank the deciding positions."""
+    ranks = rationale is not None and len(rationale) not in (0, length)
+    measure = "AUROC" if ranks else "cosine to the model"
+    score = scores.set_index("method")[measure].dropna()
+    named = ("LIME", "SHAP kernel", "Shapley exact", "integrated gradients", "attention", "random")
+    told = ", ".join(f"{name} {score[name]:.2f}" for name in named if name in score)
+    if ranks:
+        return f"AUROC against the rationale: {told}."
+    kind = "no position" if not rationale else "every position"
+    return f"By the rule {kind} decides here; cosine to the exact Shapley values: {told}."
+
+
+SHOWN = ("AUROC", "cosine to the language", "cosine to the model")
+"""The agreements beside a strip, as far as the word has them."""
+TRUTH = ("language", "oracle")
+HEADINGS: Mapping[Family, str] = {
+    "LIME and SHAP": "LIME and SHAP",
+    "intervention": "Intervention",
+    "attention": "Attention",
+    "gradient": "Gradient",
+    "control": "Control",
+}
+"""Of the families, in the picture's order; a heading is no method's name."""
+
+
+def headline(result: Result) -> pd.DataFrame:
+    """The numbers that are compared over seeds: variable (the measure), of (the method), value.
+
+    All seeds are asked about the same word; what the model says of it is the last row.
+    """
+    found = result.findings
+    rows: list[tuple[str, str, float | None]] = [
+        (measure, score["method"], score[measure])
+        for measure in SHOWN
+        for score in found["agreement"]
+    ]
+    rows.append(("probability of in", "the model", found["probability"]))
+    return numbers(rows)
+
+
+BARE: Mapping[str, Any] = {
+    "labelOverlap": False,
+    "labelLimit": 200,
+    "ticks": False,
+    "domain": False,
+}
+TOP = alt.Axis(orient="top", labelAngle=-60, **BARE)
+
+
+def chart(result: Result) -> ChartType:
+    """The rationale, a strip per method coloured by its share of the largest value, and beside each
+    strip how far it agrees with the truth: 0 is chance, or unrelated."""
+    rows = _rows(result.table, result.findings["rationale"] is not None)
+    strips, scores = _strips(result.table, rows), _agreements(result, rows)
+    if scores.empty:
+        return strips
+    base = alt.Chart(scores).encode(
+        x=alt.X("measure:N", sort=list(SHOWN), title=None).axis(TOP),
+        y=_methods(rows).axis(None),
+        tooltip=["method", "measure", alt.Tooltip("value:Q", format=".3f")],
+    )
+    told = base.mark_text(fontSize=10).encode(text=alt.Text("value:Q", format=".2f"))
+    beside = _cells(base, told, "above", "agreement, 0 is chance", "purplegreen", 42)
+    return alt.hconcat(strips, beside, spacing=14).resolve_scale(color="independent")
+
+
+def _rows(table: pd.DataFrame, decided: bool) -> list[str]:
+    """The picture's rows from above: headings, the rationale, the methods of the table."""
+    groups = {"The truth": ["rationale"] if decided else []}
+    groups |= {heading: [] for heading in HEADINGS.values()}
+    for name, method in METHODS.items():
+        if (table["method"] == name).any():
+            groups["The truth" if name in TRUTH else HEADINGS[method.family]].append(name)
+    return [row for heading, names in groups.items() if names for row in (heading, *names)]
+
+
+def _strips(table: pd.DataFrame, rows: list[str]) -> alt.LayerChart:
+    """What each method says of each symbol."""
+    largest = table.groupby("method")["value"].transform(lambda v: v.abs().max())
+    table = table.assign(
+        largest=largest,
+        share=table["value"] / largest.where(largest > 0, 1.0),
+        place=(table["position"] + 1).astype(str) + " " + table["symbol"],
+    )
+    positions = table.drop_duplicates("position")
+    x = alt.X("place:N", sort=positions["place"].tolist(), title=None).axis(TOP)
+    heading = f"indexof({json.dumps(['The truth', *HEADINGS.values()])}, datum.value) >= 0"
+    bold = alt.condition(heading, alt.value("bold"), alt.value("normal"))
+    base = alt.Chart(table).encode(
+        x=x,
+        y=_methods(rows).axis(alt.Axis(labelFontWeight=bold, labelPadding=5, **BARE)),
+        tooltip=["method", "place", alt.Tooltip("value:Q", format=".3g"), "in_rationale"],
+    )
+    small = "datum.largest < 0.05 && datum.value != 0"
+    told = base.transform_calculate(told=f"format(datum.value, {small} ? '.0e' : '.2f')")
+    decide = (
+        alt.Chart(positions[positions["in_rationale"]])
+        .mark_rect(color="#e0a030", stroke="#8884")
+        .encode(x=x, y=alt.YDatum("rationale"), tooltip=["place"])
+    )
+    text = told.mark_text(fontSize=9).encode(text="told:N")
+    return _cells(base, text, "share", "share of the largest value", "redblue", 34) + decide
+
+
+def _methods(rows: list[str]) -> alt.Y:
+    return alt.Y("method:N", title=None).scale(domain=rows)
+
+
+def _cells(
+    base: alt.Chart, text: alt.Chart, share: str, title: str, scheme: Any, width: int
+) -> alt.LayerChart:
+    """Cells coloured from -1 through a light 0 to 1, with a readable text on each."""
+    color = alt.Color(f"{share}:Q", title=title).scale(domain=[-1, 0, 1], scheme=scheme)
+    white = alt.condition(f"abs(datum.{share}) > 0.7", alt.value("white"), alt.value("black"))
+    cells = base.mark_rect(stroke="#8884").encode(
+        color=color.legend(orient="bottom", direction="horizontal")
+    )
+    return (cells + text.encode(color=white)).properties(
+        width=alt.Step(width), height=alt.Step(22), view=alt.ViewBackground(stroke=None)
+    )
+
+
+def _agreements(result: Result, methods: Sequence[str]) -> pd.DataFrame:
+    """What of ``SHOWN`` is defined.
+
+    Columns: method, measure, value, above (0 at chance, 1 at best).
+    """
+    scores = pd.DataFrame(result.findings["agreement"])
+    scores = scores[scores["method"].isin(methods)]
+    long = scores.melt("method", list(SHOWN), "measure").dropna(subset=["value"])
+    value = long["value"].astype(float)
+    return long.assign(value=value, above=value.where(long["measure"] != "AUROC", 2 * value - 1))
+
+
+if __name__ == "__main__":
+    raise SystemExit(script("explanations"))

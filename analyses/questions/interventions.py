@@ -1,0 +1,365 @@
+"""Is it used? A hidden variable is erased, moved and exchanged, and the model asked what follows.
+
+What a probe reads off an activation need not be what the model goes by. So the variable is taken
+out of it (``erasing``), changed by k (``moving``) or put in from another word (``interchanging``),
+each beside controls that change as much and mean nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import altair as alt
+import pandas as pd
+from altair.typing import ChartType
+
+from analyses.answers import Progress, Result, plain, quiet
+from analyses.questions.erasing import erasure, main_variables, stream_hooks
+from analyses.questions.interchanging import interchange, stream_before
+from analyses.questions.moving import RANDOM, steering, steering_refusal
+from analyses.script import script
+from models.errors import UserError
+from models.languages import Language
+from models.runs.run import Run
+
+QUESTION = "Is a hidden variable used? Erasing, moving, exchanging it: what does the model do then?"
+COLOURS = {
+    "none": "#9aa5ab",
+    "LEACE": "#0b6e99",
+    "random directions": "#e0b060",
+    "random readout": "#c8553d",
+    "added": "#0b6e99",
+    "added in proportion": "#2a9d5c",
+    "random direction": "#e0b060",
+    "random direction in proportion": "#c8553d",
+    "state of another word": "#b9c4ca",
+    "DAS": "#0b6e99",
+    "DAS, untrained model": "#8e6bb0",
+    "placebo": "#c8553d",
+    "whole activation": "#5c676d",
+}
+
+
+@dataclass(frozen=True)
+class Options:
+    """What to change.
+
+    Attributes:
+        words: words of the training window that erasers and probes are fitted and scored on; half
+            as many others are those to get right.
+        pairs: pairs of words on which a direction to exchange is learned.
+        seed: of words and pairs.
+    """
+
+    words: int = 300
+    pairs: int = 288
+    seed: int = 0
+
+
+def refusal(run: Run) -> str | None:
+    """Why there is nothing to ask of this run, in one line; None where there is."""
+    if not run.language.variables:
+        return f"nothing is known of the hidden state of {run.language.name}: no variable to change"
+    architecture = run.config.model.architecture
+    if architecture == "ngram":
+        return f"{run.name} has no activations to change: it is of architecture {architecture}"
+    return None
+
+
+def analyse(run: Run, options: Options, progress: Progress = quiet) -> Result:
+    """One row per model, experiment, site, variable, method, amount and measure.
+
+    Columns: model (trained, untrained), experiment, site (of the residual stream), variable,
+    method, amount, measure, value, low, high (95% bootstrap over words), words (those the value is
+    a mean over).
+
+    Experiments, their methods and measures:
+        erasure: the variable is erased at all positions; of an LSTM or GRU the next position goes
+            on from that. Methods "none", "LEACE", "random directions" (as many, where the
+            activations have unit covariance) and "random readout" (LEACE of as many random linear
+            functions of the activation, which takes about as much of it); amount: the rank. "words
+            right": of members all next symbols, or of a run taught verdicts these. "changed": the
+            mean square of the change in parts of the variance. "probe R2", "probe accuracy": of a
+            new probe on held-out words.
+        steering: of counting languages. k (amount) times the direction of the last difference is
+            added at all symbols of the last block (of an LSTM or GRU at the first, from which it
+            goes on): "added"; "added in proportion", k / (t + 1) times the direction of difference
+            / (t + 1) at position t, which moves what averages over the word hold. Both beside
+            random directions as long, and "state of another word", the activation of the word with
+            k more in all earlier blocks. "moved by k": the share of words whose end, the first
+            symbol after which END may follow, came exactly k later; "shift": by how much it came
+            later, of those that ended.
+        interchange: the activation where the verdict is read, along one direction (amount 1) that
+            was trained for it, comes from another prefix. "as predicted": the share of held-out
+            pairs judged as the language would judge the base with the variable of the source.
+            Methods "DAS", "placebo" (as far in a random direction), "random direction", "whole
+            activation" and "none"; half of the pairs are judged alike without.
+
+    Raises:
+        UserError: nothing is known of the language's state, or the model has no activations.
+    """
+    if reason := refusal(run):
+        raise UserError(reason)
+    if min(options.words, options.pairs) < 8:
+        raise UserError("--words and --pairs must be at least 8")
+    model, digest = run.model_and_hash()
+    models = {"trained": model, "untrained": run.untrained()}
+    reason = steering_refusal(run)
+    sites = len(stream_hooks(model))
+    steps = sites * (1 if reason else 2) + 2 * len(stream_before(model))
+    done = 0
+
+    def report(what: str) -> None:
+        nonlocal done
+        progress(done, steps, what)
+        done += 1
+
+    erased = erasure(run, model, options.words, options.seed, report)
+    tables = [erased.assign(model="trained", experiment="erasure")]
+    if reason is None:
+        moved = steering(run, model, report)
+        tables.append(moved.assign(model="trained", experiment="steering"))
+    exchanged = interchange(run, models, options.pairs, options.seed, report)
+    tables.append(exchanged.assign(experiment="interchange"))
+    progress(steps, steps, "interventions")
+    table = pd.concat([each for each in tables if len(each)], ignore_index=True)
+    columns = ["model", "experiment", "site", "variable", "method", "amount", "measure"]
+    table = table[[*columns, "value", "low", "high", "words"]]
+    found = findings(table, main_variable(run.language), reason)
+    return Result(table, plain(found), asdict(options), digest)
+
+
+def main_variable(language: Language) -> str:
+    """The last difference of a language that counts, else its first variable."""
+    names = main_variables(language)
+    return next((name for name in reversed(names) if "-" in name), names[0])
+
+
+def findings(table: pd.DataFrame, main: str, no_steering: str | None) -> dict[str, Any]:
+    """Per variable the site where erasing it does most harm; where moving and exchanging work."""
+    trained = table[table["model"] == "trained"]
+    erased = {
+        name: _erased(trained[trained["variable"] == name])
+        for name in table.loc[table["experiment"] == "erasure", "variable"].unique()
+    }
+    steered, exchanged = _steered(trained), _exchanged(table)
+    summary = []
+    if main in erased:
+        found = erased[main]
+        summary.append(
+            f"With {main} erased at {found['site']} {found['LEACE']:.0%} of the words are right "
+            f"(before {found['none']:.0%}; with random directions erased "
+            f"{found['random directions']:.0%}, with a random readout "
+            f"{found['random readout']:.0%})."
+        )
+    if steered:
+        read = steered["read"]
+        summary.append(
+            f"{steered['method'].capitalize()} at {steered['site']}, k moves the end by exactly k "
+            f"in {steered['exact']:.0%} of cases (a random direction in {steered['random']:.0%}); "
+            + (
+                f"there {main} is read best too (R2 {read['R2']:.2f})."
+                if read["site"] == steered["site"]
+                else f"at {read['site']}, where it is read best (R2 {read['R2']:.2f}), in "
+                f"{read['exact']:.0%}."
+            )
+        )
+    if exchanged:
+        summary.append(
+            f"One direction for {exchanged['variable']}, exchanged at {exchanged['site']}, gives "
+            f"the other word's verdict in {exchanged['DAS']:.0%} of the pairs (placebo "
+            f"{exchanged['placebo']:.0%}, trained so in the untrained model "
+            f"{exchanged['untrained']:.0%})."
+        )
+    refused = [f"No steering: {no_steering}."] if no_steering else []
+    if not exchanged:
+        refused.append("No interchange: whether a word may end hangs on no variable alone.")
+    return {
+        "summary": " ".join(summary) or "No variable varies in the training window.",
+        "refused": refused,
+        "main": main,
+        "erasure": erased,
+        "steering": steered,
+        "interchange": exchanged,
+    }
+
+
+def _erased(rows: pd.DataFrame) -> dict[str, Any]:
+    """Where LEACE does most harm beyond random directions: words right there, by method."""
+    right = rows[rows["measure"] == "words right"]
+    wide = right.pivot(index="site", columns="method", values="value").loc[right["site"].unique()]
+    site = (wide["random directions"] - wide["LEACE"]).idxmax()
+    probes = rows[rows["measure"].str.startswith("probe ") & (rows["site"] == site)]
+    probe = probes.set_index("method")["value"]
+    return {"site": site, **wide.loc[site], "probe": probe["none"], "probe_erased": probe["LEACE"]}
+
+
+def _steered(trained: pd.DataFrame) -> dict[str, Any] | None:
+    """The best site and way, beside its control; and the site where the variable is read best."""
+    rows = trained[trained["measure"] == "moved by k"]
+    if rows.empty:
+        return None
+    exact = rows.groupby(["site", "method"], sort=False)["value"].mean()
+    ways = exact[exact.index.get_level_values("method").isin(list(RANDOM))]
+    site, method = ways.idxmax()
+    best = rows[(rows["site"] == site) & (rows["method"] == method)]
+    same = trained["variable"] == rows["variable"].iloc[0]
+    probes = trained[same & (trained["measure"] == "probe R2") & (trained["method"] == "none")]
+    read = probes.loc[probes["value"].idxmax()]
+    return {
+        "site": site,
+        "method": method,
+        "exact": ways.max(),
+        "random": exact[site, RANDOM[method]],
+        "by_k": {str(k): value for k, value in zip(best["amount"], best["value"], strict=True)},
+        "carried": exact[:, "state of another word"].to_dict(),
+        "read": {
+            "site": read["site"],
+            "R2": read["value"],
+            "exact": ways[read["site"]].max(),
+        },
+    }
+
+
+def _exchanged(table: pd.DataFrame) -> dict[str, Any] | None:
+    """The site where the learned direction is best beyond its placebo, and the controls there."""
+    rows = table[table["measure"] == "as predicted"]
+    if rows.empty:
+        return None
+    index = ["model", "site"]
+    wide = rows.pivot(index=index, columns="method", values="value").loc[
+        list(dict.fromkeys(zip(rows["model"], rows["site"], strict=True)))
+    ]
+    trained = wide.loc["trained"]
+    site = (trained["DAS"] - trained["placebo"]).idxmax()
+    untrained = wide.loc[("untrained", site), "DAS"]
+    variable = rows["variable"].iloc[0]
+    return {"variable": variable, "site": site, **trained.loc[site], "untrained": untrained}
+
+
+def headline(result: Result) -> pd.DataFrame:
+    """The numbers that are compared over seeds: variable, of, value."""
+    found, rows = result.findings, list[tuple[str, str, float]]()
+    for name, erased in found["erasure"].items():
+        rows += [
+            (name, "words right", erased["none"]),
+            (name, "words right, erased", erased["LEACE"]),
+        ]
+        rows += [
+            (name, f"words right, {method} erased", erased[method])
+            for method in ("random directions", "random readout")
+        ]
+        rows += [(name, "probe", erased["probe"]), (name, "probe, erased", erased["probe_erased"])]
+    if steered := found["steering"]:
+        name = found["main"]
+        rows += [(name, "moved by exactly k", steered["exact"])]
+        rows += [(name, f"moved by exactly {k}", v) for k, v in steered["by_k"].items()]
+        rows += [(name, "moved by exactly k, random direction", steered["random"])]
+    if exchanged := found["interchange"]:
+        rows += [
+            (exchanged["variable"], f"judged as predicted, {method}", exchanged[key])
+            for key, method in {
+                "DAS": "DAS",
+                "placebo": "placebo",
+                "random direction": "random direction",
+                "whole activation": "whole activation",
+                "untrained": "DAS in the untrained model",
+            }.items()
+        ]
+    return pd.DataFrame(rows, columns=["variable", "of", "value"])
+
+
+def charts(result: Result) -> dict[str, ChartType]:
+    """A picture for each experiment that there is."""
+    table = result.table
+    kinds = {"erasure": _erasure_chart, "steering": _steering_chart, "interchange": _pairs_chart}
+    return {
+        name: draw(table[table["experiment"] == name])
+        for name, draw in kinds.items()
+        if name in set(table["experiment"])
+    }
+
+
+def chart(result: Result) -> ChartType:
+    """The pictures of all experiments, one below the other."""
+    return alt.vconcat(*charts(result).values()).resolve_scale(
+        color="independent", x="independent", y="independent", yOffset="independent"
+    )
+
+
+def _colour(rows: pd.DataFrame, title: str) -> alt.Color:
+    names = [name for name in COLOURS if name in set(rows["method"])]
+    scale = alt.Scale(domain=names, range=[COLOURS[name] for name in names])
+    return alt.Color("method:N", title=title, scale=scale).legend(
+        orient="top", columns=2, labelLimit=220
+    )
+
+
+def _bars(rows: pd.DataFrame, title: str, done: str) -> alt.LayerChart:
+    """A bar per site and method, with its interval."""
+    base = alt.Chart(rows).encode(
+        y=alt.Y("site:N", sort=list(dict.fromkeys(rows["site"])), title=None),
+        yOffset=alt.YOffset("method:N", sort=list(COLOURS)),
+        tooltip=[
+            *("model", "site", "variable", "method", "amount:Q"),
+            *(alt.Tooltip(f"{name}:Q", format=".3f") for name in ("value", "low", "high")),
+        ],
+    )
+    bar = base.mark_bar().encode(
+        x=alt.X("value:Q", title=title).scale(domain=[0, 1]).axis(format="%", tickCount=2),
+        color=_colour(rows, done),
+    )
+    rule = base.mark_rule(strokeWidth=1.5).encode(x="low:Q", x2="high:Q", color=alt.value("#777"))
+    return (bar + rule).properties(width=170, height=alt.Step(9))
+
+
+def _erasure_chart(table: pd.DataFrame) -> ChartType:
+    rows = table[table["measure"] == "words right"]
+    order = list(dict.fromkeys(rows["variable"]))
+    return _bars(rows, "words right", "erased").facet(
+        facet=alt.Facet("variable:N", sort=order, title=None), columns=3, spacing=32
+    )
+
+
+def _steering_chart(table: pd.DataFrame) -> ChartType:
+    """The shift against k, per site; what is pale ended seldom."""
+    rows = table[(table["measure"] == "shift") & table["value"].notna()]
+    rows = rows.assign(ended=rows["words"] / rows["words"].max())
+    other = rows["method"] == "state of another word"
+    rows = pd.concat([rows[other], rows[~other].iloc[::-1]])  # what is drawn last lies above
+    base = alt.Chart(rows).encode(x=alt.X("amount:Q", title="k").axis(tickMinStep=1))
+    shifts = base.encode(
+        y=alt.Y("value:Q", title="the end comes later by"),
+        color=_colour(rows, "added at the last block"),
+        tooltip=[
+            *("site", "method", "amount:Q"),
+            *(alt.Tooltip(f"{n}:Q", format=".2f") for n in ("value", "low", "high", "ended")),
+        ],
+    )
+    points = shifts.mark_point(filled=True).encode(
+        opacity=alt.Opacity("ended:Q").scale(domain=[0, 1], range=[0.1, 1]).legend(None),
+        size=alt.condition(
+            alt.datum.method == "state of another word", alt.value(140), alt.value(40)
+        ),
+    )
+    exactly = base.mark_line(strokeDash=[3, 3], color="#888", strokeWidth=1).encode(y="amount:Q")
+    return (
+        (exactly + shifts.mark_line(strokeWidth=1.2, opacity=0.6) + points)
+        .properties(width=170, height=150)
+        .facet(
+            facet=alt.Facet("site:N", sort=list(dict.fromkeys(table["site"])), title=None),
+            columns=3,
+        )
+    )
+
+
+def _pairs_chart(table: pd.DataFrame) -> ChartType:
+    untrained = (table["model"] == "untrained") & (table["method"] == "DAS")
+    rows = table[(table["model"] == "trained") | untrained].copy()
+    rows.loc[untrained, "method"] = "DAS, untrained model"
+    return _bars(rows, "judged as predicted", "exchanged").properties(width=340)
+
+
+if __name__ == "__main__":
+    raise SystemExit(script("interventions"))

@@ -1,0 +1,290 @@
+"""Where is the difference carried? Activation patching between a word and its counterfactuals."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Literal, get_args
+
+import altair as alt
+import pandas as pd
+import torch
+from altair.typing import ChartType
+from jaxtyping import Int
+from torch import Tensor
+
+from analyses.answers import Progress, Result, numbers, plain, quiet
+from analyses.script import script
+from analyses.words import counterfactuals, given, member
+from interp.causal.metrics import ReadAt, closeness_at, logit_at, probability_at
+from interp.causal.patching import PLACE, Site, over_pairs, patch
+from models.base import LanguageModel
+from models.errors import UserError
+from models.languages import END_ID, FormalLanguage
+from models.runs.run import Run
+
+QUESTION = "Which activations carry what tells a word from its counterfactual?"
+DEFAULTS = ("resid_pre", "attn_out", "conv_out", "mlp_out", "cell", "resid_post", "z")
+Component = Literal[
+    "resid_pre", "resid_mid", "resid_post", "attn_out", "mlp_out", "conv_out", "cell",
+    "z", "q", "k", "v", "pattern", "neuron",
+]  # fmt: skip
+MetricName = Literal["logit", "probability", "closeness"]
+METRICS: dict[MetricName, str] = {
+    "logit": "END's logit",
+    "probability": "END's probability",
+    "closeness": "closeness of all next-token probabilities (-KL)",
+}
+MOST_ROWS = 48
+"""Of a picture: of many neurons or pattern entries, those of the largest effects."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """What to patch.
+
+    Attributes:
+        word: the clean word; by default a member of the language.
+        n: the size of the default word.
+        pairs: the most counterfactuals of the word to pair it with.
+        direction: "restore" puts clean activations into the corrupted run, "break" corrupted ones
+            into the clean run.
+        components: what to patch; by default the stream, what each part writes, and the heads.
+        metric: END's logit or its probability where the verdict is read, or how close all that the
+            model says there is to the run patched from.
+        whole: patch every site at all positions at once.
+        seed: of the choice of counterfactuals.
+    """
+
+    word: str | None = None
+    n: int = 8
+    pairs: int = 16
+    direction: Literal["restore", "break"] = "restore"
+    components: tuple[Component, ...] = ()
+    metric: MetricName = "logit"
+    whole: bool = False
+    seed: int = 0
+
+
+def analyse(run: Run, options: Options, progress: Progress = quiet) -> Result:
+    """One row per model and site, means over the pairs.
+
+    Columns: model (trained, untrained), component, layer, head, neuron, position (0 is BOS), key
+    (of a pattern), each -1 where there is none or all are patched at once; symbol (of the clean
+    word), effect (0: as the run patched into; 1: as the run patched from), low, high (95% bootstrap
+    over pairs; missing with one pair).
+
+    Raises:
+        UserError: an unknown symbol, a word without counterfactual, an unknown line of a corpus, a
+            component that the model has not.
+    """
+    if options.pairs < 1:
+        raise UserError(f"--pairs is {options.pairs}: it must be at least 1")
+    language = run.language
+    word = given(language, options.word, member(run, options.n))
+    others = counterfactuals(language, word, options.pairs, options.seed)
+    clean = torch.as_tensor(language.vocabulary.words([word] * len(others)).tokens)
+    corrupted = torch.as_tensor(language.vocabulary.words(others).tokens)
+    if options.direction == "break":
+        clean, corrupted = corrupted, clean
+    model, digest = run.model_and_hash()
+    tables = []
+    for done, (name, viewed) in enumerate((("trained", model), ("untrained", run.untrained()))):
+        progress(done, 2, f"patching, {name} model")
+        at = int(viewed.verdict_positions(torch.tensor([len(word)])))
+        table = patch(
+            viewed,
+            clean,
+            corrupted,
+            _metric(viewed, options.metric, clean, at),
+            components_of(viewed, options.components),
+            whole=options.whole,
+        )
+        tables.append(over_pairs(table).assign(model=name))
+    progress(2, 2, "patching")
+    table = pd.concat(tables, ignore_index=True)
+    table["symbol"] = [("<bos>", *word, "all")[p] for p in table["position"]]
+    table = table[["model", *PLACE, "symbol", "effect", "low", "high"]]
+    changed = sorted({i + 1 for other in others for i, s in enumerate(other) if s != word[i]})
+    found = findings(table) | {
+        "word": list(word),
+        "counterfactuals": [list(other) for other in others],
+        "changed_positions": changed,
+        "in_language": bool(isinstance(language, FormalLanguage) and language.contains(word)),
+    }
+    return Result(table, plain(found), asdict(options), digest)
+
+
+def _metric(
+    model: LanguageModel, name: MetricName, source: Int[Tensor, "pair pos"], at: int
+) -> ReadAt:
+    if name == "logit":
+        return logit_at(END_ID, at)
+    if name == "probability":
+        return probability_at(END_ID, at)
+    with torch.no_grad():
+        return closeness_at(model(source)[:, at], at)
+
+
+def components_of(model: LanguageModel, asked: Sequence[str] = ()) -> list[str]:
+    """What is patched: the stream or the states, what each part writes, and the heads.
+
+    On a residual stream the layer's end is the next one's beginning; a recurrent layer's states are
+    more than its output, since the next position goes on from them.
+
+    Raises:
+        UserError: the model has not what was asked for.
+    """
+    has = [c for c in get_args(Component) if Site(c, 0, 0).hook in model.hook_dict]
+    for name in asked:
+        if name not in has:
+            raise UserError(f"this model has no {name}: choose of {', '.join(has)}")
+    recurrent = model.config.architecture in ("lstm", "gru")
+    usual = [c for c in DEFAULTS if c in has and (c != "resid_post" or recurrent)]
+    return list(dict.fromkeys(asked)) or usual
+
+
+def site_name(site: Mapping[str, Any]) -> str:
+    """A site of the table in words: "L0H1 z at 4"."""
+    at = "everywhere" if site["position"] < 0 else f"at {site['position']}"
+    return f"{_row_name(site)} {at}"
+
+
+def _row_name(site: Mapping[str, Any]) -> str:
+    """A site without its position: a row of the heatmaps."""
+    head = f"H{site['head']}" if site["head"] >= 0 else ""
+    what = f"neuron {site['neuron']}" if site["neuron"] >= 0 else site["component"]
+    key = f" to {site['key']}" if site["key"] >= 0 else ""
+    return f"L{site['layer']}{head} {what}{key}"
+
+
+def findings(table: pd.DataFrame) -> dict[str, Any]:
+    """The head and position with the largest effect; without heads, the site."""
+    trained = table[table["model"] == "trained"].dropna(subset="effect")
+    if trained.empty:
+        return {"summary": "The model does not tell the words apart: there is nothing to carry."}
+    heads = trained[trained["component"] == "z"]
+    among = trained if heads.empty else heads
+    top = among.loc[among["effect"].abs().idxmax()]
+    layer, position = int(top["layer"]), int(top["position"])
+    place = "all positions" if position < 0 else f"position {position} ({top['symbol']})"
+    size, site = f"effect {top['effect']:.2f}", site_name(top.to_dict())
+    if heads.empty:
+        inside = top["head"] >= 0 or top["neuron"] >= 0
+        what = site if inside else f"layer {layer}'s {top['component']} at {place}"
+        return {"summary": f"Of all sites {what} carries most: {size}.", "top_site": site}
+    head = int(top["head"])
+    return {
+        "summary": f"Of all heads L{layer}H{head} at {place} carries most: {size}.",
+        "top_head": {"layer": layer, "head": head, "position": position},
+        "top_site": site,
+    }
+
+
+def headline(result: Result) -> pd.DataFrame:
+    """The numbers that are compared over seeds: variable (the component), of, value.
+
+    Of the sizes of a component's effects: the largest, and which shares of their sum lie in that
+    one site and at the positions where the words differ.
+    """
+    table = result.table.assign(size=result.table["effect"].abs()).dropna(subset="size")
+    changed = table["position"].isin(result.findings["changed_positions"])
+    rows: list[tuple[str, str, float | None]] = []
+    for (model, component), sites in table.groupby(["model", "component"], sort=False):
+        about = "" if model == "trained" else f", {model}"
+        largest, total = sites["size"].max(), sites["size"].sum()
+        rows.append((component, f"largest effect{about}", largest))
+        if total > 0:
+            rows.append((component, f"share of the sum in one site{about}", largest / total))
+        if total > 0 and (sites["position"] >= 0).all():
+            there = sites.loc[changed.loc[sites.index], "size"].sum() / total
+            rows.append((component, f"share of the sum where words differ{about}", there))
+    return numbers(rows)
+
+
+def charts(result: Result, chosen: str | None = None) -> dict[str, ChartType]:
+    """A heatmap of the effect by position for the stream and each kind of what is inside, by name.
+
+    Changed positions are in red. With a chosen site, which is framed, a click selects another: its
+    name is the field "site" of the selection "cell".
+    """
+    table = result.table[result.table["model"] == "trained"].copy()
+    table["place"] = table["position"].astype(str) + " " + table["symbol"]
+    table.loc[table["position"] < 0, "place"] = "all positions"
+    table["site"] = [site_name(site) for site in table.to_dict("records")]
+    table["row"] = [_row_name(site) for site in table.to_dict("records")]
+    within = {"z": "heads", "neuron": "neurons", "pattern": "patterns: position by key"}
+    kinds = {c: within.get(c, f"heads: {c}") for c in ("z", "q", "k", "v", "pattern", "neuron")}
+    table["kind"] = table["component"].map(kinds).fillna("residual stream, states and outputs")
+    rank = {component: index for index, component in enumerate(get_args(Component))}
+    outputs = ~table["component"].isin(list(kinds))
+    order = table["layer"] * 100 + table["component"].map(rank).where(outputs, 0)
+    table = table.iloc[order.argsort(kind="stable")]
+    changed = result.findings["changed_positions"]
+    return {
+        str(kind): _heat(rows, str(kind), changed, chosen)
+        for kind, rows in table.groupby("kind", sort=False)
+    }
+
+
+def _heat(rows: pd.DataFrame, title: str, changed: list[int], chosen: str | None) -> ChartType:
+    size = rows.assign(size=rows["effect"].abs()).groupby("row")["size"].max()
+    if len(size) > MOST_ROWS:
+        title += f" (the {MOST_ROWS} of the largest effects)"
+        rows = rows[rows["row"].isin(size.nlargest(MOST_ROWS).index)]
+    ordered = rows.drop_duplicates("position").sort_values("position")
+    places = ordered["place"].tolist()
+    red = ordered[ordered["position"].isin(changed)]["place"].tolist()
+    x = alt.X("place:N", sort=places, title=None).axis(
+        labelAngle=-60,
+        labelOverlap=False,
+        labelColor=alt.condition(
+            alt.FieldOneOfPredicate("value", red), alt.value("#d1495b"), alt.value("#888")
+        ),
+    )
+    numbers = (alt.Tooltip(f"{c}:Q", format=".3f") for c in ("effect", "low", "high"))
+    base = alt.Chart(rows, title=title).encode(
+        x=x,
+        y=alt.Y("row:N", sort=list(dict.fromkeys(rows["row"])), title=None),
+        tooltip=["site", "place", *numbers],
+    )
+    cells = base.mark_rect(stroke="#8884", strokeWidth=0.5).encode(
+        color=alt.Color("effect:Q").scale(domain=[-1, 0, 1], scheme="redblue", clamp=True)
+    )
+    size_of = {"width": max(260, 26 * len(places)), "height": alt.Step(20)}
+    if chosen is None:
+        return cells.properties(**size_of)
+    frame = alt.condition(alt.datum.site == chosen, alt.value("#e07b39"), alt.value("#8884"))
+    width = alt.condition(alt.datum.site == chosen, alt.value(3), alt.value(0.5))
+    framed = cells.encode(stroke=frame, strokeWidth=width).properties(**size_of)
+    return framed.add_params(alt.selection_point(name="cell", fields=["site"]))
+
+
+def chart(result: Result) -> ChartType:
+    """All heatmaps, one below the other."""
+    return alt.vconcat(*charts(result).values())
+
+
+def said_chart(table: pd.DataFrame) -> ChartType:
+    """What three runs say: a matrix each, positions across and next tokens down.
+
+    Args:
+        table: columns run, place, token, probability.
+    """
+    places, runs = table["place"].unique().tolist(), table["run"].unique().tolist()
+    return (
+        alt.Chart(table)
+        .mark_rect(stroke="#8884", strokeWidth=0.5)
+        .encode(
+            x=alt.X("place:N", sort=places, title="after").axis(labelAngle=-60, labelOverlap=False),
+            y=alt.Y("token:N", sort=None, title=None),
+            color=alt.Color("probability:Q").scale(domain=[0, 1], scheme="blues"),
+            tooltip=["run", "place", "token", alt.Tooltip("probability:Q", format=".3f")],
+        )
+        .properties(width=max(60, 22 * len(places)), height=24 * table["token"].nunique())
+        .facet(row=alt.Row("run:N", sort=runs, title=None).header(labelAngle=0, labelAlign="left"))
+    )
+
+
+if __name__ == "__main__":
+    raise SystemExit(script("patching"))

@@ -1,0 +1,338 @@
+"""What can be read off the activations? Probes of the language's hidden state, with controls.
+
+Readable is not learned, and a probe may do the work itself: beside every score stand those of the
+untrained model, of shuffled labels, of a control task, and of what the word's form gives away.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from functools import partial
+from typing import Any
+
+import altair as alt
+import numpy as np
+import pandas as pd
+from altair.typing import ChartType
+from joblib import Parallel, delayed
+from threadpoolctl import threadpool_limits
+
+from analyses.activations import kept_activations
+from analyses.answers import Progress, Result, quiet
+from analyses.script import script
+from analyses.words import ANALYSIS_SEED, WordTensors, sample_window
+from interp.model import HookedModel, activations
+from interp.probing.description_length import online_bits, uniform_bits
+from interp.probing.probes import Method, Target, baseline, control_task, probe_sites
+from models.base import LanguageModel
+from models.errors import UserError
+from models.languages import Language, Words
+from models.runs.run import Run
+
+QUESTION = "Which hidden variable of the language can be read off which activation?"
+CONTROLS = (
+    "untrained",
+    "shuffled labels",
+    "control task",
+    "position alone",
+    "symbol alone",
+    "no activation",
+)
+METHODS: tuple[Method, ...] = ("linear", "mlp", "1-sparse", "8-sparse")
+NUISANCE = ("symbol", "position")
+"""Not of the language's state: what a model has without any learning, for comparison."""
+CODED = 1_500
+"""Positions whose values are sent in the description length, at the most."""
+
+
+ENOUGH = 200
+"""Words from which on the probes are worth processes of their own, one per core."""
+LONGER = "longer words"
+Step = tuple[str, str, tuple[Any, ...]]
+"""The model, what is done, and the delayed call."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """What to probe.
+
+    Attributes:
+        words: words of the training window; half of them fit the probes, half score them.
+        seed: of the words and of the split.
+    """
+
+    words: int = 400
+    seed: int = 0
+
+
+SITES = {
+    "attn_out": "hook_attn_out",
+    "resid_mid": "hook_resid_mid",
+    "mlp_post": "mlp.hook_post",
+    "mlp_out": "hook_mlp_out",
+    "conv_post": "conv.hook_post",
+    "conv_out": "hook_conv_out",
+    "cell": "hook_cell",
+    "resid_post": "hook_resid_post",
+}
+
+
+def site_hooks(model: HookedModel) -> dict[str, str]:
+    """The probed sites by label, in the order of computation: those that the model has."""
+    hooks = {"embed": "blocks.0.hook_resid_pre"}
+    for layer in range(model.cfg.n_layers):
+        hooks |= {f"L{layer} {site}": f"blocks.{layer}.{hook}" for site, hook in SITES.items()}
+    return {label: hook for label, hook in hooks.items() if hook in model.hook_dict}
+
+
+def targets(language: Language, words: Words) -> dict[str, Target]:
+    """What is probed for, where it is defined.
+
+    The language's hidden variables and the set of symbols that may come next, before a violation;
+    `valid` on the whole word; and the nuisance variables, which say nothing of the state: the
+    symbol and its position.
+    """
+    traced = language.trace(words)
+    inside = np.pad(words.mask, ((0, 0), (1, 0)), constant_values=True)
+    alive = inside & (traced["valid"] == 1)
+    found = {
+        name: Target(traced[name], inside if name == "valid" else alive, kind)
+        for name, kind in language.variables.items()
+    }
+    sets = language.allowed(words)
+    codes = sets.reshape(-1, sets.shape[-1]) @ (1 << np.arange(sets.shape[-1]))
+    found["next symbols"] = Target(codes.reshape(sets.shape[:-1]), alive, "category")
+    symbol = np.pad(words.ids, ((0, 0), (1, 0)))
+    position = np.broadcast_to(np.arange(symbol.shape[1]), symbol.shape)
+    found["symbol"] = Target(symbol, inside, "category")
+    found["position"] = Target(position, inside, "count")
+    return found
+
+
+def readout(
+    run: Run, model: LanguageModel, options: Options, only: str | None = None, keep: bool = True
+) -> tuple[dict[str, np.ndarray], dict[str, Target], np.ndarray, np.ndarray]:
+    """Activations by site, targets, the words that fit probes, and the length of each word.
+
+    Args:
+        only: this site alone.
+        keep: on disk, for the next time.
+
+    Raises:
+        UserError: the language has no hidden variables that are known.
+    """
+    if not run.language.variables:
+        raise UserError(f"nothing is known of the hidden state of {run.language.name}: no probing")
+    if options.words < 8:
+        raise UserError(f"--words is {options.words}: probing needs at least 8")
+    words = sample_window(run, options.words, options.seed).words
+    hooks = {k: hook for k, hook in site_hooks(model).items() if only in (None, k)}
+    look = kept_activations if keep else activations
+    found = look(model, WordTensors.of(words).tokens, list(hooks.values()))
+    train = np.random.default_rng([ANALYSIS_SEED, options.seed]).permutation(options.words) % 2 == 0
+    sites = {label: found[hook].numpy() for label, hook in hooks.items()}
+    return sites, targets(run.language, words), train, words.lengths
+
+
+def analyse(run: Run, options: Options, progress: Progress = quiet) -> Result:
+    """One row per model, probe, split, site and target.
+
+    Columns: model ("trained" or a control), probe (linear, mlp, 1-sparse, 8-sparse, online code;
+    none), split ("words": fitted on half of the words and scored on the others; "longer": fitted on
+    the shorter half and scored on longer words), site, target, metric (R2 or accuracy; of the
+    online code the compression: the uniform code's bits over its own), score, bits (of the online
+    code), n_train, n_test (positions; of the code all that are sent).
+
+    Raises:
+        UserError: the language has no hidden variables that are known.
+    """
+    model, digest = run.model_and_hash()
+    trained, wanted, train, lengths = readout(run, model, options)
+    untrained, _, _, _ = readout(run, run.untrained(), options)
+    seed = options.seed
+    state = {name: target for name, target in wanted.items() if name not in NUISANCE}
+    shape = wanted["symbol"].values.shape
+    types = wanted["symbol"].values * shape[1] + wanted["position"].values
+    drawn = {name: control_task(t, types, train, seed) for name, t in state.items()}
+    form = {
+        "position alone": np.eye(shape[1], dtype=np.float32)[wanted["position"].values],
+        "symbol alone": np.eye(int(wanted["symbol"].values.max()) + 1)[wanted["symbol"].values],
+    }
+    shorter = lengths <= np.median(lengths)
+    seen = {"trained": trained, "untrained": untrained}
+    fit = partial(delayed(probe_sites), seed=seed)
+    steps: list[Step] = []
+    for name, sites in seen.items():
+        steps += [(name, m, fit(sites, state, train, methods=[m])) for m in METHODS[1:]]
+        steps += [
+            (name, "linear", fit(sites, wanted, train)),
+            (name, LONGER, fit(sites, wanted, shorter)),
+            (name, "online code", delayed(code_lengths)(sites, wanted, seed)),
+        ]
+    steps += [
+        *(("control task", m, fit(trained, drawn, train, methods=[m])) for m in METHODS[:2]),
+        ("shuffled labels", "linear", fit(trained, wanted, train, shuffled=True)),
+        *((name, "linear", fit({name: x}, state, train)) for name, x in form.items()),
+        ("no activation", "none", delayed(baseline)(wanted, train, seed)),
+    ]
+    tables = list[pd.DataFrame]()
+    workers = Parallel(1 if options.words < ENOUGH else -1, return_as="generator")
+    for (name, what, _), table in zip(steps, workers(call for *_, call in steps), strict=True):
+        progress(len(tables), len(steps), f"probing, {name}: {what}")
+        tables.append(table.assign(model=name, split="longer" if what == LONGER else "words"))
+    progress(len(steps), len(steps), "probing")
+    columns = ["model", "probe", "split", "site", "target", "metric", "score", "bits"]
+    table = pd.concat(tables, ignore_index=True)[[*columns, "n_train", "n_test"]]
+    return Result(table, findings(table), asdict(options), digest)
+
+
+def code_lengths(
+    sites: Mapping[str, np.ndarray], wanted: Mapping[str, Target], seed: int
+) -> pd.DataFrame:
+    """The online code of every target given every site, on whole words in random order."""
+    rows = []
+    with threadpool_limits(1):
+        for name, target in wanted.items():
+            order = np.random.default_rng(seed).permutation(len(target.mask))
+            word, position = np.nonzero(target.mask[order])
+            word, position = order[word[:CODED]], position[:CODED]
+            y = target.values[word, position]
+            uniform = uniform_bits(y, target.kind)
+            if uniform == 0:
+                continue
+            for site, activation in sites.items():
+                bits = online_bits(activation[word, position], y, target.kind)
+                rows.append(
+                    {
+                        "probe": "online code",
+                        "site": site,
+                        "target": name,
+                        "metric": "compression",
+                        "score": uniform / bits,
+                        "bits": bits,
+                        "n_train": len(y),
+                        "n_test": len(y),
+                    }
+                )
+    return pd.DataFrame(rows)
+
+
+def findings(table: pd.DataFrame) -> dict[str, Any]:
+    """Per target the site that a linear probe reads best, and each control's best score.
+
+    Keys of "best": site, metric, score, controls (by name), mlp, 1-sparse, 8-sparse (there), longer
+    (there, on longer words), compression (there, trained and untrained), selectivity (there, linear
+    and mlp: the score minus that on the control task).
+    """
+    best: dict[str, Any] = {}
+    for target, part in table[~table["target"].isin(NUISANCE)].groupby("target", sort=False):
+        said = part.set_index(["model", "probe", "split", "site"])["score"]
+        linear = part[part["probe"].isin(["linear", "none"]) & (part["split"] == "words")]
+        rows = linear[linear["model"] == "trained"]
+        row = rows.loc[rows["score"].idxmax()]
+        site = str(row["site"])
+        controls = linear[linear["model"] != "trained"].groupby("model")["score"].max()
+
+        there = {key[:3]: float(value) for key, value in said.items() if key[3] == site}
+        selectivity = {
+            method: there["trained", method, "words"] - there["control task", method, "words"]
+            for method in METHODS[:2]
+            if ("control task", method, "words") in there
+        }
+        best[str(target)] = {
+            "site": site,
+            "metric": row["metric"],
+            "score": float(row["score"]),
+            "controls": {str(name): float(score) for name, score in controls.items()},
+            "mlp": there.get(("trained", "mlp", "words")),
+            "1-sparse": there.get(("trained", "1-sparse", "words")),
+            "8-sparse": there.get(("trained", "8-sparse", "words")),
+            "longer": there.get(("trained", "linear", "longer")),
+            "compression": there.get(("trained", "online code", "words")),
+            "compression, untrained": there.get(("untrained", "online code", "words")),
+            "selectivity": selectivity,
+        }
+    main = next((name for name in best if "-" in name), next(iter(best)))
+    found = best[main]
+    untrained = {name: about["controls"]["untrained"] for name, about in best.items()}
+    easy = [name for name, about in best.items() if untrained[name] >= about["score"] - 0.01]
+    summary = f"{main} is read best at {found['site']}: {found['metric']} {found['score']:.3f} "
+    summary += f"(untrained model {untrained[main]:.3f})."
+    if easy:
+        summary += f" The untrained model gives as much of {', '.join(easy)}: being readable is "
+        summary += "no sign of being learned."
+    return {"summary": summary, "main": main, "best": best}
+
+
+def headline(result: Result) -> pd.DataFrame:
+    """The numbers that are compared over seeds: variable, of, value."""
+    rows = []
+    for name, found in result.findings["best"].items():
+        numbers = {"trained": found["score"], **found["controls"]}
+        numbers |= {key: found[key] for key in (*METHODS[1:], "longer")}
+        numbers |= {f"selectivity, {m}": value for m, value in found["selectivity"].items()}
+        numbers |= {key: found[key] for key in ("compression", "compression, untrained")}
+        rows += [
+            {"variable": name, "of": of, "value": np.nan if value is None else value}
+            for of, value in numbers.items()
+        ]
+    return pd.DataFrame(rows)
+
+
+def chart(result: Result) -> ChartType:
+    """Linear probes: score by site and target, the trained model above its controls."""
+    return heatmap(result.table, "linear", "words")
+
+
+def heatmap(
+    table: pd.DataFrame,
+    method: str,
+    split: str,
+    target: str | None = None,
+    marked: str | None = None,
+) -> ChartType:
+    """Score by site and target, a panel per model; of one target, a row per model.
+
+    Args:
+        marked: the site that is framed, of one target; a click on another one selects it.
+    """
+    shown = table[(table["probe"] == method) & (table["split"] == split)]
+    shown = shown[shown["model"].isin(["trained", "untrained", "shuffled labels", "control task"])]
+    if target is not None:
+        shown = shown[shown["target"] == target]
+    sites, coded = list(dict.fromkeys(shown["site"])), method == "online code"
+    row = "target" if target is None else "model"
+    scale = alt.Scale(domain=[0, 1], clamp=True, scheme="viridis")
+    if coded:
+        most = max(2.0, float(shown["score"].max()))
+        scale = alt.Scale(type="log", domain=[1, most], clamp=True, scheme="viridis")
+    bright = most**0.6 if coded else 0.6
+    base = alt.Chart(shown).encode(
+        x=alt.X("site:N", sort=sites, title=None).axis(labelAngle=-40, labelOverlap=False),
+        y=alt.Y(f"{row}:N", sort=list(dict.fromkeys(shown[row])), title=None),
+        tooltip=[
+            *("model", "site", "target", "metric"),
+            alt.Tooltip("score:Q", format=".3f"),
+            "n_test:Q",
+        ],
+    )
+    title = "uniform / online bits" if coded else "R2 / accuracy"
+    cells = base.mark_rect().encode(color=alt.Color("score:Q", title=title, scale=scale))
+    text = base.mark_text(fontSize=10).encode(
+        text=alt.Text("score:Q", format=".1f" if coded else ".2f"),
+        color=alt.condition(alt.datum.score > bright, alt.value("black"), alt.value("white")),
+    )
+    size = {"width": 46 * len(sites), "height": 26 * shown[row].nunique()}
+    if target is None:
+        panels = (cells + text).properties(**size)
+        return panels.facet(row=alt.Row("model:N", sort=["trained"], title=None))
+    frame = base.mark_rect(filled=False, stroke="#e07b39", strokeWidth=3).transform_filter(
+        alt.FieldEqualPredicate(field="site", equal=marked or "")
+    )
+    click = alt.selection_point(name="cell", fields=["site"], empty=False)
+    return (cells.add_params(click) + text + frame).properties(**size)
+
+
+if __name__ == "__main__":
+    raise SystemExit(script("probing"))

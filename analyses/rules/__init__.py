@@ -1,0 +1,1 @@
+"""From labelled lines to the rule behind them."""

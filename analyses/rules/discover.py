@@ -1,0 +1,403 @@
+"""From labelled lines to the rule behind them: `lab discover lines.tsv`.
+
+The lines are split; networks learn them, one kind after the other, until the rule of one explains
+them; the best is kept by training and validation lines alone, and judged once on held-out ones. The
+rivals get the same lines: passive learning of automata, an LSTM, a search over word patterns.
+
+    OUT/NAME-s0/ ...                  the networks, each a normal run
+    OUT/discoveries/NAME/lines.tsv    the lines as they were used
+    OUT/discoveries/NAME/record.json  how far it is, and what was found
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from aalpy.learning_algs import run_RPNI
+from automata.fa.dfa import DFA
+from tyro.conf import Positional
+
+from analyses.answers import Progress, answer, plain, quiet
+from analyses.jobs.trained import trained
+from analyses.questions import discovery
+from analyses.questions.discovery import Lines, described, on_held_out, status
+from analyses.rules.lines import as_tsv, prepared
+from interp.automata.extraction import as_dfa
+from interp.automata.extraction import run as verdicts_of
+from interp.automata.induction import ENOUGH, constant_bits, weighed
+from interp.automata.patterns import best_pattern
+from interp.automata.rules import rule_of, same
+from models.config import ModelConfig, TrainConfig
+from models.errors import UserError
+from models.languages import LANGUAGES, SPLITS, LabelledCorpus
+from models.runs.files import read_json, write_bytes, write_json
+from models.runs.run import Run, run_name
+from models.training.recipes import recipe
+
+RECORD, LINES, FOLDER = "record.json", "lines.tsv", "discoveries"
+TOKENS = 2048
+"""Symbols in a training step, more or less: of long lines there are fewer."""
+PASSIVE = 30_000
+"""Symbols of the lines that passive learning is given: of twice as many it takes minutes."""
+
+CANDIDATES: tuple[dict[str, Any], ...] = (
+    {"positions": "none"},
+    {"positions": "rotary"},
+    {"positions": "learned"},
+    {"positions": "none", "d_model": 128, "d_mlp": 256, "seed": 1, "steps": 1200},
+    {"positions": "rotary", "seed": 1, "steps": 1200},
+)
+"""The networks that learn the lines, in this order, until the rule of one explains them. Without
+positions a network holds best at other lengths; neighbours and ends want positions."""
+
+HOPELESS = 3
+"""Networks without anything to say of held-out lines, after which no other is trained."""
+
+Way = Literal["Transformer", "LSTM", "RPNI", "word patterns"]
+
+
+@dataclass(frozen=True)
+class Discover:
+    """From labelled lines to the rule behind them.
+
+    Attributes:
+        lines: a file of lines, label <tab> words; two labels of any name.
+        out: the folder of all runs.
+        accepted: the label whose lines the rule describes; by default that of the first line.
+        networks: train no more than so many before giving up.
+        rivals: let the rivals learn the same lines.
+        seed: of networks and words.
+        json: print JSON.
+        device: auto is the GPU where there is one.
+    """
+
+    lines: Positional[Path]
+    out: Path = Path("runs")
+    accepted: str | None = None
+    networks: int = len(CANDIDATES)
+    rivals: bool = True
+    seed: int = 0
+    json: bool = False
+    device: Literal["auto", "cpu", "cuda"] = "auto"
+
+    def __post_init__(self) -> None:
+        if self.networks < 1:
+            raise UserError(f"--networks is {self.networks}: it must be at least 1")
+        if self.seed < 0:
+            raise UserError(f"--seed is {self.seed}: it cannot be negative")
+
+    @property
+    def name(self) -> str:
+        """Of the runs and the folder: the file's, without what no folder should be called."""
+        kept = "".join(c if c.isalnum() or c in "-_" else "-" for c in self.lines.stem).strip("-")
+        return f"{kept}-lines" if kept in LANGUAGES else kept or "lines"
+
+
+def discover(options: Discover, progress: Progress = quiet) -> dict[str, Any]:
+    """Learns, extracts, says, compares; the record, as it is kept too.
+
+    Raises:
+        UserError: the file cannot be read, a line is malformed, there is nothing to learn from.
+    """
+    start = time.monotonic()
+    labels, words, notes = prepared(options.lines, options.accepted)
+    folder, content = options.out / FOLDER / options.name, as_tsv(labels, words).encode()
+    if (folder / LINES).exists() and (folder / LINES).read_bytes() != content:
+        raise UserError(
+            f"{folder} was made of other lines, or for the other label: rename {options.lines}, "
+            "or choose another folder with --out"
+        )
+    write_bytes(folder / LINES, content)
+    corpus = LabelledCorpus(options.name, labels, words)
+    record: dict[str, Any] = {
+        "name": options.name,
+        "options": {k: str(v) if isinstance(v, Path) else v for k, v in asdict(options).items()},
+        "labels": [corpus.positive, corpus.negative],
+        "lines": dict(Counter(labels)),
+        "notes": notes,
+        "status": "learning",
+        "networks": [],
+        "ways": [],
+    }
+    enough = all(len(set(corpus.sides(side)[1])) == 2 for side in SPLITS)
+    ways = rivals(options, folder, corpus, enough) if options.rivals else {}
+
+    def report(done: int, what: str) -> None:
+        record["doing"] = what
+        write_json(folder / RECORD, record)
+        progress(done, 1 + len(ways), what)
+
+    report(0, "learning")
+    run, found = None, too_few(corpus)
+    if enough:
+        found, run = learned(options, folder, corpus, record, report)
+        record["ways"].append(row("Transformer", found, found, time.monotonic() - start))
+    record |= {"run": run.name if run else None, "found": found}
+    record["seconds"] = round(time.monotonic() - start, 1)
+    for done, (way, work) in enumerate(ways.items(), 1):
+        report(done, f"rival: {way}")
+        begun = time.monotonic()
+        record["ways"].append(row(way, work(), found, time.monotonic() - begun))
+    record["disagreements"] = disagreements(run, found) if run else []
+    record["status"] = "finished"
+    report(1 + len(ways), "discovered")
+    return dict(plain(record))
+
+
+def too_few(corpus: LabelledCorpus) -> dict[str, Any]:
+    """What is found where there are too few lines to set some of both labels apart."""
+    lines = len(corpus.lines)
+    return {
+        "status": "none",
+        "headline": "No reliable rule was found.",
+        "evidence": f"{lines} lines are too few to teach a network and to judge its rule.",
+        **dict.fromkeys(("rule", "regex", "dfa", "n_states", "agreement")),
+    }
+
+
+# -- the network --------------------------------------------------------------------------------
+
+
+def learned(
+    options: Discover,
+    folder: Path,
+    corpus: LabelledCorpus,
+    record: dict[str, Any],
+    report: Callable[[int, str], None],
+) -> tuple[dict[str, Any], Run]:
+    """The findings of the network whose rule explains training and validation lines in the fewest
+    bits, and its run."""
+    best: tuple[float, dict[str, Any], Run] | None = None
+    learnt_nothing = 0
+    for changes in CANDIDATES[: options.networks]:
+        config = configuration(options, corpus, changes)
+        name = run_name(config)
+        path = options.out / name
+        record["networks"].append({"run": name})
+        run = trained(path, config, folder / LINES, options.device, watched(config, report))
+        report(0, f"{name}: asking for its rule")
+        result, _ = answer(run, "discovery", discovery.Options(seed=options.seed))
+        found = dict(result.findings)
+        bits = code_length(found)
+        record["networks"][-1] |= {
+            "status": found["status"],
+            "rule": found["rule"],
+            "states": found["n_states"],
+            "wrong": found["wrong"],
+            "bits": found["bits"],
+            "network_right": found["network_right"],
+        }
+        if best is None or bits < best[0]:
+            best = bits, found, run
+        learnt_nothing += found["network_p"] >= discovery.SURE
+        if explained(found) or learnt_nothing >= HOPELESS:
+            break
+    assert best is not None  # there is at least one candidate
+    return best[1], best[2]
+
+
+def watched(
+    config: TrainConfig, report: Callable[[int, str], None]
+) -> Callable[[int, float | None], None]:
+    """The progress of training, as a report now and then."""
+
+    def progress(step: int, value: float | None) -> None:
+        if step % config.evaluate_every == 0:
+            report(0, f"{run_name(config)}: step {step} of at most {config.steps}")
+
+    return progress
+
+
+def configuration(
+    options: Discover, corpus: LabelledCorpus, changes: dict[str, Any]
+) -> TrainConfig:
+    """How a candidate is trained: longer lines, fewer of them in a step."""
+    model = {k: v for k, v in changes.items() if k not in ("seed", "steps")}
+    base = recipe("")
+    longest = int(corpus.lines.lengths.max())
+    return replace(
+        base,
+        language=options.name,
+        seed=options.seed * 10 + changes.get("seed", 0),
+        steps=changes.get("steps", base.steps),
+        batch_size=max(16, min(base.batch_size, TOKENS // longest)),
+        learning_rate=3e-3,
+        patience=3,
+        model=replace(base.model, **model),
+    )
+
+
+def code_length(found: dict[str, Any]) -> float:
+    """Bits of rule and exceptions; a shape with equations counts as explaining all."""
+    if found["status"] == "counts":
+        return 0.0
+    if found["bits"] is None:
+        return float("inf")
+    return float(found["bits"])
+
+
+def explained(found: dict[str, Any]) -> bool:
+    """Is there nothing left for another network to explain?"""
+    if found["status"] == "exceptions":
+        return found["wrong"] >= ENOUGH
+    return found["status"] in ("rule", "counts")
+
+
+# -- the rivals ---------------------------------------------------------------------------------
+
+
+def rivals(
+    options: Discover, folder: Path, corpus: LabelledCorpus, enough: bool
+) -> dict[Way, Callable[[], dict[str, Any]]]:
+    """What each rival finds, when called.
+
+    Args:
+        enough: are there lines to set apart? Otherwise none is held out, and no network learns.
+    """
+    lines, held = (Lines(*corpus.sides(*s)) for s in (("train", "validation"), ("test",)))
+    if not enough:
+        lines, held = Lines(*corpus.sides(*SPLITS)), Lines([], np.array([], dtype=bool))
+    symbols = corpus.vocabulary.symbols
+
+    def judged(dfa: DFA, way: str) -> dict[str, Any]:
+        rule = rule_of(dfa, symbols, empty=False)
+        found = weighed(dfa, symbols, lines.words, lines.labels, rule, way)
+        about = described(found.dfa, found, symbols) | on_held_out(found.dfa, held)
+        about["bits_without"] = constant_bits(lines.labels)
+        return about | {"status": status(about)}
+
+    def patterns() -> dict[str, Any]:
+        found = best_pattern(lines.words, lines.labels, symbols)
+        about = judged(found.rule.dfa.minify(), "word patterns")
+        if not held.words and found.corrected_p < discovery.SURE:  # the test itself is the evidence
+            about["status"] = "exceptions" if about["wrong"] else "rule"
+        seen = {"text": found.text, "having": found.having, "lines": found.lines}
+        about["pattern"] = seen | {"p": found.corrected_p, "tried": found.tried}
+        return about
+
+    def lstm() -> dict[str, Any]:
+        config = replace(
+            configuration(options, corpus, {}),
+            model=ModelConfig(architecture="lstm", act_fn="relu"),
+        )
+        run = trained(options.out / run_name(config), config, folder / LINES, options.device)
+        found, _ = answer(run, "discovery", discovery.Options(seed=options.seed))
+        return dict(found.findings)
+
+    def merged() -> dict[str, Any]:
+        return judged(passive(lines, symbols), "RPNI")
+
+    found: dict[Way, Callable[[], dict[str, Any]]] = {"LSTM": lstm} if enough else {}
+    return found | {"RPNI": merged, "word patterns": patterns}
+
+
+def passive(lines: Lines, symbols: Iterable[str]) -> DFA:
+    """RPNI (Oncina and Garcia 1992), by AALpy: states of the lines' prefix tree are merged as long
+    as no line speaks against it."""
+    data, room = [], PASSIVE
+    for row in np.random.default_rng(0).permutation(len(lines.words)).tolist():
+        room -= len(lines.words[row])
+        if room < 0:
+            break
+        data.append((lines.words[row], bool(lines.labels[row])))
+    learned = run_RPNI(data, "dfa", input_completeness="sink_state", print_info=False)
+    return as_dfa(learned, list(symbols)).minify()
+
+
+def row(
+    way: Way, found: dict[str, Any], transformer: dict[str, Any], seconds: float
+) -> dict[str, Any]:
+    """A line of the table of all ways."""
+    alphabet = list(dict.fromkeys(symbol for _, symbol, _ in found["dfa"]["transitions"]))
+    theirs, ours = (
+        discovery.rebuilt(each["dfa"], alphabet) if each["dfa"] else None
+        for each in (found, transformer)
+    )
+    return {
+        "way": way,
+        "status": found["status"],
+        "rule": found["rule"],
+        "states": found["n_states"],
+        "dfa": found["dfa"],
+        "wrong": found["wrong"],
+        "held-out right": found["agreement_truth"],
+        "same": None if ours is None or theirs is None else same(ours, theirs),
+        "seconds": round(seconds, 1),
+        **({"pattern": found["pattern"]} if "pattern" in found else {}),
+    }
+
+
+# -- what is shown ------------------------------------------------------------------------------
+
+
+def disagreements(run: Run, found: dict[str, Any], most: int = 200) -> list[dict[str, Any]]:
+    """Lines on which label, rule and network do not all agree."""
+    corpus = run.language
+    assert isinstance(corpus, LabelledCorpus)
+    words, labels = corpus.sides("train", "validation", "test")
+    by_rule = verdicts_of(discovery.rebuilt(found["dfa"], corpus.vocabulary.symbols), words)
+    by_network = discovery.judge(run.model())(words)
+    names = np.array([corpus.negative, corpus.positive])
+    odd = np.flatnonzero((by_rule != labels) | (by_network != labels))
+    return [
+        {
+            "line": " ".join(words[i]),
+            "label": str(names[int(labels[i])]),
+            "rule": str(names[int(by_rule[i])]),
+            "network": str(names[int(by_network[i])]),
+        }
+        for i in odd[:most]
+    ]
+
+
+def headline(record: dict[str, Any]) -> str:
+    """The answer in a sentence, in the lines' own label."""
+    found, label = record["found"], record["labels"][0]
+    if found["status"] in ("rule", "exceptions", "counts") and found["rule"]:
+        return f"A line is {label} if it {found['rule']}."
+    return str(found["headline"])
+
+
+def table(record: dict[str, Any]) -> list[dict[str, Any]]:
+    """The ways side by side."""
+    return [
+        {
+            "way": way["way"],
+            "says": way["rule"] or f"an automaton of {way['states']} states",
+            "reliable": {"none": "no", "exceptions": "with exceptions"}.get(way["status"], "yes"),
+            "lines against": way["wrong"],
+            "held-out right": way["held-out right"],
+            "same": {True: "yes", False: "no", None: None}[way["same"]],
+            "seconds": way["seconds"],
+        }
+        for way in record["ways"]
+    ]
+
+
+def remarks(record: dict[str, Any]) -> list[str]:
+    """What else is to be said, in sentences: the best pattern, and what rivals know better."""
+    said, first = [], record["labels"]
+    for way in record["ways"]:
+        if seen := way.get("pattern"):
+            (inside, outside), (yes, no) = seen["having"], seen["lines"]
+            said.append(
+                f"Word patterns: {inside} of {yes} lines of {first[0]} and {outside} of {no} of "
+                f"{first[1]} {seen['text'].replace('contains', 'contain', 1)} "
+                f"(exact test, p = {seen['p']:.2g} after correction for {seen['tried']} patterns)."
+            )
+    if record["found"]["status"] == "none":
+        knowing = [w for w in record["ways"] if w["status"] != "none" and w["rule"]]
+        said += [f"A rule by {w['way']}: {first[0]} {w['rule']}." for w in knowing]
+    return said
+
+
+def records(out: Path) -> dict[str, dict[str, Any]]:
+    """All discoveries of a folder, finished or not, by name."""
+    found = sorted((out / FOLDER).glob(f"*/{RECORD}"))
+    return {path.parent.name: read_json(path) for path in found}

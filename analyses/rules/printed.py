@@ -1,0 +1,37 @@
+"""The 26 printed Dutch lines: the test that nobody made."""
+
+from __future__ import annotations
+
+import pandas as pd
+
+from models.languages import printed_lines
+from models.runs.run import Run
+from models.training.evaluation import predict
+
+
+def printed_verdicts(run: Run) -> pd.DataFrame | None:
+    """A row per line: group, line, in_language (by the rule), accepted. Only `dieren` has them."""
+    if run.language.name != "dieren":
+        return None
+    model = run.model()
+    return pd.DataFrame(
+        [
+            {
+                "group": group,
+                "line": " ".join(word),
+                "in_language": run.language.contains(word),
+                "accepted": predict(model, word, run.config.supervision)[1],
+            }
+            for group, word in printed_lines()
+        ]
+    )
+
+
+def summary(verdicts: pd.DataFrame) -> str:
+    """How many lines of each group are accepted, and how many verdicts are right."""
+    accepted = verdicts.groupby("group")["accepted"].agg(["sum", "count"])
+    groups = ", ".join(
+        f"{g}: {row['sum']} of {row['count']} accepted" for g, row in accepted.iterrows()
+    )
+    right = int((verdicts["accepted"] == verdicts["in_language"]).sum())
+    return f"The 26 printed lines: {groups}; {right} of {len(verdicts)} verdicts right by the rule."

@@ -1,0 +1,356 @@
+"""How much of a rule comes back? Planted rules, labelled lines, and what is made of them.
+
+A study plants rules, draws lines, and asks `lab discover` and its rivals for the rule; what comes
+back is right only if its automaton is the planted one. "No reliable rule" and a wrong rule are
+different mistakes, and are counted apart.
+
+    OUT/recovery/NAME/...            the runs of each corpus
+    OUT/results/recovery-STUDY.*     a row per corpus and way
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import shutil
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+import altair as alt
+import numpy as np
+import pandas as pd
+from altair.typing import ChartType
+from automata.fa.dfa import DFA
+from tyro.conf import Positional
+
+from analyses.answers import Progress, Result, plain, quiet, render
+from analyses.jobs.workers import side_by_side
+from analyses.questions.discovery import rebuilt
+from analyses.rules.discover import Discover, discover
+from analyses.rules.lines import as_tsv
+from interp.automata.extraction import Word
+from interp.automata.extraction import run as verdicts_of
+from interp.automata.rules import Families, same
+from interp.statistics import wilson
+from models.errors import UserError
+from models.languages import RegularLanguage, language
+from models.runs.files import read_json, write_bytes, write_json
+from models.runs.run import PACKAGES, installed_versions
+
+VOCABULARY = ("appel", "brood", "kaas", "melk", "peer", "soep", "thee", "vis")
+LENGTHS = (1, 12)
+"""Words of a planted rule's line, evenly."""
+LINES = 5000
+SIZES = (100, 250, 500, 1000, 2500, 5000)
+NOISE = (0.0, 0.05, 0.1, 0.2, 0.3)
+OUTCOMES = ("exact", "no reliable rule", "wrong rule")
+Study = Literal["rules", "dieren", "lines", "noise"]
+
+
+def planted() -> dict[str, tuple[str, DFA]]:
+    """The rules by what they say: their family, and the automaton."""
+    f = Families(VOCABULARY)
+    a, b, k, m, p, s, t, v = VOCABULARY
+    rules = {
+        "contains": [f.contains(k), f.contains(a, v), f.contains(s, t, s)],
+        "side by side": [f.side_by_side(m, b), f.side_by_side(v, v), f.side_by_side(a, k)],
+        "starts": [f.starts(t), f.starts(p, m), ~f.starts(b)],
+        "ends": [f.ends(b), f.ends(k, s), f.ends(v, v)],
+        "same ends": [f.same_ends()],
+        "at least": [f.at_least(2, m), f.at_least(3, a)],
+        "at most": [f.at_most(1, p), f.at_most(2, t)],
+        "exactly": [f.exactly(1, k), f.exactly(2, v)],
+        "even": [f.even(a), f.even(s)],
+        "never": [~f.contains(v), ~f.side_by_side(b, b), ~f.contains(m, k, t)],
+        "before": [f.before(a, b), f.all_before(p, s), f.before(v, t)],
+        "and": [
+            f.starts(a) & f.ends(b),
+            f.contains(k) & ~f.contains(v),
+            f.contains(a) & f.contains(m),
+        ],
+        "or": [
+            f.starts(s) | f.ends(s),
+            f.at_least(2, v) | f.at_least(2, p),
+            f.side_by_side(a, b) | f.starts(t),
+        ],
+        "xor": [
+            f.contains(a) ^ f.contains(t),
+            f.starts(m) ^ f.ends(m),
+            f.contains(k) ^ f.ends(v),
+        ],
+    }
+    known = {rule.text: (family, rule.dfa.minify()) for family, of in rules.items() for rule in of}
+    odd = f.even(a) ^ f.even(b) ^ f.even(k) ^ f.even(m)  # of four parities the sum
+    said = f"has an even number of {a}, {b}, {k} and {m} together"
+    return known | {said: ("even", (~odd).dfa.minify())}
+
+
+@dataclass(frozen=True)
+class Recover:
+    """How much of a planted rule comes back?
+
+    Attributes:
+        study: "rules" (37 rules and lines without one), "dieren" (ten-word lines, ten seeds),
+            "lines" (how many it takes) or "noise" (how many wrong labels it bears).
+        out: the folder of the runs; what is there is not trained again.
+        seeds: how many; 0 is the study's own number.
+        rivals: let the rivals learn the same lines.
+        workers: processes side by side.
+        scheduler: the address of a Dask scheduler, whose workers do it instead.
+    """
+
+    study: Positional[Study]
+    out: Path = Path("runs")
+    seeds: int = 0
+    rivals: bool = True
+    workers: int = field(default_factory=lambda: os.cpu_count() or 1)
+    scheduler: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.seeds < 0 or self.workers < 1:
+            raise UserError("--seeds cannot be negative, --workers must be at least 1")
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """Lines that are drawn from a rule.
+
+    Attributes:
+        name: of its folder.
+        family: of the rule.
+        rule: what it says; of ``planted``, "dieren", "random labels" or "as many x as y".
+        lines: how many.
+        noise: share of the labels that are turned round.
+        seed: of the lines.
+    """
+
+    name: str
+    family: str
+    rule: str
+    lines: int = LINES
+    noise: float = 0.0
+    seed: int = 0
+
+    def truth(self) -> DFA | None:
+        """The rule's automaton; None where no automaton is right."""
+        if self.rule == "dieren":
+            known = language("dieren")
+            assert isinstance(known, RegularLanguage)
+            return known.dfa
+        return planted()[self.rule][1] if self.rule in planted() else None
+
+    def drawn(self) -> tuple[list[str], list[Word]]:
+        """Labels, "in" or "out", and lines."""
+        rng = np.random.default_rng([0x2EC0, self.seed])
+        if self.rule == "dieren":
+            sample = language("dieren").sample(rng, self.lines, [10])
+            words = [language("dieren").vocabulary.decode(row) for row in sample.words.ids]
+            labels = sample.labels
+        else:
+            lengths = rng.integers(LENGTHS[0], LENGTHS[1] + 1, size=self.lines)
+            words = [tuple(np.array(VOCABULARY)[rng.integers(8, size=n)].tolist()) for n in lengths]
+            labels = self._labelled(words, rng)
+        labels = labels ^ (rng.random(self.lines) < self.noise)
+        return np.where(labels, "in", "out").tolist(), words
+
+    def _labelled(self, words: list[Word], rng: np.random.Generator) -> np.ndarray:
+        truth = self.truth()
+        if truth is not None:
+            return verdicts_of(truth, words)
+        if self.rule == COUNTED:
+            return np.array([w.count(VOCABULARY[0]) == w.count(VOCABULARY[1]) for w in words])
+        return rng.random(len(words)) < 0.5
+
+
+COUNTED = f"as many {VOCABULARY[0]} as {VOCABULARY[1]}"
+COUNTED_SAID = f"has #{VOCABULARY[0]} = #{VOCABULARY[1]}"
+RANDOM = "random labels"
+
+
+def corpora(study: Study, seeds: int) -> list[Corpus]:
+    """What a study asks for; 0 seeds are its own number."""
+    if study == "rules":
+        known = [(family, rule) for rule, (family, _) in planted().items()]
+        known += [("no rule", RANDOM), ("no automaton", COUNTED)]
+        return [
+            Corpus(f"rule-{i}-s{seed}", family, rule, seed=seed)
+            for seed in range(seeds or 1)
+            for i, (family, rule) in enumerate(known)
+        ]
+    if study == "dieren":
+        return [Corpus(f"dieren-s{s}", "contains", "dieren", seed=s) for s in range(seeds or 10)]
+    if study == "lines":
+        return [
+            Corpus(f"dieren-{n}-s{seed}", "contains", "dieren", n, seed=seed)
+            for n in SIZES
+            for seed in range(seeds or 3)
+        ]
+    return [
+        Corpus(f"dieren-{noise:.2f}-s{seed}", "contains", "dieren", LINES, noise, seed)
+        for noise in NOISE
+        for seed in range(seeds or 3)
+    ]
+
+
+def recover(options: Recover, progress: Progress = quiet) -> Result:
+    """One row per corpus and way.
+
+    Columns: family, rule, lines, noise, positives (their share), seed, way, outcome (exact, no
+    reliable rule, wrong rule), says, states, against (lines that contradict what was found), right
+    (share of the held-out lines), seconds.
+    """
+    asked = corpora(options.study, options.seeds)
+    jobs = {corpus: (corpus, options.out / "recovery", options.rivals) for corpus in asked}
+    rows: dict[Corpus, list[dict[str, Any]]] = {}
+    progress(0, len(jobs), options.study)
+    for corpus, found in side_by_side(recovered, jobs, options.workers, options.scheduler):
+        rows[corpus] = found
+        progress(len(rows), len(jobs), corpus.rule)
+    table = pd.DataFrame([row for corpus in asked for row in rows[corpus]])
+    result = Result(table, plain(findings(table)), {"study": options.study}, "")
+    save(options.out, options.study, result)
+    return result
+
+
+def recovered(corpus: Corpus, out: Path, with_rivals: bool) -> list[dict[str, Any]]:
+    """What every way makes of one corpus; kept in its folder."""
+    kept, asked = (
+        out / corpus.name / "recovered.json",
+        plain(asdict(corpus) | {"rivals": with_rivals}),
+    )
+    if kept.exists() and (known := read_json(kept))["asked"] == asked:
+        return list(known["rows"])
+    labels, words = corpus.drawn()
+    write_bytes(out / corpus.name / "lines.tsv", as_tsv(labels, words).encode())
+    options = Discover(
+        out / corpus.name / "lines.tsv", out / corpus.name, accepted="in", rivals=with_rivals
+    )
+    record = discover(options)
+    truth = corpus.truth()
+    rows = []
+    for way in record["ways"]:
+        exact = False
+        if truth is not None:
+            symbols = sorted(truth.input_symbols)
+            seen = {symbol for _, symbol, _ in way["dfa"]["transitions"]}
+            exact = set(symbols) == seen and same(rebuilt(way["dfa"], symbols), truth)
+        elif corpus.rule == COUNTED:
+            exact = way["status"] == "counts" and way["rule"] == COUNTED_SAID
+        reliable = way["status"] != "none"
+        outcome = "no reliable rule" if not reliable else "exact" if exact else "wrong rule"
+        rows.append(
+            {
+                "family": corpus.family,
+                "rule": corpus.rule,
+                "lines": corpus.lines,
+                "noise": corpus.noise,
+                "positives": labels.count("in") / len(labels),
+                "seed": corpus.seed,
+                "way": way["way"],
+                "outcome": outcome,
+                "says": way["rule"],
+                "states": way["states"],
+                "against": way["wrong"],
+                "right": way["held-out right"],
+                "networks": len(record["networks"]),
+                "seconds": way["seconds"],
+            }
+        )
+    for run in (out / corpus.name).glob("*/checkpoints"):  # hundreds of networks, no longer needed
+        shutil.rmtree(run.parent)
+    write_json(kept, {"asked": asked, "rows": rows})
+    return rows
+
+
+def findings(table: pd.DataFrame) -> dict[str, Any]:
+    """The shares recovered, and both kinds of error."""
+    ours = table[table["way"] == "Transformer"]
+    ruled = ours[~ours["family"].isin(["no rule", "no automaton"])]
+    exact, count = int((ruled["outcome"] == "exact").sum()), len(ruled)
+    low, high = wilson(exact, count)
+    missed = int((ruled["outcome"] == "no reliable rule").sum())
+    wrong = int((ours["outcome"] == "wrong rule").sum())
+    return {
+        "summary": f"{exact} of {count} recovered exactly ({exact / count:.0%}, 95% interval "
+        f"{low:.0%} to {high:.0%}); {missed} times no reliable rule, {wrong} times a wrong one; "
+        f"median {ours['seconds'].median():.0f} s from lines to rule.",
+        "shares": shares(table).to_dict("records"),
+    }
+
+
+def shares(table: pd.DataFrame, by: str = "family") -> pd.DataFrame:
+    """Outcomes by family (or another column) and way, the exact share with Wilson's interval."""
+    rows = []
+    for (name, way), part in table.groupby([by, "way"], sort=False):
+        counts: Mapping[str, int] = part["outcome"].value_counts()
+        exact = int(counts.get("exact", 0))
+        low, high = wilson(exact, len(part))
+        row = {by: name, "way": way, "corpora": len(part), "share": exact / len(part)}
+        rows.append(row | {"low": low, "high": high} | {o: int(counts.get(o, 0)) for o in OUTCOMES})
+    return pd.DataFrame(rows)
+
+
+def save(out: Path, study: str, result: Result) -> None:
+    """Table, record and figure. Raises UserError if the folder cannot be written."""
+    buffer = io.BytesIO()
+    result.table.to_parquet(buffer, index=False)
+    name = f"recovery-{study}"
+    write_bytes(out / "results" / f"{name}.parquet", buffer.getvalue())
+    for suffix in ("svg", "html"):
+        write_bytes(out / "figures" / f"{name}.{suffix}", render(chart(result), suffix))
+    record = {
+        "arguments": dict(result.arguments),
+        "findings": dict(result.findings),
+        "versions": installed_versions((*PACKAGES, "aalpy")),
+    }
+    write_json(out / "results" / f"{name}.json", record)
+
+
+def load(out: Path, study: Study) -> Result | None:
+    """A kept study, or None where there is none."""
+    path = out / "results" / f"recovery-{study}"
+    table, record = path.with_suffix(".parquet"), path.with_suffix(".json")
+    if not (table.exists() and record.exists()):
+        return None
+    content = read_json(record)
+    return Result(pd.read_parquet(table), content["findings"], content["arguments"], "")
+
+
+def chart(result: Result) -> ChartType:
+    """The exact share by family, number of lines or noise, with its interval, a line per way."""
+    by = {"lines": "lines", "noise": "noise"}.get(result.arguments["study"], "family")
+    ruled = result.table[result.table["family"] != "no rule"]  # where nothing can come back
+    table = shares(ruled, by)
+    ways = list(dict.fromkeys(table["way"]))
+    colour = alt.Color("way:N", title=None, sort=ways)
+    share = alt.Y("share:Q", title="recovered exactly").scale(domain=[0, 1]).axis(format="%")
+    tooltip: list[str | alt.Tooltip] = [
+        by,
+        "way",
+        "corpora",
+        alt.Tooltip("share:Q", format=".0%"),
+        *OUTCOMES,
+    ]
+    if by == "family":
+        base = alt.Chart(table).encode(
+            y=alt.Y("family:N", sort=list(dict.fromkeys(table["family"])), title=None),
+            yOffset=alt.YOffset("way:N", sort=ways),
+            color=colour,
+            tooltip=tooltip,
+        )
+        across = alt.X("share:Q", title="recovered exactly").scale(domain=[0, 1]).axis(format="%")
+        ranges = base.mark_rule().encode(x="low:Q", x2="high:Q")
+        points = base.mark_point(filled=True, size=50, opacity=1).encode(x=across)
+        return (ranges + points).properties(width=420, height=alt.Step(11))
+    scale = alt.Scale(type="log" if by == "lines" else "linear", nice=False)
+    title = "lines" if by == "lines" else "share of labels turned round"
+    base = alt.Chart(table).encode(
+        x=alt.X(f"{by}:Q", scale=scale, title=title), color=colour, tooltip=tooltip
+    )
+    band = base.mark_area(opacity=0.12).encode(
+        y=alt.Y("low:Q").scale(domain=[0, 1]), y2="high:Q", color=colour
+    )
+    lines = base.mark_line(point=True).encode(y=share)
+    return (band + lines).properties(width=420, height=260)

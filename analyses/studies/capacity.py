@@ -1,0 +1,314 @@
+"""What is the smallest Transformer that learns a language, and how far does it hold?
+
+The map of a sweep that varies at least two of depth, heads and width. Beside the sweep's own:
+
+    OUT/results/capacity.parquet      a row per language and size
+    OUT/figures/capacity.{svg,html}
+
+A length is *right* if every next-symbol set of its members is (where a run was taught verdicts
+alone, every verdict) and no other word is accepted: members alone would not do, as a network may
+accept whatever is longer than it knows. A seed *learns* a language if all lengths tested inside its
+training window are right, and *holds* up to the last one before the first that is not.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+from math import ceil
+from pathlib import Path
+from typing import Any
+
+import altair as alt
+import pandas as pd
+from altair.typing import ChartType
+
+from analyses.answers import Result, render
+from analyses.charts.sweeps import BRIGHT, curves, setting
+from models.runs.files import write_bytes
+
+NAME = "capacity"
+SIZES = {"model.n_layers": "layer", "model.n_heads": "head", "model.d_model": "width"}
+"""What bounds a Transformer, in the order in which it is told."""
+
+MARK, NEAR = "#e07b39", "#6b8fb5"
+
+
+def has_map(table: pd.DataFrame, by: Sequence[str]) -> bool:
+    """Whether two sizes vary, and lengths inside the window were tested."""
+    return len(sizes_of(by)) >= 2 and bool((table["length"] <= table["window"]).any())
+
+
+def sizes_of(by: Sequence[str]) -> list[str]:
+    """The sizes among the varied fields."""
+    return [key for key in SIZES if key in by]
+
+
+def accuracy(table: pd.DataFrame) -> pd.Series:
+    """Members and others weigh alike: the share of members that are exact (accepted, where
+    exactness is not defined) and the share of others that are rejected; 1 if a row is right."""
+    members = table["exact"].astype(float).fillna(table["members"].astype(float))
+    return pd.concat([members, table["others"].astype(float)], axis=1).mean(axis=1)
+
+
+def by_run(table: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
+    """One row per run that was tested inside its window, in the sweep's order.
+
+    Columns: language, those of ``by``, seed, run, parameters, learned, holds (to how many windows
+    all lengths tested are right; 0 where the first is not), tested (how many windows).
+    """
+    records = []
+    for run, rows in table.assign(right=accuracy(table) == 1).groupby("run", sort=False):
+        rows = rows.sort_values("length")
+        window = rows["window"].iloc[0]
+        inside = rows[rows["length"] <= window]
+        if inside.empty:
+            continue
+        held = rows["length"][rows["right"].cummin()]
+        about = rows.iloc[0][["language", *by, "seed", "parameters"]].to_dict()
+        records.append(
+            about
+            | {"run": run, "learned": bool(inside["right"].all())}
+            | {"holds": held.max() / window if len(held) else 0.0}
+            | {"tested": rows["length"].max() / window}
+        )
+    columns = ["language", *by, "seed", "run", "parameters", "learned", "holds", "tested"]
+    return pd.DataFrame(records, columns=columns)
+
+
+def capacity_map(table: pd.DataFrame, by: Sequence[str], share: float = 1.0) -> pd.DataFrame:
+    """One row per language, other setting and size, the smallest first.
+
+    Args:
+        by: what the sweep varies, sizes and other settings.
+        share: of the seeds that must learn a language for the size to count as enough.
+
+    Columns: language, those of ``by``, of (language and other settings, for reading), parameters,
+    seeds, learned (how many of them learn it), enough, holds, holds_min, holds_max (training
+    windows up to which all is right: mean, worst and best seed), tested (the most that it can be),
+    smallest (whether it is the size of fewest parameters that is enough; of equals the one with
+    fewer layers, then heads, then width).
+    """
+    sizes = sizes_of(by)
+    others = [key for key in by if key not in sizes]
+    runs = by_run(table, by)
+    keys = ["language", *others, *sizes]
+    found = runs.groupby(keys, sort=False).agg(
+        parameters=("parameters", "max"),
+        seeds=("seed", "size"),
+        learned=("learned", "sum"),
+        holds=("holds", "mean"),
+        holds_min=("holds", "min"),
+        holds_max=("holds", "max"),
+        tested=("tested", "max"),
+    )
+    found = found.reset_index()
+    names = [
+        ", ".join([row["language"], *(setting(key, row[key]) for key in others)])
+        for row in found.to_dict("records")
+    ]
+    needed = [max(1, ceil(share * seeds - 1e-9)) for seeds in found["seeds"]]
+    found.insert(len(keys), "of", names)
+    found["enough"] = found["learned"] >= needed
+    rank = pd.Series(range(len(found)), found.sort_values(["parameters", *sizes]).index)
+    order = {name: index for index, name in enumerate(dict.fromkeys(names))}
+    found = found.assign(first=found["of"].map(order), rank=rank)
+    found = found.sort_values(["first", "rank"], ignore_index=True).drop(columns=["first", "rank"])
+    before = found.groupby("of")["enough"].cumsum()
+    found["smallest"] = found["enough"] & (before == 1)
+    columns = ["of", "parameters", "seeds", "learned", "enough", "holds", "holds_min", "holds_max"]
+    return found[["language", *by, *columns, "tested", "smallest"]]
+
+
+def sentences(found: pd.DataFrame, by: Sequence[str]) -> list[str]:
+    """Per language (and other setting) one: the smallest size that is enough, and how far it
+    holds."""
+    return [_sentence(str(name), rows, by) for name, rows in found.groupby("of", sort=False)]
+
+
+def _sentence(name: str, rows: pd.DataFrame, by: Sequence[str]) -> str:
+    chosen = chosen_of(rows)
+    seeds, told = int(chosen["seeds"]), _told(chosen, by)
+    if not rows["learned"].any():
+        who = f"any of its {seeds} seeds" if seeds > 1 else "its one seed"
+        return f"{name}: no size tried is learned by {who}."
+    if not chosen["smallest"]:
+        return f"{name}: no size tried is enough; {told} is learned by {_seeds(chosen)}."
+    place = int(rows["enough"].to_numpy().argmax())
+    larger = rows["enough"].iloc[place + 1 :]
+    on = " on" if len(larger) and larger.all() else ""
+    sentence = f"{name}: learned by {_seeds(chosen)} from {told}{on}"
+    if not on:
+        sentence = f"{name}: learned by {_seeds(chosen)} with {told}"
+    if len(larger) and not on:
+        sentence += f", and with {int(larger.sum())} of the {len(larger)} larger sizes"
+    sentence += "; smaller ones fail" if place else "; it is the smallest tried"
+    return f"{sentence}. {_holds(chosen)}"
+
+
+def _seeds(row: pd.Series) -> str:
+    """Of a size."""
+    learned, seeds = int(row["learned"]), int(row["seeds"])
+    if learned < seeds:
+        return f"{learned} of {seeds} seeds"
+    return f"all {seeds} seeds" if seeds > 1 else "its one seed"
+
+
+def _told(row: pd.Series, by: Sequence[str]) -> str:
+    """A size in words: "1 layer, 2 heads, width 8 (312 parameters)"."""
+    return f"{size_of(row, sizes_of(by))} ({row['parameters']:,} parameters)"
+
+
+def size_of(row: pd.Series | dict[str, Any], sizes: Sequence[str]) -> str:
+    """Those sizes in words: "1 layer, 2 heads, width 8"."""
+    parts = []
+    for key in sizes:
+        plural = "s" if row[key] > 1 else ""
+        name = SIZES[key]
+        parts.append(f"width {row[key]}" if name == "width" else f"{row[key]} {name}{plural}")
+    return ", ".join(parts)
+
+
+def _holds(row: pd.Series) -> str:
+    low, high, tested = row["holds_min"], row["holds_max"], row["tested"]
+    if low == tested:
+        return f"It holds as far as tested, {tested:.3g} windows."
+    spread = "" if row["seeds"] == 1 else f" (seeds {low:.2g} to {high:.2g})"
+    return f"It holds to {row['holds']:.2g} windows{spread} of {tested:.3g} tested."
+
+
+def chosen_of(rows: pd.DataFrame) -> pd.Series:
+    """Of one language the smallest size that is enough, or else the one that comes nearest: most
+    seeds learn it, they hold furthest, it is the smallest."""
+    if rows["smallest"].any():
+        return rows[rows["smallest"]].iloc[0]
+    share = rows.assign(share=rows["learned"] / rows["seeds"])
+    best = share.sort_values(["share", "holds"], ascending=False, kind="stable")
+    return rows.loc[best.index[0]]
+
+
+def findings(table: pd.DataFrame, by: Sequence[str]) -> dict[str, list[str]]:
+    """{"capacity": a sentence per language}; empty where there is no map."""
+    if not has_map(table, by):
+        return {}
+    return {NAME: sentences(capacity_map(table, by), by)}
+
+
+def save(out: Path, result: Result) -> None:
+    """Table and figures beside a sweep's, where there is a map. Raises UserError if the folder
+    cannot be written."""
+    by = result.arguments["by"]
+    if not has_map(result.table, by):
+        return
+    buffer = io.BytesIO()
+    capacity_map(result.table, by).to_parquet(buffer, index=False)
+    write_bytes(out / "results" / f"{NAME}.parquet", buffer.getvalue())
+    figure = chart(result.table, by)
+    for suffix in ("svg", "html"):
+        write_bytes(out / "figures" / f"{NAME}.{suffix}", render(figure, suffix))
+
+
+# -- the figure -----------------------------------------------------------------------------------
+
+
+def chart(table: pd.DataFrame, by: Sequence[str], share: float = 1.0) -> ChartType:
+    """Per language a row: how many seeds learn each size, how far it holds, and the accuracy by
+    length, a line per seed; the smallest size that is enough is framed, and its lines coloured.
+
+    Args:
+        share: as of ``capacity_map``.
+    """
+    found = capacity_map(table, by, share)
+    found = found.assign(frame=found["smallest"])
+    rows = []
+    for name, part in found.groupby("of", sort=False):
+        panels = [
+            _cells(part, by, "share", "seeds that learn it", [0, 1]),
+            _cells(part, by, "holds", "windows it holds", [0, part["tested"].max()]),
+            _lines(table, part, by),
+        ]
+        title = alt.Title(str(name), anchor="start", fontSize=15)
+        rows.append(
+            alt.hconcat(*panels, spacing=24)
+            .resolve_scale(color="independent")
+            .properties(title=title)
+        )
+    return alt.vconcat(*rows, spacing=28).resolve_scale(color="independent")
+
+
+def _cells(
+    part: pd.DataFrame, by: Sequence[str], value: str, title: str, domain: list[float]
+) -> alt.LayerChart:
+    """A heatmap of one language's sizes, the last of them across."""
+    *down, across = sizes_of(by)
+    learned = part["learned"].astype(str) + "/" + part["seeds"].astype(str)
+    shown = pd.DataFrame(
+        {
+            "down": [size_of(row, down) for row in part.to_dict("records")],
+            "across": part[across],
+            "share": part["learned"] / part["seeds"],
+            "holds": part["holds"],
+            "text": learned if value == "share" else [f"{x:.2g}" for x in part["holds"]],
+            "learned": learned,
+            "worst": part["holds_min"],
+            "best": part["holds_max"],
+            "parameters": part["parameters"],
+            "frame": part["frame"],
+        }
+    )
+    order = part.sort_values(list(down))
+    rows = list(dict.fromkeys(size_of(row, down) for row in order.to_dict("records")))
+    name = "heads" if SIZES[across] == "head" else SIZES[across]
+    base = alt.Chart(shown).encode(
+        x=alt.X("across:O", title=name).axis(labelAngle=0),
+        y=alt.Y("down:N", sort=rows, title=None).axis(labelLimit=0),
+        tooltip=[
+            *("down:N", alt.Tooltip("across:O", title=name), "parameters:Q", "learned:N"),
+            *(alt.Tooltip(f"{c}:Q", format=".2f") for c in ("holds", "worst", "best")),
+        ],
+    )
+    scale = alt.Scale(domain=domain, scheme="viridis")
+    rects = base.mark_rect().encode(color=alt.Color(f"{value}:Q", scale=scale).legend(None))
+    bright = alt.datum[value] > BRIGHT * domain[1]
+    text = base.mark_text(fontSize=11).encode(
+        text="text:N", color=alt.condition(bright, alt.value("black"), alt.value("white"))
+    )
+    frame = base.transform_filter(alt.datum.frame).mark_rect(
+        filled=False, stroke=MARK, strokeWidth=3
+    )
+    heading = alt.Title(title, anchor="start", fontSize=11, fontWeight="normal")
+    return (rects + text + frame).properties(
+        title=heading, width=44 * part[across].nunique(), height=26 * len(rows)
+    )
+
+
+def _lines(table: pd.DataFrame, part: pd.DataFrame, by: Sequence[str]) -> alt.LayerChart:
+    """Accuracy by length, a line per seed: of the chosen size in colour, of all others grey."""
+    chosen, keys = chosen_of(part), ["language", *by]
+    others = [key for key in keys if key not in SIZES]
+    rows = table[(table[others] == chosen[others]).all(axis=1)]
+    lines = curves(rows.assign(accuracy=accuracy(rows)), by, "accuracy")
+    lines = lines.rename(columns={"right": "accuracy"})
+    own = ", ".join(setting(key, chosen[key]) for key in by)
+    colour = MARK if chosen["smallest"] else NEAR
+    base = alt.Chart(lines).encode(
+        x=alt.X("length:Q", title="word length").scale(nice=False, zero=False),
+        y=alt.Y("accuracy:Q", title=None).scale(domain=[0, 1]).axis(format="%", tickCount=3),
+        tooltip=["setting:N", "seed:N", "length:Q", alt.Tooltip("accuracy:Q", format=".3f")],
+    )
+    detail = base.encode(detail=["setting:N", "seed:N"])
+    grey = detail.transform_filter(alt.datum.setting != own).mark_line(
+        color="#888", strokeWidth=0.8, opacity=0.3
+    )
+    marked = detail.transform_filter(alt.datum.setting == own).mark_line(
+        color=colour, strokeWidth=1.8, opacity=0.85
+    )
+    ends = lines[["window"]].drop_duplicates()
+    window = alt.Chart(ends).mark_rule(strokeDash=[4, 4], color="#888").encode(x="window:Q")
+    which = "" if chosen["smallest"] else "nearest: "
+    words = f"accuracy by length, per seed; {which}{size_of(chosen, sizes_of(by))}"
+    heading = alt.Title(words, anchor="start", fontSize=11, fontWeight="normal", color=colour)
+    rows_down = part[sizes_of(by)[:-1]].drop_duplicates()
+    return (grey + marked + window).properties(
+        title=heading, width=250, height=max(78, 26 * len(rows_down))
+    )

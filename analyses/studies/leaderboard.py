@@ -1,0 +1,238 @@
+"""Who tells the truth? Every explanation method on many models that learned the rule, in one table.
+
+Several seeds of each language are trained as normal runs, each is asked for its own leaderboard,
+and the means over words are compared over seeds. What is finished is not done again, so a
+leaderboard that broke off goes on. OUT keeps the runs, and beside them
+
+    OUT/results/leaderboard.{parquet,json}    a row per language, replacement, method and measure
+    OUT/figures/leaderboard.{svg,html}
+    OUT/leaderboard.html                      the report: one file, which asks for no other
+"""
+
+from __future__ import annotations
+
+import io
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import altair as alt
+import numpy as np
+import pandas as pd
+from altair.typing import ChartType
+from tyro.conf import Positional
+
+from analyses.answers import Progress, Result, answer, plain, quiet, render
+from analyses.jobs.trained import trained
+from analyses.jobs.workers import side_by_side
+from analyses.questions import leaderboard as of_run
+from analyses.studies import claims
+from interp.statistics import t_interval
+from models.config import TrainConfig
+from models.errors import UserError
+from models.languages import language
+from models.runs.files import read_json, write_bytes, write_json
+from models.runs.run import PACKAGES, Run, installed_versions, run_name
+from models.training.recipes import recipe
+
+QUESTION = "LIME, SHAP, gradients, attention or cause: who tells the truth?"
+NAME = "leaderboard"
+CLEAN, PLANTED = "dieren", claims.PLANTED
+"""The same language; the training lines of the second carry a shortcut."""
+
+
+@dataclass(frozen=True)
+class Leaderboard:
+    """Train several seeds, explain their verdicts with every method, and score the methods.
+
+    Attributes:
+        languages: whose models are explained.
+        seeds: how many, from 0 on.
+        words: per seed, other ones for each.
+        steps: of every run, instead of its recipe's.
+        out: the folder of the runs, the table and the report.
+        workers: processes side by side.
+        scheduler: the address of a Dask scheduler, whose workers do it instead.
+    """
+
+    languages: Positional[tuple[str, ...]] = ("anbncn", "anbn", CLEAN, PLANTED)
+    seeds: int = 5
+    words: int = 100
+    steps: int | None = None
+    out: Path = Path("runs/leaderboard")
+    workers: int = field(default_factory=lambda: min(4, os.cpu_count() or 1))
+    scheduler: str | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("seeds", "words", "workers"):
+            if getattr(self, name) < 1:
+                raise UserError(f"--{name} is {getattr(self, name)}: it must be at least 1")
+        for name in self.languages:
+            language(name)
+
+
+def leaderboard(asked: Leaderboard, progress: Progress = quiet) -> Result:
+    """Runs it. One row per language, replacement, method and measure.
+
+    Columns: language, replacement, method, family, measure (``of_run.MEASURES``, and for the
+    pair of clean and planted models "shortcut found"), mean, low, high (95%, Student's t over
+    seeds; NaN of a single one), seeds.
+    """
+    configs = {
+        (name, seed): replace(recipe(name), seed=seed, steps=asked.steps or recipe(name).steps)
+        for name in asked.languages
+        for seed in range(asked.seeds)
+    }
+    tables = {}
+    progress(0, len(configs), "training and explaining the first")
+    jobs = {key: (asked.out / run_name(c), c, asked.words) for key, c in configs.items()}
+    answers = side_by_side(complete, jobs, asked.workers, asked.scheduler)
+    for done, (key, table) in enumerate(answers):
+        tables[key] = table
+        progress(done + 1, len(configs), f"{key[0]}, seed {key[1]}")
+    tables = {key: tables[key] for key in configs}
+    by_seed = pd.concat([means(table, *key) for key, table in tables.items()], ignore_index=True)
+    by_seed = pd.concat([by_seed, shortcut_found(tables)], ignore_index=True)
+    table = over_seeds(by_seed)
+    arguments: dict[str, Any] = {"languages": list(asked.languages), "seeds": asked.seeds}
+    arguments |= {"words": asked.words, "steps": asked.steps}
+    right = {
+        name: [
+            float(tables[name, seed].drop_duplicates("word")["right"].mean())
+            for seed in range(asked.seeds)
+        ]
+        for name in asked.languages
+    }
+    said = claims.verdict(by_seed)
+    found = {"summary": " ".join(said), "claims": said, "right": right}
+    found["pairs"] = claims.evidence(by_seed).pairs.replace({np.nan: None}).to_dict("records")
+    result = Result(table, plain(found), arguments, "")
+    save(asked.out, result)
+    return result
+
+
+def first_words(asked: Leaderboard) -> dict[str, Result]:
+    """One explained word per language, of its first seed."""
+    paths = {name: asked.out / run_name(recipe(name)) for name in asked.languages}
+    return {name: answer(Run(path), "explanations")[0] for name, path in paths.items()}
+
+
+def complete(path: Path, config: TrainConfig, words: int) -> pd.DataFrame:
+    """Trains the run if need be and explains its verdicts."""
+    run = trained(path, config)
+    options = of_run.Options(words=words, seed=config.seed)
+    return answer(run, "leaderboard", options)[0].table
+
+
+def means(table: pd.DataFrame, name: str, seed: int) -> pd.DataFrame:
+    """One run: a row per replacement, method and measure; the mean over words."""
+    keys = ["replacement", "method", "family"]
+    mean = table.groupby(keys, sort=False)[list(of_run.MEASURES)].mean().reset_index()
+    long = mean.melt(keys, var_name="measure").dropna(subset=["value"])
+    return long.assign(language=name, seed=seed)
+
+
+def shortcut_found(tables: Mapping[tuple[str, int], pd.DataFrame]) -> pd.DataFrame:
+    """Does a method tell a model that leans on the shortcut from a clean one?
+
+    "shortcut found" is the AUROC of the share of absolute value that it puts on the shortcut
+    symbol, over all pairs of a line of the planted and of the clean model of one seed: 0.5 is
+    chance. Empty without both kinds of models.
+    """
+    parts = []
+    for (name, seed), planted in tables.items():
+        clean = tables.get((CLEAN, seed))
+        if name != PLANTED or clean is None:
+            continue
+        keys = ["replacement", "method", "family"]
+        other = dict(iter(clean.groupby(keys)["shortcut"]))
+        for key, values in planted.groupby(keys, sort=False)["shortcut"]:
+            have, lack = values.dropna().to_numpy(), other[key].dropna().to_numpy()
+            if len(have) and len(lack):
+                gap = have[:, None] - lack
+                value = float(((gap > 0) + 0.5 * (gap == 0)).mean())
+                row = dict(zip(keys, key, strict=True))
+                parts.append(
+                    row
+                    | {
+                        "measure": of_run.FOUND,
+                        "value": value,
+                        "language": PLANTED,
+                        "seed": seed,
+                    }
+                )
+    return pd.DataFrame(parts)
+
+
+def over_seeds(by_seed: pd.DataFrame) -> pd.DataFrame:
+    """Means over seeds with Student's intervals."""
+    keys = ["language", "replacement", "method", "family", "measure"]
+    rows = [
+        (*key, *t_interval(values.to_numpy()), len(values))
+        for key, values in by_seed.groupby(keys, sort=False)["value"]
+    ]
+    return pd.DataFrame(rows, columns=[*keys, "mean", "low", "high", "seeds"])
+
+
+def wide(table: pd.DataFrame, name: str, replacement: str, measures: Sequence[str]) -> pd.DataFrame:
+    """For reading: a row per method of one language and replacement, "mean ± half the interval"."""
+    rows = table[(table["language"] == name) & (table["replacement"] == replacement)]
+    rows = rows[rows["measure"].isin(measures)]
+    half = (rows["high"] - rows["low"]) / 2
+
+    def text(value: float, spread: float) -> str:
+        digits = 0 if abs(value) >= 100 else 2 if abs(value) >= 0.1 else 3
+        shown = f"{value:.{digits}f}"
+        return shown if np.isnan(spread) else f"{shown} ± {spread:.{digits}f}"
+
+    said = [text(*pair) for pair in zip(rows["mean"], half, strict=True)]
+    grid = rows.assign(said=said).pivot(index="method", columns="measure", values="said")
+    order = list(dict.fromkeys(rows["method"]))
+    grid = grid.loc[order, [m for m in measures if m in grid.columns]]
+    return grid.fillna("").rename_axis(columns=None).reset_index()
+
+
+# -- kept -----------------------------------------------------------------------------------------
+
+
+def save(out: Path, result: Result) -> None:
+    """Table, record and figure. Raises UserError if the folder cannot be written."""
+    buffer = io.BytesIO()
+    result.table.to_parquet(buffer, index=False)
+    figures = {suffix: render(chart(result), suffix) for suffix in ("svg", "html")}
+    write_bytes(out / "results" / f"{NAME}.parquet", buffer.getvalue())
+    for suffix, content in figures.items():
+        write_bytes(out / "figures" / f"{NAME}.{suffix}", content)
+    record = {
+        "question": QUESTION,
+        "arguments": dict(result.arguments),
+        "findings": dict(result.findings),
+        "versions": installed_versions((*PACKAGES, "shap", "lime", "captum")),
+    }
+    write_json(out / "results" / f"{NAME}.json", record)
+
+
+def load(out: Path) -> Result | None:
+    """A kept leaderboard, or None where there is none."""
+    table, record = out / "results" / f"{NAME}.parquet", out / "results" / f"{NAME}.json"
+    if not (table.exists() and record.exists()):
+        return None
+    content = read_json(record)
+    return Result(pd.read_parquet(table), content["findings"], content["arguments"], "")
+
+
+SHOWN = ("AUROC", "cosine to the language", "cosine to the model", "normalised AOPC")
+
+
+def chart(result: Result, shown: Sequence[str] = SHOWN) -> ChartType:
+    """A row of panels per language, one per measure: means over seeds with their intervals."""
+    rows = []
+    for name, table in result.table.groupby("language", sort=False):
+        there = [measure for measure in shown if (table["measure"] == measure).any()]
+        if there:
+            part = of_run.panels(table[table["measure"].isin(there)], there)
+            rows.append(part.properties(title=str(name)))
+    figure: ChartType = alt.vconcat(*rows, spacing=24)
+    return figure

@@ -1,0 +1,336 @@
+"""One seed is an anecdote: the same question over all runs that differ in the seed alone.
+
+A folder of runs, as a sweep leaves it, is read as groups: the runs of one configuration.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from analyses.answers import Progress, Result, analysis, answer, kept, load, quiet
+from analyses.jobs.workers import side_by_side
+from interp.statistics import t_interval
+from models.errors import UserError
+from models.runs.run import RUN_FILE, Run, find_runs
+
+ASKED_OTHERWISE = "asked with other options than most"
+EARLIER = "asked about an earlier checkpoint"
+UNASKED = "not asked"
+UNFINISHED = "not finished"
+
+
+# -- which runs belong together -------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Group:
+    """The runs of one configuration.
+
+    Attributes:
+        fields: what sets it apart from the other groups, the language first.
+        runs: ascending by seed.
+    """
+
+    fields: Mapping[str, Any]
+    runs: Sequence[Run]
+
+    @property
+    def label(self) -> str:
+        """The fields for reading: "anbncn, n_layers 1"."""
+        language, *others = self.fields.items()
+        return ", ".join([str(language[1]), *(f"{name} {value}" for name, value in others)])
+
+
+def settings(run: Run) -> dict[str, Any]:
+    """The configuration but for the seed, in one level; of a corpus also which lines it had."""
+    values = asdict(run.config)
+    del values["seed"]
+    lines = run.corpus_bytes()
+    corpus = None if lines is None else hashlib.sha256(lines).hexdigest()[:8]
+    return values | values.pop("model") | {"corpus": corpus}
+
+
+def siblings(run: Run) -> list[Run]:
+    """The runs beside this one with its configuration, up to the seed; itself among them."""
+    own = settings(run)
+    runs = [Run(path) for path in find_runs(run.path.parent)]
+    same = [other for other in runs if settings(other) == own]
+    return sorted(same, key=lambda other: other.config.seed)
+
+
+def groups(runs: Sequence[Run]) -> list[Group]:
+    """The runs by configuration, in the order of what sets the groups apart."""
+    together: dict[tuple[tuple[str, Any], ...], list[Run]] = {}
+    for run in runs:
+        together.setdefault(tuple(settings(run).items()), []).append(run)
+    configs = [dict(key) for key in together]
+    apart = told_apart(configs)
+    found = [
+        Group(
+            {name: config[name] for name in apart},
+            sorted(members, key=lambda run: run.config.seed),
+        )
+        for config, members in zip(configs, together.values(), strict=True)
+    ]
+    return sorted(found, key=lambda group: [(v is None, v) for v in group.fields.values()])
+
+
+def told_apart(configs: Sequence[Mapping[str, Any]]) -> list[str]:
+    """The settings that tell the configurations apart.
+
+    The language; architecture and mask where those of one language differ; and what differs beside
+    these, as they decide the defaults of all others.
+    """
+    told = ["language"]
+
+    def cells(names: Sequence[str]) -> int:
+        return len({tuple(config[name] for name in names) for config in configs})
+
+    told += [name for name in ("architecture", "mask") if cells(["language", name]) > cells(told)]
+    others = [name for name in (configs[0] if configs else ()) if name not in told]
+    return told + [name for name in others if cells([*told, name]) > cells(told)]
+
+
+def chosen(path: Path) -> tuple[list[Run], list[str]]:
+    """The finished runs that a path stands for, each seed once, and who is left out and why.
+
+    Args:
+        path: a run, which stands for its siblings, or a folder of runs.
+
+    Raises:
+        UserError: no finished run is there.
+    """
+    left_out: dict[str, list[str]] = {}
+    runs: dict[tuple[Any, ...], Run] = {}
+    for run in _opened(path, left_out):
+        key = (*settings(run).values(), run.config.seed)
+        if run.record["status"] != "finished":
+            left_out.setdefault(f"{UNFINISHED}: `lab resume` goes on with it", []).append(run.name)
+        elif key in runs:
+            left_out.setdefault(f"{runs[key].name} once more", []).append(run.name)
+        else:
+            runs[key] = run
+    notes = [f"without {', '.join(names)}: {reason}" for reason, names in left_out.items()]
+    if not runs:
+        raise UserError(f"no finished run in {path}: {'; '.join(notes)}")
+    return list(runs.values()), notes
+
+
+def _opened(path: Path, damaged: dict[str, list[str]]) -> list[Run]:
+    """Of a folder all runs that can be opened; the others are told by reason."""
+    inside = find_runs(path)
+    if (path / RUN_FILE).is_file() or not inside:
+        return siblings(Run(path))
+    runs = []
+    for folder in inside:
+        try:
+            runs.append(Run(folder))
+        except UserError as error:
+            damaged.setdefault(str(error), []).append(folder.name)
+    return runs
+
+
+# -- asking ---------------------------------------------------------------------------------------
+
+
+def ask_all(
+    runs: Sequence[Run], names: Sequence[str], workers: int = 1, progress: Progress = quiet
+) -> dict[tuple[str, str], str]:
+    """Asks every run what it was not asked before.
+
+    Returns:
+        By run and analysis, why there is no answer.
+    """
+    jobs = {
+        (run.name, name): (run.path, name)
+        for run in runs
+        for name in names
+        if not _is_kept(run, name)
+    }
+    reasons: dict[tuple[str, str], str] = {}
+    if not jobs:
+        return reasons
+    done = 0
+
+    def inside(_: int, __: int, what: str) -> None:
+        progress(done, len(jobs), what)
+
+    # Other processes cannot be watched while they work.
+    work = partial(_asked, progress=inside) if workers == 1 else _asked
+    for (run, name), reason in side_by_side(work, jobs, workers):
+        done += 1
+        progress(done, len(jobs), f"{run} {name}")
+        if reason is not None:
+            reasons[run, name] = reason
+    return reasons
+
+
+def _is_kept(run: Run, name: str) -> bool:
+    try:
+        return kept(run, name) is not None
+    except UserError:  # damaged: it is told when it is asked
+        return False
+
+
+def _asked(path: Path, name: str, progress: Progress = quiet) -> str | None:
+    """Answers one question in the run's folder; why not, where it cannot."""
+    try:
+        answer(Run(path), name, None, progress)
+    except UserError as error:
+        return str(error)
+    return None
+
+
+# -- the tables -----------------------------------------------------------------------------------
+
+
+def over_seeds(runs: Sequence[Run], name: str) -> tuple[pd.DataFrame, int]:
+    """Means over the runs that were asked, of the numbers that the analysis calls its headline.
+
+    Returns:
+        One row per number: the columns of the analysis' ``headline`` but value, then mean, low and
+        high (95%, Student's t over the runs) and seeds; and how many runs had a kept answer.
+    """
+    results, _ = comparable(runs, name)
+    return means(results, name), len(results)
+
+
+def means(results: Sequence[Result], name: str) -> pd.DataFrame:
+    """The table of ``over_seeds``, of answers to one question."""
+    if not results:
+        return pd.DataFrame()
+    module = analysis(name)
+    rows = pd.concat([module.headline(result) for result in results], ignore_index=True)
+    labels = [column for column in rows.columns if column != "value"]
+    table = []
+    for key, values in rows.dropna(subset=["value"]).groupby(labels, sort=False)["value"]:
+        mean, low, high = t_interval(values.to_numpy())
+        table.append(
+            dict(zip(labels, key, strict=True))
+            | {"mean": mean, "low": low, "high": high, "seeds": len(values)}
+        )
+    return pd.DataFrame(table)
+
+
+def comparable(runs: Sequence[Run], name: str) -> tuple[list[Result], dict[str, str]]:
+    """The kept answers of finished runs to one and the same question.
+
+    Where answers differ in their options, those count that most runs have.
+
+    Returns:
+        The answers; and by run, why it has none here.
+    """
+    found: dict[str, Result] = {}
+    reasons: dict[str, str] = {}
+    for run in runs:
+        try:
+            result = load(run, name)
+        except UserError as error:
+            reasons[run.name] = str(error)
+            continue
+        if run.record["status"] != "finished":
+            reasons[run.name] = UNFINISHED
+        elif result is None:
+            reasons[run.name] = UNASKED
+        elif result.model_hash != run.model_hash():
+            reasons[run.name] = EARLIER
+        else:
+            found[run.name] = result
+    questions = {run: json.dumps(result.arguments, sort_keys=True) for run, result in found.items()}
+    most = Counter(questions.values()).most_common(1)
+    reasons |= {run: ASKED_OTHERWISE for run, asked in questions.items() if asked != most[0][0]}
+    return [result for run, result in found.items() if run not in reasons], reasons
+
+
+def over_groups(
+    runs: Sequence[Run],
+    names: Sequence[str],
+    refused: Mapping[tuple[str, str], str] | None = None,
+) -> tuple[pd.DataFrame, list[str]]:
+    """The table of every group and analysis, one below the other.
+
+    Args:
+        refused: by run and analysis, why it was not answered.
+
+    Returns:
+        The columns of ``over_seeds`` after group (its label), its fields and analysis; and in one
+        line each, which runs are missing where.
+    """
+    tables, notes = [], []
+    for group in groups(runs):
+        for name in names:
+            results, reasons = comparable(group.runs, name)
+            table = means(results, name)
+            if results and table.empty:
+                notes.append(f"{name} of {group.label}: no number is defined")
+            missing: dict[str, list[str]] = {}
+            for run, reason in reasons.items():
+                why = refused.get((run, name), reason) if refused else reason
+                missing.setdefault(why.removeprefix(f"{run} "), []).append(run)
+            notes += [f"{name} without {', '.join(who)}: {why}" for why, who in missing.items()]
+            if len(table):
+                about = {"group": group.label, **group.fields, "analysis": name}
+                tables.append(pd.DataFrame([about] * len(table)).join(table))
+    return pd.concat(tables, ignore_index=True) if tables else pd.DataFrame(), notes
+
+
+def for_reading(
+    table: pd.DataFrame, columns: int
+) -> tuple[list[tuple[str | None, pd.DataFrame]], str]:
+    """The table of ``over_groups`` for reading.
+
+    Args:
+        columns: variables that stand side by side; the others follow below.
+
+    Returns:
+        Tables, the first of each group and analysis with a title; and what their numbers are.
+    """
+    parts: list[tuple[str | None, pd.DataFrame]] = []
+    counts = table.groupby(["group", "analysis"], sort=False)["seeds"].max()
+    for (group, name), rows in table.groupby(["group", "analysis"], sort=False):
+        shown = wide(rows)
+        for start in range(0, shown.shape[1], columns):
+            part = shown.iloc[:, start : start + columns]
+            part = part[(part != "").any(axis=1)].reset_index()
+            title = f"{group}: {name}, {_seeds(counts[group, name])}"
+            parts.append((None if start else title, part))
+    if counts.max() == 1:
+        return parts, "One seed: no interval."
+    few = "" if counts.nunique() == 1 else f"{counts.min()} to "
+    return parts, f"Mean over {few}{_seeds(counts.max())} [95% interval, Student's t]."
+
+
+def _seeds(count: int) -> str:
+    return f"{count} seed{'s' if count > 1 else ''}"
+
+
+def wide(table: pd.DataFrame) -> pd.DataFrame:
+    """For reading: a row per number, a column per variable, "mean [low, high]".
+
+    A number that fewer seeds have than others says so: "(2 of 3)".
+    """
+    if table.empty:
+        return pd.DataFrame()
+
+    def text(value: float) -> str:
+        return f"{value:.0f}" if abs(value) >= 100 else f"{value:.2f}".replace("-0.00", "0.00")
+
+    most = table["seeds"].max()
+    said = [
+        text(row.mean_)
+        + (f" [{text(row.low)}, {text(row.high)}]" if row.seeds > 1 else "")
+        + (f" ({row.seeds} of {most})" if row.seeds < most else "")
+        for row in table.rename(columns={"mean": "mean_"}).itertuples()
+    ]
+    grid = table.assign(said=said).pivot(index="of", columns="variable", values="said")
+    order = {name: list(dict.fromkeys(table[name])) for name in ("of", "variable")}
+    return grid.loc[order["of"], order["variable"]].fillna("")

@@ -1,0 +1,112 @@
+"""From a sweep's file to its runs: every language, variant, combination and seed."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from itertools import product
+from typing import Any
+
+from analyses.studies.sweeps.exam import Exam
+from analyses.studies.sweeps.file import MAX_LENGTH, SweepFile
+from models.config import ModelConfig, TrainConfig
+from models.errors import UserError
+from models.languages import language
+from models.training.recipes import recipe
+
+
+@dataclass(frozen=True)
+class Planned:
+    """A run of a sweep.
+
+    Attributes:
+        name: of its folder.
+        variant: its name; None where the file has none.
+        varied: the values of the fields that the sweep varies.
+        config: what is trained.
+    """
+
+    name: str
+    variant: str | None
+    varied: Mapping[str, Any]
+    config: TrainConfig
+
+
+def plan(file: SweepFile) -> tuple[list[Planned], list[str]]:
+    """The runs, language by language; and the combinations that were skipped, with the reason.
+
+    Raises:
+        UserError: a combination that no model has, unless the file skips those; a language without
+            test words; two runs of one name; no run at all.
+    """
+    runs: list[Planned] = []
+    skipped = []
+    combinations = [
+        dict(zip(file.vary, values, strict=True)) for values in product(*file.vary.values())
+    ]
+    for name, variant, varied in product(file.languages, file.variants or [None], combinations):
+        own = file.of_language.get(name, {})
+        changes = {**file.fixed, **own, **(file.variants[variant] if variant else {}), **varied}
+        label = folder_name(name, variant, varied)
+        try:
+            config = configured(name, changes, file.exam)
+        except UserError as error:
+            if not file.skip_impossible:
+                raise UserError(f"{label} cannot be: {error}") from None
+            skipped.append(f"{label}: {error}")
+            continue
+        runs += [
+            Planned(f"{label}-s{seed}", variant, varied, replace(config, seed=seed))
+            for seed in range(file.seeds)
+        ]
+    if not runs:
+        raise UserError(f"no combination is possible: {skipped[0]}")
+    name, times = Counter(run.name for run in runs).most_common(1)[0]
+    if times > 1:
+        raise UserError(f"{times} runs would be named {name}: rename a variant")
+    return runs, skipped
+
+
+def configured(name: str, changes: Mapping[str, Any], exam: Exam) -> TrainConfig:
+    """The language's recipe with changes. Raises UserError for what cannot be trained or judged."""
+    model = {k.removeprefix("model."): v for k, v in changes.items() if k.startswith("model.")}
+    own = {k: v for k, v in changes.items() if not k.startswith("model.") and k != MAX_LENGTH}
+    base = recipe(name, ModelConfig(**model))
+    if MAX_LENGTH in changes:
+        own["max_n"] = largest_size(name, changes[MAX_LENGTH])
+    config = replace(base, **own, model=replace(base.model, **model))
+    tested = exam.tested(name, config.max_n)
+    if not tested:
+        raise UserError(f"{name} has no test words of these lengths: choose others in [test]")
+    trained = language(name).length_of(config.max_n) + config.max_offset
+    longest = max(trained, *tested)
+    if config.model.positions == "learned" and longest >= config.model.n_ctx:
+        raise UserError(
+            f"words reach position {longest} and the learned table ends at "
+            f"{config.model.n_ctx - 1}: choose a larger model.n_ctx"
+        )
+    return config
+
+
+def largest_size(name: str, max_length: int) -> int:
+    """The largest n whose words are no longer. Raises UserError where none is as short."""
+    known = language(name)
+    largest = max_length // known.length_of(1)  # lengths grow evenly with n
+    if largest < 1:
+        raise UserError(f"{name} has no word of {max_length} symbols: choose a larger {MAX_LENGTH}")
+    return largest
+
+
+def folder_name(name: str, variant: str | None, varied: Mapping[str, Any]) -> str:
+    """Language, variant, and the varied values in the order of their fields' names.
+
+    A value that another field might have too carries its field: "n_layers-2", but "rotary". So a
+    run keeps its name when the file gets more languages, variants, values or seeds.
+    """
+    parts = [name, *([variant] if variant else [])]
+    for key, value in sorted(varied.items()):
+        telling = isinstance(value, str) and value != "none"
+        said = str(value).lower()
+        parts.append(said if telling else f"{key.rpartition('.')[2]}-{said}")
+    return "-".join(parts)

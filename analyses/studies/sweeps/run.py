@@ -1,0 +1,321 @@
+"""Many runs from one file: languages, variants, sizes and seeds, trained and judged alike.
+
+OUT is a folder of normal runs, and beside them
+
+    OUT/results/sweep.parquet     a row per run and length
+    OUT/results/sweep.json        what was asked, and what came out
+    OUT/figures/sweep.{svg,html}
+
+and the map of ``analyses.studies.capacity`` where the sizes of a Transformer vary.
+
+Nothing that is finished is trained or judged again: a sweep that broke off goes on, on this machine
+or on the workers of a Dask scheduler, and a file that has grown adds its new runs.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import socket
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import pandas as pd
+import tyro
+from jaxtyping import Float
+from pyarrow import ArrowException
+
+from analyses.answers import Progress, Result, plain, quiet, render
+from analyses.charts.sweeps import chart, setting
+from analyses.jobs.trained import trained, trained_together
+from analyses.jobs.workers import side_by_side
+from analyses.studies import capacity
+from analyses.studies.sweeps.exam import Exam, judged, kept
+from analyses.studies.sweeps.file import SweepFile, find, read, shipped
+from analyses.studies.sweeps.plan import Planned, plan
+from interp.statistics import nested_bootstrap
+from models.config import TrainConfig
+from models.errors import UserError
+from models.runs.files import read_json, write_bytes, write_json
+from models.runs.run import PACKAGES, RUN_FILE, Run, installed_versions
+from models.training.loop import Device, choose_device
+from models.training.together import can_train_together
+
+NAME = "sweep"
+AT_ONCE = 32
+"""Seeds that a GPU trains at once."""
+COLUMNS = (
+    *("supervision", "window", "length", "n", "count", "exact", "recognition", "members", "others"),
+    *("parameters", "seconds", "steps"),
+)
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """Train every run of a sweep, judge all alike, and tabulate.
+
+    Attributes:
+        languages: instead of the file's.
+        seeds: how many, from 0 on, instead of the file's.
+        steps: of every run, instead of the file's.
+        out: the folder of the runs and of the table; runs/NAME by default.
+        device: auto is the GPU where there is one.
+        workers: processes side by side.
+        scheduler: the address of a Dask scheduler, whose workers train instead; they need this
+            folder under the same name.
+    """
+
+    file: Annotated[
+        tyro.conf.Positional[str],
+        tyro.conf.arg(help=f"a TOML file, or a sweep of the lab: {', '.join(shipped())}"),
+    ]
+    languages: tuple[str, ...] = ()
+    seeds: int | None = None
+    steps: int | None = None
+    out: Path | None = None
+    device: Device = "auto"
+    workers: int = field(default_factory=lambda: os.cpu_count() or 1)
+    scheduler: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.workers < 1:
+            raise UserError(f"--workers is {self.workers}: it must be at least 1")
+
+    @property
+    def on_gpu(self) -> bool:
+        """Do its workers have a GPU, as far as can be known here?"""
+        if self.scheduler is not None:
+            return self.device == "cuda"
+        return choose_device(self.device).type == "cuda"
+
+    @property
+    def folder(self) -> Path:
+        return self.out or Path("runs") / find(self.file).stem
+
+
+def sweep(asked: Sweep, progress: Progress = quiet) -> Result:
+    """Runs it. One row per run and length.
+
+    Columns: run (its folder), language, seed, variant (where the file has some), a column per
+    varied field by its dotted name, and ``COLUMNS``: window is the longest training word, in
+    symbols; exact is missing where the run was taught verdicts alone; members and others are the
+    shares of both that were judged right; seconds are those of training.
+
+    Raises:
+        UserError: whatever is wrong with the file, before anything is written; a folder that holds
+            other runs of these names.
+    """
+    path, device = find(asked.file), asked.device
+    file = read(path).narrowed(asked.languages, asked.seeds, asked.steps)
+    runs, skipped = plan(file)
+    refuse_others(asked.folder, runs)
+    rows = {run.name: kept(asked.folder / run.name, file.exam) for run in runs}
+    todo = [run for run in runs if rows[run.name] is None]
+    if todo:
+        make(asked.folder)
+    jobs = {
+        group[0].name: (asked.folder, {run.name: run.config for run in group}, file.exam, device)
+        for group in groups(todo, AT_ONCE if asked.on_gpu else 1)
+    }
+    progress(len(runs) - len(todo), len(runs), path.stem)
+    for name, found in side_by_side(complete, jobs, asked.workers, asked.scheduler):
+        rows |= found
+        progress(sum(each is not None for each in rows.values()), len(runs), name)
+    table = tabulated(runs, {name: found or [] for name, found in rows.items()})
+    by = [*(["variant"] if file.variants else []), *file.vary]
+    arguments: dict[str, Any] = {
+        "question": file.question,
+        "file": path.read_text(encoding="utf-8"),
+        "by": by,
+        "skipped": skipped,
+    }
+    arguments |= {"languages": list(file.languages), "seeds": file.seeds, "steps": asked.steps}
+    result = Result(table, findings(table, by), arguments, "")
+    save(asked.folder, file, result)
+    return result
+
+
+def refuse_others(out: Path, runs: Sequence[Planned]) -> None:
+    """Raises UserError where a folder holds a run of another configuration."""
+    for run in runs:
+        path = out / run.name
+        if (path / RUN_FILE).exists() and Run(path).config != run.config:
+            raise UserError(f"{path} was trained otherwise: choose another folder with --out")
+
+
+def make(out: Path) -> None:
+    """The folder, before any worker looks for it."""
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UserError(f"cannot make {out} ({error.strerror}): choose another --out") from None
+
+
+def groups(runs: Sequence[Planned], at_once: int) -> list[list[Planned]]:
+    """Runs that one worker trains at once: up to so many that differ in the seed alone."""
+    if at_once == 1:
+        return [[run] for run in runs]
+    alike: dict[TrainConfig, list[Planned]] = {}
+    for run in runs:
+        alike.setdefault(replace(run.config, seed=0), []).append(run)
+    found = []
+    for config, group in alike.items():
+        size = at_once if can_train_together(config) else 1
+        found += [group[first : first + size] for first in range(0, len(group), size)]
+    return found
+
+
+def complete(
+    out: Path, configs: Mapping[str, TrainConfig], exam: Exam, device: str
+) -> dict[str, list[dict[str, Any]]]:
+    """Trains runs of a folder if need be, several at once, and judges them: a worker's job."""
+    if not out.is_dir():
+        raise UserError(
+            f"the worker on {socket.gethostname()} does not see {out}: all workers need "
+            "this folder under the same name, for example on a shared disk"
+        )
+    if len(configs) > 1:
+        runs = trained_together({out / name: config for name, config in configs.items()}, device)
+    else:
+        runs = [trained(out / name, config, device=device) for name, config in configs.items()]
+    return {run.name: judged(run, exam, device) for run in runs}
+
+
+def tabulated(
+    runs: Sequence[Planned], rows: Mapping[str, Sequence[Mapping[str, Any]]]
+) -> pd.DataFrame:
+    """The table of ``sweep``, in the order of the runs."""
+    records = []
+    for run in runs:
+        varied = ({} if run.variant is None else {"variant": run.variant}) | dict(run.varied)
+        about = {"run": run.name, "language": run.config.language, "seed": run.config.seed}
+        for row in rows[run.name]:  # of the steps, where they vary, those that were asked for
+            records.append(about | varied | {key: row[key] for key in COLUMNS} | varied)
+    shares = dict.fromkeys(("exact", "members", "others"), "Float64")
+    return pd.DataFrame(records).astype({"n": "Int64", **shares})
+
+
+def summary(table: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
+    """One row per language and setting.
+
+    Args:
+        by: the columns that make a setting: variant and the varied fields.
+
+    Columns: language, those of ``by``, best, mean, low, high (of the seeds' balanced recognition:
+    the mean of the members' mean over lengths and of the others'; 95%, bootstrapped over seeds and
+    over the lengths of each, NaN of a single seed), seeds, perfect (seeds without a mistake),
+    exact_to_min and exact_to_max (the size up to which all sizes tested are exact, at the worst and
+    the best seed; missing where a run was taught verdicts alone).
+    """
+    records = []
+    for values, part in table.groupby(["language", *by], sort=False):
+        seeds = [rows for _, rows in part.groupby("seed")]
+        shares = [balanced_shares(rows) for rows in seeds]
+        balanced = np.array([values.mean() for values in shares]).round(12)
+        reach = [n for rows in seeds if (n := exact_to(rows)) is not None]
+        mean, *ends = nested_bootstrap(shares)
+        low, high = np.clip(ends, 0, 1)  # few seeds stretch an interval beyond
+        records.append(
+            dict(zip(["language", *by], values, strict=True))
+            | {"best": balanced.max(), "mean": mean, "low": low, "high": high}
+            | {"seeds": len(seeds), "perfect": int((balanced == 1).sum())}
+            | {"exact_to_min": min(reach, default=None), "exact_to_max": max(reach, default=None)}
+        )
+    return pd.DataFrame(records).astype({"exact_to_min": "Int64", "exact_to_max": "Int64"})
+
+
+def exact_to(rows: pd.DataFrame) -> int | None:
+    """The largest size such that all sizes tested up to it are exact; 0 where the first is not, and
+    None where the run was taught verdicts alone."""
+    tested = rows.dropna(subset=["exact", "n"]).sort_values("n")
+    if tested.empty:
+        return None
+    reached = tested["n"][(tested["exact"] == 1).cummin()]
+    return int(reached.max()) if len(reached) else 0
+
+
+def balanced_recognition(rows: pd.DataFrame) -> float:
+    """Members and others weigh alike, whatever their number: chance is one half."""
+    return float(balanced_shares(rows).mean())
+
+
+def balanced_shares(rows: pd.DataFrame) -> Float[np.ndarray, " length"]:
+    """Each length's part in the balanced recognition, which is their mean."""
+    halves = [rows[half].astype(float) for half in ("members", "others")]
+    parts = [half.fillna(0) / half.notna().mean() for half in halves if half.notna().any()]
+    return np.mean(parts, axis=0)
+
+
+def readable(short: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
+    """The summary as people read it, for the terminal."""
+    bounds = zip(short["low"], short["high"], strict=True)
+    interval = ["-" if np.isnan(low) else f"{100 * low:.0f}-{high:.0%}" for low, high in bounds]
+    perfect = short["perfect"].astype(str) + " of " + short["seeds"].astype(str)
+    ends = zip(short["exact_to_min"], short["exact_to_max"], strict=True)
+    reach = ["-" if pd.isna(a) else str(a) if a == b else f"{a} to {b}" for a, b in ends]
+    shown = short[["language", *by]].rename(columns=lambda key: key.rpartition(".")[2])
+    return shown.assign(
+        **{"best": short["best"], "mean": short["mean"], "95%": interval},
+        **{"perfect": perfect, "exact to": reach},
+    )
+
+
+def findings(table: pd.DataFrame, by: Sequence[str]) -> dict[str, Any]:
+    """Per language the setting whose seeds recognise most on average."""
+    short = summary(table, by)
+    said = []
+    for name, rows in short.groupby("language", sort=False):
+        top = rows.loc[rows["mean"].idxmax()]
+        told = ", ".join(setting(key, top[key]) for key in by)
+        said.append(
+            f"{name}: {f'{told}: ' if told else ''}{top['mean']:.1%} on average, "
+            f"{top['best']:.1%} at best, {top['perfect']} of {top['seeds']} perfect"
+        )
+    settings = plain(short.astype(object).where(short.notna(), None).to_dict("records"))
+    own = {"summary": "; ".join(said) + ".", "settings": settings}
+    return own | capacity.findings(table, by)
+
+
+def save(out: Path, file: SweepFile, result: Result) -> None:
+    """Table, record and figure. Raises UserError if the folder cannot be written."""
+    buffer = io.BytesIO()
+    result.table.to_parquet(buffer, index=False)
+    write_bytes(out / "results" / f"{NAME}.parquet", buffer.getvalue())
+    figure = chart(result)
+    for suffix in ("svg", "html"):
+        write_bytes(out / "figures" / f"{NAME}.{suffix}", render(figure, suffix))
+    capacity.save(out, result)
+    record = {
+        "question": file.question,
+        "arguments": dict(result.arguments),
+        "findings": dict(result.findings),
+        "versions": installed_versions((*PACKAGES, "distributed")),
+    }
+    write_json(out / "results" / f"{NAME}.json", record)
+
+
+def load(out: Path) -> Result | None:
+    """A kept sweep, or None where there is none; the arguments have its question too.
+
+    Raises:
+        UserError: a file of it is damaged.
+    """
+    table, record = out / "results" / f"{NAME}.parquet", out / "results" / f"{NAME}.json"
+    if not (table.exists() and record.exists()):
+        return None
+    content = read_json(record)
+    try:
+        arguments = content["arguments"] | {"question": content["question"]}
+        columns = dict.fromkeys(["run", "language", "seed", *arguments["by"], *COLUMNS])
+        rows, found = pd.read_parquet(table)[list(columns)], dict(content["findings"])
+        if missing := {"file", "skipped"} - arguments.keys() | {"summary"} - found.keys():
+            raise KeyError(*missing)
+        return Result(rows, found, arguments, "")
+    except (ArrowException, OSError, KeyError, TypeError, ValueError):
+        raise UserError(
+            f"{table} or {record.name} is damaged: remove both and run `lab sweep` again, which "
+            "trains no finished run again"
+        ) from None

@@ -1,0 +1,139 @@
+"""One word under every explanation method, beside the rationale and the exact Shapley values."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+import numpy as np
+import pandas as pd
+import streamlit as st
+
+from analyses.questions.explanations import LONGEST, Options, chart, said
+from analyses.questions.leaderboard import REPLACEMENTS, SHORTEST
+from analyses.words import ANALYSIS_SEED, apart, member, near_miss
+from dashboard.shared import (
+    asked,
+    chips,
+    current_run,
+    downloads,
+    heading,
+    picture,
+    seeds_of,
+    truth_of,
+    word_input,
+    word_key,
+)
+from dashboard.views.leaderboard import columns_of
+from interp.explanations.games import EXACT_LIMIT
+from models.languages import Language, Word, printed_lines
+from models.runs.run import Run
+
+SOME = 5  # members to pick from, as many near misses, and lengths
+
+
+def show() -> None:
+    """The page."""
+    heading("Who says what decides?", "explanations")
+    run = current_run()
+    choose = member if run.config.supervision == "last" else near_miss
+    default = choose(run, Options().n)
+    left, right = st.columns(2)
+    with left:
+        text = word_input(run, default)
+    with right:
+        pick(run, text)
+    replacement = st.segmented_control(
+        "Hidden symbols become",
+        list(REPLACEMENTS),
+        default=REPLACEMENTS[0],
+        required=True,
+        key="replacement",
+        bind="query-params",
+    )
+    st.caption(
+        "To ask what a symbol does, LIME, SHAP and their kin hide it: it is replaced, never "
+        "deleted, so the length stays. "
+        + "; ".join(f"**{name}**: {said(name, run.language)}" for name in REPLACEMENTS)
+        + "."
+    )
+    own = {} if text == " ".join(default) else {"word": text}
+    result = asked(run, "explanations", replacement=replacement, **own)
+    found = result.findings
+    chips(tuple(found["word"]), tuple(found["rationale"] or ()))
+    truth = {True: "it is", False: "it is not", None: "not known"}[found["in_language"]]
+    st.caption(
+        f'Probability of "in the language": {found["probability"]:.3f} (truth: {truth}). '
+        f"In colour the rationale; its rule: {found['rationale_rule']}."
+    )
+    st.markdown(found["summary"])
+    figure = chart(result)
+    picture(figure, f"Attribution per symbol and method. {found['summary']}")
+    st.caption(
+        'Strips: blue speaks for "in the language", red against; attention, rollout, flow, oracle '
+        'and position only say how much. "language" are the exact Shapley values of the true '
+        "membership: what a perfect explainer of a perfect model would say. Beside each strip its "
+        "agreement: AUROC with the rationale (are the deciding symbols on top? chance is 0.5; none "
+        "where every symbol decides, or no symbol), and the cosines to the exact Shapley values of "
+        f"the language and of the model (of words up to {EXACT_LIMIT} symbols)."
+    )
+    st.subheader("How right was each, and at what cost?")
+    scores = pd.DataFrame(found["agreement"])
+    numbers = scores.columns[2:]
+    scores[numbers] = scores[numbers].astype(float)
+    shown = columns_of(numbers)
+    st.dataframe(scores, hide_index=True, height="content", column_config=shown)
+    st.caption(
+        "A click on a column sorts by it; resting on its name says what it measures. Calls: words "
+        "that the method had the model score. chance: what values without any knowledge get on "
+        "average."
+    )
+    seeds_of(run, "explanations")
+    downloads("explanations", result, lambda: figure)
+
+
+def pick(run: Run, text: str) -> None:
+    """A select of the language's own words; the choice is typed into the box above."""
+    known = lines(run)
+    if not known:
+        return
+    key = f"line_of_{word_key(run)}"
+    st.session_state[key] = text if text in known else None
+
+    def choose() -> None:
+        if chosen := st.session_state[key]:
+            st.session_state[word_key(run)] = chosen
+
+    st.selectbox(
+        "or pick one",
+        list(known),
+        key=key,
+        on_change=choose,
+        format_func=lambda line: f"{known[line]}: {line}",
+        placeholder=f"a line of {run.language.name}",
+    )
+
+
+def lines(run: Run) -> dict[str, str]:
+    """Words to pick from, with what they are; of `dieren` the printed lines, of other languages
+    short members and near misses."""
+    language = run.language
+    if language.name == "dieren":
+        return {
+            " ".join(word): f"{group}, {kind(language, word)}" for group, word in printed_lines()
+        }
+    window = [k for k in language.lengths(run.config.max_n) if SHORTEST <= k <= LONGEST]
+    rng = np.random.default_rng(ANALYSIS_SEED)
+    words: list[Word] = []
+    with suppress(LookupError):  # no words of these lengths, or no others
+        lengths = language.positive_lengths(window)[:SOME]
+        drawn = language.sample(rng, SOME, lengths, label=True, split=apart(language)).words
+        rows = zip(drawn.ids, drawn.lengths, strict=True)
+        found = {language.vocabulary.decode(ids[:length]) for ids, length in rows}
+        words += sorted(found, key=lambda word: (len(word), word))
+        words += [language.counterfactual(word, rng) for word in words]
+    return {" ".join(word): kind(language, word) for word in words}
+
+
+def kind(language: Language, word: Word) -> str:
+    """Is the word in the language?"""
+    return {True: "in", False: "not in", None: "not known"}[truth_of(language, word)]

@@ -1,0 +1,231 @@
+"""Which explanation method tells the truth: over many models, and on many words of one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import pandas as pd
+import streamlit as st
+
+from analyses.answers import Result, answer, load
+from analyses.questions import leaderboard as of_run
+from analyses.questions.explanations import Replacement, said
+from analyses.questions.leaderboard import FOUND, MEANINGS, MEASURES, REPLACEMENTS, Options
+from analyses.studies import leaderboard
+from dashboard.shared import (
+    current_run,
+    downloads,
+    heading,
+    picture,
+    progress_bar,
+    runs_folder,
+    seeds_of,
+    share,
+)
+from models.languages import language
+from models.runs.run import Run, find_runs
+
+FEW = 12  # words explained at once where nothing is kept: some ten seconds
+COSTS = ("calls", "seconds")
+
+
+def show() -> None:
+    """The page."""
+    heading("Leaderboard", "leaderboard")
+    with st.expander("What the measures say"):
+        st.markdown("\n".join(f"- **{name}**: {text}" for name, text in MEANINGS.items()))
+    left, right = st.columns([1, 2])
+    kinds = left.pills(
+        "Hidden symbols become",
+        list(REPLACEMENTS),
+        selection_mode="multi",
+        default=list(REPLACEMENTS),
+        key="replacements",
+        bind="query-params",
+    )
+    measures = right.multiselect(
+        "Measures",
+        list(MEASURES),
+        default=list(leaderboard.SHOWN),
+        key="measures",
+        bind="query-params",
+    )
+    kinds, measures = kinds or list(REPLACEMENTS), measures or list(leaderboard.SHOWN)
+    many_models(kinds, measures)
+    if find_runs(runs_folder()):
+        one_model(current_run(), kinds, measures)
+
+
+# -- over many models -----------------------------------------------------------------------------
+
+
+def many_models(kinds: Sequence[Replacement], measures: Sequence[str]) -> None:
+    """The kept leaderboard: its claims, a language's picture and table, the planted shortcut."""
+    st.header("Over many models", divider="gray")
+    folders = (runs_folder(), runs_folder() / "leaderboard")
+    result = next((kept for folder in folders if (kept := leaderboard.load(folder))), None)
+    if result is None:
+        st.info(
+            f"No leaderboard in {runs_folder()} yet: `lab leaderboard` trains several seeds of "
+            "each language and scores every method on them."
+        )
+        return
+    st.markdown("\n".join(f"- {claim}" for claim in result.findings["claims"]))
+    names = list(dict.fromkeys(result.table["language"]))
+    name = st.segmented_control(
+        "Language", names, default=names[0], required=True, key="language", bind="query-params"
+    )
+    rows = result.table[result.table["language"] == name]
+    rows = rows[rows["replacement"].isin(kinds)]
+    right = ", ".join(share(value) for value in result.findings["right"][name])
+    figure = ranking(rows, measures, f"{name}, means over training seeds")
+    st.caption(
+        f"Means over {rows['seeds'].max()} training seeds with 95% intervals (Student's t), "
+        f"{result.arguments['words']} words each. Verdicts of the models on these words right: "
+        f"{right}."
+    )
+    table(rows, measures)
+    if figure is not None:
+        downloads("leaderboard", result, lambda: figure)
+    shortcut(result, kinds)
+
+
+def shortcut(result: Result, kinds: Sequence[Replacement]) -> None:
+    """Who tells a model that leans on a planted shortcut from a clean one?"""
+    rows = result.table[result.table["measure"] == FOUND]
+    rows = rows[rows["replacement"].isin(kinds)]
+    if rows.empty:
+        return
+    symbol = language(leaderboard.PLANTED).shortcut
+    st.subheader("Who finds the planted shortcut?")
+    st.markdown(
+        f"In the training lines of `{leaderboard.PLANTED}` the symbol `{symbol}` goes with the "
+        "label; in truth it decides nothing. Models that lean on it are right for the wrong "
+        f"reason. How often does a method put more on `{symbol}` in such a model than in a clean "
+        f"one of the same seed (`{leaderboard.CLEAN}`)? 1 tells all lines apart, 0.5 is chance."
+    )
+    ranking(rows, [FOUND], "Models told apart by the shortcut")
+    table(rows, [FOUND])
+
+
+# -- one model ------------------------------------------------------------------------------------
+
+
+def one_model(run: Run, kinds: Sequence[Replacement], measures: Sequence[str]) -> None:
+    """Every method on many words of this run."""
+    st.header(f"{run.name} alone", divider="gray")
+    result = load(run, "leaderboard") or of_few_words(run)
+    if result.model_hash != run.model_hash():
+        st.warning("This answer is about an earlier checkpoint; `lab analyse --again` renews it.")
+    if result.findings["words"] < Options().words and st.button(
+        f"Ask it of {Options().words} words", help="and keep the answer in the run's folder"
+    ):
+        with progress_bar() as report:
+            answer(run, "leaderboard", Options(), report)
+        st.rerun()
+    st.markdown(result.findings["summary"])
+    words = result.table.drop_duplicates("word")
+    verdicts = st.segmented_control(
+        "The model's verdicts",
+        ["all", "right", "wrong"],
+        default="all",
+        required=True,
+        key="verdicts",
+        bind="query-params",
+    )
+    asked_of = result.table
+    if verdicts in ("right", "wrong"):
+        asked_of = asked_of[asked_of["right"] == (verdicts == "right")]
+    st.caption(
+        f"{len(words)} fresh words, members and near misses; the model's verdict is right on "
+        f"{share(result.findings['right'])} of them. Hidden symbols: "
+        + "; ".join(f"{kind}: {said(kind, run.language)}" for kind in kinds)
+        + f". The positions that decide: {result.findings['rationale_rule']}."
+    )
+    if asked_of.empty:
+        st.info(f"No verdict on these words is {verdicts}.")
+        return
+    rows = board(asked_of)
+    rows = rows[rows["replacement"].isin(kinds)]
+    figure = ranking(rows, measures, f"{run.name}, means over words")
+    st.caption(f"Means over {asked_of['word'].nunique()} words with 95% bootstrap intervals.")
+    table(rows, measures)
+    with st.expander("The words"):
+        shown = ["text", "label", "probability", "right"]
+        st.dataframe(
+            asked_of.drop_duplicates("word")[shown].rename(columns={"label": "in the language"}),
+            hide_index=True,
+            column_config={"probability": st.column_config.NumberColumn(format="%.3f")},
+        )
+    seeds_of(run, "leaderboard")
+    if figure is not None:
+        downloads("leaderboard", result, lambda: figure)
+
+
+@st.cache_resource(show_spinner=False)
+def _answers() -> dict[tuple[str, str], Result]:
+    """Of few words; for all tabs, and not written into the runs."""
+    return {}
+
+
+def of_few_words(run: Run) -> Result:
+    """Asked now, under a progress bar, where the run keeps no answer."""
+    key = str(run.path), run.model_hash()
+    if key not in _answers():
+        with progress_bar() as report:
+            _answers()[key] = of_run.analyse(run, Options(words=FEW), report)
+    return _answers()[key]
+
+
+@st.cache_data(max_entries=64, show_spinner="Computing ...")
+def board(asked_of: pd.DataFrame) -> pd.DataFrame:
+    """Means over words; a thousand resamples per method and measure take a while."""
+    return of_run.board(asked_of)
+
+
+# -- the same for both ----------------------------------------------------------------------------
+
+
+def ranking(rows: pd.DataFrame, measures: Sequence[str], words: str) -> Any:
+    """The picture of the measures that these rows have; None if they have none."""
+    there = [measure for measure in measures if (rows["measure"] == measure).any()]
+    if missing := [measure for measure in measures if measure not in there]:
+        st.info(f"Not defined here: {', '.join(missing)}.")
+    if not there:
+        return None
+    figure = of_run.panels(rows[rows["measure"].isin(there)], there)
+    picture(figure, f"{words}: {', '.join(there)} by method.")
+    return figure
+
+
+def table(rows: pd.DataFrame, measures: Sequence[str]) -> None:
+    """The same as numbers, a row per method and replacement; what it cost beside."""
+    numbers = wide(rows, measures)
+    st.dataframe(numbers, hide_index=True, column_config=columns_of(numbers.columns[3:]))
+
+
+def wide(rows: pd.DataFrame, measures: Sequence[str]) -> pd.DataFrame:
+    """Columns: method, family, replacement; a measure's mean, low and high; the costs' means."""
+    keys = ["method", "family", "replacement"]
+    order = pd.MultiIndex.from_frame(rows[keys].drop_duplicates())
+    grid = rows.pivot(index=keys, columns="measure", values=["mean", "low", "high"]).loc[order]
+    found = {
+        measure if part == "mean" else f"{measure}, {part}": grid[part, measure]
+        for measure in (*measures, *(cost for cost in COSTS if cost not in measures))
+        for part in (("mean", "low", "high") if measure in measures else ("mean",))
+        if (part, measure) in grid
+    }
+    return pd.DataFrame(found).reset_index()
+
+
+def columns_of(numbers: Iterable[str]) -> dict[str, Any]:
+    """How st.dataframe shows these columns: formats, and what each measures."""
+    formats = {"calls": "%.0f", "seconds": "%.4f", "error": "%.4f"}
+    shown: dict[str, Any] = {"method": st.column_config.TextColumn(pinned=True)}
+    for column in numbers:
+        name = column.split(", ")[0]
+        shown[column] = st.column_config.NumberColumn(
+            format=formats.get(name, "%.2f"), help=MEANINGS[name]
+        )
+    return shown

@@ -1,0 +1,1 @@
+"""From verdicts to automata, and from automata to rules in words."""

@@ -1,0 +1,1 @@
+"""What carries a difference: patching, edges, circuits, and the metrics they move."""

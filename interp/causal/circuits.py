@@ -1,0 +1,209 @@
+"""Circuits: the fewest edges that do what the model does, and how good a set of edges is.
+
+A circuit is a set of edges of the graph in ``interp.causal.edges``. To run it, every edge outside
+carries an ablated activation: of the corrupted word ("resample"), of the mean over the corrupted
+words at the same position ("mean"), or zero. With the metric averaged over the words,
+
+    faithfulness = (m(circuit) - m(no edge)) / (m(all edges) - m(no edge))
+
+is 1 where the circuit alone does what the model does, and completeness = 1 - faithfulness of all
+edges outside the circuit is 1 where nothing is left that does it too (Wang et al. 2022, Marks et
+al. 2024). Over circuits of growing size, the area under the faithfulness is CPR and the area
+between it and 1 is CMD, as the MIB benchmark defines them (Mueller et al. 2025).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal
+
+import numpy as np
+import pandas as pd
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from interp.causal.edges import Edge, Graph, edge_metric, writes
+from interp.causal.metrics import Metric
+from interp.model import ReadableModel
+
+Ablation = Literal["resample", "mean", "zero"]
+FRACTIONS = (0.0, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
+"""Of all edges: the sizes at which the MIB benchmark looks; none at all in addition."""
+
+Report = Callable[[int, int], None]
+
+
+def _quiet(done: int, total: int) -> None:
+    pass
+
+
+@dataclass(frozen=True)
+class Bench:
+    """What circuits are measured on: a model, pairs of words, a metric and an ablation.
+
+    Attributes:
+        clean: what the circuit is to do; corrupted: where ablated activations come from.
+        memory: bytes that a measurement may take.
+    """
+
+    model: ReadableModel
+    clean: Int[Tensor, "pair pos"]
+    corrupted: Int[Tensor, "pair pos"]
+    metric: Metric
+    ablation: Ablation = "resample"
+    memory: int = 2**28
+
+    @cached_property
+    def source(self) -> Float[Tensor, "sender pair pos d_model"]:
+        """The ablated activations."""
+        written = writes(self.model, self.corrupted)
+        if self.ablation == "mean":
+            return written.mean(dim=1, keepdim=True).expand_as(written)
+        return torch.zeros_like(written) if self.ablation == "zero" else written
+
+    @cached_property
+    def ends(self) -> Float[Tensor, "two pair"]:
+        """The metric of no edge and of all edges."""
+        return self.measure(torch.tensor([[False], [True]]).expand(2, len(self.graph.edges)))
+
+    @property
+    def graph(self) -> Graph:
+        return Graph.of(self.model)
+
+    def measure(self, circuits: Bool[Tensor, "circuit edge"]) -> Float[Tensor, "circuit pair"]:
+        """The metric of each circuit on each clean word.
+
+        Args:
+            circuits: True for the edges inside, in the order of ``Graph.edges``.
+        """
+        outside = (~circuits).to(self.source)
+        return edge_metric(
+            self.model, self.clean, self.source, outside, self.metric, self.memory
+        ).double()
+
+    def faithfulness(
+        self, circuits: Bool[Tensor, "circuit edge"]
+    ) -> Float[np.ndarray, "circuit pair"]:
+        """Each word's share in the faithfulness of each circuit: its mean over words is that.
+
+        A word's share is its own gain over the mean gain of all edges, so that words which the
+        model hardly tells apart do not blow up.
+        """
+        nothing, everything = self.ends
+        gain = (self.measure(circuits) - nothing) / (everything - nothing).mean()
+        return gain.cpu().numpy()
+
+
+def ranked(scores: Mapping[Edge, float], graph: Graph, absolute: bool = True) -> list[int]:
+    """Indices into ``graph.edges``, the highest score first; edges without a score come last."""
+    values = np.array([scores.get(edge, 0.0) for edge in graph.edges])
+    values = np.nan_to_num(np.abs(values) if absolute else values)
+    return np.argsort(-values, kind="stable").tolist()
+
+
+def first_edges(order: Sequence[int], sizes: Sequence[int]) -> Bool[Tensor, "size edge"]:
+    """A circuit per size: so many edges from the front."""
+    place = torch.empty(len(order), dtype=torch.long)
+    place[torch.tensor(order)] = torch.arange(len(order))
+    return place[None] < torch.tensor(sizes)[:, None]
+
+
+def connected(circuit: Collection[Edge]) -> set[Edge]:
+    """The edges that lie on a way from the embedding to the logits inside the circuit."""
+    edges = set(circuit)
+    while True:
+        written = {edge.receiver.split(".")[0] for edge in edges} | {"embed"}
+        read = {edge.sender for edge in edges} | {"logits"}
+        alive = {
+            edge for edge in edges if edge.sender in written and edge.receiver.split(".")[0] in read
+        }
+        if alive == edges:
+            return edges
+        edges = alive
+
+
+def curve(bench: Bench, scores: Mapping[Edge, float]) -> pd.DataFrame:
+    """Faithfulness and completeness of the circuits of the highest scores, by size.
+
+    Returns:
+        One row per order and size: order ("absolute" scores, or "signed" at ``FRACTIONS`` alone),
+        edges, share (of all edges), faithfulness, completeness (absolute alone).
+    """
+    graph = bench.graph
+    total = len(graph.edges)
+    marked = {round(fraction * total) for fraction in FRACTIONS}
+    fine = {1, 2, 4, 8, *(round(total * k / 12) for k in range(13))}
+    sizes = sorted(marked | {size for size in fine if size <= total})
+    circuits = first_edges(ranked(scores, graph), sizes)
+    signed = first_edges(ranked(scores, graph, absolute=False), sorted(marked))
+    value = bench.faithfulness(torch.cat([circuits, ~circuits, signed])).mean(axis=1)
+    own, rest, other = np.split(value, [len(sizes), 2 * len(sizes)])
+    absolute = pd.DataFrame({"edges": sizes, "faithfulness": own, "completeness": 1 - rest})
+    by_sign = pd.DataFrame({"edges": sorted(marked), "faithfulness": other})
+    table = pd.concat([absolute.assign(order="absolute"), by_sign.assign(order="signed")])
+    table["share"] = table["edges"] / total
+    columns = ["order", "edges", "share", "faithfulness", "completeness"]
+    return table[columns].reset_index(drop=True)
+
+
+def areas(table: pd.DataFrame) -> dict[str, float]:
+    """CPR (higher is better) and CMD (0 is best) of a ``curve``, by the trapezoid rule.
+
+    CPR goes by signed scores: edges that help first. CMD goes by their size: edges that matter.
+    Both look at ``FRACTIONS`` of the edges, rounded to whole edges.
+    """
+    total = table["edges"].max()
+    sizes = {round(fraction * total) for fraction in FRACTIONS}
+    points = {
+        order: rows[rows["edges"].isin(sizes)].drop_duplicates("edges")
+        for order, rows in table.groupby("order")
+    }
+    signed, absolute = points["signed"], points["absolute"]
+    return {
+        "CPR": float(np.trapezoid(signed["faithfulness"], signed["share"])),
+        "CMD": float(np.trapezoid((1 - absolute["faithfulness"]).abs(), absolute["share"])),
+    }
+
+
+def smallest(
+    bench: Bench,
+    scores: Mapping[Edge, float],
+    goal: float = 0.95,
+    report: Report = _quiet,
+) -> list[Edge]:
+    """A small circuit that is as faithful as wanted, within ``goal`` .. 2 - ``goal``.
+
+    The shortest front of the ranking that reaches the goal, without the edges that lead nowhere;
+    then each edge is left out, the least score first, and stays out if the goal still holds.
+
+    Returns:
+        Its edges, in the order of the graph; all edges if no fewer are faithful enough.
+    """
+    graph = bench.graph
+    order = ranked(scores, graph)
+    total = len(order)
+
+    def good(circuits: Bool[Tensor, "circuit edge"]) -> Bool[np.ndarray, " circuit"]:
+        return np.abs(bench.faithfulness(circuits).mean(axis=1) - 1) <= 1 - goal
+
+    sizes = list(range(1, total + 1))
+    reached = total
+    for start in range(0, total, 16):
+        some = sizes[start : start + 16]
+        enough = np.flatnonzero(good(first_edges(order, some)))
+        if len(enough):
+            reached = some[enough[0]]
+            break
+    alive = connected([graph.edges[index] for index in order[:reached]])
+    inside = torch.tensor([edge in alive for edge in graph.edges])
+    weakest_first = [index for index in reversed(order) if inside[index]]
+    for done, index in enumerate(weakest_first):
+        report(done, len(weakest_first))
+        without = inside.clone()
+        without[index] = False
+        if good(without[None])[0]:
+            inside = without
+    return [edge for edge, kept in zip(graph.edges, inside.tolist(), strict=True) if kept]

@@ -1,0 +1,388 @@
+"""Edges: what does one part of a Transformer read of what another one wrote?
+
+The residual stream before a part is a sum: of the embedding and of all that the heads and MLPs
+before it wrote. So every part that reads (a head's queries, keys and values, an MLP, the logits)
+has an edge from every part before it, and an edge can carry another run's activation than the rest
+of the model does. To patch one edge alone is direct path patching (Wang et al. 2022; Goldowsky-Dill
+et al. 2023): the receiver reads the sender's clean activation, everybody else the corrupted one.
+
+All of this goes through hooks and the blocks' own norms, weights and MLPs, so that it runs on our
+models and on a ``TransformerBridge`` alike. It asks for pre-norm blocks: after other norms the
+stream is no sum.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+import pandas as pd
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from interp.causal.metrics import Metric
+from interp.model import ReadableModel
+
+SLOTS = ("q", "k", "v")
+Method = Literal["exact", "EAP", "EAP-IG"]
+
+
+class Edge(NamedTuple):
+    """From what writes ("embed", "L0H1", "L0 mlp") to what reads ("L1H0.k", "L1 mlp", "logits")."""
+
+    sender: str
+    receiver: str
+
+    def __str__(self) -> str:
+        return f"{self.sender} -> {self.receiver}"
+
+
+@dataclass(frozen=True)
+class Graph:
+    """The parts of a model, each in the order of computation.
+
+    Attributes:
+        layers, heads: how many.
+        perceptrons: has it MLPs?
+    """
+
+    layers: int
+    heads: int
+    perceptrons: bool
+
+    @classmethod
+    def of(cls, model: ReadableModel) -> Graph:
+        """Raises ValueError for a model without attention."""
+        if "blocks.0.attn.hook_z" not in model.hook_dict:
+            raise ValueError("a circuit of edges needs attention heads: this model has none")
+        cfg = model.cfg
+        return cls(cfg.n_layers, cfg.n_heads, "blocks.0.hook_mlp_out" in model.hook_dict)
+
+    @cached_property
+    def senders(self) -> tuple[str, ...]:
+        names = ["embed"]
+        for layer in range(self.layers):
+            names += [f"L{layer}H{head}" for head in range(self.heads)]
+            names += [f"L{layer} mlp"] if self.perceptrons else []
+        return tuple(names)
+
+    def before(self, layer: int, mlp: bool = False) -> int:
+        """How many senders wrote before a layer's heads, or before its MLP, read."""
+        return 1 + layer * (self.heads + self.perceptrons) + (self.heads if mlp else 0)
+
+    @cached_property
+    def receivers(self) -> dict[str, int]:
+        """Each with the number of senders before it."""
+        names: dict[str, int] = {}
+        for layer in range(self.layers):
+            for head in range(self.heads):
+                names |= {f"L{layer}H{head}.{slot}": self.before(layer) for slot in SLOTS}
+            if self.perceptrons:
+                names[f"L{layer} mlp"] = self.before(layer, mlp=True)
+        return names | {"logits": len(self.senders)}
+
+    @cached_property
+    def edges(self) -> tuple[Edge, ...]:
+        """All, by receiver and then by sender."""
+        return tuple(
+            Edge(sender, receiver)
+            for receiver, count in self.receivers.items()
+            for sender in self.senders[:count]
+        )
+
+    @cached_property
+    def rows(self) -> dict[str, slice]:
+        """Where the edges into each receiver stand in ``edges``."""
+        rows, start = {}, 0
+        for receiver, count in self.receivers.items():
+            rows[receiver] = slice(start, start + count)
+            start += count
+        return rows
+
+    def into(self, layer: int, slot: str) -> list[str]:
+        """The receivers that read together: a slot of all heads, one MLP, or the logits."""
+        if slot in SLOTS:
+            return [f"L{layer}H{head}.{slot}" for head in range(self.heads)]
+        return ["logits" if slot == "logits" else f"L{layer} mlp"]
+
+
+Written = Float[Tensor, "sender batch pos d_model"]
+Edit = Callable[[int, str, Written], Float[Tensor, "reader batch pos d_model"] | None]
+"""What is added to the input of each reader of a layer and slot, given what was written so far."""
+
+
+def _nothing(layer: int, slot: str, written: Tensor) -> None:
+    return None
+
+
+def _run(
+    model: ReadableModel,
+    tokens: Int[Tensor, "batch pos"],
+    edit: Edit = _nothing,
+    embedding: Float[Tensor, "batch pos d_model"] | None = None,
+) -> tuple[Float[Tensor, "batch pos d_vocab"], Written, Float[Tensor, "batch pos d_model"]]:
+    """The logits, what every sender wrote, and the last stream, with edited inputs.
+
+    Args:
+        embedding: takes the place of the stream before the first block.
+    """
+    graph, written, streams = Graph.of(model), list[Tensor](), dict[str, Tensor]()
+    busy = False  # the MLP that an edit calls has the hook that called it
+
+    def begin(x: Tensor, hook: object) -> Tensor:
+        x = x if embedding is None else embedding
+        written.append(x[None])
+        return x
+
+    def before() -> Tensor:
+        if len(written) > 1:  # joined once, however many read it
+            written[:] = [torch.cat(written)]
+        return written[0]
+
+    def seen(name: str) -> Callable[[Tensor, object], None]:
+        def keep(x: Tensor, hook: object) -> None:
+            streams[name] = x
+
+        return keep
+
+    def read(layer: int, slot: str) -> Callable[[Tensor, object], Tensor | None]:
+        def project(old: Tensor, hook: object) -> Tensor | None:
+            added = edit(layer, slot, before())
+            if added is None:
+                return None
+            block = model.blocks[layer]
+            normed = block.ln1(streams["pre"] + added)
+            weight = getattr(block.attn, f"W_{slot.upper()}")
+            new = (normed.flatten(1, 2) @ weight).view(*normed.shape[:3], -1).movedim(0, 2)
+            new = new + getattr(block.attn, f"b_{slot.upper()}")
+            steps = getattr(block.attn, "values", None) if slot == "v" else None
+            return new if steps is None else steps(new)
+
+        return project
+
+    def attended(layer: int) -> Callable[[Tensor, object], None]:
+        def keep(z: Tensor, hook: object) -> None:
+            z = z.view(*z.shape[:2], graph.heads, -1).movedim(2, 0)
+            written.append((z.flatten(1, 2) @ model.blocks[layer].attn.W_O).view(*z.shape[:3], -1))
+
+        return keep
+
+    def transformed(layer: int) -> Callable[[Tensor, object], Tensor | None]:
+        def replace(out: Tensor, hook: object) -> Tensor | None:
+            nonlocal busy
+            if busy:
+                return None
+            added = edit(layer, "mlp", before())
+            if added is not None:
+                block, busy = model.blocks[layer], True
+                out = block.mlp(block.ln2(streams["mid"] + added[0]))
+                busy = False
+            written.append(out[None])
+            return out
+
+        return replace
+
+    def finish(x: Tensor, hook: object) -> Tensor | None:
+        streams["last"] = x
+        added = edit(graph.layers, "logits", before())
+        return None if added is None else x + added[0]
+
+    hooks: list[tuple[str, Callable[..., Any]]] = [("blocks.0.hook_resid_pre", begin)]
+    for layer in range(graph.layers):
+        name = f"blocks.{layer}."
+        hooks += [(name + "hook_resid_pre", seen("pre"))]
+        hooks += [(f"{name}attn.hook_{slot}", read(layer, slot)) for slot in SLOTS]
+        hooks += [(name + "attn.hook_z", attended(layer))]
+        if graph.perceptrons:
+            hooks += [(name + "hook_resid_mid", seen("mid"))]
+            hooks += [(name + "hook_mlp_out", transformed(layer))]
+    hooks += [(f"blocks.{graph.layers - 1}.hook_resid_post", finish)]
+    logits = model.run_with_hooks(tokens, fwd_hooks=hooks)
+    return logits, before(), streams["last"]
+
+
+@torch.no_grad()
+def writes(
+    model: ReadableModel, tokens: Int[Tensor, "batch pos"]
+) -> Float[Tensor, "sender batch pos d_model"]:
+    """What every sender adds to the residual stream, in the order of ``Graph.senders``.
+
+    Raises:
+        ValueError: the stream is not the sum of it, as after post-norm and sandwich norms.
+    """
+    _, written, last = _run(model, tokens)
+    bias = sum(block.attn.b_O for block in model.blocks)
+    if not torch.allclose(written.sum(dim=0) + bias, last, rtol=1e-3, atol=1e-3):
+        raise ValueError(
+            "edges need a residual stream to which every part adds: this model has another norm "
+            "than pre-norm"
+        )
+    return written
+
+
+def run_with_edges(
+    model: ReadableModel,
+    tokens: Int[Tensor, "pair pos"],
+    source: Float[Tensor, "sender pair pos d_model"],
+    replaced: Float[Tensor, "copy edge"],
+) -> Float[Tensor, "copy pair pos d_vocab"]:
+    """Logits where some edges carry a source's activation in place of this run's own.
+
+    Args:
+        source: what the senders wrote elsewhere, as ``writes`` returns it.
+        replaced: for each copy of the batch and each of ``Graph.edges`` how far: 1 the source's, 0
+            the run's own, in between a mixture.
+    """
+    graph, copies = Graph.of(model), len(replaced)
+    replaced = replaced.to(source)
+
+    def edit(layer: int, slot: str, written: Tensor) -> Tensor | None:
+        share = torch.stack([replaced[:, graph.rows[r]] for r in graph.into(layer, slot)], dim=1)
+        if not share.any():
+            return None
+        count = share.shape[-1]
+        change = source[:count, None] - written[:count].unflatten(1, (copies, -1))
+        added = share @ change.flatten(2).transpose(0, 1)  # [copy, reader, pair pos d_model]
+        return added.transpose(0, 1).reshape(-1, *written.shape[1:])
+
+    logits, _, _ = _run(model, tokens.repeat(copies, 1), edit)
+    return logits.view(copies, *tokens.shape, -1)
+
+
+def edge_metric(
+    model: ReadableModel,
+    tokens: Int[Tensor, "pair pos"],
+    source: Float[Tensor, "sender pair pos d_model"],
+    replaced: Float[Tensor, "copy edge"],
+    metric: Metric,
+    memory: int = 2**28,
+) -> Float[Tensor, "copy pair"]:
+    """The metric of ``run_with_edges``, as many copies at a time as the memory (bytes) allows."""
+    # Of a copy: the changes, what was written, its concatenation, and a layer's inputs.
+    at_once = max(1, memory // (8 * source.numel() * source.element_size()))
+    with torch.inference_mode():
+        return torch.cat(
+            [
+                torch.stack([metric(copy) for copy in run_with_edges(model, tokens, source, some)])
+                for some in replaced.split(at_once)
+            ]
+        )
+
+
+def edge_effects(
+    model: ReadableModel,
+    clean: Int[Tensor, "pair pos"],
+    corrupted: Int[Tensor, "pair pos"],
+    metric: Metric,
+    methods: Sequence[Method] = ("exact", "EAP", "EAP-IG"),
+    *,
+    steps: int = 5,
+    memory: int = 2**28,
+) -> pd.DataFrame:
+    """What the clean activation does through each edge alone, exactly and by two approximations.
+
+    - "exact": direct path patching of every edge, many of them to a forward pass.
+    - "EAP", edge attribution patching (Syed et al. 2023): the change of what the sender wrote times
+      the metric's gradient at the receiver's input, in the corrupted run: one backward pass.
+    - "EAP-IG" (Hanna et al. 2024): that gradient averaged over ``steps`` runs between the two, on
+      mixtures of their embeddings (midpoint rule).
+
+    Returns:
+        One row per method, edge and pair: method, sender, receiver, pair, clean, corrupted (the
+        metric) and effect, from 0 (as corrupted) to 1 (as clean); NaN where the model does not tell
+        the two apart.
+
+    Raises:
+        ValueError: the model has no attention, or a norm after which the stream is no sum.
+    """
+    graph = Graph.of(model)
+    source, target = writes(model, clean), writes(model, corrupted)
+    with torch.inference_mode():
+        at_clean, at_corrupted = metric(model(clean)), metric(model(corrupted))
+    changes: dict[Method, Tensor] = {}
+    for method in methods:
+        if method == "exact":
+            single = torch.eye(len(graph.edges), device=source.device)
+            patched = edge_metric(model, corrupted, source, single, metric, memory)
+            changes[method] = patched - at_corrupted
+        else:
+            points = steps if method == "EAP-IG" else 0
+            changes[method] = _attribution(model, corrupted, source, target, metric, points)
+    apart = (at_clean - at_corrupted).double().cpu().numpy()
+    told_apart = ~np.isclose(at_clean.cpu(), at_corrupted.cpu(), rtol=1e-5, atol=1e-6)
+    apart = np.where(told_apart, apart, np.nan)
+    tables = []
+    for method, change in changes.items():
+        effect = change.double().cpu().numpy() / apart
+        index = pd.MultiIndex.from_tuples(graph.edges, names=["sender", "receiver"])
+        table = pd.DataFrame(effect, index, pd.RangeIndex(len(clean), name="pair"))
+        tables.append(table.stack().rename("effect").reset_index().assign(method=method))
+    table = pd.concat(tables, ignore_index=True)
+    table["clean"] = at_clean.cpu().numpy()[table["pair"]]
+    table["corrupted"] = at_corrupted.cpu().numpy()[table["pair"]]
+    columns = ["method", "sender", "receiver", "pair", "clean", "corrupted", "effect"]
+    return table[columns]
+
+
+def _attribution(
+    model: ReadableModel,
+    corrupted: Int[Tensor, "pair pos"],
+    source: Float[Tensor, "sender pair pos d_model"],
+    target: Float[Tensor, "sender pair pos d_model"],
+    metric: Metric,
+    steps: int,
+) -> Float[Tensor, "edge pair"]:
+    """The change along each edge times the mean gradient; at the corrupted run itself for steps 0.
+
+    The inputs that readers get are the stream, to which zeros are added: their gradient is asked.
+    """
+    graph = Graph.of(model)
+    shares = (torch.arange(steps, device=source.device) + 0.5) / steps if steps else torch.zeros(1)
+    change = source - target
+    points = len(shares)
+    mixed = target[0] + shares.to(source)[:, None, None, None] * change[0]
+    leaves: dict[tuple[int, str], Tensor] = {}
+
+    def edit(layer: int, slot: str, written: Tensor) -> Tensor:
+        readers = len(graph.into(layer, slot))
+        leaves[layer, slot] = written.new_zeros((readers, *written.shape[1:]), requires_grad=True)
+        return leaves[layer, slot]
+
+    with torch.enable_grad():
+        logits, _, _ = _run(model, corrupted.repeat(points, 1), edit, mixed.flatten(0, 1))
+        values = [metric(copy) for copy in logits.view(points, *corrupted.shape, -1)]
+        gradients = torch.autograd.grad(torch.stack(values).sum(), list(leaves.values()))
+    found: dict[str, Tensor] = {}
+    for (layer, slot), gradient in zip(leaves, gradients, strict=True):
+        mean = gradient.unflatten(1, (points, -1)).mean(dim=1)
+        receivers = graph.into(layer, slot)
+        count = graph.receivers[receivers[0]]
+        score = torch.einsum("sbpm,rbpm->rsb", change[:count], mean)
+        found |= dict(zip(receivers, score, strict=True))
+    return torch.cat([found[receiver] for receiver in graph.receivers])
+
+
+def agreement(table: pd.DataFrame) -> pd.DataFrame:
+    """How near the approximations of ``edge_effects`` come to the exact effects.
+
+    Returns:
+        One row per approximation: method, edges, pearson and spearman over the edges' means, and
+        mean_error, the mean absolute difference of these means.
+    """
+    means = table.groupby(["method", "sender", "receiver"], sort=False)["effect"].mean()
+    wide = means.unstack("method")
+    rows = [
+        {
+            "method": method,
+            "edges": len(wide),
+            "pearson": wide["exact"].corr(wide[method]),
+            "spearman": wide["exact"].corr(wide[method], method="spearman"),
+            "mean_error": (wide["exact"] - wide[method]).abs().mean(),
+        }
+        for method in wide.columns.drop("exact")
+    ]
+    return pd.DataFrame(rows)

@@ -1,0 +1,1 @@
+"""Which symbols decide: LIME, SHAP and gradients, and how right they are."""

@@ -1,0 +1,149 @@
+"""What a gradient says of each symbol: x input, smoothed, integrated along a way, or DeepLift's.
+
+All of them explain one number, a metric of the logits, by the embeddings of the word's symbols. A
+symbol's value is the sum over its embedding; BOS is not explained. The last two measure the way
+from a baseline: the word with every symbol replaced, once per replacement, averaged.
+"""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from interp.causal.metrics import Metric
+from interp.model import HookedModel
+
+EMBEDDING = "hook_embed"
+STEPS = 24
+"""Points on the way of integrated gradients, by Gauss and Legendre."""
+
+
+class FromEmbeddings(nn.Module):
+    """The metric as a function of what ``hook_embed`` hears, all words of one length.
+
+    A module, since DeepLift looks for the activations in it.
+    """
+
+    def __init__(self, model: HookedModel, metric: Metric) -> None:
+        super().__init__()
+        self.model, self.metric = model, metric
+
+    def of(self, tokens: Int[Tensor, "batch pos"]) -> Float[Tensor, "batch pos d_model"]:
+        """The embeddings of words."""
+        with torch.no_grad():
+            _, cache = self.model.run_with_cache(tokens, names_filter=[EMBEDDING])
+        found: Tensor = cache[EMBEDDING]
+        return found
+
+    def forward(self, embeddings: Float[Tensor, "batch pos d_model"]) -> Float[Tensor, " batch"]:
+        tokens = torch.zeros(embeddings.shape[:2], dtype=torch.long, device=embeddings.device)
+        hooked = [(EMBEDDING, lambda x, hook: embeddings)]
+        value: Tensor = self.metric(self.model.run_with_hooks(tokens, fwd_hooks=hooked))
+        return value
+
+    def gradient(
+        self, embeddings: Float[Tensor, "batch pos d_model"]
+    ) -> Float[Tensor, "batch pos d_model"]:
+        with torch.enable_grad():
+            x = embeddings.detach().requires_grad_()
+            (gradient,) = torch.autograd.grad(self(x).sum(), x)
+        return gradient
+
+
+def _by_symbol(values: Float[Tensor, "batch pos d_model"]) -> Float[np.ndarray, " time"]:
+    """Summed over the embedding, the mean over the batch, without BOS."""
+    return values.sum(dim=-1).mean(dim=0)[1:].double().cpu().numpy()
+
+
+def gradient_x_input(
+    model: HookedModel, word: Int[Tensor, " pos"], metric: Metric
+) -> Float[np.ndarray, " time"]:
+    """The gradient at the word times its embeddings (Shrikumar et al. 2016)."""
+    f = FromEmbeddings(model, metric)
+    x = f.of(word[None])
+    return _by_symbol(f.gradient(x) * x)
+
+
+def smoothgrad(
+    model: HookedModel,
+    word: Int[Tensor, " pos"],
+    metric: Metric,
+    seed: int = 0,
+    samples: int = 24,
+    noise: float = 0.15,
+) -> Float[np.ndarray, " time"]:
+    """Gradient x input, the gradient a mean over noisy copies (Smilkov et al. 2017).
+
+    Args:
+        noise: the standard deviation of the noise, as a share of the range of the embeddings.
+    """
+    f = FromEmbeddings(model, metric)
+    x = f.of(word[None])
+    generator = torch.Generator().manual_seed(seed)
+    drawn = torch.randn((samples, *x.shape[1:]), generator=generator, dtype=x.dtype).to(x.device)
+    gradient = f.gradient(x + drawn * noise * (x.max() - x.min()))
+    return _by_symbol(gradient.mean(dim=0, keepdim=True) * x)
+
+
+def integrated_gradients(
+    model: HookedModel,
+    word: Int[Tensor, " pos"],
+    baselines: Int[Tensor, "draws pos"],
+    metric: Metric,
+    steps: int = STEPS,
+) -> Float[np.ndarray, " time"]:
+    """The gradient on the straight way from each baseline to the word (Sundararajan et al. 2017).
+
+    The values sum to the metric of the word less its mean over the baselines, up to the error of
+    the quadrature; ``completeness_error`` measures it.
+    """
+    f = FromEmbeddings(model, metric)
+    x, start = f.of(word[None]), f.of(baselines)
+    nodes, weights = np.polynomial.legendre.leggauss(steps)
+    share = torch.as_tensor((nodes + 1) / 2, dtype=x.dtype, device=x.device)[:, None, None, None]
+    weight = torch.as_tensor(weights / 2, dtype=x.dtype, device=x.device)[:, None, None, None]
+    way = start + share * (x - start)  # [step, draw, pos, d_model]
+    gradient = f.gradient(way.flatten(0, 1)).unflatten(0, (steps, -1))
+    return _by_symbol((weight * gradient).sum(dim=0) * (x - start))
+
+
+def deeplift(
+    model: HookedModel,
+    word: Int[Tensor, " pos"],
+    baselines: Int[Tensor, "draws pos"],
+    metric: Metric,
+) -> Float[np.ndarray, " time"]:
+    """DeepLift's rescale rule by captum (Shrikumar et al. 2017; Ancona et al. 2018).
+
+    Activations of perceptrons follow the rule. Attention and norms have none in captum and pass a
+    plain gradient, so the values do not sum to the difference; ``completeness_error`` says by how
+    much they miss.
+    """
+    from captum.attr import DeepLift  # here: who asks for no saliency need not wait for it
+    from captum.attr._core.deep_lift import SUPPORTED_NON_LINEAR, nonlinear
+
+    # captum knows neither, and would pass their plain gradient without a word.
+    SUPPORTED_NON_LINEAR.update({nn.GELU: nonlinear, nn.SiLU: nonlinear})
+    f = FromEmbeddings(model, metric)
+    x, start = f.of(word[None]), f.of(baselines)
+    with warnings.catch_warnings(), torch.enable_grad():
+        warnings.simplefilter("ignore", UserWarning)  # that captum sets hooks
+        values = DeepLift(f).attribute(x.expand_as(start).clone().requires_grad_(), start)
+    return _by_symbol(values.detach())
+
+
+@torch.no_grad()
+def completeness_error(
+    model: HookedModel,
+    word: Int[Tensor, " pos"],
+    baselines: Int[Tensor, "draws pos"],
+    metric: Metric,
+    values: Float[np.ndarray, " time"],
+) -> float:
+    """|sum of the values - (metric of the word - its mean over the baselines)|, in its unit."""
+    gain = metric(model(word[None]))[0] - metric(model(baselines)).mean()
+    return abs(float(values.sum()) - float(gain))

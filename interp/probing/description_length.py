@@ -1,0 +1,81 @@
+"""How many bits does a variable take, once the activations are known? (Voita and Titov 2020)
+
+Online coding: the values are sent in portions. The first is sent with the uniform code; a probe
+fitted on all that was sent before then codes the next one. A variable that is easy to read from few
+examples costs few bits, and compression, the uniform code's bits over these, is high. Unlike a
+score it falls where the probe must learn much by itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+import numpy as np
+from jaxtyping import Float, Int
+from scipy.stats import norm
+
+from interp.probing.linear import Kind, Linear, Scale, leave_one_out
+
+PORTIONS = (0.001, 0.002, 0.004, 0.008, 0.016, 0.032, 0.0625, 0.125, 0.25, 0.5, 1.0)
+"""Of all examples, where the portions end: Voita and Titov's."""
+
+
+def uniform_bits(y: Int[np.ndarray, " n"], kind: Kind) -> float:
+    """Of the code that knows the possible values alone: those of a category; of a count its range.
+
+    Bits of all ``n`` values.
+    """
+    return len(y) * float(np.log2(max(len(_alphabet(y, kind)), 1)))
+
+
+def online_bits(
+    x: Float[np.ndarray, "n d"],
+    y: Int[np.ndarray, " n"],
+    kind: Kind,
+    portions: Sequence[float] = PORTIONS,
+) -> float:
+    """Bits of all ``n`` values, in the order given (a word's positions together, say).
+
+    A category is coded by the linear probe's probabilities; a count by a normal distribution about
+    the ridge probe's prediction, as wide as its leave-one-out errors, over the whole numbers of the
+    range. Both are smoothed by one count of the uniform distribution, so that a surprise after t
+    examples costs about log2 of (t + values) bits and never infinitely many.
+    """
+    alphabet = _alphabet(y, kind)
+    ends = sorted({max(1, round(share * len(y))) for share in portions})
+    bits = ends[0] * float(np.log2(max(len(alphabet), 1)))
+    for start, end in pairwise(ends):
+        p = _probabilities(x[:start], y[:start], x[start:end], alphabet, kind)
+        smooth = (start * p + 1) / (start + len(alphabet))
+        place = np.searchsorted(alphabet, y[start:end])
+        bits -= float(np.log2(smooth[np.arange(end - start), place]).sum())
+    return bits
+
+
+def _alphabet(y: Int[np.ndarray, " n"], kind: Kind) -> Int[np.ndarray, " values"]:
+    return np.unique(y) if kind == "category" else np.arange(y.min(), y.max() + 1)
+
+
+def _probabilities(
+    x: Float[np.ndarray, "n d"],
+    y: Int[np.ndarray, " n"],
+    new: Float[np.ndarray, "m d"],
+    alphabet: Int[np.ndarray, " values"],
+    kind: Kind,
+) -> Float[np.ndarray, "m values"]:
+    """What was learned from x and y says of the values at the new ones."""
+    p = np.zeros((len(new), len(alphabet)))
+    seen, counts = np.unique(y, return_counts=True)
+    if len(seen) == 1 or len(y) < 3:
+        p[:, np.searchsorted(alphabet, seen)] = counts / len(y)
+        return p
+    scale = Scale.of(x)
+    z, new = scale(x), scale(new)
+    probe = Linear.fit(z, y, kind)
+    if kind == "category":
+        p[:, np.searchsorted(alphabet, seen)] = probe.probabilities(new)
+        return p
+    width = max(float(np.sqrt(np.square(leave_one_out(z, y, probe)).mean())), 1e-6)
+    edges = np.concatenate([[-np.inf], (alphabet[:-1] + alphabet[1:]) / 2, [np.inf]])
+    return np.diff(norm.cdf(edges, probe.predict(new)[:, None], width), axis=1)

@@ -1,0 +1,1 @@
+"""What a model is taught, and how its answers are judged."""

@@ -1,0 +1,1 @@
+"""What Transformers replaced: recurrent, convolutional and n-gram models."""

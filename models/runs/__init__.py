@@ -1,0 +1,1 @@
+"""The run folder: configuration, metrics, checkpoints, results, figures."""

@@ -1,0 +1,202 @@
+"""A run is one plain folder: configuration, metrics, checkpoints, results, figures.
+
+    runs/anbn-s0/
+      run.json                 configuration, status, versions, git commit
+      metrics.jsonl            a line per evaluation
+      corpus.tsv               the lines of a corpus run
+      training.safetensors     the state to resume from
+      checkpoints/step-000500/
+      results/  figures/
+
+A run can be copied from one machine and opened on another.
+"""
+
+from __future__ import annotations
+
+import json
+import platform
+import subprocess
+from collections.abc import Iterable
+from dataclasses import asdict
+from functools import cached_property
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from models.base import LanguageModel
+from models.build import build
+from models.config import TrainConfig
+from models.errors import UserError
+from models.languages import LabelledCorpus, Language, language
+from models.runs.checkpoints import CONFIG, folder_name, load_checkpoint
+from models.runs.files import as_json, read_json, write_folder, write_json
+
+RUN_FILE, METRICS, CORPUS = "run.json", "metrics.jsonl", "corpus.tsv"
+PACKAGES = ("structure-lab", "torch", "transformer-lens", "numpy")
+
+
+class Run:
+    """A run folder, opened for reading; training writes through it too.
+
+    Attributes:
+        path: the folder.
+        config: what was trained.
+    """
+
+    def __init__(self, path: Path) -> None:
+        """Raises UserError where there is no run, or one that this version cannot read."""
+        if not (path / RUN_FILE).is_file():
+            inside = find_runs(path)
+            if len(inside) == 1:
+                path = inside[0]
+            else:
+                known = ", ".join(str(run) for run in (inside or find_runs(path.parent))[:6])
+                cure = f"choose one of {known}" if known else "train one with `lab train anbn`"
+                raise UserError(f"{path} is not a run: {cure}")
+        self.path = path
+        record = read_json(path / RUN_FILE)
+        if not isinstance(record, dict) or not isinstance(record.get("config"), dict):
+            raise UserError(f"{path / RUN_FILE} is not a run's record: restore it, or train again")
+        self.config = TrainConfig.from_dict(record["config"])
+
+    @classmethod
+    def create(cls, path: Path, config: TrainConfig, corpus: Path | None = None) -> Run:
+        """A new folder with its record. Raises UserError if it exists or cannot be written."""
+        if path.exists():
+            raise UserError(
+                f"{path} exists already: continue it with `lab resume {path}`, "
+                "or choose another folder with --out, or another --seed"
+            )
+        files: dict[str, bytes] = {}
+        # Whatever cannot work is refused before anything is written.
+        if corpus is not None:
+            learnt: Language = LabelledCorpus.from_file(corpus)
+            files[CORPUS] = corpus.read_bytes()
+        else:
+            learnt = language(config.language)
+        build(config.model, learnt.vocabulary)
+        longest = learnt.lengths(config.max_n)[-1] + config.max_offset
+        if config.model.positions == "learned" and longest >= config.model.n_ctx:
+            raise UserError(
+                f"training words reach position {longest} and the learned table ends at "
+                f"{config.model.n_ctx - 1}: choose a larger --model.n-ctx"
+            )
+        record = {
+            "name": path.name,
+            "status": "training",
+            "config": asdict(config),
+            "versions": installed_versions(PACKAGES),
+            "git_commit": _git_commit(),
+        }
+        files[RUN_FILE] = as_json(record)
+        write_folder(path, files)
+        return cls(path)
+
+    @property
+    def name(self) -> str:
+        return self.path.name
+
+    @property
+    def record(self) -> dict[str, Any]:
+        """run.json as it now stands: ``status`` is "training" or "finished"."""
+        record: dict[str, Any] = read_json(self.path / RUN_FILE)
+        return record
+
+    def update(self, **changes: Any) -> None:
+        write_json(self.path / RUN_FILE, self.record | changes)
+
+    @cached_property
+    def language(self) -> Language:
+        if (self.path / CORPUS).exists():
+            return LabelledCorpus.from_file(self.path / CORPUS, self.config.language)
+        return language(self.config.language)
+
+    def corpus_bytes(self) -> bytes | None:
+        """The lines of a corpus run as its file holds them; None for a language."""
+        path = self.path / CORPUS
+        return path.read_bytes() if path.exists() else None
+
+    def metrics(self) -> list[dict[str, Any]]:
+        """All evaluations so far; a line that is still being written is left out."""
+        path = self.path / METRICS
+        if not path.exists():
+            return []
+        complete = path.read_text(encoding="utf-8").split("\n")[:-1]
+        try:
+            return [json.loads(line) for line in complete]
+        except ValueError:
+            raise UserError(f"{path} is damaged: remove it (the run itself is whole)") from None
+
+    # -- checkpoints ----------------------------------------------------------------------------
+
+    @property
+    def checkpoints(self) -> Path:
+        return self.path / "checkpoints"
+
+    def steps(self) -> list[int]:
+        """The steps at which a checkpoint lies, ascending."""
+        names = (p.name.removeprefix("step-") for p in self.checkpoints.glob("step-*"))
+        return sorted(int(name) for name in names if name.isdecimal())
+
+    def model(self, step: int | None = None) -> LanguageModel:
+        """The model of a checkpoint, by default the last, in evaluation mode on the CPU.
+
+        Raises:
+            UserError: the checkpoint is missing, truncated, altered, or from another run.
+        """
+        return self.model_and_hash(step)[0]
+
+    def model_and_hash(self, step: int | None = None) -> tuple[LanguageModel, str]:
+        return load_checkpoint(self._folder(step), self.config, self.language.vocabulary)
+
+    def _folder(self, step: int | None) -> Path:
+        steps = self.steps()
+        if not steps:
+            raise UserError(f"{self.path} has no checkpoint yet: wait, or `lab resume {self.path}`")
+        if step is not None and step not in steps:
+            raise UserError(f"{self.path} has no checkpoint at step {step}: choose one of {steps}")
+        return self.checkpoints / folder_name(steps[-1] if step is None else step)
+
+    def model_hash(self) -> str:
+        """SHA-256 of the last checkpoint's weights, without building the model."""
+        return str(read_json(self._folder(None) / CONFIG).get("sha256"))
+
+    def untrained(self) -> LanguageModel:
+        """The control: the same architecture and seed before the first step."""
+        model = build(self.config.model, self.language.vocabulary, self.config.seed)
+        return model.eval()
+
+    @property
+    def results(self) -> Path:
+        return self.path / "results"
+
+    @property
+    def figures(self) -> Path:
+        return self.path / "figures"
+
+
+def installed_versions(packages: Iterable[str]) -> dict[str, str]:
+    """The versions of Python and of the packages, for the record of a run or a result."""
+    return {"python": platform.python_version()} | {name: version(name) for name in packages}
+
+
+def find_runs(folder: Path) -> list[Path]:
+    """The run folders directly inside a folder, by name."""
+    found = (p.parent for p in folder.glob(f"*/{RUN_FILE}"))
+    return sorted(path for path in found if not path.name.startswith("."))  # not half written
+
+
+def run_name(config: TrainConfig) -> str:
+    """The default folder name of a run: language, kind of model, seed."""
+    shifted = "shifted" if config.max_offset else ""
+    parts = (config.language, config.model.kind, shifted, f"s{config.seed}")
+    return "-".join(part for part in parts if part)
+
+
+def _git_commit() -> str | None:
+    """The commit of this source tree; None outside one."""
+    try:
+        command = ["git", "-C", str(Path(__file__).parent), "rev-parse", "HEAD"]
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+    except (OSError, subprocess.CalledProcessError):
+        return None

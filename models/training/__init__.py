@@ -1,0 +1,1 @@
+"""Training: one run, or many seeds at once."""

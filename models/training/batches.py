@@ -1,0 +1,306 @@
+"""The words of every training step, without the work that a padded batch wastes.
+
+Words are drawn for many steps at a time. A word that a step drew twice is computed once and counts
+twice; one that begins another is read with it, since a causal model says the same of both as far as
+it goes; the others are read in groups of like length, each padded to its own longest. The loss and
+its gradient are those of the one padded batch.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+from torch.utils.data import DataLoader, Dataset
+
+from models.config import TrainConfig
+from models.languages import END_ID, Language, Words
+from models.objectives.objective import Batch, make_batch
+
+TRAIN, VALIDATION = 1, 2  # streams of random words that never meet
+DRAWN_AT_ONCE = 2048  # words; at least those of one step
+
+
+@dataclass(frozen=True)
+class Group:
+    """Words of one step that are read together.
+
+    Attributes:
+        batch: its weights count a position as often as a word was drawn that goes so far.
+        offsets: where the absolute positions of each word start; None if at 0.
+    """
+
+    batch: Batch
+    offsets: Int[Tensor, " batch"] | None
+
+
+@dataclass(frozen=True)
+class Step:
+    """What one step is taught.
+
+    Attributes:
+        groups: all its words.
+        answers: that the teacher gives in it, which the loss is a mean over.
+    """
+
+    groups: tuple[Group, ...]
+    answers: float
+
+
+def steps_at_once(config: TrainConfig) -> int:
+    """How many steps' words are drawn together."""
+    return max(1, DRAWN_AT_ONCE // config.batch_size)
+
+
+def draw(config: TrainConfig, language: Language, chunk: int) -> tuple[Words, np.ndarray]:
+    """The words of ``steps_at_once`` steps, step after step, and the offset of each word.
+
+    They hang on the seed and on which chunk of the training it is, on nothing else.
+    """
+    rng = np.random.default_rng([config.seed, TRAIN, chunk])
+    count = steps_at_once(config) * config.batch_size
+    words = language.sample(rng, count, language.lengths(config.max_n), spread=config.spread).words
+    return words, rng.integers(config.max_offset + 1, size=count)
+
+
+def words_of(config: TrainConfig, language: Language, step: int) -> tuple[Words, np.ndarray]:
+    """The words that one step draws, and their offsets."""
+    chunk, index = divmod(step, steps_at_once(config))
+    words, offsets = draw(config, language, chunk)
+    rows = slice(index * config.batch_size, (index + 1) * config.batch_size)
+    return words[rows], offsets[rows]
+
+
+class Batches:
+    """The steps of a run, by number."""
+
+    def __init__(self, config: TrainConfig, language: Language, device: torch.device) -> None:
+        self.config, self.language, self.device = config, language, device
+        self._chunk, self._steps = -1, list[Step]()
+
+    def __getitem__(self, step: int) -> Step:
+        chunk, index = divmod(step, steps_at_once(self.config))
+        if chunk != self._chunk:
+            self._steps, self._chunk = list(self._prepared(chunk)), chunk
+        return self._steps[index]
+
+    def _prepared(self, chunk: int) -> Iterator[Step]:
+        config, steps = self.config, steps_at_once(self.config)
+        words, offsets = draw(config, self.language, chunk)
+        step = np.repeat(np.arange(steps), config.batch_size)
+        # One row per word that is distinct within its step, ordered by step.
+        rows, times = distinct(np.column_stack([step, offsets, words.ids, words.lengths]))
+        drawn = np.broadcast_to(times[:, None], (len(rows), words.ids.shape[1] + 1))
+        if config.supervision == "every":
+            rows, drawn = with_beginnings(rows, times)
+        step, offsets, ids, lengths = rows[:, 0], rows[:, 1], rows[:, 2:-1], rows[:, -1]
+        parts: list[list[Group]] = [[] for _ in range(steps)]
+        answers = np.zeros(steps)
+        for shortest, longest in bands(lengths, steps * self._overhead):
+            inside = np.flatnonzero((lengths > shortest) & (lengths <= longest))
+            some = Words(ids[inside, :longest], lengths[inside])
+            batch = make_batch(
+                self.language, some, config.supervision, self.device, config.model.is_encoder
+            )
+            counted = np.ascontiguousarray(drawn[inside, : longest + 1], dtype=np.float32)
+            weight = batch.weight * torch.as_tensor(counted, device=self.device)[:, :, None]
+            starts = np.searchsorted(step[inside], np.arange(steps + 1))
+            np.add.at(answers, step[inside], weight.sum(dim=(1, 2)).double().cpu().numpy())
+            shifted = torch.as_tensor(offsets[inside], device=self.device)
+            for number, (a, b) in enumerate(pairwise(starts)):
+                if a < b:
+                    own = Batch(batch.tokens[a:b], batch.target[a:b], weight[a:b])
+                    parts[number].append(Group(own, shifted[a:b] if config.max_offset else None))
+        for groups, total in zip(parts, answers, strict=True):
+            yield Step(tuple(groups), float(total))
+
+    @property
+    def _overhead(self) -> float:
+        """What one more group costs a step, in tokens; measured."""
+        if self.device.type != "cpu":  # there a launch costs more than any padding
+            return float("inf")
+        return 7000 / self.config.model.d_model
+
+
+@dataclass(frozen=True)
+class JointStep:
+    """What one step teaches many models.
+
+    Attributes:
+        batch: the words of the first model, then those of the second, ...; as many of each.
+        offsets: where the absolute positions of each word start; None if at 0 and not learned.
+        answers: that the teacher gives each model.
+    """
+
+    batch: Batch
+    offsets: Int[Tensor, " batch"] | None
+    answers: Float[Tensor, " model"]
+
+
+def joint_steps(
+    configs: Sequence[TrainConfig],
+    language: Language,
+    device: torch.device,
+    first: int,
+    workers: int = 0,
+) -> Iterator[JointStep]:
+    """The steps of runs that differ in their seed alone, from ``first`` to the last.
+
+    Each reads the words of its single run. A step is one padded batch, for a device where a launch
+    costs more than padding; a word that was drawn more than once in so many steps is sent to it
+    once.
+
+    Args:
+        workers: processes that draw words ahead; 0 draws them here, when they are needed.
+    """
+    config, together = configs[0], steps_at_once(configs[0])
+    # A learned table is looked up word by word: each model has its own.
+    placed = config.max_offset > 0 or config.model.positions == "learned"
+    start, skipped = divmod(first, together)
+    chunks = DataLoader(
+        _JointChunks(configs, language),
+        batch_size=None,
+        sampler=range(start, math.ceil(config.steps / together)),
+        num_workers=workers,
+        collate_fn=_as_it_is,
+        multiprocessing_context="fork" if workers else None,
+        generator=torch.Generator(),  # else the global one is moved
+    )
+    for chunk in chunks:
+        table = Batch(
+            torch.as_tensor(chunk.tokens, device=device),
+            torch.as_tensor(chunk.target, device=device).float(),
+            torch.as_tensor(chunk.weight, device=device).float(),
+        )
+        rows = torch.as_tensor(chunk.rows, device=device)
+        offsets = torch.as_tensor(chunk.offsets, device=device)
+        answers = table.weight.sum(dim=(1, 2))[rows].unflatten(1, (len(configs), -1)).sum(dim=2)
+        for step in range(skipped, together):
+            words = rows[step]
+            yield JointStep(
+                Batch(table.tokens[words], table.target[words], table.weight[words]),
+                offsets[step] if placed else None,
+                answers[step],
+            )
+        skipped = 0
+
+
+@dataclass(frozen=True)
+class _JointChunk:
+    """Steps whose words were drawn together: the distinct words, and which of them each step reads.
+
+    Arrays, not tensors: a process hands these over through a pipe, those through shared memory, of
+    which a container may have little.
+    """
+
+    tokens: Int[np.ndarray, "word pos"]
+    target: Bool[np.ndarray, "word pos d_vocab"]
+    weight: Bool[np.ndarray, "word pos d_vocab"]
+    rows: Int[np.ndarray, "step batch"]
+    offsets: Int[np.ndarray, "step batch"]
+
+
+class _JointChunks(Dataset[_JointChunk]):
+    """What ``joint_steps`` reads, by chunk."""
+
+    def __init__(self, configs: Sequence[TrainConfig], language: Language) -> None:
+        self.configs, self.language = configs, language
+
+    def __getitem__(self, chunk: int) -> _JointChunk:
+        config, language = self.configs[0], self.language
+        drawn = [draw(own, language, chunk) for own in self.configs]
+        width = max(words.ids.shape[1] for words, _ in drawn)
+        ids = np.full((len(drawn), len(drawn[0][1]), width), END_ID)
+        for own, (words, _) in zip(ids, drawn, strict=True):
+            own[:, : words.ids.shape[1]] = words.ids
+        ids, rows = numbered(ids.reshape(-1, width))
+        words = Words(ids, (ids != END_ID).sum(axis=1))
+        batch = make_batch(language, words, config.supervision, encoder=config.model.is_encoder)
+        return _JointChunk(
+            words.tokens,
+            batch.target.bool().numpy(),
+            batch.weight.bool().numpy(),
+            self._by_step(rows),
+            self._by_step(np.concatenate([offsets for _, offsets in drawn])),
+        )
+
+    def _by_step(self, drawn: Int[np.ndarray, " words"]) -> Int[np.ndarray, "step batch"]:
+        """From model after model, and step after step of each, to step after step."""
+        steps = steps_at_once(self.configs[0])
+        models = drawn.reshape(len(self.configs), steps, -1)
+        return models.swapaxes(0, 1).reshape(steps, -1)
+
+
+def _as_it_is(chunk: Any) -> Any:
+    return chunk
+
+
+def numbered(
+    rows: Int[np.ndarray, "rows columns"],
+) -> tuple[Int[np.ndarray, "distinct columns"], Int[np.ndarray, " rows"]]:
+    """The distinct rows, as they first occur; and for every row, which of them it is."""
+    records = np.ascontiguousarray(rows).view(f"V{rows.itemsize * rows.shape[1]}").ravel()
+    numbers = dict[bytes, int]()
+    which = [numbers.setdefault(record, len(numbers)) for record in records.tolist()]
+    found = np.frombuffer(b"".join(numbers), rows.dtype).reshape(-1, rows.shape[1])
+    return found, np.array(which)
+
+
+def distinct(
+    rows: Int[np.ndarray, "rows columns"],
+) -> tuple[Int[np.ndarray, "distinct columns"], Int[np.ndarray, " distinct"]]:
+    """Rows of numbers that are not negative, each once and in their order; how often each occurs.
+
+    ``np.unique`` with an axis, faster: big-endian records compare like their numbers.
+    """
+    records = np.ascontiguousarray(rows.astype(">u4")).view(f"V{4 * rows.shape[1]}").ravel()
+    records, times = np.unique(records, return_counts=True)
+    return records.view(">u4").reshape(len(records), -1).astype(np.int64), times
+
+
+def with_beginnings(
+    rows: Int[np.ndarray, "rows columns"], times: Int[np.ndarray, " rows"]
+) -> tuple[Int[np.ndarray, "read columns"], Int[np.ndarray, "read pos"]]:
+    """The words that begin no other word of their step, and how many were drawn that go as far as
+    each position of them, BOS first: themselves, and those that begin them.
+
+    Args:
+        rows: step, offset, symbols and length of each word, distinct and in order. END, which pads
+            them, comes before every symbol, so that a word stands right before those it begins.
+        times: how often each was drawn.
+    """
+    beyond = np.arange(rows.shape[1] - 3) >= rows[:-1, -1:]
+    alike = rows[1:, :-1] == rows[:-1, :-1]
+    alike[:, 2:] |= beyond
+    read = np.append(~alike.all(axis=1), True)
+    by = np.searchsorted(np.flatnonzero(read), np.arange(len(rows)))
+    ends = np.zeros((read.sum(), rows.shape[1] - 2), dtype=np.int64)
+    np.add.at(ends, (by, rows[:, -1]), times)
+    return rows[read], ends[:, ::-1].cumsum(axis=1)[:, ::-1]
+
+
+def bands(lengths: Int[np.ndarray, " words"], overhead: float) -> list[tuple[int, int]]:
+    """Cuts word lengths into bands so that padding and groups together cost least.
+
+    A band (shortest, longest] costs ``overhead`` and, for each of its words, longest + 1 tokens.
+    The best cut is found exactly, by dynamic programming over the lengths that occur.
+    """
+    values, counts = np.unique(lengths, return_counts=True)
+    ends, before = [0, *values.tolist()], np.concatenate([[0], np.cumsum(counts)])
+    best, cut = np.zeros(len(ends)), np.zeros(len(ends), dtype=np.int64)
+    for j in range(1, len(ends)):
+        cost = best[:j] + overhead + (before[j] - before[:j]) * (ends[j] + 1)
+        cut[j] = int(cost.argmin())
+        best[j] = cost[cut[j]]
+    found, j = list[tuple[int, int]](), len(values)
+    while j:
+        found.append((ends[cut[j]], ends[j]))
+        j = int(cut[j])
+    return found[::-1]

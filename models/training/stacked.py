@@ -1,0 +1,142 @@
+"""Many models of one architecture as one: a launch does for all of them what it does for one.
+
+Their words lie behind each other in one batch, those of the first model first. What has no weights
+does not notice; what has (a linear map, an embedding, a norm, a convolution) is replaced by a
+sibling that gives each model's words to its own weights. ``torch.func.vmap`` does as much for any
+forward pass, but takes twice as long to launch one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from models.base import LanguageModel
+from models.config import ModelConfig
+from models.transformer.norm import Norm
+
+
+def can_be_stacked(config: ModelConfig) -> bool:
+    """Does every part that has weights have a stacked sibling?
+
+    Recurrent layers, T5's bias and additive scores have none, and an n-gram model counts.
+    """
+    return (
+        config.architecture in ("transformer", "cnn")
+        and config.positions != "t5"
+        and config.scores != "additive"
+    )
+
+
+class StackedModel:
+    """The forward pass of many models.
+
+    Args:
+        model: one of them; its parts are replaced, and its own weights play no part any more.
+    """
+
+    def __init__(self, model: LanguageModel) -> None:
+        self.model = model
+        self._given: dict[str, dict[str, Tensor]] = {}
+        for name, part in list(model.named_modules()):
+            for kind, sibling in STACKED.items():
+                if isinstance(part, kind) and part.weight is not None:
+                    stacked = sibling(part)
+                    model.set_submodule(name, stacked)
+                    self._given[name] = stacked.given
+
+    def __call__(
+        self,
+        weights: Mapping[str, Float[Tensor, "model *shape"]],
+        tokens: Int[Tensor, "batch pos"],
+        offsets: Int[Tensor, " batch"] | None,
+    ) -> Float[Tensor, "batch pos d_vocab"]:
+        """Logits at every position.
+
+        Args:
+            weights: each by its name, of all models.
+            tokens: as many words of each model, those of the first model first.
+            offsets: where the absolute positions of each word start; needed if they are learned.
+        """
+        for name, values in weights.items():
+            part, _, kind = name.rpartition(".")
+            self._given[part][kind] = values
+        return self.model.logits(tokens, offsets)
+
+
+class StackedLinear(nn.Module):
+    """``nn.Linear``."""
+
+    def __init__(self, part: nn.Linear) -> None:
+        super().__init__()
+        self.given: dict[str, Tensor] = {}
+
+    def forward(self, x: Float[Tensor, "batch pos d_in"]) -> Float[Tensor, "batch pos d_out"]:
+        return mapped(x, **self.given)
+
+
+class StackedEmbedding(nn.Module):
+    """``nn.Embedding``: one table, the rows of the first model first."""
+
+    def __init__(self, part: nn.Embedding) -> None:
+        super().__init__()
+        self.given: dict[str, Tensor] = {}
+        self.weight = part.weight  # whose type the model asks for
+
+    def forward(self, ids: Int[Tensor, "batch pos"]) -> Float[Tensor, "batch pos d_model"]:
+        table = self.given["weight"]
+        models, rows, _ = table.shape
+        first = torch.arange(0, models * rows, rows, device=ids.device)
+        places = ids.reshape(models, -1) + first[:, None]
+        return nn.functional.embedding(places.view_as(ids), table.flatten(0, 1))
+
+
+class StackedNorm(Norm):
+    """``Norm`` with a gamma."""
+
+    def __init__(self, part: Norm) -> None:
+        assert part.weight is not None
+        super().__init__(part.kind, len(part.weight), part.eps, affine=False)
+        self.given: dict[str, Tensor] = {}
+
+    def forward(self, x: Float[Tensor, "*batch d_model"]) -> Float[Tensor, "*batch d_model"]:
+        gamma, beta = self.given["weight"], self.given.get("bias")
+        y = super().forward(x).view(len(gamma), -1, x.shape[-1]) * gamma[:, None]
+        return (y if beta is None else y + beta[:, None]).view_as(x)
+
+
+class StackedConvolution(nn.Module):
+    """``nn.Conv1d`` without padding, a stride of one."""
+
+    def __init__(self, part: nn.Conv1d) -> None:
+        super().__init__()
+        self.given: dict[str, Tensor] = {}
+        self.kernel_size = part.kernel_size
+
+    def forward(self, x: Float[Tensor, "batch d_in time"]) -> Float[Tensor, "batch d_out pos"]:
+        windows = x.unfold(2, self.kernel_size[0], 1).transpose(1, 2)  # [batch, pos, d_in, kernel]
+        weight = self.given["weight"].flatten(2)
+        return mapped(windows.flatten(2), weight, self.given.get("bias")).transpose(1, 2)
+
+
+def mapped(
+    x: Float[Tensor, "batch pos d_in"],
+    weight: Float[Tensor, "model d_out d_in"],
+    bias: Float[Tensor, "model d_out"] | None = None,
+) -> Float[Tensor, "batch pos d_out"]:
+    """Each model's linear map of its words."""
+    rows, turned = x.reshape(len(weight), -1, x.shape[-1]), weight.transpose(1, 2)
+    y = torch.bmm(rows, turned) if bias is None else torch.baddbmm(bias[:, None], rows, turned)
+    return y.view(*x.shape[:2], -1)
+
+
+STACKED: dict[type[nn.Module], Callable[..., Any]] = {
+    nn.Linear: StackedLinear,
+    nn.Embedding: StackedEmbedding,
+    nn.Conv1d: StackedConvolution,
+    Norm: StackedNorm,
+}

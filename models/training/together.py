@@ -1,0 +1,229 @@
+"""Runs that differ in their seed alone, trained at once: on a GPU much faster than in turn.
+
+A small model keeps a GPU waiting for its next launch. Here one launch serves all seeds: their
+weights are rows of one tensor, their words lie in one batch, and each run's own model sees its row,
+so that it is judged, saved and resumed as if it trained alone. Every seed reads the words of its
+single run, has its own loss, and its gradient is clipped by its own norm, so that it ends where its
+single run ends, but for rounding.
+
+On a CPU padding costs more than launches, and training in turn is the faster.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, replace
+from functools import partial
+from itertools import pairwise
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch.nn.functional import pad
+
+from models.base import centre
+from models.build import build
+from models.config import TrainConfig
+from models.errors import UserError
+from models.objectives.objective import answer_losses
+from models.runs.run import Run
+from models.training.batches import joint_steps
+from models.training.loop import Sitting, Trainer, adamw, choose_device, threads, train
+from models.training.stacked import StackedModel, can_be_stacked
+
+STATES_APART = 10.0  # seconds: to save the states of many runs takes as long as many steps
+ALIGNED = 32  # weights: rows begin where a GPU reads several numbers at once
+HELPERS = 8  # processes, at most
+
+Told = Callable[[Run, int, float | None], None]  # called with (run, step, its last loss)
+
+
+def can_train_together(config: TrainConfig) -> bool:
+    """Can runs of this configuration, which differ in their seed, train at once?
+
+    Where they can, it pays on a GPU and does not on a CPU.
+    """
+    return can_be_stacked(config.model)
+
+
+def train_together(
+    runs: Sequence[Run],
+    device: str = "auto",
+    progress: Told = lambda run, step, value: None,
+) -> None:
+    """Trains new runs to their end, or interrupted ones from their last saved states.
+
+    Each run ends with what ``train`` would have written, numbers equal but for rounding, and a
+    record that tells how many ``seeds_at_once`` there were; ``seconds`` are those of all together.
+    A seed that stops early is finished at once, and the others go on without it. Of runs that broke
+    off at different steps those behind catch up first. Models that cannot train together
+    (``can_train_together``) are trained in turn. The caller holds the locks of all folders.
+
+    Args:
+        runs: as many as the memory of the device holds.
+        progress: told after every evaluation, of each run.
+
+    Raises:
+        UserError: runs that differ in more than the seed, and whatever ``train`` raises.
+    """
+    check_alike(runs)
+    unfinished = [run for run in runs if run.record["status"] != "finished"]
+    if len(unfinished) < 2 or not can_train_together(unfinished[0].config):
+        for run in unfinished:
+            train(run, device, partial(progress, run))
+        return
+    place = choose_device(device)
+    with threads(unfinished[0].config.threads):
+        sittings = [Sitting(Trainer.at_start(run, place)) for run in unfinished]
+        for sitting in sittings:
+            sitting.trainer.run.update(seeds_at_once=len(sittings))
+            progress(sitting.trainer.run, sitting.trainer.step, None)
+        _train(sittings, progress)
+
+
+def helpers(device: torch.device) -> int:
+    """How many processes draw words ahead.
+
+    A GPU takes a step of 32 seeds in less time than their words are drawn in. A process that may
+    have no children, as a worker of Dask, draws them itself.
+    """
+    if device.type == "cpu" or multiprocessing.current_process().daemon:
+        return 0
+    return max(0, min(HELPERS, len(os.sched_getaffinity(0)) - 1))
+
+
+def check_alike(runs: Sequence[Run]) -> None:
+    """Raises UserError unless the runs differ in their seed alone."""
+    for one, other in pairwise(runs):
+        first, second = (asdict(replace(run.config, seed=0)) for run in (one, other))
+        differing = [name for name, value in first.items() if second[name] != value]
+        if one.corpus_bytes() != other.corpus_bytes():
+            differing.append("lines")
+        if differing:
+            raise UserError(
+                f"{one.name} and {other.name} differ in {' and '.join(differing)}: "
+                "train together runs that differ in the seed alone"
+            )
+
+
+def _train(sittings: list[Sitting], progress: Told) -> None:
+    stacked, saved = None, time.monotonic()
+    while sittings := [sitting for sitting in sittings if not _finished(sitting, progress)]:
+        behind = min(sitting.trainer.step for sitting in sittings)
+        going = [sitting for sitting in sittings if sitting.trainer.step == behind]
+        trainers = [sitting.trainer for sitting in going]
+        if stacked is None or stacked.trainers != trainers:
+            stacked = Stack(trainers)
+        if resumable := time.monotonic() - saved >= STATES_APART:
+            saved = time.monotonic()
+        losses = _to_next_evaluation(stacked, going, resumable)
+        for sitting, value in zip(going, losses, strict=True):
+            progress(sitting.trainer.run, sitting.trainer.step, value)
+
+
+def _finished(sitting: Sitting, progress: Told) -> bool:
+    if sitting.trainer.done:
+        progress(sitting.trainer.run, sitting.trainer.step, None)
+        sitting.finish()
+    return sitting.trainer.done
+
+
+def _to_next_evaluation(stacked: Stack, going: list[Sitting], resumable: bool) -> list[float]:
+    """Returns each run's last loss. Until then losses stay on the device: none is waited for."""
+    losses: list[Tensor] = []
+    while True:
+        losses.append(stacked.advance())
+        evaluates, writes = going[0].evaluates, going[0].writes  # of all: they differ in the seed
+        if evaluates:
+            values = torch.stack(losses, dim=1).tolist()
+            for sitting, own in zip(going, values, strict=True):
+                sitting.losses = own
+        if writes:
+            for sitting in going:
+                sitting.write(resumable)
+        if evaluates:
+            return [own[-1] for own in values]
+
+
+class Stack:
+    """Runs at one step, as one model.
+
+    Attributes:
+        trainers: of the runs. Their parameters, and what their optimizers remember of them, become
+            views of this stack's.
+        weights: a row for each run.
+    """
+
+    def __init__(self, trainers: Sequence[Trainer]) -> None:
+        self.trainers, first = list(trainers), trainers[0]
+        config, language, device = first.config, first.run.language, first.model.device
+        self._shapes = {name: p.shape for name, p in first.model.named_parameters()}
+        sizes = [shape.numel() for shape in self._shapes.values()]
+        self._sizes = [*sizes, -sum(sizes) % ALIGNED]
+        self.weights = nn.Parameter(self._rows(lambda trainer, p: p.detach()))
+        kept = {
+            "exp_avg": self._rows(lambda trainer, p: _moment(trainer, p, "exp_avg")),
+            "exp_avg_sq": self._rows(lambda trainer, p: _moment(trainer, p, "exp_avg_sq")),
+        }
+        step = torch.tensor(float(first.step), device=device)
+        self._optimizer = adamw(config, [self.weights])
+        self._optimizer.state[self.weights] = {"step": step, **kept}
+        weights = self._by_name(self.weights.detach())
+        moments = {key: self._by_name(rows) for key, rows in kept.items()}
+        for row, trainer in enumerate(trainers):
+            for name, parameter in trainer.model.named_parameters():
+                parameter.data = weights[name][row]
+                own = {key: values[name][row] for key, values in moments.items()}
+                trainer.moments[parameter] = {"step": step, **own}
+        self._model = StackedModel(build(config.model, language.vocabulary))
+        configs = [trainer.config for trainer in trainers]
+        self._steps = joint_steps(configs, language, device, first.step, helpers(device))
+
+    def advance(self) -> Float[Tensor, " model"]:
+        """One step of every run. Returns their losses before it."""
+        first = self.trainers[0]
+        taught = next(self._steps)
+        weights = self._by_name(self.weights)
+        logits = self._model(weights, taught.batch.tokens, taught.offsets)
+        answers = answer_losses(logits, taught.batch, first.config.margin)
+        losses = answers.view(len(self.trainers), -1).sum(dim=1) / taught.answers
+        self._optimizer.zero_grad()
+        losses.sum().backward()  # no run's loss hangs on another's weights
+        for group in self._optimizer.param_groups:
+            group["lr"] = first.learning_rate(first.step)
+        clip_rows(self.weights, first.config.clip)
+        self._optimizer.step()
+        if first.config.model.centred:
+            centre(weights["embed.weight"].detach())
+        for trainer in self.trainers:
+            trainer.step += 1
+        return losses.detach()
+
+    def _rows(self, of: Callable[[Trainer, nn.Parameter], Tensor]) -> Float[Tensor, "model weight"]:
+        """For each run the values of its parameters, one after the other, filled up with zeros."""
+        rows = [
+            torch.cat([of(trainer, p).flatten() for p in trainer.model.parameters()])
+            for trainer in self.trainers
+        ]
+        return pad(torch.stack(rows), (0, self._sizes[-1]))
+
+    def _by_name(self, rows: Float[Tensor, "model weight"]) -> dict[str, Tensor]:
+        """The values of each parameter, [model, *shape]: views."""
+        *parts, _ = rows.split(self._sizes, dim=1)
+        named = zip(self._shapes.items(), parts, strict=True)
+        return {name: part.view(len(rows), *shape) for (name, shape), part in named}
+
+
+def _moment(trainer: Trainer, parameter: nn.Parameter, key: str) -> Tensor:
+    """Zeros before the first step."""
+    return trainer.moments[parameter].get(key, torch.zeros_like(parameter, requires_grad=False))
+
+
+def clip_rows(parameter: nn.Parameter, largest: float) -> None:
+    """``clip_grad_norm_`` of every row on its own."""
+    assert parameter.grad is not None
+    norms = parameter.grad.norm(dim=1, keepdim=True)
+    parameter.grad *= (largest / (norms + 1e-6)).clamp(max=1.0)

@@ -1,0 +1,1 @@
+"""The hooked Transformer, part by part."""

@@ -1,0 +1,207 @@
+"""Many words under every method: what is asked, what is scored, and what comes back."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from conftest import tiny_config
+
+from analyses.answers import Result
+from analyses.command_line.app import main
+from analyses.questions import leaderboard as of_run
+from analyses.questions.explanations import case_of, probability, replacements, said
+from analyses.questions.leaderboard import (
+    MEASURES,
+    REPLACEMENTS,
+    Options,
+    board,
+    headline,
+    words_of,
+)
+from interp.explanations.explainers import METHODS, explain
+from interp.explanations.scores import METRICS, RATIONALE
+from models.errors import UserError
+from models.languages import LabelledCorpus, language
+from models.languages.vocabulary import FIRST_SYMBOL_ID
+from models.runs.run import Run
+from models.training.loop import train
+
+FEW = Options(words=6, longest=6, samples=32, draws=3, seed=5)
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    made = Run.create(
+        tmp_path_factory.mktemp("leaderboard") / "dieren-s0",
+        tiny_config(language="dieren", supervision="last", max_n=8),
+    )
+    train(made, "cpu")
+    return made
+
+
+@pytest.fixture(scope="module")
+def result(run: Run) -> Result:
+    return of_run.analyse(run, FEW)
+
+
+def test_a_row_per_word_replacement_and_method(result: Result) -> None:
+    table = result.table
+    rows = table.groupby(["word", "replacement"])["method"].apply(list)
+    assert len(rows) == 6 * len(REPLACEMENTS)
+    assert all(names == [*METHODS, "chance"] for names in rows)
+    assert set(MEASURES) < set(table.columns)
+    assert (table["right"] == ((table["probability"] >= 0.5) == table["label"])).all()
+
+
+def test_words_are_members_and_near_misses_of_the_lengths_asked(run: Run) -> None:
+    sample = words_of(run, Options(words=200, longest=6))
+    assert set(sample.words.lengths) == {4, 5, 6}  # the shortest member of dieren has 3 symbols
+    assert 70 < sample.labels.sum() < 130
+    assert (run.language.labels(sample.words) == sample.labels).all()
+
+
+def test_lengths_without_members_are_left_out(tmp_path: Path) -> None:
+    counting = Run.create(tmp_path / "r", tiny_config(language="anbncn"))
+    assert set(words_of(counting, Options(words=50, longest=10)).words.lengths) == {6, 9}
+
+
+def test_a_method_that_replaces_nothing_is_judged_alike_in_every_game(result: Result) -> None:
+    """Against the rationale: hiding depends on the game, and so do Shapley values."""
+    for name in ("substitution", "attention", "gradient x input", "random"):
+        rows = result.table[result.table["method"] == name]
+        by_word = rows.groupby("word")[[*RATIONALE, "calls"]].nunique(dropna=False)
+        assert (by_word == 1).all(axis=None)
+
+
+def test_a_row_is_what_the_method_says_of_the_word(run: Run, result: Result) -> None:
+    """One cell by hand: the error of LIME on a word that all methods shared one table for."""
+    row = result.table[(result.table["word"] == 4) & (result.table["method"] == "LIME")].iloc[1]
+    seed = FEW.seed * 1_000_003 + 4
+    word = run.language.vocabulary.parse(row["text"])
+    case = case_of(run.model(), run.language, word, row["replacement"], 3, 32, seed)
+    values = explain(case, ["LIME", "SHAP exact"], seed).pivot(
+        index="position", columns="method", values="value"
+    )
+    assert row["error"] == pytest.approx(np.abs(values["LIME"] - values["SHAP exact"]).mean())
+    assert np.isnan(row["seconds"])
+
+
+def test_only_the_first_words_are_timed_and_all_are_counted(result: Result) -> None:
+    lime = result.table[result.table["method"] == "LIME"]
+    assert (lime["seconds"].notna() == (lime["word"] < of_run.TIMED)).all()
+    assert (lime["calls"] == np.where(lime["replacement"] == "fixed", 32, 96)).all()
+
+
+def test_stability_is_of_seeded_methods(result: Result) -> None:
+    mean = result.table.groupby("method")["stability"].mean()
+    assert mean["Shapley exact"] == mean["leave one out"] == 1
+    assert -1 <= mean["random"] < 0.9
+    assert 0.5 < mean["LIME"] < 1
+
+
+def test_the_share_on_an_idle_shortcut(result: Result) -> None:
+    table = result.table[result.table["method"] == "position"]
+    for row in table.to_dict("records"):
+        word = row["text"].split()
+        decides = language("dieren").rationale(word)
+        assert decides is not None
+        idle = [i for i, s in enumerate(word) if s == "muis" and i not in decides]
+        share = sum(i + 1 for i in idle) / sum(range(1, len(word) + 1))
+        assert row["shortcut"] == pytest.approx(share if idle else np.nan, nan_ok=True)
+
+
+def test_the_board_is_the_mean_over_words(result: Result) -> None:
+    rows = board(result.table)
+    found = rows.set_index(["replacement", "method", "measure"]).loc["data", "LIME", "AUROC"]
+    part = result.table[(result.table["replacement"] == "data")]
+    values = part[part["method"] == "LIME"]["AUROC"].dropna()
+    assert found["mean"] == pytest.approx(values.mean())
+    assert found["low"] <= found["mean"] <= found["high"]
+    assert found["words"] == len(values)
+    head = headline(result).set_index(["variable", "of"])["value"]
+    assert head["AUROC", "data: LIME"] == pytest.approx(values.mean())
+
+
+def test_the_oracle_and_the_language_are_perfect_where_they_should_be(result: Result) -> None:
+    oracle = result.table[result.table["method"] == "oracle"]
+    assert (oracle[list(RATIONALE)].dropna() == 1).all(axis=None)
+    assert len(oracle[RATIONALE[0]].dropna())
+    own = result.table[result.table["method"] == "language"]["cosine to the language"].dropna()
+    assert own.to_numpy() == pytest.approx(1)
+
+
+def test_replacements(run: Run) -> None:
+    known = run.language
+    fixed = replacements(known, 5, "fixed", 8, 0)
+    assert fixed.tolist() == [[FIRST_SYMBOL_ID] * 5]
+    assert said("fixed", known) == f"always {known.vocabulary.symbols[0]}"
+    even = replacements(known, 7, "uniform", 4000, 0)
+    assert np.bincount(even.ravel())[FIRST_SYMBOL_ID:] / even.size == pytest.approx(1 / 8, abs=0.01)
+    data = replacements(known, 5, "data", 200, 0)
+    assert 0.35 < known.labels(words(data)).mean() < 0.65  # members and near misses
+    with pytest.raises(UserError, match="unknown replacement 'none': choose uniform, data, fixed"):
+        replacements(known, 5, "none", 8, 0)  # type: ignore[arg-type]  # the mistake
+
+
+def words(ids: np.ndarray) -> object:
+    from models.languages import Words
+
+    return Words(ids, np.full(len(ids), ids.shape[1]))
+
+
+def test_a_corpus_has_no_lines_of_some_lengths() -> None:
+    lines = [(f"w{i}", "a", "b") for i in range(40)] + [("a",) * 9]
+    corpus = LabelledCorpus("mine", ["x", "y"] * 20 + ["x"], lines)
+    assert replacements(corpus, 3, "data", 5, 0).shape == (5, 3)
+    with pytest.raises(UserError, match=r"mine has no lines of 4 symbols .* another --replacement"):
+        replacements(corpus, 4, "data", 5, 0)
+
+
+def test_equal_words_and_prefixes_are_scored_once(run: Run) -> None:
+    model = run.model()
+    seen: list[int] = []
+    model.hook_dict["hook_embed"].register_forward_pre_hook(
+        lambda module, args: seen.append(len(args[0]))
+    )
+    ids = np.array([[2, 3, 4], [2, 3, 5], [2, 3, 4]])
+    scores = probability(model)(ids)
+    assert seen == [1, 1, 1, 2]  # BOS, the two shared symbols, two last ones
+    assert scores[0] == scores[2] != scores[1]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"words": 0}, "--words is 0: it must be at least 1"),
+        ({"longest": 13}, "--longest is 13: it must be 4 to 12"),
+        ({"longest": 3}, "--longest is 3: it must be 4 to 12"),
+    ],
+)
+def test_bad_options(options: dict[str, int], message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        Options(**options)
+
+
+def test_the_user_s_own_lines(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """No truth is known: methods are still compared, at the lines' own length."""
+    rng = np.random.default_rng(0)
+    lines = {tuple(rng.choice(list("abcd"), 6)) for _ in range(120)}
+    text = "".join(
+        f"{'yes' if line[0] == 'a' else 'no'}\t{' '.join(line)}\n" for line in sorted(lines)
+    )
+    (tmp_path / "mine.tsv").write_text(text)
+    out = ["--out", str(tmp_path), "--steps", "12", "--model.d-model", "8", "--model.n-heads", "2"]
+    assert main(["train", "--corpus", str(tmp_path / "mine.tsv"), *out]) == 0
+    run = Run(tmp_path / "mine-s0")
+    few = ["--words", "3", "--samples", "32", "--draws", "2"]
+    assert main(["analyse", str(run.path), "leaderboard", *few]) == 0
+    assert "cosine to the model" in capsys.readouterr().out
+    table = pd.read_parquet(run.results / "leaderboard.parquet")
+    assert set(table["text"].str.split().str.len()) == {6}
+    assert table[list(RATIONALE)].isna().all(axis=None)
+    assert "language" not in set(table["method"])
+    assert set(METRICS) - set(RATIONALE) >= {"deletion", "insertion"}
+    assert table["deletion"].notna().all()
