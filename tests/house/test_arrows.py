@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 FORBIDDEN = {
     "interp": {"models", "analyses", "dashboard", "tests"},
     "models": {"interp", "analyses", "dashboard", "tests"},
