@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import subprocess
 import sys
@@ -12,6 +11,7 @@ from pathlib import Path
 import pytest
 import shapes
 import torch
+from filelock import FileLock
 from hypothesis import settings
 
 from models.config import ModelConfig, TrainConfig
@@ -121,8 +121,7 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> Path:
     if "PYTEST_XDIST_WORKER" in os.environ:
         shared = shared.parent
     out, finished = shared / "demo", shared / "demo-finished"
-    with (shared / "demo-lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with FileLock(shared / "demo-lock"):
         if not finished.exists():
             command = [sys.executable, "-m", "analyses.command_line", "demo", "--out", str(out)]
             done = subprocess.run(command, capture_output=True, text=True, check=False)

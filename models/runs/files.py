@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
+
+from filelock import FileLock
 
 from models.errors import UserError
 
@@ -72,7 +73,7 @@ def write_folder(path: Path, files: dict[str, bytes]) -> None:
 def locked(path: Path) -> Iterator[None]:
     """Holds the lock of a folder, which need not exist yet; whoever comes second waits.
 
-    The lock is the file ``.NAME.lock`` beside the folder. The kernel releases it when the process
+    The lock is the file ``.NAME.lock`` beside the folder. The system releases it when the process
     that holds it ends, however it ends.
 
     Raises:
@@ -80,29 +81,19 @@ def locked(path: Path) -> Iterator[None]:
     """
     path = path.resolve()
     beside = path.with_name(f".{path.name}.lock")
+    # A marker file, filelock's way out where the system has no locks, would outlive a killed holder.
+    lock = FileLock(beside, fallback_to_soft=False)
     with writing(beside):
         path.parent.mkdir(parents=True, exist_ok=True)
-        file = _lock(beside)
-    with file:
-        try:
-            yield
-        finally:
-            beside.unlink(missing_ok=True)  # while it is held: who waits sees that it is gone
-
-
-def _lock(path: Path) -> BinaryIO:
-    """The file, locked, and still the one of this name: the last holder removes it."""
-    while True:
-        file = path.open("wb")
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX)
-            with suppress(FileNotFoundError):
-                if os.path.samestat(os.fstat(file.fileno()), path.stat()):
-                    return file
-        except BaseException:
-            file.close()
-            raise
-        file.close()
+        lock.acquire()
+    try:
+        yield
+    finally:
+        # While it is held: who waits sees that it is gone. Windows refuses that, so there filelock
+        # removes the file itself.
+        with suppress(PermissionError):
+            beside.unlink(missing_ok=True)
+        lock.release()
 
 
 def read_json(path: Path) -> Any:

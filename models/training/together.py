@@ -12,13 +12,13 @@ On a CPU padding costs more than launches, and training in turn is the faster.
 from __future__ import annotations
 
 import multiprocessing
-import os
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
 from functools import partial
 from itertools import pairwise
 
+import joblib
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
@@ -92,7 +92,7 @@ def helpers(device: torch.device) -> int:
     """
     if device.type == "cpu" or multiprocessing.current_process().daemon:
         return 0
-    return max(0, min(HELPERS, len(os.sched_getaffinity(0)) - 1))
+    return max(0, min(HELPERS, joblib.cpu_count() - 1))
 
 
 def check_alike(runs: Sequence[Run]) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
+import joblib
 import numpy as np
 import pytest
 import torch
@@ -229,10 +230,10 @@ def test_a_word_that_several_drew_is_prepared_once() -> None:
 
 
 def test_words_are_drawn_ahead_for_a_gpu_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(range(16)))
+    monkeypatch.setattr(joblib, "cpu_count", lambda: 16)
     assert helpers(CPU) == 0
     assert helpers(torch.device("cuda")) == HELPERS
-    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {0})
+    monkeypatch.setattr(joblib, "cpu_count", lambda: 1)
     assert helpers(torch.device("cuda")) == 0
 
 
