@@ -1,7 +1,9 @@
-"""What an analysis leaves behind: a tidy table, what made it, and a figure.
+"""What a question is, what an answer leaves behind, and which questions there are.
+
+An answer is kept in a folder, a run's or a study's:
 
 results/probing.parquet     the table
-results/probing.json        question, arguments, model hash, findings, versions
+results/probing.json        question, sentence, findings, arguments, model hash, versions
 figures/probing.{svg,html}  the chart; the page holds all it needs, so it opens offline
 """
 
@@ -11,10 +13,11 @@ import io
 import json
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, dataclass
-from importlib import import_module
-from types import ModuleType
-from typing import Any, Protocol
+from dataclasses import asdict, dataclass, field
+from functools import cache
+from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import pandas as pd
 from altair.typing import ChartType
@@ -23,6 +26,9 @@ from pyarrow import ArrowException
 from models.errors import UserError
 from models.runs.files import read_json, write_bytes, write_json
 from models.runs.run import PACKAGES, Run, installed_versions
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
 
 Progress = Callable[[int, int, str], None]
 """Called with (done, total, what is being done)."""
@@ -33,36 +39,52 @@ def quiet(done: int, total: int, what: str) -> None:
 
 
 @dataclass(frozen=True)
-class Result:
-    """An answer.
+class Answer:
+    """What came out.
 
     Attributes:
-        table: a row is an observation; the analysis documents the columns.
-        findings: the headline, as JSON-able values; "summary" is one sentence.
-        arguments: what was asked.
-        model_hash: SHA-256 of the weights that were looked at.
+        table: a row is an observation; the question documents the columns.
+        sentence: the answer in one sentence, or a few.
+        findings: the headline, as JSON-able values.
+        arguments: what was asked, as JSON-able values.
+        model_hash: SHA-256 of the weights that were looked at; "" where there were several.
     """
 
     table: pd.DataFrame
-    findings: Mapping[str, Any]
-    arguments: Mapping[str, Any]
-    model_hash: str
+    sentence: str
+    findings: Mapping[str, Any] = field(default_factory=dict)
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+    model_hash: str = ""
 
 
-class Analysis(Protocol):
-    """What every module of an analysis offers."""
+Options = TypeVar("Options", bound="DataclassInstance")
 
-    QUESTION: str
-    Options: type[Any]
 
-    @staticmethod
-    def analyse(run: Run, options: Any, progress: Progress = ...) -> Result: ...
+@dataclass(frozen=True)
+class Question(Generic[Options]):
+    """A question that is asked of one run.
 
-    @staticmethod
-    def headline(result: Result) -> pd.DataFrame: ...
+    Registered in ``BUILT_IN``, or by another package as an entry point of ``GROUP``, it has its
+    script, its command, its part in ``lab seeds`` and the demo, its page and its downloads.
 
-    @staticmethod
-    def chart(result: Result) -> ChartType: ...
+    Attributes:
+        name: of its command, its files and its page.
+        asks: the question in words.
+        options: a frozen dataclass; each field is an option of the command. It checks its values
+            when it is built, and raises UserError for a bad one.
+        analyse: answers it; raises UserError where the run has nothing to ask.
+        headline: the numbers that are compared over seeds, as ``numbers`` makes them.
+        chart: the answer's picture.
+        brief: options that tell the same in half the time or less; the demo asks so.
+    """
+
+    name: str
+    asks: str
+    options: type[Options]
+    analyse: Callable[[Run, Options, Progress], Answer]
+    headline: Callable[[Answer], pd.DataFrame]
+    chart: Callable[[Answer], ChartType]
+    brief: Options | None = None
 
 
 def numbers(rows: Iterable[tuple[str, str, float | None]]) -> pd.DataFrame:
@@ -75,7 +97,9 @@ def numbers(rows: Iterable[tuple[str, str, float | None]]) -> pd.DataFrame:
     return table.astype({"value": float})
 
 
-NAMES = (
+# -- which questions there are --------------------------------------------------------------------
+
+BUILT_IN = (
     "accuracy",
     "probing",
     "emergence",
@@ -87,68 +111,139 @@ NAMES = (
     "leaderboard",
     "discovery",
 )
+"""Each is ``QUESTION`` in the module of ``analyses.questions`` that bears its name."""
+
+GROUP = "structure_lab.questions"
+"""Entry points of other packages: ``shortest = "their_package.module:QUESTION"``."""
 
 
-def analysis(name: str) -> ModuleType:
-    """The module of an analysis, imported when asked for. Raises UserError for an unknown name."""
-    if name not in NAMES:
-        raise UserError(f"unknown analysis {name!r}: choose one of {', '.join(NAMES)} or all")
-    return import_module(f"analyses.questions.{name}")
+@cache
+def registered() -> Mapping[str, EntryPoint]:
+    """Every question by its name; nothing is imported yet."""
+    own = [EntryPoint(name, f"analyses.questions.{name}:QUESTION", GROUP) for name in BUILT_IN]
+    others = sorted(entry_points(group=GROUP), key=lambda entry: entry.name)
+    return {entry.name: entry for entry in (*own, *others)}
+
+
+def question(name: str) -> Question[Any]:
+    """A question, imported when asked for. Raises UserError for an unknown name."""
+    if name not in registered():
+        raise UserError(
+            f"unknown analysis {name!r}: choose one of {', '.join(registered())} or all"
+        )
+    found = registered()[name].load()
+    if not isinstance(found, Question) or found.name != name:
+        raise UserError(
+            f"{registered()[name].value} is no question named {name!r}: "
+            "register an object of analyses.answers.Question under its own name"
+        )
+    return found
+
+
+# -- asking ---------------------------------------------------------------------------------------
 
 
 def answer(
     run: Run, name: str, options: Any = None, progress: Progress = quiet, again: bool = False
-) -> tuple[Result, bool]:
-    """The result of an analysis, from the run folder where the same question was answered before.
+) -> tuple[Answer, bool]:
+    """The answer to a question, from the run folder where the same was asked before.
 
     Args:
-        options: the analysis' own Options; None takes the defaults.
+        options: the question's own; None takes the defaults.
         again: answer afresh in any case.
 
     Returns:
-        The result, and True if it was kept from an earlier time.
+        The answer, and True if it was kept from an earlier time.
     """
-    module = analysis(name)
-    options = module.Options() if options is None else options
+    asked = question(name)
+    options = asked.options() if options is None else options
     if not again and (known := kept(run, name, options)):
         return known, True
     start = time.monotonic()
-    result = module.analyse(run, options, progress)
-    save(run, name, module, result, time.monotonic() - start)
-    return result, False
+    found = asked.analyse(run, options, progress)
+    about = {"seconds": round(time.monotonic() - start, 2)}
+    save(run.path, name, asked.asks, found, asked.chart(found), about)
+    return found, False
 
 
-def kept(run: Run, name: str, options: Any = None) -> Result | None:
+def kept(run: Run, name: str, options: Any = None) -> Answer | None:
     """The kept answer to this very question about the last checkpoint; None where there is none.
 
     Args:
         options: as of ``answer``.
     """
-    found = load(run, name)
+    found = load(run.path, name)
     if found is None or found.model_hash != run.model_hash():
         return None
-    options = analysis(name).Options() if options is None else options
+    options = question(name).options() if options is None else options
     return found if found.arguments == plain(asdict(options)) else None
 
 
-def save(run: Run, name: str, module: ModuleType, result: Result, seconds: float) -> None:
-    """Writes table, record and figures. Raises UserError if the folder cannot be written."""
+# -- the folder -----------------------------------------------------------------------------------
+
+LIBRARIES = (*PACKAGES, "scikit-learn", "shap", "lime", "captum", "aalpy", "distributed")
+
+
+def save(
+    folder: Path,
+    name: str,
+    asks: str,
+    found: Answer,
+    figure: ChartType,
+    about: Mapping[str, Any] | None = None,
+) -> None:
+    """Writes table, record and figures. Raises UserError if the folder cannot be written.
+
+    Args:
+        asks: the question in words.
+        about: what else the record says.
+    """
     buffer = io.BytesIO()
-    result.table.to_parquet(buffer, index=False)
-    write_bytes(run.results / f"{name}.parquet", buffer.getvalue())
-    figure: ChartType = module.chart(result)
-    for suffix in ("svg", "html"):
-        write_bytes(run.figures / f"{name}.{suffix}", render(figure, suffix))
+    found.table.to_parquet(buffer, index=False)
+    write_bytes(folder / "results" / f"{name}.parquet", buffer.getvalue())
+    save_figure(folder, name, figure)
     record = {
         "analysis": name,
-        "question": module.QUESTION,
-        "arguments": dict(result.arguments),
-        "model_hash": result.model_hash,
-        "findings": dict(result.findings),
-        "seconds": round(seconds, 2),
-        "versions": installed_versions((*PACKAGES, "scikit-learn", "shap", "lime", "aalpy")),
+        "question": asks,
+        "sentence": found.sentence,
+        "arguments": dict(found.arguments),
+        "model_hash": found.model_hash,
+        "findings": dict(found.findings),
+        **(about or {}),
+        "versions": installed_versions(LIBRARIES),
     }
-    write_json(run.results / f"{name}.json", record)
+    write_json(folder / "results" / f"{name}.json", record)
+
+
+def save_figure(folder: Path, name: str, figure: ChartType) -> None:
+    """Writes a chart as a picture and as a page."""
+    for suffix in ("svg", "html"):
+        write_bytes(folder / "figures" / f"{name}.{suffix}", render(figure, suffix))
+
+
+def load(folder: Path, name: str) -> Answer | None:
+    """The kept answer; None where there is none, or one of an older version without a sentence.
+
+    Raises:
+        UserError: it is damaged.
+    """
+    table, record = folder / "results" / f"{name}.parquet", folder / "results" / f"{name}.json"
+    if not (table.exists() and record.exists()):
+        return None
+    content = read_json(record)
+    try:
+        if "sentence" not in content:
+            return None
+        fields = (content[key] for key in ("sentence", "findings", "arguments", "model_hash"))
+        return Answer(pd.read_parquet(table), *fields)
+    except (ArrowException, OSError, KeyError, TypeError):
+        raise UserError(
+            f"{table} or {record.name} is damaged: remove both and ask again, here with "
+            f"`lab analyse {folder} {name}`"
+            if name in registered()
+            else f"{table} or {record.name} is damaged: remove both and start the study again, "
+            "which trains no finished run again"
+        ) from None
 
 
 def render(figure: ChartType, suffix: str) -> bytes:
@@ -163,22 +258,6 @@ def render(figure: ChartType, suffix: str) -> bytes:
     else:
         figure.save(text, format="svg")
     return text.getvalue().encode()
-
-
-def load(run: Run, name: str) -> Result | None:
-    """The kept result, or None. Raises UserError for a damaged one."""
-    table, record = run.results / f"{name}.parquet", run.results / f"{name}.json"
-    if not (table.exists() and record.exists()):
-        return None
-    content = read_json(record)
-    try:
-        return Result(
-            pd.read_parquet(table), content["findings"], content["arguments"], content["model_hash"]
-        )
-    except (ArrowException, OSError, KeyError):
-        raise UserError(
-            f"{table} is damaged: remove it and run `lab analyse {run.path} {name}`"
-        ) from None
 
 
 def plain(value: Any) -> Any:

@@ -9,14 +9,14 @@ from typing import Any
 
 from rich.markup import escape
 
-from analyses.answers import analysis, answer
+from analyses.answers import Question, answer, question
 from analyses.console import OUT, exit_status, parse, progress_bar
 from models.runs.run import Run
 
 
-def script(name: str) -> int:
+def script(asked: Question[Any]) -> int:
     """The same as `lab analyse RUN NAME [OPTIONS]`. Returns the exit status."""
-    return exit_status(lambda: from_arguments(name, sys.argv[1:] or ["--help"]))
+    return exit_status(lambda: from_arguments(asked.name, sys.argv[1:] or ["--help"]))
 
 
 def from_arguments(name: str, args: Sequence[str]) -> None:
@@ -28,14 +28,14 @@ def from_arguments(name: str, args: Sequence[str]) -> None:
     folder, *rest = args
     again = "--again" in rest
     rest = [word for word in rest if word != "--again"]
-    options = parse(analysis(name).Options, rest, f"analyse {folder} {name}")
+    options = parse(question(name).options, rest, f"analyse {folder} {name}")
     ask(Run(Path(folder)), name, options, again)
 
 
 def ask(run: Run, name: str, options: Any, again: bool) -> None:
     """Answers one question and says where the table and the figure lie."""
     with progress_bar(name) as report:
-        result, kept = answer(run, name, options, report, again)
-    note = " (kept from before; --again answers afresh)" if kept else ""
-    OUT.print(f"[bold]{name}[/bold]: {escape(result.findings['summary'])}{note}")
+        found, known = answer(run, name, options, report, again)
+    note = " (kept from before; --again answers afresh)" if known else ""
+    OUT.print(f"[bold]{name}[/bold]: {escape(found.sentence)}{note}")
     OUT.print(f"  {run.results / name}.parquet, {run.figures / name}.html", style="dim")

@@ -14,7 +14,17 @@ import pandas as pd
 import streamlit as st
 from altair.typing import ChartType
 
-from analyses.answers import NAMES, Progress, Result, analysis, answer, load, plain, render
+from analyses.answers import (
+    Answer,
+    Progress,
+    answer,
+    load,
+    plain,
+    question,
+    quiet,
+    registered,
+    render,
+)
 from analyses.studies.seeds import over_seeds, siblings, wide
 from models.base import LanguageModel
 from models.errors import UserError
@@ -85,25 +95,25 @@ def model_of(run: Run) -> Iterator[LanguageModel]:
 
 
 @st.cache_data(max_entries=64, show_spinner=False)
-def ask(path: str, digest: str, name: str, arguments: str) -> Result:
+def ask(path: str, digest: str, name: str, arguments: str) -> Answer:
     """An analysis of a typed word: computed once for all tabs, not written into the run."""
-    module = analysis(name)
-    return module.analyse(Run(Path(path)), module.Options(**json.loads(arguments)))
+    asked = question(name)
+    return asked.analyse(Run(Path(path)), asked.options(**json.loads(arguments)), quiet)
 
 
-def asked(run: Run, name: str, **arguments: Any) -> Result:
+def asked(run: Run, name: str, **arguments: Any) -> Answer:
     """The answer to a question of the page's own; the kept one if it is the same question."""
-    kept = load(run, name)
-    options = analysis(name).Options(**arguments)
+    kept = load(run.path, name)
+    options = question(name).options(**arguments)
     if kept and kept.model_hash == run.model_hash() and kept.arguments == plain(vars(options)):
         return kept
     with st.spinner("Computing ..."):
         return ask(str(run.path), run.model_hash(), name, json.dumps(arguments))
 
 
-def kept_or_computed(run: Run, name: str) -> Result | None:
+def kept_or_computed(run: Run, name: str) -> Answer | None:
     """The kept answer; where there is none, a button that computes it under a progress bar."""
-    result = load(run, name)
+    result = load(run.path, name)
     if result is None:
         st.info(f"This question has not been asked of {run.name} yet.")
         if not st.button("Ask it now", type="primary", key=f"ask-{name}"):
@@ -130,8 +140,8 @@ def progress_bar() -> Iterator[Progress]:
 def heading(title: str, name: str) -> None:
     """The page's title and its question."""
     st.title(title)
-    if name in NAMES:
-        st.markdown(f"**{analysis(name).QUESTION}**")
+    if name in registered():
+        st.markdown(f"**{question(name).asks}**")
 
 
 def picture(figure: ChartType, alt_text: str, **events: Any) -> None:
@@ -146,7 +156,7 @@ def picture(figure: ChartType, alt_text: str, **events: Any) -> None:
     st.altair_chart(shown, width="content", alt=alt_text, **events)
 
 
-def downloads(name: str, result: Result, draw: Callable[[], ChartType]) -> None:
+def downloads(name: str, result: Answer, draw: Callable[[], ChartType]) -> None:
     """The table, and its download beside the picture's, the page's and the findings'.
 
     Args:

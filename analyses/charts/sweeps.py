@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from altair.typing import ChartType
 
-from analyses.answers import Result
+from analyses.answers import Answer
 from interp.statistics import t_interval
 
 POINTS = 24
@@ -35,7 +35,7 @@ MEASURES = {
 # -- by length ------------------------------------------------------------------------------------
 
 
-def chart(result: Result) -> ChartType:
+def chart(result: Answer) -> ChartType:
     """The balanced recognition by length."""
     return length_chart(result.table, result.arguments["by"])
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from rich.markup import escape
 
-from analyses.answers import NAMES, analysis, answer
+from analyses.answers import answer, question, registered
 from analyses.charts import kernel_attention as kernel_pictures
 from analyses.command_line.arguments import (
     Dashboard,
@@ -176,7 +176,7 @@ def evaluate(args: Sequence[str]) -> None:
     OUT.print(table_of(trained.drop(columns="model")))
     if printed is not None:
         OUT.print(table_of(printed, printed_summary(printed)))
-    OUT.print(result.findings["summary"])
+    OUT.print(result.sentence)
 
 
 def predict(args: Sequence[str]) -> None:
@@ -209,7 +209,8 @@ def analyse(args: Sequence[str]) -> None:
     """Ask a run one question, or all."""
     if not args or args[0].startswith("-"):
         raise UserError(
-            f"write `lab analyse RUN [NAME] [OPTIONS]`; NAME is one of {', '.join(NAMES)} or all"
+            "write `lab analyse RUN [NAME] [OPTIONS]`; NAME is one of "
+            f"{', '.join(registered())} or all"
         )
     folder, *rest = args
     name = rest.pop(0) if rest and not rest[0].startswith("-") else "all"
@@ -219,7 +220,7 @@ def analyse(args: Sequence[str]) -> None:
     if asked := [word for word in rest if word != "--again"]:
         raise UserError(f"{asked[0]} belongs to one analysis: name it before its options")
     run = Run(Path(folder))
-    for each in NAMES:
+    for each in registered():
         try:
             ask(run, each, None, "--again" in rest)
         except UserError as error:
@@ -255,8 +256,8 @@ def recover(args: Sequence[str]) -> None:
         result = recovery.recover(options, report)
     by = {"lines": "lines", "noise": "noise"}.get(options.study, "family")
     OUT.print(table_of(recovery.shares(result.table, by)))
-    OUT.print(escape(result.findings["summary"]))
-    kept = options.out / "results" / f"recovery-{options.study}"
+    OUT.print(escape(result.sentence))
+    kept = options.out / "results" / recovery.file_name(options.study)
     OUT.print(f"  {kept}.parquet", style="dim")
 
 
@@ -265,9 +266,9 @@ def seeds(args: Sequence[str]) -> None:
     options = parse(Seeds, args, "seeds")
     if options.workers < 1:
         raise UserError(f"--workers is {options.workers}: it must be at least 1")
-    names = NAMES if options.name == "all" else (options.name,)
+    names = list(registered()) if options.name == "all" else [options.name]
     for name in names:
-        analysis(name)
+        question(name)
     runs, notes = chosen(options.path)
     refused = {}
     if options.ask:
@@ -305,7 +306,7 @@ def compare(args: Sequence[str]) -> None:
     )
     for title, rows in comparison.versus(result.table).items():
         OUT.print(table_of(rows, title))
-    OUT.print(escape(result.findings["summary"]))
+    OUT.print(escape(result.sentence))
     kept = options.out / "results" / options.study
     OUT.print(f"  {kept}.parquet, {options.out / 'figures' / options.study}.html", style="dim")
 
@@ -436,8 +437,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Runs one command; a user's mistake is one line on stderr and exit status 2."""
     args = list(sys.argv[1:] if argv is None else argv)
     if not args or args[0] in ("-h", "--help"):
-        known = {"names": NAMES, "studies": STUDIES, "sweeps": shipped()}
-        OUT.print(USAGE.format(**{key: ", ".join(names) for key, names in known.items()}))
+        names, sweeps_here = ", ".join(registered()), ", ".join(shipped())
+        OUT.print(USAGE.format(names=names, studies=", ".join(STUDIES), sweeps=sweeps_here))
         return 0
 
     def command() -> None:

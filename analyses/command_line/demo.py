@@ -12,12 +12,10 @@ from rich.live import Live
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 
-from analyses.answers import NAMES, answer, load
+from analyses.answers import answer, load, question, registered
 from analyses.console import ERR, OUT, table_of
 from analyses.jobs.trained import trained
 from analyses.jobs.workers import side_by_side
-from analyses.questions import circuits, emergence, heads, interventions, probing
-from analyses.questions import leaderboard as of_run
 from analyses.rules.discover import Discover, discover, remarks
 from analyses.rules.printed import printed_verdicts
 from analyses.rules.printed import summary as printed_summary
@@ -33,16 +31,6 @@ LANGUAGES = (
     "an",
 )  # the longest first, so that no core waits at the end
 
-
-SHORTER: Mapping[str, Any] = {
-    "probing": probing.Options(words=300),
-    "emergence": emergence.Options(words=100, count=4),
-    "interventions": interventions.Options(words=100, pairs=48),
-    "heads": heads.Options(words=100, members=6),
-    "circuits": circuits.Options(pairs=48),
-    "leaderboard": of_run.Options(words=8),
-}
-"""Where fewer words tell the same in half the time or less: the demo is a first look."""
 
 LEGEND = (
     "Trained on sizes 1 to 25, dieren on lines of 1 to 20 words. exact to: all next-symbol sets "
@@ -72,10 +60,8 @@ def demo(out: Path, workers: int = 2) -> None:
         if verdicts is not None:
             OUT.print(printed_summary(verdicts))
         for name in ("discovery", "explanations"):
-            result = load(run, name)
-            OUT.print(
-                f"[bold]{run.name}[/bold] {name}: {result.findings['summary'] if result else '-'}"
-            )
+            result = load(run.path, name)
+            OUT.print(f"[bold]{run.name}[/bold] {name}: {result.sentence if result else '-'}")
     lines = discover(Discover(DIEREN_FILE, out))
     OUT.print(f"[bold]{lines['name']}[/bold] discover: {' '.join(remarks(lines))}")
     seconds = time.monotonic() - start
@@ -86,8 +72,8 @@ def complete(path: Path, name: str) -> float:
     """Trains the run if need be and answers every question; returns the seconds spent."""
     start = time.monotonic()
     run = trained(path, recipe(name))
-    for each in NAMES:
-        answer(run, each, SHORTER.get(each))
+    for each in registered():
+        answer(run, each, question(each).brief)
     return time.monotonic() - start
 
 
@@ -99,12 +85,12 @@ def state_of(paths: dict[str, Path]) -> Table:
         try:
             run = Run(path)
             steps = [line["step"] for line in run.metrics()]
-            answered = [name for name in NAMES if (run.results / f"{name}.json").exists()]
+            answered = [name for name in registered() if (run.results / f"{name}.json").exists()]
             done, total = float(steps[-1]) if steps else 0.0, float(run.config.steps)
             what = "training"
             if run.record["status"] == "finished":
-                left = [name for name in NAMES if name not in answered]
-                done, total = len(answered), len(NAMES)
+                left = [name for name in registered() if name not in answered]
+                done, total = len(answered), len(registered())
                 what = f"asking: {left[0]}" if left else "done"
         except UserError:
             pass  # not begun yet
@@ -114,7 +100,7 @@ def state_of(paths: dict[str, Path]) -> Table:
 
 def overview(run: Run) -> dict[str, object]:
     """A run in one row."""
-    found = {name: result.findings for name in NAMES if (result := load(run, name))}
+    found = {name: result.findings for name in registered() if (result := load(run.path, name))}
     main = found["probing"]["main"]
     probe = found["probing"]["best"][main]
     heads = len(found["heads"]["needed"]), run.config.model.n_layers * run.config.model.n_heads

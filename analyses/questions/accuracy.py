@@ -10,14 +10,12 @@ import altair as alt
 import pandas as pd
 from altair.typing import ChartType
 
-from analyses.answers import Progress, Result, numbers, quiet
+from analyses.answers import Answer, Progress, Question, numbers, quiet
 from analyses.script import script
 from interp.statistics import wilson
 from models.errors import UserError
 from models.runs.run import Run
 from models.training.evaluation import evaluate
-
-QUESTION = "How far beyond the training window does the model hold?"
 
 
 @dataclass(frozen=True)
@@ -36,28 +34,34 @@ class Options:
     count: int = 64
     seed: int = 0
 
+    def __post_init__(self) -> None:
+        if self.count < 1:
+            raise UserError(f"--count is {self.count}: it must be at least 1")
+        if self.max_n is not None and self.max_n < 1:
+            raise UserError(f"--max-n is {self.max_n}: it must be at least 1")
+        if self.lengths is not None:
+            self.range()
+
+    def range(self) -> Sequence[int]:
+        """The word lengths given. Raises UserError for a range that is none."""
+        first, _, last = str(self.lengths).partition(":")
+        if not (first.isdigit() and last.isdigit() and 1 <= int(first) <= int(last)):
+            raise UserError(f"--lengths is {self.lengths!r}: write FIRST:LAST, for example 41:500")
+        return range(int(first), int(last) + 1)
+
 
 def chosen_lengths(run: Run, options: Options) -> Sequence[int]:
-    """The word lengths asked for. Raises UserError for a range that is none."""
+    """The word lengths asked for."""
     language = run.language
-    if options.count < 1:
-        raise UserError(f"--count is {options.count}: it must be at least 1")
     if options.lengths is not None:
-        first, _, last = options.lengths.partition(":")
-        if not (first.isdigit() and last.isdigit() and 1 <= int(first) <= int(last)):
-            raise UserError(
-                f"--lengths is {options.lengths!r}: write FIRST:LAST, for example 41:500"
-            )
-        return range(int(first), int(last) + 1)
+        return options.range()
     max_n = 2 * run.config.max_n if options.max_n is None else options.max_n
-    if max_n < 1:
-        raise UserError(f"--max-n is {max_n}: it must be at least 1")
     sizes = [language.length_of(n) for n in range(1, max_n + 1)]
     known = set(language.lengths(max_n))
     return [length for length in sizes if length in known]
 
 
-def analyse(run: Run, options: Options, progress: Progress = quiet) -> Result:
+def analyse(run: Run, options: Options, progress: Progress = quiet) -> Answer:
     """One row per model (trained, untrained) and length.
 
     Columns: model, length, n (missing where no size has this length), count, exact (missing where
@@ -79,26 +83,26 @@ def analyse(run: Run, options: Options, progress: Progress = quiet) -> Result:
         raise UserError(f"{run.language.name} has no test words of these lengths: choose others")
     shares = dict.fromkeys(("exact", "members", "others"), "Float64")
     table = pd.DataFrame(rows).astype({"n": "Int64", **shares})
-    return Result(table, findings(run, table), asdict(options), digest)
+    return Answer(table, *findings(run, table), asdict(options), digest)
 
 
-def findings(run: Run, table: pd.DataFrame) -> dict[str, Any]:
-    """How far the model is exact, and where recognition is lowest."""
+def findings(run: Run, table: pd.DataFrame) -> tuple[str, dict[str, Any]]:
+    """How far the model is exact, and where recognition is lowest: in words, and as values."""
     trained = table[table["model"] == "trained"]
     exact = trained.dropna(subset=["exact"])
     window = run.config.max_n
     reach = exact_to(trained)
     if reach is not None:
-        summary = f"Exact on every size from 1 to {reach}" if reach else "Not exact even at size 1"
-        summary += f" (trained on 1 to {window}, tested to {int(exact['n'].max())})"
+        sentence = f"Exact on every size from 1 to {reach}" if reach else "Not exact even at size 1"
+        sentence += f" (trained on 1 to {window}, tested to {int(exact['n'].max())})"
     else:
         share, words = right(trained, "recognition"), int(trained["count"].sum())
-        summary = f"{share:.2%} of {words} test words recognised"
+        sentence = f"{share:.2%} of {words} test words recognised"
     worst = trained.loc[trained["recognition"].idxmin()]
-    summary += (
+    sentence += (
         f"; recognition is lowest at length {int(worst['length'])}: {worst['recognition']:.1%}."
     )
-    return {"summary": summary, "exact_to": reach, "window": window}
+    return sentence, {"exact_to": reach, "window": window}
 
 
 def exact_to(rows: pd.DataFrame) -> int | None:
@@ -125,7 +129,7 @@ MEASURES = {
 }
 
 
-def headline(result: Result) -> pd.DataFrame:
+def headline(result: Answer) -> pd.DataFrame:
     """The numbers that are compared over seeds: variable (the model), of, value.
 
     "exact to size" is at most the largest size tested, which stands beside it.
@@ -152,7 +156,7 @@ def headline(result: Result) -> pd.DataFrame:
     return numbers(rows)
 
 
-def as_json(run: Run, result: Result) -> dict[str, Any]:
+def as_json(run: Run, result: Answer) -> dict[str, Any]:
     """The shape that `lab evaluate --json` prints."""
     trained = result.table[result.table["model"] == "trained"]
     keys = ["length", "n", "count", "exact", "recognition"]
@@ -160,7 +164,7 @@ def as_json(run: Run, result: Result) -> dict[str, Any]:
     return {"language": run.language.name, "by_length": records}
 
 
-def chart(result: Result) -> ChartType:
+def chart(result: Answer) -> ChartType:
     """Curves by length; the training window is shaded."""
     long = result.table.melt(
         ["model", "length", "n", "low", "high"], ["exact", "recognition"], "measure"
@@ -233,5 +237,14 @@ def training_chart(metrics: Sequence[dict[str, Any]]) -> ChartType:
     return (loss & share).resolve_scale(color="independent")
 
 
+QUESTION = Question(
+    "accuracy",
+    "How far beyond the training window does the model hold?",
+    Options,
+    analyse,
+    headline,
+    chart,
+)
+
 if __name__ == "__main__":
-    raise SystemExit(script("accuracy"))
+    raise SystemExit(script(QUESTION))

@@ -17,7 +17,7 @@ from altair.typing import ChartType
 from jaxtyping import Bool
 from torch import Tensor
 
-from analyses.answers import Progress, Result, numbers, plain, quiet
+from analyses.answers import Answer, Progress, Question, numbers, plain, quiet
 from analyses.script import script
 from analyses.words import ANALYSIS_SEED, WordTensors
 from interp.causal.circuits import Ablation, Bench, areas, curve, first_edges, ranked, smallest
@@ -30,7 +30,6 @@ from models.languages import END_ID, Word
 from models.runs.run import Run
 from models.transformer.model import HookedTransformer
 
-QUESTION = "Which parts, reading what of each other, carry the verdict, and is the rest idle?"
 METHODS: tuple[Method, ...] = ("exact", "EAP", "EAP-IG")
 RANDOM_DRAWS = 16
 DRAWS = 8  # of counterfactuals of a word, at the most
@@ -68,6 +67,12 @@ class Options:
     scores: Method = "exact"
     seed: int = 0
 
+    def __post_init__(self) -> None:
+        if self.pairs < 4:
+            raise UserError(f"--pairs is {self.pairs}: it must be at least 4")
+        if not 0 < self.goal < 1:
+            raise UserError(f"--goal is {self.goal}: it must lie between 0 and 1")
+
 
 def refusal(run: Run) -> str | None:
     """Why there is nothing to ask of this run, in one line; None where there is."""
@@ -82,7 +87,7 @@ def refusal(run: Run) -> str | None:
     return None
 
 
-def analyse(run: Run, options: Options, progress: Progress = quiet) -> Result:
+def analyse(run: Run, options: Options, progress: Progress = quiet) -> Answer:
     """One row per model and edge.
 
     Columns: model (trained, untrained), sender, receiver, exact (the effect of the clean activation
@@ -99,10 +104,6 @@ def analyse(run: Run, options: Options, progress: Progress = quiet) -> Result:
     """
     if reason := refusal(run):
         raise UserError(reason)
-    if options.pairs < 4:
-        raise UserError(f"--pairs is {options.pairs}: it must be at least 4")
-    if not 0 < options.goal < 1:
-        raise UserError(f"--goal is {options.goal}: it must lie between 0 and 1")
     words, others = _pairs(run, options)
     clean, corrupted = (
         WordTensors.of(run.language.vocabulary.words(some)) for some in (words, others)
@@ -140,9 +141,9 @@ def analyse(run: Run, options: Options, progress: Progress = quiet) -> Result:
     found["circuit"] = found.pop("trained")
     found["looks"] = types
     found["text"] = describe(table[table["model"] == "trained"], found)
-    found["summary"] = found["text"].split("\n")[0]
+    sentence = found["text"].split("\n")[0]
     columns = ["model", "sender", "receiver", "exact", "low", "high", "EAP", "EAP-IG", "circuit"]
-    return Result(table[columns], plain(found), asdict(options), digest)
+    return Answer(table[columns], sentence, plain(found), asdict(options), digest)
 
 
 def _pairs(run: Run, options: Options) -> tuple[list[Word], list[Word]]:
@@ -264,7 +265,7 @@ def ranking(table: pd.DataFrame) -> list[list[str]]:
     return rows[["sender", "receiver"]].to_numpy().tolist()
 
 
-def headline(result: Result) -> pd.DataFrame:
+def headline(result: Answer) -> pd.DataFrame:
     """The numbers that are compared over seeds: variable, of, value.
 
     Variables: the circuits of the trained and the untrained model, the rankings of edges, and
@@ -339,14 +340,14 @@ def _and(words: Sequence[str]) -> str:
 COLOURS = {"exact": "#0b6e99", "EAP-IG": "#2a9d5c", "EAP": "#d98b2b", "random": "#9aa5ab"}
 
 
-def chart(result: Result) -> ChartType:
+def chart(result: Answer) -> ChartType:
     """The circuit as a graph; below, how circuits grow and how near the approximations come."""
     graph = graph_chart(result.table, result.findings["circuit"]["edges"])
     below = (curve_chart(result) | agreement_chart(result.table)).resolve_scale(color="independent")
     return (graph & below).resolve_scale(color="independent")
 
 
-def curve_chart(result: Result) -> ChartType:
+def curve_chart(result: Answer) -> ChartType:
     """Faithfulness over the number of edges by ranking; dashed, the completeness."""
     rows = pd.concat(
         [
@@ -494,5 +495,15 @@ def _places(edges: pd.Index) -> dict[str, tuple[float, float]]:
     }
 
 
+QUESTION = Question(
+    "circuits",
+    "Which parts, reading what of each other, carry the verdict, and is the rest idle?",
+    Options,
+    analyse,
+    headline,
+    chart,
+    brief=Options(pairs=48),
+)
+
 if __name__ == "__main__":
-    raise SystemExit(script("circuits"))
+    raise SystemExit(script(QUESTION))

@@ -13,7 +13,7 @@ from altair.typing import ChartType
 from automata.fa.dfa import DFA
 from scipy.stats import hypergeom
 
-from analyses.answers import Progress, Result, numbers, plain, quiet
+from analyses.answers import Answer, Progress, Question, numbers, plain, quiet
 from analyses.charts.automaton import automaton_chart, note
 from analyses.script import script
 from analyses.words import ANALYSIS_SEED
@@ -30,7 +30,6 @@ from models.languages import END_ID, LabelledCorpus, Language, RegularLanguage
 from models.runs.run import Run
 from models.training.evaluation import verdicts
 
-QUESTION = "Which rule describes the network's verdicts, and how far is it to be trusted?"
 MOST_LINES = 5000
 """Of a grammar's words or a corpus' lines, those that choose between the rules."""
 HELD_OUT = 1000
@@ -61,6 +60,10 @@ class Options:
     max_seconds: float = 20.0
     seed: int = 0
 
+    def __post_init__(self) -> None:
+        if self.words < 10 or self.max_states < 1 or self.max_seconds <= 0:
+            raise UserError("--words must be at least 10, --max-states and --max-seconds positive")
+
 
 @dataclass(frozen=True)
 class Lines:
@@ -88,7 +91,7 @@ class Lines:
         return cls([language.vocabulary.decode(row[:n]) for row, n in rows], sample.labels)
 
 
-def analyse(run: Run, options: Options, progress: Progress = quiet) -> Result:
+def analyse(run: Run, options: Options, progress: Progress = quiet) -> Answer:
     """One row per model and transition of its automaton.
 
     Columns: model (trained, untrained), state (0 is the start), symbol, target, accepting (of the
@@ -108,8 +111,6 @@ def analyse(run: Run, options: Options, progress: Progress = quiet) -> Result:
     Raises:
         UserError: a bound that bounds nothing, or a corpus without held-out lines.
     """
-    if options.words < 10 or options.max_states < 1 or options.max_seconds <= 0:
-        raise UserError("--words must be at least 10, --max-states and --max-seconds positive")
     model, digest = run.model_and_hash()
     symbols = run.language.vocabulary.symbols
     tables, about = [], {}
@@ -124,7 +125,8 @@ def analyse(run: Run, options: Options, progress: Progress = quiet) -> Result:
     findings["heads"] = heads(run, model, rebuilt(findings["dfa"], symbols), options)
     findings["untrained"] = about["untrained"]
     progress(3, 3, "discovery")
-    return Result(table, plain(findings), asdict(options), digest)
+    sentence = f"{findings['headline']} {findings['evidence']}"
+    return Answer(table, sentence, plain(findings), asdict(options), digest)
 
 
 def discovered(run: Run, model: LanguageModel, options: Options) -> tuple[dict[str, Any], DFA]:
@@ -442,7 +444,7 @@ def sentences(found: dict[str, Any], options: Options) -> dict[str, str]:
         evidence += f" Accepted words obey {seen['constraints']}; yet that is not all: of words "
         evidence += f"that obey, in the same shape, {seen['inside']:.1%} are accepted, and of the "
         evidence += f"others {seen['outside']:.1%} rejected."
-    return {"headline": headline, "evidence": evidence, "summary": f"{headline} {evidence}"}
+    return {"headline": headline, "evidence": evidence}
 
 
 def per_cent(share: float | None) -> str:
@@ -470,7 +472,7 @@ NUMBERS = {
 """The findings that are compared over seeds, in words; 1 stands for yes."""
 
 
-def headline(result: Result) -> pd.DataFrame:
+def headline(result: Answer) -> pd.DataFrame:
     """The numbers that are compared over seeds: variable (the model), of, value."""
     rows: list[tuple[str, str, float | None]] = []
     for model, found in (
@@ -486,12 +488,21 @@ def headline(result: Result) -> pd.DataFrame:
     return numbers(rows)
 
 
-def chart(result: Result) -> ChartType:
+def chart(result: Answer) -> ChartType:
     """The automaton of the trained model; where none describes it, that sentence."""
     if result.findings["status"] not in ("rule", "exceptions"):
         return note(result.findings["headline"])
     return automaton_chart(result.table[result.table["model"] == "trained"])
 
 
+QUESTION = Question(
+    "discovery",
+    "Which rule describes the network's verdicts, and how far is it to be trusted?",
+    Options,
+    analyse,
+    headline,
+    chart,
+)
+
 if __name__ == "__main__":
-    raise SystemExit(script("discovery"))
+    raise SystemExit(script(QUESTION))

@@ -15,17 +15,17 @@ import numpy as np
 import pandas as pd
 from altair.typing import ChartType
 
-from analyses.answers import Progress, Result, quiet
+from analyses.answers import Answer, Progress, Question, quiet
 from analyses.questions.probing import NUISANCE, readout
 from analyses.questions.probing import Options as Probed
 from analyses.script import script
 from interp.probing.linear import Kind
 from interp.probing.probes import probe_sites
+from models.errors import UserError
 from models.languages import Sample
 from models.runs.run import Run
 from models.training.evaluation import balanced_words, judge
 
-QUESTION = "When in training does each hidden variable become readable?"
 MOST: dict[Kind, int] = {"count": 2_000, "category": 1_000}
 """Positions that fit a probe of a checkpoint, and that score it."""
 THERE = 0.9
@@ -46,8 +46,14 @@ class Options:
     count: int = 16
     seed: int = 0
 
+    def __post_init__(self) -> None:
+        if self.words < 8:
+            raise UserError(f"--words is {self.words}: probing needs at least 8")
+        if self.count < 1:
+            raise UserError(f"--count is {self.count}: it must be at least 1")
 
-def analyse(run: Run, options: Options, progress: Progress = quiet) -> Result:
+
+def analyse(run: Run, options: Options, progress: Progress = quiet) -> Answer:
     """One row per checkpoint and number.
 
     Columns: step, kind ("probe", "loss", "exact", "recognition"), target and site (of a probe),
@@ -84,7 +90,7 @@ def analyse(run: Run, options: Options, progress: Progress = quiet) -> Result:
     progress(len(steps), len(steps), "emergence")
     columns = ["step", "kind", "target", "site", "length", "metric", "value"]
     table = pd.concat(parts, ignore_index=True)[columns].astype({"length": "Int64"})
-    return Result(table, findings(table), asdict(options), run.model_hash())
+    return Answer(table, *findings(table), asdict(options), run.model_hash())
 
 
 def by_step(table: pd.DataFrame) -> pd.DataFrame:
@@ -109,7 +115,7 @@ def reached(curve: pd.DataFrame) -> int:
     )
 
 
-def findings(table: pd.DataFrame) -> dict[str, Any]:
+def findings(table: pd.DataFrame) -> tuple[str, dict[str, Any]]:
     """Per curve the step at which it is there, and its first and last value."""
     curves = by_step(table)
     found = {
@@ -127,16 +133,16 @@ def findings(table: pd.DataFrame) -> dict[str, Any]:
     )
     there, of = found[task], found[main]
     what = "whole words right" if task == "exact" else "verdicts right"
-    summary = (
+    sentence = (
         f"{main} is readable with {of['first']:.3f} before the first "
         f"step and {of['last']:.3f} after the last; {THERE:.0%} of that is there from step "
         f"{of['there']} on, of the {what} ({there['last']:.1%} in the end) from step "
         f"{there['there']} on."
     )
-    return {"summary": summary, "main": main, "task": task, "curves": found}
+    return sentence, {"main": main, "task": task, "curves": found}
 
 
-def headline(result: Result) -> pd.DataFrame:
+def headline(result: Answer) -> pd.DataFrame:
     """The numbers that are compared over seeds: variable, of, value."""
     labels = {"there": "there from step", "first": "before the first step", "last": "in the end"}
     rows = [
@@ -147,7 +153,7 @@ def headline(result: Result) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["variable", "of", "value"])
 
 
-def chart(result: Result) -> ChartType:
+def chart(result: Answer) -> ChartType:
     """Above, each variable's score along the training beside the model's own; below, the loss."""
     curves = by_step(result.table)
     loss = result.table[result.table["kind"] == "loss"]
@@ -178,5 +184,15 @@ def chart(result: Result) -> ChartType:
     return above & below
 
 
+QUESTION = Question(
+    "emergence",
+    "When in training does each hidden variable become readable?",
+    Options,
+    analyse,
+    headline,
+    chart,
+    brief=Options(words=100, count=4),
+)
+
 if __name__ == "__main__":
-    raise SystemExit(script("emergence"))
+    raise SystemExit(script(QUESTION))

@@ -13,7 +13,7 @@ import pandas as pd
 import torch
 from altair.typing import ChartType
 
-from analyses.answers import Progress, Result, numbers, plain, quiet
+from analyses.answers import Answer, Progress, Question, numbers, plain, quiet
 from analyses.script import script
 from analyses.words import ANALYSIS_SEED, apart, given, member, near_miss
 from interp.explanations.explainers import METHODS, Case, Family, explain, judge, offered
@@ -25,13 +25,21 @@ from models.languages.vocabulary import FIRST_SYMBOL_ID
 from models.runs.run import Run
 from models.transformer.model import HookedTransformer
 
-QUESTION = "Which symbols decide, says each method, and which do decide?"
 LONGEST = 60
 
 Replacement = Literal["uniform", "data", "fixed"]
 """What stands in for hidden symbols: symbols drawn evenly; other words of the language's own
 distribution, members and near misses, of the same length; one symbol everywhere, the alphabet's
 first."""
+
+
+def check(replacement: str, samples: int, draws: int) -> None:
+    """Raises UserError for what cannot be asked."""
+    if replacement not in get_args(Replacement):
+        known = ", ".join(get_args(Replacement))
+        raise UserError(f"unknown replacement {replacement!r}: choose {known}")
+    if draws < 1 or samples < 16:
+        raise UserError("--draws must be at least 1 and --samples at least 16")
 
 
 @dataclass(frozen=True)
@@ -55,8 +63,11 @@ class Options:
     draws: int = 8
     seed: int = 0
 
+    def __post_init__(self) -> None:
+        check(self.replacement, self.samples, self.draws)
 
-def analyse(run: Run, options: Options, progress: Progress = quiet) -> Result:
+
+def analyse(run: Run, options: Options, progress: Progress = quiet) -> Answer:
     """One row per method and position.
 
     Columns: method, family, position (0-based, BOS not counted), symbol, value (positive speaks for
@@ -88,7 +99,6 @@ def analyse(run: Run, options: Options, progress: Progress = quiet) -> Result:
     table.insert(5, "in_rationale", np.isin(table["position"], case.rationale or ()))
     scores = judge(case, table, options.seed)
     found = {
-        "summary": summary(scores, case.rationale, len(word)),
         "word": list(word),
         "rationale": None if case.rationale is None else list(case.rationale),
         "rationale_rule": language.rationale_rule,
@@ -97,7 +107,8 @@ def analyse(run: Run, options: Options, progress: Progress = quiet) -> Result:
         "in_language": bool(language.contains(word)) if case.truth is not None else None,
         "agreement": scores.astype(object).where(scores.notna(), None).to_dict("records"),
     }
-    return Result(table, plain(found), asdict(options), digest)
+    sentence = in_words(scores, case.rationale, len(word))
+    return Answer(table, sentence, plain(found), asdict(options), digest)
 
 
 def case_of(
@@ -112,10 +123,8 @@ def case_of(
     """A model's verdict on a word, for every method.
 
     Raises:
-        UserError: bad options, or no word of this length to draw replacements from.
+        UserError: no word of this length to draw replacements from.
     """
-    if draws < 1 or samples < 16:
-        raise UserError("--draws must be at least 1 and --samples at least 16")
     ids = language.vocabulary.words([word]).ids[0]
     hidden = replacements(language, len(word), replacement, draws, seed)
     known = isinstance(language, FormalLanguage)
@@ -142,8 +151,6 @@ def replacements(
         return (
             rng.integers(len(language.vocabulary.symbols), size=(draws, length)) + FIRST_SYMBOL_ID
         )
-    if kind not in get_args(Replacement):
-        raise UserError(f"unknown replacement {kind!r}: choose {', '.join(get_args(Replacement))}")
     try:
         return language.sample(rng, draws, [length], split=apart(language)).words.ids[:, :length]
     except LookupError:
@@ -189,7 +196,7 @@ def membership(language: Language) -> Score:
     )
 
 
-def summary(scores: pd.DataFrame, rationale: tuple[int, ...] | None, length: int) -> str:
+def in_words(scores: pd.DataFrame, rationale: tuple[int, ...] | None, length: int) -> str:
     """One sentence: how well the best-known methods rank the deciding positions."""
     ranks = rationale is not None and len(rationale) not in (0, length)
     measure = "AUROC" if ranks else "cosine to the model"
@@ -215,7 +222,7 @@ HEADINGS: Mapping[Family, str] = {
 """Of the families, in the picture's order; a heading is no method's name."""
 
 
-def headline(result: Result) -> pd.DataFrame:
+def headline(result: Answer) -> pd.DataFrame:
     """The numbers that are compared over seeds: variable (the measure), of (the method), value.
 
     All seeds are asked about the same word; what the model says of it is the last row.
@@ -239,7 +246,7 @@ BARE: Mapping[str, Any] = {
 TOP = alt.Axis(orient="top", labelAngle=-60, **BARE)
 
 
-def chart(result: Result) -> ChartType:
+def chart(result: Answer) -> ChartType:
     """The rationale, a strip per method coloured by its share of the largest value, and beside each
     strip how far it agrees with the truth: 0 is chance, or unrelated."""
     rows = _rows(result.table, result.findings["rationale"] is not None)
@@ -312,7 +319,7 @@ def _cells(
     )
 
 
-def _agreements(result: Result, methods: Sequence[str]) -> pd.DataFrame:
+def _agreements(result: Answer, methods: Sequence[str]) -> pd.DataFrame:
     """What of ``SHOWN`` is defined.
 
     Columns: method, measure, value, above (0 at chance, 1 at best).
@@ -324,5 +331,14 @@ def _agreements(result: Result, methods: Sequence[str]) -> pd.DataFrame:
     return long.assign(value=value, above=value.where(long["measure"] != "AUROC", 2 * value - 1))
 
 
+QUESTION = Question(
+    "explanations",
+    "Which symbols decide, says each method, and which do decide?",
+    Options,
+    analyse,
+    headline,
+    chart,
+)
+
 if __name__ == "__main__":
-    raise SystemExit(script("explanations"))
+    raise SystemExit(script(QUESTION))

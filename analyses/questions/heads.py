@@ -12,7 +12,7 @@ import torch
 from altair.typing import ChartType
 from torch import Tensor
 
-from analyses.answers import Progress, Result, numbers, plain, quiet
+from analyses.answers import Answer, Progress, Question, numbers, plain, quiet
 from analyses.script import script
 from analyses.words import ANALYSIS_SEED, WordTensors, sample_window
 from interp.causal.metrics import logit_at
@@ -24,7 +24,6 @@ from models.languages import END_ID, Vocabulary, Word
 from models.runs.run import Run
 from models.transformer.model import HookedTransformer
 
-QUESTION = "Which heads does the verdict need, which write it, and do they look where it matters?"
 METHODS: tuple[Ablation, ...] = ("mean", "zero", "resample")
 LOOK = "attention against effect"
 LENGTHS = range(4, 21)
@@ -46,6 +45,10 @@ class Options:
     members: int = 12
     seed: int = 0
 
+    def __post_init__(self) -> None:
+        if min(self.words, self.members) < 1:
+            raise UserError("--words and --members must be at least 1")
+
 
 def refusal(run: Run) -> str | None:
     """Why there is nothing to ask of this run, in one line; None where there is."""
@@ -55,7 +58,7 @@ def refusal(run: Run) -> str | None:
     return f"{run.name} has no attention heads: it is of architecture {architecture}"
 
 
-def analyse(run: Run, options: Options, progress: Progress = quiet) -> Result:
+def analyse(run: Run, options: Options, progress: Progress = quiet) -> Answer:
     """One row per model, measure and part.
 
     Columns: model (trained, untrained), measure, part ("L0H1", "embed", "L1 mlp", ...), layer and
@@ -76,8 +79,6 @@ def analyse(run: Run, options: Options, progress: Progress = quiet) -> Result:
     """
     if reason := refusal(run):
         raise UserError(reason)
-    if min(options.words, options.members) < 1:
-        raise UserError("--words and --members must be at least 1")
     sample = sample_window(run, options.words, options.seed)
     tensors = WordTensors.of(sample.words)
     pairs = changed_words(run, options.members, options.seed)
@@ -100,7 +101,8 @@ def analyse(run: Run, options: Options, progress: Progress = quiet) -> Result:
     table = pd.concat(tables, ignore_index=True)
     first = ["model", "measure", "part", "layer", "head", "value", "low", "high"]
     table = table[[*first, "uniform", "words", "undefined"]]
-    return Result(table, plain(findings(table)), asdict(options), digest)
+    sentence, found = findings(table)
+    return Answer(table, sentence, plain(found), asdict(options), digest)
 
 
 def changed_words(run: Run, count: int, seed: int) -> list[tuple[Tensor, Tensor]]:
@@ -204,7 +206,7 @@ def _summary(per_word: pd.DataFrame, measure: str) -> pd.DataFrame:
     )
 
 
-def findings(table: pd.DataFrame) -> dict[str, Any]:
+def findings(table: pd.DataFrame) -> tuple[str, dict[str, Any]]:
     """The heads whose loss is certain, the costliest, and where the verdict looks."""
     trained = table[table["model"] == "trained"]
     lost = trained[trained["measure"] == "accuracy lost, mean ablation"]
@@ -219,8 +221,7 @@ def findings(table: pd.DataFrame) -> dict[str, Any]:
     )
     typed, sentence = _clearest_type(table)
     look, where = _looks(table[table["measure"] == LOOK])
-    return {
-        "summary": " ".join(filter(None, (summary, sentence, where))),
+    return " ".join(filter(None, (summary, sentence, where))), {
         "needed": needed,
         "clearest_type": typed,
         "attention_against_effect": look,
@@ -271,7 +272,7 @@ def _looks(table: pd.DataFrame) -> tuple[dict[str, float], str]:
     return trained.to_dict(), sentence
 
 
-def headline(result: Result) -> pd.DataFrame:
+def headline(result: Answer) -> pd.DataFrame:
     """The numbers that are compared over seeds: variable (the model), of, value.
 
     No head has a name here: L0H1 of one seed is not L0H1 of another. The largest of all heads is
@@ -302,7 +303,7 @@ def headline(result: Result) -> pd.DataFrame:
     return numbers(rows)
 
 
-def chart(result: Result) -> ChartType:
+def chart(result: Answer) -> ChartType:
     """What ablating each head costs, what each part adds to END's logit, and where it looks."""
     table = result.table
     parts = list(dict.fromkeys(table["part"]))
@@ -415,5 +416,15 @@ def pattern_chart(table: pd.DataFrame, vocabulary: Vocabulary, ids: list[int]) -
     )
 
 
+QUESTION = Question(
+    "heads",
+    "Which heads does the verdict need, which write it, and do they look where it matters?",
+    Options,
+    analyse,
+    headline,
+    chart,
+    brief=Options(words=100, members=6),
+)
+
 if __name__ == "__main__":
-    raise SystemExit(script("heads"))
+    raise SystemExit(script(QUESTION))

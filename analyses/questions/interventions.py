@@ -14,7 +14,7 @@ import altair as alt
 import pandas as pd
 from altair.typing import ChartType
 
-from analyses.answers import Progress, Result, plain, quiet
+from analyses.answers import Answer, Progress, Question, plain, quiet
 from analyses.questions.erasing import erasure, main_variables, stream_hooks
 from analyses.questions.interchanging import interchange, stream_before
 from analyses.questions.moving import RANDOM, steering, steering_refusal
@@ -23,7 +23,6 @@ from models.errors import UserError
 from models.languages import Language
 from models.runs.run import Run
 
-QUESTION = "Is a hidden variable used? Erasing, moving, exchanging it: what does the model do then?"
 COLOURS = {
     "none": "#9aa5ab",
     "LEACE": "#0b6e99",
@@ -56,6 +55,10 @@ class Options:
     pairs: int = 288
     seed: int = 0
 
+    def __post_init__(self) -> None:
+        if min(self.words, self.pairs) < 8:
+            raise UserError("--words and --pairs must be at least 8")
+
 
 def refusal(run: Run) -> str | None:
     """Why there is nothing to ask of this run, in one line; None where there is."""
@@ -67,7 +70,7 @@ def refusal(run: Run) -> str | None:
     return None
 
 
-def analyse(run: Run, options: Options, progress: Progress = quiet) -> Result:
+def analyse(run: Run, options: Options, progress: Progress = quiet) -> Answer:
     """One row per model, experiment, site, variable, method, amount and measure.
 
     Columns: model (trained, untrained), experiment, site (of the residual stream), variable,
@@ -101,8 +104,6 @@ def analyse(run: Run, options: Options, progress: Progress = quiet) -> Result:
     """
     if reason := refusal(run):
         raise UserError(reason)
-    if min(options.words, options.pairs) < 8:
-        raise UserError("--words and --pairs must be at least 8")
     model, digest = run.model_and_hash()
     models = {"trained": model, "untrained": run.untrained()}
     reason = steering_refusal(run)
@@ -126,8 +127,8 @@ def analyse(run: Run, options: Options, progress: Progress = quiet) -> Result:
     table = pd.concat([each for each in tables if len(each)], ignore_index=True)
     columns = ["model", "experiment", "site", "variable", "method", "amount", "measure"]
     table = table[[*columns, "value", "low", "high", "words"]]
-    found = findings(table, main_variable(run.language), reason)
-    return Result(table, plain(found), asdict(options), digest)
+    sentence, found = findings(table, main_variable(run.language), reason)
+    return Answer(table, sentence, plain(found), asdict(options), digest)
 
 
 def main_variable(language: Language) -> str:
@@ -136,7 +137,7 @@ def main_variable(language: Language) -> str:
     return next((name for name in reversed(names) if "-" in name), names[0])
 
 
-def findings(table: pd.DataFrame, main: str, no_steering: str | None) -> dict[str, Any]:
+def findings(table: pd.DataFrame, main: str, no_steering: str | None) -> tuple[str, dict[str, Any]]:
     """Per variable the site where erasing it does most harm; where moving and exchanging work."""
     trained = table[table["model"] == "trained"]
     erased = {
@@ -144,10 +145,10 @@ def findings(table: pd.DataFrame, main: str, no_steering: str | None) -> dict[st
         for name in table.loc[table["experiment"] == "erasure", "variable"].unique()
     }
     steered, exchanged = _steered(trained), _exchanged(table)
-    summary = []
+    said = []
     if main in erased:
         found = erased[main]
-        summary.append(
+        said.append(
             f"With {main} erased at {found['site']} {found['LEACE']:.0%} of the words are right "
             f"(before {found['none']:.0%}; with random directions erased "
             f"{found['random directions']:.0%}, with a random readout "
@@ -155,7 +156,7 @@ def findings(table: pd.DataFrame, main: str, no_steering: str | None) -> dict[st
         )
     if steered:
         read = steered["read"]
-        summary.append(
+        said.append(
             f"{steered['method'].capitalize()} at {steered['site']}, k moves the end by exactly k "
             f"in {steered['exact']:.0%} of cases (a random direction in {steered['random']:.0%}); "
             + (
@@ -166,7 +167,7 @@ def findings(table: pd.DataFrame, main: str, no_steering: str | None) -> dict[st
             )
         )
     if exchanged:
-        summary.append(
+        said.append(
             f"One direction for {exchanged['variable']}, exchanged at {exchanged['site']}, gives "
             f"the other word's verdict in {exchanged['DAS']:.0%} of the pairs (placebo "
             f"{exchanged['placebo']:.0%}, trained so in the untrained model "
@@ -175,8 +176,8 @@ def findings(table: pd.DataFrame, main: str, no_steering: str | None) -> dict[st
     refused = [f"No steering: {no_steering}."] if no_steering else []
     if not exchanged:
         refused.append("No interchange: whether a word may end hangs on no variable alone.")
-    return {
-        "summary": " ".join(summary) or "No variable varies in the training window.",
+    sentence = " ".join(said) or "No variable varies in the training window."
+    return sentence, {
         "refused": refused,
         "main": main,
         "erasure": erased,
@@ -238,7 +239,7 @@ def _exchanged(table: pd.DataFrame) -> dict[str, Any] | None:
     return {"variable": variable, "site": site, **trained.loc[site], "untrained": untrained}
 
 
-def headline(result: Result) -> pd.DataFrame:
+def headline(result: Answer) -> pd.DataFrame:
     """The numbers that are compared over seeds: variable, of, value."""
     found, rows = result.findings, list[tuple[str, str, float]]()
     for name, erased in found["erasure"].items():
@@ -270,7 +271,7 @@ def headline(result: Result) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["variable", "of", "value"])
 
 
-def charts(result: Result) -> dict[str, ChartType]:
+def charts(result: Answer) -> dict[str, ChartType]:
     """A picture for each experiment that there is."""
     table = result.table
     kinds = {"erasure": _erasure_chart, "steering": _steering_chart, "interchange": _pairs_chart}
@@ -281,7 +282,7 @@ def charts(result: Result) -> dict[str, ChartType]:
     }
 
 
-def chart(result: Result) -> ChartType:
+def chart(result: Answer) -> ChartType:
     """The pictures of all experiments, one below the other."""
     return alt.vconcat(*charts(result).values()).resolve_scale(
         color="independent", x="independent", y="independent", yOffset="independent"
@@ -361,5 +362,15 @@ def _pairs_chart(table: pd.DataFrame) -> ChartType:
     return _bars(rows, "judged as predicted", "exchanged").properties(width=340)
 
 
+QUESTION = Question(
+    "interventions",
+    "Is a hidden variable used? Erasing, moving, exchanging it: what does the model do then?",
+    Options,
+    analyse,
+    headline,
+    chart,
+    brief=Options(words=100, pairs=48),
+)
+
 if __name__ == "__main__":
-    raise SystemExit(script("interventions"))
+    raise SystemExit(script(QUESTION))

@@ -10,8 +10,8 @@ import numpy as np
 import pandas as pd
 from altair.typing import ChartType
 
-from analyses.answers import Progress, Result, plain, quiet
-from analyses.questions.explanations import Replacement, case_of, said
+from analyses.answers import Answer, Progress, Question, plain, quiet
+from analyses.questions.explanations import Replacement, case_of, check, said
 from analyses.script import script
 from analyses.words import ANALYSIS_SEED
 from interp.explanations.explainers import METHODS, Case, explain, judge, offered, stability
@@ -23,7 +23,6 @@ from models.errors import UserError
 from models.languages import Language, Sample, Word
 from models.runs.run import Run
 
-QUESTION = "Which explanation method tells the truth about this model, and at what cost?"
 REPLACEMENTS: tuple[Replacement, ...] = get_args(Replacement)
 SHORTEST = 4
 MEASURES = (*METRICS, "stability", "calls", "seconds", "completeness", "shortcut")
@@ -87,6 +86,7 @@ class Options:
     seed: int = 0
 
     def __post_init__(self) -> None:
+        check("uniform", self.samples, self.draws)
         if self.words < 1:
             raise UserError(f"--words is {self.words}: it must be at least 1")
         if not SHORTEST <= self.longest <= EXACT_LIMIT:
@@ -96,7 +96,7 @@ class Options:
             )
 
 
-def analyse(run: Run, options: Options, progress: Progress = quiet) -> Result:
+def analyse(run: Run, options: Options, progress: Progress = quiet) -> Answer:
     """One row per word, replacement and method.
 
     Columns: word (its number), text, label (is it in the language?), probability (that it is, says
@@ -124,14 +124,13 @@ def analyse(run: Run, options: Options, progress: Progress = quiet) -> Result:
     table = pd.concat(tables, ignore_index=True)
     table.insert(4, "right", (table["probability"] >= 0.5) == table["label"])
     found = {
-        "summary": summary(table),
         "words": options.words,
         "right": float(table.drop_duplicates("word")["right"].mean()),
         "replacements": {kind: said(kind, language) for kind in REPLACEMENTS},
         "rationale_rule": language.rationale_rule,
         "shortcut": language.shortcut,
     }
-    return Result(table, plain(found), asdict(options), digest)
+    return Answer(table, in_words(table), plain(found), asdict(options), digest)
 
 
 def words_of(run: Run, options: Options) -> Sample:
@@ -243,7 +242,7 @@ def board(table: pd.DataFrame) -> pd.DataFrame:
     return pd.concat([cells.reset_index(drop=True), found.astype({"words": int})], axis=1)
 
 
-def headline(result: Result) -> pd.DataFrame:
+def headline(result: Answer) -> pd.DataFrame:
     """The numbers that are compared over seeds: variable, of, value."""
     means = result.table.groupby(["replacement", "method"], sort=False)[list(MEASURES)].mean()
     long = means.reset_index().melt(["replacement", "method"], var_name="variable")
@@ -251,7 +250,7 @@ def headline(result: Result) -> pd.DataFrame:
     return long[["variable", "of", "value"]]
 
 
-def summary(table: pd.DataFrame) -> str:
+def in_words(table: pd.DataFrame) -> str:
     """One sentence: who is nearest to the truth, and where the best-known methods stand."""
     means = table.groupby("method", sort=False)[list(METRICS)].mean()
     controls = set(table.loc[table["family"] == "control", "method"])
@@ -266,7 +265,7 @@ def summary(table: pd.DataFrame) -> str:
     return "No truth is known here: methods are compared by what hiding symbols does."
 
 
-def chart(result: Result) -> ChartType:
+def chart(result: Answer) -> ChartType:
     """Three views of the same ranking: against the rationale, the language, and by hiding."""
     shown = ["AUROC", "cosine to the language", "cosine to the model", "normalised AOPC"]
     rows = board(result.table)
@@ -312,5 +311,15 @@ def panels(rows: pd.DataFrame, shown: list[str]) -> ChartType:
     return figure
 
 
+QUESTION = Question(
+    "leaderboard",
+    "Which explanation method tells the truth about this model, and at what cost?",
+    Options,
+    analyse,
+    headline,
+    chart,
+    brief=Options(words=8),
+)
+
 if __name__ == "__main__":
-    raise SystemExit(script("leaderboard"))
+    raise SystemExit(script(QUESTION))

@@ -13,7 +13,7 @@ from altair.typing import ChartType
 from jaxtyping import Int
 from torch import Tensor
 
-from analyses.answers import Progress, Result, numbers, plain, quiet
+from analyses.answers import Answer, Progress, Question, numbers, plain, quiet
 from analyses.script import script
 from analyses.words import counterfactuals, given, member
 from interp.causal.metrics import ReadAt, closeness_at, logit_at, probability_at
@@ -23,7 +23,6 @@ from models.errors import UserError
 from models.languages import END_ID, FormalLanguage
 from models.runs.run import Run
 
-QUESTION = "Which activations carry what tells a word from its counterfactual?"
 DEFAULTS = ("resid_pre", "attn_out", "conv_out", "mlp_out", "cell", "resid_post", "z")
 Component = Literal[
     "resid_pre", "resid_mid", "resid_post", "attn_out", "mlp_out", "conv_out", "cell",
@@ -65,8 +64,12 @@ class Options:
     whole: bool = False
     seed: int = 0
 
+    def __post_init__(self) -> None:
+        if self.pairs < 1:
+            raise UserError(f"--pairs is {self.pairs}: it must be at least 1")
 
-def analyse(run: Run, options: Options, progress: Progress = quiet) -> Result:
+
+def analyse(run: Run, options: Options, progress: Progress = quiet) -> Answer:
     """One row per model and site, means over the pairs.
 
     Columns: model (trained, untrained), component, layer, head, neuron, position (0 is BOS), key
@@ -78,8 +81,6 @@ def analyse(run: Run, options: Options, progress: Progress = quiet) -> Result:
         UserError: an unknown symbol, a word without counterfactual, an unknown line of a corpus, a
             component that the model has not.
     """
-    if options.pairs < 1:
-        raise UserError(f"--pairs is {options.pairs}: it must be at least 1")
     language = run.language
     word = given(language, options.word, member(run, options.n))
     others = counterfactuals(language, word, options.pairs, options.seed)
@@ -106,13 +107,14 @@ def analyse(run: Run, options: Options, progress: Progress = quiet) -> Result:
     table["symbol"] = [("<bos>", *word, "all")[p] for p in table["position"]]
     table = table[["model", *PLACE, "symbol", "effect", "low", "high"]]
     changed = sorted({i + 1 for other in others for i, s in enumerate(other) if s != word[i]})
-    found = findings(table) | {
+    sentence, found = findings(table)
+    found |= {
         "word": list(word),
         "counterfactuals": [list(other) for other in others],
         "changed_positions": changed,
         "in_language": bool(isinstance(language, FormalLanguage) and language.contains(word)),
     }
-    return Result(table, plain(found), asdict(options), digest)
+    return Answer(table, sentence, plain(found), asdict(options), digest)
 
 
 def _metric(
@@ -158,11 +160,11 @@ def _row_name(site: Mapping[str, Any]) -> str:
     return f"L{site['layer']}{head} {what}{key}"
 
 
-def findings(table: pd.DataFrame) -> dict[str, Any]:
+def findings(table: pd.DataFrame) -> tuple[str, dict[str, Any]]:
     """The head and position with the largest effect; without heads, the site."""
     trained = table[table["model"] == "trained"].dropna(subset="effect")
     if trained.empty:
-        return {"summary": "The model does not tell the words apart: there is nothing to carry."}
+        return "The model does not tell the words apart: there is nothing to carry.", {}
     heads = trained[trained["component"] == "z"]
     among = trained if heads.empty else heads
     top = among.loc[among["effect"].abs().idxmax()]
@@ -172,16 +174,15 @@ def findings(table: pd.DataFrame) -> dict[str, Any]:
     if heads.empty:
         inside = top["head"] >= 0 or top["neuron"] >= 0
         what = site if inside else f"layer {layer}'s {top['component']} at {place}"
-        return {"summary": f"Of all sites {what} carries most: {size}.", "top_site": site}
+        return f"Of all sites {what} carries most: {size}.", {"top_site": site}
     head = int(top["head"])
-    return {
-        "summary": f"Of all heads L{layer}H{head} at {place} carries most: {size}.",
+    return f"Of all heads L{layer}H{head} at {place} carries most: {size}.", {
         "top_head": {"layer": layer, "head": head, "position": position},
         "top_site": site,
     }
 
 
-def headline(result: Result) -> pd.DataFrame:
+def headline(result: Answer) -> pd.DataFrame:
     """The numbers that are compared over seeds: variable (the component), of, value.
 
     Of the sizes of a component's effects: the largest, and which shares of their sum lie in that
@@ -202,7 +203,7 @@ def headline(result: Result) -> pd.DataFrame:
     return numbers(rows)
 
 
-def charts(result: Result, chosen: str | None = None) -> dict[str, ChartType]:
+def charts(result: Answer, chosen: str | None = None) -> dict[str, ChartType]:
     """A heatmap of the effect by position for the stream and each kind of what is inside, by name.
 
     Changed positions are in red. With a chosen site, which is framed, a click selects another: its
@@ -260,7 +261,7 @@ def _heat(rows: pd.DataFrame, title: str, changed: list[int], chosen: str | None
     return framed.add_params(alt.selection_point(name="cell", fields=["site"]))
 
 
-def chart(result: Result) -> ChartType:
+def chart(result: Answer) -> ChartType:
     """All heatmaps, one below the other."""
     return alt.vconcat(*charts(result).values())
 
@@ -286,5 +287,14 @@ def said_chart(table: pd.DataFrame) -> ChartType:
     )
 
 
+QUESTION = Question(
+    "patching",
+    "Which activations carry what tells a word from its counterfactual?",
+    Options,
+    analyse,
+    headline,
+    chart,
+)
+
 if __name__ == "__main__":
-    raise SystemExit(script("patching"))
+    raise SystemExit(script(QUESTION))

@@ -19,7 +19,7 @@ from joblib import Parallel, delayed
 from threadpoolctl import threadpool_limits
 
 from analyses.activations import kept_activations
-from analyses.answers import Progress, Result, quiet
+from analyses.answers import Answer, Progress, Question, quiet
 from analyses.script import script
 from analyses.words import ANALYSIS_SEED, WordTensors, sample_window
 from interp.model import HookedModel, activations
@@ -30,7 +30,6 @@ from models.errors import UserError
 from models.languages import Language, Words
 from models.runs.run import Run
 
-QUESTION = "Which hidden variable of the language can be read off which activation?"
 CONTROLS = (
     "untrained",
     "shuffled labels",
@@ -64,6 +63,10 @@ class Options:
 
     words: int = 400
     seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.words < 8:
+            raise UserError(f"--words is {self.words}: probing needs at least 8")
 
 
 SITES = {
@@ -124,8 +127,6 @@ def readout(
     """
     if not run.language.variables:
         raise UserError(f"nothing is known of the hidden state of {run.language.name}: no probing")
-    if options.words < 8:
-        raise UserError(f"--words is {options.words}: probing needs at least 8")
     words = sample_window(run, options.words, options.seed).words
     hooks = {k: hook for k, hook in site_hooks(model).items() if only in (None, k)}
     look = kept_activations if keep else activations
@@ -135,7 +136,7 @@ def readout(
     return sites, targets(run.language, words), train, words.lengths
 
 
-def analyse(run: Run, options: Options, progress: Progress = quiet) -> Result:
+def analyse(run: Run, options: Options, progress: Progress = quiet) -> Answer:
     """One row per model, probe, split, site and target.
 
     Columns: model ("trained" or a control), probe (linear, mlp, 1-sparse, 8-sparse, online code;
@@ -184,7 +185,7 @@ def analyse(run: Run, options: Options, progress: Progress = quiet) -> Result:
     progress(len(steps), len(steps), "probing")
     columns = ["model", "probe", "split", "site", "target", "metric", "score", "bits"]
     table = pd.concat(tables, ignore_index=True)[[*columns, "n_train", "n_test"]]
-    return Result(table, findings(table), asdict(options), digest)
+    return Answer(table, *findings(table), asdict(options), digest)
 
 
 def code_lengths(
@@ -218,7 +219,7 @@ def code_lengths(
     return pd.DataFrame(rows)
 
 
-def findings(table: pd.DataFrame) -> dict[str, Any]:
+def findings(table: pd.DataFrame) -> tuple[str, dict[str, Any]]:
     """Per target the site that a linear probe reads best, and each control's best score.
 
     Keys of "best": site, metric, score, controls (by name), mlp, 1-sparse, 8-sparse (there), longer
@@ -262,10 +263,10 @@ def findings(table: pd.DataFrame) -> dict[str, Any]:
     if easy:
         summary += f" The untrained model gives as much of {', '.join(easy)}: being readable is "
         summary += "no sign of being learned."
-    return {"summary": summary, "main": main, "best": best}
+    return summary, {"main": main, "best": best}
 
 
-def headline(result: Result) -> pd.DataFrame:
+def headline(result: Answer) -> pd.DataFrame:
     """The numbers that are compared over seeds: variable, of, value."""
     rows = []
     for name, found in result.findings["best"].items():
@@ -280,7 +281,7 @@ def headline(result: Result) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def chart(result: Result) -> ChartType:
+def chart(result: Answer) -> ChartType:
     """Linear probes: score by site and target, the trained model above its controls."""
     return heatmap(result.table, "linear", "words")
 
@@ -334,5 +335,15 @@ def heatmap(
     return (cells.add_params(click) + text + frame).properties(**size)
 
 
+QUESTION = Question(
+    "probing",
+    "Which hidden variable of the language can be read off which activation?",
+    Options,
+    analyse,
+    headline,
+    chart,
+    brief=Options(words=300),
+)
+
 if __name__ == "__main__":
-    raise SystemExit(script("probing"))
+    raise SystemExit(script(QUESTION))

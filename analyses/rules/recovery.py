@@ -10,7 +10,6 @@ different mistakes, and are counted apart.
 
 from __future__ import annotations
 
-import io
 import os
 import shutil
 from collections.abc import Mapping
@@ -25,7 +24,7 @@ from altair.typing import ChartType
 from automata.fa.dfa import DFA
 from tyro.conf import Positional
 
-from analyses.answers import Progress, Result, plain, quiet, render
+from analyses.answers import Answer, Progress, plain, quiet, save
 from analyses.jobs.workers import side_by_side
 from analyses.questions.discovery import rebuilt
 from analyses.rules.discover import Discover, discover
@@ -37,7 +36,6 @@ from interp.statistics import wilson
 from models.errors import UserError
 from models.languages import RegularLanguage, language
 from models.runs.files import read_json, write_bytes, write_json
-from models.runs.run import PACKAGES, installed_versions
 
 VOCABULARY = ("appel", "brood", "kaas", "melk", "peer", "soep", "thee", "vis")
 LENGTHS = (1, 12)
@@ -47,6 +45,12 @@ SIZES = (100, 250, 500, 1000, 2500, 5000)
 NOISE = (0.0, 0.05, 0.1, 0.2, 0.3)
 OUTCOMES = ("exact", "no reliable rule", "wrong rule")
 Study = Literal["rules", "dieren", "lines", "noise"]
+QUESTION = "How much of a planted rule comes back from labelled lines?"
+
+
+def file_name(study: str) -> str:
+    """Of its table, record and figures."""
+    return f"recovery-{study}"
 
 
 def planted() -> dict[str, tuple[str, DFA]]:
@@ -194,7 +198,7 @@ def corpora(study: Study, seeds: int) -> list[Corpus]:
     ]
 
 
-def recover(options: Recover, progress: Progress = quiet) -> Result:
+def recover(options: Recover, progress: Progress = quiet) -> Answer:
     """One row per corpus and way.
 
     Columns: family, rule, lines, noise, positives (their share), seed, way, outcome (exact, no
@@ -205,12 +209,13 @@ def recover(options: Recover, progress: Progress = quiet) -> Result:
     jobs = {corpus: (corpus, options.out / "recovery", options.rivals) for corpus in asked}
     rows: dict[Corpus, list[dict[str, Any]]] = {}
     progress(0, len(jobs), options.study)
-    for corpus, found in side_by_side(recovered, jobs, options.workers, options.scheduler):
-        rows[corpus] = found
+    for corpus, row in side_by_side(recovered, jobs, options.workers, options.scheduler):
+        rows[corpus] = row
         progress(len(rows), len(jobs), corpus.rule)
     table = pd.DataFrame([row for corpus in asked for row in rows[corpus]])
-    result = Result(table, plain(findings(table)), {"study": options.study}, "")
-    save(options.out, options.study, result)
+    sentence, found = findings(table)
+    result = Answer(table, sentence, plain(found), {"study": options.study})
+    save(options.out, file_name(options.study), QUESTION, result, chart(result))
     return result
 
 
@@ -264,7 +269,7 @@ def recovered(corpus: Corpus, out: Path, with_rivals: bool) -> list[dict[str, An
     return rows
 
 
-def findings(table: pd.DataFrame) -> dict[str, Any]:
+def findings(table: pd.DataFrame) -> tuple[str, dict[str, Any]]:
     """The shares recovered, and both kinds of error."""
     ours = table[table["way"] == "Transformer"]
     ruled = ours[~ours["family"].isin(["no rule", "no automaton"])]
@@ -272,12 +277,12 @@ def findings(table: pd.DataFrame) -> dict[str, Any]:
     low, high = wilson(exact, count)
     missed = int((ruled["outcome"] == "no reliable rule").sum())
     wrong = int((ours["outcome"] == "wrong rule").sum())
-    return {
-        "summary": f"{exact} of {count} recovered exactly ({exact / count:.0%}, 95% interval "
+    sentence = (
+        f"{exact} of {count} recovered exactly ({exact / count:.0%}, 95% interval "
         f"{low:.0%} to {high:.0%}); {missed} times no reliable rule, {wrong} times a wrong one; "
-        f"median {ours['seconds'].median():.0f} s from lines to rule.",
-        "shares": shares(table).to_dict("records"),
-    }
+        f"median {ours['seconds'].median():.0f} s from lines to rule."
+    )
+    return sentence, {"shares": shares(table).to_dict("records")}
 
 
 def shares(table: pd.DataFrame, by: str = "family") -> pd.DataFrame:
@@ -292,33 +297,7 @@ def shares(table: pd.DataFrame, by: str = "family") -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def save(out: Path, study: str, result: Result) -> None:
-    """Table, record and figure. Raises UserError if the folder cannot be written."""
-    buffer = io.BytesIO()
-    result.table.to_parquet(buffer, index=False)
-    name = f"recovery-{study}"
-    write_bytes(out / "results" / f"{name}.parquet", buffer.getvalue())
-    for suffix in ("svg", "html"):
-        write_bytes(out / "figures" / f"{name}.{suffix}", render(chart(result), suffix))
-    record = {
-        "arguments": dict(result.arguments),
-        "findings": dict(result.findings),
-        "versions": installed_versions((*PACKAGES, "aalpy")),
-    }
-    write_json(out / "results" / f"{name}.json", record)
-
-
-def load(out: Path, study: Study) -> Result | None:
-    """A kept study, or None where there is none."""
-    path = out / "results" / f"recovery-{study}"
-    table, record = path.with_suffix(".parquet"), path.with_suffix(".json")
-    if not (table.exists() and record.exists()):
-        return None
-    content = read_json(record)
-    return Result(pd.read_parquet(table), content["findings"], content["arguments"], "")
-
-
-def chart(result: Result) -> ChartType:
+def chart(result: Answer) -> ChartType:
     """The exact share by family, number of lines or noise, with its interval, a line per way."""
     by = {"lines": "lines", "noise": "noise"}.get(result.arguments["study"], "family")
     ruled = result.table[result.table["family"] != "no rule"]  # where nothing can come back

@@ -23,7 +23,7 @@ import altair as alt
 import pandas as pd
 from altair.typing import ChartType
 
-from analyses.answers import Result, render
+from analyses.answers import Answer, save_figure
 from analyses.charts.sweeps import BRIGHT, curves, setting
 from models.runs.files import write_bytes
 
@@ -194,7 +194,7 @@ def findings(table: pd.DataFrame, by: Sequence[str]) -> dict[str, list[str]]:
     return {NAME: sentences(capacity_map(table, by), by)}
 
 
-def save(out: Path, result: Result) -> None:
+def save(out: Path, result: Answer) -> None:
     """Table and figures beside a sweep's, where there is a map. Raises UserError if the folder
     cannot be written."""
     by = result.arguments["by"]
@@ -203,9 +203,7 @@ def save(out: Path, result: Result) -> None:
     buffer = io.BytesIO()
     capacity_map(result.table, by).to_parquet(buffer, index=False)
     write_bytes(out / "results" / f"{NAME}.parquet", buffer.getvalue())
-    figure = chart(result.table, by)
-    for suffix in ("svg", "html"):
-        write_bytes(out / "figures" / f"{NAME}.{suffix}", render(figure, suffix))
+    save_figure(out, NAME, chart(result.table, by))
 
 
 # -- the figure -----------------------------------------------------------------------------------

@@ -12,7 +12,6 @@ A run that is finished is not trained again, so a study that broke off goes on.
 
 from __future__ import annotations
 
-import io
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -26,15 +25,15 @@ import pandas as pd
 from altair.typing import ChartType
 from tyro.conf import Positional
 
-from analyses.answers import Progress, Result, plain, quiet, render
+from analyses.answers import Answer, Progress, plain, quiet, save
 from analyses.jobs.trained import trained
 from analyses.jobs.workers import side_by_side
 from interp.statistics import all_pairs, pairs_needed, t_interval
 from models.config import ModelConfig, TrainConfig
 from models.errors import UserError
 from models.languages import language
-from models.runs.files import read_json, write_bytes, write_json
-from models.runs.run import PACKAGES, installed_versions, run_name
+from models.runs.files import read_json, write_json
+from models.runs.run import run_name
 from models.training.evaluation import evaluate
 from models.training.recipes import recipe
 
@@ -167,7 +166,7 @@ def complete(path: Path, config: TrainConfig, count: int) -> list[dict[str, Any]
     return rows
 
 
-def compare(asked: Compare, progress: Progress = quiet) -> Result:
+def compare(asked: Compare, progress: Progress = quiet) -> Answer:
     """Runs a study. One row per variant, language, seed and length.
 
     Columns: variant, language, seed, length, n, band (the multiple of the window that the size lies
@@ -202,8 +201,8 @@ def compare(asked: Compare, progress: Progress = quiet) -> Result:
     table = table.astype({"n": "Int64", "exact": "Float64"})
     arguments: dict[str, Any] = {"study": asked.study, "seeds": asked.seeds, "steps": asked.steps}
     arguments |= {"languages": list(asked.languages or study.languages), "count": asked.count}
-    result = Result(table, findings(table), arguments, "")
-    save(asked.out, asked.study, result)
+    result = Answer(table, *findings(table), arguments)
+    save(asked.out, asked.study, study.question, result, chart(result))
     return result
 
 
@@ -309,7 +308,7 @@ def versus(table: pd.DataFrame) -> dict[str, pd.DataFrame]:
     return tables
 
 
-def findings(table: pd.DataFrame) -> dict[str, Any]:
+def findings(table: pd.DataFrame) -> tuple[str, dict[str, Any]]:
     """Per language the variant that holds best beyond the window, how many others the seeds tell
     it from, and those that fail inside it."""
     short, tested = summary(table), pairs(table)
@@ -344,35 +343,10 @@ def findings(table: pd.DataFrame) -> dict[str, Any]:
         name: rows.replace({np.nan: None}).to_dict("records")
         for name, rows in (("bands", short), ("pairs", tested))
     }
-    return {"summary": text} | plain(kept)
+    return text, plain(kept)
 
 
-def save(out: Path, study: str, result: Result) -> None:
-    """Table, record and figure. Raises UserError if the folder cannot be written."""
-    buffer = io.BytesIO()
-    result.table.to_parquet(buffer, index=False)
-    write_bytes(out / "results" / f"{study}.parquet", buffer.getvalue())
-    for suffix in ("svg", "html"):
-        write_bytes(out / "figures" / f"{study}.{suffix}", render(chart(result), suffix))
-    record = {
-        "question": STUDIES[study].question,  # type: ignore[index]
-        "arguments": dict(result.arguments),
-        "findings": dict(result.findings),
-        "versions": installed_versions(PACKAGES),
-    }
-    write_json(out / "results" / f"{study}.json", record)
-
-
-def load(out: Path, study: str) -> Result | None:
-    """A kept study, or None where there is none."""
-    table, record = out / "results" / f"{study}.parquet", out / "results" / f"{study}.json"
-    if not (table.exists() and record.exists()):
-        return None
-    content = read_json(record)
-    return Result(pd.read_parquet(table), content["findings"], content["arguments"], "")
-
-
-def chart(result: Result) -> ChartType:
+def chart(result: Answer) -> ChartType:
     """A panel per language: share right by size in training windows, a line per variant and the
     range of its seeds."""
     table = result.table.assign(

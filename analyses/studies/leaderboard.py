@@ -11,7 +11,6 @@ leaderboard that broke off goes on. OUT keeps the runs, and beside them
 
 from __future__ import annotations
 
-import io
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -24,7 +23,7 @@ import pandas as pd
 from altair.typing import ChartType
 from tyro.conf import Positional
 
-from analyses.answers import Progress, Result, answer, plain, quiet, render
+from analyses.answers import Answer, Progress, answer, plain, quiet, save
 from analyses.jobs.trained import trained
 from analyses.jobs.workers import side_by_side
 from analyses.questions import leaderboard as of_run
@@ -33,8 +32,7 @@ from interp.statistics import t_interval
 from models.config import TrainConfig
 from models.errors import UserError
 from models.languages import language
-from models.runs.files import read_json, write_bytes, write_json
-from models.runs.run import PACKAGES, Run, installed_versions, run_name
+from models.runs.run import Run, run_name
 from models.training.recipes import recipe
 
 QUESTION = "LIME, SHAP, gradients, attention or cause: who tells the truth?"
@@ -73,7 +71,7 @@ class Leaderboard:
             language(name)
 
 
-def leaderboard(asked: Leaderboard, progress: Progress = quiet) -> Result:
+def leaderboard(asked: Leaderboard, progress: Progress = quiet) -> Answer:
     """Runs it. One row per language, replacement, method and measure.
 
     Columns: language, replacement, method, family, measure (``of_run.MEASURES``, and for the
@@ -106,14 +104,14 @@ def leaderboard(asked: Leaderboard, progress: Progress = quiet) -> Result:
         for name in asked.languages
     }
     said = claims.verdict(by_seed)
-    found = {"summary": " ".join(said), "claims": said, "right": right}
+    found = {"claims": said, "right": right}
     found["pairs"] = claims.evidence(by_seed).pairs.replace({np.nan: None}).to_dict("records")
-    result = Result(table, plain(found), arguments, "")
-    save(asked.out, result)
+    result = Answer(table, " ".join(said), plain(found), arguments)
+    save(asked.out, NAME, QUESTION, result, chart(result))
     return result
 
 
-def first_words(asked: Leaderboard) -> dict[str, Result]:
+def first_words(asked: Leaderboard) -> dict[str, Answer]:
     """One explained word per language, of its first seed."""
     paths = {name: asked.out / run_name(recipe(name)) for name in asked.languages}
     return {name: answer(Run(path), "explanations")[0] for name, path in paths.items()}
@@ -197,36 +195,10 @@ def wide(table: pd.DataFrame, name: str, replacement: str, measures: Sequence[st
 # -- kept -----------------------------------------------------------------------------------------
 
 
-def save(out: Path, result: Result) -> None:
-    """Table, record and figure. Raises UserError if the folder cannot be written."""
-    buffer = io.BytesIO()
-    result.table.to_parquet(buffer, index=False)
-    figures = {suffix: render(chart(result), suffix) for suffix in ("svg", "html")}
-    write_bytes(out / "results" / f"{NAME}.parquet", buffer.getvalue())
-    for suffix, content in figures.items():
-        write_bytes(out / "figures" / f"{NAME}.{suffix}", content)
-    record = {
-        "question": QUESTION,
-        "arguments": dict(result.arguments),
-        "findings": dict(result.findings),
-        "versions": installed_versions((*PACKAGES, "shap", "lime", "captum")),
-    }
-    write_json(out / "results" / f"{NAME}.json", record)
-
-
-def load(out: Path) -> Result | None:
-    """A kept leaderboard, or None where there is none."""
-    table, record = out / "results" / f"{NAME}.parquet", out / "results" / f"{NAME}.json"
-    if not (table.exists() and record.exists()):
-        return None
-    content = read_json(record)
-    return Result(pd.read_parquet(table), content["findings"], content["arguments"], "")
-
-
 SHOWN = ("AUROC", "cosine to the language", "cosine to the model", "normalised AOPC")
 
 
-def chart(result: Result, shown: Sequence[str] = SHOWN) -> ChartType:
+def chart(result: Answer, shown: Sequence[str] = SHOWN) -> ChartType:
     """A row of panels per language, one per measure: means over seeds with their intervals."""
     rows = []
     for name, table in result.table.groupby("language", sort=False):

@@ -7,7 +7,7 @@ from html import escape
 
 from altair.typing import ChartType
 
-from analyses.answers import Result, render
+from analyses.answers import Answer, render
 from analyses.questions import explanations
 from analyses.questions import leaderboard as of_run
 from analyses.studies import leaderboard
@@ -29,7 +29,7 @@ th { vertical-align: bottom; } th:first-child, td:first-child { text-align: left
 """
 
 
-def report(result: Result, strips: Mapping[str, Result]) -> str:
+def report(result: Answer, strips: Mapping[str, Answer]) -> str:
     """The page.
 
     Args:
@@ -65,7 +65,7 @@ def _picture(figure: ChartType) -> str:
     return f'<div class="picture">{render(figure, "svg").decode()}</div>'
 
 
-def _about(result: Result, name: str) -> list[str]:
+def _about(result: Answer, name: str) -> list[str]:
     """A language: how right its models are, its rule, and a table per replacement."""
     known = language(name)
     right = ", ".join(f"{share:.1%}" for share in result.findings["right"][name])
@@ -83,7 +83,7 @@ def _about(result: Result, name: str) -> list[str]:
     return parts
 
 
-def _strip(result: Result) -> list[str]:
+def _strip(result: Answer) -> list[str]:
     """One word under every method."""
     found = result.findings
     return [

@@ -16,7 +16,7 @@ from typing import Any
 
 import pandas as pd
 
-from analyses.answers import Progress, Result, analysis, answer, kept, load, quiet
+from analyses.answers import Answer, Progress, answer, kept, load, question, quiet
 from analyses.jobs.workers import side_by_side
 from interp.statistics import t_interval
 from models.errors import UserError
@@ -204,11 +204,11 @@ def over_seeds(runs: Sequence[Run], name: str) -> tuple[pd.DataFrame, int]:
     return means(results, name), len(results)
 
 
-def means(results: Sequence[Result], name: str) -> pd.DataFrame:
+def means(results: Sequence[Answer], name: str) -> pd.DataFrame:
     """The table of ``over_seeds``, of answers to one question."""
     if not results:
         return pd.DataFrame()
-    module = analysis(name)
+    module = question(name)
     rows = pd.concat([module.headline(result) for result in results], ignore_index=True)
     labels = [column for column in rows.columns if column != "value"]
     table = []
@@ -221,7 +221,7 @@ def means(results: Sequence[Result], name: str) -> pd.DataFrame:
     return pd.DataFrame(table)
 
 
-def comparable(runs: Sequence[Run], name: str) -> tuple[list[Result], dict[str, str]]:
+def comparable(runs: Sequence[Run], name: str) -> tuple[list[Answer], dict[str, str]]:
     """The kept answers of finished runs to one and the same question.
 
     Where answers differ in their options, those count that most runs have.
@@ -229,11 +229,11 @@ def comparable(runs: Sequence[Run], name: str) -> tuple[list[Result], dict[str, 
     Returns:
         The answers; and by run, why it has none here.
     """
-    found: dict[str, Result] = {}
+    found: dict[str, Answer] = {}
     reasons: dict[str, str] = {}
     for run in runs:
         try:
-            result = load(run, name)
+            result = load(run.path, name)
         except UserError as error:
             reasons[run.name] = str(error)
             continue

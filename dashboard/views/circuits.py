@@ -7,7 +7,7 @@ from pathlib import Path
 import pandas as pd
 import streamlit as st
 
-from analyses.answers import Result
+from analyses.answers import Answer
 from analyses.close_ups.circuit import verdicts
 from analyses.questions.circuits import agreement_chart, curve_chart, graph_chart, ranking, refusal
 from analyses.words import given, member
@@ -68,7 +68,7 @@ def show() -> None:
     seeds_of(run, "circuits")
 
 
-def graph(result: Result) -> None:
+def graph(result: Answer) -> None:
     """The found circuit, or the edges of the largest effects, as many as the slider says."""
     found = result.findings["circuit"]["edges"]
     order = ranking(result.table)
@@ -103,7 +103,7 @@ def graph(result: Result) -> None:
     downloads("circuits", result, lambda: figure)
 
 
-def on_a_word(run: Run, result: Result) -> None:
+def on_a_word(run: Run, result: Answer) -> None:
     """What the circuit alone says of a typed word, and which of its edges matter there."""
     text = word_input(run, member(run, 8))
     word = given(run.language, text, ())
@@ -147,7 +147,7 @@ def _on_word(
         return verdicts(model, run, edges, ablation, word)
 
 
-def scores(result: Result) -> pd.DataFrame:
+def scores(result: Answer) -> pd.DataFrame:
     """CPR and CMD by ranking, and the correlation with the exact effects."""
     agreement = {row["method"]: row for row in result.findings["agreement"]}
     return pd.DataFrame(

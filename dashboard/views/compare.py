@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import streamlit as st
 
-from analyses.studies.comparison import STUDIES, chart, load, wide
+from analyses.answers import load
+from analyses.studies.comparison import STUDIES, chart, wide
 from dashboard.shared import downloads, picture, runs_folder
 
 
@@ -34,9 +35,9 @@ def show() -> None:
         bind="query-params",
     )
     result = kept[study]
-    st.markdown(f"{STUDIES[study].question} {result.findings['summary']}")
+    st.markdown(f"{STUDIES[study].question} {result.sentence}")
     figure = chart(result)
-    picture(figure, f"Share right by variant, language and length. {result.findings['summary']}")
+    picture(figure, f"Share right by variant, language and length. {result.sentence}")
     st.caption(
         "Bars: means over seeds of the share that is right (whole strings; of runs that were "
         "taught verdicts alone, verdicts), for sizes up to 1, 2, 4 and 10 training windows. "

@@ -13,6 +13,7 @@ import pandas as pd
 import streamlit as st
 from automata.fa.dfa import DFA
 
+from analyses.answers import load
 from analyses.charts.automaton import automaton_chart, note
 from analyses.questions.discovery import rebuilt, transitions
 from analyses.rules.discover import (
@@ -25,7 +26,7 @@ from analyses.rules.discover import (
     table,
 )
 from analyses.rules.lines import MOST_BYTES, MOST_LINES, as_tsv, prepared
-from analyses.rules.recovery import Study, chart, load
+from analyses.rules.recovery import Study, chart, file_name
 from dashboard.shared import model_of, picture, runs_folder
 from dashboard.views.discovery import details, expression, metrics
 from interp.automata.extraction import run as verdicts_of
@@ -66,7 +67,11 @@ def show() -> None:
 
 def studies() -> None:
     """How much of planted rules comes back: the kept studies of `lab recover`."""
-    kept = {name: found for name in STUDIES if (found := load(runs_folder(), name)) is not None}
+    kept = {
+        name: found
+        for name in STUDIES
+        if (found := load(runs_folder(), file_name(name))) is not None
+    }
     if not kept:
         return
     st.header("How much of a planted rule comes back?", divider="gray")
@@ -78,8 +83,8 @@ def studies() -> None:
         format_func=STUDIES.__getitem__,
     )
     result = kept[study]
-    st.markdown(result.findings["summary"])
-    picture(chart(result), f"Share recovered exactly. {result.findings['summary']}")
+    st.markdown(result.sentence)
+    picture(chart(result), f"Share recovered exactly. {result.sentence}")
     with st.expander("Table"):
         st.dataframe(result.table, hide_index=True)
 

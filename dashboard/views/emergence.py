@@ -31,9 +31,9 @@ def show() -> None:
     result = kept_or_computed(run, "emergence")
     if result is None:
         return
-    st.markdown(result.findings["summary"])
+    st.markdown(result.sentence)
     figure = chart(result)
-    picture(figure, f"Scores along the training. {result.findings['summary']}")
+    picture(figure, f"Scores along the training. {result.sentence}")
     st.caption(
         "Lines: a linear probe of each variable, at the site that reads it best in the end; "
         "dashed: the model's own share of whole words and of verdicts that are right. Below: "

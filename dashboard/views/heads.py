@@ -8,7 +8,7 @@ import pandas as pd
 import streamlit as st
 import torch
 
-from analyses.answers import Result
+from analyses.answers import Answer
 from analyses.close_ups import head as one_head
 from analyses.questions.heads import chart, grid, pattern_chart, refusal
 from analyses.words import member
@@ -40,7 +40,7 @@ def show() -> None:
         return
     result = kept_or_computed(run, "heads")
     if result is not None:
-        st.markdown(result.findings["summary"])
+        st.markdown(result.sentence)
     # Before the grid, which frames the head that a link or the keyboard chose.
     part = st.selectbox("Head", _parts(run), key=_key(run), bind="query-params")
     if result is not None:
@@ -53,7 +53,7 @@ def show() -> None:
     if result is not None:
         st.header("All heads and parts", divider="gray")
         figure = chart(result)
-        picture(figure, f"Accuracy lost per ablated head. {result.findings['summary']}")
+        picture(figure, f"Accuracy lost per ablated head. {result.sentence}")
         st.caption(
             "Left: a head's output is replaced by its mean over the words; the bar is the accuracy "
             "of the verdict that is lost. Middle: what each part adds to END's logit where the "
@@ -144,7 +144,7 @@ def _one_head(run: Run, word: Word, part: str) -> None:
         with st.container(width=290):
             _verdicts(own(verdicts))
     asked = {"run": run.name, "word": list(word), "head": part}
-    downloads(f"pattern-{part}", Result(own(seen), asked, {}, run.model_hash()), lambda: pattern)
+    downloads(f"pattern-{part}", Answer(own(seen), "", asked), lambda: pattern)
     with st.container(horizontal=True, gap="medium"):
         for name, says in CIRCUITS.items():
             with st.container(width="content"):
@@ -156,7 +156,7 @@ def _one_head(run: Run, word: Word, part: str) -> None:
         "out, and of the norms before the logits the scale."
     )
     figure = one_head.circuit_chart(circuits, "QK") | one_head.circuit_chart(circuits, "OV")
-    downloads(f"circuits-{part}", Result(circuits, asked, {}, run.model_hash()), lambda: figure)
+    downloads(f"circuits-{part}", Answer(circuits, "", asked), lambda: figure)
     st.markdown("**Attention of all heads on the word**")
     picture(
         pattern_chart(seen, vocabulary, ids[0].tolist()),

@@ -39,9 +39,9 @@ def show() -> None:
     st.subheader("Accuracy by length")
     result = kept_or_computed(run, "accuracy")
     if result is not None:
-        st.markdown(result.findings["summary"])
+        st.markdown(result.sentence)
         figure = chart(result)
-        picture(figure, f"Accuracy by word length. {result.findings['summary']}")
+        picture(figure, f"Accuracy by word length. {result.sentence}")
         seeds_of(run, "accuracy")
         downloads("accuracy", result, lambda: figure)
     verdicts = printed_verdicts(run)
@@ -56,7 +56,7 @@ def overview() -> pd.DataFrame:
     rows = []
     for path in find_runs(runs_folder()):
         run = Run(path)
-        metrics, accuracy = run.metrics(), load(run, "accuracy")
+        metrics, accuracy = run.metrics(), load(run.path, "accuracy")
         last = metrics[-1] if metrics else {}
         rows.append(
             {

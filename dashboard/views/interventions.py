@@ -7,7 +7,7 @@ from pathlib import Path
 import pandas as pd
 import streamlit as st
 
-from analyses.answers import Result
+from analyses.answers import Answer
 from analyses.close_ups.intervention import Change, changed, changes
 from analyses.questions.erasing import main_variables, stream_hooks
 from analyses.questions.interventions import chart, charts, main_variable, refusal
@@ -70,13 +70,13 @@ def show() -> None:
         on_a_word(run, result)
 
 
-def answered(result: Result) -> None:
+def answered(result: Answer) -> None:
     """What came out, experiment by experiment."""
-    st.markdown(result.findings["summary"])
+    st.markdown(result.sentence)
     for name, figure in charts(result).items():
         title, caption = CAPTIONS[name]
         st.subheader(title)
-        picture(figure, f"{title}: {result.findings['summary']}")
+        picture(figure, f"{title}: {result.sentence}")
         st.caption(caption)
         if name == "erasure":
             st.dataframe(erased_table(result), hide_index=True)
@@ -89,7 +89,7 @@ def answered(result: Result) -> None:
     downloads("interventions", result, lambda: chart(result))
 
 
-def erased_table(result: Result) -> pd.DataFrame:
+def erased_table(result: Answer) -> pd.DataFrame:
     """Per variable where erasing it hurts most, and what a probe reads there."""
     return pd.DataFrame(
         [
@@ -108,7 +108,7 @@ def erased_table(result: Result) -> pd.DataFrame:
     )
 
 
-def on_a_word(run: Run, result: Result | None) -> None:
+def on_a_word(run: Run, result: Answer | None) -> None:
     """A typed word with one variable changed at one site."""
     names = main_variables(run.language)
     columns = st.columns(4)

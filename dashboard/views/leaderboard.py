@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
-from analyses.answers import Result, answer, load
+from analyses.answers import Answer, answer, load
 from analyses.questions import leaderboard as of_run
 from analyses.questions.explanations import Replacement, said
 from analyses.questions.leaderboard import FOUND, MEANINGS, MEASURES, REPLACEMENTS, Options
@@ -64,7 +64,7 @@ def many_models(kinds: Sequence[Replacement], measures: Sequence[str]) -> None:
     """The kept leaderboard: its claims, a language's picture and table, the planted shortcut."""
     st.header("Over many models", divider="gray")
     folders = (runs_folder(), runs_folder() / "leaderboard")
-    result = next((kept for folder in folders if (kept := leaderboard.load(folder))), None)
+    result = next((kept for folder in folders if (kept := load(folder, leaderboard.NAME))), None)
     if result is None:
         st.info(
             f"No leaderboard in {runs_folder()} yet: `lab leaderboard` trains several seeds of "
@@ -91,7 +91,7 @@ def many_models(kinds: Sequence[Replacement], measures: Sequence[str]) -> None:
     shortcut(result, kinds)
 
 
-def shortcut(result: Result, kinds: Sequence[Replacement]) -> None:
+def shortcut(result: Answer, kinds: Sequence[Replacement]) -> None:
     """Who tells a model that leans on a planted shortcut from a clean one?"""
     rows = result.table[result.table["measure"] == FOUND]
     rows = rows[rows["replacement"].isin(kinds)]
@@ -115,7 +115,7 @@ def shortcut(result: Result, kinds: Sequence[Replacement]) -> None:
 def one_model(run: Run, kinds: Sequence[Replacement], measures: Sequence[str]) -> None:
     """Every method on many words of this run."""
     st.header(f"{run.name} alone", divider="gray")
-    result = load(run, "leaderboard") or of_few_words(run)
+    result = load(run.path, "leaderboard") or of_few_words(run)
     if result.model_hash != run.model_hash():
         st.warning("This answer is about an earlier checkpoint; `lab analyse --again` renews it.")
     if result.findings["words"] < Options().words and st.button(
@@ -124,7 +124,7 @@ def one_model(run: Run, kinds: Sequence[Replacement], measures: Sequence[str]) -
         with progress_bar() as report:
             answer(run, "leaderboard", Options(), report)
         st.rerun()
-    st.markdown(result.findings["summary"])
+    st.markdown(result.sentence)
     words = result.table.drop_duplicates("word")
     verdicts = st.segmented_control(
         "The model's verdicts",
@@ -164,12 +164,12 @@ def one_model(run: Run, kinds: Sequence[Replacement], measures: Sequence[str]) -
 
 
 @st.cache_resource(show_spinner=False)
-def _answers() -> dict[tuple[str, str], Result]:
+def _answers() -> dict[tuple[str, str], Answer]:
     """Of few words; for all tabs, and not written into the runs."""
     return {}
 
 
-def of_few_words(run: Run) -> Result:
+def of_few_words(run: Run) -> Answer:
     """Asked now, under a progress bar, where the run keeps no answer."""
     key = str(run.path), run.model_hash()
     if key not in _answers():

@@ -9,7 +9,7 @@ import pandas as pd
 import streamlit as st
 import torch
 
-from analyses.answers import Result
+from analyses.answers import Answer
 from analyses.questions.patching import METRICS, Options, chart, charts, said_chart, site_name
 from analyses.words import member
 from dashboard.shared import (
@@ -80,12 +80,12 @@ def show() -> None:
     downloads("patching", result, lambda: chart(result))
 
 
-def _heatmaps(run: Run, result: Result) -> str | None:
+def _heatmaps(run: Run, result: Answer) -> str | None:
     """The heatmaps; returns the chosen site, by click, link or keyboard."""
     table = result.table[result.table["model"] == "trained"]
     sites = [site_name(row) for row in table[PLACE].to_dict("records")]
     top, words = result.findings.get("top_site"), "Patching effects by site and position."
-    words += f" {result.findings['summary']}"
+    words += f" {result.sentence}"
     if top is None:
         for kind, figure in charts(result).items():
             picture(figure, f"{words} Shown: {kind}.")
@@ -106,7 +106,7 @@ def _heatmaps(run: Run, result: Result) -> str | None:
     return str(chosen)
 
 
-def _one_site(run: Run, result: Result, chosen: str, direction: str) -> None:
+def _one_site(run: Run, result: Answer, chosen: str, direction: str) -> None:
     """What the two runs say, and the one patched at a single site."""
     others = [tuple(word) for word in result.findings["counterfactuals"]]
     other = st.selectbox(

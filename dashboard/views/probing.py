@@ -5,7 +5,7 @@ from __future__ import annotations
 import pandas as pd
 import streamlit as st
 
-from analyses.answers import Result
+from analyses.answers import Answer
 from analyses.close_ups.probe import (
     PROJECTIONS,
     errors_chart,
@@ -37,7 +37,7 @@ def show() -> None:
     result = kept_or_computed(run, "probing")
     if result is None:
         return
-    st.markdown(result.findings["summary"])
+    st.markdown(result.sentence)
     target, site = _overview(run, result)
     st.header(f"{target} at {site}", divider="gray")
     with explain_errors():
@@ -59,7 +59,7 @@ def show() -> None:
     downloads("probing", result, lambda: chart(result))
 
 
-def _overview(run: Run, result: Result) -> tuple[str, str]:
+def _overview(run: Run, result: Answer) -> tuple[str, str]:
     """The heatmap of a variable; returns the chosen variable and site."""
     table, best = result.table, result.findings["best"]
     names = list(dict.fromkeys(table["target"]))
@@ -93,7 +93,7 @@ def _overview(run: Run, result: Result) -> tuple[str, str]:
             st.session_state[place] = cells[0]["site"]
 
     figure = heatmap(table, method, split, target, st.session_state[place])
-    words = f"Probe scores of {target} by site. {result.findings['summary']}"
+    words = f"Probe scores of {target} by site. {result.sentence}"
     picture(figure, words, on_select=choose, key=clicked)
     st.caption(
         "Each cell is a probe fitted on half of the words and scored on the other half: R2 for "
@@ -103,7 +103,7 @@ def _overview(run: Run, result: Result) -> tuple[str, str]:
     return str(target), str(st.selectbox("Site", sites, key=place))
 
 
-def _one_probe(run: Run, result: Result, target: str, site: str) -> None:
+def _one_probe(run: Run, result: Answer, target: str, site: str) -> None:
     """What the linear probe says against the truth, its errors by length, and the activations."""
     options = Options(**result.arguments)
     with st.spinner("Computing ..."):
@@ -133,7 +133,7 @@ def _read(run: Run, options: Options, target: str, site: str) -> pd.DataFrame:
         return read_by(run, model, options, target, site)
 
 
-def best_sites(result: Result) -> pd.DataFrame:
+def best_sites(result: Answer) -> pd.DataFrame:
     """One row per variable: the trained model's best site, and its controls."""
     best = result.findings["best"]
     rows = headline(result).pivot(index="variable", columns="of", values="value")

@@ -11,7 +11,7 @@ from urllib.parse import quote
 import pandas as pd
 import streamlit as st
 
-from analyses.answers import Result
+from analyses.answers import Answer
 from analyses.charts.sweeps import (
     LEGIBLE,
     MEASURES,
@@ -60,7 +60,7 @@ def show() -> None:
         return
     table, by = result.table, list(result.arguments["by"])
     st.markdown(f"**{result.arguments['question']}**")
-    said = result.findings["summary"].removesuffix(".").split("; ")
+    said = result.sentence.removesuffix(".").split("; ")
     st.markdown("\n".join(f"- {part}" for part in said))
     st.caption(about(table, by))
     rows = filtered(table, by)
@@ -176,7 +176,7 @@ def by_length(rows: pd.DataFrame, by: Sequence[str]) -> None:
         )
     st.caption(f"{MEASURES[measure].capitalize()}. {lines} Dashed: the end of the training window.")
     found = curves(rows, by, measure)
-    downloads("sweep-by-length", Result(found, {}, {}, ""), lambda: figure)
+    downloads("sweep-by-length", Answer(found, ""), lambda: figure)
 
 
 def by_two_factors(rows: pd.DataFrame, by: Sequence[str]) -> None:
@@ -204,7 +204,7 @@ def by_two_factors(rows: pd.DataFrame, by: Sequence[str]) -> None:
         f"{MEASURES[measure].capitalize()}: the mean over everything else, over a run's lengths "
         "first and over seeds last. Under the mouse: the seeds, and the mean's 95% interval."
     )
-    downloads(f"sweep-{down}-{across}", Result(found, {}, {}, ""), lambda: figure)
+    downloads(f"sweep-{down}-{across}", Answer(found, ""), lambda: figure)
 
 
 def map_of(rows: pd.DataFrame, by: Sequence[str]) -> None:
@@ -234,7 +234,7 @@ def map_of(rows: pd.DataFrame, by: Sequence[str]) -> None:
         "Framed, and in colour at the right: the size of fewest parameters that is enough; if "
         "none is, the one that comes nearest. Grey: all others, a line per seed."
     )
-    downloads("capacity", Result(found, {capacity.NAME: said}, {}, ""), lambda: figure)
+    downloads("capacity", Answer(found, " ".join(said), {capacity.NAME: said}), lambda: figure)
 
 
 def runs_of(path: Path, rows: pd.DataFrame, by: Sequence[str]) -> None:

@@ -12,7 +12,7 @@ import pytest
 import torch
 from conftest import tiny_config
 
-from analyses.answers import Result
+from analyses.answers import Answer
 from analyses.close_ups.circuit import verdicts
 from analyses.questions.circuits import (
     LONGEST,
@@ -33,7 +33,7 @@ from models.transformer.model import HookedTransformer
 
 
 @pytest.fixture(scope="module")
-def answered(tmp_path_factory: pytest.TempPathFactory) -> tuple[Run, Result]:
+def answered(tmp_path_factory: pytest.TempPathFactory) -> tuple[Run, Answer]:
     """A tiny model that learned nothing yet: what is asked of it is the book-keeping."""
     run = Run.create(tmp_path_factory.mktemp("circuits") / "run", tiny_config(max_n=12))
     train(run, "cpu")
@@ -52,7 +52,7 @@ def test_pairs_are_a_member_and_its_counterfactual(tmp_path: Path) -> None:
     assert _pairs(run, Options(pairs=30, seed=1)) != (words, others)
 
 
-def test_the_table_has_every_edge_of_both_models(answered: tuple[Run, Result]) -> None:
+def test_the_table_has_every_edge_of_both_models(answered: tuple[Run, Answer]) -> None:
     run, result = answered
     graph = Graph(run.config.model.n_layers, run.config.model.n_heads, perceptrons=True)
     for name, key in (("trained", "circuit"), ("untrained", "untrained")):
@@ -65,10 +65,10 @@ def test_the_table_has_every_edge_of_both_models(answered: tuple[Run, Result]) -
         assert result.findings[key]["of"] == len(rows)
     assert set(result.findings["curves"]) == {"exact", "EAP", "EAP-IG", "random"}
     assert {row["method"] for row in result.findings["agreement"]} == {"EAP", "EAP-IG"}
-    assert result.findings["summary"] == result.findings["text"].split("\n")[0]
+    assert result.sentence == result.findings["text"].split("\n")[0]
 
 
-def test_the_ranking_begins_with_the_largest_effect(answered: tuple[Run, Result]) -> None:
+def test_the_ranking_begins_with_the_largest_effect(answered: tuple[Run, Answer]) -> None:
     table = answered[1].table
     rows = table[table["model"] == "trained"].set_index(["sender", "receiver"])["exact"].abs()
     sizes = [rows[tuple(edge)] for edge in ranking(table)]
@@ -76,7 +76,7 @@ def test_the_ranking_begins_with_the_largest_effect(answered: tuple[Run, Result]
     assert len(sizes) == len(rows)
 
 
-def test_the_graph_draws_these_edges(answered: tuple[Run, Result]) -> None:
+def test_the_graph_draws_these_edges(answered: tuple[Run, Answer]) -> None:
     edges = ranking(answered[1].table)[:5]
     drawn = graph_chart(answered[1].table, edges).to_dict()
     data = drawn["datasets"].values()
@@ -127,13 +127,13 @@ def test_the_sentences_say_what_the_circuit_says() -> None:
     [({"pairs": 3}, "--pairs is 3"), ({"goal": 1.0}, "--goal is 1.0"), ({"goal": 0.0}, "--goal")],
 )
 def test_bad_wishes_are_refused(
-    answered: tuple[Run, Result], wish: dict[str, float], fault: str
+    answered: tuple[Run, Answer], wish: dict[str, float], fault: str
 ) -> None:
     with pytest.raises(UserError, match=fault):
         analyse(answered[0], Options(**{**asdict(Options()), **wish}))
 
 
-def test_more_is_found_where_more_is_wanted(answered: tuple[Run, Result]) -> None:
+def test_more_is_found_where_more_is_wanted(answered: tuple[Run, Answer]) -> None:
     run, result = answered
     more = analyse(run, Options(pairs=16, goal=0.99))
     assert len(more.findings["circuit"]["edges"]) >= len(result.findings["circuit"]["edges"])
@@ -142,7 +142,7 @@ def test_more_is_found_where_more_is_wanted(answered: tuple[Run, Result]) -> Non
 
 @pytest.mark.parametrize("ablation", ["resample", "zero"])
 def test_on_one_word_no_edge_is_its_counterfactuals_and_all_edges_are_the_model(
-    answered: tuple[Run, Result], ablation: Literal["resample", "zero"]
+    answered: tuple[Run, Answer], ablation: Literal["resample", "zero"]
 ) -> None:
     run, _ = answered
     model, word = run.model(), tuple("aaabbb")

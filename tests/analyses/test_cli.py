@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -104,7 +105,8 @@ def test_what_is_built_in_for_counting_can_be_left_out(
 def test_a_corpus_of_ones_own(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(of_run, "Options", partial(of_run.Options, words=4))
+    quick = partial(of_run.Options, words=4)
+    monkeypatch.setattr(of_run, "QUESTION", replace(of_run.QUESTION, options=quick))
     lines = tmp_path / "lines.tsv"
     lines.write_text(LINES)
     answer(capsys, "train", "--corpus", lines, "--out", tmp_path / "runs", *TINY, *SHAPE)

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from analyses.answers import load
 from analyses.command_line.app import main
 from analyses.studies import comparison
 from analyses.studies.comparison import (
@@ -95,7 +96,7 @@ def test_the_best_variant_is_compared_over_the_same_seeds() -> None:
     expected = corrected(np.array([t.p for t in tests]))[:2]
     assert found["corrected"].tolist() == pytest.approx(expected.tolist())
     assert found["corrected"].tolist()[0] > 0.05 > found["corrected"].tolist()[1]
-    text = findings(ranked(8))["summary"]
+    text = findings(ranked(8))[0]
     assert "good holds best beyond the window (0.57, 95% " in text
     assert "; told from 1 of the 2 others)" in text
 
@@ -111,18 +112,18 @@ def test_findings_count_what_is_told_after_correction() -> None:
             table.loc[rows, "exact"] = share
     found = pairs(table).set_index("other")
     assert found.loc["torn", ["p", "corrected"]].tolist() == pytest.approx([10 / 256, 20 / 256])
-    assert "; told from 1 of the 2 others)" in findings(table)["summary"]
+    assert "; told from 1 of the 2 others)" in findings(table)[0]
 
 
 def test_too_few_seeds_are_said_to_be_too_few() -> None:
     needed = pairs_needed(3)
-    assert "tells no variants apart" not in findings(ranked(needed))["summary"]
-    few = findings(ranked(needed - 1))["summary"]
+    assert "tells no variants apart" not in findings(ranked(needed))[0]
+    few = findings(ranked(needed - 1))[0]
     assert f"By {needed - 1} seeds the exact test tells no variants apart" in few
     assert f"corrected for 3 pairs, it needs {needed}." in few
     assert "told from" not in few
-    lone = findings(ranked(1))
-    assert "By 1 seed the exact test" in lone["summary"]
+    sentence, lone = findings(ranked(1))
+    assert "By 1 seed the exact test" in sentence
     assert lone["pairs"][0]["low"] is None
     (rows,) = versus(ranked(1)).values()
     assert rows["by [95%]"].tolist() == ["0.40", "0.40"]
@@ -132,16 +133,16 @@ def test_variants_that_are_equal_share_the_first_place() -> None:
     twin = ranked(8).replace({"variant": {"torn": "twin"}})
     same = twin["variant"] == "twin"
     twin.loc[same, "exact"] = twin.loc[twin["variant"] == "good", "exact"].to_numpy()
-    assert "anbn: good, twin hold best beyond" in findings(twin)["summary"]
-    assert "told from 1 of the 1 others" in findings(twin)["summary"]
+    assert "anbn: good, twin hold best beyond" in findings(twin)[0]
+    assert "told from 1 of the 1 others" in findings(twin)[0]
 
 
 def test_a_study_of_one_variant_has_no_pairs() -> None:
     assert pairs(made_up()).empty
     assert versus(made_up()) == {}
-    found = findings(made_up())
+    sentence, found = findings(made_up())
     assert found["pairs"] == []
-    assert found["summary"] == "anbn: v holds best beyond the window (0.17, 95% 0.00 to 1.00)."
+    assert sentence == "anbn: v holds best beyond the window (0.17, 95% 0.00 to 1.00)."
 
 
 def test_people_read_how_far_the_others_are_behind() -> None:
@@ -221,7 +222,7 @@ def test_one_command_makes_runs_table_and_figure(
     assert "by [95%]" in said
     runs = find_runs(tmp_path / "out")
     assert [path.name for path in runs] == ["an-3-gram-s0", "an-s0"]
-    kept = comparison.load(tmp_path / "out", "positions")
+    kept = load(tmp_path / "out", "positions")
     assert kept is not None
     assert list(kept.table["variant"].unique()) == ["none", "3-gram"]
     assert len(kept.table) == 2 * len(sizes(25))
@@ -229,7 +230,7 @@ def test_one_command_makes_runs_table_and_figure(
     before = {run: (run / "checkpoints").stat().st_mtime_ns for run in runs}
     assert main(command) == 0  # nothing is trained again
     assert {run: (run / "checkpoints").stat().st_mtime_ns for run in runs} == before
-    again = comparison.load(tmp_path / "out", "positions")
+    again = load(tmp_path / "out", "positions")
     assert again is not None
     pd.testing.assert_frame_equal(again.table, kept.table)
     assert Run(runs[1]).config.steps == 2

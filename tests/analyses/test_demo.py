@@ -16,7 +16,7 @@ import pandas as pd
 import pytest
 from joblib import Parallel, delayed
 
-from analyses.answers import NAMES, answer, load
+from analyses.answers import answer, load, registered
 from analyses.command_line.app import main
 from analyses.jobs.limits import one_thread
 from analyses.questions.discovery import rebuilt
@@ -36,7 +36,7 @@ def an(demo: Path, tmp_path: Path) -> Path:
 
 
 def findings(demo: Path, run: str, name: str) -> dict[str, object]:
-    result = load(Run(demo / run), name)
+    result = load(demo / run, name)
     assert result is not None
     return dict(result.findings)
 
@@ -45,8 +45,8 @@ def findings(demo: Path, run: str, name: str) -> dict[str, object]:
 def test_every_question_is_answered_and_drawn(demo: Path, name: str) -> None:
     run = Run(demo / name)
     assert run.record["status"] == "finished"
-    for each in NAMES:
-        result = load(run, each)
+    for each in registered():
+        result = load(run.path, each)
         assert result is not None
         assert len(result.table)
         assert result.model_hash == run.model_hash()
@@ -138,7 +138,7 @@ def test_probing_reads_the_difference_beside_its_controls(demo: Path) -> None:
 
 
 def test_attribution_on_a_printed_line(demo: Path) -> None:
-    result = load(Run(demo / "dieren-s0"), "explanations")
+    result = load(demo / "dieren-s0", "explanations")
     assert result is not None
     value = result.table.pivot(index="position", columns="method", values="value")
     assert np.abs(value["Shapley exact"] - value["language"]).max() < 0.05
@@ -149,7 +149,7 @@ def test_attribution_on_a_printed_line(demo: Path) -> None:
 
 
 def test_heads_that_are_needed_are_needed(demo: Path) -> None:
-    result = load(Run(demo / "dieren-s0"), "heads")
+    result = load(demo / "dieren-s0", "heads")
     assert result is not None
     lost = result.table[result.table["measure"] == "accuracy lost, mean ablation"]
     trained = lost[lost["model"] == "trained"].set_index("part")

@@ -143,7 +143,7 @@ def test_a_window_of_short_words_has_nothing_to_hold_against(tmp_path: object) -
     assert heads.changed_words(run, 3, 0) == []
     result = heads.analyse(run, OPTIONS)
     assert heads.LOOK not in set(result.table["measure"])
-    assert "attention is held against no effect" in result.findings["summary"]
+    assert "attention is held against no effect" in result.sentence
     assert heads.chart(result).to_dict()["$schema"]
 
 
@@ -194,13 +194,13 @@ def test_findings_by_hand() -> None:
         rows(heads.LOOK, "trained", **looks),
         rows(heads.LOOK, "untrained", L0H0=(0.3, 0.2, none), L0H1=(0.9, 0.8, none)),
     ]
-    found = heads.findings(pd.concat([lost, *bos, *look]))
+    sentence, found = heads.findings(pd.concat([lost, *bos, *look]))
     assert found["needed"] == ["L0H0"]
     assert found["clearest_type"] == pytest.approx(
         {"part": "L0H1", "type": "BOS", "trained": 0.6, "untrained": 0.1, "uniform": 0.2}
     )
     assert found["attention_against_effect"] == {"L0H0": 0.3, "L0H1": 0.9, "flow": 0.5}
-    assert found["summary"] == (
+    assert sentence == (
         "Without L0H0 (mean ablation) 50.0% of the verdicts are lost [40.0%, 100.0%]; "
         "1 of 2 heads are needed (L0H0). The clearest by type is L0H1: 60% of its attention is on "
         "BOS (untrained 10%, even attention 20%). 1 of 2 heads look where it matters (L0H1), "

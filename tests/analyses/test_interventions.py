@@ -13,7 +13,7 @@ from planted import counter
 from torch import nn
 from transformer_lens.hook_points import HookPoint
 
-from analyses.answers import Result
+from analyses.answers import Answer
 from analyses.close_ups.intervention import changed, changes
 from analyses.questions.erasing import asked_words, erasure, judge, main_variables, stream_hooks
 from analyses.questions.interchanging import Pairs, Prefixes, interchange, stream_before
@@ -88,7 +88,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
 
 
 @pytest.fixture(scope="module")
-def answered(tmp_path_factory: pytest.TempPathFactory) -> tuple[Run, Result]:
+def answered(tmp_path_factory: pytest.TempPathFactory) -> tuple[Run, Answer]:
     """A tiny model that learned nothing yet: what is asked of it is the book-keeping."""
     run = Run.create(tmp_path_factory.mktemp("interventions") / "run", tiny_config(max_n=8))
     train(run, "cpu")
@@ -190,7 +190,7 @@ def test_das_finds_the_planted_direction_and_no_control_does(tmp_path: Path) -> 
     assert "L1 resid_post" not in right
 
 
-def test_stream_before_ends_where_the_logits_are_read(answered: tuple[Run, Result]) -> None:
+def test_stream_before_ends_where_the_logits_are_read(answered: tuple[Run, Answer]) -> None:
     model = counter().model
     assert stream_before(model) == {
         "embed": "blocks.0.hook_resid_pre",
@@ -246,7 +246,7 @@ def test_pairs_come_from_one_half_and_are_judged_by_their_source(run: Run) -> No
     assert 0.35 < np.mean(own != pairs.target.numpy()) < 0.65
 
 
-def test_the_table_has_every_site_variable_and_method(answered: tuple[Run, Result]) -> None:
+def test_the_table_has_every_site_variable_and_method(answered: tuple[Run, Answer]) -> None:
     run, result = answered
     table, sites = result.table, list(stream_hooks(run.model()))
     kinds = table[table["measure"].isin(["words right", "moved by k", "as predicted"])]
@@ -268,7 +268,7 @@ def test_the_table_has_every_site_variable_and_method(answered: tuple[Run, Resul
     assert set(charts(result)) == {"erasure", "steering", "interchange"}
 
 
-def test_the_findings_are_those_of_the_table(answered: tuple[Run, Result]) -> None:
+def test_the_findings_are_those_of_the_table(answered: tuple[Run, Answer]) -> None:
     table, found = answered[1].table, answered[1].findings
     main = found["erasure"]["a-b"]
     right = by(table, "words right", "variable", "site", "method")["a-b"][main["site"]]
@@ -281,7 +281,7 @@ def test_the_findings_are_those_of_the_table(answered: tuple[Run, Result]) -> No
     exact = by(table, "moved by k", "site", "method", "amount")[moved["site"]][moved["method"]]
     assert moved["exact"] == pytest.approx(exact.mean())
     assert moved["by_k"] == {str(k): value for k, value in exact.items()}
-    assert f"{moved['exact']:.0%} of cases" in found["summary"]
+    assert f"{moved['exact']:.0%} of cases" in answered[1].sentence
     assert found["refused"] == []
 
 
@@ -336,7 +336,7 @@ def test_the_furthest_k_leaves_both_ends_in_the_window(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("wish", [{"words": 7}, {"pairs": 0}])
-def test_bad_wishes_are_refused(answered: tuple[Run, Result], wish: dict[str, int]) -> None:
+def test_bad_wishes_are_refused(answered: tuple[Run, Answer], wish: dict[str, int]) -> None:
     with pytest.raises(UserError, match="must be at least 8"):
         analyse(answered[0], Options(**wish))
 

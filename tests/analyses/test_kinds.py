@@ -89,7 +89,7 @@ def test_every_analysis_runs_or_says_why_not(run: Run, name: str) -> None:
         return
     result = module.analyse(run, options)
     assert len(result.table)
-    assert result.findings["summary"]
+    assert result.sentence
     assert module.chart(result).to_dict()["$schema"]
 
 

@@ -11,14 +11,14 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from analyses.answers import load as load_answer
+from analyses.answers import load
 from analyses.command_line.app import main
 from analyses.studies import leaderboard as module
 from analyses.studies.claims import PLANNED, evidence, verdict
-from analyses.studies.leaderboard import Leaderboard, load, over_seeds, shortcut_found, wide
+from analyses.studies.leaderboard import NAME, Leaderboard, over_seeds, shortcut_found, wide
 from interp.statistics import corrected, paired, pairs_needed, t_interval
 from models.errors import UserError
-from models.runs.run import Run, find_runs
+from models.runs.run import find_runs
 
 SMALL = ("--seeds", "2", "--words", "2", "--steps", "3", "--workers", "1")
 
@@ -37,7 +37,7 @@ def test_one_command_leaves_runs_table_figure_and_report(out: Path) -> None:
     ]
     for name in ("results/leaderboard.json", "figures/leaderboard.svg", "leaderboard.html"):
         assert (out / name).stat().st_size > 1000
-    result = load(out)
+    result = load(out, NAME)
     assert result is not None
     assert result.arguments["words"] == 2
     assert len(result.findings["right"]["dieren"]) == 2
@@ -46,13 +46,13 @@ def test_one_command_leaves_runs_table_figure_and_report(out: Path) -> None:
 
 
 def test_a_number_is_the_mean_over_seeds_of_means_over_words(out: Path) -> None:
-    result = load(out)
+    result = load(out, NAME)
     assert result is not None
     keys = ["language", "replacement", "method", "measure"]
     row = result.table.set_index(keys).loc["dieren", "data", "LIME", "error"]
     means = []
     for seed in range(2):
-        answer = load_answer(Run(out / f"dieren-s{seed}"), "leaderboard")
+        answer = load(out / f"dieren-s{seed}", "leaderboard")
         assert answer is not None
         table = answer.table[answer.table["replacement"] == "data"]
         means.append(table[table["method"] == "LIME"]["error"].mean())
@@ -64,7 +64,7 @@ def test_a_number_is_the_mean_over_seeds_of_means_over_words(out: Path) -> None:
 def test_words_differ_between_seeds(out: Path) -> None:
     texts = []
     for seed in range(2):
-        answer = load_answer(Run(out / f"dieren-s{seed}"), "leaderboard")
+        answer = load(out / f"dieren-s{seed}", "leaderboard")
         assert answer is not None
         texts.append(set(answer.table["text"]))
     assert texts[0] != texts[1]

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 from conftest import tiny_config
 
-from analyses.answers import Result
+from analyses.answers import Answer
 from analyses.command_line.app import main
 from analyses.questions import leaderboard as of_run
 from analyses.questions.explanations import case_of, probability, replacements, said
@@ -43,11 +43,11 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
 
 
 @pytest.fixture(scope="module")
-def result(run: Run) -> Result:
+def result(run: Run) -> Answer:
     return of_run.analyse(run, FEW)
 
 
-def test_a_row_per_word_replacement_and_method(result: Result) -> None:
+def test_a_row_per_word_replacement_and_method(result: Answer) -> None:
     table = result.table
     rows = table.groupby(["word", "replacement"])["method"].apply(list)
     assert len(rows) == 6 * len(REPLACEMENTS)
@@ -68,7 +68,7 @@ def test_lengths_without_members_are_left_out(tmp_path: Path) -> None:
     assert set(words_of(counting, Options(words=50, longest=10)).words.lengths) == {6, 9}
 
 
-def test_a_method_that_replaces_nothing_is_judged_alike_in_every_game(result: Result) -> None:
+def test_a_method_that_replaces_nothing_is_judged_alike_in_every_game(result: Answer) -> None:
     """Against the rationale: hiding depends on the game, and so do Shapley values."""
     for name in ("substitution", "attention", "gradient x input", "random"):
         rows = result.table[result.table["method"] == name]
@@ -76,7 +76,7 @@ def test_a_method_that_replaces_nothing_is_judged_alike_in_every_game(result: Re
         assert (by_word == 1).all(axis=None)
 
 
-def test_a_row_is_what_the_method_says_of_the_word(run: Run, result: Result) -> None:
+def test_a_row_is_what_the_method_says_of_the_word(run: Run, result: Answer) -> None:
     """One cell by hand: the error of LIME on a word that all methods shared one table for."""
     row = result.table[(result.table["word"] == 4) & (result.table["method"] == "LIME")].iloc[1]
     seed = FEW.seed * 1_000_003 + 4
@@ -89,20 +89,20 @@ def test_a_row_is_what_the_method_says_of_the_word(run: Run, result: Result) -> 
     assert np.isnan(row["seconds"])
 
 
-def test_only_the_first_words_are_timed_and_all_are_counted(result: Result) -> None:
+def test_only_the_first_words_are_timed_and_all_are_counted(result: Answer) -> None:
     lime = result.table[result.table["method"] == "LIME"]
     assert (lime["seconds"].notna() == (lime["word"] < of_run.TIMED)).all()
     assert (lime["calls"] == np.where(lime["replacement"] == "fixed", 32, 96)).all()
 
 
-def test_stability_is_of_seeded_methods(result: Result) -> None:
+def test_stability_is_of_seeded_methods(result: Answer) -> None:
     mean = result.table.groupby("method")["stability"].mean()
     assert mean["Shapley exact"] == mean["leave one out"] == 1
     assert -1 <= mean["random"] < 0.9
     assert 0.5 < mean["LIME"] < 1
 
 
-def test_the_share_on_an_idle_shortcut(result: Result) -> None:
+def test_the_share_on_an_idle_shortcut(result: Answer) -> None:
     table = result.table[result.table["method"] == "position"]
     for row in table.to_dict("records"):
         word = row["text"].split()
@@ -113,7 +113,7 @@ def test_the_share_on_an_idle_shortcut(result: Result) -> None:
         assert row["shortcut"] == pytest.approx(share if idle else np.nan, nan_ok=True)
 
 
-def test_the_board_is_the_mean_over_words(result: Result) -> None:
+def test_the_board_is_the_mean_over_words(result: Answer) -> None:
     rows = board(result.table)
     found = rows.set_index(["replacement", "method", "measure"]).loc["data", "LIME", "AUROC"]
     part = result.table[(result.table["replacement"] == "data")]
@@ -125,7 +125,7 @@ def test_the_board_is_the_mean_over_words(result: Result) -> None:
     assert head["AUROC", "data: LIME"] == pytest.approx(values.mean())
 
 
-def test_the_oracle_and_the_language_are_perfect_where_they_should_be(result: Result) -> None:
+def test_the_oracle_and_the_language_are_perfect_where_they_should_be(result: Answer) -> None:
     oracle = result.table[result.table["method"] == "oracle"]
     assert (oracle[list(RATIONALE)].dropna() == 1).all(axis=None)
     assert len(oracle[RATIONALE[0]].dropna())

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from analyses.answers import load
 from analyses.command_line.app import main
 from analyses.questions.discovery import described
 from analyses.rules import recovery
@@ -22,8 +23,8 @@ from analyses.rules.recovery import (
     Recover,
     chart,
     corpora,
+    file_name,
     findings,
-    load,
     planted,
     recovered,
     shares,
@@ -152,7 +153,7 @@ def test_both_kinds_of_error_are_counted() -> None:
     table = pd.DataFrame(
         {"family": families, "outcome": outcomes, "way": "Transformer", "seconds": 2.0}
     )
-    assert findings(table)["summary"].startswith(
+    assert findings(table)[0].startswith(
         "2 of 4 recovered exactly (50%, 95% interval 15% to 85%); "
         "1 times no reliable rule, 1 times a wrong one; median 2 s"
     )
@@ -167,7 +168,7 @@ def test_a_study_is_kept_and_drawn(
 ) -> None:
     answering(monkeypatch, Families(("a", "b")).contains("a"), "rule")
     result = recovery.recover(Recover(study, tmp_path, seeds=1, workers=1))
-    kept = load(tmp_path, study)
+    kept = load(tmp_path, file_name(study))
     assert kept is not None
     pd.testing.assert_frame_equal(kept.table, result.table)
     assert set(kept.table["outcome"]) == {"wrong rule"}

@@ -19,7 +19,7 @@ from scipy.stats import ttest_1samp
 from streamlit.testing.v1 import AppTest
 from test_kinds import TASKS, refused
 
-from analyses.answers import NAMES, Result, analysis, answer, load
+from analyses.answers import Answer, answer, load, question, registered
 from analyses.command_line.app import main
 from analyses.questions import accuracy, heads, patching
 from analyses.studies import seeds
@@ -64,7 +64,7 @@ def swept(tmp_path_factory: pytest.TempPathFactory) -> Path:
         for name, (_, options) in TASKS.items():
             if refused(run, name) is None:
                 answer(run, name, options)
-                change(run, name, arguments=asdict(analysis(name).Options()))
+                change(run, name, arguments=asdict(question(name).options()))
     return folder
 
 
@@ -94,9 +94,9 @@ def change(run: Run, name: str, **values: object) -> None:
 
 def rows_of(name: str, run: Run) -> pd.Series:
     """A run's own numbers, by variable and of."""
-    result = load(run, name)
+    result = load(run.path, name)
     assert result is not None
-    table: pd.DataFrame = analysis(name).headline(result)
+    table: pd.DataFrame = question(name).headline(result)
     return table.set_index(["variable", "of"])["value"]
 
 
@@ -215,14 +215,14 @@ def test_who_is_left_out_is_told(own: Path) -> None:
 # -- the numbers ----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", registered())
 def test_a_headline_is_a_tidy_table_of_named_numbers(name: str, swept: Path) -> None:
     for run in (Run(swept / "anbn-s3"), Run(swept / "anbn-2-gram-s0")):
         if refused(run, name):
             continue
-        result = load(run, name)
+        result = load(run.path, name)
         assert result is not None
-        table = analysis(name).headline(result)
+        table = question(name).headline(result)
         assert list(table.columns) == ["variable", "of", "value"]
         assert table["value"].dtype == float
         # What a model of two symbols reads does not tell the words of patching apart.
@@ -230,7 +230,7 @@ def test_a_headline_is_a_tidy_table_of_named_numbers(name: str, swept: Path) -> 
         assert not table.duplicated(["variable", "of"]).any()
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", registered())
 def test_the_interval_is_over_the_headlines_of_the_runs(name: str, swept: Path) -> None:
     runs = [Run(swept / path) for path in ("anbn-s3", "anbn-s4")]
     table, asked = over_seeds(runs, name)
@@ -258,7 +258,7 @@ def test_accuracy_is_told_inside_and_beyond_the_window() -> None:
             "members": pd.array([1.0, 0.6, None, 1.0] + [0.0] * 4, dtype="Float64"),
         }
     )
-    found = accuracy.headline(Result(table, {"window": 2}, {}, ""))
+    found = accuracy.headline(Answer(table, "", {"window": 2}))
     numbers = found.set_index(["variable", "of"])["value"].unstack(0)
     assert numbers.loc["exact to size"].to_dict() == {"trained": 2, "untrained": 0}
     assert numbers.loc["tested to size"].to_dict() == {"trained": 5, "untrained": 5}
@@ -277,13 +277,13 @@ def test_verdicts_alone_have_no_exactness() -> None:
     table = pd.DataFrame(
         {"model": "trained", "length": [3], "count": [8], "recognition": [0.75]}
     ).assign(n=pd.array([None], dtype="Int64"), exact=pd.array([None], dtype="Float64"))
-    found = accuracy.headline(Result(table, {"window": 2}, {}, "")).set_index(["variable", "of"])
+    found = accuracy.headline(Answer(table, "", {"window": 2})).set_index(["variable", "of"])
     known = found["value"].dropna()
     assert known.to_dict() == {("trained", "recognition, beyond it to twice"): 0.75}
 
 
 def test_heads_have_no_names_over_seeds(swept: Path) -> None:
-    result = load(Run(swept / "anbn-s3"), "heads")
+    result = load(swept / "anbn-s3", "heads")
     assert result is not None
     lost, look = "accuracy lost, zero ablation", heads.LOOK
     table = result.table.copy()
@@ -294,7 +294,7 @@ def test_heads_have_no_names_over_seeds(swept: Path) -> None:
     table.loc[own & (table["measure"] == look) & (table["part"] == "flow"), "value"] = -0.5
     typed = two & (table["measure"] == "attention, BOS")
     table.loc[typed, ["value", "uniform"]] = [[0.9, 0.8], [0.6, 0.2]]
-    found = heads.headline(Result(table, result.findings, {}, ""))
+    found = heads.headline(Answer(table, "", result.findings))
     numbers = found.set_index(["variable", "of"])["value"]["trained"]
     assert numbers["share of heads needed, zero ablation"] == 0.5
     assert numbers["most lost by a head, zero ablation"] == 0.5
@@ -316,7 +316,7 @@ def test_patching_says_how_large_and_where() -> None:
             "effect": [0.1, -0.6, 0.3, 0.5, 0.2, np.nan, np.nan],
         }
     )
-    found = patching.headline(Result(table, {"changed_positions": [2]}, {}, ""))
+    found = patching.headline(Answer(table, "", {"changed_positions": [2]}))
     assert found.set_index(["variable", "of"])["value"].to_dict() == pytest.approx(
         {
             ("z", "largest effect"): 0.6,
@@ -330,7 +330,7 @@ def test_patching_says_how_large_and_where() -> None:
 
 def test_circuits_stand_beside_the_random_ones(swept: Path) -> None:
     run = Run(swept / "anbn-s3")
-    result, numbers = load(run, "circuits"), rows_of("circuits", run)
+    result, numbers = load(run.path, "circuits"), rows_of("circuits", run)
     assert result is not None
     found = result.findings
     for name, circuit in (("trained", found["circuit"]), ("untrained", found["untrained"])):
@@ -347,7 +347,7 @@ def test_circuits_stand_beside_the_random_ones(swept: Path) -> None:
 
 def test_every_method_is_compared_on_the_same_word(swept: Path) -> None:
     run = Run(swept / "anbn-s3")
-    result, numbers = load(run, "explanations"), rows_of("explanations", run)
+    result, numbers = load(run.path, "explanations"), rows_of("explanations", run)
     assert result is not None
     scores = pd.DataFrame(result.findings["agreement"]).set_index("method")
     assert set(numbers["AUROC"].index) == set(scores.index)
@@ -359,12 +359,12 @@ def test_every_method_is_compared_on_the_same_word(swept: Path) -> None:
 
 def test_a_rule_is_found_or_not(swept: Path) -> None:
     run = Run(swept / "anbn-s3")
-    result = load(run, "discovery")
+    result = load(run.path, "discovery")
     assert result is not None
 
     def numbers(**values: object) -> pd.Series:
         findings = {**result.findings, **values}
-        table = analysis("discovery").headline(Result(result.table, findings, {}, ""))
+        table = question("discovery").headline(Answer(result.table, "", findings))
         return table.set_index(["variable", "of"])["value"]["trained"]
 
     exact = numbers(status="rule", is_the_language=True, n_states=4, agreement=0.75)
@@ -391,7 +391,7 @@ def test_means_over_the_seeds_that_were_asked(swept: Path) -> None:
     assert asked == 2
     assert (table["seeds"] <= 2).all()
     (row,) = table[(table["variable"] == "a-b") & (table["of"] == "trained")].to_dict("records")
-    kept = [result for run in runs[:2] if (result := load(run, "probing"))]
+    kept = [result for run in runs[:2] if (result := load(run.path, "probing"))]
     scores = [result.findings["best"]["a-b"]["score"] for result in kept]
     assert (row["mean"], row["low"], row["high"]) == pytest.approx(t_interval(np.array(scores)))
 
@@ -525,7 +525,7 @@ def test_many_variables_go_below(swept: Path) -> None:
 # -- the command ----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", registered())
 def test_the_command_prints_one_table_of_all_seeds(
     name: str, swept: Path, tmp_path: Path, lab: Callable[..., tuple[str, str]]
 ) -> None:
@@ -555,7 +555,7 @@ def test_all_questions_of_a_sweep(
     printed, _ = lab(swept, "all", "--out", out)
     table = pd.read_csv(out)
     gram = Run(swept / "anbn-2-gram-s0")
-    for name in NAMES:
+    for name in registered():
         asked = set(table.loc[table["analysis"] == name, "architecture"])
         assert f"anbn, architecture transformer: {name}, 2 seeds" in printed
         if reason := refused(gram, name):
@@ -567,7 +567,7 @@ def test_all_questions_of_a_sweep(
         else:
             assert asked == {"transformer", "ngram"}
             assert f"anbn, architecture ngram: {name}, 1 seed" in printed
-    assert printed.count("without") == 1 + sum(bool(refused(gram, name)) for name in NAMES)
+    assert printed.count("without") == 1 + sum(bool(refused(gram, name)) for name in registered())
     of_gram = table[table["architecture"] == "ngram"]
     assert (of_gram["seeds"] == 1).all()
     assert of_gram["low"].isna().all()
@@ -624,7 +624,7 @@ with explain_errors():
 """
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", registered())
 def test_a_page_shows_the_same_over_seeds(
     name: str, swept: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -99,7 +99,7 @@ def test_one_command_makes_runs_table_and_figure(
     assert kept.arguments["question"] == "Which?"
     assert kept.arguments["file"] == TINY
     assert (out / "figures/sweep.html").stat().st_size > 10_000
-    assert kept.findings["summary"].startswith("anbn: ")
+    assert kept.sentence.startswith("anbn: ")
     before = content(out)
     assert main(command) == 0  # nothing is trained or judged again
     assert content(out) == before
@@ -278,7 +278,7 @@ def test_the_chart_has_a_line_per_seed() -> None:
     long = pd.concat([table.assign(length=table["length"] + 6 * k) for k in range(200)])
     assert len(curves(long, [])) == 3 * POINTS
     arguments = {"by": ["variant"]}
-    figure = chart(sweeps.Result(pd.concat([long] * 20), {}, arguments, ""))
+    figure = chart(sweeps.Answer(pd.concat([long] * 20), "", arguments=arguments))
     assert render(figure, "svg").startswith(b"<svg")
 
 

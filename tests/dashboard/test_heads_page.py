@@ -133,7 +133,7 @@ def framed(page: AppTest, model: str) -> tuple[pd.DataFrame, str]:
 
 def test_the_grid_shows_the_measure(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     page = opened(run, monkeypatch)
-    kept = load(run, "heads")
+    kept = load(run.path, "heads")
     assert kept is not None
     for kind, by, measure in (
         (None, None, "accuracy lost, mean ablation"),

@@ -28,7 +28,7 @@ from streamlit.testing.v1.element_tree import Selectbox
 from test_comparison import made_up
 from test_kinds import KINDS, SIZES, TASKS, refused
 
-from analyses.answers import NAMES, Result, analysis, answer, load
+from analyses.answers import Answer, answer, load, question, registered, save
 from analyses.close_ups.intervention import changed
 from analyses.questions import interventions
 from analyses.questions import leaderboard as of_run
@@ -115,9 +115,9 @@ def drawn(page: AppTest, words: str) -> list[pd.DataFrame]:
     return [convert_arrow_bytes_to_pandas_df(part.data.data) for part in parts]
 
 
-def assert_shown(page: AppTest, words: str, result: Result, chart: ChartType) -> None:
+def assert_shown(page: AppTest, words: str, result: Answer, chart: ChartType) -> None:
     """An answer's sentence, all rows of its picture, and its table, the last of the page."""
-    summary = result.findings["summary"]
+    summary = result.sentence
     assert summary in [element.value for element in page.markdown]
     shown = [len(table) for table in drawn(page, f"{words} {summary}")]
     assert sorted(shown) == sorted(map(len, chart.to_dict()["datasets"].values()))
@@ -143,8 +143,8 @@ def change(run: Run, name: str, **values: object) -> None:
 @pytest.mark.parametrize("name", PAGES)
 def test_a_page_opens_or_says_why_not(run: Run, name: str) -> None:
     page = opened(name)
-    if name in NAMES:
-        assert f"**{analysis(name).QUESTION}**" in said(page)
+    if name in registered():
+        assert f"**{question(name).asks}**" in said(page)
     if reason := refused(run, name):
         assert f"has {reason}" in page.info[0].value
         assert "\n" not in page.info[0].value
@@ -160,15 +160,15 @@ def test_a_page_opens_or_says_why_not(run: Run, name: str) -> None:
     ],
 )
 def test_a_kept_answer_is_shown_whole(run: Run, name: str, question: str, words: str) -> None:
-    result = load(run, question)
+    result = load(run.path, question)
     if result is None:
         assert not has_heads(run)
     else:
-        assert_shown(opened(name), words, result, analysis(question).chart(result))
+        assert_shown(opened(name), words, result, question(question).chart(result))
 
 
 def test_home_says_what_the_run_is_and_how_it_went(run: Run) -> None:
-    page, kept, metrics = opened("home"), load(run, "accuracy"), run.metrics()
+    page, kept, metrics = opened("home"), load(run.path, "accuracy"), run.metrics()
     assert kept is not None
     (row,) = page.dataframe[0].value.to_dict("records")
     assert (row["run"], row["language"], row["status"]) == (run.name, "anbn", "finished")
@@ -215,7 +215,7 @@ def test_a_word_is_judged_beside_the_truth(run: Run) -> None:
 
 
 def test_probing_shows_the_best_site_of_every_variable(run: Run) -> None:
-    kept = load(run, "probing")
+    kept = load(run.path, "probing")
     assert kept is not None
     shown = opened("probing").dataframe[0].value.to_dict("records")
     for row, (name, best) in zip(shown, kept.findings["best"].items(), strict=True):
@@ -229,7 +229,7 @@ def test_probing_shows_the_best_site_of_every_variable(run: Run) -> None:
 
 @pytest.mark.parametrize("view", ["linear", "mlp", "1-sparse", "longer", "online code"])
 def test_probing_shows_a_variable_by_every_probe(run: Run, view: str) -> None:
-    kept = load(run, "probing")
+    kept = load(run.path, "probing")
     assert kept is not None
     page = opened("probing")
     page.selectbox(key=f"target_of_{run.language.name}").set_value("a-b").run()
@@ -256,7 +256,7 @@ def test_probing_shows_one_probe_at_work(run: Run) -> None:
 
 
 def test_over_time_shows_the_chosen_checkpoint(run: Run) -> None:
-    kept = load(run, "emergence")
+    kept = load(run.path, "emergence")
     assert kept is not None
     page = opened("emergence")
     page.select_slider(key=f"step_of_{run.name}").set_value(0).run()
@@ -267,16 +267,16 @@ def test_over_time_shows_the_chosen_checkpoint(run: Run) -> None:
     assert sorted(by_length["value"]) == pytest.approx(sorted(rows["value"]))
     points, *_ = drawn(page, "Activations at ")
     assert len(points) > 4
-    assert kept.findings["summary"] in said(page)
+    assert kept.sentence in said(page)
 
 
 def test_a_variable_is_changed_in_the_typed_word(run: Run) -> None:
     """What is drawn is what the model says with the variable erased, and with k added."""
     if refused(run, "interventions"):
         return
-    kept, page = load(run, "interventions"), opened("interventions")
+    kept, page = load(run.path, "interventions"), opened("interventions")
     assert kept is not None
-    assert kept.findings["summary"] in said(page)
+    assert kept.sentence in said(page)
     assert [line.value for line in page.info] == kept.findings["refused"]
     figures = interventions.charts(kept)
     for name, title in (("erasure", "Erased"), ("steering", "Moved"), ("interchange", "Exchanged")):
@@ -321,13 +321,13 @@ def test_heads_look_at_the_typed_word(run: Run) -> None:
     ],
 )
 def test_a_typed_word_gets_its_own_answer(run: Run, name: str, typed: str, words: str) -> None:
-    page, module = opened(name), analysis(name)
+    page, module = opened(name), question(name)
     page.text_input[0].set_value(typed).run()
     own = {}
     if name == "patching":
         page.segmented_control[0].set_value("break").run()
         own = {"direction": "break"}
-    result = module.analyse(run, module.Options(word=typed, **own))
+    result = module.analyse(run, module.options(word=typed, **own))
     assert_shown(healthy(page), words, result, module.chart(result))
     found, text, symbols = result.findings, said(page), typed.split()
     if name == "patching":
@@ -344,18 +344,18 @@ def test_a_typed_word_gets_its_own_answer(run: Run, name: str, typed: str, words
 
 @pytest.mark.parametrize("replacement", ["data", "fixed"])
 def test_hidden_symbols_become_what_was_chosen(run: Run, replacement: str) -> None:
-    page, module = opened("explanations"), analysis("explanations")
+    page, module = opened("explanations"), question("explanations")
     page.segmented_control[0].set_value(replacement).run()
-    result = module.analyse(run, module.Options(replacement=replacement))
+    result = module.analyse(run, module.options(replacement=replacement))
     shown = "Attribution per symbol and method."
     assert_shown(healthy(page), shown, result, module.chart(result))
     for kind in of_run.REPLACEMENTS:
-        assert f"**{kind}**: {module.said(kind, run.language)}" in said(page)
+        assert f"**{kind}**: {of_run.said(kind, run.language)}" in said(page)
 
 
 def test_a_picked_line_is_explained(run: Run) -> None:
     """Members and near misses of the language itself; the choice is typed into the box."""
-    page, module = opened("explanations"), analysis("explanations")
+    page, module = opened("explanations"), question("explanations")
 
     def box() -> Selectbox:
         return next(box for box in healthy(page).selectbox if box.label == "or pick one")
@@ -366,7 +366,7 @@ def test_a_picked_line_is_explained(run: Run) -> None:
     *_, word = lines
     box().select(word).run()
     assert page.text_input[0].value == box().value == word
-    result = module.analyse(run, module.Options(word=word))
+    result = module.analyse(run, module.options(word=word))
     assert_shown(page, "Attribution per symbol and method.", result, module.chart(result))
     page.text_input[0].set_value("a b a").run()  # none of these lines
     assert box().value is None
@@ -374,9 +374,9 @@ def test_a_picked_line_is_explained(run: Run) -> None:
 
 def test_methods_are_ranked_on_the_words_of_a_run(run: Run) -> None:
     """All measures of the chosen replacements; and of right or wrong verdicts alone."""
-    kept, page = load(run, "leaderboard"), opened("leaderboard")
+    kept, page = load(run.path, "leaderboard"), opened("leaderboard")
     assert kept is not None
-    assert kept.findings["summary"] in said(page)
+    assert kept.sentence in said(page)
     assert "`lab leaderboard`" in page.info[0].value
     assert_same(page.dataframe[-1].value, kept.table)
     page.button_group(key="replacements").set_value(["data"]).run()
@@ -415,11 +415,11 @@ def test_a_run_that_was_not_asked_is_asked_of_few_words(
     monkeypatch.setattr(view, "Options", lambda words=3: quick(words=words))
     page = opened("leaderboard")
     assert any(caption.value.startswith("2 fresh words") for caption in page.caption)
-    assert load(own, "leaderboard") is None
+    assert load(own.path, "leaderboard") is None
     (button,) = [button for button in page.button if button.label == "Ask it of 3 words"]
     healthy(button.click().run())
     assert any(caption.value.startswith("3 fresh words") for caption in page.caption)
-    kept = load(own, "leaderboard")
+    kept = load(own.path, "leaderboard")
     assert kept is not None
     assert kept.findings["words"] == 3
     assert "Ask it of 3 words" not in [button.label for button in page.button]
@@ -459,7 +459,7 @@ def test_the_kept_leaderboard_is_shown_and_filtered(
         )
 
 
-def ranked() -> Result:
+def ranked() -> Answer:
     """A leaderboard of two methods."""
     keys = ["language", "replacement", "method", "measure"]
     values = {
@@ -479,15 +479,15 @@ def ranked() -> Result:
     table = pd.DataFrame(rows, columns=[*keys, "mean"]).dropna(ignore_index=True)
     table["family"] = np.where(table["method"] == "LIME", "LIME and SHAP", "control")
     table = table.assign(low=table["mean"] - 0.1, high=table["mean"] + 0.1, seeds=2)
-    found = {"claims": ["LIME it is.", "Chance is behind."], "summary": "LIME it is."}
+    found = {"claims": ["LIME it is.", "Chance is behind."]}
     right = {"anbn": [1.0, 1.0], "dieren_muis": [0.75, 1.0]}
-    return Result(table, found | {"right": right}, {"words": 8}, "")
+    return Answer(table, "LIME it is.", found | {"right": right}, {"words": 8})
 
 
 def test_a_site_shows_what_patching_it_does(run: Run) -> None:
     """The logits it names are those of two runs, and of one with a hook by hand."""
-    page, module = opened("patching"), analysis("patching")
-    result = module.analyse(run, module.Options())
+    page, module = opened("patching"), question("patching")
+    result = module.analyse(run, module.options())
     sites = [box for box in page.selectbox if box.label == "Site"]
     if "top_site" not in result.findings:  # the words are not told apart
         assert not sites
@@ -518,7 +518,7 @@ def test_a_site_shows_what_patching_it_does(run: Run) -> None:
 
 
 def test_discovery_says_how_far_to_trust_it(own: Run) -> None:
-    kept = load(own, "discovery")
+    kept = load(own.path, "discovery")
     assert kept is not None
     found = {**kept.findings, "regex": "(a b)*"}  # after six steps there is seldom one
     change(own, "discovery", findings=found)
@@ -530,7 +530,7 @@ def test_discovery_says_how_far_to_trust_it(own: Run) -> None:
     expected = [str(found["n_states"]), *map(share, agreements)]
     assert [metric.value for metric in page.metric] == expected
     assert [code.value for code in page.code] == ["(a b)*"]
-    chart = analysis("discovery").chart(kept).to_dict()["datasets"].values()
+    chart = question("discovery").chart(kept).to_dict()["datasets"].values()
     shown = drawn(page, f"The extracted automaton. {found['summary']}")
     assert sorted(map(len, shown)) == sorted(map(len, chart))
     assert_same(page.dataframe[-1].value, kept.table)
@@ -544,7 +544,7 @@ def test_downloads_hold_the_answer(run: Run, monkeypatch: pytest.MonkeyPatch) ->
 
     monkeypatch.setattr(DeltaGenerator, "download_button", keep)
     opened("probing")
-    kept = load(run, "probing")
+    kept = load(run.path, "probing")
     assert kept is not None
     assert files["probing.csv"] == kept.table.to_csv(index=False).encode()
     assert json.loads(files["probing.json"]) == kept.findings
@@ -560,11 +560,10 @@ def test_an_answer_about_an_earlier_checkpoint_is_called_so(own: Run) -> None:
 
 
 def test_the_kept_answer_is_used_for_the_same_model_alone(own: Run) -> None:
-    kept = load(own, "patching")
+    kept = load(own.path, "patching")
     assert kept is not None
-    arguments = vars(analysis("patching").Options())
-    findings = {**kept.findings, "summary": "as it was kept"}
-    change(own, "patching", arguments=arguments, findings=findings)
+    arguments = vars(question("patching").options())
+    change(own, "patching", arguments=arguments, sentence="as it was kept")
     assert "as it was kept" in said(opened("patching"))
     change(own, "patching", model_hash="another")
     assert "as it was kept" not in said(opened("patching"))
@@ -578,7 +577,7 @@ def test_a_question_that_was_not_asked_can_be(own: Run) -> None:
     before = len(page.get("vega_lite_chart"))
     healthy(page.button(key="ask-accuracy").click().run())
     assert len(page.get("vega_lite_chart")) == before + 1
-    assert load(own, "accuracy") is not None
+    assert load(own.path, "accuracy") is not None
 
 
 def test_the_chosen_study_is_compared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -590,12 +589,12 @@ def test_the_chosen_study_is_compared(tmp_path: Path, monkeypatch: pytest.Monkey
     first, second = list(comparison.STUDIES)[:2]
     for study, folder in ((first, tmp_path), (second, tmp_path / "compare")):
         table = made_up().assign(variant=f"of {study}")
-        found = {"summary": f"All about {study}."}
-        comparison.save(folder, study, Result(table, found, {}, ""))
+        result = Answer(table, f"All about {study}.")
+        save(folder, study, comparison.STUDIES[study].question, result, comparison.chart(result))
     for study in (first, second):
         page = healthy(page.run())
         page.segmented_control[0].set_value(study).run()
-        result = comparison.load(tmp_path if study == first else tmp_path / "compare", study)
+        result = load(tmp_path if study == first else tmp_path / "compare", study)
         assert result is not None
         assert f"All about {study}." in said(page)
         assert comparison.STUDIES[study].question in said(page)

@@ -34,8 +34,9 @@ def write(folder: Path, table: pd.DataFrame, by: list[str] = BY) -> None:
     """A sweep as `lab sweep` leaves it, but for its runs and figures."""
     (folder / "results").mkdir(parents=True)
     table.to_parquet(folder / "results" / "sweep.parquet", index=False)
-    record = {"question": f"Why {folder.name}?", "findings": sweep.findings(table, by)}
-    arguments = {"by": by, "file": "seeds = 2", "skipped": []}
+    sentence, found = sweep.findings(table, by)
+    record = {"sentence": sentence, "findings": found, "model_hash": ""}
+    arguments = {"by": by, "file": "seeds = 2", "skipped": [], "question": f"Why {folder.name}?"}
     write_json(folder / "results" / "sweep.json", record | {"arguments": arguments})
 
 
@@ -71,7 +72,7 @@ def test_a_sweep_is_shown_with_its_question_sentences_and_summary(folder: Path) 
     write(folder / "small", table)
     page = healthy(opened())
     assert "**Why small?**" in said(page)
-    for sentence in sweep.findings(table, BY)["summary"].removesuffix(".").split("; "):
+    for sentence in sweep.findings(table, BY)[0].removesuffix(".").split("; "):
         assert f"- {sentence}" in said(page)
     assert "16 runs: 2 languages x n_layers, d_model x 2 seeds; 40 to 160 parameters" in said(page)
     shown = sweep.readable(sweep.summary(table, BY), BY)
@@ -228,7 +229,7 @@ def test_a_damaged_sweep_is_one_line_and_leaves_the_others(folder: Path, damage:
         table_of().drop(columns="others").to_parquet(results / "sweep.parquet")
     else:
         record = read_json(results / "sweep.json")
-        del record["findings"]["summary"]
+        del record["findings"]
         write_json(results / "sweep.json", record)
     page = opened()
     assert not page.exception

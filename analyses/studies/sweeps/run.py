@@ -14,7 +14,6 @@ or on the workers of a Dask scheduler, and a file that has grown adds its new ru
 
 from __future__ import annotations
 
-import io
 import os
 import socket
 from collections.abc import Mapping, Sequence
@@ -26,21 +25,20 @@ import numpy as np
 import pandas as pd
 import tyro
 from jaxtyping import Float
-from pyarrow import ArrowException
 
-from analyses.answers import Progress, Result, plain, quiet, render
+from analyses import answers
+from analyses.answers import Answer, Progress, plain, quiet, save
 from analyses.charts.sweeps import chart, setting
 from analyses.jobs.trained import trained, trained_together
 from analyses.jobs.workers import side_by_side
 from analyses.studies import capacity
 from analyses.studies.sweeps.exam import Exam, judged, kept
-from analyses.studies.sweeps.file import SweepFile, find, read, shipped
+from analyses.studies.sweeps.file import find, read, shipped
 from analyses.studies.sweeps.plan import Planned, plan
 from interp.statistics import nested_bootstrap
 from models.config import TrainConfig
 from models.errors import UserError
-from models.runs.files import read_json, write_bytes, write_json
-from models.runs.run import PACKAGES, RUN_FILE, Run, installed_versions
+from models.runs.run import RUN_FILE, Run
 from models.training.loop import Device, choose_device
 from models.training.together import can_train_together
 
@@ -96,7 +94,7 @@ class Sweep:
         return self.out or Path("runs") / find(self.file).stem
 
 
-def sweep(asked: Sweep, progress: Progress = quiet) -> Result:
+def sweep(asked: Sweep, progress: Progress = quiet) -> Answer:
     """Runs it. One row per run and length.
 
     Columns: run (its folder), language, seed, variant (where the file has some), a column per
@@ -133,8 +131,9 @@ def sweep(asked: Sweep, progress: Progress = quiet) -> Result:
         "skipped": skipped,
     }
     arguments |= {"languages": list(file.languages), "seeds": file.seeds, "steps": asked.steps}
-    result = Result(table, findings(table, by), arguments, "")
-    save(asked.folder, file, result)
+    result = Answer(table, *findings(table, by), arguments)
+    save(asked.folder, NAME, file.question, result, chart(result))
+    capacity.save(asked.folder, result)
     return result
 
 
@@ -263,7 +262,7 @@ def readable(short: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
     )
 
 
-def findings(table: pd.DataFrame, by: Sequence[str]) -> dict[str, Any]:
+def findings(table: pd.DataFrame, by: Sequence[str]) -> tuple[str, dict[str, Any]]:
     """Per language the setting whose seeds recognise most on average."""
     short = summary(table, by)
     said = []
@@ -275,47 +274,26 @@ def findings(table: pd.DataFrame, by: Sequence[str]) -> dict[str, Any]:
             f"{top['best']:.1%} at best, {top['perfect']} of {top['seeds']} perfect"
         )
     settings = plain(short.astype(object).where(short.notna(), None).to_dict("records"))
-    own = {"summary": "; ".join(said) + ".", "settings": settings}
-    return own | capacity.findings(table, by)
+    return "; ".join(said) + ".", {"settings": settings} | capacity.findings(table, by)
 
 
-def save(out: Path, file: SweepFile, result: Result) -> None:
-    """Table, record and figure. Raises UserError if the folder cannot be written."""
-    buffer = io.BytesIO()
-    result.table.to_parquet(buffer, index=False)
-    write_bytes(out / "results" / f"{NAME}.parquet", buffer.getvalue())
-    figure = chart(result)
-    for suffix in ("svg", "html"):
-        write_bytes(out / "figures" / f"{NAME}.{suffix}", render(figure, suffix))
-    capacity.save(out, result)
-    record = {
-        "question": file.question,
-        "arguments": dict(result.arguments),
-        "findings": dict(result.findings),
-        "versions": installed_versions((*PACKAGES, "distributed")),
-    }
-    write_json(out / "results" / f"{NAME}.json", record)
-
-
-def load(out: Path) -> Result | None:
-    """A kept sweep, or None where there is none; the arguments have its question too.
+def load(out: Path) -> Answer | None:
+    """A kept sweep, or None where there is none.
 
     Raises:
         UserError: a file of it is damaged.
     """
-    table, record = out / "results" / f"{NAME}.parquet", out / "results" / f"{NAME}.json"
-    if not (table.exists() and record.exists()):
+    found = answers.load(out, NAME)
+    if found is None:
         return None
-    content = read_json(record)
     try:
-        arguments = content["arguments"] | {"question": content["question"]}
-        columns = dict.fromkeys(["run", "language", "seed", *arguments["by"], *COLUMNS])
-        rows, found = pd.read_parquet(table)[list(columns)], dict(content["findings"])
-        if missing := {"file", "skipped"} - arguments.keys() | {"summary"} - found.keys():
+        by = found.arguments["by"]
+        columns = dict.fromkeys(["run", "language", "seed", *by, *COLUMNS])
+        if missing := {"question", "file", "skipped"} - found.arguments.keys():
             raise KeyError(*missing)
-        return Result(rows, found, arguments, "")
-    except (ArrowException, OSError, KeyError, TypeError, ValueError):
+        return replace(found, table=found.table[list(columns)])
+    except (KeyError, TypeError):
         raise UserError(
-            f"{table} or {record.name} is damaged: remove both and run `lab sweep` again, which "
+            f"{out / 'results' / NAME}.json is damaged: remove it and run `lab sweep` again, which "
             "trains no finished run again"
         ) from None
