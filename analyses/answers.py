@@ -231,18 +231,15 @@ def load(folder: Path, name: str) -> Answer | None:
     if not (table.exists() and record.exists()):
         return None
     content = read_json(record)
+    if "sentence" not in content:
+        return None
     try:
-        if "sentence" not in content:
-            return None
-        fields = (content[key] for key in ("sentence", "findings", "arguments", "model_hash"))
+        fields = [content[key] for key in ("sentence", "findings", "arguments", "model_hash")]
         return Answer(pd.read_parquet(table), *fields)
-    except (ArrowException, OSError, KeyError, TypeError):
+    except (ArrowException, OSError, KeyError) as error:
+        broken = record if isinstance(error, KeyError) else table
         raise UserError(
-            f"{table} or {record.name} is damaged: remove both and ask again, here with "
-            f"`lab analyse {folder} {name}`"
-            if name in registered()
-            else f"{table} or {record.name} is damaged: remove both and start the study again, "
-            "which trains no finished run again"
+            f"{broken} is damaged: remove it and ask again, with the command that made it"
         ) from None
 
 

@@ -89,6 +89,6 @@ def _strip(result: Answer) -> list[str]:
     return [
         f"<h3>One word: {escape(' '.join(found['word']))}</h3>",
         f'<p class="quiet">The model gives it the probability {found["probability"]:.3f}. Hidden '
-        f"symbols are {escape(found['replacement'])}. {escape(found['summary'])}</p>",
+        f"symbols are {escape(found['replacement'])}. {escape(result.sentence)}</p>",
         _picture(explanations.chart(result)),
     ]

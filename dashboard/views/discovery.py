@@ -33,7 +33,7 @@ def show() -> None:
     st.markdown(found["evidence"])
     metrics(found)
     figure = chart(result)
-    picture(figure, f"The extracted automaton. {found['summary']}")
+    picture(figure, f"The extracted automaton. {result.sentence}")
     st.caption(
         "State 0 is the start; a ring marks an accepting state. Learned by asking the network "
         f"({found['queries']} words); lines with labels choose between what is learned. The "

@@ -65,9 +65,9 @@ def show() -> None:
         f'Probability of "in the language": {found["probability"]:.3f} (truth: {truth}). '
         f"In colour the rationale; its rule: {found['rationale_rule']}."
     )
-    st.markdown(found["summary"])
+    st.markdown(result.sentence)
     figure = chart(result)
-    picture(figure, f"Attribution per symbol and method. {found['summary']}")
+    picture(figure, f"Attribution per symbol and method. {result.sentence}")
     st.caption(
         'Strips: blue speaks for "in the language", red against; attention, rollout, flow, oracle '
         'and position only say how much. "language" are the exact Shapley values of the true '

@@ -66,7 +66,7 @@ def show() -> None:
         f"one of {len(found['counterfactuals'])} counterfactuals differs, for example "
         f"`{' '.join(found['counterfactuals'][0])}`."
     )
-    st.markdown(found["summary"])
+    st.markdown(result.sentence)
     chosen = _heatmaps(run, result)
     st.caption(
         "1: this activation alone makes the run behave as the one it was taken from; 0: it changes "

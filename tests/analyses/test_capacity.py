@@ -44,6 +44,7 @@ from models.runs.files import write_json
 
 LAYERS, HEADS, WIDTH = "model.n_layers", "model.n_heads", "model.d_model"
 BY = [LAYERS, WIDTH]
+ASKED = {"by": BY, "file": "", "skipped": [], "question": "?"}
 WINDOW, LAST = 2, 6
 
 

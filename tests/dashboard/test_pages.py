@@ -531,7 +531,7 @@ def test_discovery_says_how_far_to_trust_it(own: Run) -> None:
     assert [metric.value for metric in page.metric] == expected
     assert [code.value for code in page.code] == ["(a b)*"]
     chart = question("discovery").chart(kept).to_dict()["datasets"].values()
-    shown = drawn(page, f"The extracted automaton. {found['summary']}")
+    shown = drawn(page, f"The extracted automaton. {kept.sentence}")
     assert sorted(map(len, shown)) == sorted(map(len, chart))
     assert_same(page.dataframe[-1].value, kept.table)
 
