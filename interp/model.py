@@ -49,6 +49,14 @@ class ReadableModel(HookedModel, Protocol):
 
 
 @runtime_checkable
+class CircuitModel(ReadableModel, Protocol):
+    """A readable model that begins with an embedding."""
+
+    @property
+    def W_E(self) -> Tensor: ...
+
+
+@runtime_checkable
 class Kept(Protocol):
     """A run that others go on from: per block what enters it and what it reads, and the logits."""
 

@@ -13,9 +13,10 @@ from altair.typing import ChartType
 from analyses.questions.heads import METHODS
 from analyses.words import WordTensors, sample_window
 from interp.causal.metrics import logit_at
-from interp.heads.ablation import CircuitModel, ablate, ov_circuit, qk_circuit
-from interp.heads.head_types import head_types
-from interp.model import HookedModel
+from interp.heads.ablation import ablate
+from interp.heads.qk_and_ov import ov_circuit, qk_circuit
+from interp.heads.types import head_types
+from interp.model import CircuitModel, HookedModel
 from models.base import LanguageModel
 from models.languages import BOS, END, END_ID, Vocabulary, Word, Words
 from models.runs.run import Run

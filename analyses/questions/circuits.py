@@ -23,7 +23,7 @@ from analyses.words import ANALYSIS_SEED, WordTensors
 from interp.causal.circuits import Ablation, Bench, areas, curve, first_edges, ranked, smallest
 from interp.causal.edges import Edge, Graph, Method, agreement, edge_effects
 from interp.causal.metrics import logit_at
-from interp.heads.head_types import head_types
+from interp.heads.types import head_types
 from interp.statistics import bootstrap_mean
 from models.errors import UserError
 from models.languages import END_ID, Word

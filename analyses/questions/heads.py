@@ -16,8 +16,10 @@ from analyses.answers import Answer, Progress, Question, numbers, plain, quiet
 from analyses.script import script
 from analyses.words import ANALYSIS_SEED, WordTensors, sample_window
 from interp.causal.metrics import logit_at
-from interp.heads.ablation import Ablation, ablate, direct_logit_attribution
-from interp.heads.head_types import TYPES, attention_and_effect, head_types, rank_correlation
+from interp.heads.ablation import Ablation, ablate
+from interp.heads.attention_and_effect import attention_and_effect, rank_correlation
+from interp.heads.logit_attribution import direct_logit_attribution
+from interp.heads.types import TYPES, head_types
 from interp.statistics import bootstrap_mean
 from models.errors import UserError
 from models.languages import END_ID, Vocabulary, Word
@@ -71,7 +73,7 @@ def analyse(run: Run, options: Options, progress: Progress = quiet) -> Answer:
             wrong, minus the reverse; undefined for a word longer than all others (resample).
         "direct logit, members" and "direct logit, others": what the part adds to END's logit where
             the verdict is read; positive speaks for "in".
-        "attention, previous symbol" and the other types (``interp.heads.head_types.head_types``).
+        "attention, previous symbol" and the other types (``interp.heads.types.head_types``).
         "attention against effect": Spearman's rank correlation over a word's symbols between the
             verdict's attention to a symbol and what changing it does to the verdict through this
             head; rollout and flow against what it does at all. Members of 4 to 20 symbols, each

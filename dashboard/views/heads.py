@@ -22,7 +22,7 @@ from dashboard.shared import (
     seeds_of,
     word_input,
 )
-from interp.heads.head_types import patterns
+from interp.heads.attention import patterns
 from models.errors import UserError
 from models.languages import Word
 from models.runs.run import Run

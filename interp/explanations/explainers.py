@@ -28,8 +28,9 @@ from interp.explanations import saliency
 from interp.explanations.games import EXACT_LIMIT, Game, exact_shapley, leave_one_out
 from interp.explanations.scores import agreement
 from interp.explanations.uncompiled import shap
-from interp.heads.ablation import direct_by_position
-from interp.heads.head_types import attention, flow, rollout
+from interp.heads.attention import attention
+from interp.heads.logit_attribution import direct_by_position
+from interp.heads.rollout_and_flow import flow, rollout
 from interp.model import HookedModel, ReadableModel
 
 Values = Float[np.ndarray, " time"]

@@ -1,9 +1,9 @@
-"""Attention heads: what each looks at, adds to the logit, and is needed for."""
+"""Ablation: what is each head needed for? It is taken away, and the metric read again."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, Literal, Protocol, runtime_checkable
+from collections.abc import Callable
+from typing import Literal
 
 import numpy as np
 import pandas as pd
@@ -12,18 +12,9 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from interp.causal.metrics import Metric
-from interp.model import HookedModel, ReadableModel, activations
+from interp.model import HookedModel, activations
 
 Ablation = Literal["mean", "zero", "resample"]
-PARTS = ("embed", "attn", "mlp")
-
-
-@runtime_checkable
-class CircuitModel(ReadableModel, Protocol):
-    """A readable model that begins with an embedding."""
-
-    @property
-    def W_E(self) -> Tensor: ...
 
 
 @torch.no_grad()
@@ -98,174 +89,3 @@ def donors(
     fits = (lengths >= lengths[:, None]) & (spelling != spelling[:, None])
     drawn = np.where(fits, np.random.default_rng(seed).random(fits.shape), -1.0)
     return np.where(fits.any(axis=1), drawn.argmax(axis=1), -1)
-
-
-@torch.no_grad()
-def direct_logit_attribution(
-    model: ReadableModel,
-    tokens: Int[Tensor, "batch pos"],
-    positions: Int[Tensor, " batch"],
-    token: int,
-) -> pd.DataFrame:
-    """What each part adds to one logit directly, through the norms on its way and W_U.
-
-    The scale of every norm is held at its value in the run, so the parts of a word sum to its
-    logit.
-
-    Args:
-        positions: where the logit is read, one per word (BOS is position 0).
-        token: whose logit.
-
-    Returns:
-        One row per part and word: part ("embed", "L0H1", "L0 bias", "L0 mlp", "norm bias", "b_U"),
-        word, value.
-    """
-    layers, heads = range(model.cfg.n_layers), range(model.cfg.n_heads)
-    hooks = ["blocks.0.hook_resid_pre"]
-    hooks += [f"blocks.{layer}.attn.hook_z" for layer in layers]
-    mlps = [f"blocks.{layer}.hook_mlp_out" for layer in layers]
-    hooks += [hook for hook in mlps if hook in model.hook_dict]
-    ways = {(layer, part): _way(model, layer, part) for layer in layers for part in PARTS}
-    norms = dict.fromkeys(name for way in ways.values() for name in way)
-    cache = activations(model, tokens, [*hooks, *(f"{name}.hook_scale" for name in norms)])
-    rows, positions = torch.arange(len(tokens)), positions.cpu()
-    unembed = model.W_U[:, token].detach().cpu()
-
-    def contribution(vectors: Float[Tensor, "batch d_model"], way: Sequence[str]) -> np.ndarray:
-        for name in way:
-            scaled = vectors / cache[f"{name}.hook_scale"][rows, positions]
-            vectors = _linear(model.get_submodule(name), scaled)
-        return (vectors @ unembed).numpy()
-
-    stream = cache["blocks.0.hook_resid_pre"][rows, positions]
-    parts = {"embed": contribution(stream, ways[0, "embed"])}
-    for layer in layers:
-        attention = model.blocks[layer].attn
-        z = cache[f"blocks.{layer}.attn.hook_z"][rows, positions]  # [batch, head, d_head]
-        for head in heads:
-            written = z[:, head] @ attention.W_O[head].detach().cpu()
-            parts[f"L{layer}H{head}"] = contribution(written, ways[layer, "attn"])
-        bias = attention.b_O.detach().cpu().expand(len(tokens), -1)
-        if bias.any():
-            parts[f"L{layer} bias"] = contribution(bias, ways[layer, "attn"])
-        if mlps[layer] in cache:
-            written = cache[mlps[layer]][rows, positions]
-            parts[f"L{layer} mlp"] = contribution(written, ways[layer, "mlp"])
-    betas = np.zeros(len(tokens), dtype=np.float32)
-    for name in norms:
-        beta = getattr(model.get_submodule(name), "bias", None)
-        if beta is not None and beta.any():
-            way = next(way for way in ways.values() if name in way)
-            after = way[way.index(name) + 1 :]
-            betas += contribution(beta.detach().cpu().expand(len(tokens), -1), after)
-    if betas.any():
-        parts["norm bias"] = betas
-    parts["b_U"] = np.full(len(tokens), float(model.b_U[token]))
-    return pd.concat(
-        [pd.DataFrame({"part": p, "word": rows.numpy(), "value": v}) for p, v in parts.items()],
-        ignore_index=True,
-    )
-
-
-@torch.no_grad()
-def direct_by_position(
-    model: ReadableModel, word: Int[Tensor, " pos"], at: int, token: int
-) -> Float[np.ndarray, " pos"]:
-    """What the symbol at each position adds to one logit directly, through all heads.
-
-    A head's share of a position is its attention from ``at`` times the value there, through a head
-    norm, W_O and the norms on the way, whose scale is held; a sequence's own position also adds its
-    embedding. MLPs mix positions that earlier layers brought together and belong to none: their
-    part, and the biases', are left out, so the values do not sum to the logit.
-    """
-    layers = range(model.cfg.n_layers)
-    blocks = [f"blocks.{layer}.attn.hook_" for layer in layers]
-    ways = [_way(model, layer, "attn") for layer in layers]
-    stream_way = _way(model, 0, "embed")
-    norms = dict.fromkeys(name for way in (*ways, stream_way) for name in way)
-    hooks = ["blocks.0.hook_resid_pre", *(f"{name}.hook_scale" for name in norms)]
-    hooks += [block + name for block in blocks for name in ("v", "pattern")]
-    scales = [f"blocks.{layer}.attn.norm_z.hook_scale" for layer in layers]  # of head norms
-    cache = activations(model, word[None], [*hooks, *(s for s in scales if s in model.hook_dict)])
-    unembed = model.W_U[:, token].detach().cpu()
-
-    def contribution(vectors: Float[Tensor, "*any d_model"], way: Sequence[str]) -> Tensor:
-        for name in way:
-            scale = cache[f"{name}.hook_scale"][0, at]
-            vectors = _linear(model.get_submodule(name), vectors / scale)
-        return vectors @ unembed
-
-    total = torch.zeros(len(word))
-    total[at] = contribution(cache["blocks.0.hook_resid_pre"][0, at], stream_way)
-    for layer, block, way, scale in zip(layers, blocks, ways, scales, strict=True):
-        weighted = cache[block + "pattern"][0, :, at].T[..., None] * cache[block + "v"][0]
-        if scale in cache:
-            weighted = weighted / cache[scale][0, at]
-        W_O = model.blocks[layer].attn.W_O.detach().cpu()
-        total += contribution(torch.einsum("khd,hdm->km", weighted, W_O), way)
-    return total.double().numpy()
-
-
-def _linear(norm: Any, x: Float[Tensor, "*batch d_model"]) -> Float[Tensor, "*batch d_model"]:
-    """What of a norm is linear: its centring and its gain, without its scale and bias."""
-    if getattr(norm, "centres", True):
-        x = x - x.mean(dim=-1, keepdim=True)
-    gamma = getattr(norm, "weight", None)
-    return x if gamma is None else x * gamma.detach().to(x.device)
-
-
-def _way(model: ReadableModel, layer: int, part: str) -> list[str]:
-    """The norms that a part passes; the final one alone where the model does not say."""
-    named = getattr(model, "norms_on_the_way", None)
-    return ["ln_final"] if named is None else named(layer, part)
-
-
-@torch.no_grad()
-def qk_circuit(
-    model: CircuitModel, layer: int, head: int
-) -> Float[Tensor, "d_vocab_query d_vocab_key"]:
-    """The score that a query token gives a key token by their embeddings alone.
-
-    The head reads each embedding as if the stream held nothing else, through its norm, with biases
-    and scale: norm(e_q) W_Q (norm(e_k) W_K)^T / sqrt(d_head) (Elhage et al. 2021). In the first
-    layer these are the model's own scores, but for what positions add.
-    """
-    attention, x = model.blocks[layer].attn, _read(model, layer)
-    q = x @ attention.W_Q[head] + attention.b_Q[head]
-    k = x @ attention.W_K[head] + attention.b_K[head]
-    w = getattr(attention, "W_score", None)
-    if w is not None:
-        return ((q[:, None] + k).tanh() @ w[head]).cpu()
-    plain = getattr(attention, "scores", None) == "dot"
-    return (q @ k.T * (1.0 if plain else q.shape[-1] ** -0.5)).cpu()
-
-
-@torch.no_grad()
-def ov_circuit(
-    model: CircuitModel, layer: int, head: int
-) -> Float[Tensor, "d_vocab_source d_vocab_out"]:
-    """What attending fully to a source token adds to each logit directly, by its embedding alone.
-
-    The head reads the embedding as in ``qk_circuit``: (norm(e) W_V + b_V) W_O W_U (Elhage et al.
-    2021); a counter reads the steps of these values. Of the norms on the way to the logits the
-    centring and gain count; their scale, and that of a head norm, depends on the rest of the word
-    and is left out, so values compare within a head, not between heads with a norm of their own or
-    between layers.
-    """
-    attention = model.blocks[layer].attn
-    v = torch.einsum("td,hdk->thk", _read(model, layer), attention.W_V) + attention.b_V
-    steps = getattr(attention, "values", None)
-    written = (v if steps is None else steps(v))[:, head] @ attention.W_O[head]
-    for name in _way(model, layer, "attn"):
-        written = _linear(model.get_submodule(name), written)
-    return (written @ model.W_U).cpu()
-
-
-def _read(model: CircuitModel, layer: int) -> Float[Tensor, "d_vocab d_model"]:
-    """What a layer's attention reads where the stream holds one token's embedding alone."""
-    x, on_the_stream = model.W_E[None], _way(model, layer, "embed")
-    for name in on_the_stream:  # those of post-norm blocks before this one
-        if name not in _way(model, layer, "attn"):
-            x = model.get_submodule(name)(x)
-    own = f"blocks.{layer}.ln1"
-    return (x if own in on_the_stream else model.get_submodule(own)(x))[0]

@@ -12,7 +12,8 @@ from analyses.questions import heads
 from analyses.words import WordTensors, sample_window
 from interp.causal.metrics import logit_at
 from interp.heads.ablation import ablate
-from interp.heads.head_types import TYPES, attention_and_effect, head_types, rank_correlation
+from interp.heads.attention_and_effect import attention_and_effect, rank_correlation
+from interp.heads.types import TYPES, head_types
 from models.config import ModelConfig
 from models.errors import UserError
 from models.languages import END_ID

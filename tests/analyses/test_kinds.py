@@ -22,7 +22,7 @@ from analyses.questions import (
     probing,
 )
 from analyses.questions import leaderboard as of_run
-from interp.heads.ablation import direct_logit_attribution
+from interp.heads.logit_attribution import direct_logit_attribution
 from models.config import ModelConfig
 from models.errors import UserError
 from models.languages import END_ID

@@ -17,8 +17,9 @@ from analyses.answers import answer, load
 from analyses.close_ups import head as one_head
 from analyses.questions import heads
 from analyses.words import sample_window
-from interp.heads.ablation import ov_circuit, qk_circuit
-from interp.heads.head_types import head_types, patterns
+from interp.heads.attention import patterns
+from interp.heads.qk_and_ov import ov_circuit, qk_circuit
+from interp.heads.types import head_types
 from models.config import ModelConfig
 from models.languages import END_ID
 from models.runs.run import Run

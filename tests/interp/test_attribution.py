@@ -30,7 +30,8 @@ from interp.explanations.explainers import (
 from interp.explanations.games import EXACT_LIMIT, Game, exact_shapley, leave_one_out
 from interp.explanations.saliency import STEPS
 from interp.explanations.scores import HIDING, LOWER, METRICS, RATIONALE, any_order, chance
-from interp.heads.head_types import attention, rollout
+from interp.heads.attention import attention
+from interp.heads.rollout_and_flow import rollout
 from interp.statistics import bootstrap_mean
 from models.base import LanguageModel
 from models.build import build

@@ -22,7 +22,7 @@ from transformer_lens.tools.analysis import direct_logit_attribution, logit_lens
 
 from interp.causal.metrics import logit_at
 from interp.causal.patching import patch
-from interp.heads.ablation import direct_logit_attribution as our_attribution
+from interp.heads.logit_attribution import direct_logit_attribution as our_attribution
 from models.languages import END_ID
 from models.transformer.model import HookedTransformer
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from test_variants import CHOICES, FIXED, SIZES, Values, refused
 
 from interp.explanations.games import subsets
-from interp.heads.ablation import direct_by_position, direct_logit_attribution
+from interp.heads.logit_attribution import direct_by_position, direct_logit_attribution
 from models.config import ModelConfig, Norm, NormPlacement
 from models.languages import END_ID, Vocabulary
 from models.transformer.model import HookedTransformer

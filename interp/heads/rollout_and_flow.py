@@ -1,0 +1,50 @@
+"""Rollout and flow: attention through all layers at once (Abnar & Zuidema 2020)."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import maximum_flow
+from torch import Tensor
+
+FLOW_UNIT = 2**24
+"""Capacities are integers: a whole row of attention is divided so finely."""
+
+
+def rollout(pattern: Float[Tensor, "layer head query key"]) -> Float[Tensor, "query key"]:
+    """How much of each input position is mixed into each output (Abnar & Zuidema 2020).
+
+    A layer passes on half of what a position holds and half of what it attends to, the heads
+    averaged; the layers are multiplied. Rows sum to 1.
+    """
+    reached = torch.eye(pattern.shape[-1], dtype=pattern.dtype)
+    for passed in _with_residual(pattern):
+        reached = passed @ reached
+    return reached
+
+
+def flow(pattern: Float[Tensor, "layer head query key"], at: int) -> Float[np.ndarray, " key"]:
+    """The largest flow from each input position to position ``at`` of the last layer.
+
+    The layers of ``rollout`` are the capacities of a network of positions (Abnar & Zuidema 2020).
+    At most 1; unlike rollout's rows these do not sum to 1, each being a flow of its own.
+    """
+    layers, positions = len(pattern), pattern.shape[-1]
+    layer, query, key = np.nonzero((passed := _with_residual(pattern).numpy()) > 0)
+    capacity = np.rint(passed[layer, query, key] * FLOW_UNIT).astype(np.int32)
+    ends = ((layer + 1) * positions + query, layer * positions + key)
+    nodes = (layers + 1) * positions
+    network = csr_array((capacity, ends), shape=(nodes, nodes))
+    source = layers * positions + at
+    flows = [maximum_flow(network, source, sink).flow_value for sink in range(positions)]
+    return np.array(flows) / FLOW_UNIT
+
+
+def _with_residual(
+    pattern: Float[Tensor, "layer head query key"],
+) -> Float[Tensor, "layer query key"]:
+    """Half attention, the heads averaged, half residual; a row without keys is all residual."""
+    passed = pattern.mean(dim=1) + torch.eye(pattern.shape[-1], dtype=pattern.dtype)
+    return passed / passed.sum(dim=-1, keepdim=True)
