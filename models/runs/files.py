@@ -81,7 +81,7 @@ def locked(path: Path) -> Iterator[None]:
     """
     path = path.resolve()
     beside = path.with_name(f".{path.name}.lock")
-    # A marker file, filelock's way out where the system has no locks, would outlive a killed holder.
+    # A marker file, filelock's way out without locks of the system, would outlive its holder.
     lock = FileLock(beside, fallback_to_soft=False)
     with writing(beside):
         path.parent.mkdir(parents=True, exist_ok=True)
