@@ -73,7 +73,7 @@ def test_words_differ_between_seeds(out: Path) -> None:
 def test_what_is_finished_is_not_done_again(
     out: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(module.explainers, "analyse", None)  # asking anew would fail
+    monkeypatch.setattr(module.of_run, "analyse", None)  # asking anew would fail
     assert main(["leaderboard", "dieren", "dieren_muis", *SMALL, "--out", str(out)]) == 0
     said = capsys.readouterr().out
     assert "dieren_muis, hidden symbols" in said
