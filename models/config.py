@@ -232,9 +232,6 @@ class TrainConfig:
         warmup: steps of linear rise.
         weight_decay: decoupled, as in AdamW.
         clip: largest norm of the gradient.
-        margin: what the logit of every answer is pulled to, up or down, beside the cross-entropy
-            (see ``answer_losses`` of the objective), so that logits are alike at all lengths of the
-            window; 0 lets them grow. Over ten seeds of a^n b^n it carried no further.
         evaluate_every: steps between evaluations on the training window; the state to resume from
             is saved as often.
         threads: CPU threads of a step. Their number moves the last bits of every sum, and with them
@@ -255,7 +252,6 @@ class TrainConfig:
     warmup: int = 50
     weight_decay: float = 0.0
     clip: float = 1.0
-    margin: float = 0.0
     evaluate_every: int = 50
     threads: int = 1
     patience: int = 0
@@ -266,7 +262,7 @@ class TrainConfig:
         for name in ("max_n", "steps", "batch_size", "evaluate_every", "threads"):
             if getattr(self, name) < 1:
                 raise UserError(f"{name} is {getattr(self, name)}: it must be at least 1")
-        for name in ("seed", "max_offset", "warmup", "weight_decay", "margin", "patience"):
+        for name in ("seed", "max_offset", "warmup", "weight_decay", "patience"):
             if not getattr(self, name) >= 0:
                 raise UserError(f"{name} is {getattr(self, name)}: it cannot be negative")
         for name in ("learning_rate", "clip"):

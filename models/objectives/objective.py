@@ -69,29 +69,13 @@ def make_batch(
     )
 
 
-PULL = 0.01
-"""Weight of the pull to the margin, beside the cross-entropy."""
-
-
 def answer_losses(
-    logits: Float[Tensor, "batch pos d_vocab"], batch: Batch, margin: float = 0.0
+    logits: Float[Tensor, "batch pos d_vocab"], batch: Batch
 ) -> Float[Tensor, "batch pos d_vocab"]:
-    """Binary cross-entropy, in nats, of each answer that the teacher gives; 0 of all others.
-
-    Args:
-        margin: where each right answer's logit is pulled to, either way from 0: ``PULL`` times the
-            squared distance is added. 0 pulls nowhere. Cross-entropy alone asks a logit to be
-            large, so that it may shrink with the length and still be right in the training window.
-    """
-    values = binary_cross_entropy_with_logits(logits, batch.target, batch.weight, reduction="none")
-    if margin:
-        aim = margin * (2 * batch.target - 1)
-        values = values + PULL * batch.weight * (logits - aim).square()
-    return values
+    """Binary cross-entropy, in nats, of each answer that the teacher gives; 0 of all others."""
+    return binary_cross_entropy_with_logits(logits, batch.target, batch.weight, reduction="none")
 
 
-def loss(
-    logits: Float[Tensor, "batch pos d_vocab"], batch: Batch, margin: float = 0.0
-) -> Float[Tensor, ""]:
+def loss(logits: Float[Tensor, "batch pos d_vocab"], batch: Batch) -> Float[Tensor, ""]:
     """Mean of ``answer_losses``, in nats per answer that the teacher gives."""
-    return answer_losses(logits, batch, margin).sum() / batch.weight.sum()
+    return answer_losses(logits, batch).sum() / batch.weight.sum()

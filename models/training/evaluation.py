@@ -65,14 +65,13 @@ def judge(
     language: Language,
     sample: Sample,
     supervision: Supervision,
-    margin: float = 0.0,
 ) -> tuple[np.ndarray, np.ndarray, float]:
     """Per word, whether it is exact and whether its verdict is right; and the loss over all."""
     encoder = model.config.is_encoder
     batch = make_batch(language, sample.words, supervision, model.device, encoder)
     logits = model(batch.tokens)
     right = verdicts(model, logits, sample.words) == sample.labels
-    return exact_rows(logits, batch), right, float(loss(logits, batch, margin))
+    return exact_rows(logits, batch), right, float(loss(logits, batch))
 
 
 def balanced_words(

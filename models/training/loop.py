@@ -112,7 +112,7 @@ class Trainer:
         value = torch.zeros((), device=self.model.device)
         for group in taught.groups:
             logits = self.model(group.batch.tokens, group.offsets)
-            losses = answer_losses(logits, group.batch, self.config.margin)
+            losses = answer_losses(logits, group.batch)
             value = value + losses.sum() / taught.answers
         if self.optimizer is not None:
             self._descend(self.optimizer, value)
@@ -306,9 +306,7 @@ class Sitting:
         trainer, validation = self.trainer, self._validation
         config, run = trainer.config, trainer.run
         trainer.model.eval()
-        exact, right, value = judge(
-            trainer.model, run.language, validation, config.supervision, config.margin
-        )
+        exact, right, value = judge(trainer.model, run.language, validation, config.supervision)
         trainer.model.train()
         trainer.flawless = trainer.flawless + 1 if exact.all() and right.all() else 0
         line = {

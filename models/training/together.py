@@ -188,7 +188,7 @@ class Stack:
         taught = next(self._steps)
         weights = self._by_name(self.weights)
         logits = self._model(weights, taught.batch.tokens, taught.offsets)
-        answers = answer_losses(logits, taught.batch, first.config.margin)
+        answers = answer_losses(logits, taught.batch)
         losses = answers.view(len(self.trainers), -1).sum(dim=1) / taught.answers
         self._optimizer.zero_grad()
         losses.sum().backward()  # no run's loss hangs on another's weights

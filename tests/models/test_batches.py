@@ -44,7 +44,7 @@ def padded(config: TrainConfig, model: LanguageModel, step: int) -> torch.Tensor
     words, offsets = words_of(config, lang, step)
     batch = make_batch(lang, words, config.supervision, encoder=config.model.is_encoder)
     shifted = torch.as_tensor(offsets) if config.max_offset else None
-    return loss(model(batch.tokens, shifted), batch, config.margin)
+    return loss(model(batch.tokens, shifted), batch)
 
 
 KINDS: dict[str, dict[str, Any]] = {
@@ -86,11 +86,10 @@ def test_a_step_has_the_loss_and_the_gradient_of_one_padded_batch(
         torch.testing.assert_close(found[name], gradient, rtol=1e-3, atol=1e-6, msg=name)
 
 
-@pytest.mark.parametrize("margin", [0.0, 3.0])
-def test_the_trainer_s_step_is_this_loss(margin: float, tmp_path: Any) -> None:
+def test_the_trainer_s_step_is_this_loss(tmp_path: Any) -> None:
     from models.runs.run import Run
 
-    config = tiny_config(batch_size=32, max_n=20, spread="log", clip=1e9, margin=margin)
+    config = tiny_config(batch_size=32, max_n=20, spread="log", clip=1e9)
     trainer = Trainer.at_start(Run.create(tmp_path / "run", config), CPU)
     expected = padded(config, trainer.model, 0)
     wanted = gradients(trainer.model, expected)

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from models.languages import BOS_ID, END_ID, LabelledCorpus, language
-from models.objectives.objective import PULL, loss, make_batch
+from models.objectives.objective import loss, make_batch
 
 WORDS = [tuple(w) for w in ("aabb", "aab", "ba", "ab", "a", "")]
 
@@ -33,8 +33,7 @@ def test_the_teacher_speaks_about_the_word_and_never_about_padding(supervision: 
                 assert batch.target[here] == allowed, here
 
 
-@pytest.mark.parametrize("margin", [0.0, 2.5])
-def test_the_loss_is_the_mean_of_what_the_answers_cost(margin: float) -> None:
+def test_the_loss_is_the_mean_of_what_the_answers_cost() -> None:
     lang = language("anbn")
     batch = make_batch(lang, lang.vocabulary.words(WORDS), "every")
     logits = torch.randn(batch.target.shape, generator=torch.Generator().manual_seed(0)).double()
@@ -43,20 +42,8 @@ def test_the_loss_is_the_mean_of_what_the_answers_cost(margin: float) -> None:
         if batch.weight[index]:
             p = 1 / (1 + math.exp(-float(logits[index])))
             total -= math.log(p if batch.target[index] else 1 - p)
-            aim = margin if batch.target[index] else -margin
-            total += PULL * (float(logits[index]) - aim) ** 2 if margin else 0.0
             answers += 1
-    assert float(loss(logits, batch, margin)) == pytest.approx(total / answers, rel=1e-6)
-
-
-def test_a_margin_pulls_logits_back_that_are_right_by_more() -> None:
-    lang = language("anbn")
-    batch = make_batch(lang, lang.vocabulary.words(WORDS), "every")
-    logits = (20.0 * (2 * batch.target - 1)).requires_grad_()
-    loss(logits, batch, margin=8.0).backward()
-    outward = (logits.grad * (2 * batch.target - 1))[batch.weight > 0]
-    assert (outward > 0).all()  # descent makes each smaller
-    assert (logits.grad[batch.weight == 0] == 0).all()
+    assert float(loss(logits, batch)) == pytest.approx(total / answers, rel=1e-6)
 
 
 def test_a_mistake_where_the_teacher_is_silent_costs_nothing() -> None:

@@ -113,7 +113,6 @@ KINDS: dict[str, dict[str, Any]] = {
     "plain": {},
     "verdict": {"supervision": "last", "language": "dieren"},
     "clipped": {"spread": "log", "weight_decay": 0.3, "clip": 0.05},
-    "margin": {"margin": 2.0},
     "biases": {"model": replace(TINY, act_fn="relu"), "language": "dyck2"},
     "learned": {"model": replace(TINY, positions="learned")},
     "learned, shifted": {"max_offset": 3, "model": replace(TINY, positions="learned")},

@@ -319,7 +319,7 @@ def test_a_run_of_an_older_version_goes_on(tmp_path: Path) -> None:
     """Its record and its state know nothing of a field that came later."""
     run = Run.create(tmp_path / "run", tiny_config())
     config = run.record["config"]
-    del config["margin"]
+    del config["patience"]
     run.update(config=config)
     trainer = Trainer.at_start(Run(run.path), torch.device("cpu"))
     trainer.advance()
