@@ -229,9 +229,9 @@ def test_the_sweeps_of_the_lab_can_be_trained(name: str) -> None:
 
 
 def test_the_sweeps_of_the_lab_are_installed_with_it() -> None:
-    project = tomllib.loads((FOLDER.parents[1] / "pyproject.toml").read_text())
-    (pattern,) = project["tool"]["setuptools"]["package-data"]["analyses"]
-    assert {path.stem for path in FOLDER.parent.glob(pattern)} == set(shipped()) != set()
+    project = tomllib.loads((FOLDER.parents[2] / "pyproject.toml").read_text())
+    (pattern,) = project["tool"]["setuptools"]["package-data"]["analyses.studies.sweeps"]
+    assert {path.stem for path in FOLDER.glob(pattern)} == set(shipped()) != set()
 
 
 def test_every_field_can_be_changed() -> None:
