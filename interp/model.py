@@ -57,8 +57,8 @@ class CircuitModel(ReadableModel, Protocol):
 
 
 @runtime_checkable
-class Kept(Protocol):
-    """A run that others go on from: per block what enters it and what it reads, and the logits."""
+class Recording(Protocol):
+    """One run of a batch: what enters each block and what it reads, and the logits."""
 
     @property
     def streams(self) -> Sequence[Float[Tensor, "batch pos d_model"]]: ...
@@ -72,27 +72,28 @@ class Kept(Protocol):
 
 @runtime_checkable
 class ResumableModel(HookedModel, Protocol):
-    """A Transformer that computes of a changed run only what changes.
+    """A Transformer that computes only what changes in a run, not the whole of it.
 
-    ``keep(tokens)`` runs it and keeps what others go on from. Rows of x are copies of this batch;
-    x is the stream before block ``layer`` at positions ``first``, ``first`` + 1, ..., which is
-    elsewhere as kept. ``resume`` goes on to the logits; ``reread`` is one block that reads other
-    keys and values; both say from where on their output may differ. ``local`` is one block on these
-    positions alone, where all that it reads is as kept. With ``last_alone`` the last block computes
-    the last position alone.
+    ``record(tokens)`` runs it and keeps what other runs go on from. In the other three methods the
+    rows of x are copies of the recorded batch; x is the stream before block ``layer`` at positions
+    ``first``, ``first`` + 1, ...; the recording has the other positions. ``resume`` goes on to the
+    logits. ``reread`` is one block that reads other keys and values. Both also return the first
+    position at which their output may differ. ``local`` is one block on the window alone, which
+    reads the recorded keys and values. ``last_alone`` computes only the last position of the last
+    block.
     """
 
     def hooks(self, *args: Any, **kwargs: Any) -> Any: ...
 
-    def keep(self, tokens: Tensor) -> Kept: ...
+    def record(self, tokens: Tensor) -> Recording: ...
 
     def resume(
-        self, kept: Any, layer: int, x: Tensor, first: int, last_alone: bool = False
+        self, recording: Any, layer: int, x: Tensor, first: int, last_alone: bool = False
     ) -> tuple[Tensor, int]: ...
 
     def reread(
         self,
-        kept: Any,
+        recording: Any,
         layer: int,
         memory: tuple[Tensor, Tensor],
         x: Tensor,
@@ -100,7 +101,7 @@ class ResumableModel(HookedModel, Protocol):
         last_alone: bool = False,
     ) -> tuple[Tensor, int]: ...
 
-    def local(self, kept: Any, layer: int, x: Tensor, first: int) -> Tensor: ...
+    def local(self, recording: Any, layer: int, x: Tensor, first: int) -> Tensor: ...
 
 
 @torch.no_grad()
@@ -110,7 +111,7 @@ def activations(
     names: Sequence[str],
     batch_size: int = 256,
 ) -> dict[str, Tensor]:
-    """The activations at the named hooks, on the CPU, [batch, pos, ...]; nothing else is kept."""
+    """The activations at the named hooks, on the CPU, [batch, pos, ...]; no others are held."""
     parts: dict[str, list[Tensor]] = {name: [] for name in names}
     for chunk in tokens.split(batch_size):
         _, cache = model.run_with_cache(chunk, names_filter=list(names))

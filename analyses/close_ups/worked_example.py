@@ -19,7 +19,8 @@ from models.config import ModelConfig
 from models.languages import BOS_ID, Vocabulary
 from models.rivals.ngram import SMOOTHING, HookedNGram
 from models.transformer.attention import additive_scores
-from models.transformer.model import Block, HookedTransformer
+from models.transformer.block import Block
+from models.transformer.model import HookedTransformer
 from models.transformer.positions import alibi_slopes
 
 PAIRED = ("attn_scores", "pattern")  # [query, key]; the other activations are [pos, d_head]

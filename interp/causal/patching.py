@@ -26,7 +26,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from interp.causal.metrics import Metric, ReadAt
-from interp.model import HookedModel, Kept, ResumableModel
+from interp.model import HookedModel, Recording, ResumableModel
 from interp.statistics import bootstrap_mean
 
 BY_POSITION = ("resid_pre", "resid_mid", "resid_post", "attn_out", "mlp_out", "conv_out", "cell")
@@ -302,9 +302,10 @@ def _sweep(
     )
     if isinstance(model, ResumableModel):
         carried = any(site.component in ("k", "v") for site in sites)
-        kept = model.keep(corrupted)
-        source = model.keep(clean) if carried else kept
-        run, logits = _resumed(model, source, kept, sources, alone), kept.logits
+        recording = model.record(corrupted)
+        source = model.record(clean) if carried else recording
+        run = _resumed(model, source, recording, sources, alone)
+        logits = recording.logits
     else:
         run, logits = _tiled(model, corrupted, sources), model(corrupted)
     baseline = torch.stack(
@@ -395,15 +396,19 @@ def _tiled(model: HookedModel, corrupted: Tensor, sources: Mapping[str, Tensor])
 
 
 def _resumed(
-    model: ResumableModel, source: Kept, kept: Kept, sources: Mapping[str, Tensor], alone: bool
+    model: ResumableModel,
+    source: Recording,
+    recording: Recording,
+    sources: Mapping[str, Tensor],
+    alone: bool,
 ) -> Run:
-    """On a model that goes on from a kept run: only what the sites can change.
+    """On a model that goes on from a recording: only what the sites can change.
 
     Args:
-        source, kept: of the clean and of the corrupted batch.
+        source, recording: of the clean and of the corrupted batch.
         alone: only the last position is read.
     """
-    layers, positions = model.cfg.n_layers, kept.logits.shape[1]
+    layers, positions = model.cfg.n_layers, recording.logits.shape[1]
 
     def run(sites: list[Site]) -> Tensor:
         component, layer, copies = sites[0].component, sites[0].layer, len(sites)
@@ -412,27 +417,29 @@ def _resumed(
         found = sources[sites[0].hook]
         if component == "resid_post" and layer < layers - 1:
             component, layer = "resid_pre", layer + 1
-        window = kept.streams[layer][:, first:last].repeat(copies, 1, 1)
+        window = recording.streams[layer][:, first:last].repeat(copies, 1, 1)
         if component == "resid_pre":
             window = _replacement(sites, found, first)(window, None)
         elif component in ("k", "v"):
             which = ("k", "v").index(component)
-            memory = [old.repeat(copies, 1, 1, 1) for old in kept.memory[layer]]
+            memory = [old.repeat(copies, 1, 1, 1) for old in recording.memory[layer]]
             put = _replacement(sites, source.memory[layer][which].transpose(1, 2))
             memory[which] = put(memory[which].transpose(1, 2), None).transpose(1, 2)
             final = alone and layer == layers - 1
-            window, first = model.reread(kept, layer, (memory[0], memory[1]), window, first, final)
+            window, first = model.reread(
+                recording, layer, (memory[0], memory[1]), window, first, final
+            )
             layer += 1
         else:
             point = model.hook_dict[sites[0].hook]
             with _hooked(point, _replacement(sites, found, first)):
-                window = model.local(kept, layer, window, first)
+                window = model.local(recording, layer, window, first)
             layer += 1
-        logits, first = model.resume(kept, layer, window, first, alone)
+        logits, first = model.resume(recording, layer, window, first, alone)
         if alone:
             reached = first + logits.shape[1] == positions
-            return logits[:, -1:] if reached else kept.logits[:, -1:].repeat(copies, 1, 1)
-        whole = kept.logits.repeat(copies, 1, 1)
+            return logits[:, -1:] if reached else recording.logits[:, -1:].repeat(copies, 1, 1)
+        whole = recording.logits.repeat(copies, 1, 1)
         whole[:, first : first + logits.shape[1]] = logits
         return whole
 

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn.functional import pad, scaled_dot_product_attention
 from transformer_lens.hook_points import HookPoint
 
 from models.config import ModelConfig
 from models.hooks import listened
-from models.transformer.masks import allowed, masked_softmax
+from models.transformer.masks import masked_softmax
 from models.transformer.norm import Norm, Saturation
 from models.transformer.positions import rotate
+from models.transformer.relations import CAUSAL, KeysValues, Relations
 
 ADDITIVE_AT_ONCE = 2**25  # numbers inside tanh that are held in memory together
 STEEPNESS = 32.0
@@ -29,77 +28,6 @@ def bias_of(linear: nn.Linear) -> Float[Tensor, " d_out"]:
 def steps(x: Float[Tensor, "*any"]) -> Float[Tensor, "*any"]:
     """-1, 0 or 1, from -1/2 and from 1/2 on, by slopes that a gradient can climb."""
     return (torch.tanh(STEEPNESS * (x - 0.5)) + torch.tanh(STEEPNESS * (x + 0.5))) / 2
-
-
-@dataclass(frozen=True)
-class Relations:
-    """What attention is told about the positions of a batch; the same in every layer.
-
-    Attributes:
-        may: True where a query may attend to a key; None says causal, and that padding comes last.
-        bias: added to the scores of every head, or None.
-        rotation: cosine and sine by which queries and keys turn, or None.
-        first: the position of the first query.
-    """
-
-    may: Bool[Tensor, "#batch 1 query key"] | None = None
-    bias: Float[Tensor, "head query key"] | None = None
-    rotation: tuple[Float[Tensor, "pos 1 d_head"], Float[Tensor, "pos 1 d_head"]] | None = None
-    first: int = 0
-
-    def rows(self, first: int, last: int, positions: int, device: torch.device) -> Relations:
-        """For the queries first .. last - 1; keys are all positions, as ever."""
-        if (first, last) == (0, positions):
-            return self
-        may = self.may
-        if may is None:
-            may = allowed("causal", positions)[:, None].to(device)
-        return Relations(
-            may[..., first:last, :],
-            None if self.bias is None else self.bias[:, first:last],
-            self.rotation and (self.rotation[0][first:last], self.rotation[1][first:last]),
-            first,
-        )
-
-    def until(self, keys: int) -> Relations:
-        """Where only so many keys exist yet."""
-        may = None if self.may is None else self.may[..., :keys]
-        bias = None if self.bias is None else self.bias[..., :keys]
-        return replace(self, may=may, bias=bias)
-
-    def mask(
-        self, q: Float[Tensor, "batch head query d_head"]
-    ) -> Bool[Tensor, "words 1 query key"]:
-        """``may``, written out where it is causal."""
-        if self.may is not None:
-            return self.may
-        return allowed("causal", q.shape[2])[:, None].to(q.device)
-
-    def copied(self, copies: int) -> Relations:
-        """For copies of the batch."""
-        if self.may is None or len(self.may) == 1:
-            return self
-        return replace(self, may=self.may.repeat(copies, 1, 1, 1))
-
-    def keys(
-        self, z: Float[Tensor, "batch query head d_head"]
-    ) -> Float[Tensor, "#batch query 1 1"]:
-        """How many keys each query of as many words as ``z`` has may attend to."""
-        if self.may is None:
-            return torch.arange(1, z.shape[1] + 1, device=z.device).to(z)[None, :, None, None]
-        keys = self.may.sum(dim=-1).to(z)[:, 0, :, None, None]
-        return keys if len(keys) == 1 else keys.repeat(len(z) // len(keys), 1, 1, 1)
-
-    def asked(self, q: Float[Tensor, "batch head query d_head"], copies: int) -> Relations:
-        """For copies of the queries as more queries of the same words."""
-        bias = None if self.bias is None else self.bias.repeat(1, copies, 1)
-        return replace(self, may=self.mask(q).repeat(1, 1, copies, 1), bias=bias)
-
-
-CAUSAL = Relations()
-
-KeysValues = tuple[Tensor, Tensor]
-"""Keys, turned where positions are rotary, and values; each [batch, head, pos, d_head]."""
 
 
 class Attention(nn.Module):
@@ -161,9 +89,9 @@ class Attention(nn.Module):
         """
         Args:
             relations: its queries are the positions of ``x``.
-            memory: what is read, where this is not ``x`` alone; its own are then not computed. Of
-                fewer words than ``x`` has, all rows of ``x`` being copies of their batch, it is
-                read by all copies.
+            memory: the keys and values to read, computed elsewhere; None computes them from ``x``.
+                Where it has fewer words than ``x``, the rows of ``x`` are copies of its batch, and
+                every copy reads all of it.
         """
         q = self.hook_q(self._looks(self.q(x)))
         if relations.rotation is not None:
@@ -177,12 +105,12 @@ class Attention(nn.Module):
                 relations = relations.copied(copies)
             z = self._pattern(q, k, relations) @ v
         elif copies > 1:
-            # The copies ask as more queries of one word: nothing that they read is copied.
-            asked = q.unflatten(0, (copies, -1)).permute(1, 2, 0, 3, 4).flatten(2, 3)
-            z = self._fused(asked, k, v, relations.asked(q, copies))
+            # The queries of all copies are extra queries of one batch: k and v need no copy.
+            queries = q.unflatten(0, (copies, -1)).permute(1, 2, 0, 3, 4).flatten(2, 3)
+            z = self._fused(queries, k, v, relations.with_queries_of_copies(q, copies))
             z = z.unflatten(2, (copies, -1)).permute(2, 0, 1, 3, 4).flatten(0, 1)
         elif memory is not None:
-            z = self._some(q, k, v, relations)
+            z = self._few(q, k, v, relations)
         else:
             z = self._fused(q, k, v, relations)
         z = self.hook_z(self._normed(z.transpose(1, 2), relations))
@@ -193,7 +121,7 @@ class Attention(nn.Module):
     def keys_and_values(
         self, x: Float[Tensor, "batch pos d_model"], relations: Relations
     ) -> KeysValues:
-        """What these positions give to be read."""
+        """The keys and values of these positions."""
         k = self.hook_k(self._looks(self.k(x)))
         if relations.rotation is not None:
             k = self.hook_rot_k(rotate(k, *relations.rotation))
@@ -234,8 +162,8 @@ class Attention(nn.Module):
         z = scaled_dot_product_attention(q, k, v, attn_mask=mask, scale=self.scale)
         return z.masked_fill(alone, 0.0) if empty else z
 
-    def _some(self, q: Tensor, k: Tensor, v: Tensor, relations: Relations) -> Tensor:
-        """Some queries to many memories: PyTorch's fused path takes up to twice as long there."""
+    def _few(self, q: Tensor, k: Tensor, v: Tensor, relations: Relations) -> Tensor:
+        """A few queries that read many keys: PyTorch's fused path takes up to twice as long."""
         if q.shape[2] == 1 or q.device.type != "cpu":
             return self._fused(q, k, v, relations)
         may = relations.mask(q)

@@ -18,8 +18,9 @@ from torch import Tensor, nn
 from models.config import ModelConfig
 from models.transformer import attention as attention_module
 from models.transformer.attention import Attention, Relations, additive_scores
+from models.transformer.block import Block
 from models.transformer.masks import allowed
-from models.transformer.model import Block, HookedTransformer
+from models.transformer.model import HookedTransformer
 from models.transformer.norm import Norm
 
 Make = Callable[..., HookedTransformer]

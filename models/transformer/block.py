@@ -1,0 +1,77 @@
+"""One layer of the Transformer: attention and an MLP on the residual stream.
+
+pre       u = x + Attention(norm(x));         z = u + MLP(norm(u))
+post      u = norm(x + Attention(x));         z = norm(u + MLP(u))
+sandwich  u = x + norm(Attention(norm(x)));   z = u + norm(MLP(norm(u)))
+"""
+
+from __future__ import annotations
+
+from jaxtyping import Float
+from torch import Tensor, nn
+from transformer_lens.hook_points import HookPoint
+
+from models.config import ModelConfig
+from models.transformer.attention import Attention
+from models.transformer.mlp import MLP
+from models.transformer.norm import Norm, residual
+from models.transformer.relations import CAUSAL, KeysValues, Relations
+
+
+class Block(nn.Module):
+    """One layer. Hooks, all [batch, pos, d_model]: ``hook_resid_pre, hook_attn_out, hook_resid_mid,
+    hook_mlp_out, hook_resid_post``; without an MLP neither ``resid_mid`` nor ``mlp_out``.
+
+    ``ln1`` and ``ln2`` stand where ``norm_placement`` says; "sandwich" adds ``ln1_post`` and
+    ``ln2_post``, and ``attn_out`` and ``mlp_out`` are what is added to the stream.
+    """
+
+    hook_out_is_single_residual_stream = True  # what TransformerLens' logit lens asks for
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+
+        def norm() -> Norm:
+            return Norm(config.norm, config.d_model, config.eps, affine=True, bias=config.bias)
+
+        sandwich = config.norm_placement == "sandwich"
+        self.placement = config.norm_placement
+        self.ln1 = norm()
+        self.attn = Attention(config)
+        self.ln1_post = norm() if sandwich else None
+        self.hook_resid_pre = HookPoint()
+        self.hook_attn_out = HookPoint()
+        self.mlp: MLP | None = None
+        if config.mlp != "none":
+            self.ln2 = norm()
+            self.mlp = MLP(config)
+            self.ln2_post = norm() if sandwich else None
+            self.hook_resid_mid = HookPoint()
+            self.hook_mlp_out = HookPoint()
+        self.hook_resid_post = HookPoint()
+
+    def forward(
+        self,
+        x: Float[Tensor, "batch pos d_model"],
+        relations: Relations = CAUSAL,
+        memory: KeysValues | None = None,
+    ) -> Float[Tensor, "batch pos d_model"]:
+        x = self.hook_resid_pre(x)
+        x = residual(
+            x,
+            lambda y: self.attn(y, relations, memory),
+            self.hook_attn_out,
+            self.placement,
+            self.ln1,
+            self.ln1_post,
+        )
+        if self.mlp is not None:
+            x = self.hook_resid_mid(x)
+            x = residual(x, self.mlp, self.hook_mlp_out, self.placement, self.ln2, self.ln2_post)
+        return self.hook_resid_post(x)
+
+    def keys_and_values(
+        self, x: Float[Tensor, "batch pos d_model"], relations: Relations
+    ) -> KeysValues:
+        """The keys and values of these positions, behind the norm that comes first."""
+        return self.attn.keys_and_values(x if self.placement == "post" else self.ln1(x), relations)

@@ -1,0 +1,239 @@
+"""What need not be computed again: runs that differ in a few positions, words that share a prefix.
+
+Two ways, both with the numbers of the plain forward pass. A *recording* holds what enters and what
+is read by every block of one run, so that another run is computed from the place on where it
+differs. ``last_logits`` computes a prefix that many words share once.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+from transformer_lens.hook_points import HookPoint
+
+from models.base import EmbeddingModel
+from models.config import ABSOLUTE
+from models.transformer.block import Block
+from models.transformer.norm import Norm
+from models.transformer.relations import KeysValues, Relations
+
+
+@dataclass(frozen=True)
+class Recording:
+    """One run of a batch, from which runs that differ from it in a few positions go on.
+
+    Attributes:
+        streams: what enters each block, [batch, pos, d_model].
+        memory: what each block reads: keys, turned where positions are rotary, and values.
+        logits: [batch, pos, d_vocab].
+        relations: of the batch.
+    """
+
+    streams: tuple[Float[Tensor, "batch pos d_model"], ...]
+    memory: tuple[KeysValues, ...]
+    logits: Float[Tensor, "batch pos d_vocab"]
+    relations: Relations
+
+    @property
+    def positions(self) -> int:
+        return self.logits.shape[1]
+
+    def rows(self, first: int, last: int) -> Relations:
+        """The relations of the queries first .. last - 1."""
+        return self.relations.rows(first, last, self.positions, self.logits.device)
+
+
+class IncrementalTransformer(EmbeddingModel):
+    """A Transformer that leaves out what it has computed already."""
+
+    blocks: nn.ModuleList
+    ln_final: Norm
+    hook_embed: HookPoint
+    hook_pos_embed: HookPoint
+
+    @abstractmethod
+    def relations(self, tokens: Int[Tensor, "batch pos"]) -> Relations:
+        """Mask, bias and rotation of a batch."""
+
+    @abstractmethod
+    def position_embedding(
+        self, tokens: Int[Tensor, "batch pos"], offsets: Int[Tensor, " batch"] | None
+    ) -> Float[Tensor, "#batch pos d_model"]:
+        """What absolute positions add to the embeddings."""
+
+    # -- runs that go on from a recording ---------------------------------------------------------
+
+    @torch.no_grad()
+    def record(self, tokens: Int[Tensor, "batch pos"]) -> Recording:
+        """Runs the model and keeps what ``resume``, ``reread`` and ``local`` go on from."""
+        key = "hook_rot_k" if self.config.positions == "rotary" else "hook_k"
+        names = ("hook_resid_pre", f"attn.{key}", "attn.hook_v")
+        blocks = [f"blocks.{layer}." for layer in range(self.config.n_layers)]
+        wanted = [block + name for block in blocks for name in names]
+        logits, cache = self.run_with_cache(tokens, names_filter=wanted)
+        found = [[cache[block + name] for name in names] for block in blocks]
+        return Recording(
+            tuple(stream for stream, _, _ in found),
+            tuple((k.transpose(1, 2), v.transpose(1, 2)) for _, k, v in found),
+            logits,
+            self.relations(tokens),
+        )
+
+    @torch.no_grad()
+    def resume(
+        self,
+        recording: Recording,
+        layer: int,
+        x: Float[Tensor, "rows window d_model"],
+        first: int,
+        last_alone: bool = False,
+    ) -> tuple[Float[Tensor, "rows some d_vocab"], int]:
+        """Goes on to the logits from a stream that differs from the recording in a window.
+
+        Args:
+            recording: of a batch; the rows of ``x`` are copies of this batch, one after the other.
+            layer: the block that comes next.
+            x: what enters it at positions ``first``, ``first`` + 1, ...; the recording has the
+                other positions.
+            last_alone: compute only the last position of the last block.
+
+        Returns:
+            The logits at the positions that may differ, and the first of these positions.
+        """
+        for index in range(layer, self.config.n_layers):
+            final = last_alone and index == self.config.n_layers - 1
+            x, first = self._through(recording, index, x, first, final)
+        return self.unembed(self.ln_final(x)), first
+
+    def _through(
+        self, recording: Recording, layer: int, x: Tensor, first: int, last_alone: bool
+    ) -> tuple[Tensor, int]:
+        """One block: its output wherever it may differ, and the first such position."""
+        block = self.blocks[layer]
+        assert isinstance(block, Block)
+        new = block.keys_and_values(x, recording.rows(first, first + x.shape[1]))
+        keys, values = (
+            _inserted(old, own, first)
+            for old, own in zip(recording.memory[layer], new, strict=True)
+        )
+        return self.reread(recording, layer, (keys, values), x, first, last_alone)
+
+    @torch.no_grad()
+    def reread(
+        self,
+        recording: Recording,
+        layer: int,
+        memory: KeysValues,
+        x: Float[Tensor, "rows window d_model"],
+        first: int,
+        last_alone: bool = False,
+    ) -> tuple[Float[Tensor, "rows some d_model"], int]:
+        """One block that reads other keys and values than the recorded ones.
+
+        Args:
+            memory: keys and values of each row; they differ from the recorded ones at ``first`` or
+                later.
+            x: what enters the block at ``first``, ...; the recording has the other positions.
+
+        Returns:
+            What leaves the block at the positions that may differ, and the first of these.
+        """
+        copies, end = len(x) // len(recording.logits), recording.positions
+        start = end - 1 if last_alone else 0 if self.config.is_encoder else first
+        asking = recording.streams[layer][:, start:].repeat(copies, 1, 1)
+        own = x[:, max(0, start - first) :]
+        begin = max(0, first - start)
+        asking[:, begin : begin + own.shape[1]] = own
+        relations = recording.rows(start, end).copied(copies)
+        return self.blocks[layer](asking, relations, memory), start
+
+    @torch.no_grad()
+    def local(
+        self,
+        recording: Recording,
+        layer: int,
+        x: Float[Tensor, "rows window d_model"],
+        first: int,
+    ) -> Float[Tensor, "rows window d_model"]:
+        """One block on a window alone, which reads the recorded keys and values."""
+        rows = recording.rows(first, first + x.shape[1])
+        return self.blocks[layer](x, rows, recording.memory[layer])
+
+    # -- words that share a prefix ----------------------------------------------------------------
+
+    @torch.no_grad()
+    def last_logits(
+        self, tokens: Int[Tensor, "batch pos"], rows: int = 2048
+    ) -> Float[Tensor, "batch d_vocab"]:
+        """The logits at the last position, equal to those of ``forward``.
+
+        A prefix that words share is computed once: of all 2^T variants of a word of T symbols about
+        two positions each, not T. Hooks therefore hear the words in another order. In an encoder
+        every position sees the whole word, so that nothing can be shared.
+
+        Args:
+            rows: the most words at once, which bounds the memory.
+        """
+        if self.config.is_encoder:
+            return torch.cat([self(some)[:, -1] for some in tokens.split(rows)])
+        words, where = tokens.unique(dim=0, return_inverse=True)  # sorted: neighbours share most
+        return torch.cat([self._by_prefix(some) for some in words.split(rows)])[where]
+
+    def _by_prefix(self, words: Int[Tensor, "words pos"]) -> Float[Tensor, "words d_vocab"]:
+        """Computes sorted words position by position."""
+        relations, length = self.relations(words[:1]), words.shape[1]
+        absolute = None
+        if self.config.positions in ABSOLUTE:
+            absolute = self.hook_pos_embed(self.position_embedding(words[:1], None))
+        empty = words.new_empty(
+            (0, 0, self.config.n_heads, self.config.d_head), dtype=self.W_E.dtype
+        )  # [pos, words, head, d_head]
+        memory: list[KeysValues] = [(empty, empty)] * self.config.n_layers
+        prefix = torch.zeros(len(words), dtype=torch.long, device=words.device)
+        for t in range(length):
+            parent = prefix
+            begins = torch.ones_like(parent, dtype=torch.bool)
+            begins[1:] = (parent[1:] != parent[:-1]) | (words[1:, t] != words[:-1, t])
+            prefix = begins.cumsum(0) - 1
+            parent = parent[begins]
+            x = self.hook_embed(self.embed(words[begins, t]))[:, None]
+            if absolute is not None:
+                x = x + absolute[:, t : t + 1]
+            here = relations.rows(t, t + 1, length, words.device).until(t + 1)
+            for layer, block in enumerate(self.blocks):
+                assert isinstance(block, Block)
+                keys, values = (
+                    _grown(old, parent, own[:, :, 0])
+                    for old, own in zip(memory[layer], block.keys_and_values(x, here), strict=True)
+                )
+                memory[layer] = keys, values
+                x = block(x, here, (keys.permute(1, 2, 0, 3), values.permute(1, 2, 0, 3)))
+        return self.unembed(self.ln_final(x))[:, 0]
+
+
+def _grown(
+    old: Float[Tensor, "pos parents head d_head"],
+    parent: Int[Tensor, " words"],
+    own: Float[Tensor, "words head d_head"],
+) -> Float[Tensor, "pos_plus_1 words head d_head"]:
+    """The memory of every word: its parent's, then its own. Copied only once, as copying costs."""
+    out = own.new_empty((len(old) + 1, *own.shape))
+    if len(old):
+        torch.index_select(old, 1, parent, out=out[:-1])
+    out[-1] = own
+    return out
+
+
+def _inserted(
+    old: Float[Tensor, "words head key d_head"],
+    own: Float[Tensor, "rows head window d_head"],
+    first: int,
+) -> Float[Tensor, "rows head key d_head"]:
+    """Copies of the old memory, each with its own keys or values from ``first`` on."""
+    out = old.repeat(len(own) // len(old), 1, 1, 1)
+    out[:, :, first : first + own.shape[2]] = own
+    return out
