@@ -17,11 +17,12 @@ from torch import Tensor, nn
 
 from models.config import ModelConfig
 from models.transformer import attention as attention_module
-from models.transformer.attention import Attention, Relations, additive_scores
+from models.transformer.attention import Attention, additive_scores
 from models.transformer.block import Block
 from models.transformer.masks import allowed
 from models.transformer.model import HookedTransformer
 from models.transformer.norm import Norm
+from models.transformer.relations import Relations
 
 Make = Callable[..., HookedTransformer]
 

@@ -22,7 +22,7 @@ from transformers.models.t5.modeling_t5 import T5Attention
 
 from models.config import ABSOLUTE, ModelConfig
 from models.errors import UserError
-from models.transformer.attention import Attention, Relations
+from models.transformer.attention import Attention
 from models.transformer.model import HookedTransformer
 from models.transformer.positions import (
     T5_BUCKETS,
@@ -34,6 +34,7 @@ from models.transformer.positions import (
     sinusoidal,
     t5_buckets,
 )
+from models.transformer.relations import Relations
 
 Make = Callable[..., HookedTransformer]
 
