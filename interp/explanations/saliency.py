@@ -3,6 +3,8 @@
 All of them explain one number, a metric of the logits, by the embeddings of the word's symbols. A
 symbol's value is the sum over its embedding; BOS is not explained. The last two measure the way
 from a baseline: the word with every symbol replaced, once per replacement, averaged.
+
+captum computes them. It takes half a second to import, so it is imported where it is used.
 """
 
 from __future__ import annotations
@@ -45,27 +47,20 @@ class FromEmbeddings(nn.Module):
         value: Tensor = self.metric(self.model.run_with_hooks(tokens, fwd_hooks=hooked))
         return value
 
-    def gradient(
-        self, embeddings: Float[Tensor, "batch pos d_model"]
-    ) -> Float[Tensor, "batch pos d_model"]:
-        with torch.enable_grad():
-            x = embeddings.detach().requires_grad_()
-            (gradient,) = torch.autograd.grad(self(x).sum(), x)
-        return gradient
-
 
 def _by_symbol(values: Float[Tensor, "batch pos d_model"]) -> Float[np.ndarray, " time"]:
     """Summed over the embedding, the mean over the batch, without BOS."""
-    return values.sum(dim=-1).mean(dim=0)[1:].double().cpu().numpy()
+    return values.detach().sum(dim=-1).mean(dim=0)[1:].double().cpu().numpy()
 
 
 def gradient_x_input(
     model: HookedModel, word: Int[Tensor, " pos"], metric: Metric
 ) -> Float[np.ndarray, " time"]:
     """The gradient at the word times its embeddings (Shrikumar et al. 2016)."""
+    from captum.attr import InputXGradient
+
     f = FromEmbeddings(model, metric)
-    x = f.of(word[None])
-    return _by_symbol(f.gradient(x) * x)
+    return _by_symbol(InputXGradient(f).attribute(f.of(word[None]).requires_grad_()))
 
 
 def smoothgrad(
@@ -81,11 +76,16 @@ def smoothgrad(
     Args:
         noise: the standard deviation of the noise, as a share of the range of the embeddings.
     """
+    from captum.attr import Saliency
+
     f = FromEmbeddings(model, metric)
     x = f.of(word[None])
+    # captum's NoiseTunnel draws from the global state of the device, and would multiply each
+    # gradient by its noisy copy: the noise is drawn here, on the CPU, so a seed means one answer.
     generator = torch.Generator().manual_seed(seed)
     drawn = torch.randn((samples, *x.shape[1:]), generator=generator, dtype=x.dtype).to(x.device)
-    gradient = f.gradient(x + drawn * noise * (x.max() - x.min()))
+    noisy = x + drawn * noise * (x.max() - x.min())
+    gradient = Saliency(f).attribute(noisy.requires_grad_(), abs=False)
     return _by_symbol(gradient.mean(dim=0, keepdim=True) * x)
 
 
@@ -101,14 +101,12 @@ def integrated_gradients(
     The values sum to the metric of the word less its mean over the baselines, up to the error of
     the quadrature; ``completeness_error`` measures it.
     """
+    from captum.attr import IntegratedGradients
+
     f = FromEmbeddings(model, metric)
     x, start = f.of(word[None]), f.of(baselines)
-    nodes, weights = np.polynomial.legendre.leggauss(steps)
-    share = torch.as_tensor((nodes + 1) / 2, dtype=x.dtype, device=x.device)[:, None, None, None]
-    weight = torch.as_tensor(weights / 2, dtype=x.dtype, device=x.device)[:, None, None, None]
-    way = start + share * (x - start)  # [step, draw, pos, d_model]
-    gradient = f.gradient(way.flatten(0, 1)).unflatten(0, (steps, -1))
-    return _by_symbol((weight * gradient).sum(dim=0) * (x - start))
+    way = IntegratedGradients(f)
+    return _by_symbol(way.attribute(x.expand_as(start), start, n_steps=steps))
 
 
 def deeplift(
@@ -123,7 +121,7 @@ def deeplift(
     plain gradient, so the values do not sum to the difference; ``completeness_error`` says by how
     much they miss.
     """
-    from captum.attr import DeepLift  # here: who asks for no saliency need not wait for it
+    from captum.attr import DeepLift
     from captum.attr._core.deep_lift import SUPPORTED_NON_LINEAR, nonlinear
 
     # captum knows neither, and would pass their plain gradient without a word.
@@ -133,7 +131,7 @@ def deeplift(
     with warnings.catch_warnings(), torch.enable_grad():
         warnings.simplefilter("ignore", UserWarning)  # that captum sets hooks
         values = DeepLift(f).attribute(x.expand_as(start).clone().requires_grad_(), start)
-    return _by_symbol(values.detach())
+    return _by_symbol(values)
 
 
 @torch.no_grad()
