@@ -29,8 +29,8 @@ from dashboard.views import (
     sweeps,
     try_it,
 )
-from interp.explanations.explainers import permutation_shap
 from interp.explanations.games import Game
+from interp.explanations.lime_and_shap import permutation_shap
 from models.runs.run import find_runs
 
 st.set_page_config(page_title="Structure Lab", page_icon="🔬", layout="wide")

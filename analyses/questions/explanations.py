@@ -16,8 +16,10 @@ from altair.typing import ChartType
 from analyses.answers import Answer, Progress, Question, numbers, plain, quiet
 from analyses.script import script
 from analyses.words import ANALYSIS_SEED, apart, given, member, near_miss
-from interp.explanations.explainers import METHODS, Case, Family, explain, judge, offered
+from interp.explanations.case import Case
+from interp.explanations.explain import explain, judge
 from interp.explanations.games import Game, Score
+from interp.explanations.methods import METHODS, Family, offered
 from models.base import LanguageModel
 from models.errors import UserError
 from models.languages import END_ID, FormalLanguage, Language, Word, Words

@@ -14,8 +14,10 @@ from analyses.answers import Answer, Progress, Question, plain, quiet
 from analyses.questions.explanations import Replacement, case_of, check, said
 from analyses.script import script
 from analyses.words import ANALYSIS_SEED
-from interp.explanations.explainers import METHODS, Case, explain, judge, offered, stability
+from interp.explanations.case import Case
+from interp.explanations.explain import explain, judge, stability
 from interp.explanations.games import EXACT_LIMIT
+from interp.explanations.methods import METHODS, offered
 from interp.explanations.scores import METRICS, RATIONALE, SHAPLEY
 from interp.statistics import bootstrap_mean
 from models.base import LanguageModel

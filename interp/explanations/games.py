@@ -100,13 +100,6 @@ def exact_shapley(game: Game) -> Float[np.ndarray, " time"]:
     return phi
 
 
-def leave_one_out(game: Game) -> Float[np.ndarray, " time"]:
-    """What the score loses when one position alone is hidden."""
-    size = len(game.word)
-    value = game(np.vstack([np.ones(size, dtype=bool), ~np.eye(size, dtype=bool)]))
-    return value[0] - value[1:]
-
-
 def curve(
     game: Game, order: Int[np.ndarray, "*orders time"], show: bool
 ) -> Float[np.ndarray, "*orders time_plus_1"]:

@@ -21,7 +21,8 @@ from analyses.questions.leaderboard import (
     headline,
     words_of,
 )
-from interp.explanations.explainers import METHODS, explain
+from interp.explanations.explain import explain
+from interp.explanations.methods import METHODS
 from interp.explanations.scores import METRICS, RATIONALE
 from models.errors import UserError
 from models.languages import LabelledCorpus, language

@@ -16,8 +16,8 @@ import shap  # noqa: F401 - before ours imports it, so that the peer is compiled
 import torch
 
 from analyses.questions.explanations import probability
-from interp.explanations.explainers import shap_exact
 from interp.explanations.games import Game, exact_shapley
+from interp.explanations.lime_and_shap import shap_exact
 from models.config import ModelConfig
 from models.languages import END_ID, Vocabulary
 from models.languages.vocabulary import FIRST_SYMBOL_ID

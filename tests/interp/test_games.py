@@ -17,11 +17,11 @@ from interp.explanations.games import (
     curve,
     exact_shapley,
     extreme_curves,
-    leave_one_out,
     mean_curve,
     subsets,
 )
-from interp.explanations.uncompiled import shap
+from interp.explanations.interventions import leave_one_out
+from interp.explanations.shap_import import shap
 
 Score = Callable[[np.ndarray], np.ndarray]
 Order = tuple[int, ...]

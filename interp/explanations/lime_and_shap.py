@@ -1,0 +1,115 @@
+"""LIME and SHAP by their own libraries, on binary masks of a word's positions.
+
+LIME has ``bow=False`` and SHAP's kernel ``l1_reg=False``: their defaults merge equal symbols and
+drop features.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+from scipy.cluster.hierarchy import linkage
+
+from interp.explanations.case import Values
+from interp.explanations.games import EXACT_LIMIT, Game, exact_shapley
+from interp.explanations.shap_import import shap
+
+
+def lime(game: Game, samples: int = 512, seed: int = 0) -> Values:
+    """``LimeTextExplainer`` with one feature a position: the weights of its local linear model."""
+    from lime.lime_text import LimeTextExplainer  # here: who explains nothing need not wait
+
+    size = len(game.word)
+    hidden = "_"
+    explainer = LimeTextExplainer(
+        bow=False,
+        mask_string=hidden,
+        split_expression=r"\s+",
+        class_names=["out", "in"],
+        feature_selection="none",  # all are wanted: choosing among them would only cost time
+        random_state=seed,
+    )
+
+    def probabilities(texts: list[str]) -> np.ndarray:
+        keep = np.array([[token != hidden for token in text.split()] for text in texts])
+        value = game(keep)
+        return np.stack([1 - value, value], axis=1)
+
+    text = " ".join(f"t{i}" for i in range(size))
+    explanation = explainer.explain_instance(
+        text, probabilities, labels=(1,), num_features=size, num_samples=samples
+    )
+    weights = np.zeros(size)
+    for position, weight in explanation.local_exp[1]:
+        weights[position] = weight
+    return weights
+
+
+def kernel_shap(game: Game, samples: int = 512, seed: int = 0) -> Values:
+    """``shap.KernelExplainer`` on position masks, all features kept.
+
+    At least every position alone is asked about, hidden and shown: fewer leave its equations
+    singular.
+    """
+    size = len(game.word)
+    explainer = shap().KernelExplainer(lambda keep: game(keep > 0.5), np.zeros((1, size)))
+    with _seeded(seed):
+        values = explainer.shap_values(
+            np.ones((1, size)), nsamples=max(samples, 2 * size), l1_reg=False, silent=True
+        )
+    return np.asarray(values, dtype=np.float64).reshape(size)
+
+
+@contextmanager
+def _seeded(seed: int) -> Iterator[None]:
+    """shap draws from numpy's global state: set it, then put it back."""
+    state = np.random.get_state()
+    np.random.seed(seed)
+    try:
+        yield
+    finally:
+        np.random.set_state(state)
+
+
+def permutation_shap(game: Game, samples: int = 512, seed: int = 0) -> Values:
+    """``shap.PermutationExplainer``: mean gains over random orders, forwards and backwards."""
+    size = len(game.word)
+    least = 2 * size + 1  # one order, both ways
+    return _explained(
+        game,
+        lambda play: shap().PermutationExplainer(play, _masker(size), seed=seed),
+        max(samples, least),
+        seed,
+    )
+
+
+def partition_shap(game: Game, samples: int = 512) -> Values:
+    """``shap.PartitionExplainer``: Owen's values, neighbouring positions one group."""
+    size = len(game.word)
+    if size == 1:  # nothing to group
+        return exact_shapley(game)
+    groups = linkage(np.arange(size, dtype=np.float64)[:, None], "complete")
+    masker = shap().maskers.Partition(np.zeros((1, size)), clustering=groups)
+    return _explained(game, lambda play: shap().PartitionExplainer(play, masker), samples)
+
+
+def shap_exact(game: Game) -> Values:
+    """``shap.ExactExplainer``: all coalitions. Raises ValueError beyond EXACT_LIMIT positions."""
+    size = len(game.word)
+    if size > EXACT_LIMIT:
+        raise ValueError(f"{size} symbols: explain at most {EXACT_LIMIT}")
+    return _explained(game, lambda play: shap().ExactExplainer(play, _masker(size)), 2**size)
+
+
+def _masker(size: int) -> Any:
+    return shap().maskers.Independent(np.zeros((1, size)))
+
+
+def _explained(game: Game, make: Callable[..., Any], most: int, seed: int = 0) -> Values:
+    with _seeded(seed):
+        explainer = make(lambda keep: game(keep > 0.5))
+        found = explainer(np.ones((1, len(game.word))), max_evals=most, silent=True)
+    return np.asarray(found.values[0], dtype=np.float64)
