@@ -10,7 +10,7 @@ help:
 	@echo "make lab        train, analyse and score four languages: the whole lab in one go"
 	@echo "make dashboard  look at the runs in the browser"
 	@echo "make test       the tests"
-	@echo "make check      lint, format and types"
+	@echo "make check      lint, format, types, and no import circle"
 	@echo "make bench      how fast, against named peers"
 	@echo
 	@echo "PYTHON=python3.12 make ... chooses the interpreter (3.11 or newer)"
@@ -21,10 +21,11 @@ lab: $(INSTALLED)
 test: $(INSTALLED)  # two workers fill two cores: more threads would only get into each other's way
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist worksteal
 
-check: $(INSTALLED)
+check: $(INSTALLED)  # lint, format, types, and the floors of the house
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
+	$(BIN)/pytest -q tests/house/test_floors.py
 
 dashboard: $(INSTALLED)
 	$(BIN)/lab dashboard

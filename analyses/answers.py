@@ -122,7 +122,8 @@ def registered() -> Mapping[str, EntryPoint]:
     """Every question by its name; nothing is imported yet."""
     own = [EntryPoint(name, f"analyses.questions.{name}:QUESTION", GROUP) for name in BUILT_IN]
     others = sorted(entry_points(group=GROUP), key=lambda entry: entry.name)
-    return {entry.name: entry for entry in (*own, *others)}
+    known = {entry.name: entry for entry in own}
+    return known | {entry.name: entry for entry in others if entry.name not in known}
 
 
 def question(name: str) -> Question[Any]:

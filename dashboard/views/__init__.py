@@ -1,1 +1,1 @@
-"""One page a file; each has a function ``show``."""
+"""One page a file, in folders by what a reader wants; each has a function ``show``."""

@@ -31,10 +31,10 @@ from models.runs.files import read_json, write_json
 from models.runs.run import Run
 
 PAGE = """
-from dashboard.views import discover
+from dashboard.views.discover import from_lines
 from dashboard.shared import explain_errors
 with explain_errors():
-    discover.show()
+    from_lines.show()
 """
 
 

@@ -616,11 +616,11 @@ def test_a_mistake_is_one_line(
 
 SHOW = """
 import streamlit as st
-from dashboard.views import {page}
+from dashboard.pages import pages
 from dashboard.shared import choose_run, explain_errors
 with explain_errors():
     choose_run()
-    {page}.show()
+    pages()["{page}"].show()
 """
 
 
@@ -629,7 +629,7 @@ def test_a_page_shows_the_same_over_seeds(
     name: str, swept: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys, "argv", ["app.py", str(swept)])
-    script = SHOW.format(page={"accuracy": "home"}.get(name, name))
+    script = SHOW.format(page={"accuracy": "runs"}.get(name, name))
     page = AppTest.from_string(script, default_timeout=120)
     page.session_state["run"] = "anbn-s3"
     page.run()

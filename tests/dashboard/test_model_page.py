@@ -16,7 +16,7 @@ from models.training.loop import train
 
 SHOW = """
 import streamlit as st
-from dashboard.views import model
+from dashboard.views.look_inside import model
 from dashboard.shared import choose_run, explain_errors
 with explain_errors():
     choose_run()

@@ -35,7 +35,7 @@ from analyses.questions import leaderboard as of_run
 from analyses.studies import comparison, leaderboard
 from analyses.words import near_miss
 from dashboard.shared import share
-from dashboard.views import leaderboard as view
+from dashboard.views.explain import leaderboard as view
 from models.config import ModelConfig
 from models.languages import END_ID
 from models.runs.files import read_json, write_json
@@ -44,13 +44,13 @@ from models.training.loop import train
 
 SHOW = """
 import streamlit as st
-from dashboard.views import {page}
+from dashboard.pages import pages
 from dashboard.shared import choose_run, explain_errors
 with explain_errors():
     choose_run()
-    {page}.show()
+    pages()["{page}"].show()
 """
-PAGES = ("home", "try_it", "probing", "emergence", "interventions", "heads", "circuits")
+PAGES = ("runs", "try", "probing", "emergence", "interventions", "heads", "circuits")
 PAGES += ("patching", "explanations", "leaderboard", "discovery")
 
 
@@ -155,7 +155,7 @@ def test_a_page_opens_or_says_why_not(run: Run, name: str) -> None:
 @pytest.mark.parametrize(
     ("name", "question", "words"),
     [
-        ("home", "accuracy", "Accuracy by word length."),
+        ("runs", "accuracy", "Accuracy by word length."),
         ("heads", "heads", "Accuracy lost per ablated head."),
     ],
 )
@@ -168,7 +168,7 @@ def test_a_kept_answer_is_shown_whole(run: Run, name: str, question: str, words:
 
 
 def test_home_says_what_the_run_is_and_how_it_went(run: Run) -> None:
-    page, kept, metrics = opened("home"), load(run.path, "accuracy"), run.metrics()
+    page, kept, metrics = opened("runs"), load(run.path, "accuracy"), run.metrics()
     assert kept is not None
     (row,) = page.dataframe[0].value.to_dict("records")
     assert (row["run"], row["language"], row["status"]) == (run.name, "anbn", "finished")
@@ -183,7 +183,7 @@ def test_home_says_what_the_run_is_and_how_it_went(run: Run) -> None:
 
 def test_a_word_is_judged_beside_the_truth(run: Run) -> None:
     """Typed, and by both buttons; the verdict is the model's at the place where it is read."""
-    page = opened("try_it")
+    page = opened("try")
     near = " ".join(near_miss(run, 4))
     asked: list[tuple[Callable[[], AppTest], str, bool]] = [
         (lambda: page.button[1].click().run(), near, False),
@@ -572,7 +572,7 @@ def test_the_kept_answer_is_used_for_the_same_model_alone(own: Run) -> None:
 def test_a_question_that_was_not_asked_can_be(own: Run) -> None:
     for path in own.results.glob("accuracy.*"):
         path.unlink()
-    page = opened("home")
+    page = opened("runs")
     assert "has not been asked" in page.info[0].value
     before = len(page.get("vega_lite_chart"))
     healthy(page.button(key="ask-accuracy").click().run())

@@ -8,6 +8,7 @@ from urllib.parse import quote
 
 import pandas as pd
 import pytest
+from dashboard.views.sweeps import ENOUGH, PAGES, find_sweeps
 from streamlit.delta_generator import DeltaGenerator
 from streamlit.testing.v1 import AppTest
 from test_capacity import BY, WIDTH, WINDOW, sized
@@ -16,7 +17,6 @@ from test_pages import SHOW, assert_same, drawn, healthy, said
 from analyses.charts.sweeps import cells, curves, settings_of
 from analyses.studies import capacity
 from analyses.studies.sweeps import run as sweep
-from dashboard.views.sweeps import ENOUGH, PAGES, find_sweeps
 from models.runs.files import read_json, write_json
 
 SCRIPT = SHOW.format(page="sweeps").replace("    choose_run()\n", "")
@@ -204,7 +204,7 @@ def test_the_runs_of_the_folder_itself_are_linked(folder: Path) -> None:
     links = frame(page, "recognition")
     for title, where in PAGES.items():
         assert links[title].tolist() == [f"/{where}?run={quote(name)}" for name in links["run"]]
-    assert "&" not in links["home"][0].partition("run=")[2]
+    assert "&" not in links["runs"][0].partition("run=")[2]
 
 
 def test_sweeps_are_found_wherever_they_lie_but_not_inside_runs(tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ from dashboard.shared import (
     word_input,
     word_key,
 )
-from dashboard.views.leaderboard import columns_of
+from dashboard.views.explain.leaderboard import columns_of
 from interp.explanations.games import EXACT_LIMIT
 from models.languages import Language, Word, printed_lines
 from models.runs.run import Run

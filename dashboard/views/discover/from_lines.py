@@ -28,7 +28,7 @@ from analyses.rules.discover import (
 from analyses.rules.lines import MOST_BYTES, MOST_LINES, as_tsv, prepared
 from analyses.rules.recovery import Study, chart, file_name
 from dashboard.shared import model_of, picture, runs_folder
-from dashboard.views.discovery import details, expression, metrics
+from dashboard.views.discover.rule_of_run import details, expression, metrics
 from interp.automata.extraction import run as verdicts_of
 from models.languages import printed_lines
 from models.runs.files import write_bytes, write_json

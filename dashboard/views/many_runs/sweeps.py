@@ -36,7 +36,7 @@ WORDS = ("all", "inside the window", "beyond it")
 ENOUGH = {"all seeds": 1.0, "half of them": 0.5, "one": 0.0}
 """How many seeds must learn a language, and their share."""
 
-PAGES = {"home": "", "heads": "heads", "probing": "probing"}
+PAGES = {"runs": "", "heads": "heads", "probing": "probing"}
 """Where a run is opened, by the column that links there."""
 
 

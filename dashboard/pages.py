@@ -1,0 +1,80 @@
+"""Every page, by its address: the one place that lists them. A question without a page of its own
+gets the common one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+from analyses.answers import registered
+from dashboard.views import question
+from dashboard.views.discover import from_lines, rule_of_run
+from dashboard.views.explain import explanations, leaderboard
+from dashboard.views.look_inside import (
+    circuits,
+    emergence,
+    heads,
+    interventions,
+    model,
+    patching,
+    probing,
+)
+from dashboard.views.many_runs import compare, sweeps
+from dashboard.views.start import runs, try_it
+
+
+@dataclass(frozen=True)
+class Page:
+    """A page.
+
+    Attributes:
+        group: its heading in the sidebar.
+        title: its name there.
+        icon: one of Material's, by name.
+        show: draws it.
+        needs_run: whether it shows a run; the others open without any.
+    """
+
+    group: str
+    title: str
+    icon: str
+    show: Callable[[], None]
+    needs_run: bool = True
+
+
+START, INSIDE, EXPLAIN = "Start", "Look inside", "Explain"
+DISCOVER, MANY, MORE = "Discover", "Many runs", "More questions"
+
+OWN = {
+    "runs": Page(START, "Runs", "home", runs.show),
+    "try": Page(START, "Try it", "edit", try_it.show),
+    "model": Page(INSIDE, "Model", "account_tree", model.show),
+    "probing": Page(INSIDE, "Probing", "sensors", probing.show),
+    "emergence": Page(INSIDE, "Over time", "timeline", emergence.show),
+    "interventions": Page(INSIDE, "Erase and steer", "tune", interventions.show),
+    "heads": Page(INSIDE, "Heads", "hub", heads.show),
+    "patching": Page(INSIDE, "Patching", "healing", patching.show),
+    "circuits": Page(INSIDE, "Circuits", "schema", circuits.show),
+    "explanations": Page(EXPLAIN, "Explanations", "balance", explanations.show),
+    "leaderboard": Page(EXPLAIN, "Leaderboard", "trophy", leaderboard.show, needs_run=False),
+    "discovery": Page(DISCOVER, "Discovery", "explore", rule_of_run.show),
+    "discover": Page(
+        DISCOVER, "From lines to a rule", "lightbulb", from_lines.show, needs_run=False
+    ),
+    "compare": Page(MANY, "Compare", "leaderboard", compare.show, needs_run=False),
+    "sweeps": Page(MANY, "Sweeps", "grid_view", sweeps.show, needs_run=False),
+}
+"""By address. The first is the one that opens; it shows accuracy."""
+
+SHOWN = {"runs": "accuracy"}
+"""Questions that a page under another address shows."""
+
+
+def pages() -> dict[str, Page]:
+    """All pages in their order, those of other packages' questions last."""
+    others = [name for name in registered() if name not in OWN and name not in SHOWN.values()]
+    return OWN | {
+        name: Page(MORE, question.title_of(name), "help", partial(question.show, name))
+        for name in others
+    }

@@ -1,0 +1,1 @@
+"""From verdicts, or from lines, to a rule."""

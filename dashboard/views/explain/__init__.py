@@ -1,0 +1,1 @@
+"""Which symbols decide, and which method says so rightly."""

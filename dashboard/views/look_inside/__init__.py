@@ -1,0 +1,1 @@
+"""One lens a page: what goes on in the model."""

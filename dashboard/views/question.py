@@ -1,0 +1,35 @@
+"""The page of any question: its sentence, picture, seeds and downloads. Some have one of their own
+beside this one, with more to choose and to click."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from analyses.answers import question
+from dashboard.shared import (
+    current_run,
+    downloads,
+    heading,
+    kept_or_computed,
+    picture,
+    seeds_of,
+)
+
+
+def title_of(name: str) -> str:
+    """A question's name as a title."""
+    return name.replace("_", " ").capitalize()
+
+
+def show(name: str) -> None:
+    """The page."""
+    heading(title_of(name), name)
+    run = current_run()
+    result = kept_or_computed(run, name)
+    if result is None:
+        return
+    st.markdown(result.sentence)
+    figure = question(name).chart(result)
+    picture(figure, f"{title_of(name)}. {result.sentence}")
+    seeds_of(run, name)
+    downloads(name, result, lambda: figure)

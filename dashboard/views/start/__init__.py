@@ -1,0 +1,1 @@
+"""All runs, and one word typed in."""
