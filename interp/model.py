@@ -104,6 +104,28 @@ class ResumableModel(HookedModel, Protocol):
     def local(self, recording: Any, layer: int, x: Tensor, first: int) -> Tensor: ...
 
 
+def require_hooks(model: HookedModel, *names: str) -> None:
+    """Raises ValueError where the model lacks a hook that a lens reads or changes."""
+    lacking = [name for name in names if name not in model.hook_dict]
+    if lacking:
+        raise ValueError(
+            f"{type(model).__name__} has no {', '.join(lacking)}: ask another lens, or give a "
+            "model with these hooks of TransformerLens"
+        )
+
+
+def require(model: object, protocol: type[Any]) -> None:
+    """Raises ValueError where the model lacks something that a protocol of this file names."""
+    if isinstance(model, protocol):
+        return
+    names = [name for name in dir(protocol) if not name.startswith("_")]
+    lacking = [name for name in names if not hasattr(model, name)]
+    raise ValueError(
+        f"{type(model).__name__} is no {protocol.__name__}, it lacks {', '.join(lacking)}: ask "
+        "another lens, or give the model properties of these names"
+    )
+
+
 @torch.no_grad()
 def activations(
     model: HookedModel,
@@ -111,7 +133,12 @@ def activations(
     names: Sequence[str],
     batch_size: int = 256,
 ) -> dict[str, Tensor]:
-    """The activations at the named hooks, on the CPU, [batch, pos, ...]; no others are held."""
+    """The activations at the named hooks, on the CPU, [batch, pos, ...]; no others are held.
+
+    Raises:
+        ValueError: the model lacks one of them.
+    """
+    require_hooks(model, *names)
     parts: dict[str, list[Tensor]] = {name: [] for name in names}
     for chunk in tokens.split(batch_size):
         _, cache = model.run_with_cache(chunk, names_filter=list(names))

@@ -11,12 +11,12 @@ import torch
 from jaxtyping import Bool
 from torch import Tensor
 
-from analyses.questions.erasing import columns, stream_hooks
-from analyses.questions.moving import RECURRENT
+from analyses.questions.intervention_trials import RECURRENT, stream_hooks
 from analyses.questions.probing import targets
 from analyses.words import WordTensors, sample_window
 from interp.model import activations
 from interp.probing.erasure import Eraser
+from interp.probing.erasure_trials import columns
 from interp.probing.steering import adding, direction
 from models.base import LanguageModel
 from models.languages import BOS_ID, END, Word, Words

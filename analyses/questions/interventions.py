@@ -1,8 +1,8 @@
 """Is it used? A hidden variable is erased, moved and exchanged, and the model asked what follows.
 
 What a probe reads off an activation need not be what the model goes by. So the variable is taken
-out of it (``erasing``), changed by k (``moving``) or put in from another word (``interchanging``),
-each beside controls that change as much and mean nothing.
+out of it (erasure), changed by k (steering) or put in from another word (interchange), each beside
+controls that change as much and mean nothing.
 """
 
 from __future__ import annotations
@@ -15,9 +15,16 @@ import pandas as pd
 from altair.typing import ChartType
 
 from analyses.answers import Answer, Progress, Question, plain, quiet
-from analyses.questions.erasing import erasure, main_variables, stream_hooks
-from analyses.questions.interchanging import interchange, stream_before
-from analyses.questions.moving import RANDOM, steering, steering_refusal
+from analyses.questions.intervention_trials import (
+    RANDOM,
+    erasure,
+    interchange,
+    main_variables,
+    steering,
+    steering_refusal,
+    stream_before,
+    stream_hooks,
+)
 from analyses.script import script
 from models.errors import UserError
 from models.languages import Language

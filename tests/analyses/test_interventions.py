@@ -15,10 +15,23 @@ from transformer_lens.hook_points import HookPoint
 
 from analyses.answers import Answer
 from analyses.close_ups.intervention import changed, changes
-from analyses.questions.erasing import asked_words, erasure, judge, main_variables, stream_hooks
-from analyses.questions.interchanging import Pairs, Prefixes, interchange, stream_before
+from analyses.questions.intervention_trials import (
+    RANDOM,
+    Prefixes,
+    asked_words,
+    drawn_pairs,
+    erasure,
+    interchange,
+    judge,
+    main_variables,
+    reach,
+    steering,
+    steering_refusal,
+    stream_before,
+    stream_hooks,
+)
 from analyses.questions.interventions import Options, _erased, analyse, charts, main_variable
-from analyses.questions.moving import RANDOM, LastBlocks, reach, steering, steering_refusal
+from analyses.questions.last_blocks import LastBlocks
 from models.base import LanguageModel
 from models.config import ModelConfig
 from models.errors import UserError
@@ -231,7 +244,7 @@ def test_pairs_come_from_one_half_and_are_judged_by_their_source(run: Run) -> No
     assert sorted([*first, *second]) == list(range(len(found.words)))
     assert abs(int(found.ends[first].sum()) - int(found.ends[second].sum())) <= 1
     vocabulary = run.language.vocabulary
-    pairs = Pairs.of(vocabulary, found, first, 200, 0)
+    pairs = drawn_pairs(Tally(False), vocabulary, found, first, 200, 0)
     ends = dict(zip(found.words, found.ends, strict=True))
     inside = {found.words[i] for i in first}
 

@@ -86,7 +86,7 @@ class Drawn:
     """A model whose only head has a pattern drawn by hand."""
 
     cfg = SimpleNamespace(n_layers=1, n_heads=1, attention_dir="causal")
-    hook_dict: dict[str, object] = {}  # noqa: RUF012
+    hook_dict = dict.fromkeys(f"blocks.0.attn.hook_{name}" for name in ("pattern", "attn_scores"))
 
     def __init__(self, pattern: torch.Tensor) -> None:
         self.pattern = pattern

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 
 from interp.causal.metrics import logit_at
-from interp.model import activations
+from interp.model import CircuitModel, ReadableModel, activations, require
 from models.languages import END_ID
 from models.transformer.model import HookedTransformer
 
@@ -29,3 +30,19 @@ def test_activations_come_in_chunks_and_in_order(
     for name in names:
         torch.testing.assert_close(parts[name], whole[name])
         assert not whole[name].requires_grad
+
+
+def test_what_a_model_lacks_is_said_in_one_line(
+    model: HookedTransformer, tokens: torch.Tensor
+) -> None:
+    with pytest.raises(
+        ValueError, match=r"^HookedTransformer has no blocks\.7\.hook_cell: ask [^\n]*$"
+    ):
+        activations(model, tokens, ["blocks.0.hook_resid_pre", "blocks.7.hook_cell"])
+    require(model, CircuitModel)
+
+    class Bare:
+        cfg, hook_dict = None, {}
+
+    with pytest.raises(ValueError, match=r"^Bare is no ReadableModel, it lacks W_U, [^\n]*$"):
+        require(Bare(), ReadableModel)

@@ -9,9 +9,13 @@ import streamlit as st
 
 from analyses.answers import Answer
 from analyses.close_ups.intervention import Change, changed, changes
-from analyses.questions.erasing import main_variables, stream_hooks
+from analyses.questions.intervention_trials import (
+    FURTHEST,
+    main_variables,
+    steering_refusal,
+    stream_hooks,
+)
 from analyses.questions.interventions import chart, charts, main_variable, refusal
-from analyses.questions.moving import FURTHEST, steering_refusal
 from analyses.questions.patching import said_chart
 from analyses.words import given, member
 from dashboard.shared import (

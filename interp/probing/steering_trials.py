@@ -1,0 +1,87 @@
+"""Is a variable used as a quantity? Where k is added to it, what follows should move by k."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import pandas as pd
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from interp.probing.steering import adding, random_direction
+from interp.statistics import bootstrap_mean
+
+DRAWS = 3  # of random directions
+
+Outcome = Callable[..., Float[np.ndarray, "k word"]]
+"""From TransformerLens hooks, pairs of name and function, to a number read off each word, such as
+where it ends; NaN where there is none. The model runs on a copy of the words for each k, one copy
+after the other."""
+
+
+@dataclass(frozen=True)
+class SteeringTrials:
+    """Words that are steered by several k, and what is read off them.
+
+    Attributes:
+        ks: what is added to the variable in each copy of the words.
+        outcome: what should move by as much.
+    """
+
+    ks: Int[np.ndarray, " k"]
+    outcome: Outcome
+
+    @cached_property
+    def unsteered(self) -> Float[np.ndarray, "k word"]:
+        return self.outcome()
+
+    def along(
+        self, hook: str, direction: Float[Tensor, " d"], amount: Float[Tensor, "copies pos"]
+    ) -> pd.DataFrame:
+        """Adds so much of a direction at every position of the copies, and of random directions.
+
+        Returns:
+            The rows of ``outcomes``, and method: "steered", or "random direction", the mean over
+            directions as long as the one given.
+        """
+        drawn = [random_direction(direction, seed) for seed in range(DRAWS)]
+        steered = self.by(hook, adding(direction, amount)).assign(method="steered")
+        shifts = [self._shift(hook, adding(each, amount)) for each in drawn]
+        random = outcomes(self.ks, np.stack(shifts)).assign(method="random direction")
+        return pd.concat([steered, random], ignore_index=True)
+
+    def by(self, hook: str, change: Callable[..., Tensor]) -> pd.DataFrame:
+        """The rows of ``outcomes`` for any function at a hook, called on all copies."""
+        return outcomes(self.ks, self._shift(hook, change)[None])
+
+    def _shift(self, hook: str, change: Callable[..., Tensor]) -> Float[np.ndarray, "k word"]:
+        return self.outcome((hook, change)) - self.unsteered
+
+
+def outcomes(ks: Int[np.ndarray, " k"], shift: Float[np.ndarray, "draw k word"]) -> pd.DataFrame:
+    """How the outcome moved, by k.
+
+    Args:
+        shift: by how much; NaN where there is no outcome. Draws are averaged.
+
+    Returns:
+        One row per measure and k: measure, amount (k), value, low, high (95% bootstrap over words),
+        words. "moved by k": the share of the words that moved by exactly k; no outcome is none.
+        "shift": the mean shift of the words with an outcome.
+    """
+    exact = (shift == ks[:, None]).mean(axis=0)
+    value, low, high = bootstrap_mean(exact.T)
+    rows: list[dict[str, str | int | float]] = []
+    for i, k in enumerate(ks.tolist()):
+        number = {"value": value[i], "low": low[i], "high": high[i], "words": exact.shape[1]}
+        rows.append({"measure": "moved by k", "amount": k})
+        rows[-1] |= {name: float(v) for name, v in number.items()}
+        moved = shift[:, i].ravel()
+        moved = moved[~np.isnan(moved)]
+        interval = bootstrap_mean(moved) if len(moved) else (np.nan,) * 3
+        rows.append({"measure": "shift", "amount": k, "words": len(moved) / len(shift)})
+        rows[-1] |= dict(zip(("value", "low", "high"), map(float, interval), strict=True))
+    return pd.DataFrame(rows)
