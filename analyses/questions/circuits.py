@@ -14,17 +14,25 @@ import numpy as np
 import pandas as pd
 import torch
 from altair.typing import ChartType
-from jaxtyping import Bool
-from torch import Tensor
 
 from analyses.answers import Answer, Progress, Question, numbers, plain, quiet
 from analyses.script import script
 from analyses.words import ANALYSIS_SEED, WordTensors
-from interp.causal.circuits import Ablation, Bench, areas, curve, first_edges, ranked, smallest
-from interp.causal.edges import Edge, Graph, Method, agreement, edge_effects
+from interp.causal.circuits import (
+    Ablation,
+    Bench,
+    Quality,
+    areas,
+    curve,
+    first_edges,
+    random_scores,
+    ranked,
+    smallest,
+)
+from interp.causal.edge_scores import agreement, by_edge, edge_scores
+from interp.causal.edges import Edge, Method, edge_effects
 from interp.causal.metrics import logit_at
-from interp.heads.types import head_types
-from interp.statistics import bootstrap_mean
+from interp.heads.types import clearest_types, head_types
 from models.errors import UserError
 from models.languages import END_ID, Word
 from models.runs.run import Run
@@ -39,11 +47,10 @@ LOOKS = {
     "same symbol": "at equal symbols",
     "first of its block": "at the first of the block",
     "induction": "at what followed its symbol earlier",
+    "uniform": "evenly over the word",
 }
 LONGEST = 40
 """Symbols of the words, at the most: every circuit that is tried runs all of them."""
-
-EVEN = 0.8  # of a head's attention that is spread evenly: then no key of its own is named
 
 
 @dataclass(frozen=True)
@@ -126,20 +133,19 @@ def analyse(run: Run, options: Options, progress: Progress = quiet) -> Answer:
         )
         progress(0, 3, f"edges, {name} model")
         table = edge_effects(viewed, seen.clean, seen.corrupted, seen.metric, METHODS)
-        scores = _means(table)
+        scores = edge_scores(table)
         progress(1, 3, f"circuit, {name} model")
         circuit = smallest(seen, scores[options.scores], (1 + options.goal) / 2)
-        found[name] = _judged(held_out, circuit)
-        tables.append(_edges(table, circuit).assign(model=name))
+        found[name] = asdict(Quality.on(held_out, circuit))
+        tables.append(by_edge(table, circuit).assign(model=name))
         if name == "trained":
             progress(2, 3, "curves")
             found |= _curves(held_out, scores, len(circuit))
             found["agreement"] = agreement(table).to_dict("records")
-            types = _types(viewed, clean)
+            found["looks"] = _looks(viewed, clean)
     progress(3, 3, "circuits")
     table = pd.concat(tables, ignore_index=True)
     found["circuit"] = found.pop("trained")
-    found["looks"] = types
     found["text"] = describe(table[table["model"] == "trained"], found)
     sentence = found["text"].split("\n")[0]
     columns = ["model", "sender", "receiver", "exact", "low", "high", "EAP", "EAP-IG", "circuit"]
@@ -177,41 +183,10 @@ def _pairs(run: Run, options: Options) -> tuple[list[Word], list[Word]]:
     return [word for word, _ in pairs], [other for _, other in pairs]
 
 
-def _means(table: pd.DataFrame) -> dict[str, dict[Edge, float]]:
-    """Per method the mean effect of each edge."""
-    means = table.groupby(["method", "sender", "receiver"], sort=False)["effect"].mean()
-    return {
-        str(method): {Edge(*edge): float(v) for edge, v in rows.droplevel("method").items()}
-        for method, rows in means.groupby("method")
-    }
-
-
-def _inside(graph: Graph, circuit: Sequence[Edge]) -> Bool[Tensor, "one edge"]:
-    return torch.tensor([[edge in circuit for edge in graph.edges]])
-
-
-def _judged(bench: Bench, circuit: Sequence[Edge]) -> dict[str, Any]:
-    """How good a circuit is on the bench's pairs."""
-    inside = _inside(bench.graph, circuit)
-    own, rest = bench.faithfulness(torch.cat([inside, ~inside]))
-    mean, low, high = (float(value) for value in bootstrap_mean(own))
-    return {
-        "edges": [list(edge) for edge in circuit],
-        "of": len(bench.graph.edges),
-        "pairs": len(own),
-        "faithfulness": mean,
-        "low": low,
-        "high": high,
-        "completeness": 1 - float(rest.mean()),
-    }
-
-
 def _curves(bench: Bench, scores: Mapping[str, Mapping[Edge, float]], size: int) -> dict[str, Any]:
     """Faithfulness over size by every ranking, and what random edges do."""
-    rng = np.random.default_rng(ANALYSIS_SEED)
     graph = bench.graph
-    total = len(graph.edges)
-    drawn = [dict(zip(graph.edges, rng.random(total), strict=True)) for _ in range(RANDOM_DRAWS)]
+    drawn = random_scores(graph, RANDOM_DRAWS, ANALYSIS_SEED)
     fronts = torch.cat([first_edges(ranked(some, graph), [size]) for some in drawn])
     tables = {name: curve(bench, each) for name, each in scores.items()}
     tables["random"] = curve(bench, drawn[0])
@@ -226,36 +201,13 @@ def _curves(bench: Bench, scores: Mapping[str, Mapping[Edge, float]], size: int)
     }
 
 
-def _edges(table: pd.DataFrame, circuit: Sequence[Edge]) -> pd.DataFrame:
-    """One row per edge: the exact effect with its interval beside the approximations."""
-    means = table.groupby(["sender", "receiver", "method"], sort=False)["effect"].mean().unstack()
-    exact = table[table["method"] == "exact"]
-    wide = exact.pivot(index="pair", columns=["sender", "receiver"], values="effect")
-    told_apart = wide.dropna()
-    rows = means.loc[wide.columns].reset_index()
-    rows["low"] = rows["high"] = np.nan
-    if len(told_apart):
-        _, rows["low"], rows["high"] = bootstrap_mean(told_apart.to_numpy())
-    names = zip(rows["sender"], rows["receiver"], strict=True)
-    return rows.assign(circuit=[Edge(*edge) in circuit for edge in names])
-
-
-def _types(model: HookedTransformer, words: WordTensors) -> dict[str, dict[str, Any]]:
-    """What each head looks at most: "evenly", or the type that exceeds even attention most."""
-    table = head_types(model, words.tokens, words.mask)
-    means = table.groupby(["layer", "head", "type"])[["score", "uniform"]].mean()
-    looks = {}
-    for (layer, head), rows in means.groupby(["layer", "head"]):
-        types = rows.droplevel(["layer", "head"])
-        even = float(types.loc["uniform", "score"])
-        named = types.drop(index="uniform").dropna()
-        name = (named["score"] - named["uniform"]).idxmax() if len(named) else None
-        looks[f"L{layer}H{head}"] = (
-            {"how": "evenly over the word", "score": even}
-            if even >= EVEN or name is None
-            else {"how": LOOKS[name], "score": float(named.loc[name, "score"])}
-        )
-    return looks
+def _looks(model: HookedTransformer, words: WordTensors) -> dict[str, dict[str, Any]]:
+    """How each head looks, in words, and how much of its attention that is."""
+    types = clearest_types(head_types(model, words.tokens, words.mask))
+    return {
+        f"L{row.layer}H{row.head}": {"how": LOOKS[row.type], "score": row.score}
+        for row in types.itertuples()
+    }
 
 
 def ranking(table: pd.DataFrame) -> list[list[str]]:

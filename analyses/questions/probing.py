@@ -6,7 +6,6 @@ untrained model, of shuffled labels, of a control task, and of what the word's f
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any
@@ -16,14 +15,14 @@ import numpy as np
 import pandas as pd
 from altair.typing import ChartType
 from joblib import Parallel, delayed
-from threadpoolctl import threadpool_limits
 
 from analyses.activations import kept_activations
 from analyses.answers import Answer, Progress, Question, quiet
 from analyses.script import script
 from analyses.words import ANALYSIS_SEED, WordTensors, sample_window
 from interp.model import HookedModel, activations
-from interp.probing.description_length import online_bits, uniform_bits
+from interp.probing.best_sites import best_sites
+from interp.probing.description_length import code_lengths
 from interp.probing.probes import Method, Target, baseline, control_task, probe_sites
 from models.base import LanguageModel
 from models.errors import UserError
@@ -41,8 +40,6 @@ CONTROLS = (
 METHODS: tuple[Method, ...] = ("linear", "mlp", "1-sparse", "8-sparse")
 NUISANCE = ("symbol", "position")
 """Not of the language's state: what a model has without any learning, for comparison."""
-CODED = 1_500
-"""Positions whose values are sent in the description length, at the most."""
 
 
 ENOUGH = 200
@@ -188,37 +185,6 @@ def analyse(run: Run, options: Options, progress: Progress = quiet) -> Answer:
     return Answer(table, *findings(table), asdict(options), digest)
 
 
-def code_lengths(
-    sites: Mapping[str, np.ndarray], wanted: Mapping[str, Target], seed: int
-) -> pd.DataFrame:
-    """The online code of every target given every site, on whole words in random order."""
-    rows = []
-    with threadpool_limits(1):
-        for name, target in wanted.items():
-            order = np.random.default_rng(seed).permutation(len(target.mask))
-            word, position = np.nonzero(target.mask[order])
-            word, position = order[word[:CODED]], position[:CODED]
-            y = target.values[word, position]
-            uniform = uniform_bits(y, target.kind)
-            if uniform == 0:
-                continue
-            for site, activation in sites.items():
-                bits = online_bits(activation[word, position], y, target.kind)
-                rows.append(
-                    {
-                        "probe": "online code",
-                        "site": site,
-                        "target": name,
-                        "metric": "compression",
-                        "score": uniform / bits,
-                        "bits": bits,
-                        "n_train": len(y),
-                        "n_test": len(y),
-                    }
-                )
-    return pd.DataFrame(rows)
-
-
 def findings(table: pd.DataFrame) -> tuple[str, dict[str, Any]]:
     """Per target the site that a linear probe reads best, and each control's best score.
 
@@ -227,15 +193,12 @@ def findings(table: pd.DataFrame) -> tuple[str, dict[str, Any]]:
     and mlp: the score minus that on the control task).
     """
     best: dict[str, Any] = {}
-    for target, part in table[~table["target"].isin(NUISANCE)].groupby("target", sort=False):
-        said = part.set_index(["model", "probe", "split", "site"])["score"]
-        linear = part[part["probe"].isin(["linear", "none"]) & (part["split"] == "words")]
-        rows = linear[linear["model"] == "trained"]
-        row = rows.loc[rows["score"].idxmax()]
-        site = str(row["site"])
-        controls = linear[linear["model"] != "trained"].groupby("model")["score"].max()
-
-        there = {key[:3]: float(value) for key, value in said.items() if key[3] == site}
+    shown = table[~table["target"].isin(NUISANCE)]
+    linear = shown[shown["probe"].isin(["linear", "none"]) & (shown["split"] == "words")]
+    for chosen in best_sites(linear).to_dict("records"):
+        target, site, metric, score = (chosen.pop(k) for k in ("target", "site", "metric", "score"))
+        at = shown[(shown["target"] == target) & (shown["site"] == site)]
+        there = at.set_index(["model", "probe", "split"])["score"].to_dict()
         selectivity = {
             method: there["trained", method, "words"] - there["control task", method, "words"]
             for method in METHODS[:2]
@@ -243,9 +206,9 @@ def findings(table: pd.DataFrame) -> tuple[str, dict[str, Any]]:
         }
         best[str(target)] = {
             "site": site,
-            "metric": row["metric"],
-            "score": float(row["score"]),
-            "controls": {str(name): float(score) for name, score in controls.items()},
+            "metric": metric,
+            "score": score,
+            "controls": {name: value for name, value in chosen.items() if not np.isnan(value)},
             "mlp": there.get(("trained", "mlp", "words")),
             "1-sparse": there.get(("trained", "1-sparse", "words")),
             "8-sparse": there.get(("trained", "8-sparse", "words")),

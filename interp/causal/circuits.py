@@ -28,6 +28,7 @@ from torch import Tensor
 from interp.causal.edges import Edge, Graph, edge_metric, writes
 from interp.causal.metrics import Metric
 from interp.model import ReadableModel
+from interp.statistics import bootstrap_mean
 
 Ablation = Literal["resample", "mean", "zero"]
 FRACTIONS = (0.0, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
@@ -123,6 +124,42 @@ def connected(circuit: Collection[Edge]) -> set[Edge]:
         if alive == edges:
             return edges
         edges = alive
+
+
+@dataclass(frozen=True)
+class Quality:
+    """How good a circuit is on the pairs of a bench.
+
+    Attributes:
+        edges: inside the circuit; of: how many there are in the model.
+        pairs: that the numbers are means over.
+        faithfulness: of the circuit, with its 95% bootstrap interval over pairs, low to high.
+        completeness: of the circuit: 1 - the faithfulness of all edges outside.
+    """
+
+    edges: tuple[Edge, ...]
+    of: int
+    pairs: int
+    faithfulness: float
+    low: float
+    high: float
+    completeness: float
+
+    @classmethod
+    def on(cls, bench: Bench, circuit: Collection[Edge]) -> Quality:
+        """Measure it on pairs that it was not found on."""
+        edges = bench.graph.edges
+        inside = torch.tensor([[edge in circuit for edge in edges]])
+        own, rest = bench.faithfulness(torch.cat([inside, ~inside]))
+        mean, low, high = (float(value) for value in bootstrap_mean(own))
+        left = 1 - float(rest.mean())
+        return cls(tuple(circuit), len(edges), len(own), mean, low, high, left)
+
+
+def random_scores(graph: Graph, draws: int, seed: int) -> list[dict[Edge, float]]:
+    """The control of every ranking: each draw gives each edge a score between 0 and 1."""
+    rng, size = np.random.default_rng(seed), len(graph.edges)
+    return [dict(zip(graph.edges, rng.random(size), strict=True)) for _ in range(draws)]
 
 
 def curve(bench: Bench, scores: Mapping[Edge, float]) -> pd.DataFrame:

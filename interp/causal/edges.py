@@ -364,25 +364,3 @@ def _attribution(
         score = torch.einsum("sbpm,rbpm->rsb", change[:count], mean)
         found |= dict(zip(receivers, score, strict=True))
     return torch.cat([found[receiver] for receiver in graph.receivers])
-
-
-def agreement(table: pd.DataFrame) -> pd.DataFrame:
-    """How near the approximations of ``edge_effects`` come to the exact effects.
-
-    Returns:
-        One row per approximation: method, edges, pearson and spearman over the edges' means, and
-        mean_error, the mean absolute difference of these means.
-    """
-    means = table.groupby(["method", "sender", "receiver"], sort=False)["effect"].mean()
-    wide = means.unstack("method")
-    rows = [
-        {
-            "method": method,
-            "edges": len(wide),
-            "pearson": wide["exact"].corr(wide[method]),
-            "spearman": wide["exact"].corr(wide[method], method="spearman"),
-            "mean_error": (wide["exact"] - wide[method]).abs().mean(),
-        }
-        for method in wide.columns.drop("exact")
-    ]
-    return pd.DataFrame(rows)

@@ -12,6 +12,7 @@ from interp.heads.attention import attention
 from interp.model import HookedModel
 
 TYPES = ("previous symbol", "BOS", "same symbol", "first of its block", "induction", "uniform")
+EVEN = 0.8  # of a head's attention that is spread evenly: then no key of its own is named
 
 
 def head_types(
@@ -54,6 +55,26 @@ def head_types(
         columns |= {"score": mean.flatten().numpy(), "uniform": uniform.numpy()[word]}
         tables.append(pd.DataFrame({**columns, "queries": queries.numpy()[word]}))
     return pd.concat(tables, ignore_index=True)
+
+
+def clearest_types(table: pd.DataFrame) -> pd.DataFrame:
+    """The type of each head, from the table of ``head_types``.
+
+    Returns:
+        One row per head: layer, head, type ("uniform" for a head with at least ``EVEN`` of its
+        attention spread evenly, else the type that exceeds even attention most), score (of this
+        type, the mean over words).
+    """
+    means = table.groupby(["layer", "head", "type"])[["score", "uniform"]].mean()
+    rows = []
+    for (layer, head), scores in means.groupby(["layer", "head"]):
+        types = scores.droplevel(["layer", "head"])
+        named, name = types.drop(index="uniform").dropna(), "uniform"
+        if types.loc["uniform", "score"] < EVEN and len(named):
+            name = (named["score"] - named["uniform"]).idxmax()
+        score = float(types.loc[name, "score"])
+        rows.append({"layer": layer, "head": head, "type": name, "score": score})
+    return pd.DataFrame(rows)
 
 
 def type_keys(tokens: Int[Tensor, "word pos"]) -> dict[str, Bool[Tensor, "word query key"]]:

@@ -8,17 +8,21 @@ score it falls where the probe must learn much by itself.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
 import numpy as np
+import pandas as pd
 from jaxtyping import Float, Int
 from scipy.stats import norm
+from threadpoolctl import threadpool_limits
 
 from interp.probing.linear import Kind, Linear, Scale, leave_one_out
+from interp.probing.probes import Target
 
 PORTIONS = (0.001, 0.002, 0.004, 0.008, 0.016, 0.032, 0.0625, 0.125, 0.25, 0.5, 1.0)
 """Of all examples, where the portions end: Voita and Titov's."""
+MOST_CODED = 1_500
 
 
 def uniform_bits(y: Int[np.ndarray, " n"], kind: Kind) -> float:
@@ -51,6 +55,42 @@ def online_bits(
         place = np.searchsorted(alphabet, y[start:end])
         bits -= float(np.log2(smooth[np.arange(end - start), place]).sum())
     return bits
+
+
+def code_lengths(
+    sites: Mapping[str, Float[np.ndarray, "batch pos d"]],
+    targets: Mapping[str, Target],
+    seed: int = 0,
+    most: int = MOST_CODED,
+) -> pd.DataFrame:
+    """The online code of every target given every site, on whole words in random order.
+
+    Args:
+        sites: activations by name.
+        seed: of the order of the words.
+        most: positions whose values are sent, at the most.
+
+    Returns:
+        One row per target and site: probe ("online code"), site, target, metric ("compression"),
+        score (the uniform code's bits over the online code's), bits (of the online code), n_train,
+        n_test (positions: all that are sent). A target with one possible value has no row.
+    """
+    rows = []
+    with threadpool_limits(1):  # as in ``probe_sites``
+        for name, target in targets.items():
+            order = np.random.default_rng(seed).permutation(len(target.mask))
+            word, position = np.nonzero(target.mask[order])
+            word, position = order[word[:most]], position[:most]
+            y = target.values[word, position]
+            uniform = uniform_bits(y, target.kind)
+            if uniform == 0:
+                continue
+            for site, activation in sites.items():
+                bits = online_bits(activation[word, position], y, target.kind)
+                row: dict[str, object] = {"probe": "online code", "site": site, "target": name}
+                row |= {"metric": "compression", "score": uniform / bits, "bits": bits}
+                rows.append(row | {"n_train": len(y), "n_test": len(y)})
+    return pd.DataFrame(rows)
 
 
 def _alphabet(y: Int[np.ndarray, " n"], kind: Kind) -> Int[np.ndarray, " values"]:

@@ -12,7 +12,17 @@ from planted import PLANTED
 from test_transformer_lens import boot_native
 from torch import Tensor
 
-from interp.causal.circuits import Bench, areas, connected, curve, first_edges, ranked, smallest
+from interp.causal.circuits import (
+    Bench,
+    Quality,
+    areas,
+    connected,
+    curve,
+    first_edges,
+    random_scores,
+    ranked,
+    smallest,
+)
 from interp.causal.edges import Edge, Graph, edge_effects
 from interp.causal.metrics import logit_at
 from models.languages import END_ID
@@ -151,3 +161,24 @@ def test_the_ranking_and_its_fronts() -> None:
     assert ranked(scores, graph, absolute=False)[-1] == 0
     fronts = first_edges(ranked(scores, graph), [0, 2, 5])
     assert fronts.tolist() == [[False] * 5, [True, False, True, False, False], [True] * 5]
+
+
+def test_a_circuits_quality_is_that_of_its_edges_and_of_all_others(bench: Bench) -> None:
+    graph, circuit = bench.graph, smallest(bench, scores_of(bench), 0.9)
+    found = Quality.on(bench, circuit)
+    inside = torch.tensor([[edge in circuit for edge in graph.edges]])
+    assert (found.edges, found.of) == (tuple(circuit), len(graph.edges))
+    assert found.faithfulness == pytest.approx(bench.faithfulness(inside).mean())
+    assert found.completeness == pytest.approx(1 - bench.faithfulness(~inside).mean())
+    assert found.low <= found.faithfulness <= found.high
+    assert found.pairs == len(bench.clean)
+    everything = Quality.on(bench, graph.edges)
+    assert (everything.faithfulness, everything.completeness) == pytest.approx((1, 1))
+
+
+def test_random_scores_hang_on_the_seed_alone(bench: Bench) -> None:
+    first, second = random_scores(bench.graph, 2, 0)
+    assert list(first) == list(bench.graph.edges)
+    assert first != second
+    assert random_scores(bench.graph, 1, 0) == [first]
+    assert random_scores(bench.graph, 1, 1) != [first]

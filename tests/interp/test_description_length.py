@@ -11,7 +11,8 @@ from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from interp.probing.description_length import online_bits, uniform_bits
+from interp.probing.description_length import code_lengths, online_bits, uniform_bits
+from interp.probing.probes import Target
 
 N = 40
 
@@ -84,3 +85,26 @@ def test_a_value_that_was_never_seen_costs_no_more_than_its_surprise(x: np.ndarr
     expected -= (last - start) * log2((start + 1) / (start + 2))
     expected -= 3 * log2((last + 1) / (last + 2)) + log2(1 / (last + 2))
     assert bits == pytest.approx(expected)
+
+
+def test_a_sweep_codes_every_target_at_every_site_on_whole_words() -> None:
+    """The site that holds a count compresses it; of noise nothing comes; a constant has no row."""
+    rng = np.random.default_rng(0)
+    count, mask = rng.integers(0, 8, (40, 6)), np.ones((40, 6), dtype=bool)
+    mask[:, 5] = False
+    noise = rng.normal(size=(40, 6, 3))
+    held = np.concatenate([count[..., None], noise], axis=-1)
+    targets = {
+        "count": Target(count, mask, "count"),
+        "constant": Target(np.ones_like(count), mask, "category"),
+    }
+    table = code_lengths({"held": held, "noise": noise}, targets, most=100)
+    assert table["target"].tolist() == ["count"] * 2
+    assert table["n_test"].tolist() == [100] * 2
+    score = table.set_index("site")["score"]
+    assert score["held"] > 2 > 1.2 > score["noise"]
+    order = np.random.default_rng(0).permutation(40)[:20]
+    y = count[order][:, :5].ravel()
+    expected = online_bits(held[order][:, :5].reshape(100, -1), y, "count")
+    assert table.set_index("site")["bits"]["held"] == expected
+    assert score["held"] == uniform_bits(y, "count") / expected

@@ -14,9 +14,10 @@ from torch import Tensor
 from transformer_lens.tools.analysis.attribution_patching import attribution_patch as peer
 
 from interp.causal.attribution_patching import attribution_patch
+from interp.causal.edge_scores import agreement, by_edge, edge_scores
 from interp.causal.edges import (
+    Edge,
     Graph,
-    agreement,
     edge_effects,
     edge_metric,
     run_with_edges,
@@ -264,3 +265,32 @@ def test_attribution_patching_equals_transformerlens(small_model: Make) -> None:
             )
             compared += 1
     assert compared == len(found)
+
+
+def effects_by_hand() -> pd.DataFrame:
+    """Two edges and three pairs, of which the model does not tell the last apart."""
+    effects = {("embed", "L0 mlp"): [0.0, 0.5, np.nan], ("embed", "logits"): [1.0, 0.5, np.nan]}
+    rows = [
+        {"sender": s, "receiver": r, "pair": pair, "effect": factor * value, "method": method}
+        for method, factor in (("exact", 1), ("EAP", 2))
+        for (s, r), values in effects.items()
+        for pair, value in enumerate(values)
+    ]
+    return pd.DataFrame(rows)
+
+
+def test_scores_of_edges_are_means_over_the_pairs_told_apart() -> None:
+    scores = edge_scores(effects_by_hand())
+    assert scores["exact"] == {Edge("embed", "L0 mlp"): 0.25, Edge("embed", "logits"): 0.75}
+    assert scores["EAP"] == {Edge("embed", "L0 mlp"): 0.5, Edge("embed", "logits"): 1.5}
+
+
+def test_an_edges_row_has_its_effect_its_interval_and_whether_it_is_in_the_circuit() -> None:
+    rows = by_edge(effects_by_hand(), [Edge("embed", "logits")]).set_index("receiver")
+    assert rows["circuit"].to_dict() == {"L0 mlp": False, "logits": True}
+    assert rows["EAP"].tolist() == [0.5, 1.5]
+    assert (rows["low"] < rows["exact"]).all()
+    assert (rows["exact"] < rows["high"]).all()
+    untold = effects_by_hand()
+    untold["effect"] = np.nan
+    assert by_edge(untold)[["low", "high"]].isna().all(axis=None)

@@ -13,7 +13,7 @@ from test_transformer_lens import boot_native
 from interp.causal.metrics import logit_at
 from interp.heads.attention import patterns
 from interp.heads.attention_and_effect import attention_and_effect
-from interp.heads.types import TYPES, head_types, type_keys
+from interp.heads.types import TYPES, clearest_types, head_types, type_keys
 from interp.model import activations
 from models.languages import END_ID
 from models.transformer.model import HookedTransformer
@@ -157,3 +157,15 @@ def test_where_a_head_looks_runs_on_a_bridge(small_model: object) -> None:
         attention_and_effect(m, tokens[0], tokens[1:], metric, 4)["effect"] for m in (model, bridge)
     )
     assert theirs.to_numpy() == pytest.approx(ours.to_numpy(), abs=1e-5)
+
+
+def test_the_clearest_type_exceeds_even_attention_most() -> None:
+    tokens, mask = spelled(["abbab"])
+    keys = type_keys(tokens)["previous symbol"][0].tril().float()
+    keys[keys.sum(-1) == 0] = torch.eye(6)[keys.sum(-1) == 0]
+    (row,) = clearest_types(head_types(Drawn(keys), tokens, mask)).to_dict("records")
+    assert row == {"layer": 0, "head": 0, "type": "previous symbol", "score": pytest.approx(1.0)}
+    even = torch.ones(6, 6).tril() / torch.arange(1, 7)[:, None]
+    (row,) = clearest_types(head_types(Drawn(even), tokens, mask)).to_dict("records")
+    assert row["type"] == "uniform"
+    assert row["score"] == pytest.approx(1.0)
