@@ -15,6 +15,7 @@ from transformer_lens.config import TransformerBridgeConfig
 from models.config import ModelConfig
 from models.errors import UserError
 from models.languages import FIRST_SYMBOL_ID, Vocabulary
+from models.objectives import read_at
 
 
 class LanguageModel(HookedRootModule):
@@ -57,10 +58,9 @@ class LanguageModel(HookedRootModule):
     def verdict_positions(self, lengths: Int[Tensor, " batch"]) -> Int[Tensor, " batch"]:
         """Where END's logit is the verdict on a word of so many symbols; BOS is position 0.
 
-        An encoder sees the word from everywhere and answers at BOS, its class token; the others
-        answer at the last symbol.
+        ``config.readout`` says where: at BOS, or at the last symbol.
         """
-        return torch.zeros_like(lengths) if self.config.is_encoder else lengths
+        return read_at(self.config.readout, lengths)
 
     @torch.no_grad()
     def constrain(self) -> None:
@@ -129,7 +129,7 @@ class LanguageModel(HookedRootModule):
             eps=config.eps,
             normalization_type={"layer": "LN", "rms": "RMS", "none": None}[config.norm],
             positional_embedding_type=kinds[config.positions],
-            attention_dir="bidirectional" if config.is_encoder else "causal",
+            attention_dir="bidirectional" if config.sees_ahead else "causal",
             attn_only=config.mlp == "none",
             gated_mlp=config.mlp == "gated",
             use_normalization_before_and_after=config.norm_placement == "sandwich",

@@ -8,7 +8,8 @@ from typing import Any, Literal, get_args
 from tyro.conf import Positional
 
 from models.errors import UserError
-from models.languages import Spread, Supervision
+from models.languages import Spread
+from models.objectives import Readout, check_sight
 
 Architecture = Literal["transformer", "lstm", "gru", "cnn", "ngram"]
 Scores = Literal["scaled_dot", "dot", "additive"]
@@ -191,9 +192,18 @@ class ModelConfig:
         return self.head_width or self.d_model // self.n_heads
 
     @property
-    def is_encoder(self) -> bool:
-        """Reads whole words: every position sees what comes after it."""
+    def sees_ahead(self) -> bool:
+        """Does a position see what comes after it? The mask alone says so."""
         return self.mask == "bidirectional"
+
+    @property
+    def readout(self) -> Readout:
+        """Where the verdict on a word is read.
+
+        At "bos", the class token, where BOS sees the whole word; else at the "last" symbol, the
+        first position that has seen it all.
+        """
+        return "bos" if self.sees_ahead else "last"
 
     @property
     def kind(self) -> str:
@@ -222,8 +232,8 @@ class TrainConfig:
         seed: of the weights and of all training words.
         max_n: the training window: sizes 1..max_n (blocks of a counting language, else lengths).
         spread: of the lengths in the window: "even", or "log", each order of magnitude as often.
-        supervision: "every" teaches the set of next symbols at every position, "last" the verdict
-            on the whole word alone.
+        objective: what is taught, by its name in ``models.objectives``: "next-symbols", the set of
+            them at every position, or "verdict", that on the whole word alone.
         steps: the longest training; the learning rate's schedule spans it.
         batch_size: words in a step.
         learning_rate: the peak, reached after ``warmup`` steps, then a cosine down to zero.
@@ -244,7 +254,7 @@ class TrainConfig:
     seed: int = 0
     max_n: int = 25
     spread: Spread = "even"
-    supervision: Supervision = "every"
+    objective: str = "next-symbols"
     steps: int = 1000
     batch_size: int = 64
     learning_rate: float = 2e-3
@@ -258,7 +268,7 @@ class TrainConfig:
     model: ModelConfig = field(default_factory=ModelConfig)
 
     def __post_init__(self) -> None:
-        _check_choices(self, spread=Spread, supervision=Supervision)
+        _check_choices(self, spread=Spread)
         for name in ("max_n", "steps", "batch_size", "evaluate_every", "threads"):
             if getattr(self, name) < 1:
                 raise UserError(f"{name} is {getattr(self, name)}: it must be at least 1")
@@ -268,11 +278,7 @@ class TrainConfig:
         for name in ("learning_rate", "clip"):
             if not getattr(self, name) > 0:
                 raise UserError(f"{name} is {getattr(self, name)}: it must be positive")
-        if self.model.is_encoder and self.supervision == "every":
-            raise UserError(
-                "a bidirectional mask shows every position the symbols that it is to foretell: "
-                "choose --supervision last (verdicts on whole words), or a causal mask"
-            )
+        check_sight(self.objective, self.model.sees_ahead)
         if self.max_offset and self.model.positions not in ABSOLUTE:
             raise UserError(
                 f"max_offset shifts absolute positions and this model has {self.model.positions}: "

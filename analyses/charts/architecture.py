@@ -230,7 +230,7 @@ def drawing(model: LanguageModel, positions: int) -> ChartType:
     else:
         _draw_layers(sketch)
     sketch.down(CENTRE)
-    where = "<bos>" if config.is_encoder else "the last symbol"
+    where = "<bos>" if config.readout == "bos" else "the last symbol"
     verdict = f"logits of what may follow; <end> at {where} is the verdict"
     sketch.write(CENTRE, sketch.y + 8, verdict, "plain")
     sketch.y += 16

@@ -176,7 +176,7 @@ def short(key: str) -> str:
 
 def factors(table: pd.DataFrame, by: Sequence[str]) -> list[str]:
     """The columns that a sweep can be tabulated by."""
-    kinds = ["supervision"] if table["supervision"].nunique() > 1 else []
+    kinds = ["objective"] if table["objective"].nunique() > 1 else []
     return list(dict.fromkeys(["language", *by, "seed", *kinds]))
 
 

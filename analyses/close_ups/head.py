@@ -18,7 +18,7 @@ from interp.heads.qk_and_ov import ov_circuit, qk_circuit
 from interp.heads.types import head_types
 from interp.model import CircuitModel, HookedModel
 from models.base import LanguageModel
-from models.languages import BOS, END, END_ID, Vocabulary, Word, Words
+from models.languages import END, END_ID, Vocabulary, Word, Words
 from models.runs.run import Run
 
 OTHERS = 64
@@ -81,7 +81,7 @@ def circuits(model: CircuitModel, run: Run, layer: int, head: int) -> pd.DataFra
     tables = []
     tokens = np.array(run.language.vocabulary.tokens)
     read = tokens != END
-    said = tokens == END if run.config.supervision == "last" else tokens != BOS
+    said = np.isin(tokens, run.objective.tokens(run.language.vocabulary))
     for name, matrix, shown in (
         ("QK", qk_circuit(model, layer, head), read),
         ("OV", ov_circuit(model, layer, head), said),

@@ -19,9 +19,10 @@ from interp.probing.erasure import Eraser
 from interp.probing.erasure_trials import columns
 from interp.probing.steering import adding, direction
 from models.base import LanguageModel
-from models.languages import BOS_ID, END, Word, Words
+from models.languages import Word, Words
 from models.languages.counting import CountingLanguage
 from models.runs.run import Run
+from models.training.evaluation import after_prefixes, words_to_read
 
 Change = Literal["erase", "add", "add in proportion"]
 WORDS = 300  # of the window, for the fit
@@ -49,19 +50,16 @@ def changed(
         One row per run ("as it is", "changed"), prefix and token: run, position, place ("3 b"),
         token, probability. Of a run taught verdicts, END alone.
     """
-    vocabulary, encoder = run.language.vocabulary, model.config.is_encoder
-    prefixes = [word[:end] for end in range(len(word) + 1)] if encoder else [word]
-    words = vocabulary.words(prefixes)
+    vocabulary, words = run.language.vocabulary, words_to_read(model, word)
     hook = stream_hooks(model)[site], _hook(model, run, site, variable, change, k, words)
     tokens = torch.as_tensor(words.tokens)
     said = {"as it is": model(tokens), "changed": model.run_with_hooks(tokens, fwd_hooks=[hook])}
-    alone = run.config.supervision == "last"
-    names = [END] if alone else list(vocabulary.tokens[BOS_ID + 1 :])
+    names = list(run.objective.tokens(vocabulary))
     ids = [vocabulary.ids[name] for name in names]
     position = np.repeat(np.arange(len(word) + 1), len(ids))
     tables = []
     for name, logits in said.items():
-        read = logits[:, 0] if encoder else logits[0]
+        read = after_prefixes(model, logits, words)
         table = pd.DataFrame({"run": name, "position": position})
         table["place"] = [f"{p} {('<bos>', *word)[p]}" for p in position]
         table["token"] = np.tile(names, len(word) + 1)

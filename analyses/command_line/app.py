@@ -123,7 +123,7 @@ def train(args: Sequence[str]) -> None:
     config = replace(options.config, language=name)
     if options.corpus is not None:
         LabelledCorpus.from_file(options.corpus)
-        config = replace(config, supervision="last")
+        config = replace(config, objective="verdict")
     go(Run.create(options.out / run_name(config), config, options.corpus), options.device)
 
 
@@ -187,12 +187,12 @@ def predict(args: Sequence[str]) -> None:
     run = Run(options.run)
     model = run.model()
     word = run.language.vocabulary.parse(options.word)
-    follow, accepted = predict_word(model, word, run.config.supervision)
+    follow, accepted = predict_word(model, word, run.objective)
     if options.json:
         steps = [{"symbol": s, "next": n} for s, n in zip(word, follow, strict=True)]
         print(json.dumps({"accepted": accepted, "steps": steps}, ensure_ascii=False))
         return
-    known = isinstance(run.language, FormalLanguage) and run.config.supervision == "every"
+    known = isinstance(run.language, FormalLanguage) and not run.objective.verdict_alone
     rows = []
     for index, (symbol, may) in enumerate(zip(word, follow, strict=True)):
         row = {"symbol": symbol, "may follow": " ".join(may) or "nothing"}

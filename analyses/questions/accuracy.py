@@ -72,9 +72,7 @@ def analyse(run: Run, options: Options, progress: Progress = quiet) -> Answer:
     model, digest = run.model_and_hash()
     rows: list[dict[str, Any]] = []
     for name, judged in (("trained", model), ("untrained", run.untrained())):
-        scores = evaluate(
-            judged, run.language, run.config.supervision, lengths, options.count, options.seed
-        )
+        scores = evaluate(judged, run.language, run.objective, lengths, options.count, options.seed)
         for score in scores:
             low, high = wilson(round(score.recognition * score.count), score.count)
             rows.append({"model": name, **asdict(score), "low": low, "high": high})

@@ -27,6 +27,7 @@ from interp.statistics import wilson
 from models.base import LanguageModel
 from models.errors import UserError
 from models.languages import END_ID, LabelledCorpus, Language, RegularLanguage
+from models.objectives import Objective
 from models.runs.run import Run
 from models.training.evaluation import verdicts
 
@@ -135,7 +136,7 @@ def discovered(run: Run, model: LanguageModel, options: Options) -> tuple[dict[s
     lines = Lines.drawn(language, run.config.max_n, MOST_LINES, options.seed, test=False)
     held = Lines.drawn(language, run.config.max_n, HELD_OUT, options.seed, test=True)
     search = Search(options.words, options.max_states, options.max_seconds, options.seed)
-    induction = induce(judge(model), symbols, lines.words, lines.labels, search)
+    induction = induce(judge(run.objective, model), symbols, lines.words, lines.labels, search)
     teacher, best = induction.teacher, next(iter(induction.found), None)
     dfa = best.dfa if best else canonical(induction.learned.dfa, symbols)
     learned_table = run.config.model.positions == "learned"
@@ -328,7 +329,7 @@ def counted(found: Envelope) -> str:
     return f"{name}{verb} the shape {found.shape}, with {found.said}"
 
 
-def judge(model: LanguageModel) -> Accepts:
+def judge(objective: Objective, model: LanguageModel) -> Accepts:
     """The model's verdicts on words of any lengths, in batches of like lengths."""
 
     @torch.no_grad()
@@ -337,7 +338,7 @@ def judge(model: LanguageModel) -> Accepts:
         by_length = np.argsort([len(word) for word in words], kind="stable")
         for rows in np.array_split(by_length, -(-len(words) // 512)):
             batch = model.vocabulary.words([words[row] for row in rows])
-            answers[rows] = verdicts(model, model(torch.as_tensor(batch.tokens)), batch)
+            answers[rows] = verdicts(objective, model, model(torch.as_tensor(batch.tokens)), batch)
         return answers
 
     return accepts

@@ -64,7 +64,7 @@ def analyse(run: Run, options: Options, progress: Progress = quiet) -> Answer:
         UserError: the language has no hidden variables that are known.
     """
     probed, steps = Probed(options.words, options.seed), run.steps()
-    language, supervision = run.language, run.config.supervision
+    language, objective = run.language, run.objective
     lengths = language.lengths(run.config.max_n)
     tests = (balanced_words(language, length, options.count, options.seed) for length in lengths)
     sample = reduce(Sample.concatenate, [words for words in tests if words is not None])
@@ -78,12 +78,12 @@ def analyse(run: Run, options: Options, progress: Progress = quiet) -> Answer:
             columns={"score": "value"}
         )
         parts.append(scores.assign(step=step, kind="probe"))
-        exact, right, loss = judge(model, language, sample, supervision)
+        exact, right, loss = judge(model, language, sample, objective)
         length = sample.words.lengths
         parts.append(pd.DataFrame([{"step": step, "kind": "loss", "value": loss}]))
         found = {"recognition": right, "exact": np.where(sample.labels, exact, np.nan)}
         for kind, values in found.items():
-            if kind == "recognition" or supervision == "every":
+            if kind == "recognition" or not objective.verdict_alone:
                 by = pd.Series(values.astype(float)).groupby(length).mean().dropna()
                 rows = pd.DataFrame({"length": by.index, "value": by.to_numpy()})
                 parts.append(rows.assign(step=step, kind=kind))

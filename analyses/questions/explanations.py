@@ -80,9 +80,7 @@ def analyse(run: Run, options: Options, progress: Progress = quiet) -> Answer:
         UserError: an unknown symbol, or a word too long to explain.
     """
     language = run.language
-    default = (
-        member(run, options.n) if run.config.supervision == "last" else near_miss(run, options.n)
-    )
+    default = member(run, options.n) if run.objective.verdict_alone else near_miss(run, options.n)
     word = given(language, options.word, default)
     if not 2 <= len(word) <= LONGEST:
         raise UserError(f"the word has {len(word)} symbols: explain one of 2 to {LONGEST}")

@@ -26,9 +26,8 @@ from interp.probing.steering_trials import SteeringTrials
 from models.base import LanguageModel
 from models.languages import END_ID, Language, Sample, Vocabulary, Word
 from models.languages.counting import CountingLanguage
-from models.objectives.objective import make_batch
 from models.runs.run import Run
-from models.training.evaluation import exact_rows, verdicts
+from models.training.evaluation import verdicts
 
 ANSWERS = ("valid", "accepting")
 """Variables that are no part of a state to be kept, but the answer itself."""
@@ -78,23 +77,23 @@ def asked_words(run: Run, count: int, seed: int) -> Sample:
     rng = np.random.default_rng([ANALYSIS_SEED, seed, 1])  # apart from those that erasers are of
     language = run.language
     lengths = language.lengths(run.config.max_n)
-    label = True if run.config.supervision == "every" else None
+    label = None if run.objective.verdict_alone else True
     return language.sample(rng, count, lengths, label, split="test")
 
 
 def judge(run: Run, model: LanguageModel, sample: Sample) -> Right:
     """A function from hooks to which words are right: all next symbols, or the verdict."""
-    supervision = run.config.supervision
-    batch = make_batch(
-        run.language, sample.words, supervision, model.device, model.config.is_encoder
-    )
+    objective = run.objective
+    batch = objective.batch(run.language, sample.words, model.config.readout, model.device)
 
     @torch.no_grad()
     def right(*hooks: tuple[str, Callable[..., Tensor]]) -> Float[np.ndarray, " batch"]:
         logits = model.run_with_hooks(batch.tokens, fwd_hooks=list(hooks))
-        if supervision == "every":
-            return exact_rows(logits, batch).astype(float)
-        return (verdicts(model, logits, sample.words) == sample.labels).astype(float)
+        if objective.verdict_alone:
+            found = verdicts(objective, model, logits, sample.words) == sample.labels
+        else:
+            found = objective.exact(logits, batch)
+        return found.astype(float)
 
     return right
 
@@ -133,7 +132,7 @@ def steering_refusal(run: Run) -> str | None:
     language = run.language
     if not isinstance(language, CountingLanguage) or language.blocks < 2:
         return f"{language.name} has no two blocks whose difference could be moved"
-    if run.config.model.is_encoder:
+    if run.config.model.sees_ahead:
         return f"{run.name} is an encoder: it sees the whole word, and no end moves along it"
     if reach(run) < 1:
         return f"the training window ends at n = {run.config.max_n}: too early to move an end"

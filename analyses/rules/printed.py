@@ -20,7 +20,7 @@ def printed_verdicts(run: Run) -> pd.DataFrame | None:
                 "group": group,
                 "line": " ".join(word),
                 "in_language": run.language.contains(word),
-                "accepted": predict(model, word, run.config.supervision)[1],
+                "accepted": predict(model, word, run.objective)[1],
             }
             for group, word in printed_lines()
         ]

@@ -32,6 +32,7 @@ from interp.statistics import all_pairs, pairs_needed, t_interval
 from models.config import ModelConfig, TrainConfig
 from models.errors import UserError
 from models.languages import language
+from models.objectives import objective
 from models.runs.files import read_json, write_json
 from models.runs.run import run_name
 from models.training.evaluation import evaluate
@@ -155,7 +156,7 @@ def complete(path: Path, config: TrainConfig, count: int) -> list[dict[str, Any]
         return list(found["rows"])
     known, model = run.language, run.model()
     lengths = [known.length_of(n) for n in sizes(config.max_n)]
-    scores = evaluate(model, known, config.supervision, lengths, count)
+    scores = evaluate(model, known, objective(config.objective), lengths, count)
     about = {
         "parameters": sum(tensor.numel() for tensor in model.state_dict().values()),
         "seconds": run.record["seconds"],

@@ -3,7 +3,7 @@
 from models.languages.corpus import HEADERS, SPLITS, LabelledCorpus, read_lines
 from models.languages.counting import CountingLanguage
 from models.languages.dyck import DyckLanguage
-from models.languages.language import FormalLanguage, Language, Sample, Spread, Supervision
+from models.languages.language import FormalLanguage, Language, Sample, Spread
 from models.languages.planted import PlantedLanguage
 from models.languages.registry import LANGUAGES, TABLE_1, language, printed_lines
 from models.languages.regular import RegularLanguage
@@ -39,7 +39,6 @@ __all__ = [
     "Sample",
     "ShuffleLanguage",
     "Spread",
-    "Supervision",
     "Vocabulary",
     "Word",
     "Words",

@@ -16,7 +16,6 @@ from models.languages.language import (
     Sample,
     Split,
     Spread,
-    Supervision,
     VariableKind,
 )
 from models.languages.vocabulary import END_ID, Vocabulary, Word, Words
@@ -64,7 +63,7 @@ class LabelledCorpus(Language):
     """
 
     chomsky: ChomskyType = "finite sample"
-    default_supervision: Supervision = "last"
+    default_objective: str = "verdict"
     rationale_rule: ClassVar[str] = "none: the rule behind a corpus is not known"
 
     def __init__(self, name: str, labels: Sequence[str], words: Sequence[Word]) -> None:

@@ -20,7 +20,6 @@ from jaxtyping import Bool, Int
 from models.languages.vocabulary import END_ID, Vocabulary, Word, Words
 
 ChomskyType = Literal["regular", "context-free", "context-sensitive", "finite sample"]
-Supervision = Literal["every", "last"]
 VariableKind = Literal["count", "category"]
 Split = Literal["train", "validation", "test"]
 Spread = Literal["even", "log"]
@@ -49,8 +48,8 @@ class Language(ABC):
         vocabulary: its symbols and token ids.
         chomsky: its type in the Chomsky hierarchy ("finite sample" for a corpus).
         variables: the hidden variables that ``trace`` returns, and whether each counts or names.
-        default_supervision: what a teacher of this language can honestly give: the set of next
-            symbols at every prefix, or one verdict per word.
+        default_objective: what a teacher of this language can honestly give, by its name in
+            ``models.objectives``: "next-symbols" at every prefix, or one "verdict" per word.
         rationale_rule: the published rule behind ``rationale``, in words.
         shortcut: a symbol that tells nothing of membership, but goes with the label in the training
             lines of a variant; None where there is no such variant.
@@ -60,7 +59,7 @@ class Language(ABC):
     vocabulary: Vocabulary
     chomsky: ChomskyType
     variables: dict[str, VariableKind]
-    default_supervision: Supervision = "every"
+    default_objective: str = "next-symbols"
     rationale_rule: ClassVar[str]
     shortcut: str | None = None
 

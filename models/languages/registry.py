@@ -28,7 +28,7 @@ def _dieren(
     """Lines that contain leeuw ... olifant ... leeuw, in this order and with gaps."""
     symbols = sorted({symbol for _, word in printed_lines() for symbol in word})
     rule = DFA.from_subsequence(set(symbols), DIEREN_RULE)  # type: ignore[arg-type]  # iterates symbols
-    return family(name, rule, symbols, "shuffle", "last", shortcut="muis")
+    return family(name, rule, symbols, "shuffle", "verdict", shortcut="muis")
 
 
 def printed_lines() -> list[tuple[str, Word]]:

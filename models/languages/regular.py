@@ -12,7 +12,7 @@ import numpy as np
 from automata.fa.dfa import DFA
 from automata.fa.nfa import NFA
 
-from models.languages.language import ChomskyType, FormalLanguage, Supervision, VariableKind
+from models.languages.language import ChomskyType, FormalLanguage, VariableKind
 from models.languages.vocabulary import END_ID, FIRST_SYMBOL_ID, Vocabulary, Word, Words
 
 NearMiss = Literal["edit", "shuffle"]
@@ -37,7 +37,7 @@ class RegularLanguage(FormalLanguage):
         dfa: DFA,
         symbols: Sequence[str],
         near_miss: NearMiss = "edit",
-        supervision: Supervision = "every",
+        objective: str = "next-symbols",
         shortcut: str | None = None,
     ) -> None:
         """
@@ -46,7 +46,7 @@ class RegularLanguage(FormalLanguage):
             near_miss: how half of the negatives are made from a member: "edit" one position, or
                 "shuffle" all, which keeps the right symbols in a wrong order. Hard ones are edited
                 in any case.
-            supervision: what a teacher of this language gives by default.
+            objective: what a teacher of this language gives by default.
             shortcut: a symbol that never moves the automaton, as ``Language.shortcut``.
         """
         self.name = name
@@ -55,7 +55,7 @@ class RegularLanguage(FormalLanguage):
             dfa.to_complete(trap_state="trap").minify() if dfa.allow_partial else dfa.minify()
         )
         self.near_miss = near_miss
-        self.default_supervision = supervision
+        self.default_objective = objective
         self.shortcut = shortcut
         self.variables: dict[str, VariableKind] = {
             "state": "category",

@@ -1,13 +1,15 @@
-"""One objective for recognisers, predictors and labelled corpora: the set of next symbols.
+"""What a model is taught, and how its answers are judged.
 
-At every position the model says, for each token independently, whether it may come next; END
-allowed at the last position is the verdict on the word. ``supervision`` is which of these answers a
-teacher gives: "every" position, or at the "last" one the verdict alone.
+An objective says what a batch is, what each answer costs, and which tokens a model's answer lets
+follow. Training and evaluation ask it and know none by name: a new one is a file beside this one
+and a line in ``registry``.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -15,7 +17,8 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits
 
-from models.languages import BOS_ID, END_ID, Language, Supervision, Words
+from models.languages import END_ID, Language, Vocabulary, Words
+from models.objectives.readout import Readout
 
 
 @dataclass(frozen=True)
@@ -32,50 +35,96 @@ class Batch:
     target: Float[Tensor, "batch pos d_vocab"]
     weight: Float[Tensor, "batch pos d_vocab"]
 
+    @classmethod
+    def of(
+        cls,
+        words: Words,
+        target: Bool[np.ndarray, "batch pos d_vocab"],
+        weight: Bool[np.ndarray, "batch pos d_vocab"],
+        device: torch.device | str,
+    ) -> Batch:
+        """The words with what the teacher says of them, on a device."""
+        return cls(
+            torch.as_tensor(words.tokens, device=device),
+            torch.as_tensor(target, device=device, dtype=torch.float32),
+            torch.as_tensor(weight, device=device, dtype=torch.float32),
+        )
 
-def supervised(
-    words: Words, d_vocab: int, supervision: Supervision, encoder: bool = False
-) -> Bool[np.ndarray, "b p v"]:
-    """Where the teacher speaks, [batch, pos, d_vocab]; never about BOS, which nothing allows.
 
-    The verdict on a word is given at its last symbol, to an encoder at BOS, its class token.
+class Objective(ABC):
+    """What is taught of a language.
+
+    At every position a model says of each token, independently, whether it may come next; END
+    allowed where the verdict is read says that the word is in the language. An objective is which
+    of these answers a teacher gives. One that asks for other answers overrides ``losses`` and
+    ``allowed``.
+
+    Attributes:
+        name: of ``TrainConfig.objective``.
+        taught: what a word teaches, in a few words.
+        causal: whether it asks what comes next, so that no position may see ahead.
+        alike_in_prefixes: whether what it asks of a prefix does not hang on what follows, so that a
+            word that begins another is read with it.
+        verdict_alone: whether the verdict on a word is all that it teaches.
     """
-    position = np.arange(words.ids.shape[1] + 1)
-    spoken = np.zeros((len(words), len(position), d_vocab), dtype=bool)
-    if supervision == "every":
-        spoken[..., BOS_ID + 1 :] = (position <= words.lengths[:, None])[..., None]
-    else:
-        spoken[np.arange(len(words)), 0 if encoder else words.lengths, END_ID] = True
-    return spoken
 
+    name: ClassVar[str]
+    taught: ClassVar[str]
+    causal: ClassVar[bool]
+    alike_in_prefixes: ClassVar[bool]
+    verdict_alone: ClassVar[bool]
 
-def make_batch(
-    language: Language,
-    words: Words,
-    supervision: Supervision,
-    device: torch.device | str = "cpu",
-    encoder: bool = False,
-) -> Batch:
-    """The words with everything that the teacher says about them."""
-    weight = supervised(words, len(language.vocabulary), supervision, encoder)
-    allowed = language.allowed(words)
-    if encoder:
-        allowed[:, 0, END_ID] = allowed[np.arange(len(words)), words.lengths, END_ID]
-    target = allowed & weight
-    return Batch(
-        torch.as_tensor(words.tokens, device=device),
-        torch.as_tensor(target, device=device, dtype=torch.float32),
-        torch.as_tensor(weight, device=device, dtype=torch.float32),
-    )
+    @abstractmethod
+    def batch(
+        self,
+        language: Language,
+        words: Words,
+        readout: Readout = "last",
+        device: torch.device | str = "cpu",
+    ) -> Batch:
+        """The words with everything that the teacher says about them.
 
+        Args:
+            readout: where the model's verdicts are read.
+        """
 
-def answer_losses(
-    logits: Float[Tensor, "batch pos d_vocab"], batch: Batch
-) -> Float[Tensor, "batch pos d_vocab"]:
-    """Binary cross-entropy, in nats, of each answer that the teacher gives; 0 of all others."""
-    return binary_cross_entropy_with_logits(logits, batch.target, batch.weight, reduction="none")
+    @abstractmethod
+    def tokens(self, vocabulary: Vocabulary) -> tuple[str, ...]:
+        """The tokens of which a model is told whether they may follow, in the vocabulary's order.
 
+        What it says of others means nothing.
+        """
 
-def loss(logits: Float[Tensor, "batch pos d_vocab"], batch: Batch) -> Float[Tensor, ""]:
-    """Mean of ``answer_losses``, in nats per answer that the teacher gives."""
-    return answer_losses(logits, batch).sum() / batch.weight.sum()
+    def losses(
+        self, logits: Float[Tensor, "batch pos d_vocab"], batch: Batch
+    ) -> Float[Tensor, "batch pos d_vocab"]:
+        """What each answer costs: binary cross-entropy in nats, 0 where the teacher is silent."""
+        return binary_cross_entropy_with_logits(
+            logits, batch.target, batch.weight, reduction="none"
+        )
+
+    def loss(self, logits: Float[Tensor, "batch pos d_vocab"], batch: Batch) -> Float[Tensor, ""]:
+        """Mean of ``losses``, in nats per answer that the teacher gives."""
+        return self.losses(logits, batch).sum() / batch.weight.sum()
+
+    def allowed(self, logits: Float[Tensor, "*pos d_vocab"]) -> Bool[Tensor, "*pos d_vocab"]:
+        """Which tokens the model lets follow: those that it holds likelier than not."""
+        return logits > 0
+
+    def exact(
+        self, logits: Float[Tensor, "batch pos d_vocab"], batch: Batch
+    ) -> Bool[np.ndarray, " batch"]:
+        """True where every answer that the teacher gives was right."""
+        right = (self.allowed(logits) == (batch.target > 0)) | (batch.weight == 0)
+        return right.all(dim=2).all(dim=1).cpu().numpy()
+
+    def verdicts(
+        self, logits: Float[Tensor, "batch pos d_vocab"], at: Int[Tensor, " batch"]
+    ) -> Bool[np.ndarray, " batch"]:
+        """True where the model lets the word end, that is, says that it is in the language.
+
+        Args:
+            at: where the verdict on each word is read.
+        """
+        rows = torch.arange(len(logits), device=logits.device)
+        return self.allowed(logits[rows, at])[:, END_ID].cpu().numpy()

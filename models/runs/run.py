@@ -28,6 +28,7 @@ from models.build import build
 from models.config import TrainConfig
 from models.errors import UserError
 from models.languages import LabelledCorpus, Language, language
+from models.objectives import Objective, objective
 from models.runs.checkpoints import CONFIG, folder_name, load_checkpoint
 from models.runs.files import as_json, read_json, write_folder, write_json
 
@@ -110,6 +111,11 @@ class Run:
         if (self.path / CORPUS).exists():
             return LabelledCorpus.from_file(self.path / CORPUS, self.config.language)
         return language(self.config.language)
+
+    @property
+    def objective(self) -> Objective:
+        """What it is taught."""
+        return objective(self.config.objective)
 
     def corpus_bytes(self) -> bytes | None:
         """The lines of a corpus run as its file holds them; None for a language."""

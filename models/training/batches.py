@@ -22,7 +22,7 @@ from torch.utils.data import DataLoader, Dataset
 
 from models.config import TrainConfig
 from models.languages import END_ID, Language, Words
-from models.objectives.objective import Batch, make_batch
+from models.objectives import Batch, objective
 
 TRAIN, VALIDATION = 1, 2  # streams of random words that never meet
 DRAWN_AT_ONCE = 2048  # words; at least those of one step
@@ -98,7 +98,8 @@ class Batches:
         # One row per word that is distinct within its step, ordered by step.
         rows, times = distinct(np.column_stack([step, offsets, words.ids, words.lengths]))
         drawn = np.broadcast_to(times[:, None], (len(rows), words.ids.shape[1] + 1))
-        if config.supervision == "every":
+        taught = objective(config.objective)
+        if taught.alike_in_prefixes and not config.model.sees_ahead:
             rows, drawn = with_beginnings(rows, times)
         step, offsets, ids, lengths = rows[:, 0], rows[:, 1], rows[:, 2:-1], rows[:, -1]
         parts: list[list[Group]] = [[] for _ in range(steps)]
@@ -106,9 +107,7 @@ class Batches:
         for shortest, longest in bands(lengths, steps * self._overhead):
             inside = np.flatnonzero((lengths > shortest) & (lengths <= longest))
             some = Words(ids[inside, :longest], lengths[inside])
-            batch = make_batch(
-                self.language, some, config.supervision, self.device, config.model.is_encoder
-            )
+            batch = taught.batch(self.language, some, config.model.readout, self.device)
             counted = np.ascontiguousarray(drawn[inside, : longest + 1], dtype=np.float32)
             weight = batch.weight * torch.as_tensor(counted, device=self.device)[:, :, None]
             starts = np.searchsorted(step[inside], np.arange(steps + 1))
@@ -222,7 +221,7 @@ class _JointChunks(Dataset[_JointChunk]):
             own[:, : words.ids.shape[1]] = words.ids
         ids, rows = numbered(ids.reshape(-1, width))
         words = Words(ids, (ids != END_ID).sum(axis=1))
-        batch = make_batch(language, words, config.supervision, encoder=config.model.is_encoder)
+        batch = objective(config.objective).batch(language, words, config.model.readout)
         return _JointChunk(
             words.tokens,
             batch.target.bool().numpy(),

@@ -13,8 +13,8 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from models.base import LanguageModel
-from models.languages import BOS_ID, END, END_ID, Language, Sample, Supervision, Words
-from models.objectives.objective import Batch, loss, make_batch
+from models.languages import END, Language, Sample, Words
+from models.objectives import Objective
 
 TEST_SEED = 0x7E57  # keeps every test word apart from the training stream
 
@@ -45,18 +45,14 @@ class LengthScore:
 
 
 def verdicts(
-    model: LanguageModel, logits: Float[Tensor, "batch pos d_vocab"], words: Words
+    objective: Objective,
+    model: LanguageModel,
+    logits: Float[Tensor, "batch pos d_vocab"],
+    words: Words,
 ) -> Bool[np.ndarray, " batch"]:
-    """True where the model says that the word may end here, that is, that it is in the language."""
+    """True where the model says that the word is in the language."""
     at = model.verdict_positions(torch.as_tensor(words.lengths, device=logits.device))
-    rows = torch.arange(len(words), device=logits.device)
-    return (logits[rows, at, END_ID] > 0).cpu().numpy()
-
-
-def exact_rows(logits: Float[Tensor, "batch pos d_vocab"], batch: Batch) -> np.ndarray:
-    """True where every answer that the teacher gives was right, [batch]."""
-    right = ((logits > 0) == (batch.target > 0)) | (batch.weight == 0)
-    return right.all(dim=2).all(dim=1).cpu().numpy()
+    return objective.verdicts(logits, at)
 
 
 @torch.no_grad()
@@ -64,14 +60,13 @@ def judge(
     model: LanguageModel,
     language: Language,
     sample: Sample,
-    supervision: Supervision,
+    objective: Objective,
 ) -> tuple[np.ndarray, np.ndarray, float]:
     """Per word, whether it is exact and whether its verdict is right; and the loss over all."""
-    encoder = model.config.is_encoder
-    batch = make_batch(language, sample.words, supervision, model.device, encoder)
+    batch = objective.batch(language, sample.words, model.config.readout, model.device)
     logits = model(batch.tokens)
-    right = verdicts(model, logits, sample.words) == sample.labels
-    return exact_rows(logits, batch), right, float(loss(logits, batch))
+    right = verdicts(objective, model, logits, sample.words) == sample.labels
+    return objective.exact(logits, batch), right, float(objective.loss(logits, batch))
 
 
 def balanced_words(
@@ -97,7 +92,7 @@ def balanced_words(
 def evaluate(
     model: LanguageModel,
     language: Language,
-    supervision: Supervision,
+    objective: Objective,
     lengths: Sequence[int],
     count: int = 64,
     seed: int = 0,
@@ -109,13 +104,13 @@ def evaluate(
         seed: of the test words.
     """
     drawn = (balanced_words(language, length, count, seed) for length in lengths)
-    return scores(model, language, supervision, (sample for sample in drawn if sample is not None))
+    return scores(model, language, objective, (sample for sample in drawn if sample is not None))
 
 
 def scores(
     model: LanguageModel,
     language: Language,
-    supervision: Supervision,
+    objective: Objective,
     samples: Iterable[Sample],
     tokens: int = 0,
 ) -> Iterator[LengthScore]:
@@ -126,12 +121,12 @@ def scores(
     """
     for group in _groups(samples, tokens):
         together = reduce(Sample.concatenate, group)
-        exact, right, _ = judge(model, language, together, supervision)
+        exact, right, _ = judge(model, language, together, objective)
         ends = np.cumsum([len(sample.labels) for sample in group])[:-1]
         for sample, *judged in zip(
             group, np.split(exact, ends), np.split(right, ends), strict=True
         ):
-            yield _score(language, supervision, sample, *judged)
+            yield _score(language, objective, sample, *judged)
 
 
 def _groups(samples: Iterable[Sample], tokens: int) -> Iterator[list[Sample]]:
@@ -151,7 +146,7 @@ def _groups(samples: Iterable[Sample], tokens: int) -> Iterator[list[Sample]]:
 
 def _score(
     language: Language,
-    supervision: Supervision,
+    objective: Objective,
     sample: Sample,
     exact: Bool[np.ndarray, " batch"],
     right: Bool[np.ndarray, " batch"],
@@ -161,7 +156,7 @@ def _score(
         length=length,
         n=language.size_of(length),
         count=len(members),
-        exact=_share(exact[members]) if supervision == "every" else None,
+        exact=None if objective.verdict_alone else _share(exact[members]),
         recognition=float(right.mean()),
         members=_share(right[members]),
         others=_share(right[~members]),
@@ -172,37 +167,55 @@ def _share(right: Bool[np.ndarray, " batch"]) -> float | None:
     return float(right.mean()) if len(right) else None
 
 
-@torch.no_grad()
-def prefix_logits(model: LanguageModel, word: Sequence[str]) -> Float[Tensor, "pos d_vocab"]:
-    """What the model says after BOS and after every symbol of a word.
-
-    A causal model says it in one pass; an encoder reads every prefix as a word of its own.
+def words_to_read(model: LanguageModel, word: Sequence[str]) -> Words:
+    """What a model reads to say what follows every prefix of a word: see ``prefix_logits``.
 
     Raises:
         UserError: the word holds an unknown symbol.
     """
-    prefixes = [word[:end] for end in range(len(word) + 1)] if model.config.is_encoder else [word]
-    words = model.vocabulary.words(prefixes)
-    logits = model(torch.as_tensor(words.tokens, device=model.device))
-    return logits[:, 0] if model.config.is_encoder else logits[0]
+    prefixes = [word[:end] for end in range(len(word) + 1)]
+    return model.vocabulary.words(prefixes if model.config.sees_ahead else [word])
+
+
+def after_prefixes(
+    model: LanguageModel, logits: Float[Tensor, "batch pos d_vocab"], words: Words
+) -> Float[Tensor, "prefix d_vocab"]:
+    """What is said after every prefix, from the logits of ``words_to_read``."""
+    if not model.config.sees_ahead:
+        return logits[0]
+    at = model.verdict_positions(torch.as_tensor(words.lengths, device=logits.device))
+    return logits[torch.arange(len(words), device=logits.device), at]
+
+
+@torch.no_grad()
+def prefix_logits(model: LanguageModel, word: Sequence[str]) -> Float[Tensor, "pos d_vocab"]:
+    """What the model says after BOS and after every symbol of a word.
+
+    A causal model says it in one pass; one that sees ahead reads every prefix as a word of its own
+    and says it where its verdict on this word is read.
+
+    Raises:
+        UserError: the word holds an unknown symbol.
+    """
+    words = words_to_read(model, word)
+    return after_prefixes(model, model(torch.as_tensor(words.tokens, device=model.device)), words)
 
 
 @torch.no_grad()
 def predict(
-    model: LanguageModel, word: Sequence[str], supervision: Supervision
+    model: LanguageModel, word: Sequence[str], objective: Objective
 ) -> tuple[list[list[str]], bool]:
     """Per symbol of the word, which tokens the model lets follow; and its verdict on the word.
 
-    Only answers that the model was taught count: all tokens but BOS, or END alone where it was
-    taught verdicts ("last").
+    Only what the model was taught to say counts (``Objective.tokens``).
 
     Raises:
         UserError: the word holds an unknown symbol.
     """
     logits = prefix_logits(model, word)
-    taught = model.vocabulary.tokens[BOS_ID + 1 :] if supervision == "every" else (END,)
+    taught = objective.tokens(model.vocabulary)
     follow = [
-        [token for token in taught if row[model.vocabulary.ids[token]] > 0]
-        for row in logits.tolist()
+        [token for token in taught if row[model.vocabulary.ids[token]]]
+        for row in objective.allowed(logits).tolist()
     ]
     return follow[1:], END in follow[-1]

@@ -23,7 +23,7 @@ from models.build import build
 from models.config import TrainConfig
 from models.errors import UserError
 from models.languages import FormalLanguage, Language, Sample
-from models.objectives.objective import answer_losses
+from models.objectives import objective
 from models.rivals.ngram import HookedNGram
 from models.runs.checkpoints import read_weights, save_checkpoint
 from models.runs.files import write_bytes, writing
@@ -112,7 +112,7 @@ class Trainer:
         value = torch.zeros((), device=self.model.device)
         for group in taught.groups:
             logits = self.model(group.batch.tokens, group.offsets)
-            losses = answer_losses(logits, group.batch)
+            losses = objective(self.config.objective).losses(logits, group.batch)
             value = value + losses.sum() / taught.answers
         if self.optimizer is not None:
             self._descend(self.optimizer, value)
@@ -304,9 +304,9 @@ class Sitting:
     def _evaluate(self) -> None:
         """Judges the training window and appends a line to metrics.jsonl."""
         trainer, validation = self.trainer, self._validation
-        config, run = trainer.config, trainer.run
+        run = trainer.run
         trainer.model.eval()
-        exact, right, value = judge(trainer.model, run.language, validation, config.supervision)
+        exact, right, value = judge(trainer.model, run.language, validation, run.objective)
         trainer.model.train()
         trainer.flawless = trainer.flawless + 1 if exact.all() and right.all() else 0
         line = {

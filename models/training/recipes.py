@@ -9,7 +9,7 @@ from models.languages import LANGUAGES
 
 SHAPE = ModelConfig(d_mlp=128, act_fn="relu", bias=False)
 NEXT_SYMBOLS = TrainConfig("", spread="log", model=SHAPE)
-VERDICT = TrainConfig("", max_n=20, supervision="last", steps=600, batch_size=128, model=SHAPE)
+VERDICT = TrainConfig("", max_n=20, objective="verdict", steps=600, batch_size=128, model=SHAPE)
 
 PLAIN: dict[str, TrainConfig] = {
     "an": replace(NEXT_SYMBOLS, steps=200),
@@ -45,9 +45,9 @@ def recipe(language: str, asked: ModelConfig = SHAPE, plain: bool = False) -> Tr
     base = replace(PLAIN.get(language, base), language=language)
     if asked.architecture != "transformer":
         return replace(base, model=ModelConfig(architecture=asked.architecture, act_fn="relu"))
-    if asked.is_encoder:
+    if asked.sees_ahead:
         encoder = replace(SHAPE, mask="bidirectional", positions="learned")
-        return replace(base, supervision="last", steps=3000, model=encoder)
+        return replace(base, objective="verdict", steps=3000, model=encoder)
     if language in COUNTING and asked.n_heads > 1 and not plain:
         base = replace(COUNTING[language], language=language)
         averaging = base.model.averaging_heads * asked.n_heads // base.model.n_heads

@@ -28,7 +28,7 @@ from models.base import centre
 from models.build import build
 from models.config import TrainConfig
 from models.errors import UserError
-from models.objectives.objective import answer_losses
+from models.objectives import objective
 from models.runs.run import Run
 from models.training.batches import joint_steps
 from models.training.loop import Sitting, Trainer, adamw, choose_device, threads, train
@@ -188,7 +188,7 @@ class Stack:
         taught = next(self._steps)
         weights = self._by_name(self.weights)
         logits = self._model(weights, taught.batch.tokens, taught.offsets)
-        answers = answer_losses(logits, taught.batch)
+        answers = objective(first.config.objective).losses(logits, taught.batch)
         losses = answers.view(len(self.trainers), -1).sum(dim=1) / taught.answers
         self._optimizer.zero_grad()
         losses.sum().backward()  # no run's loss hangs on another's weights

@@ -143,7 +143,7 @@ class IncrementalTransformer(EmbeddingModel):
             What leaves the block at the positions that may differ, and the first of these.
         """
         copies, end = len(x) // len(recording.logits), recording.positions
-        start = end - 1 if last_alone else 0 if self.config.is_encoder else first
+        start = end - 1 if last_alone else 0 if self.config.sees_ahead else first
         asking = recording.streams[layer][:, start:].repeat(copies, 1, 1)
         own = x[:, max(0, start - first) :]
         begin = max(0, first - start)
@@ -178,7 +178,7 @@ class IncrementalTransformer(EmbeddingModel):
         Args:
             rows: the most words at once, which bounds the memory.
         """
-        if self.config.is_encoder:
+        if self.config.sees_ahead:
             return torch.cat([self(some)[:, -1] for some in tokens.split(rows)])
         words, where = tokens.unique(dim=0, return_inverse=True)  # sorted: neighbours share most
         return torch.cat([self._by_prefix(some) for some in words.split(rows)])[where]

@@ -97,12 +97,12 @@ class HookedTransformer(IncrementalTransformer):
         config, length, device = self.config, tokens.shape[1], tokens.device
         may = bias = rotation = None
         if config.mask != "causal":
-            valid = tokens != END_ID if config.is_encoder else None
+            valid = tokens != END_ID if config.sees_ahead else None
             may = allowed(config.mask, length, valid)[:, None].to(device)
         if config.positions == "alibi":
             bias = alibi(config.n_heads - config.averaging_heads, length, device)
         elif self.relative is not None:
-            buckets = t5_buckets(distances(length, device), config.is_encoder)
+            buckets = t5_buckets(distances(length, device), config.sees_ahead)
             bias = self.relative(buckets).permute(2, 0, 1)
         elif config.positions == "rotary":
             rotation = rotations(length, config.d_head, device)

@@ -58,7 +58,9 @@ def run_rows(language: str, seed: int, setting: dict[str, Any], holds: int) -> p
         run=name, language=language, seed=seed, window=WINDOW, n=lengths, **setting
     )
     table = table.assign(members=table["exact"], others=1.0, recognition=0.5 + table["exact"] / 2)
-    return table.assign(supervision="every", parameters=parameters, count=8, seconds=1.0, steps=5)
+    return table.assign(
+        objective="next-symbols", parameters=parameters, count=8, seconds=1.0, steps=5
+    )
 
 
 def sized(holds: dict[tuple[int, int], tuple[int, ...]], language: str = "anbn") -> pd.DataFrame:
@@ -383,7 +385,7 @@ def test_cells_are_means_over_everything_else(row: str, column: str, measure: st
 
 def test_cells_weigh_seeds_alike_and_leave_out_what_is_not_defined() -> None:
     table = pd.concat([sized({(1, 4): (6, 0), (2, 4): (6,)}), sized({(1, 4): (0,)}, "an")])
-    found = cells(table, "language", "supervision", "exact").set_index("language")
+    found = cells(table, "language", "objective", "exact").set_index("language")
     assert found.loc["anbn", ["right", "seeds", "runs"]].tolist() == [0.5, 2, 3]  # not 2 of 3
     table.loc[table["language"] == "an", "exact"] = np.nan
     assert cells(table, "language", WIDTH, "exact")["language"].tolist() == ["anbn"]
@@ -395,9 +397,9 @@ def test_cells_weigh_seeds_alike_and_leave_out_what_is_not_defined() -> None:
 def test_the_factors_are_all_that_varies() -> None:
     table = uneven()
     assert factors(table, [WIDTH]) == ["language", WIDTH, "seed"]
-    table.loc[0, "supervision"] = "last"
-    assert factors(table, [WIDTH]) == ["language", WIDTH, "seed", "supervision"]
-    assert factors(table, ["supervision"]) == ["language", "supervision", "seed"]
+    table.loc[0, "objective"] = "verdict"
+    assert factors(table, [WIDTH]) == ["language", WIDTH, "seed", "objective"]
+    assert factors(table, ["objective"]) == ["language", "objective", "seed"]
 
 
 def test_an_axis_of_numbers_ascends_and_one_of_names_does_not() -> None:

@@ -114,7 +114,7 @@ def test_a_corpus_of_ones_own(
     lines.unlink()  # the run holds its own copy
     run = Run(path)
     assert run.language.chomsky == "finite sample"
-    assert run.config.supervision == "last"
+    assert run.config.objective == "verdict"
     said = answer(capsys, "analyse", path, "all")
     for name in ("accuracy", "heads", "patching", "explanations", "leaderboard", "discovery"):
         assert (run.results / f"{name}.parquet").exists()

@@ -72,7 +72,7 @@ def test_four_thousand_fresh_lines(demo: Path) -> None:
     run = Run(demo / "dieren-s0")
     rng = np.random.default_rng(123)
     sample = run.language.sample(rng, 4000, run.language.lengths(20))
-    _, right, _ = judge(run.model(), run.language, sample, "last")
+    _, right, _ = judge(run.model(), run.language, sample, run.objective)
     assert right.mean() >= 0.999
 
 

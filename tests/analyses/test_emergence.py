@@ -37,7 +37,7 @@ def test_every_checkpoint_is_asked_what_it_says(run: Run) -> None:
         )
         sample = balanced_words(run.language, 4, 4, 0)
         assert sample is not None
-        exact, right, _ = judge(model, run.language, sample, "every")
+        exact, right, _ = judge(model, run.language, sample, run.objective)
         four = rows[rows["length"] == 4].set_index("kind")["value"]
         assert four["recognition"] == right.mean()
         assert four["exact"] == exact[sample.labels].mean()

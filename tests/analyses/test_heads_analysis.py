@@ -28,8 +28,8 @@ MODEL = ModelConfig(n_layers=2, n_heads=2, d_model=8, d_mlp=12)
 def run(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Run:
     mask = {"decoder": "causal", "encoder": "bidirectional"}[request.param]
     model = ModelConfig(**{**MODEL.__dict__, "mask": mask})
-    supervision = "last" if model.is_encoder else "every"
-    config = tiny_config(model=model, supervision=supervision, steps=3, max_n=6)
+    objective = "verdict" if model.sees_ahead else "next-symbols"
+    config = tiny_config(model=model, objective=objective, steps=3, max_n=6)
     made = Run.create(tmp_path_factory.mktemp("heads") / request.param, config)
     train(made, "cpu")
     return made
@@ -100,7 +100,7 @@ def test_attention_is_held_against_the_effect_on_the_verdict(
     viewed = run.model() if model == "trained" else run.untrained()
     found: dict[str, list[float]] = {}
     for word, changed in heads.changed_words(run, 3, 0):
-        at = 0 if run.config.model.is_encoder else len(word) - 1
+        at = 0 if run.config.model.sees_ahead else len(word) - 1
         both = attention_and_effect(viewed, word, changed, logit_at(END_ID, at), at)
         for part, rows in both.groupby("part"):
             value = rank_correlation(rows["attention"].to_numpy(), rows["effect"].to_numpy())
@@ -127,7 +127,9 @@ def test_every_symbol_is_changed_in_turn(run: Run) -> None:
 
 
 def test_a_change_may_be_to_any_other_symbol(tmp_path: object) -> None:
-    run = Run.create(tmp_path / "run", tiny_config(language="dieren", max_n=20, supervision="last"))
+    run = Run.create(
+        tmp_path / "run", tiny_config(language="dieren", max_n=20, objective="verdict")
+    )
     changes = {
         (int(word[i + 1]), int(row[i + 1]))
         for word, changed in heads.changed_words(run, 80, 1)

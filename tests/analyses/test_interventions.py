@@ -325,7 +325,7 @@ def test_a_kept_half_of_the_words_is_not_that_to_get_right(run: Run) -> None:
         ({"max_n": 2}, "too early to move an end"),
         (
             {
-                "supervision": "last",
+                "objective": "verdict",
                 "model": ModelConfig(n_layers=1, n_heads=2, d_model=8, mask="bidirectional"),
             },
             "is an encoder",

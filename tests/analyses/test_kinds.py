@@ -61,8 +61,8 @@ TASKS: dict[str, tuple[object, object]] = {
 def run(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Run:
     """A finished tiny run of each kind, shared by the tests of this file."""
     model = ModelConfig(**{**SIZES, **KINDS[request.param]})
-    supervision = "last" if model.is_encoder else "every"
-    config = tiny_config(model=model, supervision=supervision, steps=3)
+    objective = "verdict" if model.sees_ahead else "next-symbols"
+    config = tiny_config(model=model, objective=objective, steps=3)
     made = Run.create(tmp_path_factory.mktemp("kinds") / request.param.replace(" ", "-"), config)
     train(made, "cpu")
     return made

@@ -37,7 +37,7 @@ FEW = Options(words=6, longest=6, samples=32, draws=3, seed=5)
 def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
     made = Run.create(
         tmp_path_factory.mktemp("leaderboard") / "dieren-s0",
-        tiny_config(language="dieren", supervision="last", max_n=8),
+        tiny_config(language="dieren", objective="verdict", max_n=8),
     )
     train(made, "cpu")
     return made

@@ -163,7 +163,7 @@ def test_a_mixed_folder_is_read_as_groups(tmp_path: Path) -> None:
         (
             {
                 "model": ModelConfig(**{**asdict(TINY), "mask": "bidirectional"}),
-                "supervision": "last",
+                "objective": "verdict",
             },
             {"language", "mask"},
         ),
@@ -182,7 +182,7 @@ def test_runs_that_learnt_other_lines_stay_apart(tmp_path: Path) -> None:
         corpus = tmp_path / f"{index}.tsv"
         words = [f"{one} {two} {last}" for one in "xyz" for two in "xyz"]
         corpus.write_text("".join(f"{'A' if w[0] == 'x' else 'B'}\t{w}\n" for w in words))
-        config = tiny_config(language="lines", seed=index, supervision="last")
+        config = tiny_config(language="lines", seed=index, objective="verdict")
         runs.append(Run.create(tmp_path / f"lines-s{index}", config, corpus))
     assert sorted(len(group.runs) for group in groups(runs)) == [1, 2]
     assert len({group.label for group in groups(runs)}) == 2

@@ -124,7 +124,7 @@ def test_a_row_is_what_evaluate_says(file: Path) -> None:
     words = exam_words("anbn", tuple(rows["length"]), 4, 0, True)
     assert all((sample.labels.sum(), len(sample.labels)) == (2, 4) for sample in words)
     ordinary = judged(run, Exam(windows=2, count=4, hard=False))
-    expected = evaluate(run.model(), run.language, "every", rows["length"].tolist(), 4)
+    expected = evaluate(run.model(), run.language, run.objective, rows["length"].tolist(), 4)
     keys = ("length", "exact", "recognition", "members", "others")
     assert [[row[key] for key in keys] for row in ordinary] == [
         [getattr(score, key) for key in keys] for score in expected
@@ -253,9 +253,9 @@ def test_verdict_runs_are_exact_to_nothing() -> None:
 
 
 def test_people_read_it_at_a_hundred_columns() -> None:
-    long = {"language": "anbncndn", "variant": "transformer", "supervision": "every"}
+    long = {"language": "anbncndn", "variant": "transformer", "objective": "next-symbols"}
     table = made_up().assign(**long, **{"model.n_layers": 1})
-    by = ["variant", "supervision", "model.n_layers"]
+    by = ["variant", "objective", "model.n_layers"]
     shown = readable(summary(table, by), by)
     assert shown.iloc[0].to_dict() == {
         **long, "n_layers": 1, "best": 1.0, "mean": 0.75, "95%": "10-100%",

@@ -28,7 +28,7 @@ def configs(text: str, head: str = HEAD) -> dict[str, TrainConfig]:
 def test_every_combination_is_a_run_of_its_own() -> None:
     text = """
     [vary]
-    supervision = ["every", "last"]
+    objective = ["next-symbols", "verdict"]
     "model.n_layers" = [1, 2]
     [[variants]]
     name = "plain"
@@ -38,14 +38,14 @@ def test_every_combination_is_a_run_of_its_own() -> None:
     """
     found = configs(text)
     assert list(found)[:3] == [
-        "anbn-plain-n_layers-1-every-s0",
-        "anbn-plain-n_layers-1-every-s1",
-        "anbn-plain-n_layers-2-every-s0",
+        "anbn-plain-n_layers-1-next-symbols-s0",
+        "anbn-plain-n_layers-1-next-symbols-s1",
+        "anbn-plain-n_layers-2-next-symbols-s0",
     ]
     assert len(found) == 2 * 2 * 2 * 2
-    config = found["anbn-lstm-n_layers-2-last-s1"]
+    config = found["anbn-lstm-n_layers-2-verdict-s1"]
     assert (config.model.architecture, config.model.n_layers) == ("lstm", 2)
-    assert (config.supervision, config.seed) == ("last", 1)
+    assert (config.objective, config.seed) == ("verdict", 1)
     assert config.model.act_fn == "relu"  # the rest is the recipe of an LSTM
     assert config.steps == 800
 
@@ -235,7 +235,5 @@ def test_the_sweeps_of_the_lab_are_installed_with_it() -> None:
 
 
 def test_every_field_can_be_changed() -> None:
-    assert {"steps", "supervision", "max_length", "model.n_layers", "model.positions"} <= set(
-        FIELDS
-    )
+    assert {"steps", "objective", "max_length", "model.n_layers", "model.positions"} <= set(FIELDS)
     assert not {"language", "seed", "model"} & set(FIELDS)

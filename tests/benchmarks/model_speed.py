@@ -22,7 +22,7 @@ from transformer_lens.model_bridge.sources import boot_native
 
 from models.config import ModelConfig, TrainConfig
 from models.languages import language
-from models.objectives.objective import Batch, loss, make_batch
+from models.objectives import Batch, objective
 from models.training.recipes import recipe
 from models.transformer.model import HookedTransformer
 from tests.benchmarks.measure import Kind, Result, Work, compare
@@ -119,7 +119,7 @@ def example(config: TrainConfig) -> tuple[HookedTransformer, Batch]:
         for name, parameter in model.named_parameters():
             if name != "unembed.linear.bias":  # fresh biases are zero: parity would not see them
                 parameter.add_(torch.randn(parameter.shape, generator=generator), alpha=0.1)
-    return model, make_batch(known, words, config.supervision)
+    return model, objective(config.objective).batch(known, words)
 
 
 def check_parity(ours: nn.Module, peer: nn.Module, batch: Batch, tolerance: float) -> None:
@@ -141,10 +141,11 @@ def forward_pass(model: nn.Module, batch: Batch) -> Work:
 def training_step(model: nn.Module, batch: Batch, config: TrainConfig) -> Work:
     """The arithmetic of ``Trainer.advance``; at a rate of 0 every round does the same step."""
     optimizer = torch.optim.AdamW(model.parameters(), lr=0.0, betas=(0.9, 0.99), weight_decay=0.0)
+    taught = objective(config.objective)
 
     def work() -> float:
         optimizer.zero_grad()
-        value = loss(model(batch.tokens), batch)
+        value = taught.loss(model(batch.tokens), batch)
         value.backward()
         nn.utils.clip_grad_norm_(model.parameters(), config.clip)
         optimizer.step()

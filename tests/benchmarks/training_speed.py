@@ -18,7 +18,7 @@ from torch.nn.functional import binary_cross_entropy_with_logits
 
 from models.config import TrainConfig
 from models.languages import Words, language
-from models.objectives.objective import make_batch
+from models.objectives import objective
 from models.runs.run import Run
 from models.training.batches import steps_at_once, words_of
 from models.training.loop import Trainer
@@ -47,7 +47,7 @@ def usual_steps(
     )
 
     def step(number: int) -> None:
-        batch = make_batch(known, words(number), config.supervision)
+        batch = objective(config.objective).batch(known, words(number))
         for group in optimizer.param_groups:
             group["lr"] = config.learning_rate * min(1.0, (number + 1) / config.warmup)
         optimizer.zero_grad()

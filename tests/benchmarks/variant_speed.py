@@ -21,7 +21,7 @@ from models.base import LanguageModel
 from models.build import build
 from models.config import ABSOLUTE, ModelConfig, TrainConfig
 from models.languages import BOS_ID, END_ID, language
-from models.objectives.objective import Batch, make_batch
+from models.objectives import Batch, objective
 from models.rivals.ngram import HookedNGram
 from models.training.recipes import recipe
 from models.transformer.positions import (
@@ -191,14 +191,14 @@ class PlainTransformer(nn.Module):
     def _prepare(self, length: int) -> None:
         config = self.config
         may = torch.ones(length, length, dtype=torch.bool)
-        if not config.is_encoder:
+        if not config.sees_ahead:
             may = may.tril(-1 if config.mask == "strictly_causal" else 0)
         self.may = may
         self.hidden = torch.zeros(length, length).masked_fill(~may, -math.inf)
         self.bias = alibi(config.n_heads, length) if config.positions == "alibi" else None
         if self.bias is not None:
             self.bias = self.bias + self.hidden
-        self.buckets = t5_buckets(distances(length), config.is_encoder)
+        self.buckets = t5_buckets(distances(length), config.sees_ahead)
         self.angles: tuple[Tensor, ...] | None = None
         if config.positions == "rotary":
             self.angles = tuple(table[:, 0] for table in rotations(length, config.d_head))
@@ -209,7 +209,7 @@ class PlainTransformer(nn.Module):
         config, bias = self.config, self.bias
         if config.positions == "t5":
             bias = self.relative(self.buckets).permute(2, 0, 1) + self.hidden
-        if config.is_encoder:
+        if config.sees_ahead:
             valid = (tokens != END_ID)[:, None, None]
             return valid if bias is None else bias.masked_fill(~valid, -math.inf)
         if bias is not None:
@@ -320,8 +320,7 @@ def example(config: TrainConfig) -> tuple[LanguageModel, Batch]:
     rng = np.random.default_rng(config.seed)
     words = known.sample(rng, config.batch_size, known.lengths(config.max_n)).words
     model = build(config.model, known.vocabulary, config.seed).eval()
-    encoder = config.model.is_encoder
-    batch = make_batch(known, words, config.supervision, encoder=encoder)
+    batch = objective(config.objective).batch(known, words, config.model.readout)
     generator = torch.Generator().manual_seed(config.seed)
     with torch.no_grad():
         for parameter in model.parameters():
@@ -348,8 +347,8 @@ def variant_speed() -> Iterator[Result]:
     kinds = {name: replace(config.model, **changes) for name, changes in VARIANTS.items()}
     kinds |= {name: ModelConfig(act_fn="relu", **changes) for name, changes in RIVALS.items()}
     for name, model in kinds.items():
-        supervision = "last" if model.is_encoder else config.supervision
-        ours, batch = example(replace(config, model=model, supervision=supervision))
+        taught = "verdict" if model.sees_ahead else config.objective
+        ours, batch = example(replace(config, model=model, objective=taught))
         peer = plain(ours, batch.tokens.shape[1]).eval()
         check_parity(ours, peer, batch, tolerance=1e-4)
         work, theirs = forward_pass(ours, batch), forward_pass(peer, batch)

@@ -29,12 +29,12 @@ WORD = ("a", "a", "b", "b")
 ASKED = heads.Options(words=20, members=3)
 
 
-@pytest.fixture(scope="module", params=["every", "last"])
+@pytest.fixture(scope="module", params=["next-symbols", "verdict"])
 def run(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Run:
     """A finished tiny run, taught sets of next symbols or verdicts alone (an encoder)."""
-    encoder = {"mask": "bidirectional"} if request.param == "last" else {}
+    encoder = {"mask": "bidirectional"} if request.param == "verdict" else {}
     model = ModelConfig(n_layers=2, n_heads=3, d_model=12, d_mlp=12, **encoder)
-    config = tiny_config(model=model, supervision=request.param, steps=12, max_n=6)
+    config = tiny_config(model=model, objective=request.param, steps=12, max_n=6)
     made = Run.create(tmp_path_factory.mktemp(request.param) / "run", config)
     train(made, "cpu")
     answer(made, "heads", ASKED)
@@ -52,7 +52,7 @@ def logit(run: Run, tokens: torch.Tensor, hook: str = "", head: int = 0, z: obje
         return old
 
     logits = model.run_with_hooks(tokens[None], fwd_hooks=[(hook, put)] if hook else [])
-    return logits[0, 0 if model.config.is_encoder else -1, END_ID].item()
+    return logits[0, 0 if model.config.sees_ahead else -1, END_ID].item()
 
 
 @pytest.mark.parametrize("word", [WORD, ("a", "b", "b")], ids=["member", "another"])
@@ -105,7 +105,7 @@ def test_circuits_name_what_the_run_reads_and_was_taught(run: Run) -> None:
         expected = circuit[tokens[row.source], tokens[row.target]]
         assert row.value == pytest.approx(float(expected))
     read, taught = {"<bos>", "a", "b"}, {"<end>"}
-    taught |= {"a", "b"} if run.config.supervision == "every" else set()
+    taught |= {"a", "b"} if run.config.objective == "next-symbols" else set()
     for name, targets in (("QK", read), ("OV", taught)):
         rows = table[table["circuit"] == name]
         assert set(rows["source"]) == read

@@ -31,8 +31,8 @@ RIVALS: list[Architecture] = ["lstm", "gru", "cnn", "ngram"]
 
 
 def opened(path: Path, config: ModelConfig, monkeypatch: pytest.MonkeyPatch) -> AppTest:
-    supervision = "last" if config.is_encoder else "every"
-    run = Run.create(path / "run", tiny_config(model=config, supervision=supervision))
+    objective = "verdict" if config.sees_ahead else "next-symbols"
+    run = Run.create(path / "run", tiny_config(model=config, objective=objective))
     train(run, "cpu")
     monkeypatch.setattr(sys, "argv", ["app.py", str(path)])
     page = AppTest.from_string(SHOW, default_timeout=120).run()

@@ -58,9 +58,9 @@ PAGES += ("patching", "explanations", "leaderboard", "discovery")
 def runs(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with one tiny run that every question was asked of, as far as it applies."""
     model = ModelConfig(**{**SIZES, **KINDS[request.param]})
-    supervision = "last" if model.is_encoder else "every"
+    objective = "verdict" if model.sees_ahead else "next-symbols"
     folder = tmp_path_factory.mktemp("pages")
-    config = tiny_config(model=model, supervision=supervision, steps=6)
+    config = tiny_config(model=model, objective=objective, steps=6)
     run = Run.create(folder / request.param.replace(" ", "-"), config)
     train(run, "cpu")
     for name, (_, options) in TASKS.items():
@@ -195,7 +195,7 @@ def test_a_word_is_judged_beside_the_truth(run: Run) -> None:
         assert page.text_input[0].value == word
         symbols = word.split()
         tokens = run.model().to_tokens(word)
-        at = 0 if run.config.model.is_encoder else -1
+        at = 0 if run.config.model.sees_ahead else -1
         with torch.no_grad():
             probability = float(run.model()(tokens)[0, at, END_ID].sigmoid())
         accepted = probability > 0.5
@@ -210,7 +210,7 @@ def test_a_word_is_judged_beside_the_truth(run: Run) -> None:
         ends = table[table["token"] == "<end>"].set_index("position")
         assert ends["probability"].iloc[-1] == pytest.approx(probability, abs=1e-6)
         assert ends["truth"].drop(0).tolist() == [False] * (len(symbols) - 1) + [truth]
-        alone = run.config.supervision == "last"  # it was taught END's logit and no other
+        alone = run.objective.verdict_alone  # it was taught END's logit and no other
         assert set(table["token"]) == ({"<end>"} if alone else {"<end>", "a", "b"})
 
 

@@ -20,7 +20,7 @@ def test_attention_beside_the_effect_by_hand(small_model: object, changes: objec
     model = small_model(**changes)
     (word,), _ = spelled(["abca"])
     changed, _ = spelled(["bbca", "acca", "abaa", "abcb"])
-    at = 0 if model.config.is_encoder else 4
+    at = 0 if model.config.sees_ahead else 4
     metric = logit_at(END_ID, at)
     table = attention_and_effect(model, word, changed, metric, at)
     names = [f"blocks.{layer}.attn.hook_v" for layer in range(2)]

@@ -17,7 +17,7 @@ from models.base import LanguageModel
 from models.build import build
 from models.config import TrainConfig
 from models.languages import END_ID, language
-from models.objectives.objective import loss, make_batch
+from models.objectives import objective
 from models.training.batches import (
     Batches,
     bands,
@@ -42,20 +42,21 @@ def padded(config: TrainConfig, model: LanguageModel, step: int) -> torch.Tensor
     """The loss of a step, as one would write it: all its words in one padded batch."""
     lang = language(config.language)
     words, offsets = words_of(config, lang, step)
-    batch = make_batch(lang, words, config.supervision, encoder=config.model.is_encoder)
+    taught = objective(config.objective)
+    batch = taught.batch(lang, words, config.model.readout)
     shifted = torch.as_tensor(offsets) if config.max_offset else None
-    return loss(model(batch.tokens, shifted), batch)
+    return taught.loss(model(batch.tokens, shifted), batch)
 
 
 KINDS: dict[str, dict[str, Any]] = {
     "plain": {},
     "log": {"spread": "log"},
-    "verdict": {"supervision": "last"},
+    "verdict": {"objective": "verdict"},
     "regular": {"language": "dyck1-1"},
     "rotary": {"model": replace(TINY, positions="rotary")},
     "strict": {"model": replace(TINY, mask="strictly_causal")},
     "encoder": {
-        "supervision": "last",
+        "objective": "verdict",
         "model": replace(TINY, mask="bidirectional", positions="alibi"),
     },
     "shifted": {"max_offset": 3, "model": replace(TINY, positions="learned")},
@@ -75,8 +76,10 @@ def test_a_step_has_the_loss_and_the_gradient_of_one_padded_batch(
     batches = Batches(config, lang, CPU)
     step = batches[1]
     assert len(step.groups) > 1
+    taught = objective(config.objective)
     value = sum(
-        loss(model(group.batch.tokens, group.offsets), group.batch) * group.batch.weight.sum()
+        taught.loss(model(group.batch.tokens, group.offsets), group.batch)
+        * group.batch.weight.sum()
         for group in step.groups
     )
     found = gradients(model, value / step.answers)

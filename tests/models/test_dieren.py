@@ -78,5 +78,5 @@ def test_samples(dieren: RegularLanguage, length: int) -> None:
 
 
 def test_a_teacher_of_dieren_gives_verdicts_alone(dieren: RegularLanguage) -> None:
-    assert dieren.default_supervision == "last"
-    assert language("anbn").default_supervision == "every"
+    assert dieren.default_objective == "verdict"
+    assert language("anbn").default_objective == "next-symbols"

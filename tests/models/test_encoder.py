@@ -10,7 +10,7 @@ from conftest import TINY, tiny_config
 from models.config import ModelConfig
 from models.errors import UserError
 from models.languages import BOS_ID, END_ID, language
-from models.objectives.objective import make_batch
+from models.objectives import objective
 from models.training.evaluation import predict, prefix_logits, verdicts
 from models.transformer.model import HookedTransformer
 
@@ -28,7 +28,7 @@ def encoder() -> HookedTransformer:
 def test_the_teacher_speaks_at_bos_alone() -> None:
     known = language("anbn")
     words = known.vocabulary.words(["ab", "aabb", "abb"])
-    batch = make_batch(known, words, "last", encoder=True)
+    batch = objective("verdict").batch(known, words, "bos")
     assert batch.weight.nonzero().tolist() == [[row, 0, END_ID] for row in range(3)]
     assert batch.target[:, 0, END_ID].tolist() == [1, 1, 0]
     assert batch.target.sum() == 2
@@ -38,7 +38,7 @@ def test_the_verdict_is_read_at_bos(encoder: HookedTransformer) -> None:
     words = encoder.vocabulary.words(["ab", "aabb", "abb", "b"])
     logits = encoder(torch.as_tensor(words.tokens))
     expected = (logits[:, BOS_ID, END_ID] > 0).numpy()
-    assert (verdicts(encoder, logits, words) == expected).all()
+    assert (verdicts(objective("verdict"), encoder, logits, words) == expected).all()
     assert encoder.verdict_positions(torch.tensor([2, 4])).tolist() == [0, 0]
 
 
@@ -48,7 +48,7 @@ def test_every_prefix_is_a_word_of_its_own(encoder: HookedTransformer) -> None:
     for end in range(len(word) + 1):
         alone = encoder(torch.as_tensor(encoder.vocabulary.words([word[:end]]).tokens))
         torch.testing.assert_close(together[end], alone[0, 0])
-    follow, accepted = predict(encoder, word, "last")
+    follow, accepted = predict(encoder, word, objective("verdict"))
     assert len(follow) == len(word)
     assert accepted == (follow[-1] == ["<end>"])
 
@@ -60,8 +60,8 @@ def test_a_symbol_is_seen_from_before_it(encoder: HookedTransformer) -> None:
 
 
 def test_next_symbols_cannot_be_taught_to_who_sees_them() -> None:
-    with pytest.raises(UserError, match=r"^[^\n]*choose --supervision last[^\n]*$"):
-        tiny_config(model=CONFIG, supervision="every")
+    with pytest.raises(UserError, match=r"^[^\n]*choose --objective verdict[^\n]*$"):
+        tiny_config(model=CONFIG, objective="next-symbols")
 
 
 def test_words_are_told_apart_by_order_with_positions_alone() -> None:

@@ -15,7 +15,7 @@ from models.config import ModelConfig
 from models.errors import UserError
 from models.languages import END_ID, LabelledCorpus, Language, Words, language
 from models.languages.vocabulary import FIRST_SYMBOL_ID
-from models.objectives.objective import make_batch
+from models.objectives import objective
 from models.rivals.ngram import HookedNGram
 from models.training.evaluation import balanced_words, evaluate, judge, predict, verdicts
 from models.training.evaluation import scores as scores_of
@@ -61,7 +61,9 @@ def loses_count_after_ten(words: Words, allowed: np.ndarray) -> np.ndarray:
 
 def scores(lang: Language, flaw: Flaw | None, lengths: range, **options: object) -> list[tuple]:
     model = Oracle(lang, flaw) if flaw else Oracle(lang)
-    found = evaluate(model, lang, options.pop("supervision", "every"), lengths, **options)
+    found = evaluate(
+        model, lang, objective(options.pop("objective", "next-symbols")), lengths, **options
+    )
     return [(s.length, s.n, s.exact, s.recognition) for s in found]
 
 
@@ -104,7 +106,7 @@ def test_exact_means_every_position() -> None:
 
 
 def test_what_a_teacher_of_verdicts_does_not_say_is_not_judged() -> None:
-    found = scores(language("anbn"), forgets_the_first_symbol, range(2, 3), supervision="last")
+    found = scores(language("anbn"), forgets_the_first_symbol, range(2, 3), objective="verdict")
     assert found == [(2, 1, None, 1.0)]
 
 
@@ -120,7 +122,7 @@ def test_lengths_without_a_word_are_left_out() -> None:
         ["in" if n % 2 else "out" for n in range(100)],
         [(f"w{n}", *["x"] * (2 + n % 2)) for n in range(100)],
     )
-    found = scores(corpus, None, corpus_lengths, supervision="last")
+    found = scores(corpus, None, corpus_lengths, objective="verdict")
     assert [length for length, *_ in found] == [3, 4]
     assert {recognition for *_, recognition in found} == {1.0}
 
@@ -130,7 +132,7 @@ def test_the_test_words_hang_on_the_seed_and_the_length_alone() -> None:
 
     def words(lengths: range, seed: int) -> dict[int, list[list[int]]]:
         model = Oracle(lang)
-        assert list(evaluate(model, lang, "every", lengths, count=50, seed=seed))
+        assert list(evaluate(model, lang, objective("next-symbols"), lengths, count=50, seed=seed))
         return {w.ids.shape[1]: w.ids.tolist() for w in model.seen}
 
     both = words(range(10, 14), 0)
@@ -142,30 +144,30 @@ def test_the_test_words_hang_on_the_seed_and_the_length_alone() -> None:
 def test_the_judge_s_loss_and_verdicts() -> None:
     lang = language("anbn")
     sample = lang.sample(np.random.default_rng(0), 50, range(1, 9))
-    exact, right, value = judge(Oracle(lang), lang, sample, "every")
+    exact, right, value = judge(Oracle(lang), lang, sample, objective("next-symbols"))
     assert exact.all()
     assert right.all()
     assert value == pytest.approx(np.log1p(np.exp(-5)), rel=1e-4)
     model = Oracle(lang)
     logits = model(torch.as_tensor(sample.words.tokens))
-    assert (verdicts(model, logits, sample.words) == sample.labels).all()
+    assert (verdicts(objective("next-symbols"), model, logits, sample.words) == sample.labels).all()
 
 
 def test_predict_gives_the_sets_that_follow_each_symbol() -> None:
     lang = language("anbn")
     model = Oracle(lang)
     for word in ("aabb", "aab", "ba", "a"):
-        follow, accepted = predict(model, word, "every")
+        follow, accepted = predict(model, word, objective("next-symbols"))
         assert [frozenset(f) for f in follow] == [
             lang.next_symbols(word[: end + 1]) for end in range(len(word))
         ]
         assert accepted == lang.contains(word)
     with pytest.raises(UserError, match="unknown symbol 'c'"):
-        predict(model, "abc", "every")
+        predict(model, "abc", objective("next-symbols"))
 
 
 def test_predict_the_empty_word() -> None:
-    assert predict(Oracle(language("anbn")), (), "every") == ([], False)
+    assert predict(Oracle(language("anbn")), (), objective("next-symbols")) == ([], False)
 
 
 def test_predict_says_only_what_was_taught() -> None:
@@ -173,8 +175,8 @@ def test_predict_says_only_what_was_taught() -> None:
     with torch.no_grad():
         model.unembed.linear.weight.zero_()
         model.unembed.linear.bias.fill_(1.0)  # every token, BOS too, seems allowed
-    assert predict(model, "ab", "every")[0] == [["<end>", "a", "b"]] * 2
-    assert predict(model, "ab", "last")[0] == [["<end>"]] * 2
+    assert predict(model, "ab", objective("next-symbols"))[0] == [["<end>", "a", "b"]] * 2
+    assert predict(model, "ab", objective("verdict"))[0] == [["<end>"]] * 2
 
 
 @pytest.mark.parametrize(("length", "members"), [(8, 5), (7, 0)])
@@ -187,7 +189,11 @@ def test_words_are_half_members_where_there_are_any(length: int, members: int) -
 
 def test_members_and_others_are_judged_apart() -> None:
     found = evaluate(
-        Oracle(language("anbn"), lets_every_word_end), language("anbn"), "every", [7, 8], 50
+        Oracle(language("anbn"), lets_every_word_end),
+        language("anbn"),
+        objective("next-symbols"),
+        [7, 8],
+        50,
     )
     assert [(s.members, s.others) for s in found] == [(None, 0.0), (1.0, 0.0)]
 
@@ -196,7 +202,7 @@ def waver(model: LanguageModel, lang: Language) -> None:
     """Makes a model that takes about half of the words: one that never errs tests nothing."""
     sample = lang.sample(np.random.default_rng(0), 100, range(2, 40))
     if isinstance(model, HookedNGram):
-        batch = make_batch(lang, sample.words, "every")
+        batch = objective("next-symbols").batch(lang, sample.words)
         model.count(batch.tokens, batch.target, batch.weight)
         return
     with torch.no_grad():
@@ -227,15 +233,15 @@ def test_lengths_that_are_judged_together_get_the_scores_of_each_alone(
     lang = language("lt2")
     model = build(ModelConfig(n_layers=2, d_model=16, n_heads=2, **changes), lang.vocabulary, 3)
     model.eval()
-    supervision = "last" if model.config.is_encoder else "every"
+    taught = objective("verdict" if model.config.sees_ahead else "next-symbols")
     waver(model, lang)
     samples = [balanced_words(lang, length, 6, 0, hard=True) for length in range(2, 40)]
-    alone = list(scores_of(model, lang, supervision, samples))
+    alone = list(scores_of(model, lang, taught, samples))
     sizes: list[int] = []
     model.register_forward_pre_hook(lambda module, inputs: sizes.append(inputs[0].numel()))
     for tokens, calls in ((10**6, 1), (1000, 7), (1, 38)):
         sizes.clear()
-        together = list(scores_of(model, lang, supervision, samples, tokens))
+        together = list(scores_of(model, lang, taught, samples, tokens))
         assert together == alone
         assert len(sizes) == calls
         assert max(sizes) <= max(tokens, 6 * 40)

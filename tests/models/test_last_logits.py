@@ -107,7 +107,7 @@ def test_positions_share_out_what_heads_and_embedding_add(
             found = direct_by_position(model, tokens[0], at, token)
             assert found.shape == (8,)
             assert found.sum() == pytest.approx(table["value"][heads].sum(), abs=1e-4)
-            assert config.is_encoder or not found[at + 1 :].any()
+            assert config.sees_ahead or not found[at + 1 :].any()
 
 
 def test_a_position_s_share_is_the_change_when_its_value_goes(small_model: Make) -> None:

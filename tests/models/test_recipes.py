@@ -16,12 +16,12 @@ def test_every_language_has_a_recipe_that_suits_its_teacher(name: str) -> None:
     config = recipe(name)
     assert isinstance(config, TrainConfig)
     assert config.language == name
-    assert config.supervision == language(name).default_supervision
+    assert config.objective == language(name).default_objective
 
 
 def test_a_corpus_is_taught_verdicts() -> None:
     config = recipe("my lines")
-    assert (config.language, config.supervision) == ("my lines", "last")
+    assert (config.language, config.objective) == ("my lines", "verdict")
 
 
 def test_what_is_built_in_for_counting_is_for_decoders_of_several_heads() -> None:

@@ -22,7 +22,7 @@ from models.build import build
 from models.config import ModelConfig
 from models.errors import UserError
 from models.languages import Vocabulary, language
-from models.objectives.objective import make_batch
+from models.objectives import OBJECTIVES, objective
 from models.rivals.convolution import HookedConvolution
 from models.rivals.ngram import HookedNGram
 from models.rivals.recurrent import HookedRecurrent
@@ -285,15 +285,15 @@ def by_hand(corpus: Corpus, word: tuple[int, ...], order: int) -> np.ndarray:
     return out
 
 
-@pytest.mark.parametrize("supervision", ["every", "last"])
+@pytest.mark.parametrize("taught", OBJECTIVES)
 @pytest.mark.parametrize("order", [1, 2, 3, 4, 5])
-def test_the_probabilities_are_counts(order: int, supervision: str) -> None:
+def test_the_probabilities_are_counts(order: int, taught: str) -> None:
     lang = language("anbn")
     corpus: Corpus = []
     model = ngram(order, lang.vocabulary)
     for seed in (0, 1):
         words = lang.sample(np.random.default_rng(seed), 8, lang.lengths(3)).words
-        batch = make_batch(lang, words, supervision)
+        batch = objective(taught).batch(lang, words)
         model.count(batch.tokens, batch.target, batch.weight)
         parts = (batch.tokens.tolist(), batch.target.numpy(), batch.weight.numpy())
         corpus += [
@@ -330,7 +330,7 @@ def test_training_is_counting(tmp_path: Path) -> None:
     train(run, device="cpu")
     lang, corpus = run.language, []
     for step in range(4):
-        batch = make_batch(lang, words_of(config, lang, step)[0], "every")
+        batch = run.objective.batch(lang, words_of(config, lang, step)[0])
         parts = (batch.tokens.tolist(), batch.target.numpy(), batch.weight.numpy())
         corpus += [
             (tuple(line), target, weight) for line, target, weight in zip(*parts, strict=True)

@@ -75,8 +75,8 @@ def test_a_model_that_cannot_read_its_words_leaves_no_folder(
 )
 def test_the_name_says_what_kind_of_model_it_is(changes: dict[str, Any], name: str) -> None:
     """The choices, not the sizes."""
-    supervision = "last" if changes.get("mask") == "bidirectional" else "every"
-    config = tiny_config(model=ModelConfig(**changes), supervision=supervision)
+    objective = "verdict" if changes.get("mask") == "bidirectional" else "next-symbols"
+    config = tiny_config(model=ModelConfig(**changes), objective=objective)
     assert run_name(config) == name
 
 
@@ -146,7 +146,7 @@ def test_names() -> None:
 
 
 @pytest.mark.parametrize(
-    ("field", "value"), [("spread", "efen"), ("supervision", "all"), ("weight_decay", math.nan)]
+    ("field", "value"), [("spread", "efen"), ("objective", "all"), ("weight_decay", math.nan)]
 )
 def test_an_edited_configuration_is_refused(trained: Run, field: str, value: object) -> None:
     record = trained.record

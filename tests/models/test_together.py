@@ -22,7 +22,8 @@ from models.build import build
 from models.config import ModelConfig, TrainConfig
 from models.errors import UserError
 from models.languages import END_ID, language
-from models.objectives.objective import make_batch
+from models.objectives import objective
+from models.objectives.next_symbols import NextSymbols
 from models.runs.run import Run
 from models.training import together
 from models.training.batches import joint_steps, numbered, words_of
@@ -111,7 +112,7 @@ def test_each_run_is_what_it_would_be_alone(
 
 KINDS: dict[str, dict[str, Any]] = {
     "plain": {},
-    "verdict": {"supervision": "last", "language": "dieren"},
+    "verdict": {"objective": "verdict", "language": "dieren"},
     "clipped": {"spread": "log", "weight_decay": 0.3, "clip": 0.05},
     "biases": {"model": replace(TINY, act_fn="relu"), "language": "dyck2"},
     "learned": {"model": replace(TINY, positions="learned")},
@@ -122,7 +123,7 @@ KINDS: dict[str, dict[str, Any]] = {
     "alibi": {"model": replace(TINY, positions="alibi", n_layers=2)},
     "strict": {"model": replace(TINY, mask="strictly_causal")},
     "encoder": {
-        "supervision": "last",
+        "objective": "verdict",
         "model": replace(TINY, mask="bidirectional", positions="alibi"),
     },
     "rms sandwich": {"model": replace(TINY, norm="rms", norm_placement="sandwich", mlp="gated")},
@@ -197,7 +198,7 @@ def test_every_seed_reads_the_words_of_its_single_run(workers: int) -> None:
         weight = taught.batch.weight.view_as(target)
         for index, config in enumerate(configs):
             words, offsets = words_of(config, known, step)
-            alone = make_batch(known, words, "every")
+            alone = objective("next-symbols").batch(known, words)
             width = min(alone.tokens.shape[1], tokens.shape[2])  # each is padded to its own chunk
             assert (alone.tokens[:, width:] == END_ID).all()
             assert (tokens[index, :, width:] == END_ID).all()
@@ -222,10 +223,11 @@ def test_there_are_as_many_steps_as_a_run_has() -> None:
 def test_a_word_that_several_drew_is_prepared_once() -> None:
     known = language("an")
     configs = [tiny_config(language="an", seed=seed, max_n=4) for seed in SEEDS]
-    with mock.patch("models.training.batches.make_batch", wraps=make_batch) as prepared:
+    real = NextSymbols.batch
+    with mock.patch.object(NextSymbols, "batch", autospec=True, side_effect=real) as prepared:
         assert len(list(joint_steps(configs, known, CPU, first=10))) >= 2
     (call,) = prepared.call_args_list
-    assert len(call.args[1]) <= 2 + 4 + 8 + 16  # all words over two symbols
+    assert len(call.args[2]) <= 2 + 4 + 8 + 16  # all words over two symbols
 
 
 def test_words_are_drawn_ahead_for_a_gpu_alone(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -425,7 +427,7 @@ def test_runs_of_a_corpus(tmp_path: Path) -> None:
     for name, lines in (("same", rows), ("other", rows[:-1])):
         paths.append(tmp_path / f"{name}.tsv")
         paths[-1].write_text("\n".join(lines))
-    changes = {"language": "lines", "supervision": "last"}
+    changes = {"language": "lines", "objective": "verdict"}
 
     def run(name: str, seed: int, path: Path) -> Run:
         return Run.create(tmp_path / name, tiny_config(seed=seed, model=PLAIN, **changes), path)

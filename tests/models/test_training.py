@@ -23,7 +23,6 @@ from safetensors.torch import load, save
 from models.config import ModelConfig, TrainConfig
 from models.errors import UserError
 from models.languages import LabelledCorpus, Sample, language
-from models.objectives.objective import loss, make_batch
 from models.runs.run import METRICS, Run
 from models.training.batches import words_of
 from models.training.loop import (
@@ -96,8 +95,9 @@ def test_a_run_is_a_plain_loop_of_adamw(trained: Run) -> None:
     mean = [torch.zeros_like(p) for p in parameters]
     square = [torch.zeros_like(p) for p in parameters]
     for step in range(5):
-        batch = make_batch(lang, words_of(config, lang, step)[0], "every")
-        gradients = torch.autograd.grad(loss(model(batch.tokens), batch), parameters)
+        batch = trained.objective.batch(lang, words_of(config, lang, step)[0])
+        value = trained.objective.loss(model(batch.tokens), batch)
+        gradients = torch.autograd.grad(value, parameters)
         norm = math.sqrt(sum(float(g.pow(2).sum()) for g in gradients))
         rate = config.learning_rate * min(1, (step + 1) / config.warmup)
         rate *= (1 + math.cos(math.pi * step / config.steps)) / 2
@@ -361,7 +361,7 @@ def test_a_corpus_run(tmp_path: Path) -> None:
     ]
     source = tmp_path / "lines.tsv"
     source.write_text("\n".join(lines))
-    config = tiny_config(language="lines", supervision="last", steps=3)
+    config = tiny_config(language="lines", objective="verdict", steps=3)
     run = Run.create(tmp_path / "run", config, corpus=source)
     source.unlink()
     train(run, device="cpu")
@@ -375,7 +375,7 @@ def test_a_corpus_run(tmp_path: Path) -> None:
 def test_a_corpus_that_is_too_small_is_refused_in_one_line(tmp_path: Path) -> None:
     source = tmp_path / "lines.tsv"
     source.write_text("A\ta b\nB\tb a\n")
-    run = Run.create(tmp_path / "run", tiny_config(language="lines", supervision="last"), source)
+    run = Run.create(tmp_path / "run", tiny_config(language="lines", objective="verdict"), source)
     with pytest.raises(UserError, match=r"^lines is too small [^\n]*$"):
         train(run, device="cpu")
 
@@ -385,7 +385,7 @@ def test_validation_lines_without_a_member_have_no_exact_share(tmp_path: Path) -
     words = [f"B\tx w{n}" for n in range(60)] + ["A\ty"]
     source = tmp_path / "lines.tsv"
     source.write_text("\n".join(["A\tz", *words]))
-    config = tiny_config(language="lines", supervision="last", steps=3)
+    config = tiny_config(language="lines", objective="verdict", steps=3)
     run = Run.create(tmp_path / "run", config, corpus=source)
     rng = np.random.default_rng(0)
     held = run.language.sample(rng, 500, run.language.lengths(1), split="validation")
@@ -420,7 +420,7 @@ def test_impossible_settings_are_refused(changes: dict[str, object], fault: str)
 
 
 def test_a_configuration_survives_json() -> None:
-    config = tiny_config(seed=3, learning_rate=1e-3, supervision="last", patience=2)
+    config = tiny_config(seed=3, learning_rate=1e-3, objective="verdict", patience=2)
     assert TrainConfig.from_dict(json.loads(json.dumps(asdict(config)))) == config
 
 

@@ -21,7 +21,8 @@ from models.build import build
 from models.config import ABSOLUTE, Architecture, Mask, ModelConfig, Positions, TrainConfig
 from models.errors import UserError
 from models.hooks import hook_table
-from models.languages import Supervision, Vocabulary
+from models.languages import Vocabulary
+from models.objectives import OBJECTIVES
 from models.runs.run import Run
 from models.training.loop import Trainer, train
 
@@ -83,7 +84,7 @@ def refused(asked: Values) -> bool:
 def refused_to_train(asked: Values, taught: Values) -> bool:
     """Is there such a model, but no such training?"""
     v = {**DEFAULT, **asked}
-    sees_all = v["mask"] == "bidirectional" and taught["supervision"] == "every"
+    sees_all = v["mask"] == "bidirectional" and taught["objective"] == "next-symbols"
     return sees_all or bool(taught["max_offset"] and v["positions"] not in ABSOLUTE)
 
 
@@ -164,8 +165,8 @@ def test_counters_without_sense_are_refused(changes: Values) -> None:
 @pytest.mark.parametrize("positions", get_args(Positions))
 def test_trainings_without_sense_are_refused(mask: str, positions: str) -> None:
     asked = {"mask": mask, "positions": positions}
-    for supervision, max_offset in itertools.product(get_args(Supervision), (0, 3)):
-        taught = {"supervision": supervision, "max_offset": max_offset}
+    for objective, max_offset in itertools.product(OBJECTIVES, (0, 3)):
+        taught = {"objective": objective, "max_offset": max_offset}
         model = ModelConfig(**asked)
         _, reason = attempt(lambda taught=taught, model=model: tiny_config(**taught, model=model))
         assert bool(reason) == refused_to_train(asked, taught)
@@ -236,9 +237,9 @@ def variants(draw: st.DrawFn) -> tuple[Values, Values]:
         lost = rival and name in BLOCKS_OF[asked["architecture"]] and draw(st.integers(0, 30)) < 30
         if name != "architecture" and not lost:
             asked[name] = draw(st.sampled_from(values))
-    taught = {"supervision": "last", "max_offset": 0}
+    taught = {"objective": "verdict", "max_offset": 0}
     if asked.get("mask") != "bidirectional" or draw(st.integers(0, 9)) == 9:
-        taught["supervision"] = draw(st.sampled_from(get_args(Supervision)))
+        taught["objective"] = draw(st.sampled_from(list(OBJECTIVES)))
     if asked.get("positions") in ABSOLUTE or draw(st.integers(0, 9)) == 9:
         taught["max_offset"] = draw(st.sampled_from([0, 3]))
     return asked, taught
@@ -300,7 +301,7 @@ RESUMED: dict[str, tuple[Values, Values]] = {
     **{name: ({}, {"architecture": name}) for name in get_args(Architecture)},
     "learned": ({"max_offset": 5}, {"positions": "learned", "n_ctx": 64}),
     "encoder": (
-        {"supervision": "last"},
+        {"objective": "verdict"},
         {"mask": "bidirectional", "positions": "t5", "norm": "rms", "norm_placement": "sandwich"},
     ),
     "additive": ({}, {"scores": "additive", "mask": "strictly_causal", "mlp": "gated"}),

@@ -82,7 +82,7 @@ def exam_words(
 def judged(run: Run, exam: Exam, device: str = "auto") -> list[dict[str, Any]]:
     """A row per length; kept in the run's folder, so that no model is judged twice.
 
-    Keys: those of ``LengthScore``, supervision, window (longest training word, in symbols),
+    Keys: those of ``LengthScore``, objective, window (longest training word, in symbols),
     parameters (numbers that are learned), seconds (of training), steps.
     """
     with locked(run.results):
@@ -93,13 +93,13 @@ def judged(run: Run, exam: Exam, device: str = "auto") -> list[dict[str, Any]]:
         words = exam_words(config.language, lengths, exam.count, exam.seed, exam.hard)
         model = run.model().to(choose_device(device))
         about = {
-            "supervision": config.supervision,
+            "objective": config.objective,
             "window": known.length_of(config.max_n),
             "parameters": sum(tensor.numel() for tensor in model.state_dict().values()),
             "seconds": run.record["seconds"],
             "steps": run.record["steps"],
         }
-        found = scores(model, known, config.supervision, words, TOGETHER)
+        found = scores(model, known, run.objective, words, TOGETHER)
         rows = [asdict(score) | about for score in found]
         content = {"asked": plain(asdict(exam)), "model_hash": run.model_hash(), "rows": rows}
         write_json(run.results / KEPT, content)

@@ -46,7 +46,7 @@ NAME = "sweep"
 AT_ONCE = 32
 """Seeds that a GPU trains at once."""
 COLUMNS = (
-    *("supervision", "window", "length", "n", "count", "exact", "recognition", "members", "others"),
+    *("objective", "window", "length", "n", "count", "exact", "recognition", "members", "others"),
     *("parameters", "seconds", "steps"),
 )
 

@@ -286,7 +286,7 @@ def try_lines(record: dict[str, Any], dfa: DFA) -> None:
         st.info("Type a line.")
         return
     with model_of(run) as model:
-        by_network = predict(model, word, run.config.supervision)[1]
+        by_network = predict(model, word, run.objective)[1]
     by_rule = bool(verdicts_of(dfa, [word])[0])
     accepted, other = record["labels"]
     left, right = st.columns(2)

@@ -35,7 +35,7 @@ def show() -> None:
     """The page."""
     heading("Who says what decides?", "explanations")
     run = current_run()
-    choose = member if run.config.supervision == "last" else near_miss
+    choose = member if run.objective.verdict_alone else near_miss
     default = choose(run, Options().n)
     left, right = st.columns(2)
     with left:

@@ -25,7 +25,7 @@ from dashboard.shared import (
     word_key,
 )
 from interp.causal.patching import PLACE, Site, patched_logits
-from models.languages import BOS_ID, END, END_ID, Word
+from models.languages import END_ID, Word
 from models.runs.run import Run
 
 DIRECTIONS = {
@@ -139,10 +139,9 @@ def _three_runs(run: Run, given: Word, into: Word, site: Site) -> tuple[pd.DataF
             "patched from": model(source)[0],
         }
         at = int(model.verdict_positions(torch.tensor([len(into)])))
-        encoder = model.config.is_encoder
-    tokens = [END] if run.config.supervision == "last" else list(vocabulary.tokens[BOS_ID + 1 :])
+    tokens = run.objective.tokens(vocabulary)
     ids = [vocabulary.ids[token] for token in tokens]
-    positions = [at] if encoder else range(len(into) + 1)
+    positions = [at] if run.config.model.sees_ahead else range(len(into) + 1)
     places = [f"{p} {('<bos>', *into)[p]}" for p in positions]
     tables = [
         pd.DataFrame(

@@ -65,7 +65,7 @@ def overview() -> pd.DataFrame:
                 "type": run.language.chomsky,
                 "model": kind_of(run),
                 "seed": run.config.seed,
-                "supervision": run.config.supervision,
+                "objective": run.config.objective,
                 "status": run.record["status"],
                 "step": last.get("step", 0),
                 "recognition in the window": share(last.get("recognition")),
@@ -78,18 +78,13 @@ def overview() -> pd.DataFrame:
 def language_card(run: Run) -> None:
     """What was trained, in four facts."""
     language, config = run.language, run.config
-    taught = (
-        "the next symbols at every position"
-        if config.supervision == "every"
-        else "one verdict a word"
-    )
     for column, (label, value) in zip(
         st.columns(4),
         {
             "Chomsky type": language.chomsky,
             "Example": " ".join(language.example()),
             "Training window": f"n = 1 to {config.max_n}",
-            "Taught": taught,
+            "Taught": run.objective.taught,
         }.items(),
         strict=True,
     ):

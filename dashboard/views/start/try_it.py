@@ -33,7 +33,7 @@ def show() -> None:
         table[(table["position"] == len(word)) & (table["token"] == END)]["allowed"].iloc[0]
     )
     verdict(run, word, accepted)
-    if run.config.supervision == "last":
+    if run.objective.verdict_alone:
         table = table[table["token"] == END]
         st.caption("This run was taught verdicts alone: what it says of END after every prefix.")
     picture(chart(table), "Probability of every next token after every prefix of the word.")

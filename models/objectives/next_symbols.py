@@ -1,0 +1,37 @@
+"""The set of next symbols at every position: the teacher of a language whose truth is known."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+
+from models.languages import BOS_ID, Language, Vocabulary, Words
+from models.objectives.objective import Batch, Objective
+from models.objectives.readout import Readout
+
+
+class NextSymbols(Objective):
+    """After BOS and after every symbol, which tokens may follow, END among them."""
+
+    name = "next-symbols"
+    taught = "the next symbols at every position"
+    causal = True
+    alike_in_prefixes = True
+    verdict_alone = False
+
+    def batch(
+        self,
+        language: Language,
+        words: Words,
+        readout: Readout = "last",
+        device: torch.device | str = "cpu",
+    ) -> Batch:
+        """Nothing is said past a word's end, and never about BOS, which nothing allows."""
+        position = np.arange(words.ids.shape[1] + 1)
+        inside = position <= words.lengths[:, None]
+        weight = np.repeat(inside[..., None], len(language.vocabulary), axis=2)
+        weight[..., BOS_ID] = False
+        return Batch.of(words, language.allowed(words) & weight, weight, device)
+
+    def tokens(self, vocabulary: Vocabulary) -> tuple[str, ...]:
+        return vocabulary.tokens[BOS_ID + 1 :]

@@ -1,0 +1,38 @@
+"""One verdict on each word: the teacher of a recogniser, and of a corpus of labelled lines."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+
+from models.languages import END, END_ID, Language, Vocabulary, Words
+from models.objectives.objective import Batch, Objective
+from models.objectives.readout import Readout, read_at
+
+
+class Verdict(Objective):
+    """Whether END may follow, asked once a word, where the verdict is read."""
+
+    name = "verdict"
+    taught = "one verdict a word"
+    causal = False
+    alike_in_prefixes = False
+    verdict_alone = True
+
+    def batch(
+        self,
+        language: Language,
+        words: Words,
+        readout: Readout = "last",
+        device: torch.device | str = "cpu",
+    ) -> Batch:
+        """The one answer of a word stands at its last symbol, or at BOS."""
+        rows, at = np.arange(len(words)), read_at(readout, words.lengths)
+        weight = np.zeros((*words.tokens.shape, len(language.vocabulary)), dtype=bool)
+        weight[rows, at, END_ID] = True
+        target = np.zeros_like(weight)
+        target[rows, at, END_ID] = language.labels(words)
+        return Batch.of(words, target, weight, device)
+
+    def tokens(self, vocabulary: Vocabulary) -> tuple[str, ...]:
+        return (END,)
