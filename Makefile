@@ -4,12 +4,13 @@ PYTHON ?= python3
 BIN := .venv/bin
 INSTALLED := .venv/.installed
 
-.PHONY: help lab test check dashboard bench
+.PHONY: help lab quick test check dashboard bench
 
 help:
 	@echo "make lab        train, analyse and score four languages: the whole lab in one go"
 	@echo "make dashboard  look at the runs in the browser"
-	@echo "make test       the tests"
+	@echo "make quick      tests of every room, in a minute or so"
+	@echo "make test       all tests"
 	@echo "make check      lint, format, types, and no import circle"
 	@echo "make bench      how fast, against named peers"
 	@echo
@@ -17,6 +18,9 @@ help:
 
 lab: $(INSTALLED)
 	$(BIN)/lab demo
+
+quick: $(INSTALLED)  # a break in any room shows here; what is slow is left to `make test`
+	OMP_NUM_THREADS=1 $(BIN)/pytest --quick -n 2 --dist worksteal
 
 test: $(INSTALLED)  # two workers fill two cores: more threads would only get into each other's way
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist worksteal

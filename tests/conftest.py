@@ -1,4 +1,8 @@
-"""What the tests share: one thread, reproducible hypothesis runs, small models and runs."""
+"""What the tests share: one thread, reproducible hypothesis runs, small models and runs.
+
+The first process of pytest-xdist reads this file too and runs no test. What takes seconds to import
+(torch, the models) is therefore imported where a fixture needs it.
+"""
 
 from __future__ import annotations
 
@@ -7,30 +11,50 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
+import quick
 import shapes
-import torch
 from filelock import FileLock
 from hypothesis import settings
 
 from models.config import ModelConfig, TrainConfig
 from models.languages import Vocabulary
-from models.runs.run import Run
-from models.training.loop import train
-from models.transformer.model import HookedTransformer
 
-torch.set_num_threads(1)
+if TYPE_CHECKING:
+    import torch
+
+    from models.runs.run import Run
+    from models.transformer.model import HookedTransformer
 
 # The machines are shared: no deadline. Derandomised: a red test is red for everybody.
 settings.register_profile("lab", deadline=None, derandomize=True)
 settings.load_profile("lab")
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--quick", action="store_true", help="the tests that answer in a minute")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if config.getoption("quick"):
+        kept = quick.selected(items)
+        config.hook.pytest_deselected(items=list(set(items).difference(kept)))
+        items[:] = kept
+
+
 @pytest.fixture(autouse=True)
 def _shapes() -> None:
     """Every test has its first calls checked."""
     shapes.anew()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _one_thread() -> None:
+    import torch
+
+    torch.set_num_threads(1)
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -56,6 +80,8 @@ TINY = ModelConfig(n_layers=1, n_heads=2, d_model=8, d_mlp=16)
 
 def stir(model: HookedTransformer, seed: int = 0) -> HookedTransformer:
     """Random numbers in every parameter: fresh biases are zero and would hide what they do."""
+    import torch
+
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for parameter in model.parameters():
@@ -69,6 +95,8 @@ def small_model() -> Callable[..., HookedTransformer]:
 
     Keyword arguments change ``ModelConfig``.
     """
+
+    from models.transformer.model import HookedTransformer
 
     def make(seed: int = 0, **changes: object) -> HookedTransformer:
         config = ModelConfig(**{**SMALL.__dict__, **changes})
@@ -85,6 +113,8 @@ def model(small_model: Callable[..., HookedTransformer]) -> HookedTransformer:
 @pytest.fixture
 def tokens() -> torch.Tensor:
     """Four random words of seven symbols over a, b, c, BOS first."""
+    import torch
+
     symbols = torch.randint(2, 5, (4, 7), generator=torch.Generator().manual_seed(1))
     return torch.cat([torch.zeros(4, 1, dtype=torch.long), symbols], dim=1)
 
@@ -106,6 +136,9 @@ def tiny_config(**changes: object) -> TrainConfig:
 @pytest.fixture
 def trained(tmp_path: Path) -> Run:
     """A finished tiny run in a folder of its own, which a test may damage."""
+    from models.runs.run import Run
+    from models.training.loop import train
+
     run = Run.create(tmp_path / "run", tiny_config())
     train(run, device="cpu")
     return run

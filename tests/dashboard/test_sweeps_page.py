@@ -8,7 +8,6 @@ from urllib.parse import quote
 
 import pandas as pd
 import pytest
-from dashboard.views.sweeps import ENOUGH, PAGES, find_sweeps
 from streamlit.delta_generator import DeltaGenerator
 from streamlit.testing.v1 import AppTest
 from test_capacity import BY, WIDTH, WINDOW, sized
@@ -17,6 +16,7 @@ from test_pages import SHOW, assert_same, drawn, healthy, said
 from analyses.charts.sweeps import cells, curves, settings_of
 from analyses.studies import capacity
 from analyses.studies.sweeps import run as sweep
+from dashboard.views.many_runs.sweeps import ENOUGH, PAGES, find_sweeps
 from models.runs.files import read_json, write_json
 
 SCRIPT = SHOW.format(page="sweeps").replace("    choose_run()\n", "")

@@ -93,6 +93,8 @@ def balanced(word: Word, opening: str = "(", closing: str = ")", bound: int = 99
 
 def nested(word: Word, bound: int) -> bool:
     """Brackets cancel innermost first, and no more than the bound are ever open."""
+    if word.count("(") != word.count(")") or word.count("[") != word.count("]"):
+        return False  # most words, and what follows is slow
     text = "".join(word)
     deep = [sum(d) for d in zip(depths(word, "(", ")"), depths(word, "[", "]"), strict=True)]
     while "()" in text or "[]" in text:

@@ -1,0 +1,54 @@
+"""`pytest --quick`: the tests that answer in a minute.
+
+No list of tests to keep: every test file takes part, and of each test as many cases as show every
+value of every parameter at least once (each-choice testing). Left out is what is marked ``slow``,
+what opens a browser, and what needs the whole demo.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import groupby
+
+import pytest
+
+
+def selected(items: Iterable[pytest.Item]) -> list[pytest.Item]:
+    """The tests of ``items`` that are quick, in their order."""
+    quick = [item for item in items if not slow(item)]
+    families = groupby(sorted(quick, key=family), key=family)
+    kept = {id(case) for _, cases in families for case in each_choice(list(cases))}
+    return [item for item in quick if id(item) in kept]
+
+
+def slow(item: pytest.Item) -> bool:
+    marked = any(item.get_closest_marker(name) for name in ("slow", "browser"))
+    return marked or "demo" in getattr(item, "fixturenames", ())
+
+
+def family(item: pytest.Item) -> str:
+    """The test without its parameters."""
+    return item.nodeid.partition("[")[0]
+
+
+def each_choice(cases: list[pytest.Item]) -> list[pytest.Item]:
+    """So many cases that every value of every parameter is in at least one.
+
+    First those in which every value is new, a diagonal through the table of all cases, then those
+    in which any is.
+    """
+    seen: set[tuple[str, int]] = set()
+    kept = list[pytest.Item]()
+    for enough in (all, any):
+        for case in cases:
+            values = choices(case)
+            if case not in kept and (not values or enough(each not in seen for each in values)):
+                kept.append(case)
+                seen.update(values)
+    return kept
+
+
+def choices(case: pytest.Item) -> set[tuple[str, int]]:
+    """Each parameter of a case with the place of its value among the parameter's values."""
+    call = getattr(case, "callspec", None)
+    return set(call.indices.items()) if call else set()
