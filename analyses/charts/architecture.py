@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 from altair.typing import ChartType
 
+from analyses.charts.theme import TRAINED
 from models.base import LanguageModel
 from models.config import ABSOLUTE, ModelConfig
 from models.hooks import hook_table
@@ -22,7 +23,7 @@ COLOURS = {
     "embed": "#6b5ca5",
     "position": "#a8477a",
     "norm": "#96661d",
-    "mix": "#0b6e99",
+    "mix": TRAINED,
     "mlp": "#2b7a55",
 }
 

@@ -9,6 +9,8 @@ import numpy as np
 import pandas as pd
 from altair.typing import ChartType
 
+from analyses.charts.theme import QUIET, TRAINED
+
 GAP = 1.0  # distance of neighbouring states
 RADIUS = 0.16
 MOST_STATES = 12
@@ -65,7 +67,7 @@ def automaton_chart(transitions: pd.DataFrame) -> ChartType:
     )
     written = (
         alt.Chart(pd.DataFrame(labels))
-        .mark_text(fontSize=12, color="#888")
+        .mark_text(fontSize=12, color=QUIET)
         .encode(x=x, y=y, text="text:N")
     )
     base = alt.Chart(nodes).encode(
@@ -73,14 +75,14 @@ def automaton_chart(transitions: pd.DataFrame) -> ChartType:
         y=y,
         tooltip=["state", "accepting"],
     )
-    outer = base.mark_point(size=1100, filled=True, opacity=1, color="#0b6e99")
+    outer = base.mark_point(size=1100, filled=True, opacity=1, color=TRAINED)
     inner = base.transform_filter("datum.accepting").mark_point(
         size=700, filled=False, color="white", opacity=1
     )
     number = base.mark_text(color="white", fontSize=13, fontWeight="bold").encode(text="state:N")
     start = (
         alt.Chart(pd.DataFrame({"x": [-0.5], "y": [0.0], "text": ["start →"]}))
-        .mark_text(color="#888", fontSize=12)
+        .mark_text(color=QUIET, fontSize=12)
         .encode(x=x, y=y, text="text:N")
     )
     height = int(170 * (highest - lowest))
@@ -91,7 +93,7 @@ def automaton_chart(transitions: pd.DataFrame) -> ChartType:
 
 def note(text: str) -> ChartType:
     """A sentence where a picture would be."""
-    words = alt.Chart(pd.DataFrame({"text": [text]})).mark_text(size=14, color="#888")
+    words = alt.Chart(pd.DataFrame({"text": [text]})).mark_text(size=14, color=QUIET)
     return alt.layer(words.encode(text="text:N")).properties(width=560, height=60)
 
 

@@ -9,6 +9,8 @@ import altair as alt
 import pandas as pd
 from altair.typing import ChartType
 
+from analyses.charts.theme import figures
+
 
 def length_chart(found: Mapping[str, Any]) -> ChartType:
     """Held-out lines that the rule and the network get right, by length."""
@@ -45,7 +47,7 @@ def heads_chart(found: Mapping[str, Any]) -> ChartType:
             "transition",
             "head",
             "pairs",
-            *(alt.Tooltip(f"{name}:Q", format=".2f") for name in ("moved", "low", "high", "whole")),
+            *figures("moved", "low", "high", "whole", digits=2),
         ],
     )
     scale = alt.Scale(scheme="purpleorange", domain=[-largest, largest], domainMid=0)

@@ -13,12 +13,13 @@ import torch
 from altair.typing import ChartType
 
 from analyses.answers import render
+from analyses.charts.theme import AGAINST, QUIET, TRAINED, figures
 from models.errors import UserError
 from models.runs.files import write_bytes
 from models.transformer.nadaraya_watson import Kernel, kernel_attention
 
 KERNELS: tuple[Kernel, ...] = get_args(Kernel)
-COLOURS = ["#0b6e99", "#c8553d", "#2f855a"]
+COLOURS = [TRAINED, AGAINST, "#2f855a"]
 LAST = 5.0  # keys and queries lie between 0 and this
 FORMATS = ("html", "svg", "png")
 
@@ -114,9 +115,9 @@ def regression_chart(seen: pd.DataFrame, width: float = 1.0) -> ChartType:
     """The observations, the truth (dashed), and the curve of each kernel."""
     x = np.linspace(0, LAST, 101)
     dashed = alt.Chart(pd.DataFrame({"x": x, "y": truth(x)})).mark_line(
-        strokeDash=[4, 4], color="#888"
+        strokeDash=[4, 4], color=QUIET
     )
-    dots = alt.Chart(seen).mark_point(filled=True, size=22, color="#888", opacity=0.7)
+    dots = alt.Chart(seen).mark_point(filled=True, size=22, color=QUIET, opacity=0.7)
     curves = alt.Chart(regression(seen, width)[0]).mark_line(strokeWidth=2)
     layers = [layer.encode(x="x:Q", y="y:Q") for layer in (dots, dashed)]
     return alt.layer(*layers, curves.encode(x="x:Q", y="y:Q", color=_colour())).properties(
@@ -134,11 +135,11 @@ def weights_chart(seen: pd.DataFrame, width: float = 1.0) -> ChartType:
         .encode(
             x=alt.X("key:O", title="key, by place").axis(labels=False, ticks=False),
             y=alt.Y("query:O", title="query").axis(labelOverlap=True),
-            color=alt.Color("weight:Q").scale(range=["#eef3f6", "#0b6e99"]),
+            color=alt.Color("weight:Q").scale(range=["#eef3f6", TRAINED]),
             tooltip=[
                 "kernel",
                 "query",
-                *(alt.Tooltip(f"{c}:Q", format=".3f") for c in ("key_place", "weight")),
+                *figures("key_place", "weight"),
             ],
         )
         .properties(width=180, height=160)

@@ -10,6 +10,7 @@ import pandas as pd
 from altair.typing import ChartType
 
 from analyses.answers import Answer
+from analyses.charts.theme import QUIET, figures
 from interp.statistics import t_interval
 
 POINTS = 24
@@ -88,7 +89,7 @@ def _panel(
     dots = base.mark_point(
         filled=True, size=60, opacity=0
     ).encode(  # larger to the mouse than a line
-        y=y, tooltip=["setting:N", alt.Tooltip("length:Q", format=".1f"), *numbers, "seeds:Q"]
+        y=y, tooltip=["setting:N", *figures("length", digits=1), *numbers, "seeds:Q"]
     )
     layers: list[alt.Chart] = []
     if few:
@@ -99,7 +100,7 @@ def _panel(
         lines = alt.Chart(seeds).mark_line(opacity=0.35, strokeWidth=1)
         layers.append(lines.encode(x=x, y=y, color=colour, detail="seed:N"))
     ends = means[["window"]].drop_duplicates()
-    window = alt.Chart(ends).mark_rule(strokeDash=[4, 4], color="#888").encode(x="window:Q")
+    window = alt.Chart(ends).mark_rule(strokeDash=[4, 4], color=QUIET).encode(x="window:Q")
     return alt.layer(*layers, mean, dots, window)
 
 
@@ -219,7 +220,7 @@ def two_factors(
         tooltip=[
             alt.Tooltip("down:N", title=short(row)),
             alt.Tooltip("across:N", title=short(column)),
-            *(alt.Tooltip(f"{c}:Q", format=".3f") for c in ("right", "low", "high")),
+            *figures("right", "low", "high"),
             *("seeds:Q", "runs:Q"),
         ],
     )

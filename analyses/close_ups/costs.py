@@ -15,6 +15,7 @@ from jaxtyping import Int
 from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
 
+from analyses.charts.theme import AGAINST, TRAINED
 from models.base import LanguageModel
 from models.config import ModelConfig
 from models.languages import BOS_ID
@@ -193,7 +194,7 @@ def cost_table(prediction: pd.DataFrame, others: Sequence[pd.DataFrame] = ()) ->
     return table[first + [c for c in table if c not in first]]
 
 
-PALETTE = ["#0b6e99", "#c8553d", "#2f855a", "#8a6bbf", "#9aa3ab"]
+PALETTE = [TRAINED, AGAINST, "#2f855a", "#8a6bbf", "#9aa3ab"]
 
 
 def growth_chart(table: pd.DataFrame, value: str) -> ChartType:

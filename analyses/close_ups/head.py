@@ -10,6 +10,7 @@ import pandas as pd
 import torch
 from altair.typing import ChartType
 
+from analyses.charts.theme import CHOSEN, EDGE, TRAINED, UNTRAINED, figures
 from analyses.questions.heads import METHODS
 from analyses.words import WordTensors, sample_window
 from interp.causal.metrics import logit_at
@@ -102,7 +103,7 @@ def types_chart(table: pd.DataFrame) -> ChartType:
         tooltip=[
             "model",
             "type",
-            alt.Tooltip("score:Q", format=".3f"),
+            *figures("score"),
             alt.Tooltip("uniform:Q", format=".3f", title="even attention"),
         ],
     )
@@ -110,9 +111,9 @@ def types_chart(table: pd.DataFrame) -> ChartType:
     bars = base.mark_bar().encode(
         x=alt.X("score:Q", title="score (line: even attention)").scale(domain=[0, 1]),
         yOffset=alt.YOffset("model:N", sort=models),
-        color=colour.scale(range=["#0b6e99", "#b9c4ca"]).legend(orient="top"),
+        color=colour.scale(range=[TRAINED, UNTRAINED]).legend(orient="top"),
     )
-    even = base.mark_tick(color="#e07b39", thickness=2, size=26).encode(x="uniform:Q")
+    even = base.mark_tick(color=CHOSEN, thickness=2, size=26).encode(x="uniform:Q")
     return (bars + even).properties(width=180, height=alt.Step(13))
 
 
@@ -125,14 +126,14 @@ def circuit_chart(table: pd.DataFrame, name: str) -> ChartType:
     value = {"QK": "score", "OV": "added"}[name]
     return (
         alt.Chart(rows)
-        .mark_rect(stroke="#8884", strokeWidth=0.5)
+        .mark_rect(stroke=EDGE, strokeWidth=0.5)
         .encode(
             x=alt.X("target:N", sort=None, title=target).axis(labelAngle=-60, labelOverlap=False),
             y=alt.Y("source:N", sort=None, title=source).axis(labelOverlap=False),
             color=alt.Color("value:Q", title=value).scale(
                 domain=[-largest, 0, largest], scheme="redblue"
             ),
-            tooltip=["source", "target", alt.Tooltip("value:Q", format=".3f")],
+            tooltip=["source", "target", *figures("value")],
         )
         .properties(**sizes)
     )

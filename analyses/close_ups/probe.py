@@ -11,6 +11,7 @@ from sklearn.decomposition import PCA
 from sklearn.preprocessing import OneHotEncoder
 from threadpoolctl import threadpool_limits
 
+from analyses.charts.theme import QUIET, TRAINED, figures
 from analyses.questions.probing import Options, readout
 from interp.probing.linear import Kind, Linear, Scale
 from interp.probing.probes import MOST
@@ -87,14 +88,14 @@ def truth_chart(rows: pd.DataFrame) -> ChartType:
         return cells.properties(width=240, height=240)
     ends = [float(rows["value"].min()), float(rows["value"].max())]
     line = alt.Chart(pd.DataFrame({"value": ends, "read": ends}))
-    points = alt.Chart(rows).mark_circle(size=18, opacity=0.35, color="#0b6e99")
+    points = alt.Chart(rows).mark_circle(size=18, opacity=0.35, color=TRAINED)
     return (
         points.encode(
             x=alt.X("value:Q", title="truth"),
             y=alt.Y("read:Q", title="read"),
-            tooltip=["value", alt.Tooltip("read:Q", format=".2f"), "length", "position"],
+            tooltip=["value", *figures("read", digits=2), "length", "position"],
         )
-        + line.mark_line(color="#888", strokeDash=[2, 2]).encode(x="value:Q", y="read:Q")
+        + line.mark_line(color=QUIET, strokeDash=[2, 2]).encode(x="value:Q", y="read:Q")
     ).properties(width=240, height=240)
 
 
@@ -108,8 +109,8 @@ def errors_chart(rows: pd.DataFrame) -> ChartType:
     title = "share of wrong ones" if category else "read - truth"
     x = alt.X("length:Q", title="length of the word").bin(maxbins=12)
     base = alt.Chart(rows).encode(x=x)
-    band = base.mark_errorbar(extent="ci", color="#0b6e99").encode(y=alt.Y("error:Q", title=title))
-    points = base.mark_circle(color="#0b6e99").encode(y=alt.Y("mean(error):Q", title=title))
+    band = base.mark_errorbar(extent="ci", color=TRAINED).encode(y=alt.Y("error:Q", title=title))
+    points = base.mark_circle(color=TRAINED).encode(y=alt.Y("mean(error):Q", title=title))
     return (band + points).properties(width=240, height=240)
 
 

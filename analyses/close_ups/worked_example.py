@@ -14,6 +14,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from analyses.charts.architecture import INK
+from analyses.charts.theme import AGAINST, TRAINED
 from models.base import LanguageModel
 from models.config import ModelConfig
 from models.languages import BOS_ID, Vocabulary
@@ -25,7 +26,7 @@ from models.transformer.positions import alibi_slopes
 
 PAIRED = ("attn_scores", "pattern")  # [query, key]; the other activations are [pos, d_head]
 WIDE = 336  # pixels of a heatmap, at most
-SIGNED, POSITIVE = ["#c8553d", "#f3f1ed", "#0b6e99"], ["#eef3f6", "#0b6e99"]
+SIGNED, POSITIVE = [AGAINST, "#f3f1ed", TRAINED], ["#eef3f6", TRAINED]
 
 
 @dataclass(frozen=True)

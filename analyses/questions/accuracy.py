@@ -11,6 +11,7 @@ import pandas as pd
 from altair.typing import ChartType
 
 from analyses.answers import Answer, Progress, Question, numbers, quiet
+from analyses.charts.theme import CHOSEN, QUIET, TRAINED, figures
 from analyses.script import script
 from interp.statistics import wilson
 from models.errors import UserError
@@ -180,7 +181,7 @@ def chart(result: Answer) -> ChartType:
                 "exact, untrained",
                 "recognition, untrained",
             ],
-            range=["#0b6e99", "#e07b39", "#9db8c4", "#e8cdb9"],
+            range=[TRAINED, CHOSEN, "#9db8c4", "#e8cdb9"],
         )
         .legend(orient="top", columns=2)
     )
@@ -188,19 +189,19 @@ def chart(result: Answer) -> ChartType:
         x=x,
         y=alt.Y("value:Q", title="share of words").scale(domain=[0, 1]),
         color=colour,
-        tooltip=["curve", "length", "n", alt.Tooltip("value:Q", format=".3f")],
+        tooltip=["curve", "length", "n", *figures("value")],
     )
     band = (
         base.transform_filter((alt.datum.measure == "recognition") & (alt.datum.model == "trained"))
-        .mark_area(opacity=0.18, color="#e07b39")
+        .mark_area(opacity=0.18, color=CHOSEN)
         .encode(x=x, y="low:Q", y2="high:Q")
     )
     trained = result.table[result.table["model"] == "trained"]
     inside = trained[trained["n"].fillna(trained["length"]) <= result.findings["window"]]
     edge = float(inside["length"].max()) if len(inside) else 0.0
     window = alt.Chart(pd.DataFrame({"edge": [edge], "label": ["training window"]}))
-    rule = window.mark_rule(strokeDash=[4, 4], color="#888").encode(x="edge:Q")
-    label = window.mark_text(align="right", dx=-5, y=10, color="#888").encode(
+    rule = window.mark_rule(strokeDash=[4, 4], color=QUIET).encode(x="edge:Q")
+    label = window.mark_text(align="right", dx=-5, y=10, color=QUIET).encode(
         x="edge:Q", text="label:N"
     )
     return (band + lines + rule + label).properties(width=560, height=260)
@@ -228,7 +229,7 @@ def training_chart(metrics: Sequence[dict[str, Any]]) -> ChartType:
             x=x,
             y=alt.Y("value:Q", title="share, training window").scale(domain=[0, 1]),
             color=alt.Color("curve:N", title=None).legend(orient="top"),
-            tooltip=["curve", "step", alt.Tooltip("value:Q", format=".3f")],
+            tooltip=["curve", "step", *figures("value")],
         )
         .properties(width=560, height=140)
     )

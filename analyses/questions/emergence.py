@@ -16,6 +16,7 @@ import pandas as pd
 from altair.typing import ChartType
 
 from analyses.answers import Answer, Progress, Question, quiet
+from analyses.charts.theme import QUIET, figures
 from analyses.questions.probing import NUISANCE, readout
 from analyses.questions.probing import Options as Probed
 from analyses.script import script
@@ -168,16 +169,16 @@ def chart(result: Answer) -> ChartType:
         strokeDash=alt.condition(
             alt.FieldOneOfPredicate(field="curve", oneOf=own), alt.value([5, 3]), alt.value([1, 0])
         ),
-        tooltip=["step", "curve", alt.Tooltip("value:Q", format=".3f")],
+        tooltip=["step", "curve", *figures("value")],
     )
     above = base.mark_line(point=alt.OverlayMarkDef(size=16)).properties(width=460, height=240)
     below = (
         alt.Chart(loss)
-        .mark_line(point=alt.OverlayMarkDef(size=16), color="#888")
+        .mark_line(point=alt.OverlayMarkDef(size=16), color=QUIET)
         .encode(
             x=x,
             y=alt.Y("value:Q", title="loss").scale(type="symlog", constant=0.001),
-            tooltip=["step", alt.Tooltip("value:Q", format=".4f")],
+            tooltip=["step", *figures("value", digits=4)],
         )
         .properties(width=460, height=110)
     )

@@ -14,6 +14,7 @@ import torch
 from altair.typing import ChartType
 
 from analyses.answers import Answer, Progress, Question, numbers, plain, quiet
+from analyses.charts.theme import EDGE, figures
 from analyses.script import script
 from analyses.words import ANALYSIS_SEED, apart, given, member, near_miss
 from interp.explanations.case import Case
@@ -256,7 +257,7 @@ def chart(result: Answer) -> ChartType:
     base = alt.Chart(scores).encode(
         x=alt.X("measure:N", sort=list(SHOWN), title=None).axis(TOP),
         y=_methods(rows).axis(None),
-        tooltip=["method", "measure", alt.Tooltip("value:Q", format=".3f")],
+        tooltip=["method", "measure", *figures("value")],
     )
     told = base.mark_text(fontSize=10).encode(text=alt.Text("value:Q", format=".2f"))
     beside = _cells(base, told, "above", "agreement, 0 is chance", "purplegreen", 42)
@@ -294,7 +295,7 @@ def _strips(table: pd.DataFrame, rows: list[str]) -> alt.LayerChart:
     told = base.transform_calculate(told=f"format(datum.value, {small} ? '.0e' : '.2f')")
     decide = (
         alt.Chart(positions[positions["in_rationale"]])
-        .mark_rect(color="#e0a030", stroke="#8884")
+        .mark_rect(color="#e0a030", stroke=EDGE)
         .encode(x=x, y=alt.YDatum("rationale"), tooltip=["place"])
     )
     text = told.mark_text(fontSize=9).encode(text="told:N")
@@ -311,7 +312,7 @@ def _cells(
     """Cells coloured from -1 through a light 0 to 1, with a readable text on each."""
     color = alt.Color(f"{share}:Q", title=title).scale(domain=[-1, 0, 1], scheme=scheme)
     white = alt.condition(f"abs(datum.{share}) > 0.7", alt.value("white"), alt.value("black"))
-    cells = base.mark_rect(stroke="#8884").encode(
+    cells = base.mark_rect(stroke=EDGE).encode(
         color=color.legend(orient="bottom", direction="horizontal")
     )
     return (cells + text.encode(color=white)).properties(

@@ -5,14 +5,13 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
-import altair as alt
 import numpy as np
 import pandas as pd
 import torch
-from altair.typing import ChartType
 from torch import Tensor
 
 from analyses.answers import Answer, Progress, Question, numbers, plain, quiet
+from analyses.charts.heads import LOOK, chart
 from analyses.script import script
 from analyses.words import ANALYSIS_SEED, WordTensors, sample_window
 from interp.causal.metrics import logit_at
@@ -22,12 +21,11 @@ from interp.heads.logit_attribution import direct_logit_attribution
 from interp.heads.types import TYPES, head_types
 from interp.statistics import bootstrap_mean
 from models.errors import UserError
-from models.languages import END_ID, Vocabulary, Word
+from models.languages import END_ID, Word
 from models.runs.run import Run
 from models.transformer.model import HookedTransformer
 
 METHODS: tuple[Ablation, ...] = ("mean", "zero", "resample")
-LOOK = "attention against effect"
 LENGTHS = range(4, 21)
 """Of the words on which attention is held against effects: fewer symbols have no ranks to speak of,
 and each word is run once for every pair of a symbol changed and a value replaced."""
@@ -303,119 +301,6 @@ def headline(result: Answer) -> pd.DataFrame:
             (model, f"{LOOK}, {part}", whole[part]) for part in ("rollout", "flow") if part in whole
         ]
     return numbers(rows)
-
-
-def chart(result: Answer) -> ChartType:
-    """What ablating each head costs, what each part adds to END's logit, and where it looks."""
-    table = result.table
-    parts = list(dict.fromkeys(table["part"]))
-
-    def bars(rows: pd.DataFrame, title: str, colours: list[str], by: str) -> ChartType:
-        base = alt.Chart(rows).encode(
-            y=alt.Y("part:N", sort=parts, title=None),
-            yOffset=alt.YOffset(f"{by}:N", sort=list(dict.fromkeys(rows[by]))),
-            tooltip=[
-                "model",
-                "measure",
-                "part",
-                *(alt.Tooltip(f"{c}:Q", format=".3f") for c in ("value", "low", "high")),
-            ],
-        )
-        colour = alt.Color(f"{by}:N", title=None, sort=list(dict.fromkeys(rows[by])))
-        colour = colour.scale(range=colours).legend(orient="top", columns=1)
-        bar = base.mark_bar().encode(x=alt.X("value:Q", title=title), color=colour)
-        rule = base.mark_rule(strokeWidth=1.5).encode(
-            x="low:Q", x2="high:Q", color=alt.value("#777")
-        )
-        return (bar + rule).properties(width=220, height=alt.Step(11))
-
-    lost = table[table["measure"] == "accuracy lost, mean ablation"]
-    direct = table[(table["model"] == "trained") & table["measure"].str.startswith("direct")]
-    look = table[table["measure"] == LOOK]
-    pair = ["#0b6e99", "#b9c4ca"]
-    charts = [
-        bars(lost, "accuracy lost without the head", pair, "model"),
-        bars(direct, "added to END's logit", ["#2a9d5c", "#c8553d"], "measure"),
-    ]
-    if len(look):
-        charts.append(bars(look, "attention against effect", pair, "model"))
-    return alt.hconcat(*charts).resolve_scale(
-        color="independent", y="independent", yOffset="independent"
-    )
-
-
-def grid(table: pd.DataFrame, measure: str, model: str, chosen: str) -> ChartType:
-    """One measure of every head: layers down, heads across, the chosen head in a frame.
-
-    A click selects: the parameter "cell" holds the part.
-    """
-    rows = table[(table["measure"] == measure) & (table["head"] >= 0)]
-    largest = rows["value"].abs().max() if measure.startswith("direct") else 1.0
-    shares = measure.startswith("attention, ")
-    scale = alt.Scale(domain=[0, 1], scheme="blues")
-    if not shares:
-        scale = alt.Scale(domain=[-largest, 0, largest], scheme="redblue")
-    rows = rows[rows["model"] == model]
-    pale = rows["value"].abs() < 0.65 * largest
-    shown = rows.assign(
-        layer="L" + rows["layer"].astype(str),
-        head="H" + rows["head"].astype(str),
-        text=[
-            f"{value:.2f}" if defined else "undefined"
-            for value, defined in zip(rows["value"], rows["value"].notna(), strict=True)
-        ],
-        ink=np.where(rows["value"].isna(), "none", np.where(pale, "pale", "deep")),
-    )
-    base = alt.Chart(shown).encode(
-        x=alt.X("head:N", sort=None, title=None).axis(labelAngle=0, orient="top"),
-        y=alt.Y("layer:N", sort=None, title=None),
-        tooltip=[
-            "part",
-            "measure",
-            *(alt.Tooltip(f"{c}:Q", format=".3f") for c in ("value", "low", "high", "uniform")),
-            *("words:Q", "undefined:Q"),
-        ],
-    )
-    cells = base.mark_rect(stroke="#8886", strokeWidth=0.5, cursor="pointer").encode(
-        color=alt.Color("value:Q", title=None).scale(scale).legend(None)
-    )
-    cells = cells.add_params(alt.selection_point(name="cell", fields=["part"]))
-    numbers = base.mark_text(fontSize=12).encode(
-        text="text:N",
-        color=alt.Color("ink:N")
-        .scale(domain=["pale", "deep", "none"], range=["#222", "#fff", "#888"])
-        .legend(None),
-    )
-    frame = base.transform_filter(alt.datum.part == chosen).mark_rect(
-        fill=None, stroke="#e07b39", strokeWidth=3
-    )
-    layers = (cells + frame + numbers).resolve_scale(color="independent")
-    return layers.properties(
-        width=alt.Step(62), height=alt.Step(40), title=alt.Title(model, anchor="start")
-    )
-
-
-def pattern_chart(table: pd.DataFrame, vocabulary: Vocabulary, ids: list[int]) -> ChartType:
-    """Attention of every head on one word, query down, key across (``ablation.patterns``)."""
-    tokens = [f"{i} {token}" for i, token in enumerate(vocabulary.decode(ids))]
-    named = table.assign(
-        query=[tokens[q] for q in table["query"]],
-        key=[tokens[k] for k in table["key"]],
-        name="L" + table["layer"].astype(str) + "H" + table["head"].astype(str),
-    )
-    size = max(90, 13 * len(tokens))
-    return (
-        alt.Chart(named)
-        .mark_rect()
-        .encode(
-            x=alt.X("key:N", sort=tokens, title=None).axis(labelOverlap=False, labelFontSize=9),
-            y=alt.Y("query:N", sort=tokens, title=None).axis(labelOverlap=False, labelFontSize=9),
-            color=alt.Color("attention:Q").scale(domain=[0, 1], scheme="blues"),
-            tooltip=["name", "query", "key", alt.Tooltip("attention:Q", format=".3f")],
-        )
-        .properties(width=size, height=size)
-        .facet(facet=alt.Facet("name:N", title=None), columns=4)
-    )
 
 
 QUESTION = Question(

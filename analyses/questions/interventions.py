@@ -15,6 +15,7 @@ import pandas as pd
 from altair.typing import ChartType
 
 from analyses.answers import Answer, Progress, Question, plain, quiet
+from analyses.charts.theme import AGAINST, FOR, QUIET, TRAINED, UNTRAINED, figures
 from analyses.questions.intervention_trials import (
     RANDOM,
     erasure,
@@ -32,17 +33,17 @@ from models.runs.run import Run
 
 COLOURS = {
     "none": "#9aa5ab",
-    "LEACE": "#0b6e99",
+    "LEACE": TRAINED,
     "random directions": "#e0b060",
-    "random readout": "#c8553d",
-    "added": "#0b6e99",
-    "added in proportion": "#2a9d5c",
+    "random readout": AGAINST,
+    "added": TRAINED,
+    "added in proportion": FOR,
     "random direction": "#e0b060",
-    "random direction in proportion": "#c8553d",
-    "state of another word": "#b9c4ca",
-    "DAS": "#0b6e99",
+    "random direction in proportion": AGAINST,
+    "state of another word": UNTRAINED,
+    "DAS": TRAINED,
     "DAS, untrained model": "#8e6bb0",
-    "placebo": "#c8553d",
+    "placebo": AGAINST,
     "whole activation": "#5c676d",
 }
 
@@ -311,7 +312,7 @@ def _bars(rows: pd.DataFrame, title: str, done: str) -> alt.LayerChart:
         yOffset=alt.YOffset("method:N", sort=list(COLOURS)),
         tooltip=[
             *("model", "site", "variable", "method", "amount:Q"),
-            *(alt.Tooltip(f"{name}:Q", format=".3f") for name in ("value", "low", "high")),
+            *figures("value", "low", "high"),
         ],
     )
     bar = base.mark_bar().encode(
@@ -342,7 +343,7 @@ def _steering_chart(table: pd.DataFrame) -> ChartType:
         color=_colour(rows, "added at the last block"),
         tooltip=[
             *("site", "method", "amount:Q"),
-            *(alt.Tooltip(f"{n}:Q", format=".2f") for n in ("value", "low", "high", "ended")),
+            *figures("value", "low", "high", "ended", digits=2),
         ],
     )
     points = shifts.mark_point(filled=True).encode(
@@ -351,7 +352,7 @@ def _steering_chart(table: pd.DataFrame) -> ChartType:
             alt.datum.method == "state of another word", alt.value(140), alt.value(40)
         ),
     )
-    exactly = base.mark_line(strokeDash=[3, 3], color="#888", strokeWidth=1).encode(y="amount:Q")
+    exactly = base.mark_line(strokeDash=[3, 3], color=QUIET, strokeWidth=1).encode(y="amount:Q")
     return (
         (exactly + shifts.mark_line(strokeWidth=1.2, opacity=0.6) + points)
         .properties(width=170, height=150)

@@ -11,6 +11,7 @@ import pandas as pd
 from altair.typing import ChartType
 
 from analyses.answers import Answer, Progress, Question, plain, quiet
+from analyses.charts.theme import figures
 from analyses.questions.explanations import Replacement, case_of, check, said
 from analyses.script import script
 from analyses.words import ANALYSIS_SEED
@@ -296,9 +297,9 @@ def panels(rows: pd.DataFrame, shown: list[str]) -> ChartType:
             tooltip=[
                 "method",
                 "replacement",
-                alt.Tooltip("mean:Q", format=".3f"),
-                alt.Tooltip("low:Q", format=".3f"),
-                alt.Tooltip("high:Q", format=".3f"),
+                *figures("mean"),
+                *figures("low"),
+                *figures("high"),
             ],
         )
         x = alt.X("low:Q", title=None).scale(zero=False)

@@ -14,6 +14,7 @@ from jaxtyping import Int
 from torch import Tensor
 
 from analyses.answers import Answer, Progress, Question, numbers, plain, quiet
+from analyses.charts.theme import CHOSEN, EDGE, QUIET, figures
 from analyses.script import script
 from analyses.words import counterfactuals, given, member
 from interp.causal.metrics import ReadAt, closeness_at, logit_at, probability_at
@@ -240,7 +241,7 @@ def _heat(rows: pd.DataFrame, title: str, changed: list[int], chosen: str | None
         labelAngle=-60,
         labelOverlap=False,
         labelColor=alt.condition(
-            alt.FieldOneOfPredicate("value", red), alt.value("#d1495b"), alt.value("#888")
+            alt.FieldOneOfPredicate("value", red), alt.value("#d1495b"), alt.value(QUIET)
         ),
     )
     numbers = (alt.Tooltip(f"{c}:Q", format=".3f") for c in ("effect", "low", "high"))
@@ -249,13 +250,13 @@ def _heat(rows: pd.DataFrame, title: str, changed: list[int], chosen: str | None
         y=alt.Y("row:N", sort=list(dict.fromkeys(rows["row"])), title=None),
         tooltip=["site", "place", *numbers],
     )
-    cells = base.mark_rect(stroke="#8884", strokeWidth=0.5).encode(
+    cells = base.mark_rect(stroke=EDGE, strokeWidth=0.5).encode(
         color=alt.Color("effect:Q").scale(domain=[-1, 0, 1], scheme="redblue", clamp=True)
     )
     size_of = {"width": max(260, 26 * len(places)), "height": alt.Step(20)}
     if chosen is None:
         return cells.properties(**size_of)
-    frame = alt.condition(alt.datum.site == chosen, alt.value("#e07b39"), alt.value("#8884"))
+    frame = alt.condition(alt.datum.site == chosen, alt.value(CHOSEN), alt.value(EDGE))
     width = alt.condition(alt.datum.site == chosen, alt.value(3), alt.value(0.5))
     framed = cells.encode(stroke=frame, strokeWidth=width).properties(**size_of)
     return framed.add_params(alt.selection_point(name="cell", fields=["site"]))
@@ -275,12 +276,12 @@ def said_chart(table: pd.DataFrame) -> ChartType:
     places, runs = table["place"].unique().tolist(), table["run"].unique().tolist()
     return (
         alt.Chart(table)
-        .mark_rect(stroke="#8884", strokeWidth=0.5)
+        .mark_rect(stroke=EDGE, strokeWidth=0.5)
         .encode(
             x=alt.X("place:N", sort=places, title="after").axis(labelAngle=-60, labelOverlap=False),
             y=alt.Y("token:N", sort=None, title=None),
             color=alt.Color("probability:Q").scale(domain=[0, 1], scheme="blues"),
-            tooltip=["run", "place", "token", alt.Tooltip("probability:Q", format=".3f")],
+            tooltip=["run", "place", "token", *figures("probability")],
         )
         .properties(width=max(60, 22 * len(places)), height=24 * table["token"].nunique())
         .facet(row=alt.Row("run:N", sort=runs, title=None).header(labelAngle=0, labelAlign="left"))

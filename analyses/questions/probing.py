@@ -18,6 +18,7 @@ from joblib import Parallel, delayed
 
 from analyses.activations import kept_activations
 from analyses.answers import Answer, Progress, Question, quiet
+from analyses.charts.theme import CHOSEN, figures
 from analyses.script import script
 from analyses.words import ANALYSIS_SEED, WordTensors, sample_window
 from interp.model import HookedModel, activations
@@ -277,7 +278,7 @@ def heatmap(
         y=alt.Y(f"{row}:N", sort=list(dict.fromkeys(shown[row])), title=None),
         tooltip=[
             *("model", "site", "target", "metric"),
-            alt.Tooltip("score:Q", format=".3f"),
+            *figures("score"),
             "n_test:Q",
         ],
     )
@@ -291,7 +292,7 @@ def heatmap(
     if target is None:
         panels = (cells + text).properties(**size)
         return panels.facet(row=alt.Row("model:N", sort=["trained"], title=None))
-    frame = base.mark_rect(filled=False, stroke="#e07b39", strokeWidth=3).transform_filter(
+    frame = base.mark_rect(filled=False, stroke=CHOSEN, strokeWidth=3).transform_filter(
         alt.FieldEqualPredicate(field="site", equal=marked or "")
     )
     click = alt.selection_point(name="cell", fields=["site"], empty=False)

@@ -25,13 +25,14 @@ from altair.typing import ChartType
 
 from analyses.answers import Answer, save_figure
 from analyses.charts.sweeps import BRIGHT, curves, setting
+from analyses.charts.theme import CHOSEN, QUIET, figures
 from models.runs.files import write_bytes
 
 NAME = "capacity"
 SIZES = {"model.n_layers": "layer", "model.n_heads": "head", "model.d_model": "width"}
 """What bounds a Transformer, in the order in which it is told."""
 
-MARK, NEAR = "#e07b39", "#6b8fb5"
+MARK, NEAR = CHOSEN, "#6b8fb5"
 
 
 def has_map(table: pd.DataFrame, by: Sequence[str]) -> bool:
@@ -262,7 +263,7 @@ def _cells(
         y=alt.Y("down:N", sort=rows, title=None).axis(labelLimit=0),
         tooltip=[
             *("down:N", alt.Tooltip("across:O", title=name), "parameters:Q", "learned:N"),
-            *(alt.Tooltip(f"{c}:Q", format=".2f") for c in ("holds", "worst", "best")),
+            *figures("holds", "worst", "best", digits=2),
         ],
     )
     scale = alt.Scale(domain=domain, scheme="viridis")
@@ -292,17 +293,17 @@ def _lines(table: pd.DataFrame, part: pd.DataFrame, by: Sequence[str]) -> alt.La
     base = alt.Chart(lines).encode(
         x=alt.X("length:Q", title="word length").scale(nice=False, zero=False),
         y=alt.Y("accuracy:Q", title=None).scale(domain=[0, 1]).axis(format="%", tickCount=3),
-        tooltip=["setting:N", "seed:N", "length:Q", alt.Tooltip("accuracy:Q", format=".3f")],
+        tooltip=["setting:N", "seed:N", "length:Q", *figures("accuracy")],
     )
     detail = base.encode(detail=["setting:N", "seed:N"])
     grey = detail.transform_filter(alt.datum.setting != own).mark_line(
-        color="#888", strokeWidth=0.8, opacity=0.3
+        color=QUIET, strokeWidth=0.8, opacity=0.3
     )
     marked = detail.transform_filter(alt.datum.setting == own).mark_line(
         color=colour, strokeWidth=1.8, opacity=0.85
     )
     ends = lines[["window"]].drop_duplicates()
-    window = alt.Chart(ends).mark_rule(strokeDash=[4, 4], color="#888").encode(x="window:Q")
+    window = alt.Chart(ends).mark_rule(strokeDash=[4, 4], color=QUIET).encode(x="window:Q")
     which = "" if chosen["smallest"] else "nearest: "
     words = f"accuracy by length, per seed; {which}{size_of(chosen, sizes_of(by))}"
     heading = alt.Title(words, anchor="start", fontSize=11, fontWeight="normal", color=colour)

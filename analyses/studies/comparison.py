@@ -26,6 +26,7 @@ from altair.typing import ChartType
 from tyro.conf import Positional
 
 from analyses.answers import Answer, Progress, plain, quiet, save
+from analyses.charts.theme import QUIET, figures
 from analyses.jobs.trained import trained
 from analyses.jobs.workers import side_by_side
 from interp.statistics import all_pairs, pairs_needed, t_interval
@@ -367,10 +368,10 @@ def chart(result: Answer) -> ChartType:
         x=alt.X("mean(value):Q", title="share right").scale(domain=[0, 1]),
         tooltip=["variant", "language", "band", alt.Tooltip("mean(value):Q", format=".3f")],
     )
-    seeds = base.mark_tick(color="#888", thickness=1.5, size=6).encode(
+    seeds = base.mark_tick(color=QUIET, thickness=1.5, size=6).encode(
         x="value:Q",
-        color=alt.value("#888"),
-        tooltip=["variant", "language", "band", "seed", alt.Tooltip("value:Q", format=".3f")],
+        color=alt.value(QUIET),
+        tooltip=["variant", "language", "band", "seed", *figures("value")],
     )
     return (
         (bars + seeds)

@@ -13,15 +13,14 @@ import torch
 from conftest import tiny_config
 
 from analyses.answers import Answer
+from analyses.charts.circuit import curve_chart, graph_chart
 from analyses.close_ups.circuit import verdicts
 from analyses.questions.circuits import (
     LONGEST,
     Options,
     _pairs,
     analyse,
-    curve_chart,
     describe,
-    graph_chart,
     ranking,
 )
 from interp.causal.edges import Graph

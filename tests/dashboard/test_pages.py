@@ -153,18 +153,18 @@ def test_a_page_opens_or_says_why_not(run: Run, name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "question", "words"),
+    ("name", "asked", "words"),
     [
         ("runs", "accuracy", "Accuracy by word length."),
         ("heads", "heads", "Accuracy lost per ablated head."),
     ],
 )
-def test_a_kept_answer_is_shown_whole(run: Run, name: str, question: str, words: str) -> None:
-    result = load(run.path, question)
+def test_a_kept_answer_is_shown_whole(run: Run, name: str, asked: str, words: str) -> None:
+    result = load(run.path, asked)
     if result is None:
         assert not has_heads(run)
     else:
-        assert_shown(opened(name), words, result, question(question).chart(result))
+        assert_shown(opened(name), words, result, question(asked).chart(result))
 
 
 def test_home_says_what_the_run_is_and_how_it_went(run: Run) -> None:
@@ -431,7 +431,13 @@ def test_the_kept_leaderboard_is_shown_and_filtered(
     """Its claims, a language's rows, and who found the shortcut; no run is needed."""
     monkeypatch.setattr(sys, "argv", ["app.py", str(tmp_path)])
     kept = ranked()
-    leaderboard.save(tmp_path / "leaderboard", kept)
+    save(
+        tmp_path / "leaderboard",
+        leaderboard.NAME,
+        leaderboard.QUESTION,
+        kept,
+        leaderboard.chart(kept),
+    )
     script = SHOW.format(page="leaderboard").replace("    choose_run()\n", "")
     page = healthy(AppTest.from_string(script, default_timeout=120).run())
     assert all(claim in said(page) for claim in kept.findings["claims"])

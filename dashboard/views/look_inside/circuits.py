@@ -8,8 +8,9 @@ import pandas as pd
 import streamlit as st
 
 from analyses.answers import Answer
+from analyses.charts.circuit import agreement_chart, curve_chart, graph_chart
 from analyses.close_ups.circuit import verdicts
-from analyses.questions.circuits import agreement_chart, curve_chart, graph_chart, ranking, refusal
+from analyses.questions.circuits import ranking, refusal
 from analyses.words import given, member
 from dashboard.shared import (
     current_run,

@@ -9,8 +9,9 @@ import streamlit as st
 import torch
 
 from analyses.answers import Answer
+from analyses.charts.heads import chart, grid, pattern_chart
 from analyses.close_ups import head as one_head
-from analyses.questions.heads import chart, grid, pattern_chart, refusal
+from analyses.questions.heads import refusal
 from analyses.words import member
 from dashboard.shared import (
     current_run,
@@ -136,7 +137,7 @@ def _one_head(run: Run, word: Word, part: str) -> None:
     with st.container(horizontal=True, gap="medium"):
         with st.container(width="content"):
             st.markdown("**Where it looks**")
-            pattern = pattern_chart(own(seen), vocabulary, ids[0].tolist())
+            pattern = pattern_chart(own(seen), vocabulary.decode(ids[0].tolist()))
             picture(pattern, f"Attention of {part}: query down, key across.")
         with st.container(width="content"):
             st.markdown("**What kind of head it is**, on this word")
@@ -159,7 +160,7 @@ def _one_head(run: Run, word: Word, part: str) -> None:
     downloads(f"circuits-{part}", Answer(circuits, "", asked), lambda: figure)
     st.markdown("**Attention of all heads on the word**")
     picture(
-        pattern_chart(seen, vocabulary, ids[0].tolist()),
+        pattern_chart(seen, vocabulary.decode(ids[0].tolist())),
         "Attention of every head: query down, key across.",
     )
 

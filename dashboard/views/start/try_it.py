@@ -9,6 +9,7 @@ import streamlit as st
 import torch
 from altair.typing import ChartType
 
+from analyses.charts.theme import CHOSEN, figures
 from analyses.words import member, near_miss
 from dashboard.shared import chips, current_run, model_of, picture, truth_of, word_input, word_key
 from models.languages import BOS_ID, END, FormalLanguage, Word
@@ -88,7 +89,7 @@ def chart(table: pd.DataFrame) -> ChartType:
     base = alt.Chart(table).encode(
         x=alt.X("place:N", sort=places, title="after").axis(labelAngle=-60, labelOverlap=False),
         y=alt.Y("token:N", sort=None, title="may follow"),
-        tooltip=["place", "token", alt.Tooltip("probability:Q", format=".3f"), "allowed"],
+        tooltip=["place", "token", *figures("probability"), "allowed"],
     )
     cells = base.mark_rect().encode(
         color=alt.Color("probability:Q").scale(domain=[0, 1], scheme="blues")
@@ -96,7 +97,7 @@ def chart(table: pd.DataFrame) -> ChartType:
     layers = [cells]
     if "truth" in table:
         wrong = base.transform_filter("datum.truth != datum.allowed")
-        layers.append(wrong.mark_rect(fill=None, stroke="#e07b39", strokeWidth=3))
+        layers.append(wrong.mark_rect(fill=None, stroke=CHOSEN, strokeWidth=3))
     return alt.layer(*layers).properties(
         width=max(240, 26 * len(places)), height=30 * table["token"].nunique()
     )

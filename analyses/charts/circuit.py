@@ -1,0 +1,165 @@
+"""A circuit as a graph, how circuits grow, and how near the approximations come."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import altair as alt
+import pandas as pd
+from altair.typing import ChartType
+
+from analyses.answers import Answer
+from analyses.charts.theme import FOR, QUIET, TRAINED, figures
+
+COLOURS = {"exact": TRAINED, "EAP-IG": FOR, "EAP": "#d98b2b", "random": "#9aa5ab"}
+
+
+def chart(result: Answer) -> ChartType:
+    """The circuit as a graph; below, how circuits grow and how near the approximations come."""
+    graph = graph_chart(result.table, result.findings["circuit"]["edges"])
+    below = (curve_chart(result) | agreement_chart(result.table)).resolve_scale(color="independent")
+    return (graph & below).resolve_scale(color="independent")
+
+
+def curve_chart(result: Answer) -> ChartType:
+    """Faithfulness over the number of edges by ranking; dashed, the completeness."""
+    rows = pd.concat(
+        [
+            pd.DataFrame(values).assign(ranking=name)
+            for name, values in result.findings["curves"].items()
+        ]
+    ).melt(["ranking", "edges"], ["faithfulness", "completeness"], "measure")
+    goal = pd.DataFrame({"value": [result.arguments["goal"]]})
+    line = (
+        alt.Chart(rows)
+        .mark_line(point=alt.OverlayMarkDef(size=16), clip=True)
+        .encode(
+            x=alt.X("edges:Q", title="edges in the circuit"),
+            y=alt.Y("value:Q", title="faithfulness (dashed: completeness)").scale(
+                domain=[-0.2, 1.4]
+            ),
+            color=alt.Color("ranking:N", title="edges ranked by")
+            .scale(domain=list(COLOURS), range=list(COLOURS.values()))
+            .legend(orient="bottom"),
+            strokeDash=alt.StrokeDash("measure:N", legend=None).scale(
+                domain=["faithfulness", "completeness"], range=[[1, 0], [4, 3]]
+            ),
+            tooltip=["ranking", "measure", "edges", *figures("value")],
+        )
+    )
+    rule = alt.Chart(goal).mark_rule(color=QUIET, strokeDash=[2, 2]).encode(y="value:Q")
+    return (line + rule).properties(width=380, height=240)
+
+
+def agreement_chart(table: pd.DataFrame) -> ChartType:
+    """Each edge's approximations against its exact effect."""
+    rows = table[table["model"] == "trained"].melt(
+        ["sender", "receiver", "exact"], ["EAP", "EAP-IG"], "method", "estimate"
+    )
+    rows["edge"] = rows["sender"] + " → " + rows["receiver"]
+    ends = [float(rows["exact"].min()), float(rows["exact"].max())]
+    diagonal = alt.Chart(pd.DataFrame({"x": ends})).mark_line(color=QUIET, strokeDash=[2, 2])
+    points = (
+        alt.Chart(rows)
+        .mark_circle(size=36, opacity=0.7)
+        .encode(
+            x=alt.X("exact:Q", title="exact effect"),
+            y=alt.Y("estimate:Q", title="approximation"),
+            color=alt.Color("method:N", title=None)
+            .scale(domain=["EAP-IG", "EAP"], range=[COLOURS["EAP-IG"], COLOURS["EAP"]])
+            .legend(orient="bottom"),
+            tooltip=["edge", "method", *figures("exact", "estimate")],
+        )
+    )
+    return (points + diagonal.encode(x="x:Q", y="x:Q")).properties(width=240, height=240)
+
+
+def graph_chart(table: pd.DataFrame, edges: Sequence[Sequence[str]]) -> ChartType:
+    """The circuit, from the embedding below to the logits above; width: the exact effect."""
+    trained = table[table["model"] == "trained"].set_index(["sender", "receiver"])
+    places = _places(trained.index)
+    rows = []
+    for sender, receiver in edges:
+        part, _, slot = receiver.partition(".")
+        x, y = places[sender]
+        to_x, to_y = places[part]
+        shift = {"q": -0.24, "k": 0.0, "v": 0.24}.get(slot, 0.0)
+        effect = float(trained.loc[(sender, receiver), "exact"])
+        rows.append(
+            {
+                "x": x,
+                "y": y + 0.18,
+                "to x": to_x + shift,
+                "to y": to_y - 0.18,
+                "edge": f"{sender} → {receiver}",
+                "reads": {"q": "queries", "k": "keys", "v": "values"}.get(slot, "stream"),
+                "effect": effect,
+                "size": abs(effect),
+            }
+        )
+    used = {end for edge in edges for end in (edge[0], edge[1].partition(".")[0])}
+    nodes = pd.DataFrame(
+        [
+            {"x": x, "y": y, "left": x - 0.36, "right": x + 0.36, "foot": y - 0.18, "top": y + 0.18}
+            | {"part": part, "used": part in used}
+            for part, (x, y) in places.items()
+        ]
+    )
+    columns = ["x", "y", "to x", "to y", "edge", "reads", "effect", "size"]
+    scale_x = alt.Scale(domain=[nodes["x"].min() - 0.6, nodes["x"].max() + 0.6])
+    scale_y = alt.Scale(domain=[-0.5, nodes["y"].max() + 0.5])
+    lines = (
+        alt.Chart(pd.DataFrame(rows, columns=columns))
+        .mark_rule(opacity=0.75)
+        .encode(
+            x=alt.X("x:Q", axis=None, scale=scale_x),
+            y=alt.Y("y:Q", axis=None, scale=scale_y),
+            x2="to x:Q",
+            y2="to y:Q",
+            strokeWidth=alt.StrokeWidth("size:Q", legend=None).scale(domain=[0, 1], range=[0.8, 7]),
+            color=alt.Color("reads:N", title=None)
+            .scale(
+                domain=["queries", "keys", "values", "stream"],
+                range=["#8e5bb5", "#d98b2b", TRAINED, "#5b7083"],
+            )
+            .legend(orient="top"),
+            tooltip=["edge", "reads", *figures("effect")],
+        )
+    )
+    nodes_chart = alt.Chart(nodes)
+    boxes = nodes_chart.mark_rect(cornerRadius=5).encode(
+        x=alt.X("left:Q", axis=None, scale=scale_x),
+        x2="right:Q",
+        y=alt.Y("foot:Q", axis=None, scale=scale_y),
+        y2="top:Q",
+        color=alt.condition("datum.used", alt.value("#dbe7ee"), alt.value("#8882")),
+        tooltip=["part"],
+    )
+    labels = nodes_chart.mark_text(fontSize=12).encode(
+        x=alt.X("x:Q", axis=None, scale=scale_x),
+        y=alt.Y("y:Q", axis=None, scale=scale_y),
+        text="part:N",
+        color=alt.condition("datum.used", alt.value("#12303f"), alt.value(QUIET)),
+    )
+    heads = nodes["x"].nunique()
+    return (lines + boxes + labels).properties(
+        width=max(360, 60 * heads), height=72 * nodes["y"].nunique()
+    )
+
+
+def _places(edges: pd.Index) -> dict[str, tuple[float, float]]:
+    """Where each part is drawn: a layer's heads in a row, its MLP above them."""
+    senders = list(dict.fromkeys(sender for sender, _ in edges))
+    rows: list[list[str]] = []
+    for sender in senders:
+        beside = rows and "H" in sender and rows[-1][0].split("H")[0] == sender.split("H")[0]
+        if beside:
+            rows[-1].append(sender)
+        else:
+            rows.append([sender])
+    rows.append(["logits"])
+    return {
+        part: (x - (len(row) - 1) / 2, float(y))
+        for y, row in enumerate(rows)
+        for x, part in enumerate(row)
+    }

@@ -1,0 +1,42 @@
+"""What all pictures share: colours by meaning, and how numbers are shown under the mouse.
+
+Colours tell apart on a light and on a dark page.
+"""
+
+from __future__ import annotations
+
+import altair as alt
+
+TRAINED = "#0b6e99"
+"""The model that was asked, or the first of what is compared."""
+UNTRAINED = "#b9c4ca"
+"""The control beside it."""
+CHOSEN = "#e07b39"
+"""What the reader chose, and what stands out."""
+FOR, AGAINST = "#2a9d5c", "#c8553d"
+"""What speaks for a verdict, and against it."""
+QUIET = "#888"
+"""Axes, diagonals and lines that only guide the eye."""
+EDGE = "#8884"
+"""Around the cells of a heatmap."""
+
+
+def figures(*names: str, digits: int = 3) -> list[alt.Tooltip]:
+    """Columns of numbers under the mouse."""
+    return [alt.Tooltip(f"{name}:Q", format=f".{digits}f") for name in names]
+
+
+def interval(base: alt.Chart) -> alt.Chart:
+    """A horizontal line from low to high."""
+    return base.mark_rule(strokeWidth=1.5).encode(x="low:Q", x2="high:Q", color=alt.value("#777"))
+
+
+def frame(base: alt.Chart, field: str, chosen: str) -> alt.Chart:
+    """A frame around the cells of a heatmap whose field has the chosen value."""
+    shown = base.transform_filter(alt.FieldEqualPredicate(field=field, equal=chosen))
+    return shown.mark_rect(filled=False, stroke=CHOSEN, strokeWidth=3)
+
+
+def click(field: str) -> alt.Parameter:
+    """Cells that can be clicked: the selection "cell" holds the field."""
+    return alt.selection_point(name="cell", fields=[field], empty=False)
