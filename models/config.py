@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields
-from typing import Any, Literal, get_args
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, is_dataclass, replace
+from typing import Any, Literal, TypeVar, get_args
 
 from tyro.conf import Positional
 
 from models.errors import UserError
 from models.languages import Spread
 from models.objectives import Readout, check_sight
+
+Config = TypeVar("Config", bound=Any)  # a frozen dataclass
 
 Architecture = Literal["transformer", "lstm", "gru", "cnn", "ngram"]
 Scores = Literal["scaled_dot", "dot", "additive"]
@@ -41,6 +44,70 @@ def _check_choices(config: object, **choices: Any) -> None:
         value = getattr(config, name)
         if value not in get_args(kind):
             raise UserError(f"{name} is {value!r}: choose one of {', '.join(get_args(kind))}")
+
+
+def dotted(config: Any) -> dict[str, Any]:
+    """The values of a configuration by dotted name, as "model.counting.counters"."""
+    found: dict[str, Any] = {}
+    for f in fields(config):
+        value = getattr(config, f.name)
+        if is_dataclass(value):
+            found |= {f"{f.name}.{name}": inner for name, inner in dotted(value).items()}
+        else:
+            found[f.name] = value
+    return found
+
+
+def changed(config: Config, changes: Mapping[str, Any]) -> Config:
+    """A configuration with other values, by dotted name. Raises UserError if it cannot be."""
+    own: dict[str, Any] = {}
+    parts: dict[str, dict[str, Any]] = {}
+    for name, value in changes.items():
+        part, dot, rest = name.partition(".")
+        if dot:
+            parts.setdefault(part, {})[rest] = value
+        else:
+            own[name] = value
+    own |= {part: changed(getattr(config, part), inner) for part, inner in parts.items()}
+    return replace(config, **own)
+
+
+@dataclass(frozen=True)
+class Counting:
+    """What a Transformer may have built in for counting; the one of the lectures has none of it.
+
+    Attributes:
+        centred: whether the embeddings of the symbols sum to zero (effect coding), so that under
+            equal attention equal counts cancel, at any length.
+        averaging_heads: the first heads of each block, which attend to all that they may alike (an
+            average attention network, Zhang et al. 2018; the counting of C-RASP) and have neither
+            queries nor keys to learn. The others learn where to look.
+        head_norm: whether what each head read is divided by its root mean square before W_O (as in
+            the differential Transformer, Ye et al. 2024). An average over the word shrinks like one
+            over the length; its direction does not.
+        counters: whether the averaging heads count: each of their values is a step, -1, 0 or 1, and
+            what they read is the sum of these, s, as s / sqrt(1 + s^2), each number by itself. What
+            cancels then does so exactly, what does not is soon near -1 or 1, and a long word reads
+            as a short one does.
+    """
+
+    centred: bool = False
+    averaging_heads: int = 0
+    head_norm: bool = False
+    counters: bool = False
+
+    def __post_init__(self) -> None:
+        if self.averaging_heads < 0:
+            raise UserError(f"averaging_heads is {self.averaging_heads}: it cannot be negative")
+        if self.counters and not self.averaging_heads:
+            raise UserError(
+                "counters are averaging heads that count and averaging_heads is 0: give some, or "
+                "turn counters off"
+            )
+        if self.counters and self.head_norm:
+            raise UserError(
+                "counters have a norm of their own: choose counters or head_norm, not both"
+            )
 
 
 @dataclass(frozen=True)
@@ -81,18 +148,7 @@ class ModelConfig:
         order: of the n-gram model; the last order - 1 tokens are its context.
         eps: added to the variance in every norm. What tells two counts apart shrinks like one over
             the length, and its square soon falls below 1e-5.
-        centred: whether the embeddings of the symbols sum to zero (effect coding), so that under
-            equal attention equal counts cancel, at any length.
-        averaging_heads: the first heads of each block, which attend to all that they may alike (an
-            average attention network, Zhang et al. 2018; the counting of C-RASP) and have neither
-            queries nor keys to learn. The others learn where to look.
-        head_norm: whether what each head read is divided by its root mean square before W_O (as in
-            the differential Transformer, Ye et al. 2024). An average over the word shrinks like one
-            over the length; its direction does not.
-        counters: whether the averaging heads count: each of their values is a step, -1, 0 or 1, and
-            what they read is the sum of these, s, as s / sqrt(1 + s^2), each number by itself. What
-            cancels then does so exactly, what does not is soon near -1 or 1, and a long word reads
-            as a short one does.
+        counting: what is built in for counting; nothing by default.
     """
 
     architecture: Architecture = "transformer"
@@ -113,29 +169,17 @@ class ModelConfig:
     kernel_size: int = 5
     order: int = 3
     eps: float = 1e-5
-    centred: bool = False
-    averaging_heads: int = 0
-    head_norm: bool = False
-    counters: bool = False
+    counting: Counting = field(default_factory=Counting)
 
     def __post_init__(self) -> None:
         _check_choices(self, **CHOICES, act_fn=Activation)
         for name in ("n_layers", "n_heads", "d_model", "d_mlp", "n_ctx", "kernel_size"):
             if getattr(self, name) < 1:
                 raise UserError(f"{name} is {getattr(self, name)}: it must be at least 1")
-        if not 0 <= self.averaging_heads < self.n_heads:
+        if self.learned_heads < 1:
             raise UserError(
-                f"averaging_heads is {self.averaging_heads} and n_heads {self.n_heads}: at least "
-                "one head learns where to look, and none averages less than none"
-            )
-        if self.counters and not self.averaging_heads:
-            raise UserError(
-                "counters are averaging heads that count and averaging_heads is 0: give some, or "
-                "turn counters off"
-            )
-        if self.counters and self.head_norm:
-            raise UserError(
-                "counters have a norm of their own: choose counters or head_norm, not both"
+                f"averaging_heads is {self.counting.averaging_heads} and n_heads {self.n_heads}: "
+                "at least one head learns where to look"
             )
         if self.head_width < 0:
             raise UserError(f"head_width is {self.head_width}: it cannot be negative")
@@ -176,20 +220,25 @@ class ModelConfig:
     def _check_rival(self) -> None:
         """A choice that only attention or a block makes would be silently lost: it is refused."""
         lost = ["scores", "mask", "positions", "mlp", "head_width"]
-        lost += ["averaging_heads", "head_norm", "counters"]
+        lost += [f"counting.{name}" for name in ("averaging_heads", "head_norm", "counters")]
         if self.architecture != "cnn":
             lost += ["norm", "norm_placement"]
-        plain = {f.name: f.default for f in fields(self)}
+        asked, plain = dotted(self), dotted(ModelConfig())
         for name in lost:
-            if getattr(self, name) != plain[name]:
+            if asked[name] != plain[name]:
                 raise UserError(
-                    f"{name} {getattr(self, name)} belongs to a transformer, not to architecture "
+                    f"{name} {asked[name]} belongs to a transformer, not to architecture "
                     f"{self.architecture}: leave it out"
                 )
 
     @property
     def d_head(self) -> int:
         return self.head_width or self.d_model // self.n_heads
+
+    @property
+    def learned_heads(self) -> int:
+        """Heads of a block with queries and keys: all but those that average."""
+        return self.n_heads - self.counting.averaging_heads
 
     @property
     def sees_ahead(self) -> bool:
@@ -289,7 +338,9 @@ class TrainConfig:
     def from_dict(cls, values: dict[str, Any]) -> TrainConfig:
         """The inverse of ``dataclasses.asdict``. Raises UserError for fields that do not fit."""
         try:
-            return cls(**{**values, "model": ModelConfig(**values["model"])})
+            counting = Counting(**values["model"]["counting"])
+            model = ModelConfig(**{**values["model"], "counting": counting})
+            return cls(**{**values, "model": model})
         except (TypeError, KeyError) as error:
             raise UserError(
                 f"the configuration does not fit this version of the lab ({error}): "

@@ -15,7 +15,7 @@ from altair.typing import ChartType
 from analyses.charts.theme import TRAINED
 from models.base import LanguageModel
 from models.config import ABSOLUTE, ModelConfig
-from models.hooks import hook_table
+from models.families import hook_table
 
 INK = "#7d858d"  # readable on white and on black
 COLOURS = {
@@ -361,14 +361,14 @@ def _draw_attention(sketch: _Sketch) -> None:
     sketch.box("mix", name, "mask, else -∞", span=pair, hook=hook)
     sketch.down(middle)
     title = "pattern: softmax"
-    if config.averaging_heads:
-        title += f", even in {config.averaging_heads}"
+    if config.counting.averaging_heads:
+        title += f", even in {config.counting.averaging_heads}"
     sketch.box("mix", title, pairs, span=pair, hook=attn + "hook_pattern")
     sketch.line((THIRDS[2], values), (THIRDS[2], sketch.y + SPACE))
     sketch.down(middle)
-    title = "z = norm(pattern v)" if config.head_norm else "z = pattern v"
-    if config.counters:
-        title += f", {config.averaging_heads} count"
+    title = "z = norm(pattern v)" if config.counting.head_norm else "z = pattern v"
+    if config.counting.counters:
+        title += f", {config.counting.averaging_heads} count"
     sketch.box("mix", title, heads, hook=attn + "hook_z")
     sketch.down(MIDDLE)
     title = f"W_O, sum of {config.n_heads} heads" if config.n_heads > 1 else "W_O, of 1 head"

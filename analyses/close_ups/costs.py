@@ -51,7 +51,7 @@ def parts(config: ModelConfig, d_vocab: int) -> list[Part]:
     found: list[Part] = []
     if config.architecture == "transformer":
         inner = config.n_heads * config.d_head
-        looks = (config.n_heads - config.averaging_heads) * config.d_head
+        looks = config.learned_heads * config.d_head
         maps = tuple(f"blocks.{i}.attn.{name}" for i in blocks for name in "qkvo")
         attn = tuple(f"blocks.{i}.attn" for i in blocks)
         found += [

@@ -73,8 +73,8 @@ def head_steps(
     config, attn = model.config, f"blocks.{layer}.attn."
     names = ["q", "k", "v", "attn_scores", "pattern", "z"]
     names += ["rot_q", "rot_k"] if config.positions == "rotary" else []
-    averages = head < config.averaging_heads
-    counts = averages and config.counters
+    averages = head < config.counting.averaging_heads
+    counts = averages and config.counting.counters
     hooks = {attn + f"hook_{name}": name for name in names}
     _, cache = model.run_with_cache(tokens, names_filter=list(hooks), return_cache_object=False)
     got: dict[str, Tensor] = {}
@@ -122,11 +122,11 @@ def head_steps(
     formula = _score_formula(config)
     if relations.bias is not None:
         add("products", rf"p_{{ij}} = {formula}", products)
-        learned = config.n_heads - config.averaging_heads
         if averages:
             bias_formula = r"b_{ij} = 0"
         elif config.positions == "alibi":
-            slope = float(alibi_slopes(learned)[head - config.averaging_heads])
+            slopes = alibi_slopes(config.learned_heads)
+            slope = float(slopes[head - config.counting.averaging_heads])
             bias_formula = rf"b_{{ij}} = -{slope:.4g}\,|i - j|"
         else:
             bias_formula = r"b_{ij} = \text{table}[\text{bucket}(j - i)]"
@@ -142,7 +142,7 @@ def head_steps(
     add("mask", rf"m_{{ij}} = 1 {rule[config.mask]}", may.to(products))
     add("pattern", r"A = \text{softmax over the keys of } s", got["pattern"])
     mapped("v")
-    if config.head_norm:
+    if config.counting.head_norm:
         add("average", "m = A v", got["pattern"] @ got["v"])
         add("z", r"z = m / \text{rms}(m)", got["z"])
     elif counts:

@@ -48,7 +48,7 @@ from analyses.studies.sweeps import run as sweeps
 from analyses.studies.sweeps.file import shipped
 from analyses.studies.sweeps.run import Sweep
 from models.errors import UserError
-from models.hooks import hook_table
+from models.families import hook_table
 from models.languages import LANGUAGES, FormalLanguage, LabelledCorpus, language
 from models.runs.files import locked, write_bytes
 from models.runs.run import Run, run_name

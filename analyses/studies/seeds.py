@@ -56,7 +56,9 @@ def settings(run: Run) -> dict[str, Any]:
     del values["seed"]
     lines = run.corpus_bytes()
     corpus = None if lines is None else hashlib.sha256(lines).hexdigest()[:8]
-    return values | values.pop("model") | {"corpus": corpus}
+    model = values.pop("model")
+    counting = model.pop("counting")
+    return values | model | counting | {"corpus": corpus}
 
 
 def siblings(run: Run) -> list[Run]:

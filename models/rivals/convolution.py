@@ -9,6 +9,7 @@ from transformer_lens.hook_points import HookPoint
 
 from models.base import EmbeddingModel, Unembed, initialise
 from models.config import ModelConfig
+from models.hooks import STREAM, HookRow, norm_rows
 from models.languages import Vocabulary
 from models.transformer.mlp import ACTIVATIONS
 from models.transformer.norm import Norm, residual
@@ -83,3 +84,21 @@ class HookedConvolution(EmbeddingModel):
         for block in self.blocks:
             x = block(x)
         return self.unembed(self.ln_final(x))
+
+
+def hook_rows(config: ModelConfig) -> list[HookRow]:
+    """Every hook of a convolutional network, in the order of computation."""
+    block = "blocks.{layer}."
+    post, sandwich = config.norm_placement == "post", config.norm_placement == "sandwich"
+    return [
+        HookRow("hook_embed", STREAM, "token embedding"),
+        HookRow(block + "hook_resid_pre", STREAM, "the stream before the block"),
+        *([] if post else norm_rows(block + "ln1")),
+        HookRow(block + "conv.hook_pre", STREAM, "what the activation function gets"),
+        HookRow(block + "conv.hook_post", STREAM, "after it"),
+        *(norm_rows(block + "ln1_post") if sandwich else []),
+        HookRow(block + "hook_conv_out", STREAM, "what the convolution adds to the stream"),
+        *(norm_rows(block + "ln1") if post else []),
+        HookRow(block + "hook_resid_post", STREAM, "the stream after the block"),
+        *norm_rows("ln_final"),
+    ]

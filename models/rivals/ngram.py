@@ -14,7 +14,7 @@ from transformer_lens.hook_points import HookPoint
 from models.base import LanguageModel
 from models.config import ModelConfig
 from models.errors import UserError
-from models.hooks import listened
+from models.hooks import HookRow, listened
 from models.languages import BOS_ID, Vocabulary
 
 LARGEST_TABLE = 2**25  # counts of the longest context
@@ -130,3 +130,14 @@ class HookedNGram(LanguageModel):
             rows = row.flatten()
             self.get_buffer(f"allowed_{k}").index_add_(0, rows, (target * weight).flatten(0, 1))
             self.get_buffer(f"seen_{k}").index_add_(0, rows, weight.flatten(0, 1))
+
+
+def hook_rows(config: ModelConfig) -> list[HookRow]:
+    """The one hook of an n-gram model."""
+    return [
+        HookRow(
+            "blocks.0.hook_resid_pre",
+            ("batch", "pos", "window"),
+            "the last order - 1 tokens in one-hot form: all that it remembers",
+        )
+    ]

@@ -9,7 +9,7 @@ from transformer_lens.hook_points import HookPoint
 
 from models.base import EmbeddingModel, Unembed, initialise
 from models.config import ModelConfig
-from models.hooks import listened
+from models.hooks import STREAM, HookRow, listened
 from models.languages import Vocabulary
 
 
@@ -92,3 +92,16 @@ class HookedRecurrent(EmbeddingModel):
         for block in self.blocks:
             x = block(x)
         return self.unembed(x)
+
+
+def hook_rows(config: ModelConfig) -> list[HookRow]:
+    """Every hook of an LSTM or a GRU, in the order of computation."""
+    block = "blocks.{layer}."
+    rows = [
+        HookRow("hook_embed", STREAM, "token embedding"),
+        HookRow(block + "hook_resid_pre", STREAM, "what the layer reads"),
+    ]
+    if config.architecture == "lstm":
+        rows += [HookRow(block + "hook_cell", STREAM, "cells; the next position goes on from them")]
+    meaning = "hidden states; the next position goes on from them"
+    return [*rows, HookRow(block + "hook_resid_post", STREAM, meaning)]

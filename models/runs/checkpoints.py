@@ -19,9 +19,9 @@ from safetensors.torch import load, save
 from torch import Tensor
 
 from models.base import LanguageModel
-from models.build import build
 from models.config import TrainConfig
 from models.errors import UserError
+from models.families import build
 from models.languages import Vocabulary
 from models.runs.files import as_json, read_json, write_folder
 

@@ -24,9 +24,9 @@ from pathlib import Path
 from typing import Any
 
 from models.base import LanguageModel
-from models.build import build
 from models.config import TrainConfig
 from models.errors import UserError
+from models.families import build
 from models.languages import LabelledCorpus, Language, language
 from models.objectives import Objective, objective
 from models.runs.checkpoints import CONFIG, folder_name, load_checkpoint

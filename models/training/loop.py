@@ -19,9 +19,9 @@ from safetensors.torch import save
 from torch import Tensor, nn
 
 from models.base import LanguageModel
-from models.build import build
 from models.config import TrainConfig
 from models.errors import UserError
+from models.families import build
 from models.languages import FormalLanguage, Language, Sample
 from models.objectives import objective
 from models.rivals.ngram import HookedNGram

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from models.config import ModelConfig, TrainConfig
+from models.config import Counting, ModelConfig, TrainConfig
 from models.languages import LANGUAGES
 
 SHAPE = ModelConfig(d_mlp=128, act_fn="relu", bias=False)
@@ -20,8 +20,8 @@ PLAIN: dict[str, TrainConfig] = {
 }
 
 FINE = replace(SHAPE, eps=1e-12)
-AVERAGES = replace(FINE, averaging_heads=2, head_norm=True, centred=True)
-COUNTS = replace(FINE, averaging_heads=3, counters=True)
+AVERAGES = replace(FINE, counting=Counting(averaging_heads=2, head_norm=True, centred=True))
+COUNTS = replace(FINE, counting=Counting(averaging_heads=3, counters=True))
 COUNTING: dict[str, TrainConfig] = {
     "anbn": TrainConfig("", steps=1200, learning_rate=1e-3, model=AVERAGES),
     "anbncn": TrainConfig("", steps=1200, batch_size=48, model=COUNTS),
@@ -50,7 +50,9 @@ def recipe(language: str, asked: ModelConfig = SHAPE, plain: bool = False) -> Tr
         return replace(base, objective="verdict", steps=3000, model=encoder)
     if language in COUNTING and asked.n_heads > 1 and not plain:
         base = replace(COUNTING[language], language=language)
-        averaging = base.model.averaging_heads * asked.n_heads // base.model.n_heads
+        counting = base.model.counting
+        averaging = counting.averaging_heads * asked.n_heads // base.model.n_heads
+        counting = replace(counting, averaging_heads=averaging)
         sizes = {name: getattr(asked, name) for name in ("n_heads", "d_model", "head_width")}
-        return replace(base, model=replace(base.model, averaging_heads=averaging, **sizes))
+        return replace(base, model=replace(base.model, counting=counting, **sizes))
     return base

@@ -24,15 +24,15 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn.functional import pad
 
-from models.base import centre
-from models.build import build
 from models.config import TrainConfig
 from models.errors import UserError
+from models.families import build
 from models.objectives import objective
 from models.runs.run import Run
 from models.training.batches import joint_steps
 from models.training.loop import Sitting, Trainer, adamw, choose_device, threads, train
 from models.training.stacked import StackedModel, can_be_stacked
+from models.transformer.counting import centre
 
 STATES_APART = 10.0  # seconds: to save the states of many runs takes as long as many steps
 ALIGNED = 32  # weights: rows begin where a GPU reads several numbers at once
@@ -196,7 +196,7 @@ class Stack:
             group["lr"] = first.learning_rate(first.step)
         clip_rows(self.weights, first.config.clip)
         self._optimizer.step()
-        if first.config.model.centred:
+        if first.config.model.counting.centred:
             centre(weights["embed.weight"].detach())
         for trainer in self.trainers:
             trainer.step += 1

@@ -5,29 +5,21 @@ from __future__ import annotations
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
-from torch.nn.functional import pad, scaled_dot_product_attention
+from torch.nn.functional import scaled_dot_product_attention
 from transformer_lens.hook_points import HookPoint
 
 from models.config import ModelConfig
 from models.hooks import listened
 from models.transformer.masks import masked_softmax
-from models.transformer.norm import Norm, Saturation
 from models.transformer.positions import rotate
 from models.transformer.relations import CAUSAL, KeysValues, Relations
 
 ADDITIVE_AT_ONCE = 2**25  # numbers inside tanh that are held in memory together
-STEEPNESS = 32.0
-"""Of a counter's steps: off their plateaus values would add up, so few may lie there."""
 
 
 def bias_of(linear: nn.Linear) -> Float[Tensor, " d_out"]:
     """The bias of a linear map; zeros where it has none."""
     return linear.weight.new_zeros(linear.out_features) if linear.bias is None else linear.bias
-
-
-def steps(x: Float[Tensor, "*any"]) -> Float[Tensor, "*any"]:
-    """-1, 0 or 1, from -1/2 and from 1/2 on, by slopes that a gradient can climb."""
-    return (torch.tanh(STEEPNESS * (x - 0.5)) + torch.tanh(STEEPNESS * (x + 0.5))) / 2
 
 
 class Attention(nn.Module):
@@ -38,18 +30,13 @@ class Attention(nn.Module):
     ``hook_pattern`` [batch, head, query, key]; ``hook_result`` [batch, pos, head, d_model], each
     head's share of the output, without the output bias. Scores of a dot product, pattern and result
     are only computed when listened to; otherwise PyTorch's fused path runs.
-
-    The queries and keys of averaging heads are zeros, in which no score differs. With a head norm
-    ``norm_z`` has the hooks of a norm, [batch, pos, head, 1 or d_head], and ``hook_z`` is after it;
-    so with counters, whose values ``hook_v`` hears as steps.
     """
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
         self.n_heads, self.d_head = config.n_heads, config.d_head
         self.scores, self.strict = config.scores, config.mask == "strictly_causal"
-        self.averaging = config.averaging_heads
-        learned = config.n_heads - config.averaging_heads
+        learned = config.learned_heads
         inner = config.n_heads * config.d_head
         self.q = nn.Linear(config.d_model, learned * config.d_head, bias=config.bias)
         self.k = nn.Linear(config.d_model, learned * config.d_head, bias=config.bias)
@@ -58,12 +45,6 @@ class Attention(nn.Module):
         self.w_score: nn.Parameter | None = None
         if config.scores == "additive":
             self.w_score = nn.Parameter(torch.ones(learned, config.d_head))
-        self.counters = config.counters
-        self.norm_z: Norm | Saturation | None = None
-        if config.head_norm:
-            self.norm_z = Norm("rms", config.d_head, config.eps, affine=False)
-        elif config.counters:
-            self.norm_z = Saturation(config.averaging_heads)
         self.hook_q = HookPoint()
         self.hook_k = HookPoint()
         self.hook_v = HookPoint()
@@ -93,7 +74,7 @@ class Attention(nn.Module):
                 Where it has fewer words than ``x``, the rows of ``x`` are copies of its batch, and
                 every copy reads all of it.
         """
-        q = self.hook_q(self._looks(self.q(x)))
+        q = self.hook_q(self.heads(self.q(x)))
         if relations.rotation is not None:
             q = self.hook_rot_q(rotate(q, *relations.rotation))
         q = q.transpose(1, 2)  # [batch, head, pos, d_head]
@@ -113,7 +94,7 @@ class Attention(nn.Module):
             z = self._few(q, k, v, relations)
         else:
             z = self._fused(q, k, v, relations)
-        z = self.hook_z(self._normed(z.transpose(1, 2), relations))
+        z = self.hook_z(self.read(z.transpose(1, 2), relations))
         if listened(self.hook_result):
             return self.hook_result(torch.einsum("bphd,hdm->bphm", z, self.W_O)).sum(2) + self.b_O
         return self.o(z.reshape(*x.shape[:2], -1))
@@ -122,32 +103,27 @@ class Attention(nn.Module):
         self, x: Float[Tensor, "batch pos d_model"], relations: Relations
     ) -> KeysValues:
         """The keys and values of these positions."""
-        k = self.hook_k(self._looks(self.k(x)))
+        k = self.hook_k(self.heads(self.k(x)))
         if relations.rotation is not None:
             k = self.hook_rot_k(rotate(k, *relations.rotation))
         v = self.hook_v(self.values(self.v(x).view(k.shape)))
         return k.transpose(1, 2), v.transpose(1, 2)
 
-    def values(self, v: Float[Tensor, "*any head d_head"]) -> Float[Tensor, "*any head d_head"]:
-        """What is read of x W_V + b_V: the same, but in heads that count its steps."""
-        if not self.counters:
-            return v
-        counted, others = v.split([self.averaging, self.n_heads - self.averaging], dim=-2)
-        return torch.cat([steps(counted), others], dim=-2)
-
-    def _normed(
-        self, z: Float[Tensor, "batch pos head d_head"], relations: Relations
-    ) -> Float[Tensor, "batch pos head d_head"]:
-        if isinstance(self.norm_z, Saturation):
-            return self.norm_z(z, relations.keys(z))
-        return z if self.norm_z is None else self.norm_z(z)
-
-    def _looks(
+    def heads(
         self, x: Float[Tensor, "batch pos learned"]
     ) -> Float[Tensor, "batch pos head d_head"]:
-        """Queries or keys of all heads, from those that are learned."""
-        heads = x.view(*x.shape[:2], self.n_heads - self.averaging, self.d_head)
-        return pad(heads, (0, 0, self.averaging, 0)) if self.averaging else heads
+        """Queries or keys, head by head."""
+        return x.view(*x.shape[:2], -1, self.d_head)
+
+    def values(self, v: Float[Tensor, "*any head d_head"]) -> Float[Tensor, "*any head d_head"]:
+        """What is read of x W_V + b_V: itself."""
+        return v
+
+    def read(
+        self, z: Float[Tensor, "batch pos head d_head"], relations: Relations
+    ) -> Float[Tensor, "batch pos head d_head"]:
+        """What goes on to W_O of the mean of the values: itself."""
+        return z
 
     def _fused(self, q: Tensor, k: Tensor, v: Tensor, relations: Relations) -> Tensor:
         if relations.may is None and relations.bias is None:
@@ -192,29 +168,26 @@ class Attention(nn.Module):
 
     # -- the weights in TransformerLens' shapes ---------------------------------------------------
 
-    def _split(self, weight: Tensor) -> Float[Tensor, "head d_model d_head"]:
-        heads = weight.view(-1, self.d_head, weight.shape[1]).transpose(1, 2)
-        missing = self.n_heads - len(heads)
-        return pad(heads, (0, 0, 0, 0, missing, 0)) if missing else heads
+    def split(self, weight: Tensor) -> Float[Tensor, "head d_model d_head"]:
+        """The weight of queries, keys or values, head by head."""
+        return weight.view(-1, self.d_head, weight.shape[1]).transpose(1, 2)
 
     @property
     def W_Q(self) -> Float[Tensor, "head d_model d_head"]:
-        return self._split(self.q.weight)
+        return self.split(self.q.weight)
 
     @property
     def W_K(self) -> Float[Tensor, "head d_model d_head"]:
-        return self._split(self.k.weight)
+        return self.split(self.k.weight)
 
     @property
     def W_score(self) -> Float[Tensor, "head d_head"] | None:
         """Of additive scores."""
-        if self.w_score is None or not self.averaging:
-            return self.w_score
-        return pad(self.w_score, (0, 0, self.averaging, 0))
+        return self.w_score
 
     @property
     def W_V(self) -> Float[Tensor, "head d_model d_head"]:
-        return self._split(self.v.weight)
+        return self.split(self.v.weight)
 
     @property
     def W_O(self) -> Float[Tensor, "head d_head d_model"]:
@@ -222,11 +195,11 @@ class Attention(nn.Module):
 
     @property
     def b_Q(self) -> Float[Tensor, "head d_head"]:
-        return self._looks(bias_of(self.q)[None, None])[0, 0]
+        return self.heads(bias_of(self.q)[None, None])[0, 0]
 
     @property
     def b_K(self) -> Float[Tensor, "head d_head"]:
-        return self._looks(bias_of(self.k)[None, None])[0, 0]
+        return self.heads(bias_of(self.k)[None, None])[0, 0]
 
     @property
     def b_V(self) -> Float[Tensor, "head d_head"]:

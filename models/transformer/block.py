@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from transformer_lens.hook_points import HookPoint
 
 from models.config import ModelConfig
-from models.transformer.attention import Attention
+from models.transformer.counting import attention
 from models.transformer.mlp import MLP
 from models.transformer.norm import Norm, residual
 from models.transformer.relations import CAUSAL, KeysValues, Relations
@@ -37,7 +37,7 @@ class Block(nn.Module):
         sandwich = config.norm_placement == "sandwich"
         self.placement = config.norm_placement
         self.ln1 = norm()
-        self.attn = Attention(config)
+        self.attn = attention(config)
         self.ln1_post = norm() if sandwich else None
         self.hook_resid_pre = HookPoint()
         self.hook_attn_out = HookPoint()

@@ -14,7 +14,6 @@ from typing import Literal
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
-from torch.nn.functional import pad
 from transformer_lens.hook_points import HookPoint
 
 from models.base import Unembed, initialise
@@ -22,6 +21,7 @@ from models.config import ABSOLUTE, ModelConfig
 from models.errors import UserError
 from models.languages import END_ID, Vocabulary
 from models.transformer.block import Block
+from models.transformer.counting import bias_of_all_heads
 from models.transformer.incremental import IncrementalTransformer
 from models.transformer.masks import allowed
 from models.transformer.norm import Norm
@@ -52,8 +52,7 @@ class HookedTransformer(IncrementalTransformer):
                 self.hook_pos_embed = HookPoint()
             self.relative: nn.Embedding | None = None
             if config.positions == "t5":
-                learned = config.n_heads - config.averaging_heads
-                self.relative = nn.Embedding(T5_BUCKETS, learned)
+                self.relative = nn.Embedding(T5_BUCKETS, config.learned_heads)
             self.blocks = nn.ModuleList(Block(config) for _ in range(config.n_layers))
             final = "none" if config.norm_placement == "post" else config.norm
             self.ln_final = Norm(final, config.d_model, config.eps, affine=False)
@@ -100,15 +99,13 @@ class HookedTransformer(IncrementalTransformer):
             valid = tokens != END_ID if config.sees_ahead else None
             may = allowed(config.mask, length, valid)[:, None].to(device)
         if config.positions == "alibi":
-            bias = alibi(config.n_heads - config.averaging_heads, length, device)
+            bias = alibi(config.learned_heads, length, device)
         elif self.relative is not None:
             buckets = t5_buckets(distances(length, device), config.sees_ahead)
             bias = self.relative(buckets).permute(2, 0, 1)
         elif config.positions == "rotary":
             rotation = rotations(length, config.d_head, device)
-        if bias is not None and config.averaging_heads:
-            bias = pad(bias, (0, 0, 0, 0, config.averaging_heads, 0))
-        return Relations(may, bias, rotation)
+        return Relations(may, bias_of_all_heads(bias, config.counting), rotation)
 
     def accumulated_bias(
         self, layer: int, mlp_input: bool = False, include_mlp_biases: bool = True

@@ -63,34 +63,6 @@ class Norm(nn.Module):
         return scaled if self.bias is None else scaled + self.bias
 
 
-class Saturation(nn.Module):
-    """z / sqrt(z^2 + 1/T^2) in the first heads: of a mean of T values their sum s, saturated, which
-    is s / sqrt(1 + s^2) number by number. The other heads pass.
-
-    Hooks: those of a norm, both [batch, pos, head, d_head].
-    """
-
-    def __init__(self, heads: int) -> None:
-        super().__init__()
-        self.heads = heads
-        self.hook_scale = HookPoint()
-        self.hook_normalized = HookPoint()
-
-    def forward(
-        self,
-        z: Float[Tensor, "batch pos head d_head"],
-        keys: Float[Tensor, "#batch pos 1 1"],
-    ) -> Float[Tensor, "batch pos head d_head"]:
-        """
-        Args:
-            keys: T, how many each position attended to; without any, z is zero and stays.
-        """
-        own, others = z[:, :, : self.heads], z[:, :, self.heads :]
-        scale = (own**2 + keys.clamp(min=1) ** -2).sqrt()
-        scale = torch.cat([scale, torch.ones_like(others)], dim=2)
-        return self.hook_normalized(z / self.hook_scale(scale))
-
-
 def residual(
     x: Float[Tensor, "batch pos d_model"],
     part: Callable[[Tensor], Tensor],

@@ -34,9 +34,9 @@ from analyses.close_ups.worked_example import (
     window_table,
 )
 from analyses.command_line.app import main
-from models.build import build
-from models.config import ModelConfig
+from models.config import Counting, ModelConfig
 from models.errors import UserError
+from models.families import build
 from models.languages import Vocabulary
 from models.rivals.ngram import HookedNGram
 from models.transformer.model import HookedTransformer
@@ -51,8 +51,11 @@ TRANSFORMERS: list[dict[str, object]] = [
     {"positions": "rotary", "mlp": "gated", "act_fn": "silu", "bias": False},
     {"positions": "alibi", "scores": "additive", "mask": "strictly_causal", "head_width": 6},
     {"positions": "t5", "mask": "bidirectional", "mlp": "none", "norm": "none", "n_layers": 1},
-    {"averaging_heads": 1, "head_norm": True, "bias": False, "centred": True},
-    {"averaging_heads": 1, "counters": True},
+    {
+        "bias": False,
+        "counting": Counting(averaging_heads=1, head_norm=True, centred=True),
+    },
+    {"counting": Counting(averaging_heads=1, counters=True)},
 ]
 RIVALS: list[dict[str, object]] = [
     {"architecture": "lstm"},
@@ -143,7 +146,7 @@ def test_the_steps_of_a_head_follow_from_each_other(
     pattern = steps["scores"].softmax(dim=-1).nan_to_num(0.0)  # a row without keys is zero
     torch.testing.assert_close(steps["pattern"], pattern, atol=1e-6, rtol=1e-5)
     z = steps["pattern"] @ steps["v"]
-    if model.config.head_norm:
+    if model.config.counting.head_norm:
         z = z / z.square().mean(dim=-1, keepdim=True).add(model.config.eps).sqrt()
     torch.testing.assert_close(steps["z"], z, atol=1e-5, rtol=1e-4)
     q, k = (steps.get(f"{name} turned", steps[name]) for name in "qk")
@@ -169,7 +172,7 @@ def test_the_steps_of_a_head_follow_from_each_other(
 def test_the_steps_of_an_averaging_head(
     small_model: Callable[..., HookedTransformer], changes: dict[str, object]
 ) -> None:
-    model = small_model(**{**SIZES, **changes, "averaging_heads": 1})
+    model = small_model(**{**SIZES, **changes, "counting": Counting(averaging_heads=1)})
     steps = {step.name: step for step in head_steps(model, example_tokens(model, 7), 0, 0)}
     for name in ("q", "k", "bias"):
         if name in steps:
@@ -184,7 +187,13 @@ def test_the_steps_of_an_averaging_head(
 def test_the_steps_of_a_counting_head(
     small_model: Callable[..., HookedTransformer], mask: str
 ) -> None:
-    model = small_model(**{**SIZES, "averaging_heads": 1, "counters": True, "mask": mask})
+    model = small_model(
+        **{
+            **SIZES,
+            "mask": mask,
+            "counting": Counting(averaging_heads=1, counters=True),
+        }
+    )
     steps = {step.name: step for step in head_steps(model, example_tokens(model, 7), 0, 0)}
     assert "step" in steps["v"].formula
     assert steps["v"].values.abs().max() <= 1

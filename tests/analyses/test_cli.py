@@ -98,8 +98,8 @@ def test_what_is_built_in_for_counting_can_be_left_out(
     for more, counting in (((), 1), (("--plain",), 0)):
         out = tmp_path / f"{counting}"
         answer(capsys, "train", "anbncn", *more, "--out", out, *TINY, *SHAPE)
-        model = Run(out / "anbncn-s0").config.model
-        assert (model.averaging_heads, model.counters) == (counting, bool(counting))
+        found = Run(out / "anbncn-s0").config.model.counting
+        assert (found.averaging_heads, found.counters) == (counting, bool(counting))
 
 
 def test_a_corpus_of_ones_own(

@@ -18,8 +18,8 @@ from torch import Tensor, nn
 from torch.nn.functional import pad, rms_norm, scaled_dot_product_attention
 
 from models.base import LanguageModel
-from models.build import build
-from models.config import ABSOLUTE, ModelConfig, TrainConfig
+from models.config import ABSOLUTE, Counting, ModelConfig, TrainConfig
+from models.families import build
 from models.languages import BOS_ID, END_ID, language
 from models.objectives import Batch, objective
 from models.rivals.ngram import HookedNGram
@@ -55,8 +55,8 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "no norm": {"norm": "none"},
     "gated MLP": {"mlp": "gated"},
     "attention only": {"mlp": "none"},
-    "averaging head, head norm": {"averaging_heads": 1, "head_norm": True},
-    "counting head": {"averaging_heads": 1, "counters": True},
+    "averaging head, head norm": {"counting": Counting(averaging_heads=1, head_norm=True)},
+    "counting head": {"counting": Counting(averaging_heads=1, counters=True)},
 }
 RIVALS: dict[str, dict[str, Any]] = {
     "LSTM": {"architecture": "lstm"},
@@ -80,14 +80,14 @@ def plain_norm(config: ModelConfig, affine: bool = True) -> nn.Module:
 class PlainAttention(nn.Module):
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
-        inner, self.averaging = config.n_heads * config.d_head, config.averaging_heads
+        inner, self.averaging = config.n_heads * config.d_head, config.counting.averaging_heads
         looks = inner - self.averaging * config.d_head
         self.heads = (config.n_heads, config.d_head)
         self.q, self.k, self.v = (
             nn.Linear(config.d_model, width, bias=config.bias) for width in (looks, looks, inner)
         )
-        self.eps = config.eps if config.head_norm else None
-        self.counters = config.counters
+        self.eps = config.eps if config.counting.head_norm else None
+        self.counters = config.counting.counters
         self.o = nn.Linear(inner, config.d_model, bias=config.bias)
         self.scale = config.d_head**-0.5 if config.scores == "scaled_dot" else 1.0
         self.strict = config.mask == "strictly_causal"

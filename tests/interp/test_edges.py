@@ -25,6 +25,7 @@ from interp.causal.edges import (
 )
 from interp.causal.metrics import logit_at
 from interp.causal.patching import COMPONENTS, PLACE, Site, patch
+from models.config import Counting
 from models.languages import END_ID
 from models.transformer.model import HookedTransformer
 
@@ -37,8 +38,8 @@ KINDS: dict[str, dict[str, object]] = {
     "no norm, gated": {"norm": "none", "mlp": "gated", "scores": "additive"},
     "strict": {"mask": "strictly_causal", "positions": "alibi"},
     "encoder": {"mask": "bidirectional", "positions": "t5"},
-    "averaging": {"averaging_heads": 1, "head_norm": True},
-    "counters": {"averaging_heads": 1, "counters": True},
+    "averaging": {"counting": Counting(averaging_heads=1, head_norm=True)},
+    "counters": {"counting": Counting(averaging_heads=1, counters=True)},
 }
 
 

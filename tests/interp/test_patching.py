@@ -36,8 +36,8 @@ from interp.causal.patching import (
 )
 from interp.model import activations
 from models.base import LanguageModel
-from models.build import build
-from models.config import ModelConfig
+from models.config import Counting, ModelConfig
+from models.families import build
 from models.languages import END_ID, Vocabulary
 from models.transformer.model import HookedTransformer
 
@@ -141,7 +141,7 @@ KINDS: dict[str, dict[str, object]] = {
     "strict": {"mask": "strictly_causal", "n_layers": 3},
     "strict, additive": {"mask": "strictly_causal", "scores": "additive"},
     "encoder": {"mask": "bidirectional", "positions": "t5"},
-    "counters": {"averaging_heads": 1, "counters": True},
+    "counters": {"counting": Counting(averaging_heads=1, counters=True)},
     "lstm": {"architecture": "lstm"},
     "gru": {"architecture": "gru"},
     "cnn": {"architecture": "cnn", "kernel_size": 2},

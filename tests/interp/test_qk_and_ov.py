@@ -9,6 +9,7 @@ from test_transformer_lens import boot_native
 from interp.heads.logit_attribution import direct_logit_attribution
 from interp.heads.qk_and_ov import ov_circuit, qk_circuit
 from interp.model import activations
+from models.config import Counting
 
 
 @pytest.mark.parametrize("scores", ["scaled_dot", "dot", "additive"])
@@ -48,7 +49,7 @@ def test_the_circuit_of_a_later_post_norm_block_passes_the_norms_before_it(
     torch.testing.assert_close(qk_circuit(model, 1, 2), found)
 
 
-@pytest.mark.parametrize("changes", [{}, {"averaging_heads": 2, "counters": True}])
+@pytest.mark.parametrize("changes", [{}, {"counting": Counting(averaging_heads=2, counters=True)}])
 def test_the_ov_circuit_explains_a_heads_direct_logits(
     small_model: object, changes: dict[str, object]
 ) -> None:

@@ -25,8 +25,8 @@ from interp.explanations.saliency import (
     smoothgrad,
 )
 from models.base import LanguageModel
-from models.build import build
 from models.config import ModelConfig
+from models.families import build
 from models.languages import END_ID, Vocabulary
 
 Read = Callable[[torch.Tensor], torch.Tensor]

@@ -15,7 +15,7 @@ import torch
 from conftest import SMALL, stir
 from torch import Tensor, nn
 
-from models.config import ModelConfig
+from models.config import Counting, ModelConfig
 from models.transformer import attention as attention_module
 from models.transformer.attention import Attention, additive_scores
 from models.transformer.block import Block
@@ -72,9 +72,10 @@ def norm_by_hand(norm: Norm, x: np.ndarray) -> np.ndarray:
 
 def score_by_hand(attn: Attention, h: int, q: np.ndarray, k: np.ndarray) -> float:
     if attn.w_score is not None:
-        if h < attn.averaging:
+        averaging = getattr(attn, "averaging", 0)
+        if h < averaging:
             return 0.0
-        w = attn.w_score.detach().numpy()[h - attn.averaging]
+        w = attn.w_score.detach().numpy()[h - averaging]
         return sum(w[d] * math.tanh(q[d] + k[d]) for d in range(len(q)))
     dot = sum(q[d] * k[d] for d in range(len(q)))
     return dot / math.sqrt(len(q)) if attn.scores == "scaled_dot" else dot
@@ -92,7 +93,7 @@ def attention_by_hand(attn: Attention, x: np.ndarray, mask: str) -> np.ndarray:
     out = np.tile(attn.b_O.detach().numpy(), (len(x), 1))
     for h in range(len(w_q)):
         q, k, v = x @ w_q[h] + b_q[h], x @ w_k[h] + b_k[h], x @ w_v[h] + b_v[h]
-        counts = attn.counters and h < attn.averaging
+        counts = getattr(attn, "counters", False) and h < attn.averaging
         if counts:
             v = np.vectorize(step_by_hand)(v)
         for i in range(len(x)):
@@ -102,7 +103,7 @@ def attention_by_hand(attn: Attention, x: np.ndarray, mask: str) -> np.ndarray:
             if counts:
                 s = sum((v[j] for j in range(last)), start=np.zeros(len(v[0])))
                 z = s / np.sqrt(1 + s**2)
-            elif isinstance(attn.norm_z, Norm):
+            elif isinstance(getattr(attn, "norm_z", None), Norm):
                 z = z / math.sqrt(sum(z**2) / len(z) + attn.norm_z.eps)
             out[i] += z @ w_o[h]
     return out
@@ -187,12 +188,18 @@ def test_the_block_is_its_equations(placement: str, mask: str, bias: bool) -> No
         {"scores": "additive"},
         {"head_width": 3},
         {"head_width": 3, "n_heads": 5, "scores": "additive", "mask": "strictly_causal"},
-        {"head_norm": True},
-        {"head_norm": True, "norm": "none", "mask": "strictly_causal"},
-        {"averaging_heads": 1},
-        {"averaging_heads": 3, "scores": "additive", "head_norm": True},
-        {"averaging_heads": 2, "counters": True},
-        {"averaging_heads": 3, "counters": True, "mask": "strictly_causal"},
+        {"counting": Counting(head_norm=True)},
+        {"norm": "none", "mask": "strictly_causal", "counting": Counting(head_norm=True)},
+        {"counting": Counting(averaging_heads=1)},
+        {
+            "scores": "additive",
+            "counting": Counting(averaging_heads=3, head_norm=True),
+        },
+        {"counting": Counting(averaging_heads=2, counters=True)},
+        {
+            "mask": "strictly_causal",
+            "counting": Counting(averaging_heads=3, counters=True),
+        },
     ],
     ids=lambda changes: "-".join(map(str, changes.values())),
 )
@@ -208,7 +215,7 @@ def test_an_averaging_head_attends_to_all_alike(
     """Whatever tells the order; and the others look where they learned to."""
     if (positions, scores) == ("rotary", "additive"):
         pytest.skip("there is no such model")
-    model = small_model(positions=positions, scores=scores, averaging_heads=2)
+    model = small_model(positions=positions, scores=scores, counting=Counting(averaging_heads=2))
     pattern = model.run_with_cache(tokens)[1]["blocks.1.attn.hook_pattern"]
     even = 1 / torch.arange(1, tokens.shape[1] + 1)
     even = even[:, None].expand(pattern.shape[-2:]).tril()

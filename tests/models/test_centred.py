@@ -10,14 +10,14 @@ import pytest
 import torch
 from conftest import TINY, tiny_config
 
-from models.build import build
-from models.config import ModelConfig
+from models.config import Counting, ModelConfig
+from models.families import build
 from models.languages import FIRST_SYMBOL_ID, language
 from models.runs.run import Run
 from models.training.loop import train
 from models.training.together import train_together
 
-CENTRED = replace(TINY, centred=True)
+CENTRED = replace(TINY, counting=Counting(centred=True))
 
 
 def imbalance(weight: torch.Tensor) -> float:
@@ -31,7 +31,7 @@ def test_symbols_sum_to_zero_and_the_rest_is_as_drawn(architecture: str) -> None
     config = replace(TINY, architecture=architecture)
     vocabulary = language("anbncn").vocabulary
     free = build(config, vocabulary, 3).state_dict()
-    centred = build(replace(config, centred=True), vocabulary, 3).state_dict()
+    centred = build(replace(config, counting=Counting(centred=True)), vocabulary, 3).state_dict()
     free_symbols = free["embed.weight"][FIRST_SYMBOL_ID:]
     assert imbalance(free["embed.weight"]) > 0.1
     assert imbalance(centred["embed.weight"]) < 1e-6
@@ -69,7 +69,14 @@ def test_without_a_choice_nothing_is_centred(trained: Run) -> None:
 def test_under_equal_attention_equal_counts_cancel(norm: str) -> None:
     """What a head gathers from a^n b^n is then the share of BOS, and nothing else."""
     shape = ModelConfig(
-        n_layers=1, n_heads=2, d_model=16, d_mlp=16, norm=norm, bias=False, eps=1e-12, centred=True
+        n_layers=1,
+        n_heads=2,
+        d_model=16,
+        d_mlp=16,
+        norm=norm,
+        bias=False,
+        eps=1e-12,
+        counting=Counting(centred=True),
     )
     model = build(shape, language("anbn").vocabulary, 0).double()
     with torch.no_grad():
@@ -88,7 +95,10 @@ def test_under_equal_attention_equal_counts_cancel(norm: str) -> None:
 def test_averaging_heads_read_a_difference_alike_at_every_length() -> None:
     """Their norm takes the length away: what holds for short words then does for long ones."""
     shape = ModelConfig(
-        n_heads=4, averaging_heads=2, head_norm=True, centred=True, bias=False, eps=1e-12
+        n_heads=4,
+        counting=Counting(averaging_heads=2, head_norm=True, centred=True),
+        bias=False,
+        eps=1e-12,
     )
     model = build(shape, language("anbn").vocabulary, 0).double()
 
@@ -109,7 +119,9 @@ def test_averaging_heads_read_a_difference_alike_at_every_length() -> None:
 
 def test_counters_read_equal_counts_alike_at_every_length() -> None:
     """Of an untrained model: some cancel a with b, and some are near -1 or 1 after few symbols."""
-    shape = ModelConfig(d_model=128, averaging_heads=3, counters=True, bias=False)
+    shape = ModelConfig(
+        d_model=128, counting=Counting(averaging_heads=3, counters=True), bias=False
+    )
     model = build(shape, language("anbncn").vocabulary, 0)
 
     def heard(word: str, hook: str) -> torch.Tensor:

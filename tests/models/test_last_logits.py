@@ -11,11 +11,11 @@ import torch
 from conftest import SMALL, stir
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from test_variants import CHOICES, FIXED, SIZES, Values, refused
+from test_variants import CHOICES, FIXED, SIZES, Values, model_config, refused
 
 from interp.explanations.games import subsets
 from interp.heads.logit_attribution import direct_by_position, direct_logit_attribution
-from models.config import ModelConfig, Norm, NormPlacement
+from models.config import Counting, ModelConfig, Norm, NormPlacement
 from models.languages import END_ID, Vocabulary
 from models.transformer.model import HookedTransformer
 
@@ -27,7 +27,7 @@ ABC = Vocabulary(("a", "b", "c"))
 def models(draw: st.DrawFn) -> Values:
     """Every Transformer, in small."""
     choices = {name: CHOICES[name] for name in CHOICES if name != "architecture"}
-    shapes = ("n_layers", "n_heads", "averaging_heads", "d_model", "head_width")
+    shapes = ("n_layers", "n_heads", "counting.averaging_heads", "d_model", "head_width")
     sizes = {name: SIZES[name] for name in shapes}
     return {name: draw(st.sampled_from(values)) for name, values in (choices | sizes).items()}
 
@@ -46,7 +46,7 @@ def batches(draw: st.DrawFn) -> torch.Tensor:
 @given(models(), batches(), st.sampled_from([1, 2, 5, 4096]))
 def test_they_are_those_of_the_forward_pass(asked: Values, tokens: torch.Tensor, rows: int) -> None:
     assume(not refused(asked))
-    config = ModelConfig(**FIXED, **asked)
+    config = model_config(FIXED | asked)
     model = stir(HookedTransformer(config, ABC, 0)).double().eval()
     expected = model(tokens)[:, -1]
     found = model.last_logits(tokens, rows)
@@ -94,8 +94,8 @@ def test_positions_share_out_what_heads_and_embedding_add(
         return
     for more in (
         {},
-        {"mask": "bidirectional", "positions": "learned", "head_norm": True},
-        {"averaging_heads": 2, "counters": True},
+        {"mask": "bidirectional", "positions": "learned", "counting": Counting(head_norm=True)},
+        {"counting": Counting(averaging_heads=2, counters=True)},
     ):
         changes = {"norm": norm, "norm_placement": placement, "mlp": mlp, **more}
         config = ModelConfig(**{**SMALL.__dict__, **changes})

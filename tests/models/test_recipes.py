@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from models.config import ModelConfig, TrainConfig
+from models.config import Counting, ModelConfig, TrainConfig
 from models.languages import LANGUAGES, language
 from models.training.recipes import SHAPE, recipe
 
@@ -27,19 +27,21 @@ def test_a_corpus_is_taught_verdicts() -> None:
 def test_what_is_built_in_for_counting_is_for_decoders_of_several_heads() -> None:
     """Others, and comparisons of kinds, start from the plain model."""
     counts, plain = recipe("anbn"), recipe("anbn", plain=True)
-    assert (counts.model.averaging_heads, counts.model.head_norm, counts.model.centred) == (2, 1, 1)
+    averages = Counting(averaging_heads=2, head_norm=True, centred=True)
+    assert counts.model.counting == averages
     assert plain.model == SHAPE
     assert recipe("anbn", ModelConfig(n_heads=1)) == plain
-    two = replace(counts.model, n_heads=2, averaging_heads=1)
+    two = replace(counts.model, n_heads=2, counting=replace(averages, averaging_heads=1))
     assert recipe("anbn", ModelConfig(n_heads=2)).model == two
     steps = recipe("anbncn").model
-    assert (steps.averaging_heads, steps.counters, steps.head_norm) == (3, True, False)
+    assert steps.counting == Counting(averaging_heads=3, counters=True)
     for n_heads, d_model, counting in ((2, 64, 1), (3, 33, 2), (8, 64, 6)):
         found = recipe("anbncn", ModelConfig(n_heads=n_heads, d_model=d_model)).model
-        assert (found.n_heads, found.d_model, found.averaging_heads) == (n_heads, d_model, counting)
+        assert (found.n_heads, found.d_model) == (n_heads, d_model)
+        assert found.counting.averaging_heads == counting
     assert recipe("anbncn", plain=True).model == SHAPE
     assert recipe("dieren") == recipe("dieren", plain=True)
     for asked in (ModelConfig(architecture="lstm"), ModelConfig(mask="bidirectional")):
         found = recipe("anbn", asked)
         assert found == recipe("anbn", asked, plain=True)
-        assert not found.model.head_norm
+        assert not found.model.counting.head_norm

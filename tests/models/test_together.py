@@ -18,9 +18,9 @@ from conftest import TINY, tiny_config
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.build import build
-from models.config import ModelConfig, TrainConfig
+from models.config import Counting, ModelConfig, TrainConfig
 from models.errors import UserError
+from models.families import build
 from models.languages import END_ID, language
 from models.objectives import objective
 from models.objectives.next_symbols import NextSymbols
@@ -129,8 +129,10 @@ KINDS: dict[str, dict[str, Any]] = {
     "rms sandwich": {"model": replace(TINY, norm="rms", norm_placement="sandwich", mlp="gated")},
     "post": {"model": replace(TINY, norm_placement="post", mlp="none", bias=False)},
     "no norm": {"model": replace(TINY, norm="none")},
-    "averaging": {"model": replace(TINY, averaging_heads=1, head_norm=True, centred=True)},
-    "counters": {"model": replace(TINY, averaging_heads=1, counters=True)},
+    "averaging": {
+        "model": replace(TINY, counting=Counting(averaging_heads=1, head_norm=True, centred=True))
+    },
+    "counters": {"model": replace(TINY, counting=Counting(averaging_heads=1, counters=True))},
     "cnn": {"model": replace(TINY, architecture="cnn", norm="rms")},
 }
 

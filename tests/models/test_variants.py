@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
-from dataclasses import fields, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 from unittest import mock
@@ -17,10 +17,19 @@ from hypothesis import strategies as st
 from test_training import bits
 
 from models.base import LanguageModel
-from models.build import build
-from models.config import ABSOLUTE, Architecture, Mask, ModelConfig, Positions, TrainConfig
+from models.config import (
+    ABSOLUTE,
+    Architecture,
+    Counting,
+    Mask,
+    ModelConfig,
+    Positions,
+    TrainConfig,
+    changed,
+    dotted,
+)
 from models.errors import UserError
-from models.hooks import hook_table
+from models.families import build, hook_table
 from models.languages import Vocabulary
 from models.objectives import OBJECTIVES
 from models.runs.run import Run
@@ -29,37 +38,44 @@ from models.training.loop import Trainer, train
 Values = dict[str, Any]
 
 KINDS = get_type_hints(ModelConfig)
+KINDS |= {f"counting.{name}": kind for name, kind in get_type_hints(KINDS.pop("counting")).items()}
 CHOICES: dict[str, tuple[Any, ...]] = {
     name: get_args(kind) for name, kind in KINDS.items() if get_origin(kind) is Literal
-} | {"bias": (True, False), "head_norm": (False, True), "counters": (False, True)}
+} | {"bias": (True, False), "counting.head_norm": (False, True), "counting.counters": (False, True)}
 SIZES: dict[str, tuple[int, ...]] = {
     "n_layers": (1, 2),
     "n_heads": (1, 2, 3),
-    "averaging_heads": (0, 1, 2),
+    "counting.averaging_heads": (0, 1, 2),
     "d_model": (6, 9, 12),
     "head_width": (0, 3, 4),
     "order": (1, 2, 3, 5),
     "kernel_size": (1, 2, 5),
 }
 FIXED: Values = {"d_mlp": 10, "n_ctx": 64}
-DEFAULT = {f.name: f.default for f in fields(ModelConfig)}
+DEFAULT = dotted(ModelConfig())
 
 BATCH, POS = 5, 7
 
 
 def test_every_choice_is_known() -> None:
     """All fields are drawn below, but those whose value is of no consequence to what is built."""
-    assert set(KINDS) - set(CHOICES) - set(SIZES) == {*FIXED, "eps", "centred"}
+    assert set(KINDS) - set(CHOICES) - set(SIZES) == {*FIXED, "eps", "counting.centred"}
     assert len(CHOICES["architecture"]) >= 5
 
 
 # -- which combinations there are, said a second time -------------------------------------------
 
 ATTENTION = {"scores", "mask", "positions", "mlp", "head_width"}
-ATTENTION |= {"averaging_heads", "head_norm", "counters"}
+COUNTING = {"counting.averaging_heads", "counting.head_norm", "counting.counters"}
+ATTENTION |= COUNTING
 NORMS = {"norm", "norm_placement"}
 BLOCKS_OF = {"lstm": ATTENTION | NORMS, "gru": ATTENTION | NORMS, "ngram": ATTENTION | NORMS}
 BLOCKS_OF |= {"cnn": ATTENTION}
+
+
+def model_config(asked: Values) -> ModelConfig:
+    """The configuration of values by dotted name, as "counting.counters"."""
+    return changed(ModelConfig(), asked)
 
 
 def refused(asked: Values) -> bool:
@@ -71,9 +87,10 @@ def refused(asked: Values) -> bool:
         return any(v[name] != DEFAULT[name] for name in BLOCKS_OF[v["architecture"]])
     if v["head_width"] == 0 and v["d_model"] % v["n_heads"]:
         return True
-    if v["averaging_heads"] >= v["n_heads"]:
+    averaging, counters = v["counting.averaging_heads"], v["counting.counters"]
+    if averaging >= v["n_heads"]:
         return True
-    if v["counters"] and (v["head_norm"] or not v["averaging_heads"]):
+    if counters and (v["counting.head_norm"] or not averaging):
         return True
     width = v["head_width"] or v["d_model"] // v["n_heads"]
     if v["positions"] == "rotary" and (v["scores"] == "additive" or width % 2):
@@ -109,10 +126,10 @@ def vary(*names: str) -> list[Values]:
 
 
 def test_exactly_the_impossible_combinations_are_refused() -> None:
-    names = [name for name in CHOICES if name not in ("act_fn", "bias", "head_norm", "counters")]
+    names = [name for name in CHOICES if name not in ("act_fn", "bias", *COUNTING)]
     accepted = 0
     for asked in vary(*names):
-        config, reason = attempt(lambda asked=asked: ModelConfig(**asked))
+        config, reason = attempt(lambda asked=asked: model_config(asked))
         assert bool(reason) == refused(asked), (asked, reason)
         accepted += config is not None
     assert accepted > 1000
@@ -124,7 +141,7 @@ def test_sizes_that_do_not_fit_are_refused(architecture: str) -> None:
         for row in itertools.product(*(SIZES[n] for n in ("n_heads", "d_model", "head_width"))):
             asked = dict(zip(("n_heads", "d_model", "head_width"), row, strict=True))
             asked |= {"architecture": architecture, "positions": positions}
-            _, reason = attempt(lambda asked=asked: ModelConfig(**asked))
+            _, reason = attempt(lambda asked=asked: model_config(asked))
             assert bool(reason) == refused(asked), (asked, reason)
 
 
@@ -144,21 +161,27 @@ def test_a_value_that_is_none_of_the_choices_is_refused(name: str) -> None:
         {"order": 0},
         {"order": 6},
         {"head_width": -1},
-        {"averaging_heads": 4},
-        {"averaging_heads": -1},
+        {"counting.averaging_heads": 4},
+        {"counting.averaging_heads": -1},
     ],
 )
 def test_impossible_sizes_are_refused(changes: Values) -> None:
-    with pytest.raises(UserError, match=rf"^{next(iter(changes))} is [^\n]*$"):
-        ModelConfig(**changes)
+    name = next(iter(changes)).removeprefix("counting.")
+    with pytest.raises(UserError, match=rf"^{name} is [^\n]*$"):
+        model_config(changes)
 
 
 @pytest.mark.parametrize(
-    "changes", [{}, {"averaging_heads": 1, "head_norm": True}, {"architecture": "lstm"}]
+    "changes",
+    [
+        {},
+        {"counting.averaging_heads": 1, "counting.head_norm": True},
+        {"counting.averaging_heads": 1, "architecture": "lstm"},
+    ],
 )
 def test_counters_without_sense_are_refused(changes: Values) -> None:
-    with pytest.raises(UserError, match=r"^counters [^\n]*$"):
-        ModelConfig(counters=True, **changes)
+    with pytest.raises(UserError, match=r"^count(ers|ing)[^\n]*$"):
+        model_config({"counting.counters": True, **changes})
 
 
 @pytest.mark.parametrize("mask", get_args(Mask))
@@ -167,7 +190,7 @@ def test_trainings_without_sense_are_refused(mask: str, positions: str) -> None:
     asked = {"mask": mask, "positions": positions}
     for objective, max_offset in itertools.product(OBJECTIVES, (0, 3)):
         taught = {"objective": objective, "max_offset": max_offset}
-        model = ModelConfig(**asked)
+        model = model_config(asked)
         _, reason = attempt(lambda taught=taught, model=model: tiny_config(**taught, model=model))
         assert bool(reason) == refused_to_train(asked, taught)
 
@@ -212,7 +235,7 @@ def test_all_pairs_of_choices_are_built_and_show_every_hook() -> None:
     sizes = {"n_layers": 1, "n_heads": 2, "d_model": 12}
     built = set()
     for asked in pairs():
-        config = ModelConfig(**FIXED, **sizes, **asked)
+        config = model_config(FIXED | sizes | asked)
         if config in built:
             continue
         built.add(config)
@@ -267,7 +290,7 @@ def test_a_variant_is_refused_or_trains_and_comes_back(
     tmp_path_factory: pytest.TempPathFactory, variant: tuple[Values, Values]
 ) -> None:
     asked, taught = variant
-    model, reason = attempt(lambda: ModelConfig(**FIXED, **asked))
+    model, reason = attempt(lambda: model_config(FIXED | asked))
     assert bool(reason) == refused(asked), reason
     if reason:
         return
@@ -306,8 +329,8 @@ RESUMED: dict[str, tuple[Values, Values]] = {
     ),
     "additive": ({}, {"scores": "additive", "mask": "strictly_causal", "mlp": "gated"}),
     "rotary": ({}, {"positions": "rotary", "norm_placement": "post", "bias": False}),
-    "averaging": ({}, {"averaging_heads": 1, "head_norm": True, "centred": True}),
-    "counters": ({}, {"averaging_heads": 1, "counters": True}),
+    "averaging": ({}, {"counting": Counting(averaging_heads=1, head_norm=True, centred=True)}),
+    "counters": ({}, {"counting": Counting(averaging_heads=1, counters=True)}),
 }
 
 

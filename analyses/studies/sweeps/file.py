@@ -24,13 +24,13 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from analyses.studies.sweeps.exam import Exam
-from models.config import ModelConfig, TrainConfig
+from models.config import TrainConfig
 from models.errors import UserError
 from models.languages import TABLE_1, language
 
@@ -46,10 +46,19 @@ Changes = Mapping[str, Any]
 
 def _fields() -> dict[str, Any]:
     """The type of everything that a sweep may change, by its dotted name."""
-    own = {k: t for k, t in get_type_hints(TrainConfig).items() if k not in ("language", "seed")}
-    own.pop("model")
-    model = {f"model.{name}": kind for name, kind in get_type_hints(ModelConfig).items()}
-    return {**own, **model, MAX_LENGTH: int}
+    types = {k: t for k, t in _types(TrainConfig).items() if k not in ("language", "seed")}
+    return {**types, MAX_LENGTH: int}
+
+
+def _types(config: Any) -> dict[str, Any]:
+    """The type of every field by its dotted name, as "model.counting.counters"."""
+    found: dict[str, Any] = {}
+    for name, kind in get_type_hints(config).items():
+        if is_dataclass(kind):
+            found |= {f"{name}.{part}": inner for part, inner in _types(kind).items()}
+        else:
+            found[name] = kind
+    return found
 
 
 FIELDS = _fields()

@@ -10,7 +10,7 @@ from typing import Any
 
 from analyses.studies.sweeps.exam import Exam
 from analyses.studies.sweeps.file import MAX_LENGTH, SweepFile
-from models.config import ModelConfig, TrainConfig
+from models.config import ModelConfig, TrainConfig, changed
 from models.errors import UserError
 from models.languages import language
 from models.training.recipes import recipe
@@ -71,11 +71,10 @@ def plan(file: SweepFile) -> tuple[list[Planned], list[str]]:
 def configured(name: str, changes: Mapping[str, Any], exam: Exam) -> TrainConfig:
     """The language's recipe with changes. Raises UserError for what cannot be trained or judged."""
     model = {k.removeprefix("model."): v for k, v in changes.items() if k.startswith("model.")}
-    own = {k: v for k, v in changes.items() if not k.startswith("model.") and k != MAX_LENGTH}
-    base = recipe(name, ModelConfig(**model))
+    own = {k: v for k, v in changes.items() if k != MAX_LENGTH}
     if MAX_LENGTH in changes:
         own["max_n"] = largest_size(name, changes[MAX_LENGTH])
-    config = replace(base, **own, model=replace(base.model, **model))
+    config = changed(recipe(name, changed(ModelConfig(), model)), own)
     tested = exam.tested(name, config.max_n)
     if not tested:
         raise UserError(f"{name} has no test words of these lengths: choose others in [test]")

@@ -1,0 +1,157 @@
+"""Heads that count, all that they need in one file: what ``ModelConfig.counting`` turns on.
+
+The Transformer of the lectures has none of this. A head that averages attends to all that it may
+alike: it has neither queries nor keys. It reads a mean over the word, so that a difference of two
+counts shrinks like one over the word's length. Three things keep the count: embeddings that sum to
+zero, so that equal counts cancel; a norm of what each head read, which keeps its direction; and
+values that are steps, whose exact sum is read back from the mean.
+"""
+
+from __future__ import annotations
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch.nn.functional import pad
+from transformer_lens.hook_points import HookPoint
+
+from models.config import Counting, ModelConfig
+from models.hooks import HEADS, HookRow, norm_rows
+from models.languages import FIRST_SYMBOL_ID
+from models.transformer.attention import Attention
+from models.transformer.norm import Norm
+from models.transformer.relations import Relations
+
+STEEPNESS = 32.0
+"""Of a counter's steps: off their plateaus values would add up, so few may lie there."""
+
+
+def attention(config: ModelConfig) -> Attention:
+    """The attention of a block: that of the lectures, or one whose first heads count."""
+    plain = config.counting.averaging_heads == 0 and not config.counting.head_norm
+    return Attention(config) if plain else CountingAttention(config)
+
+
+class CountingAttention(Attention):
+    """Attention whose first heads average, and may count; with a norm of what each head read.
+
+    The queries and keys of averaging heads are zeros, so that no score differs. With a head norm
+    ``norm_z`` has the hooks of a norm, [batch, pos, head, 1 or d_head], and ``hook_z`` hears what
+    comes after it. So it is with counters, whose values ``hook_v`` hears as steps.
+    """
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__(config)
+        counting = config.counting
+        self.averaging, self.counters = counting.averaging_heads, counting.counters
+        self.norm_z: Norm | Saturation | None = None
+        if counting.head_norm:
+            self.norm_z = Norm("rms", config.d_head, config.eps, affine=False)
+        elif counting.counters:
+            self.norm_z = Saturation(counting.averaging_heads)
+
+    def heads(
+        self, x: Float[Tensor, "batch pos learned"]
+    ) -> Float[Tensor, "batch pos head d_head"]:
+        learned = super().heads(x)
+        return pad(learned, (0, 0, self.averaging, 0)) if self.averaging else learned
+
+    def values(self, v: Float[Tensor, "*any head d_head"]) -> Float[Tensor, "*any head d_head"]:
+        """What is read of x W_V + b_V: its steps in heads that count, itself in the others."""
+        if not self.counters:
+            return v
+        counted, others = v.split([self.averaging, self.n_heads - self.averaging], dim=-2)
+        return torch.cat([steps(counted), others], dim=-2)
+
+    def read(
+        self, z: Float[Tensor, "batch pos head d_head"], relations: Relations
+    ) -> Float[Tensor, "batch pos head d_head"]:
+        if isinstance(self.norm_z, Saturation):
+            return self.norm_z(z, relations.keys(z))
+        return z if self.norm_z is None else self.norm_z(z)
+
+    def split(self, weight: Tensor) -> Float[Tensor, "head d_model d_head"]:
+        learned = super().split(weight)
+        missing = self.n_heads - len(learned)
+        return pad(learned, (0, 0, 0, 0, missing, 0)) if missing else learned
+
+    @property
+    def W_score(self) -> Float[Tensor, "head d_head"] | None:
+        if self.w_score is None or not self.averaging:
+            return self.w_score
+        return pad(self.w_score, (0, 0, self.averaging, 0))
+
+
+class Saturation(nn.Module):
+    """z / sqrt(z^2 + 1/T^2) in the first heads; the other heads pass.
+
+    z is a mean of T values. With s = T z, their sum, this is s / sqrt(1 + s^2), number by number.
+
+    Hooks: those of a norm, both [batch, pos, head, d_head].
+    """
+
+    def __init__(self, heads: int) -> None:
+        super().__init__()
+        self.heads = heads
+        self.hook_scale = HookPoint()
+        self.hook_normalized = HookPoint()
+
+    def forward(
+        self,
+        z: Float[Tensor, "batch pos head d_head"],
+        keys: Float[Tensor, "#batch pos 1 1"],
+    ) -> Float[Tensor, "batch pos head d_head"]:
+        """
+        Args:
+            keys: T, how many each position attended to; without any, z is zero and stays.
+        """
+        own, others = z[:, :, : self.heads], z[:, :, self.heads :]
+        scale = (own**2 + keys.clamp(min=1) ** -2).sqrt()
+        scale = torch.cat([scale, torch.ones_like(others)], dim=2)
+        return self.hook_normalized(z / self.hook_scale(scale))
+
+
+def steps(x: Float[Tensor, "*any"]) -> Float[Tensor, "*any"]:
+    """-1, 0 or 1, from -1/2 and from 1/2 on, by slopes that a gradient can climb."""
+    return (torch.tanh(STEEPNESS * (x - 0.5)) + torch.tanh(STEEPNESS * (x + 0.5))) / 2
+
+
+def bias_of_all_heads(
+    bias: Float[Tensor, "learned query key"] | None, counting: Counting
+) -> Float[Tensor, "head query key"] | None:
+    """A bias on the scores, which heads that average do not have: theirs is zero."""
+    if bias is None or not counting.averaging_heads:
+        return bias
+    return pad(bias, (0, 0, 0, 0, counting.averaging_heads, 0))
+
+
+def centre(embeddings: Float[Tensor, "*model d_vocab d_model"]) -> None:
+    """Takes the symbols' mean off the symbols' embeddings, in place; BOS and END keep theirs."""
+    symbols = embeddings[..., FIRST_SYMBOL_ID:, :]
+    symbols -= symbols.mean(dim=-2, keepdim=True)
+
+
+def with_counting(rows: list[HookRow], counting: Counting) -> list[HookRow]:
+    """The hook table of plain attention with what counting adds to it."""
+    told: list[HookRow] = []
+    for row in rows:
+        meaning = row.meaning
+        if row.name.endswith("attn.hook_v") and counting.counters:
+            meaning += f", -1, 0 or 1 in {counting.averaging_heads} of the heads"
+        if row.name.endswith("attn.hook_z"):
+            told += _norm_rows(row.name.replace("hook_z", "norm_z"), counting)
+            meaning += ", normed" * counting.head_norm
+            meaning += "; where they are counted, their saturated sum" * counting.counters
+        told.append(HookRow(row.name, row.shape, meaning))
+    return told
+
+
+def _norm_rows(name: str, counting: Counting) -> list[HookRow]:
+    if counting.head_norm:
+        return norm_rows(name, HEADS)
+    if not counting.counters:
+        return []
+    return [
+        HookRow(f"{name}.hook_scale", HEADS, "what z is divided by; 1 where nothing is counted"),
+        HookRow(f"{name}.hook_normalized", HEADS, "after it"),
+    ]
