@@ -14,9 +14,8 @@ from transformer_lens.config import TransformerBridgeConfig
 
 from models.config import ModelConfig
 from models.errors import UserError
-from models.languages import Vocabulary
+from models.languages import FIRST_SYMBOL_ID, Vocabulary
 from models.objectives import read_at
-from models.transformer.counting import centre
 
 
 class LanguageModel(HookedRootModule):
@@ -185,6 +184,12 @@ class Unembed(nn.Module):
 
     def forward(self, x: Float[Tensor, "batch pos d_model"]) -> Float[Tensor, "batch pos d_vocab"]:
         return self.linear(x)
+
+
+def centre(embeddings: Float[Tensor, "*model d_vocab d_model"]) -> None:
+    """Takes the symbols' mean off the symbols' embeddings, in place; BOS and END keep theirs."""
+    symbols = embeddings[..., FIRST_SYMBOL_ID:, :]
+    symbols -= symbols.mean(dim=-2, keepdim=True)
 
 
 def initialise(model: nn.Module, generator: torch.Generator, embedding_std: float = 0.02) -> None:

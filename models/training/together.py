@@ -24,6 +24,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn.functional import pad
 
+from models.base import centre
 from models.config import TrainConfig
 from models.errors import UserError
 from models.families import build
@@ -32,7 +33,6 @@ from models.runs.run import Run
 from models.training.batches import joint_steps
 from models.training.loop import Sitting, Trainer, adamw, choose_device, threads, train
 from models.training.stacked import StackedModel, can_be_stacked
-from models.transformer.counting import centre
 
 STATES_APART = 10.0  # seconds: to save the states of many runs takes as long as many steps
 ALIGNED = 32  # weights: rows begin where a GPU reads several numbers at once

@@ -17,7 +17,6 @@ from transformer_lens.hook_points import HookPoint
 
 from models.config import Counting, ModelConfig
 from models.hooks import HEADS, HookRow, norm_rows
-from models.languages import FIRST_SYMBOL_ID
 from models.transformer.attention import Attention
 from models.transformer.norm import Norm
 from models.transformer.relations import Relations
@@ -123,12 +122,6 @@ def bias_of_all_heads(
     if bias is None or not counting.averaging_heads:
         return bias
     return pad(bias, (0, 0, 0, 0, counting.averaging_heads, 0))
-
-
-def centre(embeddings: Float[Tensor, "*model d_vocab d_model"]) -> None:
-    """Takes the symbols' mean off the symbols' embeddings, in place; BOS and END keep theirs."""
-    symbols = embeddings[..., FIRST_SYMBOL_ID:, :]
-    symbols -= symbols.mean(dim=-2, keepdim=True)
 
 
 def with_counting(rows: list[HookRow], counting: Counting) -> list[HookRow]:

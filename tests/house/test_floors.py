@@ -35,7 +35,7 @@ FLOORS: Mapping[str, Sequence[str]] = {
         "base",
         "transformer",
         "rivals",
-        "build",
+        "families",
         "runs",
         "training",
     ),
