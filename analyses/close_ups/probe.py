@@ -8,12 +8,11 @@ import pandas as pd
 from altair.typing import ChartType
 from sklearn.cross_decomposition import PLSRegression
 from sklearn.decomposition import PCA
-from sklearn.preprocessing import OneHotEncoder
-from threadpoolctl import threadpool_limits
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 from analyses.charts.theme import QUIET, TRAINED, figures
 from analyses.questions.probing import Options, readout
-from interp.probing.linear import Kind, Linear, Scale
+from interp.probing.linear import Kind, fit_linear, many_small_fits
 from interp.probing.probes import MOST
 from models.base import LanguageModel
 from models.runs.run import Run
@@ -46,10 +45,10 @@ def read_by(
         keep = np.sort(rng.permutation(len(word))[:most])
         sides.append((word[keep], position[keep]))
     fit, test = sides
-    y, scale = aim.values[fit], Scale.of(sites[site][fit])
-    z, new = (scale(sites[site][side]) for side in (fit, test))
-    with threadpool_limits(1):
-        read = Linear.fit(z, y, aim.kind).predict(new) if len(np.unique(y)) > 1 else y[:1]
+    y, scale = aim.values[fit], StandardScaler().fit(sites[site][fit])
+    z, new = (scale.transform(sites[site][side]) for side in (fit, test))
+    with many_small_fits():
+        read = fit_linear(z, y, aim.kind).predict(new) if len(np.unique(y)) > 1 else y[:1]
         flat = _projected(z, y, new, aim.kind)
     return pd.DataFrame(
         {

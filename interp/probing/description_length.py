@@ -15,9 +15,10 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Float, Int
 from scipy.stats import norm
-from threadpoolctl import threadpool_limits
+from sklearn.linear_model import RidgeCV
+from sklearn.preprocessing import StandardScaler
 
-from interp.probing.linear import Kind, Linear, Scale, leave_one_out
+from interp.probing.linear import Kind, fit_linear, many_small_fits
 from interp.probing.probes import Target
 
 PORTIONS = (0.001, 0.002, 0.004, 0.008, 0.016, 0.032, 0.0625, 0.125, 0.25, 0.5, 1.0)
@@ -76,7 +77,7 @@ def code_lengths(
         n_test (positions: all that are sent). A target with one possible value has no row.
     """
     rows = []
-    with threadpool_limits(1):  # as in ``probe_sites``
+    with many_small_fits():
         for name, target in targets.items():
             order = np.random.default_rng(seed).permutation(len(target.mask))
             word, position = np.nonzero(target.mask[order])
@@ -110,12 +111,12 @@ def _probabilities(
     if len(seen) == 1 or len(y) < 3:
         p[:, np.searchsorted(alphabet, seen)] = counts / len(y)
         return p
-    scale = Scale.of(x)
-    z, new = scale(x), scale(new)
-    probe = Linear.fit(z, y, kind)
+    scale = StandardScaler().fit(x)
+    z, new = scale.transform(x), scale.transform(new)
     if kind == "category":
-        p[:, np.searchsorted(alphabet, seen)] = probe.probabilities(new)
+        p[:, np.searchsorted(alphabet, seen)] = fit_linear(z, y, kind).predict_proba(new)
         return p
-    width = max(float(np.sqrt(np.square(leave_one_out(z, y, probe)).mean())), 1e-6)
+    probe = RidgeCV([1.0]).fit(z, y)  # the linear probe, with its leave-one-out errors
+    width = max(float(np.sqrt(-probe.best_score_)), 1e-6)
     edges = np.concatenate([[-np.inf], (alphabet[:-1] + alphabet[1:]) / 2, [np.inf]])
     return np.diff(norm.cdf(edges, probe.predict(new)[:, None], width), axis=1)

@@ -15,9 +15,9 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Bool, Float, Int, Shaped
 from sklearn.dummy import DummyClassifier, DummyRegressor
-from threadpoolctl import threadpool_limits
+from sklearn.preprocessing import StandardScaler
 
-from interp.probing.linear import Kind, Linear, LinearMethod, Scale
+from interp.probing.linear import Kind, LinearMethod, fit_linear, many_small_fits
 from interp.probing.perceptrons import Perceptrons
 
 Method = LinearMethod | Literal["mlp"]
@@ -76,22 +76,20 @@ def probe_sites(
         seed: of the choice of positions, of the shuffle and of the perceptrons.
         shuffled: the control with the training labels in random order.
         most: positions to fit on and to score, by kind, drawn at random where there are more.
-        methods: those of ``Linear``, and "mlp": one hidden layer, see ``Perceptrons``.
+        methods: those of ``fit_linear``, and "mlp": one hidden layer, see ``Perceptrons``.
 
     Returns:
         One row per method, site and target: probe, site, target, metric, score, n_train, n_test. A
         target with one value alone among the training positions has no probe and no row.
     """
     rows = []
-    # On problems of this size more threads cost more than they bring: a hundred times, if shared.
-    with threadpool_limits(1):
+    with many_small_fits():
         for method in methods:
             limits = {k: min(n, MOST_OF_MLP) for k, n in most.items()} if method == "mlp" else most
             for (fit, test), cases in _cases(targets, train, seed, limits):
                 for together in _together(sites, method):
-                    x, unseen = (np.stack([sites[s][at] for s in together]) for at in (fit, test))
-                    scale = Scale.of(x)
-                    z, new = scale(x), scale(unseen)
+                    sides = [_standardised(sites[name], fit, test) for name in together]
+                    z, new = (np.stack(side) for side in zip(*sides, strict=True))
                     for name, target in cases.items():
                         y, truth = target.values[fit], target.values[test]
                         if shuffled:
@@ -104,6 +102,14 @@ def probe_sites(
     order = {"probe": [*map(str, methods)], "target": [*targets], "site": [*sites]}
     rows.sort(key=lambda row: [names.index(str(row[key])) for key, names in order.items()])
     return pd.DataFrame(rows)
+
+
+def _standardised(
+    x: Float[np.ndarray, "batch pos d"], fit: Positions, test: Positions
+) -> tuple[Float[np.ndarray, "n d"], Float[np.ndarray, "m d"]]:
+    """Mean 0 and variance 1 of every feature on the positions of the fit, by their means there."""
+    scale = StandardScaler().fit(x[fit])
+    return scale.transform(x[fit]), scale.transform(x[test])
 
 
 def _together(sites: Mapping[str, np.ndarray], method: Method) -> list[list[str]]:
@@ -126,7 +132,7 @@ def _read(
     if method == "mlp":
         return list(Perceptrons.fit(z, y, kind, seed).predict(new))
     sides = zip(z, new, strict=True)
-    return [Linear.fit(old, y, kind, method).predict(other) for old, other in sides]
+    return [fit_linear(old, y, kind, method).predict(other) for old, other in sides]
 
 
 def _score(truth: Int[np.ndarray, " m"], read: Shaped[np.ndarray, " m"], kind: Kind) -> float:

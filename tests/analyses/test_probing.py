@@ -18,7 +18,7 @@ from transformer_lens.tools.analysis.sparse_probing import fit_sparse_probe
 
 from analyses.questions.probing import Options, analyse, readout
 from interp.probing import probes as probing
-from interp.probing.linear import Kind, Linear
+from interp.probing.linear import Kind, fit_linear
 from interp.probing.probes import Target, baseline, control_task, probe_sites
 from interp.statistics import bootstrap_mean
 from models.runs.run import Run
@@ -177,7 +177,8 @@ def test_a_sparse_probe_takes_the_features_that_tell_most(
     numbers = two.astype(np.int64)
     wide = StandardScaler().fit_transform(x)
     wide /= np.sqrt(wide[two].var(axis=0) * two.mean() + wide[~two].var(axis=0) * (~two).mean())
-    ours = Linear.fit(wide, numbers, "category", f"{k}-sparse").chosen
+    probe = fit_linear(wide, numbers, "category", f"{k}-sparse")
+    ours = probe[0].get_support(indices=True)
     features, labels = torch.as_tensor(np.tile(wide, (2, 1))), torch.as_tensor(np.tile(two, 2))
     groups = torch.arange(len(labels)) // len(two)  # trained on one copy, tested on the other
     theirs = fit_sparse_probe(features, labels, k=k, test_fraction=0.5, groups=groups)

@@ -9,8 +9,8 @@ import shapes
 import torch
 from jaxtyping import TypeCheckError
 
+from interp.explanations.scores import cosine
 from interp.model import activations
-from interp.probing.linear import Scale
 from models.config import ModelConfig
 from models.languages import Words
 from models.transformer.model import HookedTransformer
@@ -30,20 +30,20 @@ def test_the_first_calls_are_checked_and_in_every_test_anew() -> None:
     wrong = np.ones(3)
     for _ in range(2):
         with pytest.raises(TypeCheckError):
-            Scale.of(wrong)
+            cosine(wrong, wrong)
         for _ in range(shapes.CHECKS):
-            Scale.of(np.ones((3, 2)))
+            cosine(np.ones((2, 3)), wrong)
         with pytest.raises(ValueError, match="axis"):  # numpy's own
-            Scale.of(wrong)
+            cosine(wrong, wrong)
         shapes.anew()
 
 
-@pytest.mark.parametrize("name", ["Scale.of", "Scale.__call__"])
+@pytest.mark.parametrize("name", ["Game.values", "Game.__call__"])
 def test_methods_are_found_by_their_names(name: str) -> None:
-    assert shapes.named("interp.probing.linear", name) is not None
+    assert shapes.named("interp.explanations.games", name) is not None
 
 
 def test_what_no_name_leads_to_is_none() -> None:
-    assert shapes.named("interp.probing.linear", "_logistic.<locals>.loss") is None
-    assert shapes.named("nowhere", "Scale.of") is None
+    assert shapes.named("interp.probing.steering", "adding.<locals>.hook") is None
+    assert shapes.named("nowhere", "Game.values") is None
     assert shapes.named(ModelConfig.__module__, "ModelConfig.d_head") is not None  # a property

@@ -12,7 +12,6 @@ from sklearn.neural_network import MLPClassifier, MLPRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from interp.probing.linear import Scale
 from interp.probing.perceptrons import Perceptrons
 
 N, D = 450, 5  # two whole batches and a short one
@@ -30,8 +29,12 @@ def test_each_reads_as_scikit_learns_own_does(values: int | None) -> None:
     y = np.abs(np.round(hidden[:, 0] + hidden[:, 1] ** 2)).astype(np.int64)
     y = y if values is None else 5 + 2 * np.minimum(y, values - 1)  # not numbered from 0
     kind = "count" if values is None else "category"
-    scale = Scale.of(x)
-    read = Perceptrons.fit(scale(x), y, kind, 3).predict(scale(new))
+    scales = [StandardScaler().fit(site) for site in x]
+    z, unseen_z = (
+        np.stack([s.transform(site) for s, site in zip(scales, sites, strict=True)])
+        for sites in (x, new)
+    )
+    read = Perceptrons.fit(z, y, kind, 3).predict(unseen_z)
     for site, unseen, ours in zip(x, new, read, strict=True):
         if values is None:
             net = MLPRegressor(**SIZES, learning_rate_init=5e-3, random_state=3)
