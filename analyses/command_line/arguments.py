@@ -11,7 +11,7 @@ import tyro
 
 from analyses.questions import accuracy
 from models.config import TrainConfig
-from models.training.loop import Device
+from models.training.trainer import Device
 
 
 @dataclass(frozen=True)

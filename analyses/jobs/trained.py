@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import socket
 from collections.abc import Callable, Iterator, Mapping
@@ -10,13 +9,12 @@ from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
-from safetensors import SafetensorError, safe_open
-
 from models.config import TrainConfig
 from models.errors import UserError
 from models.runs.files import locked
 from models.runs.run import RUN_FILE, Run
-from models.training.loop import STATE, train
+from models.training.loop import train
+from models.training.state import saved_step
 from models.training.together import train_together
 
 
@@ -52,7 +50,7 @@ def trained_together(configs: Mapping[Path, TrainConfig], device: str) -> list[R
         # In the order of their names, so that no two who want the same runs wait for each other.
         runs = [locks.enter_context(held(path, configs[path])) for path in sorted(configs)]
         for run in runs:
-            sit_down(run)
+            note_start(run)
         train_together(runs, device)
     return runs
 
@@ -73,30 +71,21 @@ def finish(
     progress: Callable[[int, float | None], None] = lambda step, value: None,
 ) -> None:
     """Trains a run to its end, for whoever holds its lock; nothing happens to a finished one."""
-    sit_down(run)
+    note_start(run)
     train(run, device, progress)
 
 
-def sit_down(run: Run) -> None:
+def note_start(run: Run) -> None:
     """Notes in run.json, unless the run is finished, that its training begins or goes on here.
 
-    ``sittings`` lists them: host, pid, from_step, started (UTC).
+    ``sessions`` lists them: host, pid, from_step, started (UTC).
     """
     if run.record["status"] == "finished":
         return
-    sitting = {
+    session = {
         "host": socket.gethostname(),
         "pid": os.getpid(),
         "from_step": saved_step(run),
         "started": datetime.now(UTC).isoformat(timespec="seconds"),
     }
-    run.update(sittings=[*run.record.get("sittings", []), sitting])
-
-
-def saved_step(run: Run) -> int:
-    """The step that training goes on from: that of the saved state, or 0."""
-    try:
-        with safe_open(run.path / STATE, framework="pt") as file:
-            return int(json.loads(file.metadata()["about"])["step"])
-    except (FileNotFoundError, SafetensorError, KeyError, TypeError, ValueError):
-        return 0  # of a damaged state training itself says what is wrong
+    run.update(sessions=[*run.record.get("sessions", []), session])

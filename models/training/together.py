@@ -28,11 +28,12 @@ from models.base import centre
 from models.config import TrainConfig
 from models.errors import UserError
 from models.families import build
-from models.objectives import objective
 from models.runs.run import Run
 from models.training.batches import joint_steps
-from models.training.loop import Sitting, Trainer, adamw, choose_device, threads, train
+from models.training.loop import train
 from models.training.stacked import StackedModel, can_be_stacked
+from models.training.trainer import Trainer, adamw, choose_device, threads
+from models.training.writer import RunWriter
 
 STATES_APART = 10.0  # seconds: to save the states of many runs takes as long as many steps
 ALIGNED = 32  # weights: rows begin where a GPU reads several numbers at once
@@ -77,11 +78,11 @@ def train_together(
         return
     place = choose_device(device)
     with threads(unfinished[0].config.threads):
-        sittings = [Sitting(Trainer.at_start(run, place)) for run in unfinished]
-        for sitting in sittings:
-            sitting.trainer.run.update(seeds_at_once=len(sittings))
-            progress(sitting.trainer.run, sitting.trainer.step, None)
-        _train(sittings, progress)
+        writers = [RunWriter(Trainer.at_start(run, place)) for run in unfinished]
+        for writer in writers:
+            writer.trainer.run.update(seeds_at_once=len(writers))
+            progress(writer.trainer.run, writer.trainer.step, None)
+        _train(writers, progress)
 
 
 def helpers(device: torch.device) -> int:
@@ -109,29 +110,29 @@ def check_alike(runs: Sequence[Run]) -> None:
             )
 
 
-def _train(sittings: list[Sitting], progress: Told) -> None:
+def _train(writers: list[RunWriter], progress: Told) -> None:
     stacked, saved = None, time.monotonic()
-    while sittings := [sitting for sitting in sittings if not _finished(sitting, progress)]:
-        behind = min(sitting.trainer.step for sitting in sittings)
-        going = [sitting for sitting in sittings if sitting.trainer.step == behind]
-        trainers = [sitting.trainer for sitting in going]
+    while writers := [writer for writer in writers if not _finished(writer, progress)]:
+        behind = min(writer.trainer.step for writer in writers)
+        going = [writer for writer in writers if writer.trainer.step == behind]
+        trainers = [writer.trainer for writer in going]
         if stacked is None or stacked.trainers != trainers:
             stacked = Stack(trainers)
         if resumable := time.monotonic() - saved >= STATES_APART:
             saved = time.monotonic()
         losses = _to_next_evaluation(stacked, going, resumable)
-        for sitting, value in zip(going, losses, strict=True):
-            progress(sitting.trainer.run, sitting.trainer.step, value)
+        for writer, value in zip(going, losses, strict=True):
+            progress(writer.trainer.run, writer.trainer.step, value)
 
 
-def _finished(sitting: Sitting, progress: Told) -> bool:
-    if sitting.trainer.done:
-        progress(sitting.trainer.run, sitting.trainer.step, None)
-        sitting.finish()
-    return sitting.trainer.done
+def _finished(writer: RunWriter, progress: Told) -> bool:
+    if writer.trainer.done:
+        progress(writer.trainer.run, writer.trainer.step, None)
+        writer.finish()
+    return writer.trainer.done
 
 
-def _to_next_evaluation(stacked: Stack, going: list[Sitting], resumable: bool) -> list[float]:
+def _to_next_evaluation(stacked: Stack, going: list[RunWriter], resumable: bool) -> list[float]:
     """Returns each run's last loss. Until then losses stay on the device: none is waited for."""
     losses: list[Tensor] = []
     while True:
@@ -139,11 +140,11 @@ def _to_next_evaluation(stacked: Stack, going: list[Sitting], resumable: bool) -
         evaluates, writes = going[0].evaluates, going[0].writes  # of all: they differ in the seed
         if evaluates:
             values = torch.stack(losses, dim=1).tolist()
-            for sitting, own in zip(going, values, strict=True):
-                sitting.losses = own
+            for writer, own in zip(going, values, strict=True):
+                writer.losses = own
         if writes:
-            for sitting in going:
-                sitting.write(resumable)
+            for writer in going:
+                writer.write(resumable)
         if evaluates:
             return [own[-1] for own in values]
 
@@ -188,7 +189,7 @@ class Stack:
         taught = next(self._steps)
         weights = self._by_name(self.weights)
         logits = self._model(weights, taught.batch.tokens, taught.offsets)
-        answers = objective(first.config.objective).losses(logits, taught.batch)
+        answers = first.run.objective.losses(logits, taught.batch)
         losses = answers.view(len(self.trainers), -1).sum(dim=1) / taught.answers
         self._optimizer.zero_grad()
         losses.sum().backward()  # no run's loss hangs on another's weights

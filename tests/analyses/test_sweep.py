@@ -24,7 +24,6 @@ from analyses.answers import render
 from analyses.charts.sweeps import POINTS, chart, curves
 from analyses.command_line.app import main
 from analyses.console import table_of
-from analyses.jobs.trained import saved_step
 from analyses.studies.sweeps import run as sweeps
 from analyses.studies.sweeps.exam import Exam, exam_words, judged
 from analyses.studies.sweeps.file import read
@@ -37,6 +36,7 @@ from models.runs.files import read_json
 from models.runs.run import Run, find_runs
 from models.training.evaluation import evaluate
 from models.training.loop import train
+from models.training.state import saved_step
 
 TINY = """
 question = "Which?"
@@ -324,8 +324,8 @@ def in_mid_run(out: Path, pid: int) -> Run | None:
     """The run that a process trains now and could resume from a saved step, well before its end."""
     for path in find_runs(out):
         run = Run(path)
-        sittings = run.record.get("sittings", [])
-        if sittings and sittings[-1]["pid"] == pid and run.record["status"] == "training":
+        sessions = run.record.get("sessions", [])
+        if sessions and sessions[-1]["pid"] == pid and run.record["status"] == "training":
             return run if 0 < saved_step(run) <= run.config.steps // 2 else None
     return None
 
@@ -376,10 +376,10 @@ def test_a_killed_worker_costs_no_run(tmp_path: Path) -> None:
     for run in runs:
         assert run.record["status"] == "finished"
         assert [line["step"] for line in run.metrics()] == list(range(20, 401, 20))
-        first, *more = run.record["sittings"]
+        first, *more = run.record["sessions"]
         assert first["from_step"] == 0
         assert len(more) == (run.path == victim.path)
-    first, second = victim.record["sittings"]
+    first, second = victim.record["sessions"]
     assert second["pid"] != first["pid"]
     assert second["from_step"] > 0
     undisturbed = Run.create(tmp_path / "undisturbed", victim.config)
@@ -420,6 +420,6 @@ def test_ctrl_c_ends_all_and_the_sweep_goes_on(tmp_path: Path) -> None:
     assert main([*command, "--workers", "1"]) == 0
     for name, step in stopped.items():
         run = Run(out / name)
-        assert run.record["sittings"][-1]["from_step"] in (0, step)
+        assert run.record["sessions"][-1]["from_step"] in (0, step)
         assert [line["step"] for line in run.metrics()] == list(range(20, 401, 20))
     assert read_json(out / "results" / "sweep.json")["findings"]["settings"][0]["seeds"] == 3

@@ -90,7 +90,7 @@ def test_runs_trained_at_once_are_those_of_a_sweep_one_by_one(
     for run in planned(file):
         one, other = (Run(tmp_path / folder / run.name) for folder in ("alone", "together"))
         assert one.config == other.config == run.config
-        assert len(other.record["sittings"]) == 1
+        assert len(other.record["sessions"]) == 1
         for name, value in other.model().state_dict().items():
             torch.testing.assert_close(
                 value, one.model().state_dict()[name], rtol=1e-2, atol=1e-4, msg=name

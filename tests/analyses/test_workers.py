@@ -24,12 +24,13 @@ from joblib import Parallel, delayed
 from analyses.command_line.app import main
 from analyses.jobs import cluster
 from analyses.jobs.cluster import local_cluster
-from analyses.jobs.trained import saved_step, trained
+from analyses.jobs.trained import trained
 from analyses.jobs.workers import side_by_side
 from models.errors import UserError
 from models.runs.files import locked
 from models.runs.run import METRICS, Run
 from models.training.loop import train
+from models.training.state import saved_step
 
 
 def until(happened: Callable[[], bool], seconds: float = 300) -> None:
@@ -303,9 +304,9 @@ def test_three_that_start_one_run_at_once_train_it_once(tmp_path: Path) -> None:
     config = tiny_config(steps=60)
     with ThreadPoolExecutor(3) as pool:
         runs = list(pool.map(lambda _: trained(tmp_path / "run", config), range(3)))
-    (sitting,) = runs[0].record["sittings"]
-    assert sitting["pid"] == os.getpid()
-    assert (sitting["host"], sitting["from_step"]) == (socket.gethostname(), 0)
+    (session,) = runs[0].record["sessions"]
+    assert session["pid"] == os.getpid()
+    assert (session["host"], session["from_step"]) == (socket.gethostname(), 0)
     assert [line["step"] for line in runs[0].metrics()] == list(range(3, 61, 3))
 
 
@@ -313,7 +314,7 @@ class StoppedError(Exception):
     """As if the process had been killed between two steps."""
 
 
-def test_a_sitting_says_where_it_went_on(tmp_path: Path) -> None:
+def test_a_session_says_where_it_went_on(tmp_path: Path) -> None:
     config = tiny_config()
 
     def stop(step: int, loss: float | None) -> None:
@@ -324,7 +325,7 @@ def test_a_sitting_says_where_it_went_on(tmp_path: Path) -> None:
         trained(tmp_path / "run", config, progress=stop)
     run = trained(tmp_path / "run", config)
     assert trained(tmp_path / "run", config).record == run.record  # a finished run stays as it is
-    assert [sitting["from_step"] for sitting in run.record["sittings"]] == [0, 6]
+    assert [session["from_step"] for session in run.record["sessions"]] == [0, 6]
     other = Run.create(tmp_path / "undisturbed", config)
     train(other)
     assert run.model_hash() == other.model_hash()
@@ -339,13 +340,13 @@ def test_a_damaged_state_is_left_to_training(tmp_path: Path) -> None:
         trained(run.path, run.config)
 
 
-def test_train_and_resume_leave_their_sittings_too(tmp_path: Path) -> None:
+def test_train_and_resume_leave_their_sessions_too(tmp_path: Path) -> None:
     command = ["train", "anbn", "--steps", "4", "--max-n", "2", "--out", str(tmp_path)]
     assert main(command) == 0
     run = Run(tmp_path / "anbn-s0")
-    assert [sitting["from_step"] for sitting in run.record["sittings"]] == [0]
+    assert [session["from_step"] for session in run.record["sessions"]] == [0]
     assert main(["resume", str(run.path)]) == 0
-    assert len(run.record["sittings"]) == 1
+    assert len(run.record["sessions"]) == 1
 
 
 def test_another_configuration_is_refused(tmp_path: Path) -> None:

@@ -21,8 +21,8 @@ from models.languages import Words, language
 from models.objectives import objective
 from models.runs.run import Run
 from models.training.batches import steps_at_once, words_of
-from models.training.loop import Trainer
 from models.training.recipes import SHAPE, recipe
+from models.training.trainer import Trainer
 from tests.benchmarks.measure import Result, Work, compare
 from tests.benchmarks.model_speed import PLAIN, plain
 

@@ -27,7 +27,7 @@ from models.training.batches import (
     with_beginnings,
     words_of,
 )
-from models.training.loop import Trainer
+from models.training.trainer import Trainer
 
 CPU = torch.device("cpu")
 

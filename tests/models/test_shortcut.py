@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from models.languages import LANGUAGES, PlantedLanguage, RegularLanguage, Sample, language
 from models.languages.language import Split
-from models.training.loop import validation_sample
 from models.training.recipes import recipe
+from models.training.writer import validation_sample
 
 DIEREN, MUIS = language("dieren"), language("dieren_muis")
 assert isinstance(DIEREN, RegularLanguage)

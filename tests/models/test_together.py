@@ -27,8 +27,9 @@ from models.objectives.next_symbols import NextSymbols
 from models.runs.run import Run
 from models.training import together
 from models.training.batches import joint_steps, numbered, words_of
-from models.training.loop import Trainer, train
+from models.training.loop import train
 from models.training.stacked import STACKED
+from models.training.state import load_state
 from models.training.together import (
     HELPERS,
     Stack,
@@ -37,6 +38,7 @@ from models.training.together import (
     helpers,
     train_together,
 )
+from models.training.trainer import Trainer
 
 CPU = torch.device("cpu")
 SEEDS = (0, 1, 5)
@@ -75,8 +77,8 @@ def assert_same(found: list[Run], expected: list[Run]) -> None:
         for step in other.steps():
             assert_close(Run(one.path).model(step), other.model(step))
         mine, theirs = (Trainer.at_start(run, CPU) for run in (one, other))
-        mine.load_state()
-        theirs.load_state()
+        load_state(mine)
+        load_state(theirs)
         assert (mine.step, mine.flawless) == (theirs.step, theirs.flawless)
         for p, q in zip(mine.model.parameters(), theirs.model.parameters(), strict=True):
             assert mine.moments[p].keys() == theirs.moments[q].keys()
@@ -261,7 +263,7 @@ def test_a_step_waits_for_nothing(
         monkeypatch.setattr(optimizer, "step", lambda: None)
         return optimizer
 
-    monkeypatch.setattr("models.training.loop.adamw", idle)
+    monkeypatch.setattr("models.training.trainer.adamw", idle)
     monkeypatch.setattr("models.training.together.adamw", idle)
     runs = created(tmp_path, **KINDS[kind])
     stack = Stack([Trainer.at_start(run, torch.device("meta")) for run in runs])

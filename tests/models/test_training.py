@@ -25,14 +25,10 @@ from models.errors import UserError
 from models.languages import LabelledCorpus, Sample, language
 from models.runs.run import METRICS, Run
 from models.training.batches import words_of
-from models.training.loop import (
-    STATE,
-    Trainer,
-    checkpoint_steps,
-    choose_device,
-    train,
-    validation_sample,
-)
+from models.training.loop import train
+from models.training.state import STATE, save_state
+from models.training.trainer import Trainer, choose_device
+from models.training.writer import checkpoint_steps, validation_sample
 from models.transformer.model import HookedTransformer
 
 FIXED = {"step", "loss", "validation_loss", "exact", "recognition", "learning_rate"}
@@ -195,7 +191,7 @@ def test_one_mistake_and_patience_begins_anew(
         right[-1] = next(verdicts)
         return right, np.ones_like(right), 0.5
 
-    monkeypatch.setattr("models.training.loop.judge", judge)
+    monkeypatch.setattr("models.training.writer.judge", judge)
     run = make(tmp_path / "run", steps=30, patience=3)
     assert run.record["steps"] == 8 * 3
 
@@ -323,7 +319,7 @@ def test_a_run_of_an_older_version_goes_on(tmp_path: Path) -> None:
     run.update(config=config)
     trainer = Trainer.at_start(Run(run.path), torch.device("cpu"))
     trainer.advance()
-    trainer.save_state()
+    save_state(trainer)
     with safe_open(run.path / STATE, framework="pt") as file:
         about = json.loads(file.metadata()["about"])
     written = save(load((run.path / STATE).read_bytes()))

@@ -33,7 +33,8 @@ from models.families import build, hook_table
 from models.languages import Vocabulary
 from models.objectives import OBJECTIVES
 from models.runs.run import Run
-from models.training.loop import Trainer, train
+from models.training.loop import train
+from models.training.trainer import Trainer
 
 Values = dict[str, Any]
 

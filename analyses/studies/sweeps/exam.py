@@ -14,7 +14,7 @@ from models.languages import FormalLanguage, Sample, language
 from models.runs.files import locked, read_json, write_json
 from models.runs.run import RUN_FILE, Run
 from models.training.evaluation import balanced_words, scores
-from models.training.loop import choose_device
+from models.training.trainer import choose_device
 
 KEPT = "sweep.json"
 """In the results of a run: what was asked, the model's hash, and a row per length."""

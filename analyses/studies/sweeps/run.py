@@ -39,8 +39,8 @@ from interp.statistics import nested_bootstrap
 from models.config import TrainConfig
 from models.errors import UserError
 from models.runs.run import RUN_FILE, Run
-from models.training.loop import Device, choose_device
 from models.training.together import can_train_together
+from models.training.trainer import Device, choose_device
 
 NAME = "sweep"
 AT_ONCE = 32

@@ -1,0 +1,124 @@
+"""What a run writes while it trains: evaluations, checkpoints, and the state to resume from."""
+
+from __future__ import annotations
+
+import json
+import time
+
+import numpy as np
+
+from models.config import TrainConfig
+from models.errors import UserError
+from models.languages import FormalLanguage, Language, Sample
+from models.runs.checkpoints import save_checkpoint
+from models.runs.files import write_bytes, writing
+from models.runs.run import METRICS
+from models.training.batches import VALIDATION
+from models.training.evaluation import judge
+from models.training.state import STATE, load_state, save_state
+from models.training.trainer import Trainer
+
+
+def validation_sample(language: Language, config: TrainConfig) -> Sample:
+    """Fixed words of the training window: 256 drawn ones, and one member of every size.
+
+    The members of every size make "flawless" mean the whole window; a corpus has its own lines.
+    """
+    rng = np.random.default_rng([config.seed, VALIDATION])
+    lengths = language.lengths(config.max_n)
+    try:
+        drawn = language.sample(rng, 256, lengths, split="validation")
+    except LookupError:
+        raise UserError(
+            f"{language.name} is too small to set validation lines apart: add lines (20 or more)"
+        ) from None
+    if not isinstance(language, FormalLanguage):
+        return drawn
+    positive = np.array(language.positive_lengths(lengths))
+    labels = np.ones(len(positive), dtype=bool)
+    return Sample.concatenate(drawn, Sample(language.draw(rng, positive, labels), labels))
+
+
+def checkpoint_steps(last: int) -> set[int]:
+    """0, 1, 2, 5, 10, 20, 50, ... up to ``last``, and ``last``."""
+    spaced = (m * 10**e for e in range(len(str(last))) for m in (1, 2, 5))
+    return {0, last, *(s for s in spaced if s < last)}
+
+
+class RunWriter:
+    """All that a run writes, from its start or its last saved state to its end.
+
+    Attributes:
+        losses: of the steps since the last evaluation.
+    """
+
+    def __init__(self, trainer: Trainer) -> None:
+        """Takes up the saved state, if there is one, and forgets what was written after it."""
+        self.trainer, run = trainer, trainer.run
+        if (run.path / STATE).exists():
+            load_state(trainer)
+        kept = [line for line in run.metrics() if line["step"] <= trainer.step]
+        write_bytes(run.path / METRICS, "".join(json.dumps(line) + "\n" for line in kept).encode())
+        self._started = time.monotonic() - (kept[-1]["seconds"] if kept else 0.0)
+        self._validation = validation_sample(run.language, run.config)
+        self._planned = checkpoint_steps(run.config.steps)
+        self.losses: list[float] = []
+        run.update(status="training", device=str(trainer.model.device))
+        if trainer.step == 0:
+            self._save_checkpoint()
+
+    @property
+    def evaluates(self) -> bool:
+        """Is the training window judged after this step?"""
+        step, config = self.trainer.step, self.trainer.config
+        return step == config.steps or step % config.evaluate_every == 0
+
+    @property
+    def writes(self) -> bool:
+        """Is anything due after this step?"""
+        return self.evaluates or self.trainer.step in self._planned
+
+    def write(self, resumable: bool = True) -> None:
+        """What is due after this step.
+
+        Args:
+            resumable: save the state to resume from, if the step is evaluated; at the end it is
+                saved in any case.
+        """
+        evaluates = self.evaluates
+        if evaluates:
+            self._evaluate()
+        if self.trainer.step in self._planned or self.trainer.done:
+            self._save_checkpoint()
+        # After the checkpoint: a run killed between the two writes it once more.
+        if evaluates and (resumable or self.trainer.done):
+            save_state(self.trainer)
+
+    def finish(self) -> None:
+        seconds = round(time.monotonic() - self._started, 1)
+        self.trainer.run.update(status="finished", steps=self.trainer.step, seconds=seconds)
+
+    def _save_checkpoint(self) -> None:
+        run, trainer = self.trainer.run, self.trainer
+        save_checkpoint(run.checkpoints, trainer.model, run.config, trainer.step)
+
+    def _evaluate(self) -> None:
+        """Judges the training window and appends a line to metrics.jsonl."""
+        trainer, validation = self.trainer, self._validation
+        run = trainer.run
+        trainer.model.eval()
+        exact, right, value = judge(trainer.model, run.language, validation, run.objective)
+        trainer.model.train()
+        trainer.flawless = trainer.flawless + 1 if exact.all() and right.all() else 0
+        line = {
+            "step": trainer.step,
+            "loss": float(np.mean(self.losses)),
+            "validation_loss": value,
+            "exact": float(exact[validation.labels].mean()) if validation.labels.any() else None,
+            "recognition": float(right.mean()),
+            "learning_rate": trainer.learning_rate(trainer.step - 1),
+            "seconds": round(time.monotonic() - self._started, 2),
+        }
+        with writing(run.path / METRICS), (run.path / METRICS).open("a", encoding="utf-8") as file:
+            file.write(json.dumps(line) + "\n")
+        self.losses = []
