@@ -26,7 +26,7 @@ from tyro.conf import Positional
 from analyses.answers import Progress, answer, plain, quiet
 from analyses.jobs.trained import trained
 from analyses.questions import discovery
-from analyses.questions.discovery import Lines, described, on_held_out, status
+from analyses.questions.rule_evidence import SURE, Lines, described, on_held_out, rebuilt, status
 from analyses.rules.lines import as_tsv, prepared
 from interp.automata.extraction import as_dfa
 from interp.automata.extraction import run as verdicts_of
@@ -195,7 +195,7 @@ def learned(
         }
         if best is None or bits < best[0]:
             best = bits, found, run
-        learnt_nothing += found["network_p"] >= discovery.SURE
+        learnt_nothing += found["network_p"] >= SURE
         if explained(found) or learnt_nothing >= HOPELESS:
             break
     assert best is not None  # there is at least one candidate
@@ -275,7 +275,7 @@ def rivals(
     def patterns() -> dict[str, Any]:
         found = best_pattern(lines.words, lines.labels, symbols)
         about = judged(found.rule.dfa.minify(), "word patterns")
-        if not held.words and found.corrected_p < discovery.SURE:  # the test itself is the evidence
+        if not held.words and found.corrected_p < SURE:  # the test itself is the evidence
             about["status"] = "exceptions" if about["wrong"] else "rule"
         seen = {"text": found.text, "having": found.having, "lines": found.lines}
         about["pattern"] = seen | {"p": found.corrected_p, "tried": found.tried}
@@ -316,8 +316,7 @@ def row(
     """A line of the table of all ways."""
     alphabet = list(dict.fromkeys(symbol for _, symbol, _ in found["dfa"]["transitions"]))
     theirs, ours = (
-        discovery.rebuilt(each["dfa"], alphabet) if each["dfa"] else None
-        for each in (found, transformer)
+        rebuilt(each["dfa"], alphabet) if each["dfa"] else None for each in (found, transformer)
     )
     return {
         "way": way,
@@ -341,7 +340,7 @@ def disagreements(run: Run, found: dict[str, Any], most: int = 200) -> list[dict
     corpus = run.language
     assert isinstance(corpus, LabelledCorpus)
     words, labels = corpus.sides("train", "validation", "test")
-    by_rule = verdicts_of(discovery.rebuilt(found["dfa"], corpus.vocabulary.symbols), words)
+    by_rule = verdicts_of(rebuilt(found["dfa"], corpus.vocabulary.symbols), words)
     by_network = discovery.judge(run.objective, run.model())(words)
     names = np.array([corpus.negative, corpus.positive])
     odd = np.flatnonzero((by_rule != labels) | (by_network != labels))

@@ -26,7 +26,7 @@ from tyro.conf import Positional
 
 from analyses.answers import Answer, Progress, plain, quiet, save
 from analyses.jobs.workers import side_by_side
-from analyses.questions.discovery import rebuilt
+from analyses.questions.rule_evidence import rebuilt
 from analyses.rules.discover import Discover, discover
 from analyses.rules.lines import as_tsv
 from interp.automata.extraction import Word

@@ -19,7 +19,7 @@ from joblib import Parallel, delayed
 from analyses.answers import answer, load, registered
 from analyses.command_line.app import main
 from analyses.jobs.limits import one_thread
-from analyses.questions.discovery import rebuilt
+from analyses.questions.rule_evidence import rebuilt
 from analyses.rules.printed import printed_verdicts
 from models.languages import RegularLanguage
 from models.runs.files import read_json

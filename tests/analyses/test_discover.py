@@ -12,7 +12,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from analyses.command_line.app import main
-from analyses.questions.discovery import Lines, rebuilt
+from analyses.questions.rule_evidence import Lines, rebuilt
 from analyses.rules import discover as module
 from analyses.rules.discover import (
     LINES,

@@ -9,14 +9,8 @@ import pytest
 from scipy.stats import fisher_exact
 
 from analyses.charts.discovery import heads_chart, length_chart
-from analyses.questions.discovery import (
-    Options,
-    in_common,
-    other_lengths,
-    rebuilt,
-    sentences,
-    status,
-)
+from analyses.questions.discovery import Options, other_lengths
+from analyses.questions.rule_evidence import in_common, rebuilt, sentences, status
 from models.languages import RegularLanguage, language
 
 FOUND: dict[str, Any] = {
@@ -84,7 +78,7 @@ def test_when_a_rule_is_reliable(changes: dict[str, Any], expected: str) -> None
     ],
 )
 def test_what_is_said(changes: dict[str, Any], headline: str, evidence: str) -> None:
-    said = sentences(FOUND | changes, Options())
+    said = sentences(FOUND | changes, Options().max_states)
     assert headline in said["headline"]
     assert evidence in said["evidence"]
 

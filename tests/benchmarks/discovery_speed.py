@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-from analyses.questions.discovery import Lines
+from analyses.questions.rule_evidence import Lines
 from analyses.rules.discover import Discover, discover, passive
 from analyses.rules.lines import as_tsv
 from analyses.rules.recovery import VOCABULARY, Corpus, planted

@@ -15,7 +15,7 @@ from automata.fa.dfa import DFA
 
 from analyses.answers import load
 from analyses.charts.automaton import automaton_chart, note
-from analyses.questions.discovery import rebuilt, transitions
+from analyses.questions.rule_evidence import rebuilt, transitions
 from analyses.rules.discover import (
     FOLDER,
     RECORD,
