@@ -1,4 +1,9 @@
-"""What the lenses ask of a model, and how they read its activations."""
+"""What the lenses ask of a model, and how they read its activations.
+
+All lenses take a ``HookedModel``: our models, a ``TransformerBridge``, or anything else with the
+hooks that a lens reads. Where a lens asks for more, its argument has one of the other types. A
+model that lacks something gets a ValueError of one line that names it.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +17,12 @@ from torch import Tensor
 
 @runtime_checkable
 class HookedModel(Protocol):
-    """TransformerLens' hook interface: HookedRootModule's names, and ``cfg``."""
+    """TransformerLens' hook interface.
+
+    Of ``cfg`` the lenses read n_layers, n_heads, d_model, d_mlp, d_vocab and attention_dir. A
+    forward pass takes tokens, [batch, pos], and gives logits, [batch, pos, d_vocab]; the hooks bear
+    TransformerLens' names, such as "blocks.0.hook_resid_pre" and "blocks.0.attn.hook_z".
+    """
 
     @property
     def cfg(self) -> Any: ...
@@ -29,7 +39,11 @@ class HookedModel(Protocol):
 
 @runtime_checkable
 class ReadableModel(HookedModel, Protocol):
-    """A hooked model whose weights are read too: ``W_O`` of its blocks, and the unembedding.
+    """A hooked model whose weights are read too: those of its blocks, and the unembedding.
+
+    Direct logit attribution reads ``attn.W_O`` and ``attn.b_O`` of each block. Edges and circuits
+    also read ``attn.W_Q``, ``W_K``, ``W_V`` and their biases, and call ``ln1``, ``ln2`` and
+    ``mlp``: they ask for pre-norm blocks.
 
     Where a norm other than ``ln_final`` stands between a part and the logits, the model's
     ``norms_on_the_way(layer, part)`` names all of them in their order, for the parts "embed",
@@ -112,6 +126,22 @@ def require_hooks(model: HookedModel, *names: str) -> None:
             f"{type(model).__name__} has no {', '.join(lacking)}: ask another lens, or give a "
             "model with these hooks of TransformerLens"
         )
+
+
+def require_stream(model: HookedModel, *names: str) -> None:
+    """Raises ValueError where a change at a hook of the stream would not stay in the stream.
+
+    A ``TransformerBridge`` calls hook_resid_mid where the MLP's norm reads the stream: what is
+    written there reaches the MLP, and passes by the rest.
+    """
+    require_hooks(model, *names)
+    for name in names:
+        called = getattr(model.hook_dict[name], "name", name)
+        if name.endswith("hook_resid_mid") and called != name:
+            raise ValueError(
+                f"{name} of {type(model).__name__} is {called}, which the MLP alone reads: change "
+                "the stream at hook_resid_pre or hook_resid_post, or change hook_attn_out"
+            )
 
 
 def require(model: object, protocol: type[Any]) -> None:

@@ -25,7 +25,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from interp.causal.metrics import Metric
-from interp.model import ReadableModel
+from interp.model import ReadableModel, require
 
 SLOTS = ("q", "k", "v")
 Method = Literal["exact", "EAP", "EAP-IG"]
@@ -212,8 +212,10 @@ def writes(
     """What every sender adds to the residual stream, in the order of ``Graph.senders``.
 
     Raises:
-        ValueError: the stream is not the sum of it, as after post-norm and sandwich norms.
+        ValueError: the stream is not the sum of it, as after post-norm and sandwich norms; the
+            model is no ``ReadableModel``.
     """
+    require(model, ReadableModel)
     _, written, last = _run(model, tokens)
     bias = sum(block.attn.b_O for block in model.blocks)
     if not torch.allclose(written.sum(dim=0) + bias, last, rtol=1e-3, atol=1e-3):

@@ -17,7 +17,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from interp.model import HookedModel, require_hooks
+from interp.model import HookedModel, require_stream
 from interp.statistics import bootstrap_mean
 
 if TYPE_CHECKING:
@@ -90,11 +90,11 @@ def interchange(
         ``test`` that get the target for an answer), low, high (95% bootstrap over pairs), pairs.
 
     Raises:
-        ValueError: the model lacks the hook, or is in training mode.
+        ValueError: the model lacks the hook, or the stream passes by it; it is in training mode.
     """
     from transformer_lens.tools.analysis import interchange as das  # here: it brings every model
 
-    require_hooks(model, hook)
+    require_stream(model, hook)
     task = _task(model, answers)
     learned = das.fit_das(
         model,

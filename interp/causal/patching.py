@@ -26,7 +26,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from interp.causal.metrics import Metric, ReadAt
-from interp.model import HookedModel, Recording, ResumableModel
+from interp.model import HookedModel, Recording, ResumableModel, require_stream
 from interp.statistics import bootstrap_mean
 
 BY_POSITION = ("resid_pre", "resid_mid", "resid_post", "attn_out", "mlp_out", "conv_out", "cell")
@@ -89,12 +89,14 @@ def all_sites(
         whole: all positions of a site at once.
 
     Raises:
-        ValueError: the component is none of those that can be patched, or the model has none.
+        ValueError: the component is none of those that can be patched; the model has none; or it is
+            no place where the stream can be changed, as resid_mid of a ``TransformerBridge``.
     """
     if component not in COMPONENTS:
         raise ValueError(f"unknown component {component!r}: use one of {', '.join(COMPONENTS)}")
     if Site(component, 0, 0).hook not in model.hook_dict:
         raise ValueError(f"this model has no {component}: leave it out")
+    require_stream(model, Site(component, 0, 0).hook)
     layers, at = range(model.cfg.n_layers), [None] if whole else range(positions)
     if component == "neuron":
         units = product(layers, range(model.cfg.d_mlp), at)

@@ -11,7 +11,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from interp.heads.norms import norms_to_logits, without_scale
-from interp.model import ReadableModel, activations
+from interp.model import ReadableModel, activations, require
 
 PARTS = ("embed", "attn", "mlp")
 
@@ -36,6 +36,7 @@ def direct_logit_attribution(
         One row per part and word: part ("embed", "L0H1", "L0 bias", "L0 mlp", "norm bias", "b_U"),
         word, value.
     """
+    require(model, ReadableModel)
     layers, heads = range(model.cfg.n_layers), range(model.cfg.n_heads)
     hooks = ["blocks.0.hook_resid_pre"]
     hooks += [f"blocks.{layer}.attn.hook_z" for layer in layers]
@@ -96,6 +97,7 @@ def direct_by_position(
     embedding. MLPs mix positions that earlier layers brought together and belong to none: their
     part, and the biases', are left out, so the values do not sum to the logit.
     """
+    require(model, ReadableModel)
     layers = range(model.cfg.n_layers)
     blocks = [f"blocks.{layer}.attn.hook_" for layer in layers]
     ways = [norms_to_logits(model, layer, "attn") for layer in layers]

@@ -7,7 +7,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from interp.heads.norms import norms_to_logits, without_scale
-from interp.model import CircuitModel
+from interp.model import CircuitModel, require
 
 
 @torch.no_grad()
@@ -20,6 +20,7 @@ def qk_circuit(
     and scale: norm(e_q) W_Q (norm(e_k) W_K)^T / sqrt(d_head) (Elhage et al. 2021). In the first
     layer these are the model's own scores, but for what positions add.
     """
+    require(model, CircuitModel)
     attention, x = model.blocks[layer].attn, _read(model, layer)
     q = x @ attention.W_Q[head] + attention.b_Q[head]
     k = x @ attention.W_K[head] + attention.b_K[head]
@@ -42,6 +43,7 @@ def ov_circuit(
     and is left out, so values compare within a head, not between heads with a norm of their own or
     between layers.
     """
+    require(model, CircuitModel)
     attention = model.blocks[layer].attn
     v = torch.einsum("td,hdk->thk", _read(model, layer), attention.W_V) + attention.b_V
     steps = getattr(attention, "values", None)

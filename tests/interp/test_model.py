@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pytest
 import torch
+from test_transformer_lens import Make, boot_native
 
 from interp.causal.metrics import logit_at
-from interp.model import CircuitModel, ReadableModel, activations, require
+from interp.causal.patching import patch
+from interp.model import CircuitModel, ReadableModel, activations, require, require_stream
 from models.languages import END_ID
 from models.transformer.model import HookedTransformer
 
@@ -46,3 +48,16 @@ def test_what_a_model_lacks_is_said_in_one_line(
 
     with pytest.raises(ValueError, match=r"^Bare is no ReadableModel, it lacks W_U, [^\n]*$"):
         require(Bare(), ReadableModel)
+
+
+def test_a_bridge_is_not_patched_where_the_stream_passes_by(small_model: Make) -> None:
+    """Its hook_resid_mid is what ln2 reads: putting all of it in from another word is no patch."""
+    model = small_model(positions="learned")
+    bridge = boot_native(model)
+    require_stream(model, "blocks.0.hook_resid_mid")
+    require_stream(bridge, "blocks.0.hook_resid_pre", "blocks.1.hook_resid_post")
+    with pytest.raises(ValueError, match=r"is blocks\.0\.ln2\.hook_in, which the MLP alone reads"):
+        require_stream(bridge, "blocks.0.hook_resid_mid")
+    clean, corrupted = model.to_tokens(["aabbbc"]), model.to_tokens(["aacbbc"])
+    with pytest.raises(ValueError, match="change the stream at hook_resid_pre"):
+        patch(bridge, clean, corrupted, logit_at(END_ID), ["resid_mid"])
