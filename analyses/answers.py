@@ -173,11 +173,20 @@ def kept(run: Run, name: str, options: Any = None) -> Answer | None:
     Args:
         options: as of ``answer``.
     """
+    options = question(name).options() if options is None else options
+    return kept_as_asked(run, name, plain(asdict(options)))
+
+
+def kept_as_asked(run: Run, name: str, arguments: Mapping[str, Any]) -> Answer | None:
+    """What a run keeps under a name, if it is about the last checkpoint and was asked just so.
+
+    Args:
+        arguments: what is asked, as JSON-able values.
+    """
     found = load(run.path, name)
     if found is None or found.model_hash != run.model_hash():
         return None
-    options = question(name).options() if options is None else options
-    return found if found.arguments == plain(asdict(options)) else None
+    return found if found.arguments == arguments else None
 
 
 # -- the folder -----------------------------------------------------------------------------------
@@ -190,19 +199,22 @@ def save(
     name: str,
     asks: str,
     found: Answer,
-    figure: ChartType,
+    figure: ChartType | None,
     about: Mapping[str, Any] | None = None,
 ) -> None:
     """Writes table, record and figures. Raises UserError if the folder cannot be written.
 
     Args:
         asks: the question in words.
+        figure: None where nobody looks at a picture, as of each of hundreds of runs.
         about: what else the record says.
     """
     buffer = io.BytesIO()
     found.table.to_parquet(buffer, index=False)
     write_bytes(folder / "results" / f"{name}.parquet", buffer.getvalue())
-    save_figure(folder, name, figure)
+    if figure is not None:
+        for suffix in ("svg", "html"):
+            write_bytes(folder / "figures" / f"{name}.{suffix}", render(figure, suffix))
     record = {
         "analysis": name,
         "question": asks,
@@ -214,12 +226,6 @@ def save(
         "versions": installed_versions(LIBRARIES),
     }
     write_json(folder / "results" / f"{name}.json", record)
-
-
-def save_figure(folder: Path, name: str, figure: ChartType) -> None:
-    """Writes a chart as a picture and as a page."""
-    for suffix in ("svg", "html"):
-        write_bytes(folder / "figures" / f"{name}.{suffix}", render(figure, suffix))
 
 
 def load(folder: Path, name: str) -> Answer | None:

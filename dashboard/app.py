@@ -43,7 +43,7 @@ for address, known in KNOWN.items():
     groups.setdefault(known.group, []).append(drawn)
 page = st.navigation(groups, expanded=True)  # none behind a click
 with explain_errors():
-    # Studies, sweeps and a leaderboard may be all there is, and lines are brought.
+    # Sweeps and a leaderboard may be all there is, and lines are brought.
     if KNOWN[page.url_path or next(iter(KNOWN))].needs_run or find_runs(runs_folder()):
         choose_run()
     page.run()

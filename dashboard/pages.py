@@ -20,7 +20,7 @@ from dashboard.views.look_inside import (
     patching,
     probing,
 )
-from dashboard.views.many_runs import compare, sweeps
+from dashboard.views.many_runs import sweeps
 from dashboard.views.start import runs, try_it
 
 
@@ -62,7 +62,6 @@ OWN = {
     "discover": Page(
         DISCOVER, "From lines to a rule", "lightbulb", from_lines.show, needs_run=False
     ),
-    "compare": Page(MANY, "Compare", "leaderboard", compare.show, needs_run=False),
     "sweeps": Page(MANY, "Sweeps", "grid_view", sweeps.show, needs_run=False),
 }
 """By address. The first is the one that opens; it shows accuracy."""

@@ -19,6 +19,9 @@ POINTS = 24
 LEGIBLE = 8
 """Settings of which every seed and a band can be told apart; of more, the means alone are drawn."""
 
+ALONE = "all"
+"""The one setting of a sweep that varies nothing."""
+
 LINES = 100
 """Seeds' lines in a panel, at the most."""
 
@@ -154,7 +157,7 @@ def measured(table: pd.DataFrame, measure: str) -> pd.Series:
 def settings_of(table: pd.DataFrame, by: Sequence[str]) -> pd.Series:
     """What each row's run varies, for reading: "n_layers 1, rotary"."""
     if not by:
-        return pd.Series("all", index=table.index)
+        return pd.Series(ALONE, index=table.index)
     parts = [
         table[key].map({value: setting(key, value) for value in table[key].unique()}) for key in by
     ]
@@ -170,6 +173,37 @@ def setting(key: str, value: object) -> str:
 def short(key: str) -> str:
     """A field's name without where it belongs: n_layers."""
     return key.rpartition(".")[2]
+
+
+# -- by windows -----------------------------------------------------------------------------------
+
+
+def band_chart(values: pd.DataFrame) -> ChartType:
+    """A panel per language: a row per setting, in it a bar per band and a tick per seed.
+
+    Args:
+        values: a row per language, setting, band (of sizes, by its last training window) and seed,
+            with value, the share right.
+    """
+    shown = values[["language", "setting", "band", "seed", "value"]]
+    base = alt.Chart(shown).encode(
+        y=alt.Y("setting:N", sort=list(dict.fromkeys(shown["setting"])), title=None),
+        yOffset=alt.YOffset("band:O"),
+    )
+    bars = base.mark_bar().encode(
+        x=alt.X("mean(value):Q", title="share right").scale(domain=[0, 1]),
+        color=alt.Color("band:O", title="up to ... windows").scale(scheme="viridis"),
+        tooltip=["setting", "language", "band", alt.Tooltip("mean(value):Q", format=".3f")],
+    )
+    seeds = base.mark_tick(color=QUIET, thickness=1.5, size=6).encode(
+        x="value:Q", tooltip=["setting", "language", "band", "seed", *figures("value")]
+    )
+    languages = list(dict.fromkeys(shown["language"]))
+    return (
+        (bars + seeds)
+        .properties(width=200, height=alt.Step(9))
+        .facet(column=alt.Column("language:N", title=None, sort=languages))
+    )
 
 
 # -- by two factors -------------------------------------------------------------------------------

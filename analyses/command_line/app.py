@@ -38,14 +38,15 @@ from analyses.rules.printed import printed_verdicts
 from analyses.rules.printed import summary as printed_summary
 from analyses.rules.recovery import Recover
 from analyses.script import ask, from_arguments
-from analyses.studies import comparison
 from analyses.studies import leaderboard as leaderboards
-from analyses.studies.comparison import STUDIES, Compare
 from analyses.studies.leaderboard import Leaderboard
 from analyses.studies.report import report as report_of
 from analyses.studies.seeds import ask_all, chosen, for_reading, over_groups
+from analyses.studies.sweeps import bands, paired
 from analyses.studies.sweeps import run as sweeps
+from analyses.studies.sweeps import summary as of_sweep
 from analyses.studies.sweeps.file import shipped
+from analyses.studies.sweeps.measures import by_seed
 from analyses.studies.sweeps.run import Sweep
 from models.errors import UserError
 from models.families import hook_table
@@ -67,7 +68,6 @@ USAGE = """[bold]lab[/bold]: small Transformers on languages whose truth is know
   lab discover lines.tsv               from labelled lines to the rule behind them
   lab recover STUDY                    how much of a planted rule comes back?
   lab seeds PATH NAME                  all seeds of a run, or of a sweep: means with 95% intervals
-  lab compare STUDY                    {studies}: many runs in one table
   lab sweep FILE                       {sweeps}: many runs here or on a cluster
   lab leaderboard                      which explanation method tells the truth? several seeds
   lab hooks RUN                        every hook of a run's model, with its shape
@@ -290,40 +290,26 @@ def seeds(args: Sequence[str]) -> None:
     OUT.print(escape(what))
 
 
-def compare(args: Sequence[str]) -> None:
-    """Many runs with the same budget in one table."""
-    options = parse(Compare, args, "compare")
-    with progress_bar(options.study) as report:
-        result = comparison.compare(options, report)
-    OUT.print(STUDIES[options.study].question)
-    for name, rows in result.table.groupby("language", sort=False):
-        short = comparison.wide(rows)
-        short.columns = short.columns.str.removeprefix(f"{name} ")
-        OUT.print(table_of(short, str(name)))
-    OUT.print(
-        "Share right (whole strings; of verdict runs the verdicts) of the sizes up to so many "
-        r"training windows: mean over seeds \[worst seed, best seed]."
-    )
-    for title, rows in comparison.versus(result.table).items():
-        OUT.print(table_of(rows, title))
-    OUT.print(escape(result.sentence))
-    kept = options.out / "results" / options.study
-    OUT.print(f"  {kept}.parquet, {options.out / 'figures' / options.study}.html", style="dim")
-
-
 def sweep(args: Sequence[str]) -> None:
     """Many runs from one file, on this machine or on many."""
+    import pandas as pd
+
     options = parse(Sweep, args, "sweep")
     with progress_bar(options.file) as report:
         result = sweeps.sweep(options, report)
-    by = result.arguments["by"]
+    table, by, measure = result.table, result.arguments["by"], sweeps.measure_of(result)
     OUT.print(escape(result.arguments["question"]))
-    OUT.print(table_of(sweeps.readable(sweeps.summary(result.table, by), by)))
-    OUT.print(
-        "Words recognised, members and others alike: best seed, mean over seeds with its 95% "
-        "interval (bootstrapped over seeds and lengths); perfect: seeds without a mistake; exact "
-        "to: the size up to which every size tested is, worst to best seed."
-    )
+    OUT.print(table_of(of_sweep.readable(of_sweep.summary(table, by), by)))
+    OUT.print(of_sweep.LEGEND)
+    if measure.bands:
+        for name, values in by_seed(table, by, measure).groupby("language", sort=False):
+            short = bands.wide(values)
+            short.columns = short.columns.str.removeprefix(f"{name} ")
+            OUT.print(table_of(short, f"{name}, share right of sizes up to ... windows"))
+        OUT.print(escape(bands.LEGEND))
+    for title, rows in paired.versus(pd.DataFrame(result.findings["pairs"])).items():
+        OUT.print(table_of(rows, title))
+    OUT.print(escape(result.sentence))
     for sentence in result.findings.get("capacity", []):
         OUT.print(escape(sentence))
     for note in result.arguments["skipped"]:
@@ -423,7 +409,6 @@ COMMANDS: dict[str, Callable[[Sequence[str]], None]] = {
     "discover": discover,
     "recover": recover,
     "seeds": seeds,
-    "compare": compare,
     "sweep": sweep,
     "leaderboard": leaderboard,
     "hooks": hooks,
@@ -438,7 +423,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     args = list(sys.argv[1:] if argv is None else argv)
     if not args or args[0] in ("-h", "--help"):
         names, sweeps_here = ", ".join(registered()), ", ".join(shipped())
-        OUT.print(USAGE.format(names=names, studies=", ".join(STUDIES), sweeps=sweeps_here))
+        OUT.print(USAGE.format(names=names, sweeps=sweeps_here))
         return 0
 
     def command() -> None:

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from analyses.answers import Answer, save
+from analyses.answers import Answer
 from analyses.charts.sweeps import (
     LEGIBLE,
     MEASURES,
@@ -23,9 +23,8 @@ from analyses.charts.sweeps import (
     settings_of,
     two_factors,
 )
-from analyses.charts.sweeps import chart as sweep_chart
-from analyses.studies import capacity
-from analyses.studies.capacity import (
+from analyses.studies.sweeps import run as sweep
+from analyses.studies.sweeps.capacity import (
     accuracy,
     by_run,
     capacity_map,
@@ -34,17 +33,18 @@ from analyses.studies.capacity import (
     has_map,
     sentences,
 )
-from analyses.studies.sweeps import run as sweep
 from analyses.studies.sweeps.file import find, read
+from analyses.studies.sweeps.measures import Measure, balanced_recognition
 from analyses.studies.sweeps.plan import plan
-from analyses.studies.sweeps.run import balanced_recognition, load
+from analyses.studies.sweeps.run import load
+from analyses.studies.sweeps.summary import findings as sweep_findings
 from interp.statistics import t_interval
 from models.errors import UserError
 from models.runs.files import write_json
 
 LAYERS, HEADS, WIDTH = "model.n_layers", "model.n_heads", "model.d_model"
 BY = [LAYERS, WIDTH]
-ASKED = {"by": BY, "file": "", "skipped": [], "question": "?"}
+ASKED = {"by": BY, "file": "", "skipped": [], "question": "?", "compare": {}}
 WINDOW, LAST = 2, 6
 
 
@@ -243,15 +243,12 @@ def test_the_figure_frames_the_smallest_size_and_colours_its_seeds() -> None:
 
 def keep(out: Path, result: Answer) -> None:
     """As `lab sweep` does."""
-    save(out, sweep.NAME, "Which?", result, sweep_chart(result))
-    capacity.save(out, result)
+    sweep.keep(out, result)
 
 
 def test_a_saved_sweep_has_its_map_beside_it(tmp_path: Path) -> None:
     table = sized(HOLDS).astype({"n": "Int64", "exact": "Float64"})
-    result = Answer(
-        table, *sweep.findings(table, BY), {"by": BY, "file": "", "skipped": [], "question": "?"}
-    )
+    result = Answer(table, *sweep_findings(table, BY, Measure()), ASKED)
     keep(tmp_path, result)
     kept = pd.read_parquet(tmp_path / "results" / "capacity.parquet")
     pd.testing.assert_frame_equal(kept, capacity_map(table, BY))
@@ -265,9 +262,7 @@ def test_a_saved_sweep_has_its_map_beside_it(tmp_path: Path) -> None:
 @pytest.mark.parametrize("damage", ["table", "record", "columns", "by"])
 def test_a_damaged_sweep_is_one_clear_line(tmp_path: Path, damage: str) -> None:
     table = sized(HOLDS)
-    result = Answer(
-        table, *sweep.findings(table, BY), {"by": BY, "file": "", "skipped": [], "question": "?"}
-    )
+    result = Answer(table, *sweep_findings(table, BY, Measure()), ASKED)
     keep(tmp_path, result)
     results = tmp_path / "results"
     if damage == "table":

@@ -27,8 +27,10 @@ from analyses.console import table_of
 from analyses.studies.sweeps import run as sweeps
 from analyses.studies.sweeps.exam import Exam, exam_words, judged
 from analyses.studies.sweeps.file import read
+from analyses.studies.sweeps.measures import exact_to
 from analyses.studies.sweeps.plan import plan
-from analyses.studies.sweeps.run import COLUMNS, Sweep, complete, exact_to, readable, summary, sweep
+from analyses.studies.sweeps.run import COLUMNS, Sweep, complete, sweep
+from analyses.studies.sweeps.summary import readable, summary
 from interp.statistics import nested_bootstrap
 from models.errors import UserError
 from models.languages import language
@@ -126,7 +128,7 @@ def test_a_row_is_what_evaluate_says(file: Path) -> None:
     ordinary = judged(run, Exam(windows=2, count=4, hard=False))
     expected = evaluate(run.model(), run.language, run.objective, rows["length"].tolist(), 4)
     keys = ("length", "exact", "recognition", "members", "others")
-    assert [[row[key] for key in keys] for row in ordinary] == [
+    assert ordinary[[*keys]].to_numpy().tolist() == [
         [getattr(score, key) for key in keys] for score in expected
     ]
 

@@ -25,14 +25,13 @@ from streamlit.dataframe_util import convert_arrow_bytes_to_pandas_df
 from streamlit.delta_generator import DeltaGenerator
 from streamlit.testing.v1 import AppTest
 from streamlit.testing.v1.element_tree import Selectbox
-from test_comparison import made_up
 from test_kinds import KINDS, SIZES, TASKS, refused
 
-from analyses.answers import Answer, answer, load, question, registered, save
+from analyses.answers import Answer, answer, load, question, registered
 from analyses.close_ups.intervention import changed
 from analyses.questions import interventions
 from analyses.questions import leaderboard as of_run
-from analyses.studies import comparison, leaderboard
+from analyses.studies import leaderboard
 from analyses.words import near_miss
 from dashboard.shared import share
 from dashboard.views.explain import leaderboard as view
@@ -584,28 +583,3 @@ def test_a_question_that_was_not_asked_can_be(own: Run) -> None:
     healthy(page.button(key="ask-accuracy").click().run())
     assert len(page.get("vega_lite_chart")) == before + 1
     assert load(own.path, "accuracy") is not None
-
-
-def test_the_chosen_study_is_compared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Studies beside the runs and in a folder of their own; no run is needed."""
-    monkeypatch.setattr(sys, "argv", ["app.py", str(tmp_path)])
-    script = SHOW.format(page="compare").replace("    choose_run()\n", "")
-    page = AppTest.from_string(script, default_timeout=120).run()
-    assert "No study in" in page.info[0].value
-    first, second = list(comparison.STUDIES)[:2]
-    for study, folder in ((first, tmp_path), (second, tmp_path / "compare")):
-        table = made_up().assign(variant=f"of {study}")
-        result = Answer(table, f"All about {study}.")
-        save(folder, study, comparison.STUDIES[study].question, result, comparison.chart(result))
-    for study in (first, second):
-        page = healthy(page.run())
-        page.segmented_control[0].set_value(study).run()
-        result = load(tmp_path if study == first else tmp_path / "compare", study)
-        assert result is not None
-        assert f"All about {study}." in said(page)
-        assert comparison.STUDIES[study].question in said(page)
-        shown = drawn(page, "Share right by variant, language and length.")
-        expected = comparison.chart(result).to_dict()["datasets"].values()
-        assert sorted(map(len, shown)) == sorted(map(len, expected))
-        assert_same(page.dataframe[0].value, comparison.wide(result.table))
-        assert_same(page.dataframe[-1].value, result.table)

@@ -14,12 +14,14 @@ from test_capacity import BY, WIDTH, WINDOW, sized
 from test_pages import SHOW, assert_same, drawn, healthy, said
 
 from analyses.charts.sweeps import cells, curves, settings_of
-from analyses.studies import capacity
-from analyses.studies.sweeps import run as sweep
+from analyses.studies.sweeps import capacity
+from analyses.studies.sweeps.measures import Measure
+from analyses.studies.sweeps.summary import findings, readable, summary
 from dashboard.views.many_runs.sweeps import ENOUGH, PAGES, find_sweeps
 from models.runs.files import read_json, write_json
 
 SCRIPT = SHOW.format(page="sweeps").replace("    choose_run()\n", "")
+MEASURE = Measure()
 LANGUAGES = {"an": {(1, 4): (2, 6), (2, 4): (6, 6), (1, 8): (1, 2), (2, 8): (5, 6)}}
 LANGUAGES |= {"anbn": {(1, 4): (0, 1), (2, 4): (2, 1), (1, 8): (3, 2), (2, 8): (4, 6)}}
 CURVES, CELLS, MAP = "Verdicts right, members and others alike by word", "Verdicts right", "Which"
@@ -34,9 +36,10 @@ def write(folder: Path, table: pd.DataFrame, by: list[str] = BY) -> None:
     """A sweep as `lab sweep` leaves it, but for its runs and figures."""
     (folder / "results").mkdir(parents=True)
     table.to_parquet(folder / "results" / "sweep.parquet", index=False)
-    sentence, found = sweep.findings(table, by)
+    sentence, found = findings(table, by, MEASURE)
     record = {"sentence": sentence, "findings": found, "model_hash": ""}
     arguments = {"by": by, "file": "seeds = 2", "skipped": [], "question": f"Why {folder.name}?"}
+    arguments |= {"compare": MEASURE.model_dump()}
     write_json(folder / "results" / "sweep.json", record | {"arguments": arguments})
 
 
@@ -72,10 +75,10 @@ def test_a_sweep_is_shown_with_its_question_sentences_and_summary(folder: Path) 
     write(folder / "small", table)
     page = healthy(opened())
     assert "**Why small?**" in said(page)
-    for sentence in sweep.findings(table, BY)[0].removesuffix(".").split("; "):
+    for sentence in findings(table, BY, MEASURE)[1]["sentences"]:
         assert f"- {sentence}" in said(page)
     assert "16 runs: 2 languages x n_layers, d_model x 2 seeds; 40 to 160 parameters" in said(page)
-    shown = sweep.readable(sweep.summary(table, BY), BY)
+    shown = readable(summary(table, BY), BY)
     pd.testing.assert_frame_equal(frame(page, "perfect"), shown, check_dtype=False)
     assert [code.value for code in page.code] == ["seeds = 2"]
 

@@ -2,64 +2,88 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Sequence
+from dataclasses import asdict
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Self
 
-from analyses.answers import plain
+import pandas as pd
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from analyses.answers import Answer, kept_as_asked, save
 from models.errors import UserError
 from models.languages import FormalLanguage, Sample, language
-from models.runs.files import locked, read_json, write_json
+from models.runs.files import locked
 from models.runs.run import RUN_FILE, Run
 from models.training.evaluation import balanced_words, scores
 from models.training.trainer import choose_device
 
-KEPT = "sweep.json"
-"""In the results of a run: what was asked, the model's hash, and a row per length."""
+KEPT = "exam"
+"""What a run keeps it under: a row per length, the exam, and the hash of the model."""
 
 TOGETHER = 2**14
 """Tokens that are judged in one batch: an LSTM is 1.7 times faster so, a Transformer as fast."""
 
+WRITTEN = ConfigDict(frozen=True, strict=True, extra="forbid")
+"""Of all that people write into a sweep's file: nothing is guessed, and no key is passed over."""
 
-@dataclass(frozen=True)
-class Exam:
+
+class Exam(BaseModel):
     """How every run is judged.
 
     Attributes:
         lengths: word lengths, FIRST:LAST, both included; None where ``windows`` says which.
         windows: all sizes up to so many training windows.
+        thinned: beyond two windows every other size, beyond four every fifth.
         count: words per length, half of them members.
         hard: the others are near misses alone; only lengths that have both are judged.
         seed: of the test words.
+
+    Raises:
+        UserError: lengths that are no range, or beside what belongs to windows.
     """
 
-    lengths: str | None = None
-    windows: int = 4
-    count: int = 8
-    hard: bool = True
-    seed: int = 0
+    model_config = WRITTEN
 
-    def __post_init__(self) -> None:
-        if self.lengths is not None and not _range(self.lengths):
+    lengths: str | None = None
+    windows: int = Field(default=4, ge=1)
+    thinned: bool = False
+    count: int = Field(default=8, ge=2)
+    hard: bool = True
+    seed: int = Field(default=0, ge=0)
+
+    @model_validator(mode="after")
+    def _lengths_alone(self) -> Self:
+        if self.lengths is None:
+            return self
+        for name in ("windows", "thinned"):
+            if name in self.model_fields_set:
+                raise UserError(f"[test] has lengths and {name}: leave one out")
+        if not _range(self.lengths):
             raise UserError(
                 f'lengths is "{self.lengths}": write "FIRST:LAST", for example "41:500"'
             )
-        for name, least in (("windows", 1), ("count", 2), ("seed", 0)):
-            if getattr(self, name) < least:
-                raise UserError(f"{name} is {getattr(self, name)}: it must be at least {least}")
+        return self
 
     def tested(self, name: str, max_n: int) -> tuple[int, ...]:
         """The word lengths at which a language has the words asked for."""
         known = language(name)
         assert isinstance(known, FormalLanguage)
-        last = self.windows * max_n
-        sizes = [known.length_of(n) for n in range(1, last + 1)]
-        lengths = sizes if self.lengths is None else _range(self.lengths)
+        lengths: Sequence[int] = [known.length_of(n) for n in self._sizes(max_n)]
+        if self.lengths is not None:
+            lengths = _range(self.lengths)
         if self.hard:
             return tuple(n for n in lengths if known.has_near_miss(n))
         return tuple(n for n in lengths if known.has(n, True) or known.has(n, False))
+
+    def _sizes(self, max_n: int) -> list[int]:
+        """The sizes up to so many windows, thinned or not."""
+        near, middle, last = 2 * max_n, 4 * max_n, self.windows * max_n
+        if not self.thinned:
+            return [*range(1, last + 1)]
+        sparse = [*range(near + 2, middle + 1, 2), *range(middle + 5, last + 1, 5)]
+        return [n for n in (*range(1, near + 1), *sparse) if n <= last]
 
 
 def _range(text: str) -> range:
@@ -79,10 +103,10 @@ def exam_words(
     return tuple(sample for sample in drawn if sample is not None)
 
 
-def judged(run: Run, exam: Exam, device: str = "auto") -> list[dict[str, Any]]:
+def judged(run: Run, exam: Exam, device: str = "auto") -> pd.DataFrame:
     """A row per length; kept in the run's folder, so that no model is judged twice.
 
-    Keys: those of ``LengthScore``, objective, window (longest training word, in symbols),
+    Columns: those of ``LengthScore``, objective, window (longest training word, in symbols),
     parameters (numbers that are learned), seconds (of training), steps.
     """
     with locked(run.results):
@@ -100,19 +124,21 @@ def judged(run: Run, exam: Exam, device: str = "auto") -> list[dict[str, Any]]:
             "steps": run.record["steps"],
         }
         found = scores(model, known, run.objective, words, TOGETHER)
-        rows = [asdict(score) | about for score in found]
-        content = {"asked": plain(asdict(exam)), "model_hash": run.model_hash(), "rows": rows}
-        write_json(run.results / KEPT, content)
-    return rows
+        shares = dict.fromkeys(("exact", "members", "others"), "Float64")
+        table = pd.DataFrame([asdict(score) | about for score in found])
+        table = table.astype({"n": "Int64", **shares})
+        said = f"{len(table)} lengths were judged, on {exam.count} words each."
+        result = Answer(table, said, {}, exam.model_dump(), run.model_hash())
+        save(run.path, KEPT, "How far is it right?", result, None)
+    return table
 
 
-def kept(path: Path, exam: Exam) -> list[dict[str, Any]] | None:
+def kept(path: Path, exam: Exam) -> pd.DataFrame | None:
     """The rows of a finished run that was judged just so; None where they are still to come."""
-    if not ((path / RUN_FILE).exists() and (path / "results" / KEPT).exists()):
+    if not (path / RUN_FILE).exists():
         return None
     run = Run(path)
     if run.record["status"] != "finished":
         return None
-    content: Mapping[str, Any] = read_json(run.results / KEPT)
-    same = content["asked"] == plain(asdict(exam)) and content["model_hash"] == run.model_hash()
-    return list(content["rows"]) if same else None
+    found = kept_as_asked(run, KEPT, exam.model_dump())
+    return None if found is None else found.table

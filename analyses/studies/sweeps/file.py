@@ -3,13 +3,19 @@
 question = "..."
 languages = ["anbn", "anbncn"]  # or "table-1", the twelve of Li and Cotterell (2025)
 seeds = 10                      # 0 to 9
+plain = false                   # start from the recipes with nothing built in for counting
 skip_impossible = false         # leave out combinations that no model has, instead of refusing
 [test]
 lengths = "41:500"              # word lengths; or windows = 4: all sizes to so many windows
+thinned = false                 # of windows: every other size beyond two, every fifth beyond four
 count = 8                       # words per length: half members, half others
 hard = true                     # the others are near misses alone
+[compare]                       # what the best setting is told from the others by, seed for seed
+measure = "recognition"         # or "exact": members with every next-symbol set right
+bands = [1, 2, 4, 10]           # tell sizes apart up to so many windows, and compare beyond one
 [fixed]                         # changes of the languages' recipes; model.X of the model's
 max_length = 40                 # the training window in symbols, instead of max_n
+shifted = true                  # the max_offset that trains all positions of the test words
 [vary]                          # every combination of these
 "model.n_layers" = [1, 2]
 [[variants]]                    # named bundles of changes, crossed with [vary]
@@ -21,15 +27,26 @@ steps = 4000
 
 from __future__ import annotations
 
-import re
 import tomllib
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, fields, is_dataclass, replace
-from difflib import get_close_matches
+from collections.abc import Mapping
+from dataclasses import is_dataclass
 from pathlib import Path
-from typing import Any, Literal, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Self, get_type_hints
 
-from analyses.studies.sweeps.exam import Exam
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    Field,
+    GetPydanticSchema,
+    ValidationError,
+    model_validator,
+)
+from pydantic.annotated_handlers import GetCoreSchemaHandler
+from pydantic_core import CoreSchema, core_schema
+
+from analyses.studies.sweeps.exam import WRITTEN, Exam
+from analyses.studies.sweeps.faults import told
+from analyses.studies.sweeps.measures import Measure
 from models.config import TrainConfig
 from models.errors import UserError
 from models.languages import TABLE_1, language
@@ -40,14 +57,18 @@ FOLDER = Path(__file__).parent
 GROUPS = {"table-1": TABLE_1}
 MAX_LENGTH = "max_length"
 """The training window in symbols: the largest ``max_n`` whose words are no longer."""
+SHIFTED = "shifted"
+"""Whether ``max_offset`` is such that training reaches every position of the longest test word."""
 
-Changes = Mapping[str, Any]
+INSTEAD = {MAX_LENGTH: "max_n", SHIFTED: "max_offset"}
+"""What a sweep may say instead of a field."""
+WHAT = {MAX_LENGTH: "the training window", SHIFTED: "where training words start"}
 
 
 def _fields() -> dict[str, Any]:
     """The type of everything that a sweep may change, by its dotted name."""
     types = {k: t for k, t in _types(TrainConfig).items() if k not in ("language", "seed")}
-    return {**types, MAX_LENGTH: int}
+    return {**types, MAX_LENGTH: int, SHIFTED: bool}
 
 
 def _types(config: Any) -> dict[str, Any]:
@@ -62,34 +83,141 @@ def _types(config: Any) -> dict[str, Any]:
 
 
 FIELDS = _fields()
-NAMES = {int: "a whole number", float: "a number", bool: "true or false", str: "a text in quotes"}
 
 
-@dataclass(frozen=True)
-class SweepFile:
+# -- the tables, as pydantic checks them ----------------------------------------------------------
+
+
+def _changes(_: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+    """A table that may hold each field, and nothing else."""
+    return _table({key: handler.generate_schema(kind) for key, kind in FIELDS.items()})
+
+
+def _varied(_: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+    """The same with a list of values for each."""
+    lists = {
+        key: core_schema.list_schema(handler.generate_schema(kind)) for key, kind in FIELDS.items()
+    }
+    return core_schema.no_info_after_validator_function(_each_once, _table(lists))
+
+
+def _variants(_: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+    """A list of tables, each with a name."""
+    fields = {key: handler.generate_schema(kind) for key, kind in FIELDS.items()}
+    name = core_schema.str_schema(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$")
+    tables = core_schema.list_schema(_table(fields, name=name))
+    return core_schema.no_info_after_validator_function(_by_name, tables)
+
+
+def _table(may: Mapping[str, CoreSchema], **must: CoreSchema) -> CoreSchema:
+    known = {key: core_schema.typed_dict_field(s, required=False) for key, s in may.items()}
+    known |= {key: core_schema.typed_dict_field(s) for key, s in must.items()}
+    strict = core_schema.CoreConfig(strict=True)  # that of the file does not reach in here
+    return core_schema.typed_dict_schema(known, extra_behavior="forbid", config=strict)
+
+
+def _each_once(table: dict[str, list[Any]]) -> dict[str, tuple[Any, ...]]:
+    for key, values in table.items():
+        if not values:
+            raise UserError(f"{key} in [vary] is []: write a list of values")
+        _distinct(values, f"{key} in [vary]")
+    return {key: tuple(values) for key, values in table.items()}
+
+
+def _by_name(tables: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    _distinct([table.get("name") for table in tables], "[[variants]]")
+    return {table["name"]: {k: v for k, v in table.items() if k != "name"} for table in tables}
+
+
+def _distinct(values: list[Any], where: str) -> None:
+    for index, value in enumerate(values):
+        if value in values[:index]:
+            raise UserError(f"{where} has {value!r} twice: drop one")
+
+
+def _languages(given: Any, where: str = "languages") -> tuple[str, ...]:
+    """Languages by name or group. Raises UserError for unknown ones, one twice, or none."""
+    names = [given] if isinstance(given, str) else given
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise UserError(f'{where} is {given!r}: write a list of names, or "table-1"')
+    found = [member for name in names for member in GROUPS.get(name, (name,))]
+    if not found:
+        raise UserError(f"{where} is empty: name one")
+    for name in found:
+        language(name)
+    _distinct(found, where)
+    return tuple(found)
+
+
+Changes = Annotated[Mapping[str, Any], GetPydanticSchema(_changes)]
+Varied = Annotated[Mapping[str, tuple[Any, ...]], GetPydanticSchema(_varied)]
+Variants = Annotated[Mapping[str, Mapping[str, Any]], GetPydanticSchema(_variants)]
+
+
+class SweepFile(BaseModel):
     """What is asked, checked.
 
     Attributes:
         question: in one sentence.
         languages: by their registry names.
         seeds: how many, from 0 on.
+        plain: start from the plain recipes.
+        skip_impossible: leave out combinations that the configuration refuses.
         exam: how every run is judged.
+        measure: by what settings are compared.
         fixed: changes of every recipe, by dotted name.
         vary: values by dotted name, every combination of which is trained.
         variants: changes by the variant's name; empty where there are none.
         of_language: changes by language.
-        skip_impossible: leave out combinations that the configuration refuses.
     """
 
+    model_config = WRITTEN
+
     question: str
-    languages: tuple[str, ...]
-    seeds: int = 10
-    exam: Exam = field(default_factory=Exam)
-    fixed: Changes = field(default_factory=dict)
-    vary: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
-    variants: Mapping[str, Changes] = field(default_factory=dict)
-    of_language: Mapping[str, Changes] = field(default_factory=dict)
+    languages: Annotated[tuple[str, ...], BeforeValidator(_languages)]
+    seeds: int = Field(default=10, ge=1)
+    plain: bool = False
     skip_impossible: bool = False
+    exam: Exam = Field(default=Exam(), alias="test")
+    measure: Measure = Field(default=Measure(), alias="compare")
+    fixed: Changes = {}
+    vary: Varied = {}
+    variants: Variants = {}
+    of_language: dict[str, Changes] = Field(default={}, alias="language")
+
+    @model_validator(mode="after")
+    def _fits(self) -> Self:
+        for name in self.of_language:
+            if name not in self.languages:
+                raise UserError(
+                    f"[language.{name}] is for no language of this sweep: add it, or drop"
+                )
+        bands = self.measure.bands
+        if bands and self.exam.lengths is not None:
+            raise UserError("[compare] has bands of windows and [test] lengths: leave one out")
+        if bands and bands[-1] != self.exam.windows:
+            raise UserError(
+                f"bands end at {bands[-1]} windows and the test at {self.exam.windows}: let both "
+                "end alike"
+            )
+        self._refuse_twice()
+        return self
+
+    def _refuse_twice(self) -> None:
+        """A field that two places set would be lost in one; [fixed] alone is a default."""
+        places = {"[vary]": set(self.vary)}
+        places["[[variants]]"] = {key for changes in self.variants.values() for key in changes}
+        places["[language]"] = {key for changes in self.of_language.values() for key in changes}
+        for key in FIELDS:
+            where = [place for place, keys in places.items() if key in keys]
+            if key in self.fixed and key in self.vary:
+                where.append("[fixed]")
+            if len(where) > 1:
+                raise UserError(f"{key} stands in {' and '.join(where)}: leave it in one")
+        everywhere = set(self.fixed).union(*places.values())
+        for key, field in INSTEAD.items():
+            if {key, field} <= everywhere:
+                raise UserError(f"{field} and {key} both set {WHAT[key]}: leave one out")
 
     def narrowed(
         self, languages: tuple[str, ...] = (), seeds: int | None = None, steps: int | None = None
@@ -99,25 +227,28 @@ class SweepFile:
         Raises:
             UserError: an unknown language, no seed or step, or steps that the file varies.
         """
-        asked = self
+        for name, number in (("--seeds", seeds), ("--steps", steps)):
+            if number is not None and number < 1:
+                raise UserError(f"{name} is {number}: it must be at least 1")
+        changes: dict[str, Any] = {}
         if languages:
-            asked = replace(asked, languages=_languages(list(languages), "--languages"))
+            changes["languages"] = _languages(list(languages), "--languages")
         if seeds is not None:
-            asked = replace(asked, seeds=_count(seeds, "--seeds"))
-        if steps is None:
-            return asked
-        if "steps" in self.vary:
-            raise UserError("the sweep varies the steps: leave --steps out")
+            changes["seeds"] = seeds
+        if steps is not None:
+            if "steps" in self.vary:
+                raise UserError("the sweep varies the steps: leave --steps out")
+            changes["fixed"] = {**self.fixed, "steps": steps}
+            for place in ("variants", "of_language"):
+                tables: Mapping[str, Mapping[str, Any]] = getattr(self, place)
+                changes[place] = {
+                    name: {key: value for key, value in table.items() if key != "steps"}
+                    for name, table in tables.items()
+                }
+        return self.model_copy(update=changes)
 
-        def without(changes: Mapping[str, Changes]) -> dict[str, Changes]:
-            return {n: {k: v for k, v in c.items() if k != "steps"} for n, c in changes.items()}
 
-        return replace(
-            asked,
-            fixed={**self.fixed, "steps": _count(steps, "--steps")},
-            variants=without(self.variants),
-            of_language=without(self.of_language),
-        )
+# -- from the disk --------------------------------------------------------------------------------
 
 
 def shipped() -> list[str]:
@@ -154,149 +285,15 @@ def read(path: Path) -> SweepFile:
 
 def checked(content: Mapping[str, Any]) -> SweepFile:
     """The content of a file. Raises UserError for whatever does not fit."""
-    keys = ("question", "languages", "seeds", "skip_impossible")
-    tables = ("test", "fixed", "vary", "variants", "language")
-    _known(content, (*keys, *tables), "at the top of the file")
-    for key in ("question", "languages"):
-        if key not in content:
-            raise UserError(f"{key} is missing: write it at the top of the file")
-    languages = _languages(content["languages"], "languages")
-    file = SweepFile(
-        question=_typed(content["question"], str, "question"),
-        languages=languages,
-        seeds=_count(content.get("seeds", 10), "seeds"),
-        exam=_exam(_table(content, "test")),
-        fixed=_changes(_table(content, "fixed"), "[fixed]"),
-        vary=_vary(_table(content, "vary")),
-        variants=_variants(content.get("variants", [])),
-        of_language={
-            name: _changes(_table(_table(content, "language"), name), f"[language.{name}]")
-            for name in _table(content, "language")
-        },
-        skip_impossible=_typed(content.get("skip_impossible", False), bool, "skip_impossible"),
-    )
-    for name in file.of_language:
-        if name not in languages:
-            raise UserError(f"[language.{name}] is for no language of this sweep: add it, or drop")
-    _refuse_twice(file)
-    return file
+    try:
+        return SweepFile.model_validate(content)
+    except ValidationError as error:
+        raise UserError(told(error.errors(include_url=False)[0], content, _known())) from None
 
 
-def _refuse_twice(file: SweepFile) -> None:
-    """A field that two places set would silently be lost in one; [fixed] alone is a default."""
-    places = {"[vary]": set(file.vary)}
-    places["[[variants]]"] = {key for changes in file.variants.values() for key in changes}
-    places["[language]"] = {key for changes in file.of_language.values() for key in changes}
-    for key in FIELDS:
-        where = [place for place, keys in places.items() if key in keys]
-        if key in file.fixed and key in file.vary:
-            where.append("[fixed]")
-        if len(where) > 1:
-            raise UserError(f"{key} stands in {' and '.join(where)}: leave it in one")
-    everywhere = set(file.fixed).union(*places.values())
-    if {"max_n", MAX_LENGTH} <= everywhere:
-        raise UserError("max_n and max_length both set the training window: leave one out")
-
-
-def _languages(given: Any, where: str) -> tuple[str, ...]:
-    """Languages by name or group. Raises UserError for unknown ones, one twice, or none."""
-    names = [given] if isinstance(given, str) else given
-    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-        raise UserError(f'{where} is {given!r}: write a list of names, or "table-1"')
-    found = [member for name in names for member in GROUPS.get(name, (name,))]
-    if not found:
-        raise UserError(f"{where} is empty: name one")
-    for name in found:
-        language(name)
-    _distinct(found, where)
-    return tuple(found)
-
-
-def _count(value: Any, where: str) -> int:
-    if _typed(value, int, where) < 1:
-        raise UserError(f"{where} is {value}: it must be at least 1")
-    return int(value)
-
-
-def _exam(table: Changes) -> Exam:
-    hints = get_type_hints(Exam) | {"lengths": str}
-    _known(table, [f.name for f in fields(Exam)], "in [test]")
-    if {"lengths", "windows"} <= set(table):
-        raise UserError("[test] has lengths and windows: leave one out")
-    return Exam(**{key: _typed(value, hints[key], key) for key, value in table.items()})
-
-
-def _changes(table: Changes, where: str) -> dict[str, Any]:
-    """Changes of a configuration, as its fields have them."""
-    _known(table, FIELDS, f"in {where}")
-    return {key: _typed(value, FIELDS[key], f"{key} in {where}") for key, value in table.items()}
-
-
-def _vary(table: Changes) -> dict[str, tuple[Any, ...]]:
-    _known(table, FIELDS, "in [vary]")
-    varied = {}
-    for key, values in table.items():
-        if not isinstance(values, list) or not values:
-            raise UserError(f"{key} in [vary] is {values!r}: write a list of values")
-        found = [_typed(value, FIELDS[key], f"{key} in [vary]") for value in values]
-        _distinct(found, f"{key} in [vary]")
-        varied[key] = tuple(found)
-    return varied
-
-
-def _variants(given: Any) -> dict[str, Changes]:
-    if not isinstance(given, list) or not all(isinstance(each, dict) for each in given):
-        raise UserError("variants are tables: write [[variants]] above each")
-    names = []
-    for table in given:
-        name = table.get("name")
-        if not isinstance(name, str) or not re.fullmatch(r"[A-Za-z0-9][\w.-]*", name, re.ASCII):
-            raise UserError(
-                f"a variant's name is {name!r}: each needs one of letters, digits, _, - and ., "
-                "because its runs' folders carry it"
-            )
-        names.append(name)
-    _distinct(names, "[[variants]]")
-    return {
-        name: _changes({k: v for k, v in table.items() if k != "name"}, f"the variant {name}")
-        for name, table in zip(names, given, strict=True)
-    }
-
-
-def _table(content: Changes, name: str) -> Changes:
-    table = content.get(name, {})
-    if not isinstance(table, dict):
-        raise UserError(f"{name} is {table!r}: write it as a table, [{name}]")
-    return table
-
-
-def _known(table: Changes, known: Iterable[str], where: str) -> None:
-    """Raises UserError for a key that means nothing there."""
-    names = list(known)
-    for key, value in table.items():
-        if key in names:
-            continue
-        if key == "model" and isinstance(value, dict):
-            raise UserError(f'{where}: write "model.{next(iter(value), "n_layers")}" in quotes')
-        near = get_close_matches(key, names, n=1)
-        cure = f"did you mean {near[0]}?" if near else f"choose one of {', '.join(names)}"
-        raise UserError(f"unknown {key!r} {where}: {cure}")
-
-
-def _distinct(values: list[Any], where: str) -> None:
-    for index, value in enumerate(values):
-        if value in values[:index]:
-            raise UserError(f"{where} has {value!r} twice: drop one")
-
-
-def _typed(value: Any, kind: Any, where: str) -> Any:
-    """The value as its field has it. Raises UserError for one of another type."""
-    if get_origin(kind) is Literal:
-        if value not in get_args(kind):
-            raise UserError(f"{where} is {value!r}: choose one of {', '.join(get_args(kind))}")
-        return value
-    if kind is float and isinstance(value, int) and not isinstance(value, bool):
-        return float(value)
-    if type(value) is not kind:
-        raise UserError(f"{where} is {value!r}: write {NAMES[kind]}")
-    return value
+def _known() -> dict[str, list[str]]:
+    """What may be written, by table; "" is the top of the file."""
+    names = {name: field.alias or name for name, field in SweepFile.model_fields.items()}
+    tables = {name: [*FIELDS] for name in ("fixed", "vary", "variants", "language")}
+    own = {"test": [*Exam.model_fields], "compare": [*Measure.model_fields]}
+    return {"": [*names.values()], **tables, **own}

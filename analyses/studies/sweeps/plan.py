@@ -9,7 +9,7 @@ from itertools import product
 from typing import Any
 
 from analyses.studies.sweeps.exam import Exam
-from analyses.studies.sweeps.file import MAX_LENGTH, SweepFile
+from analyses.studies.sweeps.file import MAX_LENGTH, SHIFTED, SweepFile
 from models.config import ModelConfig, TrainConfig, changed
 from models.errors import UserError
 from models.languages import language
@@ -50,7 +50,7 @@ def plan(file: SweepFile) -> tuple[list[Planned], list[str]]:
         changes = {**file.fixed, **own, **(file.variants[variant] if variant else {}), **varied}
         label = folder_name(name, variant, varied)
         try:
-            config = configured(name, changes, file.exam)
+            config = configured(name, changes, file.exam, file.plain)
         except UserError as error:
             if not file.skip_impossible:
                 raise UserError(f"{label} cannot be: {error}") from None
@@ -68,18 +68,23 @@ def plan(file: SweepFile) -> tuple[list[Planned], list[str]]:
     return runs, skipped
 
 
-def configured(name: str, changes: Mapping[str, Any], exam: Exam) -> TrainConfig:
+def configured(
+    name: str, changes: Mapping[str, Any], exam: Exam, plain: bool = False
+) -> TrainConfig:
     """The language's recipe with changes. Raises UserError for what cannot be trained or judged."""
-    model = {k.removeprefix("model."): v for k, v in changes.items() if k.startswith("model.")}
-    own = {k: v for k, v in changes.items() if k != MAX_LENGTH}
-    if MAX_LENGTH in changes:
-        own["max_n"] = largest_size(name, changes[MAX_LENGTH])
-    config = changed(recipe(name, changed(ModelConfig(), model)), own)
+    own = dict(changes)
+    max_length, shifted = own.pop(MAX_LENGTH, None), own.pop(SHIFTED, False)
+    model = {k.removeprefix("model."): v for k, v in own.items() if k.startswith("model.")}
+    if max_length is not None:
+        own["max_n"] = largest_size(name, max_length)
+    config = changed(recipe(name, changed(ModelConfig(), model), plain), own)
     tested = exam.tested(name, config.max_n)
     if not tested:
         raise UserError(f"{name} has no test words of these lengths: choose others in [test]")
-    trained = language(name).length_of(config.max_n) + config.max_offset
-    longest = max(trained, *tested)
+    window = language(name).length_of(config.max_n)
+    if shifted:
+        config = replace(config, max_offset=max(0, max(tested) - window))
+    longest = max(window + config.max_offset, *tested)
     if config.model.positions == "learned" and longest >= config.model.n_ctx:
         raise UserError(
             f"words reach position {longest} and the learned table ends at "

@@ -6,7 +6,8 @@ OUT is a folder of normal runs, and beside them
     OUT/results/sweep.json        what was asked, and what came out
     OUT/figures/sweep.{svg,html}
 
-and the map of ``analyses.studies.capacity`` where the sizes of a Transformer vary.
+and the map of ``capacity`` where the sizes of a Transformer vary, and the table of ``bands`` where
+the file tells bands of sizes apart.
 
 Nothing that is finished is trained or judged again: a sweep that broke off goes on, on this machine
 or on the workers of a Dask scheduler, and a file that has grown adds its new runs.
@@ -21,21 +22,20 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any
 
-import numpy as np
 import pandas as pd
 import tyro
-from jaxtyping import Float
 
 from analyses import answers
-from analyses.answers import Answer, Progress, plain, quiet, save
-from analyses.charts.sweeps import chart, setting
+from analyses.answers import Answer, Progress, quiet, save
+from analyses.charts.sweeps import chart
 from analyses.jobs.trained import trained, trained_together
 from analyses.jobs.workers import side_by_side
-from analyses.studies import capacity
+from analyses.studies.sweeps import bands, capacity
 from analyses.studies.sweeps.exam import Exam, judged, kept
 from analyses.studies.sweeps.file import find, read, shipped
+from analyses.studies.sweeps.measures import Measure
 from analyses.studies.sweeps.plan import Planned, plan
-from interp.statistics import nested_bootstrap
+from analyses.studies.sweeps.summary import findings
 from models.config import TrainConfig
 from models.errors import UserError
 from models.runs.run import RUN_FILE, Run
@@ -122,19 +122,31 @@ def sweep(asked: Sweep, progress: Progress = quiet) -> Answer:
     for name, found in side_by_side(complete, jobs, asked.workers, asked.scheduler):
         rows |= found
         progress(sum(each is not None for each in rows.values()), len(runs), name)
-    table = tabulated(runs, {name: found or [] for name, found in rows.items()})
+    table = tabulated(runs, {name: found for name, found in rows.items() if found is not None})
     by = [*(["variant"] if file.variants else []), *file.vary]
     arguments: dict[str, Any] = {
         "question": file.question,
         "file": path.read_text(encoding="utf-8"),
         "by": by,
         "skipped": skipped,
+        "compare": file.measure.model_dump(),
     }
     arguments |= {"languages": list(file.languages), "seeds": file.seeds, "steps": asked.steps}
-    result = Answer(table, *findings(table, by), arguments)
-    save(asked.folder, NAME, file.question, result, chart(result))
-    capacity.save(asked.folder, result)
+    result = Answer(table, *findings(table, by, file.measure), arguments)
+    keep(asked.folder, result)
     return result
+
+
+def keep(out: Path, result: Answer) -> None:
+    """A sweep with what is told of it apart. Raises UserError if the folder cannot be written."""
+    save(out, NAME, result.arguments["question"], result, chart(result))
+    capacity.save_map(out, result)
+    bands.save_bands(out, result)
+
+
+def measure_of(result: Answer) -> Measure:
+    """What a kept sweep compares its settings by."""
+    return Measure.model_validate(result.arguments["compare"])
 
 
 def refuse_others(out: Path, runs: Sequence[Planned]) -> None:
@@ -169,7 +181,7 @@ def groups(runs: Sequence[Planned], at_once: int) -> list[list[Planned]]:
 
 def complete(
     out: Path, configs: Mapping[str, TrainConfig], exam: Exam, device: str
-) -> dict[str, list[dict[str, Any]]]:
+) -> dict[str, pd.DataFrame]:
     """Trains runs of a folder if need be, several at once, and judges them: a worker's job."""
     if not out.is_dir():
         raise UserError(
@@ -183,98 +195,16 @@ def complete(
     return {run.name: judged(run, exam, device) for run in runs}
 
 
-def tabulated(
-    runs: Sequence[Planned], rows: Mapping[str, Sequence[Mapping[str, Any]]]
-) -> pd.DataFrame:
+def tabulated(runs: Sequence[Planned], judged: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     """The table of ``sweep``, in the order of the runs."""
-    records = []
+    tables = []
     for run in runs:
-        varied = ({} if run.variant is None else {"variant": run.variant}) | dict(run.varied)
+        variant = {} if run.variant is None else {"variant": run.variant}
         about = {"run": run.name, "language": run.config.language, "seed": run.config.seed}
-        for row in rows[run.name]:  # of the steps, where they vary, those that were asked for
-            records.append(about | varied | {key: row[key] for key in COLUMNS} | varied)
-    shares = dict.fromkeys(("exact", "members", "others"), "Float64")
-    return pd.DataFrame(records).astype({"n": "Int64", **shares})
-
-
-def summary(table: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
-    """One row per language and setting.
-
-    Args:
-        by: the columns that make a setting: variant and the varied fields.
-
-    Columns: language, those of ``by``, best, mean, low, high (of the seeds' balanced recognition:
-    the mean of the members' mean over lengths and of the others'; 95%, bootstrapped over seeds and
-    over the lengths of each, NaN of a single seed), seeds, perfect (seeds without a mistake),
-    exact_to_min and exact_to_max (the size up to which all sizes tested are exact, at the worst and
-    the best seed; missing where a run was taught verdicts alone).
-    """
-    records = []
-    for values, part in table.groupby(["language", *by], sort=False):
-        seeds = [rows for _, rows in part.groupby("seed")]
-        shares = [balanced_shares(rows) for rows in seeds]
-        balanced = np.array([values.mean() for values in shares]).round(12)
-        reach = [n for rows in seeds if (n := exact_to(rows)) is not None]
-        mean, *ends = nested_bootstrap(shares)
-        low, high = np.clip(ends, 0, 1)  # few seeds stretch an interval beyond
-        records.append(
-            dict(zip(["language", *by], values, strict=True))
-            | {"best": balanced.max(), "mean": mean, "low": low, "high": high}
-            | {"seeds": len(seeds), "perfect": int((balanced == 1).sum())}
-            | {"exact_to_min": min(reach, default=None), "exact_to_max": max(reach, default=None)}
-        )
-    return pd.DataFrame(records).astype({"exact_to_min": "Int64", "exact_to_max": "Int64"})
-
-
-def exact_to(rows: pd.DataFrame) -> int | None:
-    """The largest size such that all sizes tested up to it are exact; 0 where the first is not, and
-    None where the run was taught verdicts alone."""
-    tested = rows.dropna(subset=["exact", "n"]).sort_values("n")
-    if tested.empty:
-        return None
-    reached = tested["n"][(tested["exact"] == 1).cummin()]
-    return int(reached.max()) if len(reached) else 0
-
-
-def balanced_recognition(rows: pd.DataFrame) -> float:
-    """Members and others weigh alike, whatever their number: chance is one half."""
-    return float(balanced_shares(rows).mean())
-
-
-def balanced_shares(rows: pd.DataFrame) -> Float[np.ndarray, " length"]:
-    """Each length's part in the balanced recognition, which is their mean."""
-    halves = [rows[half].astype(float) for half in ("members", "others")]
-    parts = [half.fillna(0) / half.notna().mean() for half in halves if half.notna().any()]
-    return np.mean(parts, axis=0)
-
-
-def readable(short: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
-    """The summary as people read it, for the terminal."""
-    bounds = zip(short["low"], short["high"], strict=True)
-    interval = ["-" if np.isnan(low) else f"{100 * low:.0f}-{high:.0%}" for low, high in bounds]
-    perfect = short["perfect"].astype(str) + " of " + short["seeds"].astype(str)
-    ends = zip(short["exact_to_min"], short["exact_to_max"], strict=True)
-    reach = ["-" if pd.isna(a) else str(a) if a == b else f"{a} to {b}" for a, b in ends]
-    shown = short[["language", *by]].rename(columns=lambda key: key.rpartition(".")[2])
-    return shown.assign(
-        **{"best": short["best"], "mean": short["mean"], "95%": interval},
-        **{"perfect": perfect, "exact to": reach},
-    )
-
-
-def findings(table: pd.DataFrame, by: Sequence[str]) -> tuple[str, dict[str, Any]]:
-    """Per language the setting whose seeds recognise most on average."""
-    short = summary(table, by)
-    said = []
-    for name, rows in short.groupby("language", sort=False):
-        top = rows.loc[rows["mean"].idxmax()]
-        told = ", ".join(setting(key, top[key]) for key in by)
-        said.append(
-            f"{name}: {f'{told}: ' if told else ''}{top['mean']:.1%} on average, "
-            f"{top['best']:.1%} at best, {top['perfect']} of {top['seeds']} perfect"
-        )
-    settings = plain(short.astype(object).where(short.notna(), None).to_dict("records"))
-    return "; ".join(said) + ".", {"settings": settings} | capacity.findings(table, by)
+        about |= variant | dict(run.varied)  # of the steps, where they vary, those asked for
+        rows = judged[run.name].assign(**about)
+        tables.append(rows[list(dict.fromkeys([*about, *COLUMNS]))])
+    return pd.concat(tables, ignore_index=True)
 
 
 def load(out: Path) -> Answer | None:
@@ -289,7 +219,7 @@ def load(out: Path) -> Answer | None:
     try:
         by = found.arguments["by"]
         columns = dict.fromkeys(["run", "language", "seed", *by, *COLUMNS])
-        if missing := {"question", "file", "skipped"} - found.arguments.keys():
+        if missing := {"question", "file", "skipped", "compare"} - found.arguments.keys():
             raise KeyError(*missing)
         return replace(found, table=found.table[list(columns)])
     except (KeyError, TypeError):

@@ -15,6 +15,7 @@ from analyses.answers import Answer
 from analyses.charts.sweeps import (
     LEGIBLE,
     MEASURES,
+    band_chart,
     cells,
     curves,
     factors,
@@ -23,9 +24,11 @@ from analyses.charts.sweeps import (
     short,
     two_factors,
 )
-from analyses.studies import capacity
+from analyses.studies.sweeps import bands, capacity, paired
 from analyses.studies.sweeps import run as sweep
 from analyses.studies.sweeps.file import shipped
+from analyses.studies.sweeps.measures import Measure, balanced_recognition, by_seed
+from analyses.studies.sweeps.summary import LEGEND, readable, summary
 from dashboard.shared import downloads, picture, runs_folder
 from models.runs.run import RUN_FILE
 
@@ -60,14 +63,17 @@ def show() -> None:
         return
     table, by = result.table, list(result.arguments["by"])
     st.markdown(f"**{result.arguments['question']}**")
-    said = result.sentence.removesuffix(".").split("; ")
-    st.markdown("\n".join(f"- {part}" for part in said))
+    st.markdown("\n".join(f"- {said}" for said in result.findings["sentences"]))
     st.caption(about(table, by))
     rows = filtered(table, by)
     if rows.empty:
         st.info("No run is all of this: take a filter away.")
         return
     summary_of(rows, by)
+    measure = sweep.measure_of(result)
+    if measure.bands:
+        by_windows(rows, by, measure)
+    against_the_best(rows, by, measure)
     by_length(rows, by)
     by_two_factors(rows, by)
     if capacity.has_map(table, by):
@@ -140,15 +146,47 @@ def filtered(table: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
 
 def summary_of(rows: pd.DataFrame, by: Sequence[str]) -> None:
     """A row per language and setting."""
-    shown = sweep.readable(sweep.summary(rows, by), by)
+    shown = readable(summary(rows, by), by)
     shares = {name: st.column_config.NumberColumn(format="%.3f") for name in ("best", "mean")}
     st.dataframe(shown, hide_index=True, column_config=shares)
-    st.caption(
-        "Words recognised, members and others alike: best seed, mean over seeds with its 95% "
-        "interval (bootstrapped over seeds and lengths). Perfect: seeds without a mistake. Exact "
-        "to: the size up to which every next-symbol set of the members is right, worst to best "
-        "seed."
+    st.caption(LEGEND)
+
+
+def by_windows(rows: pd.DataFrame, by: Sequence[str], measure: Measure) -> None:
+    """The bands of sizes that the sweep tells apart."""
+    st.header("By windows", divider="gray")
+    values = by_seed(rows, by, measure)
+    figure = band_chart(values)
+    picture(figure, "Share right by setting, language and training windows.")
+    st.dataframe(bands.wide(values), hide_index=True)
+    st.caption(f"{bands.LEGEND} Ticks: the single seeds.")
+    downloads("sweep-by-windows", Answer(bands.summary(values), ""), lambda: figure)
+
+
+@st.cache_data(max_entries=16, show_spinner="Comparing ...")
+def compared(rows: pd.DataFrame, by: Sequence[str], measure: str) -> pd.DataFrame:
+    """``paired.pairs``: exact tests of all pairs take seconds where settings and seeds are many.
+
+    Args:
+        measure: as JSON, by which Streamlit knows it again.
+    """
+    return paired.pairs(rows, by, Measure.model_validate_json(measure))
+
+
+def against_the_best(rows: pd.DataFrame, by: Sequence[str], measure: Measure) -> None:
+    """The best setting beside every other one, where there are two."""
+    tested = compared(rows, list(by), measure.model_dump_json())
+    if tested.empty:
+        return
+    st.header("The best beside the others", divider="gray")
+    shown = [table.assign(best=title) for title, table in paired.versus(tested).items()]
+    numbers = {"p, corrected": st.column_config.NumberColumn(format="%.2g")}
+    st.dataframe(
+        pd.concat(shown)[["best", *shown[0].columns.drop("best")]],
+        hide_index=True,
+        column_config=numbers,
     )
+    st.caption(paired.how(tested, measure))
 
 
 def measure_of(rows: pd.DataFrame, key: str) -> str:
@@ -242,7 +280,7 @@ def runs_of(path: Path, rows: pd.DataFrame, by: Sequence[str]) -> None:
     st.header("Runs", divider="gray")
     runs = rows.drop_duplicates("run")
     shown = runs[list(dict.fromkeys(["run", "language", *by, "seed", "parameters", "seconds"]))]
-    right = [sweep.balanced_recognition(part) for _, part in rows.groupby("run", sort=False)]
+    right = [balanced_recognition(part) for _, part in rows.groupby("run", sort=False)]
     shown = shown.rename(columns=short).assign(recognition=right)
     columns: dict[str, Any] = {
         "recognition": st.column_config.NumberColumn(format="percent"),

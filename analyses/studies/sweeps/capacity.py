@@ -2,7 +2,7 @@
 
 The map of a sweep that varies at least two of depth, heads and width. Beside the sweep's own:
 
-    OUT/results/capacity.parquet      a row per language and size
+    OUT/results/capacity.{parquet,json}    a row per language and size
     OUT/figures/capacity.{svg,html}
 
 A length is *right* if every next-symbol set of its members is (where a run was taught verdicts
@@ -13,7 +13,6 @@ training window are right, and *holds* up to the last one before the first that 
 
 from __future__ import annotations
 
-import io
 from collections.abc import Sequence
 from math import ceil
 from pathlib import Path
@@ -23,12 +22,12 @@ import altair as alt
 import pandas as pd
 from altair.typing import ChartType
 
-from analyses.answers import Answer, save_figure
+from analyses.answers import Answer, save
 from analyses.charts.sweeps import BRIGHT, curves, setting
 from analyses.charts.theme import CHOSEN, QUIET, figures
-from models.runs.files import write_bytes
 
 NAME = "capacity"
+QUESTION = "What is the smallest Transformer that learns a language, and how far does it hold?"
 SIZES = {"model.n_layers": "layer", "model.n_heads": "head", "model.d_model": "width"}
 """What bounds a Transformer, in the order in which it is told."""
 
@@ -195,16 +194,16 @@ def findings(table: pd.DataFrame, by: Sequence[str]) -> dict[str, list[str]]:
     return {NAME: sentences(capacity_map(table, by), by)}
 
 
-def save(out: Path, result: Answer) -> None:
-    """Table and figures beside a sweep's, where there is a map. Raises UserError if the folder
+def save_map(out: Path, result: Answer) -> None:
+    """Table and figure beside a sweep's, where there is a map. Raises UserError if the folder
     cannot be written."""
     by = result.arguments["by"]
     if not has_map(result.table, by):
         return
-    buffer = io.BytesIO()
-    capacity_map(result.table, by).to_parquet(buffer, index=False)
-    write_bytes(out / "results" / f"{NAME}.parquet", buffer.getvalue())
-    save_figure(out, NAME, chart(result.table, by))
+    table = capacity_map(result.table, by)
+    said = sentences(table, by)
+    found = Answer(table, " ".join(said), {NAME: said}, {"by": by})
+    save(out, NAME, QUESTION, found, chart(result.table, by))
 
 
 # -- the figure -----------------------------------------------------------------------------------

@@ -1,0 +1,71 @@
+"""How a measure falls off with the size of the words, in bands of training windows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from analyses.answers import Answer, save
+from analyses.charts.sweeps import band_chart
+from analyses.studies.sweeps.measures import Measure, by_seed
+from analyses.studies.sweeps.paired import share_interval
+
+NAME = "bands"
+LEARNED = 0.99
+"""The mean share below which a setting fails inside the window."""
+
+LEGEND = (
+    "Share right (every next-symbol set of the members; of verdict runs the verdicts) of the sizes "
+    "up to so many training windows: mean over seeds [worst seed, best seed]."
+)
+"""What the columns of ``wide`` are."""
+
+
+def summary(values: pd.DataFrame) -> pd.DataFrame:
+    """One row per language, setting and band: what happens on average and at the worst seed.
+
+    Args:
+        values: as of ``by_seed``.
+
+    Columns: language, setting, band, measure, value (mean over sizes, then over seeds), low and
+    high (the worst and the best seed), seeds, mean_low and mean_high (95% interval of the mean,
+    Student's t over seeds, cut off at 0 and 1; NaN of a single seed).
+    """
+    keys = ["language", "setting", "band", "measure"]
+    grouped = values.groupby(keys, sort=False)["value"]
+    short = grouped.agg(value="mean", low="min", high="max", seeds="size").reset_index()
+    ends = np.array([share_interval(seeds)[1:] for _, seeds in grouped])
+    return short.assign(mean_low=ends[:, 0], mean_high=ends[:, 1])
+
+
+def wide(values: pd.DataFrame) -> pd.DataFrame:
+    """The summary as people read it: a row per setting, a column per language and band."""
+    short = summary(values)
+    text = [
+        f"{mean:.2f}" if low == high else f"{mean:.2f} [{low:.2f}, {high:.2f}]"
+        for mean, low, high in short[["value", "low", "high"]].itertuples(index=False)
+    ]
+    short = short.assign(text=text, column=short["language"] + " x" + short["band"].astype(str))
+    pivot = short.pivot(index="setting", columns="column", values="text")
+    pivot = pivot.loc[values["setting"].unique(), short["column"].unique()]
+    return pivot.reset_index().rename_axis(columns=None)
+
+
+def failing(values: pd.DataFrame, language: str) -> list[str]:
+    """The settings that do not learn a language inside its window; none without such a band."""
+    inside = values[(values["language"] == language) & (values["band"] == 1)]
+    means = inside.groupby("setting", sort=False)["value"].mean()
+    return [str(setting) for setting in means.index[means < LEARNED]]
+
+
+def save_bands(out: Path, result: Answer) -> None:
+    """Table and figure beside a sweep's, where its file names bands. Raises UserError if the folder
+    cannot be written."""
+    asked = Measure.model_validate(result.arguments["compare"])
+    if not asked.bands:
+        return
+    values = by_seed(result.table, result.arguments["by"], asked)
+    found = Answer(summary(values), result.sentence, {}, dict(result.arguments["compare"]))
+    save(out, NAME, f"Up to how many windows? {asked.words}", found, band_chart(values))

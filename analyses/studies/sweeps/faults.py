@@ -1,0 +1,79 @@
+"""What is wrong with a sweep's file: pydantic's words as one line that names the cure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pydantic_core import ErrorDetails
+
+WRITE = {
+    "int_type": "write a whole number",
+    "float_type": "write a number",
+    "bool_type": "write true or false",
+    "string_type": "write a text in quotes",
+    "list_type": "write a list of values",
+}
+"""The cure, by pydantic's kind of error."""
+
+DEPTH = {"variants": 2, "language": 2}
+"""Of tables of tables: how much of a place names one of them."""
+
+
+def told(
+    error: ErrorDetails, content: Mapping[str, Any], known: Mapping[str, Iterable[str]]
+) -> str:
+    """One error as people read it: the field, what came, what was expected.
+
+    Args:
+        content: the whole file.
+        known: what may be written, by table; "" is the top of the file.
+    """
+    place = [str(part) for part in error["loc"]]
+    top, value = place[0], error["input"]
+    depth = DEPTH.get(top, int(top in known))
+    if len(place) <= depth:
+        if top == "variants":
+            return "variants are tables: write [[variants]] above each"
+        return f"{'.'.join(place)} is {value!r}: write it as a table, [{'.'.join(place)}]"
+    key = place[depth]
+    if top == "variants":
+        name = content["variants"][int(place[1])].get("name")
+        if key == "name":
+            return (
+                f"a variant's name is {name!r}: each needs one of letters, digits, _, - and ., "
+                "because its runs' folders carry it"
+            )
+        where = f"in the variant {name}"
+    else:
+        where = f"in [{'.'.join(place[:depth])}]" if depth else ""
+    return _of_key(error, key, where, known[top if depth else ""])
+
+
+def _of_key(error: ErrorDetails, key: str, where: str, known: Iterable[str]) -> str:
+    """An error of one key of a table; "" is the top of the file."""
+    kind, value = error["type"], error["input"]
+    if kind == "missing":
+        return f"{key} is missing: write it at the top of the file"
+    if kind == "extra_forbidden":
+        return _unknown(key, value, where or "at the top of the file", list(known))
+    said = f"{key} {where} is {value!r}" if where else f"{key} is {value!r}"
+    context = error.get("ctx", {})
+    if kind == "literal_error":
+        choices = re.findall("'([^']*)'", context["expected"])
+        return f"{said}: choose one of {', '.join(choices)}"
+    if kind == "greater_than_equal":
+        return f"{said}: it must be at least {context['ge']}"
+    return f"{said}: {WRITE.get(kind, error['msg'])}"
+
+
+def _unknown(key: str, value: Any, where: str, known: list[str]) -> str:
+    """A key that means nothing there; the one that was meant, if one is near."""
+    if key == "model" and isinstance(value, dict):
+        return f'{where}: write "model.{next(iter(value), "n_layers")}" in quotes'
+    near = get_close_matches(key, known, n=1)
+    cure = f"did you mean {near[0]}?" if near else f"choose one of {', '.join(known)}"
+    return f"unknown {key!r} {where}: {cure}"

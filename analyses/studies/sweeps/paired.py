@@ -1,0 +1,118 @@
+"""Is the best setting of a sweep better, or was it lucky? The same seeds, compared in pairs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import comb
+
+import numpy as np
+import pandas as pd
+
+from analyses.studies.sweeps.measures import Measure, by_seed, grids
+from interp.statistics import all_pairs, pairs_needed, t_interval
+
+LEVEL = 0.05
+COLUMNS = ("language", "measure", "best", "other")
+
+
+def pairs(table: pd.DataFrame, by: Sequence[str], asked: Measure) -> pd.DataFrame:
+    """Per language the best setting beside every other one; empty where there is one alone.
+
+    Columns: language, measure, best, other, difference (of the shares of ``grids``, best less
+    other), low, high (95%, Student's t over seeds), p (of the sign-flip test over seeds), wins
+    (share of seeds in which the best one is ahead), pairs (seeds), corrected (p, by Holm's method
+    for all pairs of the language's settings, since the seeds also choose which one is best).
+    """
+    values = by_seed(table, by, asked)
+    measure = values.groupby("language")["measure"].first()
+    found = []
+    for name, grid in grids(values).items():
+        rows = all_pairs(grid)
+        own = rows[rows["first"] == rows["first"].iloc[0]] if len(rows) else rows
+        own = own.rename(columns={"first": "best", "second": "other"})
+        found.append(own.assign(language=name, measure=measure[name]))
+    rows = pd.concat(found, ignore_index=True)
+    return rows[[*COLUMNS, *(column for column in rows.columns if column not in COLUMNS)]]
+
+
+def share_interval(shares: pd.Series) -> tuple[float, float, float]:
+    """Mean over seeds of a share, low and high: Student's 95% interval, cut off at 0 and 1."""
+    mean, low, high = t_interval(shares.to_numpy(dtype=np.float64))
+    return mean, float(np.clip(low, 0, 1)), float(np.clip(high, 0, 1))
+
+
+def versus(tested: pd.DataFrame) -> dict[str, pd.DataFrame]:
+    """The pairs as people read them: a table per language, under a title that names the best."""
+    if tested.empty:
+        return {}
+    tables = {}
+    for (name, best), rows in tested.groupby(["language", "best"], sort=False):
+        tables[f"{name}: {best} is ahead"] = pd.DataFrame(
+            {
+                "of": rows["other"].to_numpy(),
+                "by [95%]": [gap(row) for _, row in rows.iterrows()],
+                "p, corrected": rows["corrected"].to_numpy(),
+                "seeds": rows["pairs"].to_numpy(),
+            }
+        )
+    return tables
+
+
+def gap(row: pd.Series) -> str:
+    """A difference of shares with its interval, if it has one: "0.021 [0.008, 0.033]"."""
+    ends = "" if row["pairs"] < 2 else f" [{row['low']:.3f}, {row['high']:.3f}]"
+    return f"{row['difference']:.3f}{ends}"
+
+
+def drawn(own: pd.DataFrame) -> pd.Series:
+    """Whether the other one is as good as the best, of the pairs of one language."""
+    return own["difference"].abs() < 1e-9
+
+
+def told(own: pd.DataFrame) -> str:
+    """From how many others the best setting of one language is told; "" where there is none."""
+    others = own[~drawn(own)]
+    if others.empty:
+        return ""
+    nearest = others.iloc[0]
+    sentence = f"ahead of the nearest other setting, {nearest['other']}, by {gap(nearest)}"
+    if nearest["pairs"] < needed(own):
+        return sentence
+    apart = int((others["corrected"] <= LEVEL).sum())
+    sentence += f", corrected p = {nearest['corrected']:.2g}"
+    return f"{sentence}, and told from {apart} of the {len(others)} others"
+
+
+def tests_of(own: pd.DataFrame) -> int:
+    """How many pairs the settings of one language make, all of which the correction counts."""
+    return comb(len(own) + 1, 2)
+
+
+def needed(own: pd.DataFrame) -> int:
+    """Seeds below which the exact test cannot tell any two settings of one language apart."""
+    return pairs_needed(tests_of(own), LEVEL)
+
+
+def how(tested: pd.DataFrame, asked: Measure) -> str:
+    """What was compared, on how many seeds, and by which test; "" without two settings."""
+    if tested.empty:
+        return ""
+    own = max((rows for _, rows in tested.groupby("language")), key=len)
+    seeds = int(tested["pairs"].max())
+    words = f"Settings are compared by {asked.words}"
+    others = tested.loc[tested["measure"] != asked.measure, "language"].unique()
+    if len(others):
+        words += f" (by words recognised on {', '.join(others)}, where verdicts alone are taught)"
+    if seeds < 2:
+        return f"{words}. One seed tests nothing: their order may be the seed's."
+    tests = tests_of(own)
+    correction = f"p corrected for all {tests} pairs of a language (Holm)"
+    words += (
+        f", paired over {seeds} seeds: mean difference [Student's 95% interval], sign-flip test, "
+        f"{correction if tests > 1 else 'one pair of settings, so no correction'}."
+    )
+    if seeds < needed(own):
+        words += (
+            f" {seeds} seeds are too few to tell any two apart: the exact test needs {needed(own)}."
+        )
+    return words

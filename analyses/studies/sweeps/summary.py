@@ -1,0 +1,113 @@
+"""What came out of a sweep: a row per language and setting, and a sentence per language."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from analyses.answers import plain
+from analyses.charts.sweeps import ALONE
+from analyses.studies.sweeps import bands, capacity, paired
+from analyses.studies.sweeps.measures import Measure, balanced_shares, by_seed, exact_to, grids
+from interp.statistics import nested_bootstrap
+
+LEGEND = (
+    "Words recognised, members and others alike: best seed, mean over seeds with its 95% interval "
+    "(bootstrapped over seeds and lengths); perfect: seeds without a mistake; exact to: the size "
+    "up to which every size tested is, worst to best seed."
+)
+"""What the columns of ``readable`` are."""
+
+
+def summary(table: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
+    """One row per language and setting.
+
+    Args:
+        by: the columns that make a setting: variant and the varied fields.
+
+    Columns: language, those of ``by``, best, mean, low, high (of the seeds' balanced recognition:
+    the mean of the members' mean over lengths and of the others'; 95%, bootstrapped over seeds and
+    over the lengths of each, NaN of a single seed), seeds, perfect (seeds without a mistake),
+    exact_to_min and exact_to_max (the size up to which all sizes tested are exact, at the worst and
+    the best seed; missing where a run was taught verdicts alone).
+    """
+    records = []
+    for values, part in table.groupby(["language", *by], sort=False):
+        seeds = [rows for _, rows in part.groupby("seed")]
+        shares = [balanced_shares(rows) for rows in seeds]
+        balanced = np.array([values.mean() for values in shares]).round(12)
+        reach = [n for rows in seeds if (n := exact_to(rows)) is not None]
+        mean, *ends = nested_bootstrap(shares)
+        low, high = np.clip(ends, 0, 1)  # few seeds stretch an interval beyond
+        records.append(
+            dict(zip(["language", *by], values, strict=True))
+            | {"best": balanced.max(), "mean": mean, "low": low, "high": high}
+            | {"seeds": len(seeds), "perfect": int((balanced == 1).sum())}
+            | {"exact_to_min": min(reach, default=None), "exact_to_max": max(reach, default=None)}
+        )
+    return pd.DataFrame(records).astype({"exact_to_min": "Int64", "exact_to_max": "Int64"})
+
+
+def readable(short: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
+    """The summary as people read it, for the terminal."""
+    bounds = zip(short["low"], short["high"], strict=True)
+    interval = ["-" if np.isnan(low) else f"{100 * low:.0f}-{high:.0%}" for low, high in bounds]
+    perfect = short["perfect"].astype(str) + " of " + short["seeds"].astype(str)
+    ends = zip(short["exact_to_min"], short["exact_to_max"], strict=True)
+    reach = ["-" if pd.isna(a) else str(a) if a == b else f"{a} to {b}" for a, b in ends]
+    shown = short[["language", *by]].rename(columns=lambda key: key.rpartition(".")[2])
+    return shown.assign(
+        **{"best": short["best"], "mean": short["mean"], "95%": interval},
+        **{"perfect": perfect, "exact to": reach},
+    )
+
+
+def findings(table: pd.DataFrame, by: Sequence[str], asked: Measure) -> tuple[str, dict[str, Any]]:
+    """Per language the setting whose seeds do best, and how surely it is ahead of the others.
+
+    Returns:
+        The sentence; and {"sentences": one per language, "how": by what settings are compared,
+        "settings": the rows of ``summary``, "pairs": those of ``paired.pairs``}, where there are
+        such with "bands" and "capacity".
+    """
+    short, values = summary(table, by), by_seed(table, by, asked)
+    tested = paired.pairs(table, by, asked)
+    said = [
+        sentence(name, grid, tested[tested["language"] == name], bands.failing(values, name))
+        for name, grid in grids(values).items()
+    ]
+    how = paired.how(tested, asked)
+    tables = {"settings": short, "pairs": tested}
+    if asked.bands:
+        tables["bands"] = bands.summary(values)
+    rows = {
+        name: plain(found.astype(object).where(found.notna(), None).to_dict("records"))
+        for name, found in tables.items()
+    }
+    found = {"sentences": said, "how": how} | rows | capacity.findings(table, by)
+    return " ".join([*said, how]).rstrip(), found
+
+
+def sentence(name: str, grid: pd.DataFrame, own: pd.DataFrame, failing: Sequence[str]) -> str:
+    """One language's.
+
+    Args:
+        grid: as of ``grids``.
+        own: as of ``paired.pairs``, its rows alone.
+        failing: the settings that do not learn it inside the window.
+    """
+    best = own["best"].iloc[0] if len(own) else grid.columns[0]
+    seeds = grid[best].dropna()
+    label = f"{best}: " if best != ALONE else ""
+    said = (
+        f"{name}: {label}{seeds.mean():.1%} on average, {seeds.max():.1%} at best, "
+        f"{int((seeds == 1).sum())} of {len(seeds)} perfect"
+    )
+    level = own.loc[paired.drawn(own), "other"]
+    parts = [said, f"level with {' and '.join(level)}" if len(level) else "", paired.told(own)]
+    if failing:
+        parts.append(f"inside the window {', '.join(failing)} fail{'s' * (len(failing) == 1)}")
+    return "; ".join(part for part in parts if part) + "."
