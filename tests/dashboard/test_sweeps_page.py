@@ -10,12 +10,12 @@ import pandas as pd
 import pytest
 from streamlit.delta_generator import DeltaGenerator
 from streamlit.testing.v1 import AppTest
-from test_capacity import BY, WIDTH, WINDOW, sized
+from test_capacity import BY, LAYERS, WIDTH, WINDOW, sized
 from test_pages import SHOW, assert_same, drawn, healthy, said
 
 from analyses.charts.sweeps import cells, curves, settings_of
-from analyses.studies.sweeps import capacity
-from analyses.studies.sweeps.measures import Measure
+from analyses.studies.sweeps import bands, capacity, paired
+from analyses.studies.sweeps.measures import Measure, by_seed
 from analyses.studies.sweeps.summary import findings, readable, summary
 from dashboard.views.many_runs.sweeps import ENOUGH, PAGES, find_sweeps
 from models.runs.files import read_json, write_json
@@ -32,14 +32,16 @@ def table_of() -> pd.DataFrame:
     return table.astype({"n": "Int64", "exact": "Float64"})
 
 
-def write(folder: Path, table: pd.DataFrame, by: list[str] = BY) -> None:
+def write(
+    folder: Path, table: pd.DataFrame, by: list[str] = BY, measure: Measure = MEASURE
+) -> None:
     """A sweep as `lab sweep` leaves it, but for its runs and figures."""
     (folder / "results").mkdir(parents=True)
     table.to_parquet(folder / "results" / "sweep.parquet", index=False)
-    sentence, found = findings(table, by, MEASURE)
+    sentence, found = findings(table, by, measure)
     record = {"sentence": sentence, "findings": found, "model_hash": ""}
     arguments = {"by": by, "file": "seeds = 2", "skipped": [], "question": f"Why {folder.name}?"}
-    arguments |= {"compare": MEASURE.model_dump()}
+    arguments |= {"compare": measure.model_dump()}
     write_json(folder / "results" / "sweep.json", record | {"arguments": arguments})
 
 
@@ -276,3 +278,37 @@ def test_a_sweep_of_one_seed_and_no_variation(folder: Path) -> None:
     page = healthy(opened())
     assert not [group for group in page.get("button_group") if "only" in group.key]
     assert_same(frame(page, "group"), curves(alone, []))
+
+
+def test_the_best_setting_is_held_beside_the_others(folder: Path) -> None:
+    """What the filters leave is compared; of a single setting nothing is."""
+    table = table_of()
+    write(folder / "small", table)
+    page = healthy(opened(only_language="an", only_n_layers="2"))
+    rows = table[(table["language"] == "an") & (table[LAYERS] == 2)]
+    tested = paired.pairs(rows, BY, MEASURE)
+    ((title, expected),) = paired.versus(tested).items()
+    shown = frame(page, "p, corrected")
+    assert set(shown["best"]) == {title}
+    assert_same(shown.drop(columns="best"), expected)
+    assert paired.how(tested, MEASURE) in [caption.value for caption in page.caption]
+    assert "By windows" not in [header.value for header in page.header]
+    alone = healthy(opened(only_n_layers="2", only_d_model="4"))
+    assert "The best beside the others" not in [header.value for header in alone.header]
+
+
+def test_a_sweep_with_bands_shows_them(folder: Path) -> None:
+    table = table_of()
+    asked = Measure(measure="exact", bands=[1, 3])
+    write(folder / "banded", table, BY, asked)
+    page = healthy(opened())
+    values = by_seed(table, BY, asked)
+    assert_same(frame(page, "setting", "an x1", "anbn x3"), bands.wide(values))
+    assert_same(frame(page, "mean_low"), bands.summary(values))
+    (shown,) = [part for part in drawn(page, "Share right by setting") if "band" in part]
+    assert len(shown) == len(values) == 2 * 4 * 2 * 2
+    assert_same(frame(page, "p, corrected")[["of"]], pairs_in_words(table, asked)[["of"]])
+
+
+def pairs_in_words(table: pd.DataFrame, asked: Measure) -> pd.DataFrame:
+    return pd.concat(paired.versus(paired.pairs(table, BY, asked)).values())
