@@ -20,6 +20,7 @@ from analyses.studies.sweeps.plan import plan
 from analyses.studies.sweeps.run import keep
 from analyses.studies.sweeps.summary import findings
 from interp.statistics import corrected, paired, pairs_needed, t_interval
+from models.config import Counting
 from models.languages import language
 from models.runs.run import Run, find_runs
 
@@ -289,7 +290,7 @@ def test_all_of_a_study_have_the_same_budget_and_nothing_built_in(name: str) -> 
         configs = [run.config for run in runs if run.config.language == learnt]
         assert len({str(c) for c in configs}) == len(configs)
         assert len({(c.steps, c.batch_size, c.max_n) for c in configs}) == 1
-        assert not any(c.model.averaging_heads or c.model.head_norm for c in configs)
+        assert all(c.model.counting == Counting() for c in configs)
 
 
 def test_shifted_positions_reach_the_longest_test_word() -> None:
