@@ -24,7 +24,7 @@ from altair.typing import ChartType
 from automata.fa.dfa import DFA
 from tyro.conf import Positional
 
-from analyses.answers import Answer, Progress, plain, quiet, save
+from analyses.answers import Answer, Progress, load, plain, quiet, save
 from analyses.jobs.workers import side_by_side
 from analyses.questions.rule_evidence import rebuilt
 from analyses.rules.discover import Discover, discover
@@ -35,7 +35,7 @@ from interp.automata.rules import Families, same
 from interp.statistics import wilson
 from models.errors import UserError
 from models.languages import RegularLanguage, language
-from models.runs.files import read_json, write_bytes, write_json
+from models.runs.files import write_bytes
 
 VOCABULARY = ("appel", "brood", "kaas", "melk", "peer", "soep", "thee", "vis")
 LENGTHS = (1, 12)
@@ -46,6 +46,8 @@ NOISE = (0.0, 0.05, 0.1, 0.2, 0.3)
 OUTCOMES = ("exact", "no reliable rule", "wrong rule")
 Study = Literal["rules", "dieren", "lines", "noise"]
 QUESTION = "How much of a planted rule comes back from labelled lines?"
+KEPT = "recovered"
+"""What a corpus' folder keeps its rows under."""
 
 
 def file_name(study: str) -> str:
@@ -221,17 +223,13 @@ def recover(options: Recover, progress: Progress = quiet) -> Answer:
 
 def recovered(corpus: Corpus, out: Path, with_rivals: bool) -> list[dict[str, Any]]:
     """What every way makes of one corpus; kept in its folder."""
-    kept, asked = (
-        out / corpus.name / "recovered.json",
-        plain(asdict(corpus) | {"rivals": with_rivals}),
-    )
-    if kept.exists() and (known := read_json(kept))["asked"] == asked:
-        return list(known["rows"])
+    folder, asked = out / corpus.name, plain(asdict(corpus) | {"rivals": with_rivals})
+    known = load(folder, KEPT)
+    if known is not None and known.arguments == asked:
+        return known.table.to_dict("records")
     labels, words = corpus.drawn()
-    write_bytes(out / corpus.name / "lines.tsv", as_tsv(labels, words).encode())
-    options = Discover(
-        out / corpus.name / "lines.tsv", out / corpus.name, accepted="in", rivals=with_rivals
-    )
+    write_bytes(folder / "lines.tsv", as_tsv(labels, words).encode())
+    options = Discover(folder / "lines.tsv", folder, accepted="in", rivals=with_rivals)
     record = discover(options)
     truth = corpus.truth()
     rows = []
@@ -263,9 +261,10 @@ def recovered(corpus: Corpus, out: Path, with_rivals: bool) -> list[dict[str, An
                 "seconds": way["seconds"],
             }
         )
-    for run in (out / corpus.name).glob("*/checkpoints"):  # hundreds of networks, no longer needed
+    for run in folder.glob("*/checkpoints"):  # hundreds of networks, no longer needed
         shutil.rmtree(run.parent)
-    write_json(kept, {"asked": asked, "rows": rows})
+    said = f"Of {corpus.rule}: {', '.join(row['outcome'] for row in rows)}."
+    save(folder, KEPT, QUESTION, Answer(pd.DataFrame(rows), said, {}, asked), None)
     return rows
 
 

@@ -308,7 +308,7 @@ TINY = """
 question = "Which?"
 languages = ["an"]
 seeds = 2
-plain = true
+recipe = "plain"
 [test]
 windows = 4
 thinned = true

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
 
 from analyses.answers import Answer, save
-from analyses.charts.sweeps import band_chart
+from analyses.charts.sweeps import band_chart, interval
 from analyses.studies.sweeps.measures import Measure, by_seed
-from analyses.studies.sweeps.paired import share_interval
 
 NAME = "bands"
 LEARNED = 0.99
@@ -36,8 +34,8 @@ def summary(values: pd.DataFrame) -> pd.DataFrame:
     keys = ["language", "setting", "band", "measure"]
     grouped = values.groupby(keys, sort=False)["value"]
     short = grouped.agg(value="mean", low="min", high="max", seeds="size").reset_index()
-    ends = np.array([share_interval(seeds)[1:] for _, seeds in grouped])
-    return short.assign(mean_low=ends[:, 0], mean_high=ends[:, 1])
+    ends = pd.DataFrame([interval(seeds) for _, seeds in grouped])
+    return short.assign(mean_low=ends["low"], mean_high=ends["high"])
 
 
 def wide(values: pd.DataFrame) -> pd.DataFrame:

@@ -3,7 +3,7 @@
 question = "..."
 languages = ["anbn", "anbncn"]  # or "table-1", the twelve of Li and Cotterell (2025)
 seeds = 10                      # 0 to 9
-plain = false                   # start from the recipes with nothing built in for counting
+recipe = "plain"                # what is changed below; or "counting", with what is built in for it
 skip_impossible = false         # leave out combinations that no model has, instead of refusing
 [test]
 lengths = "41:500"              # word lengths; or windows = 4: all sizes to so many windows
@@ -31,7 +31,7 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import is_dataclass
 from pathlib import Path
-from typing import Annotated, Any, Self, get_type_hints
+from typing import Annotated, Any, Literal, Self, get_type_hints
 
 from pydantic import (
     BaseModel,
@@ -161,7 +161,7 @@ class SweepFile(BaseModel):
         question: in one sentence.
         languages: by their registry names.
         seeds: how many, from 0 on.
-        plain: start from the plain recipes.
+        recipe: what is changed.
         skip_impossible: leave out combinations that the configuration refuses.
         exam: how every run is judged.
         measure: by what settings are compared.
@@ -176,7 +176,7 @@ class SweepFile(BaseModel):
     question: str
     languages: Annotated[tuple[str, ...], BeforeValidator(_languages)]
     seeds: int = Field(default=10, ge=1)
-    plain: bool = False
+    recipe: Literal["plain", "counting"] = "counting"
     skip_impossible: bool = False
     exam: Exam = Field(default=Exam(), alias="test")
     measure: Measure = Field(default=Measure(), alias="compare")

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import comb
 
-import numpy as np
 import pandas as pd
 
 from analyses.studies.sweeps.measures import Measure, by_seed, grids
-from interp.statistics import all_pairs, pairs_needed, t_interval
+from interp.statistics import all_pairs, pairs_needed
 
 LEVEL = 0.05
 COLUMNS = ("language", "measure", "best", "other")
@@ -33,12 +32,6 @@ def pairs(table: pd.DataFrame, by: Sequence[str], asked: Measure) -> pd.DataFram
         found.append(own.assign(language=name, measure=measure[name]))
     rows = pd.concat(found, ignore_index=True)
     return rows[[*COLUMNS, *(column for column in rows.columns if column not in COLUMNS)]]
-
-
-def share_interval(shares: pd.Series) -> tuple[float, float, float]:
-    """Mean over seeds of a share, low and high: Student's 95% interval, cut off at 0 and 1."""
-    mean, low, high = t_interval(shares.to_numpy(dtype=np.float64))
-    return mean, float(np.clip(low, 0, 1)), float(np.clip(high, 0, 1))
 
 
 def versus(tested: pd.DataFrame) -> dict[str, pd.DataFrame]:

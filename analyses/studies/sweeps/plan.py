@@ -50,7 +50,7 @@ def plan(file: SweepFile) -> tuple[list[Planned], list[str]]:
         changes = {**file.fixed, **own, **(file.variants[variant] if variant else {}), **varied}
         label = folder_name(name, variant, varied)
         try:
-            config = configured(name, changes, file.exam, file.plain)
+            config = configured(name, changes, file.exam, file.recipe == "plain")
         except UserError as error:
             if not file.skip_impossible:
                 raise UserError(f"{label} cannot be: {error}") from None
