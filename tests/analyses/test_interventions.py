@@ -14,6 +14,7 @@ from torch import nn
 from transformer_lens.hook_points import HookPoint
 
 from analyses.answers import Answer
+from analyses.charts.interventions import charts
 from analyses.close_ups.intervention import changed, changes
 from analyses.questions.intervention_trials import (
     RANDOM,
@@ -30,7 +31,7 @@ from analyses.questions.intervention_trials import (
     stream_before,
     stream_hooks,
 )
-from analyses.questions.interventions import Options, _erased, analyse, charts, main_variable
+from analyses.questions.interventions import Options, _erased, analyse, main_variable
 from analyses.questions.last_blocks import LastBlocks
 from models.base import LanguageModel
 from models.config import ModelConfig

@@ -27,9 +27,9 @@ from streamlit.testing.v1 import AppTest
 from streamlit.testing.v1.element_tree import Selectbox
 from test_kinds import KINDS, SIZES, TASKS, refused
 
-from analyses.answers import Answer, answer, load, question, registered
+from analyses.answers import Answer, answer, load, question, registered, save
+from analyses.charts.interventions import charts
 from analyses.close_ups.intervention import changed
-from analyses.questions import interventions
 from analyses.questions import leaderboard as of_run
 from analyses.studies import leaderboard
 from analyses.words import near_miss
@@ -277,7 +277,7 @@ def test_a_variable_is_changed_in_the_typed_word(run: Run) -> None:
     assert kept is not None
     assert kept.sentence in said(page)
     assert [line.value for line in page.info] == kept.findings["refused"]
-    figures = interventions.charts(kept)
+    figures = charts(kept)
     for name, title in (("erasure", "Erased"), ("steering", "Moved"), ("interchange", "Exchanged")):
         assert (name in figures) == (title in [header.value for header in page.subheader])
     assert page.dataframe[0].value["variable"].tolist() == list(kept.findings["erasure"])

@@ -8,6 +8,7 @@ import pandas as pd
 import streamlit as st
 
 from analyses.answers import Answer
+from analyses.charts.interventions import chart, charts
 from analyses.close_ups.intervention import Change, changed, changes
 from analyses.questions.intervention_trials import (
     FURTHEST,
@@ -15,7 +16,7 @@ from analyses.questions.intervention_trials import (
     steering_refusal,
     stream_hooks,
 )
-from analyses.questions.interventions import chart, charts, main_variable, refusal
+from analyses.questions.interventions import main_variable, refusal
 from analyses.questions.patching import said_chart
 from analyses.words import given, member
 from dashboard.shared import (

@@ -1,0 +1,116 @@
+"""What follows where a hidden variable is erased, moved or exchanged: a picture each."""
+
+from __future__ import annotations
+
+import altair as alt
+import pandas as pd
+from altair.typing import ChartType
+
+from analyses.answers import Answer
+from analyses.charts.theme import AGAINST, FOR, QUIET, TRAINED, UNTRAINED, figures, interval
+
+COLOURS = {
+    "none": "#9aa5ab",
+    "LEACE": TRAINED,
+    "random directions": "#e0b060",
+    "random readout": AGAINST,
+    "added": TRAINED,
+    "added in proportion": FOR,
+    "random direction": "#e0b060",
+    "random direction in proportion": AGAINST,
+    "state of another word": UNTRAINED,
+    "DAS": TRAINED,
+    "DAS, untrained model": "#8e6bb0",
+    "placebo": AGAINST,
+    "whole activation": "#5c676d",
+}
+
+
+def charts(result: Answer) -> dict[str, ChartType]:
+    """A picture for each experiment that there is."""
+    table = result.table
+    kinds = {"erasure": _erasure_chart, "steering": _steering_chart, "interchange": _pairs_chart}
+    return {
+        name: draw(table[table["experiment"] == name])
+        for name, draw in kinds.items()
+        if name in set(table["experiment"])
+    }
+
+
+def chart(result: Answer) -> ChartType:
+    """The pictures of all experiments, one below the other."""
+    return alt.vconcat(*charts(result).values()).resolve_scale(
+        color="independent", x="independent", y="independent", yOffset="independent"
+    )
+
+
+def _colour(rows: pd.DataFrame, title: str) -> alt.Color:
+    names = [name for name in COLOURS if name in set(rows["method"])]
+    scale = alt.Scale(domain=names, range=[COLOURS[name] for name in names])
+    return alt.Color("method:N", title=title, scale=scale).legend(
+        orient="top", columns=2, labelLimit=220
+    )
+
+
+def _bars(rows: pd.DataFrame, title: str, done: str) -> alt.LayerChart:
+    """A bar per site and method, with its interval."""
+    base = alt.Chart(rows).encode(
+        y=alt.Y("site:N", sort=list(dict.fromkeys(rows["site"])), title=None),
+        yOffset=alt.YOffset("method:N", sort=list(COLOURS)),
+        tooltip=[
+            *("model", "site", "variable", "method", "amount:Q"),
+            *figures("value", "low", "high"),
+        ],
+    )
+    bar = base.mark_bar().encode(
+        x=alt.X("value:Q", title=title).scale(domain=[0, 1]).axis(format="%", tickCount=2),
+        color=_colour(rows, done),
+    )
+    return (bar + interval(base)).properties(width=170, height=alt.Step(9))
+
+
+def _erasure_chart(table: pd.DataFrame) -> ChartType:
+    rows = table[table["measure"] == "words right"]
+    order = list(dict.fromkeys(rows["variable"]))
+    return _bars(rows, "words right", "erased").facet(
+        facet=alt.Facet("variable:N", sort=order, title=None), columns=3, spacing=32
+    )
+
+
+def _steering_chart(table: pd.DataFrame) -> ChartType:
+    """The shift against k, per site; what is pale ended seldom."""
+    rows = table[(table["measure"] == "shift") & table["value"].notna()]
+    rows = rows.assign(ended=rows["words"] / rows["words"].max())
+    other = rows["method"] == "state of another word"
+    rows = pd.concat([rows[other], rows[~other].iloc[::-1]])  # what is drawn last lies above
+    base = alt.Chart(rows).encode(x=alt.X("amount:Q", title="k").axis(tickMinStep=1))
+    shifts = base.encode(
+        y=alt.Y("value:Q", title="the end comes later by"),
+        color=_colour(rows, "added at the last block"),
+        tooltip=[
+            *("site", "method", "amount:Q"),
+            *figures("value", "low", "high", "ended", digits=2),
+        ],
+    )
+    points = shifts.mark_point(filled=True).encode(
+        opacity=alt.Opacity("ended:Q").scale(domain=[0, 1], range=[0.1, 1]).legend(None),
+        size=alt.condition(
+            alt.datum.method == "state of another word", alt.value(140), alt.value(40)
+        ),
+    )
+    exactly = base.mark_line(strokeDash=[3, 3], color=QUIET, strokeWidth=1).encode(y="amount:Q")
+    return (
+        (exactly + shifts.mark_line(strokeWidth=1.2, opacity=0.6) + points)
+        .properties(width=170, height=150)
+        .facet(
+            facet=alt.Facet("site:N", sort=list(dict.fromkeys(table["site"])), title=None),
+            columns=3,
+        )
+    )
+
+
+def _pairs_chart(table: pd.DataFrame) -> ChartType:
+    untrained = (table["model"] == "untrained") & (table["method"] == "DAS")
+    rows = table[(table["model"] == "trained") | untrained].copy()
+    rows.loc[untrained, "method"] = "DAS, untrained model"
+    return _bars(rows, "judged as predicted", "exchanged").properties(width=340)
