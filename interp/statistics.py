@@ -16,7 +16,8 @@ from typing import Literal
 import numpy as np
 import pandas as pd
 from jaxtyping import Float
-from scipy.stats import binomtest, false_discovery_control, norm, permutation_test, t
+from scipy.stats import binomtest, norm, permutation_test, t
+from statsmodels.stats.multitest import multipletests
 
 
 def bootstrap_mean(
@@ -201,14 +202,10 @@ def corrected(
     values = p[made]
     if ((values < 0) | (values > 1)).any():
         raise ValueError(f"expected p-values from 0 to 1, got {values.min()} to {values.max()}")
-    if method == "Holm":
-        order = np.argsort(values)
-        steps = values[order] * np.arange(len(values), 0, -1)
-        values[order] = np.minimum(np.maximum.accumulate(steps), 1)
-    else:
-        values = false_discovery_control(values)
     result = np.full(p.shape, np.nan)
-    result[made] = values
+    if len(values):
+        name = {"Holm": "holm", "Benjamini-Hochberg": "fdr_bh"}[method]
+        result[made] = multipletests(values, method=name)[1]
     return result
 
 

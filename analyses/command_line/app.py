@@ -29,7 +29,7 @@ from analyses.command_line.demo import demo as run_demo
 from analyses.console import ERR, OUT, exit_status, parse, progress_bar, table_of
 from analyses.jobs.trained import finish
 from analyses.questions import accuracy
-from analyses.questions.explanations import said
+from analyses.questions.explanations import replacement_in_words
 from analyses.questions.leaderboard import REPLACEMENTS
 from analyses.rules import discover as discoveries
 from analyses.rules import recovery
@@ -329,7 +329,11 @@ def leaderboard(args: Sequence[str]) -> None:
     for name in options.languages:
         for kind in REPLACEMENTS:
             table = leaderboards.wide(result.table, name, kind, (*measures, "calls"))
-            OUT.print(table_of(table, f"{name}, hidden symbols {said(kind, language(name))}"))
+            OUT.print(
+                table_of(
+                    table, f"{name}, hidden symbols {replacement_in_words(kind, language(name))}"
+                )
+            )
     OUT.print(f"Means over {options.seeds} seeds ± half of the 95% interval, Student's t.")
     for claim in result.findings["claims"]:
         OUT.print(escape(claim))

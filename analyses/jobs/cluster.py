@@ -66,19 +66,19 @@ def answers(
                 answer = future.result()
             except KilledWorker as error:
                 raise UserError(
-                    f"{said(key)} killed the {error.allowed_failures + 1} workers that tried it: "
-                    "give them more memory, or ask for less"
+                    f"{job_name(key)} killed the {error.allowed_failures + 1} workers that tried "
+                    "it: give them more memory, or ask for less"
                 ) from None
             except FutureCancelledError:
                 raise UserError(
-                    f"lost the scheduler {scheduler or ''} while it had {said(key)}: "
+                    f"lost the scheduler {scheduler or ''} while it had {job_name(key)}: "
                     "start again, what is finished is kept"
                 ) from None
             yield key, answer
 
 
-def said(key: Hashable) -> str:
-    """A job's key in an error."""
+def job_name(key: Hashable) -> str:
+    """What an error calls a job."""
     return " ".join(map(str, key)) if isinstance(key, tuple) else str(key)
 
 

@@ -103,7 +103,7 @@ def analyse(run: Run, options: Options, progress: Progress = quiet) -> Answer:
         "word": list(word),
         "rationale": None if case.rationale is None else list(case.rationale),
         "rationale_rule": language.rationale_rule,
-        "replacement": said(options.replacement, language),
+        "replacement": replacement_in_words(options.replacement, language),
         "probability": float(case.game.score(case.game.word[None])[0]),
         "in_language": bool(language.contains(word)) if case.truth is not None else None,
         "agreement": scores.astype(object).where(scores.notna(), None).to_dict("records"),
@@ -161,7 +161,7 @@ def replacements(
         ) from None
 
 
-def said(kind: Replacement, language: Language) -> str:
+def replacement_in_words(kind: Replacement, language: Language) -> str:
     """The replacement in words."""
     return {
         "uniform": "drawn evenly from all symbols",

@@ -12,7 +12,7 @@ from altair.typing import ChartType
 
 from analyses.answers import Answer, Progress, Question, plain, quiet
 from analyses.charts.theme import figures
-from analyses.questions.explanations import Replacement, case_of, check, said
+from analyses.questions.explanations import Replacement, case_of, check, replacement_in_words
 from analyses.script import script
 from analyses.words import ANALYSIS_SEED
 from interp.explanations.case import Case
@@ -129,7 +129,7 @@ def analyse(run: Run, options: Options, progress: Progress = quiet) -> Answer:
     found = {
         "words": options.words,
         "right": float(table.drop_duplicates("word")["right"].mean()),
-        "replacements": {kind: said(kind, language) for kind in REPLACEMENTS},
+        "replacements": {kind: replacement_in_words(kind, language) for kind in REPLACEMENTS},
         "rationale_rule": language.rationale_rule,
         "shortcut": language.shortcut,
     }

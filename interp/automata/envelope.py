@@ -46,7 +46,7 @@ class Constraint:
     weights: tuple[int, ...]
     constant: int
 
-    def said(self, symbols: Sequence[str]) -> str:
+    def as_equation(self, symbols: Sequence[str]) -> str:
         """As an equation: positive terms on the left, the others on the right."""
         left: list[str] = []
         right: list[str] = []
@@ -269,7 +269,7 @@ def _said(equations: Sequence[Constraint], symbols: Sequence[str]) -> str:
             old, new = group[nonzero[1]], group[nonzero[0]]
             group = {s: new if g == old else g for s, g in group.items()}
         else:
-            rest.append(equation.said(symbols))
+            rest.append(equation.as_equation(symbols))
     chains = [[s for s in symbols if group[s] == g] for g in dict.fromkeys(group.values())]
     equal = [" = ".join(f"#{s}" for s in chain) for chain in chains if len(chain) > 1]
     return ", ".join(equal + rest)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 from jaxtyping import Float, Int
-from scipy.stats import rankdata
+from scipy.stats import spearmanr
 from torch import Tensor
 
 from interp.causal.metrics import Metric
@@ -75,11 +75,11 @@ def rank_correlation(x: Float[np.ndarray, " position"], y: Float[np.ndarray, " p
 
     What differs by less than 1e-5 of the largest value, float32's rounding, is a tie.
     """
-    ranks = []
+    sides = []
     for values in (x, y):
         largest = np.abs(values).max(initial=0.0)
         rounded = np.rint(values / largest * 1e5) if largest > 0 else np.zeros_like(values)
         if len(np.unique(rounded)) < 2:
             return float("nan")
-        ranks.append(rankdata(rounded))
-    return float(np.corrcoef(ranks)[0, 1])
+        sides.append(rounded)
+    return float(spearmanr(*sides).statistic)

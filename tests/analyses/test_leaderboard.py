@@ -16,6 +16,7 @@ from analyses.command_line.app import main
 from analyses.studies import leaderboard as module
 from analyses.studies.claims import PLANNED, evidence, verdict
 from analyses.studies.leaderboard import NAME, Leaderboard, over_seeds, shortcut_found, wide
+from analyses.studies.report import report
 from interp.statistics import corrected, paired, pairs_needed, t_interval
 from models.errors import UserError
 from models.runs.run import find_runs
@@ -109,6 +110,14 @@ def test_the_report_is_one_file_and_asks_for_nothing(out: Path) -> None:
     assert page.count("<table") == 2 * 3
     for text in ("integrated gradients", "Means over seeds", "dieren_muis", "shortcut found"):
         assert text in page
+
+
+def test_the_report_escapes_what_it_is_told(out: Path) -> None:
+    result = load(out, NAME)
+    told = replace(result, findings={**result.findings, "claims": ["a < b & <i>c</i>"]})
+    page = report(told, {})
+    assert "<p>a &lt; b &amp; &lt;i&gt;c&lt;/i&gt;</p>" in page
+    assert page.count("<svg") == 1
 
 
 def planted(seed: int, have: list[float], lack: list[float]) -> dict[tuple[str, int], pd.DataFrame]:

@@ -12,7 +12,7 @@ from conftest import tiny_config
 from analyses.answers import Answer
 from analyses.command_line.app import main
 from analyses.questions import leaderboard as of_run
-from analyses.questions.explanations import case_of, probability, replacements, said
+from analyses.questions.explanations import case_of, probability, replacement_in_words, replacements
 from analyses.questions.leaderboard import (
     MEASURES,
     REPLACEMENTS,
@@ -138,7 +138,7 @@ def test_replacements(run: Run) -> None:
     known = run.language
     fixed = replacements(known, 5, "fixed", 8, 0)
     assert fixed.tolist() == [[FIRST_SYMBOL_ID] * 5]
-    assert said("fixed", known) == f"always {known.vocabulary.symbols[0]}"
+    assert replacement_in_words("fixed", known) == f"always {known.vocabulary.symbols[0]}"
     even = replacements(known, 7, "uniform", 4000, 0)
     assert np.bincount(even.ravel())[FIRST_SYMBOL_ID:] / even.size == pytest.approx(1 / 8, abs=0.01)
     data = replacements(known, 5, "data", 200, 0)

@@ -349,7 +349,7 @@ def test_hidden_symbols_become_what_was_chosen(run: Run, replacement: str) -> No
     shown = "Attribution per symbol and method."
     assert_shown(healthy(page), shown, result, module.chart(result))
     for kind in of_run.REPLACEMENTS:
-        assert f"**{kind}**: {of_run.said(kind, run.language)}" in said(page)
+        assert f"**{kind}**: {of_run.replacement_in_words(kind, run.language)}" in said(page)
 
 
 def test_a_picked_line_is_explained(run: Run) -> None:

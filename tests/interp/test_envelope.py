@@ -106,7 +106,7 @@ def test_equations_of_small_tables(
 ) -> None:
     equations = constraints(np.array(rows))
     assert equations == tuple(Constraint(weights, constant) for weights, constant in found)
-    assert [each.said(ABC[: len(rows[0])]) for each in equations] == said
+    assert [each.as_equation(ABC[: len(rows[0])]) for each in equations] == said
 
 
 tables = st.integers(1, 4).flatmap(

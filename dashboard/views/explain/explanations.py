@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import streamlit as st
 
-from analyses.questions.explanations import LONGEST, Options, chart, said
+from analyses.questions.explanations import LONGEST, Options, chart, replacement_in_words
 from analyses.questions.leaderboard import REPLACEMENTS, SHORTEST
 from analyses.words import ANALYSIS_SEED, apart, member, near_miss
 from dashboard.shared import (
@@ -53,7 +53,9 @@ def show() -> None:
     st.caption(
         "To ask what a symbol does, LIME, SHAP and their kin hide it: it is replaced, never "
         "deleted, so the length stays. "
-        + "; ".join(f"**{name}**: {said(name, run.language)}" for name in REPLACEMENTS)
+        + "; ".join(
+            f"**{name}**: {replacement_in_words(name, run.language)}" for name in REPLACEMENTS
+        )
         + "."
     )
     own = {} if text == " ".join(default) else {"word": text}

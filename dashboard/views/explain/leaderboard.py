@@ -10,7 +10,7 @@ import streamlit as st
 
 from analyses.answers import Answer, answer, load
 from analyses.questions import leaderboard as of_run
-from analyses.questions.explanations import Replacement, said
+from analyses.questions.explanations import Replacement, replacement_in_words
 from analyses.questions.leaderboard import FOUND, MEANINGS, MEASURES, REPLACEMENTS, Options
 from analyses.studies import leaderboard
 from dashboard.shared import (
@@ -140,7 +140,7 @@ def one_model(run: Run, kinds: Sequence[Replacement], measures: Sequence[str]) -
     st.caption(
         f"{len(words)} fresh words, members and near misses; the model's verdict is right on "
         f"{share(result.findings['right'])} of them. Hidden symbols: "
-        + "; ".join(f"{kind}: {said(kind, run.language)}" for kind in kinds)
+        + "; ".join(f"{kind}: {replacement_in_words(kind, run.language)}" for kind in kinds)
         + f". The positions that decide: {result.findings['rationale_rule']}."
     )
     if asked_of.empty:
