@@ -64,9 +64,9 @@ def choose_run() -> None:
 def shape_of(run: Run) -> str:
     """The model in a few words."""
     model = run.config.model
-    if model.architecture == "ngram":
+    if model.family.tabular:
         return model.kind
-    heads = f"{model.n_heads} heads, " if model.architecture == "transformer" else ""
+    heads = f"{model.n_heads} heads, " if model.family.attends else ""
     return f"{kind_of(run)}, {model.n_layers} layers, {heads}width {model.d_model}"
 
 

@@ -33,6 +33,9 @@ class LanguageModel(HookedRootModule):
         super().__init__()
         self.config, self.vocabulary = config, vocabulary
 
+    learns_by_counting = False
+    """Does ``count`` teach it, and no gradient?"""
+
     @abstractmethod
     def logits(
         self, tokens: Int[Tensor, "batch pos"], offsets: Int[Tensor, " batch"] | None
@@ -61,6 +64,20 @@ class LanguageModel(HookedRootModule):
         ``config.readout`` says where: at BOS, or at the last symbol.
         """
         return read_at(self.config.readout, lengths)
+
+    def count(
+        self,
+        tokens: Int[Tensor, "batch pos"],
+        target: Float[Tensor, "batch pos d_vocab"],
+        weight: Float[Tensor, "batch pos d_vocab"],
+    ) -> None:
+        """Learns a batch, if the model learns by counting.
+
+        Args:
+            target: 1 where a token may come next.
+            weight: how often each of these is counted.
+        """
+        raise NotImplementedError(f"{type(self).__name__} learns by gradient")
 
     @torch.no_grad()
     def constrain(self) -> None:
@@ -113,7 +130,7 @@ class LanguageModel(HookedRootModule):
     def cfg(self) -> TransformerBridgeConfig:
         """The shape, for TransformerLens' tools; a model without attention says one head."""
         config = self.config
-        attends = config.architecture == "transformer"
+        attends = config.family.attends
         kinds = {"none": "none", "learned": "standard", "sinusoidal": "standard"}
         kinds |= {"rotary": "rotary", "alibi": "alibi", "t5": "relative_positional_bias"}
         return TransformerBridgeConfig(

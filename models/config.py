@@ -4,17 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, is_dataclass, replace
-from typing import Any, Literal, TypeVar, get_args
+from typing import Annotated, Any, Literal, TypeVar, get_args
 
-from tyro.conf import Positional
+from tyro.conf import Positional, arg
+from tyro.extras import literal_type_from_choices
 
 from models.errors import UserError
+from models.family import FAMILIES, Family
 from models.languages import Spread
 from models.objectives import Readout, check_sight
 
 Config = TypeVar("Config", bound=Any)  # a frozen dataclass
 
-Architecture = Literal["transformer", "lstm", "gru", "cnn", "ngram"]
+Architecture = Annotated[
+    str,
+    arg(
+        constructor_factory=lambda: literal_type_from_choices(list(FAMILIES)),
+        help_behavior_hint=lambda shown: f"(default: {shown.strip('[]')})".replace("'", ""),
+    ),
+]
+"""The name of a family; the command line offers those that there are."""
+
 Scores = Literal["scaled_dot", "dot", "additive"]
 Mask = Literal["causal", "strictly_causal", "bidirectional"]
 Positions = Literal["none", "learned", "sinusoidal", "rotary", "alibi", "t5"]
@@ -24,7 +34,6 @@ Mlp = Literal["plain", "gated", "none"]
 Activation = Literal["relu", "gelu", "silu"]
 
 CHOICES = {
-    "architecture": Architecture,
     "mask": Mask,
     "positions": Positions,
     "scores": Scores,
@@ -32,7 +41,7 @@ CHOICES = {
     "norm_placement": NormPlacement,
     "mlp": Mlp,
 }
-"""What makes a model another kind of model, by field."""
+"""What makes a model of a family another kind of model, by field."""
 
 ABSOLUTE: tuple[Positions, ...] = ("learned", "sinusoidal")
 """The positions that are added to the embedding, so that they can be shifted in training."""
@@ -47,7 +56,10 @@ def _check_choices(config: object, **choices: Any) -> None:
 
 
 def dotted(config: Any) -> dict[str, Any]:
-    """The values of a configuration by dotted name, as "model.counting.counters"."""
+    """The values of a configuration by dotted name, as "model.counting.counters".
+
+    Of its class, the defaults.
+    """
     found: dict[str, Any] = {}
     for f in fields(config):
         value = getattr(config, f.name)
@@ -116,12 +128,12 @@ class ModelConfig:
 
     A *decoder* has a causal mask and may be taught at every position; an *encoder* has the
     bidirectional one, recognises whole words and is read at BOS, its class token. A rival reads
-    less: an "lstm" and a "gru" n_layers, d_model and bias, a "cnn" also kernel_size, act_fn, norm,
-    norm_placement and eps, an "ngram" order alone. Another kind of mask, scores, positions, norm or
-    MLP is refused for it; what else it does not read plays no part.
+    less: what each family reads stands in its entry of ``models.families``. A choice that it does
+    not read (of mask, scores, positions, norm, MLP, head_width or counting) is refused; other
+    fields that it does not read play no part.
 
     Attributes:
-        architecture: a Transformer or a rival.
+        architecture: the name of its family: a Transformer or a rival.
         n_layers: blocks.
         n_heads: attention heads in a block.
         d_model: width of the residual stream.
@@ -169,9 +181,13 @@ class ModelConfig:
     kernel_size: int = 5
     order: int = 3
     eps: float = 1e-5
-    counting: Counting = field(default_factory=Counting)
+    counting: Counting = Counting()
 
     def __post_init__(self) -> None:
+        if self.architecture not in FAMILIES:
+            raise UserError(
+                f"architecture is {self.architecture!r}: choose one of {', '.join(FAMILIES)}"
+            )
         _check_choices(self, **CHOICES, act_fn=Activation)
         for name in ("n_layers", "n_heads", "d_model", "d_mlp", "n_ctx", "kernel_size"):
             if getattr(self, name) < 1:
@@ -190,10 +206,9 @@ class ModelConfig:
                 f"norm_placement {self.norm_placement} places nothing with norm none: "
                 "leave it at pre, or choose a norm"
             )
-        if self.architecture == "transformer":
+        self._check_choices_are_read()
+        if self.family.attends:
             self._check_attention()
-        else:
-            self._check_rival()
 
     def _check_attention(self) -> None:
         if not self.head_width and self.d_model % self.n_heads:
@@ -217,19 +232,22 @@ class ModelConfig:
                 f"{self.d_model}: choose an even one"
             )
 
-    def _check_rival(self) -> None:
-        """A choice that only attention or a block makes would be silently lost: it is refused."""
-        lost = ["scores", "mask", "positions", "mlp", "head_width"]
-        lost += [f"counting.{name}" for name in ("averaging_heads", "head_norm", "counters")]
-        if self.architecture != "cnn":
-            lost += ["norm", "norm_placement"]
-        asked, plain = dotted(self), dotted(ModelConfig())
-        for name in lost:
-            if asked[name] != plain[name]:
+    def _check_choices_are_read(self) -> None:
+        """A choice that the family does not read would be silently lost: it is refused."""
+        asked, plain = dotted(self), dotted(ModelConfig)
+        parts = [name for name in asked if name.startswith("counting.")]
+        for name in (*CHOICES, "head_width", *parts):
+            if name not in self.family.reads and asked[name] != plain[name]:
+                owners = [family.name for family in FAMILIES.values() if name in family.reads]
                 raise UserError(
-                    f"{name} {asked[name]} belongs to a transformer, not to architecture "
+                    f"{name} {asked[name]} belongs to {' or '.join(owners)}, not to architecture "
                     f"{self.architecture}: leave it out"
                 )
+
+    @property
+    def family(self) -> Family:
+        """The registry entry of the architecture."""
+        return FAMILIES[self.architecture]
 
     @property
     def d_head(self) -> int:
@@ -260,13 +278,13 @@ class ModelConfig:
 
         The choices alone, not the sizes: "encoder-alibi", "rms-post", "lstm", "3-gram".
         """
-        if self.architecture == "ngram":
-            return f"{self.order}-gram"
+        if self.family.title is not None:
+            return self.family.title(self)
         names = {"mask": {"bidirectional": "encoder"}, "mlp": {"none": "attention"}}
         parts = []
         for f in fields(self):
             value = getattr(self, f.name)
-            if f.name in CHOICES and value != f.default:
+            if f.name in ("architecture", *CHOICES) and value != f.default:
                 word = names.get(f.name, {}).get(value, value)
                 parts.append(word if value != "none" or f.name == "mlp" else f"no-{f.name}")
         return "-".join(parts).replace("_", "-")

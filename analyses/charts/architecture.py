@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import altair as alt
@@ -226,7 +227,7 @@ def drawing(model: LanguageModel, positions: int) -> ChartType:
     """
     config, sketch = model.config, _Sketch(model, positions)
     sketch.box("token", "tokens", f"{positions}, the first is <bos>", span=WHOLE)
-    if config.architecture == "ngram":
+    if config.family.tabular:
         _draw_ngram(sketch)
     else:
         _draw_layers(sketch)
@@ -244,7 +245,7 @@ _NORMS = {"layer": "LayerNorm", "rms": "RMSNorm", "none": ""}
 def _draw_layers(sketch: _Sketch) -> None:
     """Embedding, one layer in a frame that says how many there are, and unembedding."""
     config, stream = sketch.model.config, sketch.stream
-    residual = config.architecture in ("transformer", "cnn")
+    residual = config.family.residual
     way = STREAM if residual else CENTRE
     sketch.down(way)
     sketch.box("embed", "embedding", stream, span=WHOLE, hook="hook_embed", weights="embed")
@@ -259,8 +260,7 @@ def _draw_layers(sketch: _Sketch) -> None:
     sketch.y += 12
     frame = sketch.y
     sketch.y += 8
-    draw = {"transformer": _draw_block, "cnn": _draw_convolution}
-    draw.get(config.architecture, _draw_recurrent)(sketch)
+    LAYERS[config.family.name](sketch)
     sketch.y += 12
     layers = "1 layer" if config.n_layers == 1 else f"× {config.n_layers} layers"
     sketch.frame(frame, sketch.y, layers)
@@ -412,11 +412,11 @@ def _draw_convolution(sketch: _Sketch) -> None:
     _branch(sketch, "ln1", part)
 
 
-def _draw_recurrent(sketch: _Sketch) -> None:
+def _draw_recurrent(lstm: bool, sketch: _Sketch) -> None:
     """One layer: the states go round on the right, from one position to the next."""
     shape = sketch.stream
     span, out = (CENTRE - 140, CENTRE + 140), CENTRE + 158
-    if sketch.model.config.architecture == "lstm":
+    if lstm:
         gates, new = "gates i, f, o = σ(W x + U h + b)", "cell c ← f · c + i · tanh(W x + U h + b)"
         state, hook, some = "state h ← o · tanh(c)", "blocks.{layer}.hook_cell", 3
     else:
@@ -454,3 +454,12 @@ def _draw_ngram(sketch: _Sketch) -> None:
     sketch.down(CENTRE)
     title = "p = (allowed + shorter context's p) / (seen + 1)"
     sketch.box("embed", title, f"{positions} × {vocabulary}", span=WHOLE)
+
+
+LAYERS: dict[str, Callable[[_Sketch], None]] = {
+    "transformer": _draw_block,
+    "lstm": partial(_draw_recurrent, True),
+    "gru": partial(_draw_recurrent, False),
+    "cnn": _draw_convolution,
+}
+"""How a layer of a family is drawn, by its name."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from statistics import median
 
 import altair as alt
@@ -47,34 +48,53 @@ class Part:
 
 def parts(config: ModelConfig, d_vocab: int) -> list[Part]:
     """The parts with matrix products; norms, sums, activations and the softmax are left out."""
-    layers, d, blocks = config.n_layers, config.d_model, range(config.n_layers)
-    found: list[Part] = []
-    if config.architecture == "transformer":
-        inner = config.n_heads * config.d_head
-        looks = config.learned_heads * config.d_head
-        maps = tuple(f"blocks.{i}.attn.{name}" for i in blocks for name in "qkvo")
-        attn = tuple(f"blocks.{i}.attn" for i in blocks)
-        found += [
-            Part("attention: q, k, v, o", "O(N D²)", 4 * d * (inner + looks) * layers, 0, maps),
-            Part("attention: pairs", "O(N² D)", 0, 4 * inner * layers, attn, maps),
-        ]
-        if config.mlp != "none":
-            flops = (6 if config.mlp == "gated" else 4) * d * config.d_mlp * layers
-            mlps = tuple(f"blocks.{i}.mlp" for i in blocks)
-            found.append(Part("MLP", "O(N D²)", flops, 0, mlps))
-    elif config.architecture in ("lstm", "gru"):
-        gates = 4 if config.architecture == "lstm" else 3
-        modules = tuple(f"blocks.{i}" for i in blocks)
-        found.append(Part("recurrence", "O(N D²)", 4 * gates * d * d * layers, 0, modules))
-    elif config.architecture == "cnn":
-        kernels = tuple(f"blocks.{i}.conv.kernel" for i in blocks)
-        outs = tuple(f"blocks.{i}.conv.out" for i in blocks)
-        flops = 2 * config.kernel_size * d * d * layers
-        found.append(Part("convolution", "O(k N D²)", flops, 0, kernels))
-        found.append(Part("W_out", "O(N D²)", 2 * d * d * layers, 0, outs))
-    if config.architecture != "ngram":
-        found.append(Part("unembedding", "O(N D V)", 2 * d * d_vocab, 0, ("unembed",)))
+    if config.family.tabular:
+        return []
+    blocks = [f"blocks.{layer}" for layer in range(config.n_layers)]
+    found = PARTS[config.family.name](config, blocks) if config.family.name in PARTS else []
+    unembedding = 2 * config.d_model * d_vocab
+    return [*found, Part("unembedding", "O(N D V)", unembedding, 0, ("unembed",))]
+
+
+def _of_transformer(config: ModelConfig, blocks: Sequence[str]) -> list[Part]:
+    inner, looks = config.n_heads * config.d_head, config.learned_heads * config.d_head
+    linear, pairs = 4 * config.d_model * (inner + looks) * len(blocks), 4 * inner * len(blocks)
+    maps = tuple(f"{block}.attn.{name}" for block in blocks for name in "qkvo")
+    attn = tuple(f"{block}.attn" for block in blocks)
+    found = [
+        Part("attention: q, k, v, o", "O(N D²)", linear, 0, maps),
+        Part("attention: pairs", "O(N² D)", 0, pairs, attn, maps),
+    ]
+    if config.mlp != "none":
+        matrices = 3 if config.mlp == "gated" else 2
+        flops = 2 * matrices * config.d_model * config.d_mlp * len(blocks)
+        mlps = tuple(f"{block}.mlp" for block in blocks)
+        found.append(Part("MLP", "O(N D²)", flops, 0, mlps))
     return found
+
+
+def _of_recurrence(gates: int, config: ModelConfig, blocks: Sequence[str]) -> list[Part]:
+    flops = 4 * gates * config.d_model**2 * len(blocks)
+    return [Part("recurrence", "O(N D²)", flops, 0, tuple(blocks))]
+
+
+def _of_convolution(config: ModelConfig, blocks: Sequence[str]) -> list[Part]:
+    square = 2 * config.d_model**2 * len(blocks)
+    kernels = tuple(f"{block}.conv.kernel" for block in blocks)
+    outs = tuple(f"{block}.conv.out" for block in blocks)
+    return [
+        Part("convolution", "O(k N D²)", config.kernel_size * square, 0, kernels),
+        Part("W_out", "O(N D²)", square, 0, outs),
+    ]
+
+
+PARTS: dict[str, Callable[[ModelConfig, Sequence[str]], list[Part]]] = {
+    "transformer": _of_transformer,
+    "lstm": partial(_of_recurrence, 4),
+    "gru": partial(_of_recurrence, 3),
+    "cnn": _of_convolution,
+}
+"""What the layers of a family do, by its name."""
 
 
 def lengths_of(config: ModelConfig) -> tuple[int, ...]:

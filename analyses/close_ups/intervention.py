@@ -11,7 +11,7 @@ import torch
 from jaxtyping import Bool
 from torch import Tensor
 
-from analyses.questions.intervention_trials import RECURRENT, stream_hooks
+from analyses.questions.intervention_trials import stream_hooks
 from analyses.questions.probing import targets
 from analyses.words import WordTensors, sample_window
 from interp.model import activations
@@ -32,7 +32,7 @@ def changes(run: Run, variable: str) -> list[Change]:
     """What can be done to a variable: a category has nothing to be added to."""
     if run.language.variables[variable] == "category":
         return ["erase"]
-    if run.config.model.architecture in RECURRENT:
+    if run.config.model.family.recurrent:
         return ["add", "erase"]
     return ["add in proportion", "add", "erase"]
 
@@ -91,7 +91,7 @@ def _hook(
     z = np.broadcast_to(target.values / length, at.shape)[at]
     way = direction(x[torch.as_tensor(at)], torch.as_tensor(z))
     moved = counted(run, variable, words)
-    if run.config.model.architecture in RECURRENT:
+    if run.config.model.family.recurrent:
         moved &= np.cumsum(moved, axis=1) == 1
     length = np.arange(1, moved.shape[1] + 1) if change == "add in proportion" else 1
     return adding(way, torch.as_tensor(k * moved / length))

@@ -161,22 +161,26 @@ def _score_formula(config: ModelConfig) -> str:
     return rf"{q} \cdot {k}{root}"
 
 
+FORMULAS: dict[str, dict[str, tuple[str, str]]] = {
+    "lstm": {
+        "hook_cell": ("cells", r"c_t = f_t c_{t-1} + i_t \tanh(W x_t + U h_{t-1} + b)"),
+        "hook_resid_post": ("hidden states", r"h_t = o_t \tanh(c_t)"),
+    },
+    "gru": {"hook_resid_post": ("hidden states", r"h_t = (1 - z_t) n_t + z_t h_{t-1}")},
+    "cnn": {
+        "conv.hook_post": ("after the activation", r"a_t = \text{act}(\sum_j K_j x_{t-j} + b)"),
+        "hook_conv_out": ("added to the stream", r"y_t = W a_t + b"),
+        "hook_resid_post": ("block output", r"\text{the stream after the block}"),
+    },
+}
+"""Of the hooks of a layer, their names and formulas, by the name of the family."""
+
+
 @torch.no_grad()
 def layer_steps(model: LanguageModel, tokens: Int[Tensor, "1 pos"], layer: int) -> list[Step]:
     """What a layer of a recurrent or convolutional model holds at every position of a word."""
     block = f"blocks.{layer}."
-    formulas = {
-        "lstm": {
-            "hook_cell": ("cells", r"c_t = f_t c_{t-1} + i_t \tanh(W x_t + U h_{t-1} + b)"),
-            "hook_resid_post": ("hidden states", r"h_t = o_t \tanh(c_t)"),
-        },
-        "gru": {"hook_resid_post": ("hidden states", r"h_t = (1 - z_t) n_t + z_t h_{t-1}")},
-        "cnn": {
-            "conv.hook_post": ("after the activation", r"a_t = \text{act}(\sum_j K_j x_{t-j} + b)"),
-            "hook_conv_out": ("added to the stream", r"y_t = W a_t + b"),
-            "hook_resid_post": ("block output", r"\text{the stream after the block}"),
-        },
-    }[model.config.architecture]
+    formulas = FORMULAS[model.config.family.name]
     names = [block + hook for hook in formulas]
     _, cache = model.run_with_cache(tokens, names_filter=names, return_cache_object=False)
     places = _places(model.vocabulary, tokens)

@@ -354,7 +354,7 @@ def hooks(args: Sequence[str]) -> None:
         print(json.dumps(rows))
         return
     OUT.print(table_of(pd.DataFrame(rows)))
-    if config.architecture != "ngram":
+    if not config.family.tabular:
         OUT.print(f"{{layer}} is 0 to {config.n_layers - 1}", markup=False)
 
 

@@ -83,7 +83,7 @@ class Options:
 def refusal(run: Run) -> str | None:
     """Why there is nothing to ask of this run, in one line; None where there is."""
     model = run.config.model
-    if model.architecture != "transformer":
+    if not model.family.attends:
         return f"{run.name} has no attention heads: it is of architecture {model.architecture}"
     if model.norm_placement != "pre" and model.norm != "none":
         return (

@@ -52,10 +52,10 @@ class Options:
 
 def refusal(run: Run) -> str | None:
     """Why there is nothing to ask of this run, in one line; None where there is."""
-    architecture = run.config.model.architecture
-    if architecture == "transformer":
+    family = run.config.model.family
+    if family.attends:
         return None
-    return f"{run.name} has no attention heads: it is of architecture {architecture}"
+    return f"{run.name} has no attention heads: it is of architecture {family.name}"
 
 
 def analyse(run: Run, options: Options, progress: Progress = quiet) -> Answer:

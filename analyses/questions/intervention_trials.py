@@ -32,7 +32,6 @@ from models.training.evaluation import verdicts
 ANSWERS = ("valid", "accepting")
 """Variables that are no part of a state to be kept, but the answer itself."""
 FURTHEST = 5  # k, that a counter is moved by
-RECURRENT = ("lstm", "gru")
 RANDOM = {
     "added": "random direction",
     "added in proportion": "random direction in proportion",
@@ -161,7 +160,7 @@ def steering(
     seen = activations(model, members.tokens, list(sites.values()))
     states = activations(model, others.tokens, list(sites.values()))
     # A recurrent network goes on from a moved state: there the counter is moved once.
-    recurrent = run.config.model.architecture in RECURRENT
+    recurrent = run.config.model.family.recurrent
     first = torch.arange(words.tokens.shape[1]) == words.start[:, None]
     at = first if recurrent else words.last
     k = torch.as_tensor(ks).repeat_interleave(len(sizes))[:, None]

@@ -54,9 +54,9 @@ def refusal(run: Run) -> str | None:
     """Why there is nothing to ask of this run, in one line; None where there is."""
     if not run.language.variables:
         return f"nothing is known of the hidden state of {run.language.name}: no variable to change"
-    architecture = run.config.model.architecture
-    if architecture == "ngram":
-        return f"{run.name} has no activations to change: it is of architecture {architecture}"
+    family = run.config.model.family
+    if family.tabular:
+        return f"{run.name} has no activations to change: it is of architecture {family.name}"
     return None
 
 

@@ -142,7 +142,7 @@ def components_of(model: LanguageModel, asked: Sequence[str] = ()) -> list[str]:
     for name in asked:
         if name not in has:
             raise UserError(f"this model has no {name}: choose of {', '.join(has)}")
-    recurrent = model.config.architecture in ("lstm", "gru")
+    recurrent = model.config.family.recurrent
     usual = [c for c in DEFAULTS if c in has and (c != "resid_post" or recurrent)]
     return list(dict.fromkeys(asked)) or usual
 

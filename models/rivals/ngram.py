@@ -52,6 +52,8 @@ class HookedNGram(LanguageModel):
     so that an unseen context says what the next shorter one says. Trained by counting.
     """
 
+    learns_by_counting = True
+
     def __init__(self, config: ModelConfig, vocabulary: Vocabulary, seed: int = 0) -> None:
         """Nothing is drawn from ``seed``. Raises UserError if the table would be too large."""
         super().__init__(config, vocabulary)

@@ -23,13 +23,12 @@ class Recurrence(nn.Module):
     fused layer runs.
     """
 
-    def __init__(self, config: ModelConfig) -> None:
+    def __init__(self, config: ModelConfig, kind: type[nn.LSTM | nn.GRU]) -> None:
         super().__init__()
-        kind = nn.LSTM if config.architecture == "lstm" else nn.GRU
         self.rnn = kind(config.d_model, config.d_model, bias=config.bias, batch_first=True)
         self.hook_resid_pre = HookPoint()
         self.hook_resid_post = HookPoint()
-        if config.architecture == "lstm":
+        if kind is nn.LSTM:
             self.hook_cell = HookPoint()
 
     def forward(self, x: Float[Tensor, "batch pos d_model"]) -> Float[Tensor, "batch pos d_model"]:
@@ -72,7 +71,13 @@ def _shown(point: HookPoint, states: list[Tensor], like: Tensor) -> Tensor:
 
 
 class HookedRecurrent(EmbeddingModel):
-    """Embedding, layers of an LSTM or a GRU, unembedding."""
+    """Embedding, recurrent layers, unembedding.
+
+    Attributes:
+        layer: what a layer is in PyTorch.
+    """
+
+    layer: type[nn.LSTM | nn.GRU]
 
     def __init__(self, config: ModelConfig, vocabulary: Vocabulary, seed: int = 0) -> None:
         """Weights are drawn from ``seed`` alone: the global random state is not used or moved."""
@@ -80,7 +85,9 @@ class HookedRecurrent(EmbeddingModel):
         with torch.random.fork_rng(devices=[]):
             self.embed = nn.Embedding(len(vocabulary), config.d_model)
             self.hook_embed = HookPoint()
-            self.blocks = nn.ModuleList(Recurrence(config) for _ in range(config.n_layers))
+            self.blocks = nn.ModuleList(
+                Recurrence(config, self.layer) for _ in range(config.n_layers)
+            )
             self.unembed = Unembed(config, len(vocabulary))
         initialise(self, torch.Generator().manual_seed(seed), embedding_std=1.0)
         self.setup()  # type: ignore[no-untyped-call]  # untyped in TransformerLens
@@ -94,14 +101,30 @@ class HookedRecurrent(EmbeddingModel):
         return self.unembed(x)
 
 
-def hook_rows(config: ModelConfig) -> list[HookRow]:
-    """Every hook of an LSTM or a GRU, in the order of computation."""
-    block = "blocks.{layer}."
-    rows = [
+class HookedLSTM(HookedRecurrent):
+    """Layers with hidden states and cells (Hochreiter and Schmidhuber 1997)."""
+
+    layer = nn.LSTM
+
+
+class HookedGRU(HookedRecurrent):
+    """Layers with hidden states alone (Cho et al. 2014)."""
+
+    layer = nn.GRU
+
+
+def gru_rows(config: ModelConfig) -> list[HookRow]:
+    """Every hook of a GRU, in the order of computation."""
+    block, meaning = "blocks.{layer}.", "hidden states; the next position goes on from them"
+    return [
         HookRow("hook_embed", STREAM, "token embedding"),
         HookRow(block + "hook_resid_pre", STREAM, "what the layer reads"),
+        HookRow(block + "hook_resid_post", STREAM, meaning),
     ]
-    if config.architecture == "lstm":
-        rows += [HookRow(block + "hook_cell", STREAM, "cells; the next position goes on from them")]
-    meaning = "hidden states; the next position goes on from them"
-    return [*rows, HookRow(block + "hook_resid_post", STREAM, meaning)]
+
+
+def lstm_rows(config: ModelConfig) -> list[HookRow]:
+    """Every hook of an LSTM, in the order of computation."""
+    meaning = "cells; the next position goes on from them"
+    *before, states = gru_rows(config)
+    return [*before, HookRow("blocks.{layer}.hook_cell", STREAM, meaning), states]

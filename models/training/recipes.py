@@ -43,7 +43,7 @@ def recipe(language: str, asked: ModelConfig = SHAPE, plain: bool = False) -> Tr
     """
     base = NEXT_SYMBOLS if language in LANGUAGES else VERDICT
     base = replace(PLAIN.get(language, base), language=language)
-    if asked.architecture != "transformer":
+    if not asked.family.attends:
         return replace(base, model=ModelConfig(architecture=asked.architecture, act_fn="relu"))
     if asked.sees_ahead:
         encoder = replace(SHAPE, mask="bidirectional", positions="learned")

@@ -21,15 +21,8 @@ from models.transformer.norm import Norm
 
 
 def can_be_stacked(config: ModelConfig) -> bool:
-    """Does every part that has weights have a stacked sibling?
-
-    Recurrent layers, T5's bias and additive scores have none, and an n-gram model counts.
-    """
-    return (
-        config.architecture in ("transformer", "cnn")
-        and config.positions != "t5"
-        and config.scores != "additive"
-    )
+    """Does every part that has weights have a stacked sibling? Its family says so."""
+    return config.family.stacks(config)
 
 
 class StackedModel:

@@ -9,7 +9,8 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from transformer_lens.hook_points import HookPoint
 
-from models import config
+from models.config import Norm as Kind
+from models.config import NormPlacement
 from models.hooks import listened
 
 
@@ -25,7 +26,7 @@ class Norm(nn.Module):
     """
 
     def __init__(
-        self, kind: config.Norm, d_model: int, eps: float, affine: bool, bias: bool = True
+        self, kind: Kind, d_model: int, eps: float, affine: bool, bias: bool = True
     ) -> None:
         super().__init__()
         self.kind, self.eps = kind, eps
@@ -67,7 +68,7 @@ def residual(
     x: Float[Tensor, "batch pos d_model"],
     part: Callable[[Tensor], Tensor],
     out: HookPoint,
-    placement: config.NormPlacement,
+    placement: NormPlacement,
     norm: Norm,
     post: Norm | None,
 ) -> Float[Tensor, "batch pos d_model"]:

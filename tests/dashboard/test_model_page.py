@@ -10,7 +10,7 @@ import pytest
 from conftest import TINY, tiny_config
 from streamlit.testing.v1 import AppTest
 
-from models.config import Architecture, ModelConfig
+from models.config import ModelConfig
 from models.runs.run import Run
 from models.training.loop import train
 
@@ -27,7 +27,7 @@ VARIANTS: list[ModelConfig] = [
     replace(TINY, positions="rotary", norm_placement="sandwich", mlp="gated"),
     replace(TINY, positions="t5", mask="bidirectional", norm_placement="post"),
 ]
-RIVALS: list[Architecture] = ["lstm", "gru", "cnn", "ngram"]
+RIVALS: list[str] = ["lstm", "gru", "cnn", "ngram"]
 
 
 def opened(path: Path, config: ModelConfig, monkeypatch: pytest.MonkeyPatch) -> AppTest:
@@ -63,9 +63,7 @@ def run_of(page: AppTest, path: Path) -> list:
 
 
 @pytest.mark.parametrize("architecture", RIVALS)
-def test_a_rival(
-    tmp_path: Path, architecture: Architecture, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_rival(tmp_path: Path, architecture: str, monkeypatch: pytest.MonkeyPatch) -> None:
     config = ModelConfig(architecture=architecture, n_layers=1, d_model=8)
     page = opened(tmp_path, config, monkeypatch)
     steps = {"lstm": 2, "gru": 1, "cnn": 3, "ngram": 1}[architecture]

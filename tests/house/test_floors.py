@@ -30,6 +30,7 @@ FLOORS: Mapping[str, Sequence[str]] = {
         "errors",
         "languages",
         "objectives",
+        "family",
         "config",
         "hooks",
         "base",

@@ -62,7 +62,7 @@ def _inventory(run: Run) -> None:
     """How many numbers were learned and where they are, and what can be seen."""
     with model_of(run) as model:
         table = architecture.parameters(model)
-    counting = run.config.model.architecture == "ngram"
+    counting = run.config.model.family.tabular
     total = int(table["numbers"].sum())
     st.metric("Counts in its tables" if counting else "Parameters", f"{total:,}")
     with st.expander("Parameters by name" if not counting else "Tables by name", expanded=True):
@@ -74,11 +74,11 @@ def _inventory(run: Run) -> None:
 
 def _steps(run: Run, tokens: torch.Tensor) -> None:
     config = run.config.model
-    if config.architecture == "ngram":
+    if config.family.tabular:
         _window(run, tokens)
         return
     layer = _choice("Layer", config.n_layers)
-    if config.architecture == "transformer":
+    if config.family.attends:
         head = _choice("Head", config.n_heads)
         with model_of(run) as model:
             assert isinstance(model, HookedTransformer)
@@ -89,7 +89,7 @@ def _steps(run: Run, tokens: torch.Tensor) -> None:
         with model_of(run) as model:
             steps = layer_steps(model, tokens, layer)
         ending = "A row is a unit, a column a position of the word."
-        if config.architecture == "cnn":
+        if "kernel_size" in config.family.reads:
             reach = 1 + (layer + 1) * (config.kernel_size - 1)
             ending += f" Up to layer {layer} a position sees the last {reach} positions."
     with st.container(horizontal=True, gap="medium"):
@@ -175,15 +175,17 @@ def _timed(path: str, digest: str, positions: int) -> list[pd.DataFrame]:
 def _lesson(run: Run) -> str:
     """What to see in the charts, in the run's own numbers."""
     config = run.config.model
-    if config.architecture == "transformer":
+    if config.family.attends:
         return (
             "Two operations for a multiplication with its addition; the pairs that a mask hides "
             "are counted, because they are computed. The pairs, which grow with N², cost as much "
             f"as the maps to q, k, v and back at N = 2 D = {2 * config.d_model}."
         )
-    if config.architecture == "cnn":
-        return "Linear in N: every position reads a fixed number of others, all side by side."
-    return "Linear in N, but one position after the other: no step can begin before the last ends."
+    if config.family.recurrent:
+        return (
+            "Linear in N, but one position after the other: no step can begin before the last ends."
+        )
+    return "Linear in N: every position reads a fixed number of others, all side by side."
 
 
 def _kernels() -> None:
