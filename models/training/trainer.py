@@ -16,7 +16,6 @@ from models.base import LanguageModel
 from models.config import TrainConfig
 from models.errors import UserError
 from models.families import build
-from models.rivals.ngram import HookedNGram
 from models.runs.run import Run
 from models.training.batches import Batches
 
@@ -73,7 +72,7 @@ class Trainer:
         torch.empty(31 * 2**20, dtype=torch.uint8)
         model = build(run.config.model, run.language.vocabulary, run.config.seed)
         model.to(device)
-        if isinstance(model, HookedNGram):
+        if model.learns_by_counting:
             return cls(run, model, None)
         return cls(run, model, adamw(run.config, model.parameters()))
 
@@ -100,7 +99,7 @@ class Trainer:
             value = value + losses.sum() / taught.answers
         if self.optimizer is not None:
             self._descend(self.optimizer, value)
-        elif isinstance(self.model, HookedNGram):
+        else:
             for group in taught.groups:
                 self.model.count(group.batch.tokens, group.batch.target, group.batch.weight)
         self.step += 1

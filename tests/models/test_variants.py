@@ -365,7 +365,7 @@ def test_an_interrupted_run_ends_with_the_same_bits(tmp_path: Path, kind: str) -
 def test_the_seed_decides_every_architecture_s_weights() -> None:
     """An n-gram model draws none: its words alone differ."""
     vocabulary = Vocabulary(("a", "b"))
-    for architecture in list(FAMILIES):
+    for architecture in FAMILIES:
         config = replace(TINY, architecture=architecture)
         before = torch.get_rng_state()
         first, again, other = (build(config, vocabulary, s).state_dict() for s in (1, 1, 2))
