@@ -13,8 +13,8 @@ from altair.typing import ChartType
 from analyses.charts.theme import CHOSEN, EDGE, TRAINED, UNTRAINED, figures
 from analyses.questions.heads import METHODS
 from analyses.words import WordTensors, sample_window
+from interp.causal.ablation import ablate
 from interp.causal.metrics import logit_at
-from interp.heads.ablation import ablate
 from interp.heads.qk_and_ov import ov_circuit, qk_circuit
 from interp.heads.types import head_types
 from interp.model import CircuitModel, HookedModel

@@ -14,8 +14,8 @@ from analyses.answers import Answer, Progress, Question, numbers, plain, quiet
 from analyses.charts.heads import LOOK, chart
 from analyses.script import script
 from analyses.words import ANALYSIS_SEED, WordTensors, sample_window
+from interp.causal.ablation import Ablation, ablate
 from interp.causal.metrics import logit_at
-from interp.heads.ablation import Ablation, ablate
 from interp.heads.attention_and_effect import attention_and_effect, rank_correlation
 from interp.heads.logit_attribution import direct_logit_attribution
 from interp.heads.types import TYPES, head_types

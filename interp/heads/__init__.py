@@ -1,1 +1,1 @@
-"""Attention heads: where they look, what they add, and what they are needed for."""
+"""Attention heads: where they look, and what they add to the logits."""

@@ -10,8 +10,8 @@ from conftest import tiny_config
 
 from analyses.questions import heads
 from analyses.words import WordTensors, sample_window
+from interp.causal.ablation import ablate
 from interp.causal.metrics import logit_at
-from interp.heads.ablation import ablate
 from interp.heads.attention_and_effect import attention_and_effect, rank_correlation
 from interp.heads.types import TYPES, head_types
 from models.config import ModelConfig

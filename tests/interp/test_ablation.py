@@ -7,8 +7,8 @@ import pytest
 import torch
 from test_transformer_lens import boot_native
 
+from interp.causal.ablation import ablate, donors
 from interp.causal.metrics import logit_at
-from interp.heads.ablation import ablate, donors
 from interp.model import activations
 from models.languages import END_ID
 from models.transformer.model import HookedTransformer
