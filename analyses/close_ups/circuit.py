@@ -9,7 +9,8 @@ import torch
 
 from analyses.words import counterfactuals
 from interp.causal.circuits import Ablation, Bench
-from interp.causal.edges import Edge, edge_effects
+from interp.causal.edges import edge_effects
+from interp.causal.graph import Edge
 from interp.causal.metrics import logit_at
 from models.languages import END_ID, Word
 from models.runs.run import Run

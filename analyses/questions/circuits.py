@@ -29,7 +29,8 @@ from interp.causal.circuits import (
     smallest,
 )
 from interp.causal.edge_scores import agreement, by_edge, edge_scores
-from interp.causal.edges import Edge, Method, edge_effects
+from interp.causal.edges import Method, edge_effects
+from interp.causal.graph import Edge
 from interp.causal.metrics import logit_at
 from interp.heads.types import clearest_types, head_types
 from models.errors import UserError

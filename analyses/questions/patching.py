@@ -18,7 +18,8 @@ from analyses.charts.theme import CHOSEN, EDGE, QUIET, figures
 from analyses.script import script
 from analyses.words import counterfactuals, given, member
 from interp.causal.metrics import ReadAt, closeness_at, logit_at, probability_at
-from interp.causal.patching import PLACE, Site, over_pairs, patch
+from interp.causal.patching import over_pairs, patch
+from interp.causal.sites import PLACE, Site
 from models.base import LanguageModel
 from models.errors import UserError
 from models.languages import END_ID, FormalLanguage

@@ -17,7 +17,8 @@ from jaxtyping import Int
 from torch import Tensor
 
 from interp.causal.metrics import Metric
-from interp.causal.patching import Site, all_sites, table_of
+from interp.causal.patching import table_of
+from interp.causal.sites import Site, all_sites
 from interp.model import HookedModel
 
 

@@ -1,6 +1,6 @@
 """Circuits: the fewest edges that do what the model does, and how good a set of edges is.
 
-A circuit is a set of edges of the graph in ``interp.causal.edges``. To run it, every edge outside
+A circuit is a set of edges of the graph in ``interp.causal.graph``. To run it, every edge outside
 carries an ablated activation: of the corrupted word ("resample"), of the mean over the corrupted
 words at the same position ("mean"), or zero. With the metric averaged over the words,
 
@@ -25,7 +25,8 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from interp.causal.edges import Edge, Graph, edge_metric, writes
+from interp.causal.edges import edge_metric, writes
+from interp.causal.graph import Edge, Graph
 from interp.causal.metrics import Metric
 from interp.model import ReadableModel
 from interp.statistics import bootstrap_mean

@@ -7,7 +7,7 @@ from collections.abc import Collection
 import numpy as np
 import pandas as pd
 
-from interp.causal.edges import Edge
+from interp.causal.graph import Edge
 from interp.statistics import bootstrap_mean
 
 

@@ -14,9 +14,8 @@ stream is no sum.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from functools import cached_property
-from typing import Any, Literal, NamedTuple
+from dataclasses import dataclass, field
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -24,90 +23,11 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from interp.causal.graph import SLOTS, Graph
 from interp.causal.metrics import Metric
 from interp.model import ReadableModel, require
 
-SLOTS = ("q", "k", "v")
 Method = Literal["exact", "EAP", "EAP-IG"]
-
-
-class Edge(NamedTuple):
-    """From what writes ("embed", "L0H1", "L0 mlp") to what reads ("L1H0.k", "L1 mlp", "logits")."""
-
-    sender: str
-    receiver: str
-
-    def __str__(self) -> str:
-        return f"{self.sender} -> {self.receiver}"
-
-
-@dataclass(frozen=True)
-class Graph:
-    """The parts of a model, each in the order of computation.
-
-    Attributes:
-        layers, heads: how many.
-        perceptrons: has it MLPs?
-    """
-
-    layers: int
-    heads: int
-    perceptrons: bool
-
-    @classmethod
-    def of(cls, model: ReadableModel) -> Graph:
-        """Raises ValueError for a model without attention."""
-        if "blocks.0.attn.hook_z" not in model.hook_dict:
-            raise ValueError("a circuit of edges needs attention heads: this model has none")
-        cfg = model.cfg
-        return cls(cfg.n_layers, cfg.n_heads, "blocks.0.hook_mlp_out" in model.hook_dict)
-
-    @cached_property
-    def senders(self) -> tuple[str, ...]:
-        names = ["embed"]
-        for layer in range(self.layers):
-            names += [f"L{layer}H{head}" for head in range(self.heads)]
-            names += [f"L{layer} mlp"] if self.perceptrons else []
-        return tuple(names)
-
-    def before(self, layer: int, mlp: bool = False) -> int:
-        """How many senders wrote before a layer's heads, or before its MLP, read."""
-        return 1 + layer * (self.heads + self.perceptrons) + (self.heads if mlp else 0)
-
-    @cached_property
-    def receivers(self) -> dict[str, int]:
-        """Each with the number of senders before it."""
-        names: dict[str, int] = {}
-        for layer in range(self.layers):
-            for head in range(self.heads):
-                names |= {f"L{layer}H{head}.{slot}": self.before(layer) for slot in SLOTS}
-            if self.perceptrons:
-                names[f"L{layer} mlp"] = self.before(layer, mlp=True)
-        return names | {"logits": len(self.senders)}
-
-    @cached_property
-    def edges(self) -> tuple[Edge, ...]:
-        """All, by receiver and then by sender."""
-        return tuple(
-            Edge(sender, receiver)
-            for receiver, count in self.receivers.items()
-            for sender in self.senders[:count]
-        )
-
-    @cached_property
-    def rows(self) -> dict[str, slice]:
-        """Where the edges into each receiver stand in ``edges``."""
-        rows, start = {}, 0
-        for receiver, count in self.receivers.items():
-            rows[receiver] = slice(start, start + count)
-            start += count
-        return rows
-
-    def into(self, layer: int, slot: str) -> list[str]:
-        """The receivers that read together: a slot of all heads, one MLP, or the logits."""
-        if slot in SLOTS:
-            return [f"L{layer}H{head}.{slot}" for head in range(self.heads)]
-        return ["logits" if slot == "logits" else f"L{layer} mlp"]
 
 
 Written = Float[Tensor, "sender batch pos d_model"]
@@ -130,32 +50,61 @@ def _run(
     Args:
         embedding: takes the place of the stream before the first block.
     """
-    graph, written, streams = Graph.of(model), list[Tensor](), dict[str, Tensor]()
-    busy = False  # the MLP that an edit calls has the hook that called it
+    watched = _Pass(model, Graph.of(model), edit, embedding)
+    logits = model.run_with_hooks(tokens, fwd_hooks=watched.hooks())
+    return logits, watched.before(), watched.streams["last"]
 
-    def begin(x: Tensor, hook: object) -> Tensor:
-        x = x if embedding is None else embedding
-        written.append(x[None])
+
+@dataclass
+class _Pass:
+    """One forward pass: its hooks note what is written, and give readers their edited inputs."""
+
+    model: ReadableModel
+    graph: Graph
+    edit: Edit
+    embedding: Float[Tensor, "batch pos d_model"] | None
+    written: list[Tensor] = field(default_factory=list)
+    streams: dict[str, Tensor] = field(default_factory=dict)
+    busy: bool = False  # the MLP that an edit calls has the hook that called it
+
+    def hooks(self) -> list[tuple[str, Callable[..., Any]]]:
+        hooks: list[tuple[str, Callable[..., Any]]] = [("blocks.0.hook_resid_pre", self.begin)]
+        for layer in range(self.graph.layers):
+            name = f"blocks.{layer}."
+            hooks += [(name + "hook_resid_pre", self.seen("pre"))]
+            hooks += [(f"{name}attn.hook_{slot}", self.read(layer, slot)) for slot in SLOTS]
+            hooks += [(name + "attn.hook_z", self.attended(layer))]
+            if self.graph.perceptrons:
+                hooks += [(name + "hook_resid_mid", self.seen("mid"))]
+                hooks += [(name + "hook_mlp_out", self.transformed(layer))]
+        return [*hooks, (f"blocks.{self.graph.layers - 1}.hook_resid_post", self.finish)]
+
+    def before(self) -> Written:
+        """What was written so far."""
+        if len(self.written) > 1:  # joined once, however many read it
+            self.written[:] = [torch.cat(self.written)]
+        return self.written[0]
+
+    def begin(self, x: Tensor, hook: object) -> Tensor:
+        x = x if self.embedding is None else self.embedding
+        self.written.append(x[None])
         return x
 
-    def before() -> Tensor:
-        if len(written) > 1:  # joined once, however many read it
-            written[:] = [torch.cat(written)]
-        return written[0]
-
-    def seen(name: str) -> Callable[[Tensor, object], None]:
+    def seen(self, name: str) -> Callable[[Tensor, object], None]:
         def keep(x: Tensor, hook: object) -> None:
-            streams[name] = x
+            self.streams[name] = x
 
         return keep
 
-    def read(layer: int, slot: str) -> Callable[[Tensor, object], Tensor | None]:
+    def read(self, layer: int, slot: str) -> Callable[[Tensor, object], Tensor | None]:
+        """Queries, keys or values, computed again where their input is edited."""
+
         def project(old: Tensor, hook: object) -> Tensor | None:
-            added = edit(layer, slot, before())
+            added = self.edit(layer, slot, self.before())
             if added is None:
                 return None
-            block = model.blocks[layer]
-            normed = block.ln1(streams["pre"] + added)
+            block = self.model.blocks[layer]
+            normed = block.ln1(self.streams["pre"] + added)
             weight = getattr(block.attn, f"W_{slot.upper()}")
             new = (normed.flatten(1, 2) @ weight).view(*normed.shape[:3], -1).movedim(0, 2)
             new = new + getattr(block.attn, f"b_{slot.upper()}")
@@ -164,45 +113,36 @@ def _run(
 
         return project
 
-    def attended(layer: int) -> Callable[[Tensor, object], None]:
+    def attended(self, layer: int) -> Callable[[Tensor, object], None]:
+        """Notes what the heads wrote."""
+
         def keep(z: Tensor, hook: object) -> None:
-            z = z.view(*z.shape[:2], graph.heads, -1).movedim(2, 0)
-            written.append((z.flatten(1, 2) @ model.blocks[layer].attn.W_O).view(*z.shape[:3], -1))
+            z = z.view(*z.shape[:2], self.graph.heads, -1).movedim(2, 0)
+            W_O = self.model.blocks[layer].attn.W_O
+            self.written.append((z.flatten(1, 2) @ W_O).view(*z.shape[:3], -1))
 
         return keep
 
-    def transformed(layer: int) -> Callable[[Tensor, object], Tensor | None]:
+    def transformed(self, layer: int) -> Callable[[Tensor, object], Tensor | None]:
+        """Notes what the MLP wrote, computed again where its input is edited."""
+
         def replace(out: Tensor, hook: object) -> Tensor | None:
-            nonlocal busy
-            if busy:
+            if self.busy:
                 return None
-            added = edit(layer, "mlp", before())
+            added = self.edit(layer, "mlp", self.before())
             if added is not None:
-                block, busy = model.blocks[layer], True
-                out = block.mlp(block.ln2(streams["mid"] + added[0]))
-                busy = False
-            written.append(out[None])
+                block, self.busy = self.model.blocks[layer], True
+                out = block.mlp(block.ln2(self.streams["mid"] + added[0]))
+                self.busy = False
+            self.written.append(out[None])
             return out
 
         return replace
 
-    def finish(x: Tensor, hook: object) -> Tensor | None:
-        streams["last"] = x
-        added = edit(graph.layers, "logits", before())
+    def finish(self, x: Tensor, hook: object) -> Tensor | None:
+        self.streams["last"] = x
+        added = self.edit(self.graph.layers, "logits", self.before())
         return None if added is None else x + added[0]
-
-    hooks: list[tuple[str, Callable[..., Any]]] = [("blocks.0.hook_resid_pre", begin)]
-    for layer in range(graph.layers):
-        name = f"blocks.{layer}."
-        hooks += [(name + "hook_resid_pre", seen("pre"))]
-        hooks += [(f"{name}attn.hook_{slot}", read(layer, slot)) for slot in SLOTS]
-        hooks += [(name + "attn.hook_z", attended(layer))]
-        if graph.perceptrons:
-            hooks += [(name + "hook_resid_mid", seen("mid"))]
-            hooks += [(name + "hook_mlp_out", transformed(layer))]
-    hooks += [(f"blocks.{graph.layers - 1}.hook_resid_post", finish)]
-    logits = model.run_with_hooks(tokens, fwd_hooks=hooks)
-    return logits, before(), streams["last"]
 
 
 @torch.no_grad()

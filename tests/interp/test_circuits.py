@@ -23,7 +23,8 @@ from interp.causal.circuits import (
     ranked,
     smallest,
 )
-from interp.causal.edges import Edge, Graph, edge_effects
+from interp.causal.edges import edge_effects
+from interp.causal.graph import Edge, Graph
 from interp.causal.metrics import logit_at
 from models.languages import END_ID
 from models.transformer.model import HookedTransformer

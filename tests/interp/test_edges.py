@@ -15,16 +15,11 @@ from transformer_lens.tools.analysis.attribution_patching import attribution_pat
 
 from interp.causal.attribution_patching import attribution_patch
 from interp.causal.edge_scores import agreement, by_edge, edge_scores
-from interp.causal.edges import (
-    Edge,
-    Graph,
-    edge_effects,
-    edge_metric,
-    run_with_edges,
-    writes,
-)
+from interp.causal.edges import edge_effects, edge_metric, run_with_edges, writes
+from interp.causal.graph import Edge, Graph
 from interp.causal.metrics import logit_at
-from interp.causal.patching import COMPONENTS, PLACE, Site, patch
+from interp.causal.patching import patch
+from interp.causal.sites import COMPONENTS, PLACE, Site
 from models.config import Counting
 from models.languages import END_ID
 from models.transformer.model import HookedTransformer

@@ -24,15 +24,14 @@ from interp.causal.metrics import (
     logit_difference_at,
     probability_at,
 )
-from interp.causal.patching import (
+from interp.causal.patching import over_pairs, patch
+from interp.causal.sites import (
     BY_HEAD_AND_POSITION,
     BY_POSITION,
     COMPONENTS,
     PLACE,
     Site,
     all_sites,
-    over_pairs,
-    patch,
 )
 from interp.model import activations
 from models.base import LanguageModel

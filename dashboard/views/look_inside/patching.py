@@ -24,7 +24,8 @@ from dashboard.shared import (
     word_input,
     word_key,
 )
-from interp.causal.patching import PLACE, Site, patched_logits
+from interp.causal.patching import patched_logits
+from interp.causal.sites import PLACE, Site
 from models.languages import END_ID, Word
 from models.runs.run import Run
 
