@@ -7,7 +7,7 @@ import pickle
 import shutil
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -124,8 +124,8 @@ def test_runs_that_differ_in_the_seed_alone_belong_together(tmp_path: Path) -> N
 
 
 def test_a_mixed_folder_is_read_as_groups(tmp_path: Path) -> None:
-    deep = ModelConfig(**{**asdict(TINY), "n_layers": 10})
-    two = ModelConfig(**{**asdict(TINY), "n_layers": 2})
+    deep = replace(TINY, n_layers=10)
+    two = replace(TINY, n_layers=2)
     lstm = ModelConfig(architecture="lstm", n_layers=1, d_model=8)
     runs = created(
         tmp_path,
@@ -162,7 +162,7 @@ def test_a_mixed_folder_is_read_as_groups(tmp_path: Path) -> None:
         ),
         (
             {
-                "model": ModelConfig(**{**asdict(TINY), "mask": "bidirectional"}),
+                "model": replace(TINY, mask="bidirectional"),
                 "objective": "verdict",
             },
             {"language", "mask"},

@@ -16,8 +16,8 @@ from analyses.studies.sweeps.exam import WRITTEN
 from models.errors import UserError
 
 WORDS = {
-    "recognition": "words recognised, members and others alike",
-    "exact": "members with every next-symbol set right",
+    "recognition": "the share of words recognised, members and others alike",
+    "exact": "the share of members with every next-symbol set right",
 }
 ALL = 0
 """The band of a measure that has none: all lengths tested."""
@@ -51,7 +51,7 @@ class Measure(BaseModel):
 
     @property
     def words(self) -> str:
-        """Of what it is a share."""
+        """What it is, in a sentence."""
         if not self.bands:
             return f"{WORDS[self.measure]}, over all lengths tested"
         return f"{WORDS[self.measure]}, mean over the bands of sizes beyond the training window"
