@@ -32,7 +32,7 @@ from interp.automata.extraction import as_dfa
 from interp.automata.extraction import run as verdicts_of
 from interp.automata.induction import ENOUGH, constant_bits, weighed
 from interp.automata.patterns import best_pattern
-from interp.automata.rules import rule_of, same
+from interp.automata.rule_search import rule_of, same
 from models.config import ModelConfig, TrainConfig
 from models.errors import UserError
 from models.languages import LANGUAGES, SPLITS, LabelledCorpus

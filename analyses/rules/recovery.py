@@ -31,7 +31,8 @@ from analyses.rules.discover import Discover, discover
 from analyses.rules.lines import as_tsv
 from interp.automata.extraction import Word
 from interp.automata.extraction import run as verdicts_of
-from interp.automata.rules import Families, same
+from interp.automata.rule_search import same
+from interp.automata.rules import Families
 from interp.statistics import wilson
 from models.errors import UserError
 from models.languages import RegularLanguage, language

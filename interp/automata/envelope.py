@@ -19,7 +19,7 @@ from automata.fa.dfa import DFA
 from jaxtyping import Bool
 
 from interp.automata.extraction import Accepts, Word, regex, run
-from interp.automata.rules import same
+from interp.automata.rule_search import same
 
 SURE = 0.98
 """Share of the words asked on which rule and network must agree."""

@@ -17,7 +17,8 @@ from jaxtyping import Bool
 
 from interp.automata.evidence import Leftovers, automaton_bits, exception_bits, leftovers, rule_bits
 from interp.automata.extraction import Accepts, Extraction, Teacher, Word, canonical, extract, run
-from interp.automata.rules import Rule, rule_of, rules_near
+from interp.automata.rule_search import rule_of, rules_near
+from interp.automata.rules import Rule
 
 TOLERANCES = (0.002, 0.01, 0.03)
 """Shares of the network's verdicts that an automaton may leave unexplained, tried in this order."""

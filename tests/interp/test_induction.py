@@ -26,7 +26,8 @@ from interp.automata.induction import (
     weighed,
     words_near,
 )
-from interp.automata.rules import Families, Rule, same
+from interp.automata.rule_search import same
+from interp.automata.rules import Families, Rule
 from models.languages import RegularLanguage, language
 
 ABC = ("a", "b", "c")

@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 from test_extraction import of_regex
 
 from interp.automata.extraction import Word, run, symbol_classes, toggled
-from interp.automata.rules import Families, Rule, rule_of, rules_near, same
+from interp.automata.rule_search import rule_of, rules_near, same
+from interp.automata.rules import Families, Rule
 
 ABC = ("a", "b", "c")
 WORDS = list(words_up_to(ABC, 5))

@@ -1,0 +1,259 @@
+"""The rule behind an automaton, or behind verdicts on words.
+
+A rule is recognised by equivalence of automata, never by likeness. Symbols that an automaton never
+tells apart are one letter to it, so that rules are sought over the few words that matter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+from itertools import permutations, product
+from typing import Any
+
+import numpy as np
+from automata.fa.dfa import DFA
+from jaxtyping import Bool
+
+from interp.automata.extraction import over, symbol_classes, toggled
+from interp.automata.rules import Families, Rule
+
+SOME = 4  # symbols that are still called "one of a, b, c, d"
+PROBES = 1500  # words on which candidates are compared before their automata are
+MOST_TOLD = 12  # symbols that rules are sought over; of more, those of first and last alone
+MOST_COUNT = 8  # of a symbol, in "at least", "at most" and "exactly"
+MOST_ENDS = 20  # symbols whose first and last are compared: the automaton has the square of them
+MOST_PAIRS = 50  # of pairs that fit, the smallest
+
+
+def rule_of(dfa: DFA, symbols: Sequence[str], empty: bool = True) -> Rule | None:
+    """The rule of the families that an automaton is, in the fewest words; None where it is none.
+
+    Args:
+        dfa: a complete automaton over the symbols.
+        symbols: the alphabet, in the order in which it is told.
+        empty: whether the empty word must agree too; lines of words are never empty.
+    """
+    dfa = dfa.minify()
+    classes = symbol_classes(dfa, symbols)
+    letters = [group[0] for group in classes]
+    families = Families(letters, {group[0]: _one_of(group) for group in classes})
+    small = over(dfa, letters)
+    told = [group[0] for group in classes if len(group) <= SOME]
+    if len(told) > MOST_TOLD:
+        told = []
+    found = [
+        rule
+        for goal in ([small] if empty else [small, toggled(small)])
+        for rule in _equivalent(goal, families, told, len(letters) == len(symbols) <= MOST_ENDS)
+    ]
+    if not found:
+        return None
+    best = min(found, key=lambda rule: (len(rule.text.split()), rule.size))
+    return replace(best, dfa=_widened(best.dfa, classes))
+
+
+def rules_near(
+    words: Sequence[Sequence[str]],
+    verdicts: Bool[np.ndarray, " words"],
+    symbols: Sequence[str],
+    told: Sequence[str],
+    most_wrong: int,
+) -> list[tuple[Rule, int]]:
+    """The rules that differ from the verdicts on few of the words, with on how many.
+
+    For each size the one with the fewest; for a network that is sure of words of some lengths
+    alone, where no automaton of all words can be asked for.
+
+    Args:
+        words: not empty.
+        symbols: the alphabet.
+        told: the symbols that a rule may name; without any there is none to tell.
+        most_wrong: words on which a rule may differ.
+    """
+    families = Families(symbols)
+    padded = _padded(words, symbols)
+    if not told:
+        return []
+    candidates = [families.same_ends()] if len(symbols) <= MOST_ENDS else []
+    rules = _with_denials([*candidates, *_candidates(families, told, states=5, patterns=())])
+    seen = np.array([_verdicts(rule.dfa, symbols, padded) for rule in rules])
+    best: dict[int, tuple[Rule, int]] = {}
+    for wrong, make in _near(seen, verdicts, rules, most_wrong):
+        rule = make()
+        if rule.size not in best or wrong < best[rule.size][1]:
+            best[rule.size] = rule, wrong
+    return [best[size] for size in sorted(best)]
+
+
+def same(one: DFA, other: DFA) -> bool:
+    """Do two automata accept the same words, the empty one aside?"""
+    return one == other or toggled(one) == other
+
+
+def _equivalent(goal: DFA, families: Families, told: Sequence[str], whole: bool) -> Iterator[Rule]:
+    """The candidates that are the goal: compared on probe words first, then as automata.
+
+    Args:
+        whole: whether each letter is a symbol of its own, so that two of a letter are the same.
+    """
+    rules = _constants(families)
+    if whole:
+        rules.append(families.same_ends())
+    patterns = [_shortest(dfa, families.symbols) for dfa in (goal, goal.complement())]
+    rules += _candidates(families, told, len(goal.states), patterns)
+    rules = _with_denials(rules)
+    probes = _probes(len(families.symbols))
+    wanted = _verdicts(goal, families.symbols, probes)
+    seen = np.array([_verdicts(rule.dfa, families.symbols, probes) for rule in rules])
+    alone = [rules[i] for i in np.flatnonzero((seen == wanted).all(axis=1))]
+    exact = [rule for rule in alone if rule.dfa == goal]
+    if exact:
+        yield from exact
+        return
+    for _, make in _near(seen, wanted, rules, 0):
+        rule = make()
+        if rule.dfa == goal:
+            yield rule
+
+
+def _near(
+    seen: Bool[np.ndarray, "rules words"],
+    wanted: Bool[np.ndarray, " words"],
+    rules: Sequence[Rule],
+    most_wrong: int,
+) -> Iterator[tuple[int, Callable[[], Rule]]]:
+    """Candidates, and pairs of them by and, or, xor, that differ on few words: on how many, and how
+    to make the rule.
+
+    How many words two rules share, and share with the wanted ones, tells of every pair at once.
+    """
+    counts = seen.astype(np.float32)
+    goal = wanted.astype(np.float32)
+    both, both_wanted = counts @ counts.T, (counts * goal) @ counts.T
+    one, one_wanted, total = counts.sum(axis=1), counts @ goal, goal.sum()
+    sizes = np.array([rule.size for rule in rules])
+
+    def chosen(index: int) -> Rule:
+        return rules[index]
+
+    for index in np.flatnonzero(one + total - 2 * one_wanted <= most_wrong):
+        wrong = int(one[index] + total - 2 * one_wanted[index])
+        yield wrong, partial(chosen, int(index))
+    sums, sums_wanted = one[:, None] + one, one_wanted[:, None] + one_wanted
+    shares = {
+        Rule.__and__: (both, both_wanted),
+        Rule.__or__: (sums - both, sums_wanted - both_wanted),
+        Rule.__xor__: (sums - 2 * both, sums_wanted - 2 * both_wanted),
+    }
+    for combine, (size, shared) in shares.items():
+        differ = size + total - 2 * shared
+        differ[np.tril_indices(len(differ))] = np.inf
+        rows, columns = np.nonzero(differ <= most_wrong)
+        smallest = np.lexsort((differ[rows, columns], sizes[rows] + sizes[columns]))[:MOST_PAIRS]
+        for i, j in zip(rows[smallest].tolist(), columns[smallest].tolist(), strict=True):
+            yield int(differ[i, j]), partial(combine, rules[i], rules[j])
+
+
+def _with_denials(rules: Iterable[Rule]) -> list[Rule]:
+    return [each for rule in rules for each in (rule, ~rule)]
+
+
+def _constants(families: Families) -> list[Rule]:
+    every = DFA.universal_language(set(families.symbols))
+    return [Rule("all", "is any word", "is no word", 0, every)]
+
+
+def _candidates(
+    families: Families, told: Sequence[str], states: int, patterns: Iterable[Sequence[str]]
+) -> Iterator[Rule]:
+    """The rules over the symbols that are told, as long as so many states could need them.
+
+    Args:
+        patterns: longer ones to try too.
+    """
+    longest = 3 if len(told) <= 5 else 2 if len(told) <= 9 else 1
+    tried = [p for length in range(1, longest + 1) for p in product(told, repeat=length)]
+    for pattern in [*tried, *(p for p in patterns if len(p) > longest and set(p) <= set(told))]:
+        yield families.starts(*pattern)
+        yield families.ends(*pattern)
+        if len(pattern) == 1 or len(set(pattern)) > 1:  # x ... x is "at least 2 x"
+            yield families.contains(*pattern)
+        if len(pattern) > 1:
+            yield families.side_by_side(*pattern)
+    for symbol in told:
+        yield families.even(symbol)
+        yield families.only(symbol)
+        for count in range(1, min(states, MOST_COUNT + 1)):
+            yield families.at_most(count, symbol)
+            yield families.exactly(count, symbol)
+            if count > 1:
+                yield families.at_least(count, symbol)
+    for early, late in permutations(told, 2):
+        yield families.before(early, late)
+        yield families.all_before(early, late)
+
+
+def _one_of(group: Sequence[str]) -> str:
+    return group[0] if len(group) == 1 else f"one of {', '.join(group)}"
+
+
+def _widened(dfa: DFA, classes: Sequence[Sequence[str]]) -> DFA:
+    """The automaton over whole classes, each symbol doing what the first of its class does."""
+    return DFA(
+        states=set(dfa.states),
+        input_symbols={symbol for group in classes for symbol in group},
+        transitions={
+            q: {symbol: row[group[0]] for group in classes for symbol in group}
+            for q, row in dfa.transitions.items()
+        },
+        initial_state=dfa.initial_state,
+        final_states=set(dfa.final_states),
+    )
+
+
+def _probes(letters: int) -> np.ndarray:
+    """Random words of up to 12 letters, padded with -1, [words, 12]; always the same."""
+    rng = np.random.default_rng(0)
+    words = rng.integers(letters, size=(PROBES, 12))
+    words[np.arange(12) >= rng.integers(1, 13, size=PROBES)[:, None]] = -1
+    return words
+
+
+def _padded(words: Sequence[Sequence[str]], symbols: Sequence[str]) -> np.ndarray:
+    """Words as numbers of their symbols, padded with -1, [words, longest]."""
+    number = {symbol: index for index, symbol in enumerate(symbols)}
+    padded = np.full((len(words), max(map(len, words))), -1)
+    for row, word in zip(padded, words, strict=True):
+        row[: len(word)] = [number[symbol] for symbol in word]
+    return padded
+
+
+def _verdicts(dfa: DFA, letters: Sequence[str], words: np.ndarray) -> np.ndarray:
+    """The automaton's verdicts on padded words, [words]."""
+    number = {state: index for index, state in enumerate(dfa.states)}
+    # The last column is the padding, which moves nothing.
+    delta = np.array(
+        [[*(number[dfa.transitions[q][s]] for s in letters), number[q]] for q in dfa.states]
+    )
+    final = np.array([q in dfa.final_states for q in dfa.states])
+    state = np.full(len(words), number[dfa.initial_state])
+    for column in words.T:
+        state = delta[state, column]
+    return final[state]
+
+
+def _shortest(dfa: DFA, symbols: Sequence[str]) -> tuple[str, ...]:
+    """The first shortest accepted word, breadth first; () where none is accepted."""
+    seen = {dfa.initial_state}
+    queue: list[tuple[Any, tuple[str, ...]]] = [(dfa.initial_state, ())]
+    for state, word in queue:
+        if state in dfa.final_states:
+            return word
+        for symbol in symbols:
+            target = dfa.transitions[state][symbol]
+            if target not in seen:
+                seen.add(target)
+                queue.append((target, (*word, symbol)))
+    return ()
