@@ -57,7 +57,8 @@ def choose_run() -> None:
         st.selectbox("Run", names, key="run", bind="query-params")
         run = current_run()
         st.caption(
-            f"{run.language.name}, {run.language.chomsky}; {shape_of(run)}; seed {run.config.seed}"
+            f"{run.language.name}, {run.language.chomsky}; {shape_of(run)}; "
+            f"recipe {run.config.recipe}; seed {run.config.seed}"
         )
 
 

@@ -296,6 +296,8 @@ class TrainConfig:
 
     Attributes:
         language: the registry name, or the corpus' own name.
+        recipe: the name of the configuration that this one started from: "plain", or "counting",
+            with heads that count built in. It chooses defaults; by itself it changes nothing.
         seed: of the weights and of all training words.
         max_n: the training window: sizes 1..max_n (blocks of a counting language, else lengths).
         spread: of the lengths in the window: "even", or "log", each order of magnitude as often.
@@ -318,6 +320,7 @@ class TrainConfig:
     """
 
     language: Positional[str]
+    recipe: str = "plain"
     seed: int = 0
     max_n: int = 25
     spread: Spread = "even"

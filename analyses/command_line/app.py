@@ -54,12 +54,13 @@ from models.languages import LANGUAGES, FormalLanguage, LabelledCorpus, language
 from models.runs.files import locked, write_bytes
 from models.runs.run import Run, run_name
 from models.training.evaluation import predict as predict_word
-from models.training.recipes import recipe
+from models.training.recipes import recipe, recipes_of
 
 USAGE = """[bold]lab[/bold]: small Transformers on languages whose truth is known, seen from inside.
 
   lab languages                        what can be trained
   lab train anbn                       train on a language; options: lab train --help
+  lab train anbn --recipe counting     the same with heads that count built in
   lab train --corpus lines.tsv         your own lines: label <tab> words
   lab resume RUN                       go on with an interrupted run
   lab evaluate RUN                     a curve by length
@@ -97,12 +98,15 @@ def languages(args: Sequence[str]) -> None:
             "symbols": " ".join(known.vocabulary.symbols),
             "example": " ".join(known.example()),
             "near miss": " ".join(missed) if missed else None,
+            "recipes": " ".join(recipes_of(name)),
         }
         rows.append(row)
     if options.json:
         print(json.dumps(rows, ensure_ascii=False))
     else:
-        OUT.print(table_of(pd.DataFrame(rows)))
+        OUT.print(table_of(pd.DataFrame(rows).drop(columns="recipes")))
+        counting = [name for name in LANGUAGES if "counting" in recipes_of(name)]
+        OUT.print(f"--recipe plain is the default; {' and '.join(counting)} have counting too.")
 
 
 def train(args: Sequence[str]) -> None:
@@ -118,7 +122,7 @@ def train(args: Sequence[str]) -> None:
         )
     else:
         language(name)
-    default = Train(recipe(name, first.config.model, first.plain))
+    default = Train(recipe(name, first.config.model, first.config.recipe))
     options = parse(Train, args, "train", default)
     config = replace(options.config, language=name)
     if options.corpus is not None:
@@ -400,7 +404,7 @@ def dashboard(args: Sequence[str]) -> None:
 def demo(args: Sequence[str]) -> None:
     """Everything, on four languages."""
     options = parse(Demo, args, "demo")
-    run_demo(options.out, options.workers)
+    run_demo(options.out, options.workers, options.recipe)
 
 
 COMMANDS: dict[str, Callable[[Sequence[str]], None]] = {

@@ -29,16 +29,16 @@ class Languages:
 class Train:
     """Train a language or a corpus; the run's folder is OUT/LANGUAGE-sSEED.
 
+    Of a recipe with a name it is OUT/LANGUAGE-RECIPE-sSEED.
+
     Attributes:
         corpus: a file of lines, label <tab> words, instead of a language.
-        plain: start from the plain recipe, with nothing built in for counting.
         out: the folder of all runs.
         device: auto is the GPU where there is one.
     """
 
     config: Annotated[TrainConfig, tyro.conf.arg(name="")]
     corpus: Path | None = None
-    plain: bool = False
     out: Path = Path("runs")
     device: Device = "auto"
 
@@ -141,9 +141,12 @@ class Demo:
     """Train four languages, ask every question, show the answers.
 
     Attributes:
+        recipe: plain, the Transformer of the lectures; or counting, with heads that count built in
+            where a language has that recipe.
         out: the folder of all runs; finished runs and answers in it are kept.
         workers: processes side by side.
     """
 
+    recipe: str = "plain"
     out: Path = Path("runs")
     workers: int = field(default_factory=lambda: min(4, os.cpu_count() or 1))

@@ -19,10 +19,11 @@ from analyses.jobs.workers import side_by_side
 from analyses.rules.discover import Discover, discover, remarks
 from analyses.rules.printed import printed_verdicts
 from analyses.rules.printed import summary as printed_summary
+from models.config import TrainConfig
 from models.errors import UserError
 from models.languages.registry import DIEREN_FILE
 from models.runs.run import Run, run_name
-from models.training.recipes import recipe
+from models.training.recipes import ABOUT, recipe_or_plain
 
 LANGUAGES = (
     "anbncn",
@@ -39,14 +40,17 @@ LEGEND = (
 )
 
 
-def demo(out: Path, workers: int = 2) -> None:
+def demo(out: Path, workers: int = 2, recipe: str = "plain") -> None:
     """Trains seed 0 of each language, answers every question, and prints what came out.
+
+    Of a language that has no recipe of this name the plain one is trained.
 
     What is finished already is kept, so an interrupted demo goes on where it stopped.
     """
     start = time.monotonic()
-    paths = {name: out / run_name(recipe(name)) for name in LANGUAGES}
-    jobs = {name: (path, name) for name, path in paths.items()}
+    configs = planned(recipe)
+    paths = {name: out / run_name(config) for name, config in configs.items()}
+    jobs = {name: (paths[name], config) for name, config in configs.items()}
     with Live(
         get_renderable=lambda: state_of(paths), console=ERR, refresh_per_second=4, transient=True
     ) as live:
@@ -54,7 +58,7 @@ def demo(out: Path, workers: int = 2) -> None:
             live.console.print(f"{paths[name]}: trained and analysed in {seconds:.0f} s")
     runs = [Run(paths[name]) for name in sorted(LANGUAGES)]
     OUT.print(table_of(pd.DataFrame([overview(run) for run in runs]), "Four small Transformers"))
-    OUT.print(LEGEND)
+    OUT.print(f"{used(configs)} {LEGEND}")
     for run in runs:
         verdicts = printed_verdicts(run)
         if verdicts is not None:
@@ -68,10 +72,24 @@ def demo(out: Path, workers: int = 2) -> None:
     OUT.print(f"Done in {seconds:.0f} s. Open the dashboard: [bold]lab dashboard {out}[/bold]")
 
 
-def complete(path: Path, name: str) -> float:
+def planned(recipe: str) -> dict[str, TrainConfig]:
+    """What is trained of each language. Raises UserError for an unknown recipe."""
+    return {name: recipe_or_plain(name, recipe) for name in LANGUAGES}
+
+
+def used(configs: Mapping[str, TrainConfig]) -> str:
+    """Which recipe was used of which language, as a sentence."""
+    by_recipe: dict[str, list[str]] = {}
+    for name in sorted(configs):
+        by_recipe.setdefault(configs[name].recipe, []).append(name)
+    parts = [f"{', '.join(names)} {each} ({ABOUT[each]})" for each, names in by_recipe.items()]
+    return f"Recipes: {'; '.join(parts)}."
+
+
+def complete(path: Path, config: TrainConfig) -> float:
     """Trains the run if need be and answers every question; returns the seconds spent."""
     start = time.monotonic()
-    run = trained(path, recipe(name))
+    run = trained(path, config)
     for each in registered():
         answer(run, each, question(each).brief)
     return time.monotonic() - start

@@ -33,7 +33,7 @@ from models.config import TrainConfig
 from models.errors import UserError
 from models.languages import language
 from models.runs.run import Run, run_name
-from models.training.recipes import recipe
+from models.training.recipes import recipe_or_plain
 
 QUESTION = "LIME, SHAP, gradients, attention or cause: who tells the truth?"
 NAME = "leaderboard"
@@ -47,6 +47,7 @@ class Leaderboard:
 
     Attributes:
         languages: whose models are explained.
+        recipe: of the networks: plain, or counting where a language has it.
         seeds: how many, from 0 on.
         words: per seed, other ones for each.
         steps: of every run, instead of its recipe's.
@@ -56,6 +57,7 @@ class Leaderboard:
     """
 
     languages: Positional[tuple[str, ...]] = ("anbncn", "anbn", CLEAN, PLANTED)
+    recipe: str = "plain"
     seeds: int = 5
     words: int = 100
     steps: int | None = None
@@ -71,6 +73,11 @@ class Leaderboard:
             language(name)
 
 
+def recipes(asked: Leaderboard) -> dict[str, TrainConfig]:
+    """What is trained of each language."""
+    return {name: recipe_or_plain(name, asked.recipe) for name in asked.languages}
+
+
 def leaderboard(asked: Leaderboard, progress: Progress = quiet) -> Answer:
     """Runs it. One row per language, replacement, method and measure.
 
@@ -79,8 +86,8 @@ def leaderboard(asked: Leaderboard, progress: Progress = quiet) -> Answer:
     seeds; NaN of a single one), seeds.
     """
     configs = {
-        (name, seed): replace(recipe(name), seed=seed, steps=asked.steps or recipe(name).steps)
-        for name in asked.languages
+        (name, seed): replace(config, seed=seed, steps=asked.steps or config.steps)
+        for name, config in recipes(asked).items()
         for seed in range(asked.seeds)
     }
     tables = {}
@@ -95,7 +102,7 @@ def leaderboard(asked: Leaderboard, progress: Progress = quiet) -> Answer:
     by_seed = pd.concat([by_seed, shortcut_found(tables)], ignore_index=True)
     table = over_seeds(by_seed)
     arguments: dict[str, Any] = {"languages": list(asked.languages), "seeds": asked.seeds}
-    arguments |= {"words": asked.words, "steps": asked.steps}
+    arguments |= {"recipe": asked.recipe, "words": asked.words, "steps": asked.steps}
     right = {
         name: [
             float(tables[name, seed].drop_duplicates("word")["right"].mean())
@@ -113,7 +120,7 @@ def leaderboard(asked: Leaderboard, progress: Progress = quiet) -> Answer:
 
 def first_words(asked: Leaderboard) -> dict[str, Answer]:
     """One explained word per language, of its first seed."""
-    paths = {name: asked.out / run_name(recipe(name)) for name in asked.languages}
+    paths = {name: asked.out / run_name(config) for name, config in recipes(asked).items()}
     return {name: answer(Run(path), "explanations")[0] for name, path in paths.items()}
 
 

@@ -193,9 +193,10 @@ def find_runs(folder: Path) -> list[Path]:
 
 
 def run_name(config: TrainConfig) -> str:
-    """The default folder name of a run: language, kind of model, seed."""
+    """The default folder name of a run: language, recipe unless plain, kind of model, seed."""
     shifted = "shifted" if config.max_offset else ""
-    parts = (config.language, config.model.kind, shifted, f"s{config.seed}")
+    named = "" if config.recipe == "plain" else config.recipe
+    parts = (config.language, named, config.model.kind, shifted, f"s{config.seed}")
     return "-".join(part for part in parts if part)
 
 

@@ -1,10 +1,15 @@
-"""Default configurations; a decoder's is exact in its window in under a minute on two cores."""
+"""Configurations to start from, by name; a decoder's is exact in its window in about a minute.
+
+"plain" is the Transformer of the lectures, and the default. "counting" has heads that count built
+in, for the languages in which two or three counts have to agree.
+"""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
 from models.config import Counting, ModelConfig, TrainConfig
+from models.errors import UserError
 from models.languages import LANGUAGES
 
 SHAPE = ModelConfig(d_mlp=128, act_fn="relu", bias=False)
@@ -31,16 +36,35 @@ what is left from shrinking with the length. Of three symbols it is two that hav
 which steps alone make exact. What each part does: `lab sweep counting` and `lab sweep counters`."""
 
 
-def recipe(language: str, asked: ModelConfig = SHAPE, plain: bool = False) -> TrainConfig:
-    """The default configuration of a registered language, or of a corpus by its own name.
+RECIPES: dict[str, dict[str, TrainConfig]] = {"plain": PLAIN, "counting": COUNTING}
+"""By name, then by language. Every language has a plain one, named here or not."""
+
+ABOUT = {"plain": "nothing is built in for counting", "counting": "heads that count are built in"}
+"""What a recipe means, in a few words."""
+
+
+def recipes_of(language: str) -> list[str]:
+    """The names of a language's recipes."""
+    return [name for name, own in RECIPES.items() if name == "plain" or language in own]
+
+
+def recipe(language: str, asked: ModelConfig = SHAPE, name: str = "plain") -> TrainConfig:
+    """A configuration to start from, for a registered language or a corpus by its own name.
 
     Args:
-        asked: whose architecture, mask and number of heads the defaults are for. A rival has about
-            as many weights as the plain Transformer; an encoder recognises whole words, needs
-            positions, and as many steps as one verdict a word takes to teach them.
-        plain: whether nothing is built in for counting, as where kinds of models are compared. So
-            it is for rivals, encoders, and a single head, which must learn where to look.
+        asked: whose architecture, mask and number of heads it is for. A rival has about as many
+            weights as the plain Transformer; an encoder recognises whole words, needs positions,
+            and as many steps as one verdict a word takes to teach them.
+        name: of the recipe.
+
+    Raises:
+        UserError: the language has no such recipe, or it is not for such a model.
     """
+    if name not in recipes_of(language):
+        known = ", ".join(recipes_of(language))
+        raise UserError(f"{language or 'it'} has no recipe {name!r}: choose one of {known}")
+    if name == "counting":
+        return _counting(language, asked)
     base = NEXT_SYMBOLS if language in LANGUAGES else VERDICT
     base = replace(PLAIN.get(language, base), language=language)
     if not asked.family.attends:
@@ -48,11 +72,30 @@ def recipe(language: str, asked: ModelConfig = SHAPE, plain: bool = False) -> Tr
     if asked.sees_ahead:
         encoder = replace(SHAPE, mask="bidirectional", positions="learned")
         return replace(base, objective="verdict", steps=3000, model=encoder)
-    if language in COUNTING and asked.n_heads > 1 and not plain:
-        base = replace(COUNTING[language], language=language)
-        counting = base.model.counting
-        averaging = counting.averaging_heads * asked.n_heads // base.model.n_heads
-        counting = replace(counting, averaging_heads=averaging)
-        sizes = {name: getattr(asked, name) for name in ("n_heads", "d_model", "head_width")}
-        return replace(base, model=replace(base.model, counting=counting, **sizes))
     return base
+
+
+def recipe_or_plain(language: str, name: str) -> TrainConfig:
+    """The recipe of this name where the language has one, else its plain one.
+
+    Raises:
+        UserError: no language has a recipe of this name.
+    """
+    if name not in RECIPES:
+        raise UserError(f"there is no recipe {name!r}: choose one of {', '.join(RECIPES)}")
+    return recipe(language, name=name if name in recipes_of(language) else "plain")
+
+
+def _counting(language: str, asked: ModelConfig) -> TrainConfig:
+    """The share of the heads that count stays; at least one head learns where to look."""
+    if asked.architecture != "transformer" or asked.sees_ahead or asked.n_heads < 2:
+        raise UserError(
+            "the recipe 'counting' is for a causal Transformer of two heads or more: "
+            "ask for one, or choose the recipe 'plain'"
+        )
+    base = replace(COUNTING[language], language=language, recipe="counting")
+    counting = base.model.counting
+    averaging = counting.averaging_heads * asked.n_heads // base.model.n_heads
+    counting = replace(counting, averaging_heads=averaging)
+    sizes = {name: getattr(asked, name) for name in ("n_heads", "d_model", "head_width")}
+    return replace(base, model=replace(base.model, counting=counting, **sizes))

@@ -92,14 +92,24 @@ def test_train_evaluate_predict_analyse(tmp_path: Path, capsys: pytest.CaptureFi
     )
 
 
-def test_what_is_built_in_for_counting_can_be_left_out(
+def test_what_is_built_in_for_counting_is_asked_for_by_name(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for more, counting in (((), 1), (("--plain",), 0)):
-        out = tmp_path / f"{counting}"
-        answer(capsys, "train", "anbncn", *more, "--out", out, *TINY, *SHAPE)
-        found = Run(out / "anbncn-s0").config.model.counting
+    for more, name, counting in (
+        ((), "anbncn-s0", 0),
+        (("--recipe", "counting"), "anbncn-counting-s0", 1),
+    ):
+        answer(capsys, "train", "anbncn", *more, "--out", tmp_path, *TINY, *SHAPE)
+        run = Run(tmp_path / name)
+        assert run.record["config"]["recipe"] == ("counting" if counting else "plain")
+        found = run.config.model.counting
         assert (found.averaging_heads, found.counters) == (counting, bool(counting))
+
+
+def test_languages_say_which_recipes_they_have(capsys: pytest.CaptureFixture[str]) -> None:
+    rows = json.loads(answer(capsys, "languages", "--json"))
+    recipes = {row["name"]: row["recipes"] for row in rows}
+    assert (recipes["anbn"], recipes["dieren"]) == ("plain counting", "plain")
 
 
 def test_a_corpus_of_ones_own(
@@ -145,6 +155,9 @@ def test_the_only_run_of_a_folder_is_meant(run: Run, capsys: pytest.CaptureFixtu
         (["train", "anbn", "--steps", "many"], "--steps"),
         (["train", "anbn", "--steps", "0"], "it must be at least 1"),
         (["train", "anbn", "--model.n-heads", "7"], "does not divide"),
+        (["train", "dieren", "--recipe", "counting"], "has no recipe 'counting': choose one of"),
+        (["demo", "--recipe", "fast"], "there is no recipe 'fast': choose one of plain, counting"),
+        (["train", "anbn", "--objective", "guess"], "objective is 'guess': choose one of next-sym"),
         (["train", "anbn", "--wings", "2"], "see `lab train --help`"),
         (["train", "--corpus", "missing.tsv"], "missing.tsv: cannot be read"),
         (["evaluate", "nowhere"], "nowhere is not a run"),

@@ -18,15 +18,32 @@ from joblib import Parallel, delayed
 
 from analyses.answers import answer, load, registered
 from analyses.command_line.app import main
+from analyses.command_line.arguments import Demo
+from analyses.command_line.demo import planned, used
 from analyses.jobs.limits import one_thread
 from analyses.questions.rule_evidence import rebuilt
 from analyses.rules.printed import printed_verdicts
+from models.config import Counting
 from models.languages import RegularLanguage
 from models.runs.files import read_json
 from models.runs.run import Run
 from models.training.evaluation import judge
+from models.training.recipes import recipe
 
-RUNS = ("an-s0", "anbn-s0", "anbncn-s0", "dieren-s0")
+RUNS = ("an-s0", "anbn-counting-s0", "anbncn-counting-s0", "dieren-s0")
+
+
+def test_the_demo_trains_plain_networks_and_says_so() -> None:
+    plain, counting = planned("plain"), planned("counting")
+    assert {config.recipe for config in plain.values()} == {"plain"}
+    assert all(config.model.counting == Counting() for config in plain.values())
+    assert plain == {name: recipe(name) for name in ("an", "anbn", "anbncn", "dieren")}
+    assert Demo().recipe == "plain"
+    said = "an, anbn, anbncn, dieren plain (nothing is built in for counting)."
+    assert used(plain) == f"Recipes: {said}"
+    assert {name for name, c in counting.items() if c.recipe == "counting"} == {"anbn", "anbncn"}
+    said = "anbn, anbncn counting (heads that count are built in)."
+    assert used(counting).endswith(f"an, dieren plain (nothing is built in for counting); {said}")
 
 
 @pytest.fixture
@@ -55,7 +72,7 @@ def test_every_question_is_answered_and_drawn(demo: Path, name: str) -> None:
         assert "https://cdn" not in page  # all that the page needs is inside
 
 
-@pytest.mark.parametrize("name", ["an-s0", "anbn-s0", "anbncn-s0"])
+@pytest.mark.parametrize("name", ["an-s0", "anbn-counting-s0", "anbncn-counting-s0"])
 def test_exact_on_twice_the_window(demo: Path, name: str) -> None:
     assert findings(demo, name, "accuracy")["exact_to"] == 50
 
@@ -107,8 +124,8 @@ def test_the_printed_lines_have_their_pattern(demo: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "power", "shape", "equations"),
     [
-        ("anbn-s0", "a^n b^n", "a+ b+", "#a = #b"),
-        ("anbncn-s0", "a^n b^n c^n", "a+ b+ c+", "#a = #b = #c"),
+        ("anbn-counting-s0", "a^n b^n", "a+ b+", "#a = #b"),
+        ("anbncn-counting-s0", "a^n b^n c^n", "a+ b+ c+", "#a = #b = #c"),
     ],
 )
 def test_a_language_that_counts_has_a_shape_and_equations(
@@ -127,7 +144,7 @@ def test_a_language_that_counts_has_a_shape_and_equations(
 
 
 def test_probing_reads_the_difference_beside_its_controls(demo: Path) -> None:
-    best = findings(demo, "anbn-s0", "probing")["best"]
+    best = findings(demo, "anbn-counting-s0", "probing")["best"]
     assert isinstance(best, dict)
     assert best["a-b"]["score"] >= 0.95
     controls = best["a-b"]["controls"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tomllib
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from analyses.studies.sweeps.plan import largest_size, plan
 from models.config import TrainConfig
 from models.errors import UserError
 from models.languages import TABLE_1, language
+from models.training.recipes import recipe
 
 HEAD = 'question = "Which?"\nlanguages = ["anbn"]\nseeds = 2\n'
 
@@ -91,7 +93,22 @@ def test_one_language_may_be_taught_longer() -> None:
 
 
 def test_without_anything_varied_the_recipes_are_trained() -> None:
-    assert list(configs("")) == ["anbn-s0", "anbn-s1"]
+    found = configs("")
+    assert list(found) == ["anbn-s0", "anbn-s1"]
+    assert found["anbn-s0"] == recipe("anbn")
+
+
+def test_a_file_says_which_recipe_it_changes() -> None:
+    found = configs("[fixed]\nsteps = 5\n", HEAD + 'recipe = "counting"\n')
+    assert found["anbn-s0"] == replace(recipe("anbn", name="counting"), steps=5)
+    with pytest.raises(UserError, match="parity cannot be: parity has no recipe 'counting'"):
+        configs("", 'question = "?"\nlanguages = ["parity"]\nrecipe = "counting"\n')
+
+
+def test_the_sweeps_of_the_lab_say_which_recipe_they_change() -> None:
+    counting = {name for name in shipped() if read(FOLDER / f"{name}.toml").recipe == "counting"}
+    assert counting == {"built-in", "seeds"}
+    assert all("\nrecipe = " in (FOLDER / f"{name}.toml").read_text() for name in shipped())
 
 
 def test_a_group_of_languages() -> None:
@@ -115,6 +132,8 @@ def test_impossible_combinations_are_skipped_where_the_file_says_so() -> None:
 @pytest.mark.parametrize(
     ("text", "fault"),
     [
+        ('recipe = "fast"', "recipe is 'fast': choose one of plain, counting"),
+        ('[fixed]\nrecipe = "counting"', r"unknown 'recipe' in \[fixed\]"),
         ("seds = 3", "unknown 'seds' at the top of the file: did you mean seeds"),
         ("[fixed]\nstesp = 3", r"unknown 'stesp' in \[fixed\]: did you mean steps"),
         ("[fixed]\nseed = 3", r"unknown 'seed' in \[fixed\]: "),

@@ -185,7 +185,7 @@ def against(
 
 def model_speed() -> Iterator[Result]:
     """Every comparison of this file."""
-    config = recipe("anbn", plain=True)
+    config = recipe("anbn")
     yield from against(config, PLAIN, plain, "slowdown", WITHIN, tolerance=1e-5)
     longest = language(config.language).lengths(config.max_n)[-1] + 1
     bridged = replace(config.model, bias=True, positions="learned", n_ctx=longest)

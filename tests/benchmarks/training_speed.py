@@ -34,7 +34,7 @@ CPU = torch.device("cpu")
 def config_of(layers: int, heads: int, width: int) -> TrainConfig:
     """The words of a^n b^n, and a plain Transformer of some size."""
     shape = replace(SHAPE, n_layers=layers, n_heads=heads, d_model=width, d_mlp=4 * width)
-    return replace(recipe("anbn", plain=True), model=shape)
+    return replace(recipe("anbn"), model=shape)
 
 
 def usual_steps(

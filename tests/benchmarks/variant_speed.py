@@ -343,7 +343,7 @@ def plain(ours: LanguageModel, length: int) -> nn.Module:
 
 def variant_speed() -> Iterator[Result]:
     """A forward pass of every kind, of the words of the recipe for anbn."""
-    config = recipe("anbn", plain=True)
+    config = recipe("anbn")
     kinds = {name: replace(config.model, **changes) for name, changes in VARIANTS.items()}
     kinds |= {name: ModelConfig(act_fn="relu", **changes) for name, changes in RIVALS.items()}
     for name, model in kinds.items():

@@ -81,7 +81,10 @@ def opened(page: Page, url: str) -> None:
 
 @pytest.mark.parametrize(
     ("run", "scheme", "pages"),
-    [("anbn-s0", "light", PAGES), ("dieren-s0", "dark", ("", "try", "heads", "leaderboard"))],
+    [
+        ("anbn-counting-s0", "light", PAGES),
+        ("dieren-s0", "dark", ("", "try", "heads", "leaderboard")),
+    ],
 )
 def test_every_page_opens(
     browser: Browser, address: str, run: str, scheme: str, pages: tuple[str, ...]
@@ -115,7 +118,7 @@ def leaves(url: str, address: str) -> bool:
 
 def test_a_typed_word_is_judged_and_linked(browser: Browser, address: str) -> None:
     page = browser.new_page()
-    opened(page, f"{address}/try?run=anbn-s0")
+    opened(page, f"{address}/try?run=anbn-counting-s0")
     box = page.get_by_role("textbox", name="Word")
     box.fill("a a b b b")
     box.press("Enter")
@@ -130,7 +133,7 @@ def test_a_typed_word_is_judged_and_linked(browser: Browser, address: str) -> No
 
 def test_an_unknown_symbol_is_one_readable_line(browser: Browser, address: str) -> None:
     page = browser.new_page()
-    opened(page, f"{address}/try?run=anbn-s0")
+    opened(page, f"{address}/try?run=anbn-counting-s0")
     box = page.get_by_role("textbox", name="Word")
     box.fill("a x b")
     box.press("Enter")
@@ -141,7 +144,7 @@ def test_an_unknown_symbol_is_one_readable_line(browser: Browser, address: str) 
 
 def test_another_run_has_its_own_word(browser: Browser, address: str) -> None:
     page = browser.new_page()
-    opened(page, f"{address}/try?run=anbn-s0&word_anbn=a+a+b+b+b")
+    opened(page, f"{address}/try?run=anbn-counting-s0&word_anbn=a+a+b+b+b")
     expect(page.get_by_text("not in the language")).to_be_visible()
     page.get_by_role("combobox", name="Run").click()
     page.get_by_role("option", name="dieren-s0").click()
@@ -165,7 +168,7 @@ def test_patching_of_a_typed_word(browser: Browser, address: str) -> None:
 def test_a_click_chooses_a_head(browser: Browser, address: str) -> None:
     """Each cell is 62 by 40 pixels; the second click meets a number, the third a chosen head."""
     page = browser.new_page()
-    opened(page, f"{address}/heads?run=anbn-s0")
+    opened(page, f"{address}/heads?run=anbn-counting-s0")
     for layer, head in ((1, 2), (0, 1), (0, 1), (1, 2)):
         cells = page.locator("[data-testid=stVegaLiteChart]").first
         cells.scroll_into_view_if_needed()

@@ -7,8 +7,10 @@ from dataclasses import replace
 import pytest
 
 from models.config import Counting, ModelConfig, TrainConfig
+from models.errors import UserError
 from models.languages import LANGUAGES, language
-from models.training.recipes import SHAPE, recipe
+from models.runs.run import run_name
+from models.training.recipes import SHAPE, recipe, recipe_or_plain, recipes_of
 
 
 @pytest.mark.parametrize("name", LANGUAGES)
@@ -24,24 +26,58 @@ def test_a_corpus_is_taught_verdicts() -> None:
     assert (config.language, config.objective) == ("my lines", "verdict")
 
 
-def test_what_is_built_in_for_counting_is_for_decoders_of_several_heads() -> None:
-    """Others, and comparisons of kinds, start from the plain model."""
-    counts, plain = recipe("anbn"), recipe("anbn", plain=True)
+@pytest.mark.parametrize("name", LANGUAGES)
+def test_plain_is_the_default(name: str) -> None:
+    """The Transformer of the lectures: nothing is built in for counting."""
+    config = recipe(name)
+    assert (config.recipe, config.model) == ("plain", SHAPE)
+    assert config.model.counting == Counting()
+    assert recipe(name, name="plain") == config
+    assert recipe(name, ModelConfig(n_heads=1)) == config
+
+
+def test_what_is_built_in_for_counting_has_a_name() -> None:
+    counts = recipe("anbn", name="counting")
     averages = Counting(averaging_heads=2, head_norm=True, centred=True)
-    assert counts.model.counting == averages
-    assert plain.model == SHAPE
-    assert recipe("anbn", ModelConfig(n_heads=1)) == plain
+    assert (counts.recipe, counts.model.counting) == ("counting", averages)
     two = replace(counts.model, n_heads=2, counting=replace(averages, averaging_heads=1))
-    assert recipe("anbn", ModelConfig(n_heads=2)).model == two
-    steps = recipe("anbncn").model
+    assert recipe("anbn", ModelConfig(n_heads=2), "counting").model == two
+    steps = recipe("anbncn", name="counting").model
     assert steps.counting == Counting(averaging_heads=3, counters=True)
     for n_heads, d_model, counting in ((2, 64, 1), (3, 33, 2), (8, 64, 6)):
-        found = recipe("anbncn", ModelConfig(n_heads=n_heads, d_model=d_model)).model
+        asked = ModelConfig(n_heads=n_heads, d_model=d_model)
+        found = recipe("anbncn", asked, "counting").model
         assert (found.n_heads, found.d_model) == (n_heads, d_model)
         assert found.counting.averaging_heads == counting
-    assert recipe("anbncn", plain=True).model == SHAPE
-    assert recipe("dieren") == recipe("dieren", plain=True)
-    for asked in (ModelConfig(architecture="lstm"), ModelConfig(mask="bidirectional")):
-        found = recipe("anbn", asked)
-        assert found == recipe("anbn", asked, plain=True)
-        assert not found.model.counting.head_norm
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        ModelConfig(architecture="lstm"),
+        ModelConfig(mask="bidirectional"),
+        ModelConfig(n_heads=1),
+    ],
+)
+def test_counting_is_for_decoders_of_several_heads(asked: ModelConfig) -> None:
+    with pytest.raises(UserError, match="causal Transformer of two heads or more: ask for one"):
+        recipe("anbn", asked, "counting")
+    assert recipe("anbn", asked).model.counting == Counting()
+
+
+def test_a_language_is_asked_for_its_own_recipes() -> None:
+    assert recipes_of("anbncn") == ["plain", "counting"]
+    assert recipes_of("dieren") == recipes_of("my lines") == ["plain"]
+    with pytest.raises(UserError, match=r"^dieren has no recipe 'counting': choose one of plain$"):
+        recipe("dieren", name="counting")
+    with pytest.raises(UserError, match=r"^anbn has no recipe 'fast': choose one of plain, count"):
+        recipe("anbn", name="fast")
+    assert recipe_or_plain("dieren", "counting") == recipe("dieren")
+    assert recipe_or_plain("anbn", "counting") == recipe("anbn", name="counting")
+    with pytest.raises(UserError, match=r"^there is no recipe 'fast': choose one of plain, count"):
+        recipe_or_plain("dieren", "fast")
+
+
+def test_a_run_of_a_recipe_with_a_name_carries_it() -> None:
+    assert run_name(recipe("anbn")) == "anbn-s0"
+    assert run_name(replace(recipe("anbn", name="counting"), seed=3)) == "anbn-counting-s3"

@@ -67,7 +67,9 @@ WHAT = {MAX_LENGTH: "the training window", SHIFTED: "where training words start"
 
 def _fields() -> dict[str, Any]:
     """The type of everything that a sweep may change, by its dotted name."""
-    types = {k: t for k, t in _types(TrainConfig).items() if k not in ("language", "seed")}
+    types = {
+        k: t for k, t in _types(TrainConfig).items() if k not in ("language", "recipe", "seed")
+    }
     return {**types, MAX_LENGTH: int, SHIFTED: bool}
 
 
@@ -176,7 +178,7 @@ class SweepFile(BaseModel):
     question: str
     languages: Annotated[tuple[str, ...], BeforeValidator(_languages)]
     seeds: int = Field(default=10, ge=1)
-    recipe: Literal["plain", "counting"] = "counting"
+    recipe: Literal["plain", "counting"] = "plain"
     skip_impossible: bool = False
     exam: Exam = Field(default=Exam(), alias="test")
     measure: Measure = Field(default=Measure(), alias="compare")

@@ -50,7 +50,7 @@ def plan(file: SweepFile) -> tuple[list[Planned], list[str]]:
         changes = {**file.fixed, **own, **(file.variants[variant] if variant else {}), **varied}
         label = folder_name(name, variant, varied)
         try:
-            config = configured(name, changes, file.exam, file.recipe == "plain")
+            config = configured(name, changes, file.exam, file.recipe)
         except UserError as error:
             if not file.skip_impossible:
                 raise UserError(f"{label} cannot be: {error}") from None
@@ -68,16 +68,18 @@ def plan(file: SweepFile) -> tuple[list[Planned], list[str]]:
     return runs, skipped
 
 
-def configured(
-    name: str, changes: Mapping[str, Any], exam: Exam, plain: bool = False
-) -> TrainConfig:
-    """The language's recipe with changes. Raises UserError for what cannot be trained or judged."""
+def configured(name: str, changes: Mapping[str, Any], exam: Exam, of: str = "plain") -> TrainConfig:
+    """The language's recipe with changes. Raises UserError for what cannot be trained or judged.
+
+    Args:
+        of: the name of the recipe.
+    """
     own = dict(changes)
     max_length, shifted = own.pop(MAX_LENGTH, None), own.pop(SHIFTED, False)
     model = {k.removeprefix("model."): v for k, v in own.items() if k.startswith("model.")}
     if max_length is not None:
         own["max_n"] = largest_size(name, max_length)
-    config = changed(recipe(name, changed(ModelConfig(), model), plain), own)
+    config = changed(recipe(name, changed(ModelConfig(), model), of), own)
     tested = exam.tested(name, config.max_n)
     if not tested:
         raise UserError(f"{name} has no test words of these lengths: choose others in [test]")
