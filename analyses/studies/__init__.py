@@ -1,1 +1,1 @@
-"""Many runs at once: seeds, comparisons, leaderboards."""
+"""Many runs at once: seeds, sweeps, leaderboards."""
