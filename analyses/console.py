@@ -46,7 +46,12 @@ def progress_bar(title: str) -> Iterator[Report]:
 def table_of(frame: pd.DataFrame, title: str | None = None) -> Table:
     """A DataFrame as a table for the terminal; numbers to three digits, missing ones as a dash."""
     table = Table(
-        title=title, title_justify="left", header_style="bold", box=SIMPLE, pad_edge=False
+        title=title,
+        title_justify="left",
+        header_style="bold",
+        box=SIMPLE,
+        pad_edge=False,
+        collapse_padding=True,
     )
     for column in frame.columns:
         number = pd.api.types.is_numeric_dtype(frame[column])

@@ -34,7 +34,7 @@ LANGUAGES = (
 
 
 LEGEND = (
-    "Trained on sizes 1 to 25, dieren on lines of 1 to 20 words. exact to: all next-symbol sets "
+    "Trained on sizes 1 to 25, dieren on lines of 1 to 20 words. exact: all next-symbol sets "
     "are right up to this size; recognised: right verdicts in the training window; probe: of the "
     "main hidden variable, in brackets from the untrained model; heads: how many are needed."
 )
@@ -125,7 +125,7 @@ def overview(run: Run) -> dict[str, object]:
     discovery = found["discovery"]
     return {
         "run": run.name,
-        "exact to": str(found["accuracy"]["exact_to"] or "-"),
+        "exact": str(found["accuracy"]["exact_to"] or "-"),
         "recognised": f"{run.metrics()[-1]['recognition']:.1%}",
         "probe": f"{main} {probe['score']:.2f} ({probe['controls']['untrained']:.2f})",
         "heads": f"{heads[0]} of {heads[1]}",
