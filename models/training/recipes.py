@@ -88,7 +88,7 @@ def recipe_or_plain(language: str, name: str) -> TrainConfig:
 
 def _counting(language: str, asked: ModelConfig) -> TrainConfig:
     """The share of the heads that count stays; at least one head learns where to look."""
-    if asked.architecture != "transformer" or asked.sees_ahead or asked.n_heads < 2:
+    if not asked.family.attends or asked.sees_ahead or asked.n_heads < 2:
         raise UserError(
             "the recipe 'counting' is for a causal Transformer of two heads or more: "
             "ask for one, or choose the recipe 'plain'"

@@ -11,6 +11,7 @@ from conftest import tiny_config
 
 from analyses.answers import Answer
 from analyses.command_line.app import main
+from analyses.questions import explanations
 from analyses.questions import leaderboard as of_run
 from analyses.questions.explanations import case_of, probability, replacement_in_words, replacements
 from analyses.questions.leaderboard import (
@@ -144,7 +145,7 @@ def test_replacements(run: Run) -> None:
     data = replacements(known, 5, "data", 200, 0)
     assert 0.35 < known.labels(words(data)).mean() < 0.65  # members and near misses
     with pytest.raises(UserError, match="unknown replacement 'none': choose uniform, data, fixed"):
-        replacements(known, 5, "none", 8, 0)  # type: ignore[arg-type]  # the mistake
+        explanations.Options(replacement="none")  # type: ignore[arg-type]  # the mistake
 
 
 def words(ids: np.ndarray) -> object:

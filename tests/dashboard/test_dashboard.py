@@ -40,14 +40,7 @@ def serve(runs: Path) -> tuple[subprocess.Popen[bytes], str]:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    command = [
-        sys.executable,
-        "-m",
-        "analyses.command_line.app",
-        "dashboard",
-        str(runs),
-        "--headless",
-    ]
+    command = [sys.executable, "-m", "analyses.command_line", "dashboard", str(runs), "--headless"]
     server = subprocess.Popen(
         [*command, "--port", str(port)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )
