@@ -9,7 +9,7 @@ from math import sqrt
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import brentq
 from scipy.stats import bootstrap, norm, t, ttest_rel, wilcoxon
@@ -290,7 +290,6 @@ def test_holm_by_hand() -> None:
     assert found == pytest.approx([0.03, 0.06, 0.06, 0.02])
 
 
-@settings(max_examples=40)  # statsmodels collects garbage in every call
 @given(P)
 def test_holm_is_bonferroni_in_every_subset(p: list[float]) -> None:
     """A test passes if Bonferroni's passes in all subsets that it is in (Marcus et al. 1976)."""
