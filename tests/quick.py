@@ -49,6 +49,6 @@ def each_choice(cases: list[pytest.Item]) -> list[pytest.Item]:
 
 
 def choices(case: pytest.Item) -> set[tuple[str, int]]:
-    """Each parameter of a case with the place of its value among the parameter's values."""
+    """Each parameter of a case with its value, which all cases that have it share."""
     call = getattr(case, "callspec", None)
-    return set(call.indices.items()) if call else set()
+    return {(name, id(value)) for name, value in call.params.items()} if call else set()
