@@ -1,8 +1,9 @@
 """`pytest --quick`: the tests that answer in a minute.
 
-No list of tests to keep: every test file takes part, and of each test as many cases as show every
-value of every parameter at least once (each-choice testing). Left out is what is marked ``slow``,
-what opens a browser, and what needs the whole demo.
+No list of tests to keep: every test file takes part. Of the cases of one test those are run that
+show every value of every parameter at least once (each-choice testing), and at most ``MOST`` of
+them. Left out is what is marked ``slow``, what opens a browser, and what needs something that takes
+long to make.
 """
 
 from __future__ import annotations
@@ -12,18 +13,25 @@ from itertools import groupby
 
 import pytest
 
+MOST = 6
+"""Cases of one test."""
+
+LONG = {"demo", "swept", "out", "found"}
+"""Fixtures that take longer to make than a quick run may take: the whole demo, ten questions of
+three runs, a leaderboard, rules behind a thousand lines."""
+
 
 def selected(items: Iterable[pytest.Item]) -> list[pytest.Item]:
     """The tests of ``items`` that are quick, in their order."""
     quick = [item for item in items if not slow(item)]
     families = groupby(sorted(quick, key=family), key=family)
-    kept = {id(case) for _, cases in families for case in each_choice(list(cases))}
+    kept = {id(case) for _, cases in families for case in spread(each_choice(list(cases)))}
     return [item for item in quick if id(item) in kept]
 
 
 def slow(item: pytest.Item) -> bool:
     marked = any(item.get_closest_marker(name) for name in ("slow", "browser"))
-    return marked or "demo" in getattr(item, "fixturenames", ())
+    return marked or not LONG.isdisjoint(getattr(item, "fixturenames", ()))
 
 
 def family(item: pytest.Item) -> str:
@@ -52,3 +60,13 @@ def choices(case: pytest.Item) -> set[tuple[str, int]]:
     """Each parameter of a case with its value, which all cases that have it share."""
     call = getattr(case, "callspec", None)
     return {(name, id(value)) for name, value in call.params.items()} if call else set()
+
+
+def spread(cases: list[pytest.Item]) -> list[pytest.Item]:
+    """At most ``MOST`` of the cases, at even distances.
+
+    Where they begin hangs on the test's name: tests that share their cases (all languages, all
+    masks) see different ones.
+    """
+    step = -(-len(cases) // MOST)
+    return cases[len(family(cases[0])) % step :: step]

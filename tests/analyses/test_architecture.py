@@ -103,6 +103,7 @@ def test_the_drawing_counts_every_parameter(changes: dict[str, object]) -> None:
     assert total == sum(p.numel() for p in model.parameters())
 
 
+@pytest.mark.slow
 def test_the_drawing_shows_the_parts_in_their_places() -> None:
     pre = texts(drawing(made({}), 7))
     assert "7 × 2 × 4" in pre

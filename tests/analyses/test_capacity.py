@@ -137,6 +137,7 @@ def test_who_accepts_longer_words_that_are_none_does_not_hold_there() -> None:
     assert (row["learned"], row["holds"]) == (True, 2.0)
 
 
+@pytest.mark.slow
 def test_the_map_is_what_plain_loops_find() -> None:
     """Random tables with a second setting and sizes of one number of parameters."""
     rng = np.random.default_rng(0)
@@ -246,6 +247,7 @@ def keep(out: Path, result: Answer) -> None:
     sweep.keep(out, result)
 
 
+@pytest.mark.slow
 def test_a_saved_sweep_has_its_map_beside_it(tmp_path: Path) -> None:
     table = sized(HOLDS).astype({"n": "Int64", "exact": "Float64"})
     result = Answer(table, *sweep_findings(table, BY, Measure()), ASKED)

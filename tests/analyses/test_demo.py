@@ -188,6 +188,7 @@ def test_evaluate_far_beyond_the_window(an: Path, capsys: pytest.CaptureFixture[
     assert [row["length"] for row in content["by_length"]] == [90, 91, 92]
 
 
+@pytest.mark.slow
 def test_a_script_of_its_own(an: Path) -> None:
     command = [sys.executable, "-m", "analyses.questions.patching", str(an), "--n", "3"]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
@@ -198,6 +199,7 @@ def where_four_jobs_ran() -> tuple[int, set[int]]:
     return os.getpid(), set(Parallel(-1)(delayed(os.getpid)() for _ in range(4)))
 
 
+@pytest.mark.slow
 def test_a_worker_starts_no_processes() -> None:
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(1, context, one_thread) as pool:

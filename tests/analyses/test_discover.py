@@ -77,6 +77,7 @@ def test_the_rule_comes_back(found: Path) -> None:
     assert verdicts_of(dfa, words).tolist() == [label == "ja" for label in labels]
 
 
+@pytest.mark.slow
 def test_all_ways_stand_in_one_table(found: Path) -> None:
     record = read_json(found / "discoveries" / "mijn-regels" / RECORD)
     ways = {way["way"]: way for way in record["ways"]}
@@ -142,6 +143,7 @@ def test_the_printed_lines_show_their_pattern(tmp_path: Path) -> None:
     assert "contains leeuw ... olifant ... leeuw in this order" in rule
 
 
+@pytest.mark.slow
 def test_no_rule_is_said_to_be_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Labels by the toss of a coin: after networks that have nothing to say none is trained."""
     _, lines = drawn(400)
@@ -272,6 +274,7 @@ def test_of_many_words_the_telling_ones_are_kept(tmp_path: Path) -> None:
         assert len(line) == 8
 
 
+@pytest.mark.slow
 def test_a_hundred_thousand_lines_of_up_to_two_hundred_words_are_read(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     lengths = rng.integers(1, 20, size=MOST_LINES)
@@ -340,6 +343,7 @@ def test_the_page_shows_all_ways(page: AppTest) -> None:
     assert list(page.dataframe[0].value["way"]) == ["Transformer", "LSTM", "RPNI", "word patterns"]
 
 
+@pytest.mark.slow
 def test_the_page_draws_a_rival_s_rule_where_the_network_has_none(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

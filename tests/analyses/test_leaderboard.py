@@ -71,6 +71,7 @@ def test_words_differ_between_seeds(out: Path) -> None:
     assert texts[0] != texts[1]
 
 
+@pytest.mark.slow
 def test_what_is_finished_is_not_done_again(
     out: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

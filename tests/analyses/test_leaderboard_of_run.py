@@ -187,6 +187,7 @@ def test_bad_options(options: dict[str, int], message: str) -> None:
         Options(**options)
 
 
+@pytest.mark.slow
 def test_the_user_s_own_lines(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """No truth is known: methods are still compared, at the lines' own length."""
     rng = np.random.default_rng(0)

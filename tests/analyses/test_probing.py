@@ -207,6 +207,7 @@ def test_a_perceptron_is_the_pipeline_it_claims_to_be(
         assert score(table, "planted", name) == pytest.approx(by_hand.score(x[held], y[held]))
 
 
+@pytest.mark.slow
 def test_selectivity_is_the_score_beyond_the_control_task(trained: Run) -> None:
     result = analyse(trained, Options(words=40))
     rows = result.table[result.table["split"] == "words"]

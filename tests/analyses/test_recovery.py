@@ -45,6 +45,7 @@ def test_thirty_rules_and_more_across_all_families() -> None:
     assert all(dfa.input_symbols == set(VOCABULARY) for _, dfa in rules.values())
 
 
+@pytest.mark.slow
 def test_some_are_rare_and_some_are_frequent() -> None:
     positives = {
         rule: Corpus("x", family, rule, 3000).drawn()[0].count("in") / 3000

@@ -547,6 +547,7 @@ def test_the_command_prints_one_table_of_all_seeds(
     assert set(wide(written).columns) == set(rows["variable"])
 
 
+@pytest.mark.slow
 def test_all_questions_of_a_sweep(
     swept: Path, tmp_path: Path, lab: Callable[..., tuple[str, str]]
 ) -> None:
@@ -573,6 +574,7 @@ def test_all_questions_of_a_sweep(
     assert of_gram["low"].isna().all()
 
 
+@pytest.mark.slow
 def test_what_is_kept_can_be_shown_without_asking(
     own: Path, lab: Callable[..., tuple[str, str]]
 ) -> None:

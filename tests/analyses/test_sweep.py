@@ -149,6 +149,7 @@ def test_hard_words_are_near_misses_of_lengths_that_have_them() -> None:
     assert furthest(hard=True) <= 2 < furthest(hard=False)
 
 
+@pytest.mark.slow
 def test_another_exam_is_another_question(file: Path) -> None:
     sweep(asked(file))
     weights = {
@@ -160,6 +161,7 @@ def test_another_exam_is_another_question(file: Path) -> None:
     assert weights.items() <= content(file.with_name("out")).items()
 
 
+@pytest.mark.slow
 def test_a_file_that_grew_adds_its_runs(file: Path) -> None:
     sweep(asked(file, languages=("anbn",), seeds=1))
     before = content(file.with_name("out"))
@@ -346,6 +348,7 @@ def kill_in_mid_run(worker: psutil.Process, out: Path) -> Run:
     raise AssertionError("the worker never trained")
 
 
+@pytest.mark.slow
 def test_a_killed_worker_costs_no_run(tmp_path: Path) -> None:
     """A scheduler and two workers of their own; one of them is killed while it trains."""
     file, out, contact = tmp_path / "long.toml", tmp_path / "out", tmp_path / "scheduler.json"
@@ -392,6 +395,7 @@ def test_a_killed_worker_costs_no_run(tmp_path: Path) -> None:
     assert kept.table["run"].nunique() == 6
 
 
+@pytest.mark.slow
 def test_ctrl_c_ends_all_and_the_sweep_goes_on(tmp_path: Path) -> None:
     """The terminal interrupts every process of the group; the second time the rest is trained."""
     file, out = tmp_path / "long.toml", tmp_path / "out"

@@ -73,6 +73,7 @@ def test_a_gpu_is_where_the_workers_are(monkeypatch: pytest.MonkeyPatch) -> None
         assert Sweep("seeds", scheduler="tcp://far:1", device="cuda").on_gpu
 
 
+@pytest.mark.slow
 def test_runs_trained_at_once_are_those_of_a_sweep_one_by_one(
     file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -123,6 +123,7 @@ def test_no_job_needs_no_worker() -> None:
     assert list(side_by_side(place, {}, workers=8, scheduler="tcp://127.0.0.1:1")) == []
 
 
+@pytest.mark.slow
 def test_processes_of_this_machine_work_alone_and_end(recwarn: pytest.WarningsRecorder) -> None:
     """Each with one thread and no helpers; one answer comes while the other still works; and an
     error in what is done with it ends all at once."""
@@ -245,6 +246,7 @@ def test_a_scheduler_that_goes_away() -> None:
             next(answers)
 
 
+@pytest.mark.slow
 def test_the_command_line_needs_no_dask() -> None:
     """It takes a second to import, and most commands start no other process."""
     code = (

@@ -56,6 +56,7 @@ def logit(run: Run, tokens: torch.Tensor, hook: str = "", head: int = 0, z: obje
     return logits[0, 0 if model.config.sees_ahead else -1, END_ID].item()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("word", [WORD, ("a", "b", "b")], ids=["member", "another"])
 def test_verdicts_without_a_head(run: Run, word: tuple[str, ...]) -> None:
     """The mean is over the other words alone; a resampled z is that of one of them."""
@@ -133,6 +134,7 @@ def framed(page: AppTest, model: str) -> tuple[pd.DataFrame, str]:
     return cells, chart.spec
 
 
+@pytest.mark.slow
 def test_the_grid_shows_the_measure(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     page = opened(run, monkeypatch)
     kept = load(run.path, "heads")
@@ -155,6 +157,7 @@ def test_the_grid_shows_the_measure(run: Run, monkeypatch: pytest.MonkeyPatch) -
             assert cells["part"].tolist() == rows["part"].tolist()
 
 
+@pytest.mark.slow
 def test_a_head_is_linked_and_chosen(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     for link, part in (({}, "L0H0"), ({"head_of_2x3": "L1H2"}, "L1H2")):
         page = opened(run, monkeypatch, **link)

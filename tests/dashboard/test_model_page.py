@@ -45,6 +45,7 @@ def charts(page: AppTest) -> int:
     return len(page.get("vega_lite_chart"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("config", VARIANTS, ids=lambda config: config.positions)
 def test_a_transformer(
     tmp_path: Path, config: ModelConfig, monkeypatch: pytest.MonkeyPatch
@@ -70,6 +71,7 @@ def test_a_rival(tmp_path: Path, architecture: str, monkeypatch: pytest.MonkeyPa
     assert charts(page) == 1 + steps + (0 if architecture == "ngram" else 2) + 3
 
 
+@pytest.mark.slow
 def test_measuring_and_a_word_that_is_too_long(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -53,7 +53,10 @@ PAGES = ("runs", "try", "probing", "emergence", "interventions", "heads", "circu
 PAGES += ("patching", "explanations", "leaderboard", "discovery")
 
 
-@pytest.fixture(scope="module", params=["encoder", "lstm", "ngram"])
+@pytest.fixture(
+    scope="module",
+    params=["encoder", *(pytest.param(n, marks=pytest.mark.slow) for n in ("lstm", "ngram"))],
+)
 def runs(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with one tiny run that every question was asked of, as far as it applies."""
     model = ModelConfig(**{**SIZES, **KINDS[request.param]})
@@ -269,6 +272,7 @@ def test_over_time_shows_the_chosen_checkpoint(run: Run) -> None:
     assert kept.sentence in said(page)
 
 
+@pytest.mark.slow
 def test_a_variable_is_changed_in_the_typed_word(run: Run) -> None:
     """What is drawn is what the model says with the variable erased, and with k added."""
     if refused(run, "interventions"):
@@ -298,6 +302,7 @@ def test_a_variable_is_changed_in_the_typed_word(run: Run) -> None:
         assert before.tolist() != pytest.approx(after.tolist(), abs=1e-6)
 
 
+@pytest.mark.slow
 def test_heads_look_at_the_typed_word(run: Run) -> None:
     if not has_heads(run):
         return
@@ -312,6 +317,7 @@ def test_heads_look_at_the_typed_word(run: Run) -> None:
     assert "attention is drawn for up to 40" in page.error[0].value
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "typed", "words"),
     [
@@ -341,6 +347,7 @@ def test_a_typed_word_gets_its_own_answer(run: Run, name: str, typed: str, words
     assert marked(page) == [(i, symbols[i]) for i in places]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("replacement", ["data", "fixed"])
 def test_hidden_symbols_become_what_was_chosen(run: Run, replacement: str) -> None:
     page, module = opened("explanations"), question("explanations")
@@ -352,6 +359,7 @@ def test_hidden_symbols_become_what_was_chosen(run: Run, replacement: str) -> No
         assert f"**{kind}**: {of_run.replacement_in_words(kind, run.language)}" in said(page)
 
 
+@pytest.mark.slow
 def test_a_picked_line_is_explained(run: Run) -> None:
     """Members and near misses of the language itself; the choice is typed into the box."""
     page, module = opened("explanations"), question("explanations")
@@ -371,6 +379,7 @@ def test_a_picked_line_is_explained(run: Run) -> None:
     assert box().value is None
 
 
+@pytest.mark.slow
 def test_methods_are_ranked_on_the_words_of_a_run(run: Run) -> None:
     """All measures of the chosen replacements; and of right or wrong verdicts alone."""
     kept, page = load(run.path, "leaderboard"), opened("leaderboard")
@@ -403,6 +412,7 @@ def test_methods_are_ranked_on_the_words_of_a_run(run: Run) -> None:
         assert page.dataframe[1].value["text"].tolist() == words.tolist()
 
 
+@pytest.mark.slow
 def test_a_run_that_was_not_asked_is_asked_of_few_words(
     own: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -424,6 +434,7 @@ def test_a_run_that_was_not_asked_is_asked_of_few_words(
     assert "Ask it of 3 words" not in [button.label for button in page.button]
 
 
+@pytest.mark.slow
 def test_the_kept_leaderboard_is_shown_and_filtered(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -85,6 +85,7 @@ def test_a_sweep_is_shown_with_its_question_sentences_and_summary(folder: Path) 
     assert [code.value for code in page.code] == ["seeds = 2"]
 
 
+@pytest.mark.slow
 def test_the_pictures_show_the_sweeps_numbers(folder: Path) -> None:
     table = table_of()
     write(folder / "small", table)
@@ -103,6 +104,7 @@ def test_the_pictures_show_the_sweeps_numbers(folder: Path) -> None:
     assert sum(part["frame"].sum() for part in shares) == 2 * 2  # both languages, in both grids
 
 
+@pytest.mark.slow
 def test_filters_hold_for_the_whole_page_and_come_by_the_link(folder: Path) -> None:
     table = table_of()
     write(folder / "small", table)
@@ -118,6 +120,7 @@ def test_filters_hold_for_the_whole_page_and_come_by_the_link(folder: Path) -> N
     assert set(frame(page, "recognition")["language"]) == {"an"}
 
 
+@pytest.mark.slow
 def test_any_two_factors_of_any_words_can_be_chosen(folder: Path) -> None:
     table = table_of()
     write(folder / "small", table)
@@ -131,6 +134,7 @@ def test_any_two_factors_of_any_words_can_be_chosen(folder: Path) -> None:
     healthy(page)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("measure", ["exact", "members", "others"])
 def test_curves_of_another_measure(folder: Path, measure: str) -> None:
     table = table_of()
@@ -139,6 +143,7 @@ def test_curves_of_another_measure(folder: Path, measure: str) -> None:
     assert_same(frame(page, "group"), curves(table, BY, measure))
 
 
+@pytest.mark.slow
 def test_a_measure_that_no_run_has_is_not_offered(folder: Path) -> None:
     write(folder / "small", table_of().assign(exact=pd.NA).astype({"exact": "Float64"}))
     page = healthy(opened())
@@ -147,6 +152,7 @@ def test_a_measure_that_no_run_has_is_not_offered(folder: Path) -> None:
         assert measures[key] == ["recognition", "members", "others"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("enough", ENOUGH)
 def test_how_many_seeds_are_enough_is_chosen(folder: Path, enough: str) -> None:
     table = table_of()
@@ -161,6 +167,7 @@ def test_no_map_where_one_size_varies(folder: Path) -> None:
     assert "Capacity" not in [header.value for header in page.header]
 
 
+@pytest.mark.slow
 def test_no_word_of_the_kind_is_said(folder: Path) -> None:
     table = table_of()
     write(folder / "small", table[table["length"] <= WINDOW])
@@ -175,6 +182,7 @@ def test_runs_that_do_not_exist_together_are_said_to(folder: Path) -> None:
     assert "take a filter away" in page.info[0].value
 
 
+@pytest.mark.slow
 def test_a_bad_link_shows_the_defaults(folder: Path) -> None:
     write(folder / "small", table_of())
     keys = ("sweep", "only_language", "only_d_model", "curve", "down", "across", "measured")
@@ -185,6 +193,7 @@ def test_a_bad_link_shows_the_defaults(folder: Path) -> None:
     ]
 
 
+@pytest.mark.slow
 def test_a_link_to_another_sweeps_filters_does_not_break_this_one(folder: Path) -> None:
     """The choices of one sweep are no choices of the next."""
     table = table_of()
@@ -195,6 +204,7 @@ def test_a_link_to_another_sweeps_filters_does_not_break_this_one(folder: Path) 
     assert set(frame(healthy(page), "recognition")["language"]) == {"an"}
 
 
+@pytest.mark.slow
 def test_the_runs_of_the_folder_itself_are_linked(folder: Path) -> None:
     write(folder / "below", table_of())
     page = healthy(opened())
@@ -223,6 +233,7 @@ def test_sweeps_are_found_wherever_they_lie_but_not_inside_runs(tmp_path: Path) 
     assert find_sweeps(tmp_path / "missing") == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("damage", ["table", "columns", "record"])
 def test_a_damaged_sweep_is_one_line_and_leaves_the_others(folder: Path, damage: str) -> None:
     write(folder / "a", table_of())
@@ -245,6 +256,7 @@ def test_a_damaged_sweep_is_one_line_and_leaves_the_others(folder: Path, damage:
     assert "**Why b?**" in said(healthy(page))
 
 
+@pytest.mark.slow
 def test_downloads_hold_what_is_shown(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     files = {}
 

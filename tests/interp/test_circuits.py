@@ -108,6 +108,7 @@ def test_a_bridge_is_measured_alike(small_model: Make) -> None:
     assert theirs.faithfulness(circuits) == pytest.approx(ours.faithfulness(circuits), abs=1e-3)
 
 
+@pytest.mark.slow
 def test_a_small_circuit_keeps_what_was_asked(bench: Bench) -> None:
     graph = Graph.of(bench.model)
     sizes = []

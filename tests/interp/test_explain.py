@@ -304,6 +304,7 @@ def test_the_order_of_the_methods_is_kept(decoder: LanguageModel) -> None:
         )
 
 
+@pytest.mark.slow
 def test_the_random_control_sits_at_chance_in_every_metric(decoder: LanguageModel) -> None:
     """Of random words with random rationales, within the 95% interval; exact values do not."""
     distance: dict[tuple[str, str], list[float]] = {}

@@ -209,6 +209,7 @@ def test_no_word_in_words() -> None:
     assert regex(DFA.empty_language({"a", "b"}), AB) == "∅"
 
 
+@pytest.mark.slow
 def test_a_network_that_errs_now_and_then_keeps_its_small_automaton() -> None:
     """One verdict in five hundred is wrong: within the tolerance the rule is found all the same."""
     lang = language("dieren")

@@ -205,6 +205,7 @@ def test_sites_at_all_positions_at_once(kind: str) -> None:
     assert table["patched"].to_numpy() == pytest.approx(np.array(expected), abs=1e-9)
 
 
+@pytest.mark.slow
 def test_several_metrics_off_the_same_passes(
     model: HookedTransformer, pairs: tuple[Tensor, Tensor]
 ) -> None:
@@ -303,6 +304,7 @@ class Peak(TorchDispatchMode):
         self.held -= size
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("component", ["z", "v", "pattern", "neuron"])
 def test_a_sweep_keeps_to_its_memory(small_model: Make, component: str) -> None:
     model = small_model(positions="learned", n_layers=3)

@@ -55,6 +55,7 @@ def test_the_counter_counts() -> None:
     assert verdict[a != b].max() < -0.49
 
 
+@pytest.mark.slow
 @torch.no_grad()
 def test_induction_says_what_followed_the_last_symbol() -> None:
     model = induction().model
@@ -70,6 +71,7 @@ def test_induction_says_what_followed_the_last_symbol() -> None:
     assert torch.equal(logits > 0, expected > 0)
 
 
+@pytest.mark.slow
 @torch.no_grad()
 @pytest.mark.parametrize("norm", ["none", "layer", "rms"])
 def test_the_chain_says_the_symbol_two_back(norm: str) -> None:

@@ -225,6 +225,7 @@ def rule_from(
     return way(*rules), named(one[1]) | named(other[1])
 
 
+@pytest.mark.slow
 @settings(max_examples=40)
 @given(planted())
 def test_a_planted_rule_comes_back(

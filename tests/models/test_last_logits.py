@@ -42,6 +42,7 @@ def batches(draw: st.DrawFn) -> torch.Tensor:
     return torch.tensor([[0, *word] for word in draw(st.permutations(words))])
 
 
+@pytest.mark.slow
 @settings(max_examples=80)
 @given(models(), batches(), st.sampled_from([1, 2, 5, 4096]))
 def test_they_are_those_of_the_forward_pass(asked: Values, tokens: torch.Tensor, rows: int) -> None:

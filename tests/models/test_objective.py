@@ -137,6 +137,7 @@ class NextSymbol(Objective):
         return logits.softmax(dim=-1) > 0.1
 
 
+@pytest.mark.slow
 def test_one_more_objective_is_a_class_and_a_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -319,6 +319,7 @@ def killed(work: Callable[[], None], at: int) -> int:
     return count
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("apart", [0.0, 10.0])  # seconds between states: in time for one, or not
 def test_killed_and_resumed_they_end_alike(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, apart: float

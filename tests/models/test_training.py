@@ -258,6 +258,7 @@ def renames_of(config: TrainConfig, path: Path) -> int:
     return replace.call_count
 
 
+@pytest.mark.slow
 def test_a_killed_and_resumed_run_ends_with_the_same_bits(trained: Run, tmp_path: Path) -> None:
     """SIGKILL at random steps, and before every file that the run puts in place; some twice."""
     renames = renames_of(trained.config, tmp_path / "counted")

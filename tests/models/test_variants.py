@@ -291,6 +291,7 @@ def trained_in_memory(run: Run) -> LanguageModel:
 SHORT: Values = {"max_n": 3, "steps": 10, "evaluate_every": 10, "batch_size": 4}
 
 
+@pytest.mark.slow
 @settings(max_examples=40)
 @given(variants())
 def test_a_variant_is_refused_or_trains_and_comes_back(
