@@ -13,7 +13,7 @@ from itertools import groupby
 
 import pytest
 
-MOST = 6
+MOST = 2
 """Cases of one test."""
 
 LONG = {"demo", "swept", "out", "found"}

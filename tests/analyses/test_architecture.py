@@ -352,6 +352,7 @@ def test_the_kernels_that_are_drawn_are_the_kernels() -> None:
         assert rows["value"].tolist() == pytest.approx(expected)
 
 
+@pytest.mark.slow
 def test_kernels_from_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     picture = tmp_path / "k.svg"
     assert main(["kernels", "--out", str(picture), "--keys", "8"]) == 0

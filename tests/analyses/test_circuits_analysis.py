@@ -132,6 +132,7 @@ def test_bad_wishes_are_refused(
         analyse(answered[0], Options(**{**asdict(Options()), **wish}))
 
 
+@pytest.mark.slow
 def test_more_is_found_where_more_is_wanted(answered: tuple[Run, Answer]) -> None:
     run, result = answered
     more = analyse(run, Options(pairs=16, goal=0.99))

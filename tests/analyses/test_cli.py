@@ -64,6 +64,7 @@ def test_languages(capsys: pytest.CaptureFixture[str]) -> None:
     assert "context-free" in answer(capsys, "languages")
 
 
+@pytest.mark.slow
 def test_train_evaluate_predict_analyse(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "runs"
     said = answer(capsys, "train", "anbn", "--seed", 3, "--out", out, *TINY, *SHAPE)

@@ -126,6 +126,7 @@ def test_other_lines_of_the_same_name_are_not_mixed_up(found: Path, tmp_path: Pa
     assert (folder / RECORD).read_bytes() == before
 
 
+@pytest.mark.slow
 def test_the_printed_lines_show_their_pattern(tmp_path: Path) -> None:
     """Too few for a network; the search over word patterns is sure, and one line of B has it."""
     groups, words = zip(*printed_lines(), strict=True)

@@ -21,6 +21,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
     return made
 
 
+@pytest.mark.slow
 def test_every_checkpoint_is_asked_what_it_says(run: Run) -> None:
     table = analyse(run, Options(words=40, count=4)).table
     assert sorted(table["step"].unique()) == run.steps()
@@ -64,6 +65,7 @@ def test_there_is_where_it_stays(values: list[float], there: int) -> None:
     assert reached(pd.DataFrame({"step": range(len(values)), "value": values})) == there
 
 
+@pytest.mark.slow
 def test_the_chart_shows_scores_above_the_loss(run: Run) -> None:
     result = analyse(run, Options(words=12, count=2))
     assert result.findings["task"] == "exact"

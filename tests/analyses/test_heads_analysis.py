@@ -40,6 +40,7 @@ def table(run: Run) -> pd.DataFrame:
     return heads.analyse(run, OPTIONS).table
 
 
+@pytest.mark.slow
 def test_every_measure_of_both_models(run: Run, table: pd.DataFrame) -> None:
     measures = [
         *(f"accuracy lost, {method} ablation" for method in ("mean", "zero", "resample")),

@@ -190,6 +190,7 @@ def test_the_probe_finds_the_variable_before_and_not_after(run: Run) -> None:
     assert 0 < changed_by["LEACE"] < 1
 
 
+@pytest.mark.slow
 def test_das_finds_the_planted_direction_and_no_control_does(tmp_path: Path) -> None:
     run = Run.create(tmp_path / "run", tiny_config(max_n=6))
     model = counter().model

@@ -79,6 +79,7 @@ def content(folder: Path) -> dict[str, tuple[int, int]]:
     }
 
 
+@pytest.mark.slow
 def test_one_command_makes_runs_table_and_figure(
     file: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -110,6 +111,7 @@ def test_one_command_makes_runs_table_and_figure(
     pd.testing.assert_frame_equal(again.table, kept.table)
 
 
+@pytest.mark.slow
 def test_a_row_is_what_evaluate_says(file: Path) -> None:
     result = sweep(asked(file))
     rows = result.table[result.table["run"] == "anbn-n_layers-2-s1"]
@@ -173,6 +175,7 @@ def test_a_file_that_grew_adds_its_runs(file: Path) -> None:
     assert before.items() <= content(file.with_name("out")).items()
 
 
+@pytest.mark.slow
 def test_what_cannot_be_is_refused_before_anything_is_written(file: Path) -> None:
     out = file.with_name("out")
     file.write_text(TINY.replace("max_length = 6", 'max_length = 6\n"model.n_heads" = 3'))

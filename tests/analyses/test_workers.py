@@ -155,6 +155,7 @@ def helps(process: psutil.Process) -> bool:
     return "multiprocessing.resource_tracker" in command or "multiprocessing.forkserver" in command
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not cluster.FORKED, reason="processes are not forked here")
 def test_workers_share_what_is_loaded() -> None:
     """Else sixteen of them hold, and wait for, sixteen times the libraries."""
@@ -162,6 +163,7 @@ def test_workers_share_what_is_loaded() -> None:
         assert own < whole / 2  # a third once garbage was collected, seven tenths on its own
 
 
+@pytest.mark.slow
 def test_the_first_is_begun_first(scheduler: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """What takes longest is given first, so that no worker has it alone at the end."""
     monkeypatch.setattr(cluster, "local_cluster", lambda workers: nullcontext(scheduler))
@@ -228,6 +230,7 @@ def test_addresses_that_are_none(address: str) -> None:
         list(side_by_side(place, {"x": (1,)}, 1, address))
 
 
+@pytest.mark.slow
 def test_nobody_answers(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cluster, "PATIENCE", 1)
     with socket.create_server(("127.0.0.1", 0)) as deaf:
@@ -236,6 +239,7 @@ def test_nobody_answers(monkeypatch: pytest.MonkeyPatch) -> None:
             list(side_by_side(place, {"x": (1,)}, 1, address))
 
 
+@pytest.mark.slow
 def test_a_scheduler_that_goes_away() -> None:
     with local_cluster(1) as running:
         address = str(running.scheduler_address)
@@ -279,6 +283,7 @@ def holder(run: Path, log: Path, seconds: float) -> subprocess.Popen[bytes]:
     return subprocess.Popen([sys.executable, "-c", HOLD, str(run), str(log), str(seconds)])
 
 
+@pytest.mark.slow
 def test_one_at_a_time_holds_a_lock(tmp_path: Path) -> None:
     run, log = tmp_path / "new" / "run", tmp_path / "log"
     jobs = [holder(run, log, 0.05) for _ in range(8)]
@@ -287,6 +292,7 @@ def test_one_at_a_time_holds_a_lock(tmp_path: Path) -> None:
     assert list((tmp_path / "new").iterdir()) == []  # the last one cleans up
 
 
+@pytest.mark.slow
 def test_a_killed_process_holds_no_lock(tmp_path: Path) -> None:
     with holder(tmp_path / "run", tmp_path / "log", 600) as job:
         until((tmp_path / "log").exists)

@@ -41,6 +41,8 @@ from models.runs.files import read_json, write_json
 from models.runs.run import Run
 from models.training.loop import train
 
+pytestmark = pytest.mark.slow  # runs of three kinds, asked everything, before the first page
+
 SHOW = """
 import streamlit as st
 from dashboard.pages import pages

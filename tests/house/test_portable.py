@@ -65,6 +65,7 @@ def test_what_one_system_alone_has_is_found() -> None:
     assert posix_only("import os\nos.replace('a', 'b')") == set()
 
 
+@pytest.mark.slow
 def test_all_modules_are_imported_without_posix() -> None:
     """In a process of its own, which has no ``fcntl`` and no ``resource``."""
     command = [sys.executable, "-c", IMPORT_ALL, "fcntl,resource", *ROOMS]

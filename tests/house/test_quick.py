@@ -5,7 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from quick import MOST, selected
+from quick import selected
+
+MOST = 6
 
 MODULE = """
 import pytest
@@ -40,7 +42,8 @@ class Selection:
 
 
 @pytest.fixture
-def names(tmp_path: Path) -> list[str]:
+def names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    monkeypatch.setattr("quick.MOST", MOST)
     (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers = slow\n")
     module, found = tmp_path / "test_module.py", Selection()
     module.write_text(MODULE)

@@ -165,6 +165,7 @@ def test_the_ranking_and_its_fronts() -> None:
     assert fronts.tolist() == [[False] * 5, [True, False, True, False, False], [True] * 5]
 
 
+@pytest.mark.slow
 def test_a_circuits_quality_is_that_of_its_edges_and_of_all_others(bench: Bench) -> None:
     graph, circuit = bench.graph, smallest(bench, scores_of(bench), 0.9)
     found = Quality.on(bench, circuit)

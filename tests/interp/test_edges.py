@@ -192,6 +192,7 @@ def test_a_bridge_says_the_same(small_model: Make) -> None:
 # -- attribution patching of nodes ----------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("whole", [False, True])
 def test_attribution_patching_is_the_derivative_of_patching(
     model: HookedTransformer, pairs: tuple[Tensor, Tensor], whole: bool

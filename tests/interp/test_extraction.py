@@ -294,6 +294,7 @@ def test_several_extractions_ask_each_word_once() -> None:
     assert extract(remembers, AB, words).queries == 0
 
 
+@pytest.mark.slow
 @given(st.lists(st.lists(st.sampled_from(AB), max_size=4).map(tuple), max_size=12))
 def test_a_teacher_answers_in_order_and_repeats_itself(words: list[Word]) -> None:
     lang, asked = of_regex("(ab)*"), []

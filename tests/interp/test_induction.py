@@ -131,6 +131,7 @@ def test_the_labels_have_the_last_word(labelled_by: int) -> None:
     assert other.bits > made.found[0].bits
 
 
+@pytest.mark.slow
 def test_a_network_that_errs() -> None:
     """On 1% of the words: no automaton explains the errors too, and none of them is a rule's."""
     lang = language("dieren")

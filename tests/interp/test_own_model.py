@@ -8,6 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 SCRIPT = Path(__file__).parents[2] / "docs" / "own_model.py"
 LENSES = ("patching", "circuit", "probing", "lime_against_shap", "das")
 ASIDE = """
@@ -19,6 +21,7 @@ print("rooms:", *sorted(rooms & {"models", "interp", "analyses", "dashboard"}))
 """
 
 
+@pytest.mark.slow
 def test_every_lens_finds_the_truth_with_interp_alone(tmp_path: Path) -> None:
     picture = tmp_path / "patching.svg"
     command = [sys.executable, "-c", ASIDE, str(SCRIPT), str(picture)]

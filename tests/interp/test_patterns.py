@@ -69,6 +69,7 @@ def corpora(draw: st.DrawFn) -> tuple[list[Word], list[bool], tuple[str, ...], i
     return [w for w, _ in rows], [y for _, y in rows], symbols, draw(st.integers(1, 3))
 
 
+@pytest.mark.slow
 @settings(max_examples=60)
 @given(corpora())
 def test_no_pattern_sets_the_groups_further_apart(

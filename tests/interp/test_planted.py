@@ -198,6 +198,7 @@ def cut(planted: Planted, edges: Collection[Edge]) -> Float[Tensor, " pair"]:
     return planted.metric(logits - missing("logits") @ model.W_U)
 
 
+@pytest.mark.slow
 def test_the_edges_are_all_that_carries_the_difference(planted: Planted) -> None:
     clean, corrupted = (planted.metric(planted.model(words)) for words in planted.pairs)
     edges = every_edge(planted.model)

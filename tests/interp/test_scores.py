@@ -60,6 +60,7 @@ def random_game(seed: int, size: int) -> Game:
 # -- the rationale ------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ties", [True, False])
 def test_ranks_are_scored_as_by_scikit_learn(ties: bool) -> None:
     @given(ranked(ties))
@@ -266,6 +267,7 @@ def test_where_no_symbol_matters_no_order_is_better(value: float) -> None:
     assert table["insertion"].to_numpy() == pytest.approx(max(value, 1 - value))
 
 
+@pytest.mark.slow
 def test_random_values_sit_at_chance_in_every_metric() -> None:
     """Within the 95% interval of their distance from the chance row; the oracle and the exact
     values do not."""

@@ -42,6 +42,7 @@ def test_the_bootstrap_agrees_with_scipy() -> None:
     assert high == pytest.approx(theirs.high, abs=0.04 * width)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("confidence", [0.5, 0.95, 0.99])
 def test_the_bootstrap_of_a_large_sample_is_normal(confidence: float) -> None:
     values = np.random.default_rng(0).normal(3.0, 2.0, size=1000)
@@ -108,6 +109,7 @@ def test_of_words_that_agree_seeds_alone_are_drawn() -> None:
     assert high == pytest.approx(mean + stretch * (theirs.high - mean), abs=0.012 * (high - low))
 
 
+@pytest.mark.slow
 def test_of_seeds_that_agree_words_alone_are_drawn() -> None:
     """Student's quantile of the seeds times the words' standard error."""
     words = np.random.default_rng(0).normal(size=500)
@@ -179,6 +181,7 @@ def test_the_nested_bootstrap_hangs_on_its_seed_alone() -> None:
     assert nested_bootstrap(words, seed=6) != first
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("seeds", "between", "within", "least", "most"),
     [(5, 1, 0.5, 0.92, 0.97), (5, 1, 4, 0.93, 0.99), (10, 0.3, 3, 0.93, 0.99)],
@@ -273,6 +276,7 @@ def test_few_pairs_say_little() -> None:
     assert np.isnan([lone.low, lone.high]).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tests", [1, 3, 10, 28])
 def test_the_pairs_needed_are_the_first_that_can_pass(tests: int) -> None:
     needed = pairs_needed(tests)
@@ -310,6 +314,7 @@ def test_benjamini_hochberg_by_its_definition(p: list[float]) -> None:
     assert corrected(np.array(p), "Benjamini-Hochberg") == pytest.approx(expected)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["Holm", "Benjamini-Hochberg"])
 def test_tests_that_were_not_made_do_not_count(method: str) -> None:
     p = np.array([[0.02, np.nan], [0.5, 0.03]])
@@ -327,6 +332,7 @@ def test_what_is_no_probability_is_refused(wrong: float) -> None:
         corrected(np.array([0.5, wrong]))
 
 
+@pytest.mark.slow
 def test_the_best_column_is_compared_but_all_pairs_count() -> None:
     noise = np.random.default_rng(0).normal(0, 0.01, (8, 3))
     scores = pd.DataFrame(noise + np.array([0.2, 0.9, 0.5]), columns=["low", "high", "middle"])

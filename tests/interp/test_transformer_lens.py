@@ -173,6 +173,7 @@ def test_patching_at_all_positions_equals_transformerlens(
     assert theirs.std() > 1e-4
 
 
+@pytest.mark.slow
 def test_patching_of_single_pattern_entries_equals_transformerlens(
     model: HookedTransformer,
 ) -> None:

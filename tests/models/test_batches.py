@@ -132,6 +132,7 @@ def test_a_word_drawn_twice_is_computed_once() -> None:
     assert step.answers == 3 * (drawn.lengths + 1).sum()  # END, a and b at every position
 
 
+@pytest.mark.slow
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 300)), min_size=1))
 def test_distinct_rows_are_numpy_s(rows: list[tuple[int, int]]) -> None:
     expected, times = np.unique(np.array(rows), axis=0, return_counts=True)
@@ -153,6 +154,7 @@ def test_a_word_that_begins_another_is_read_with_it() -> None:
     assert len(read) < len(drawn) - 5
 
 
+@pytest.mark.slow
 @given(
     st.lists(
         st.tuples(st.integers(0, 1), st.integers(0, 1), st.lists(st.integers(2, 3), max_size=4))
@@ -185,6 +187,7 @@ def _reader(
     return min(w for w in read if w[:2] == word[:2] and w[2][: len(word[2])] == word[2])
 
 
+@pytest.mark.slow
 @given(st.lists(st.integers(1, 9), min_size=1), st.sampled_from([0.0, 1.0, 4.0, 20.0, np.inf]))
 def test_no_other_bands_cost_less(lengths: list[int], overhead: float) -> None:
     """All ways to cut, by brute force."""

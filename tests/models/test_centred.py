@@ -43,6 +43,7 @@ def test_symbols_sum_to_zero_and_the_rest_is_as_drawn(architecture: str) -> None
         assert torch.equal(centred[name][same], value[same]), name
 
 
+@pytest.mark.slow
 def test_training_keeps_the_sum(tmp_path: Path) -> None:
     alone = Run.create(tmp_path / "alone", tiny_config(model=CENTRED))
     train(alone, "cpu")
@@ -92,6 +93,7 @@ def test_under_equal_attention_equal_counts_cancel(norm: str) -> None:
     assert not torch.allclose(many, more, rtol=1e-2, atol=1e-3)
 
 
+@pytest.mark.slow
 def test_averaging_heads_read_a_difference_alike_at_every_length() -> None:
     """Their norm takes the length away: what holds for short words then does for long ones."""
     shape = ModelConfig(
@@ -117,6 +119,7 @@ def test_averaging_heads_read_a_difference_alike_at_every_length() -> None:
         assert (one[:2] - other[:2]).abs().max() > 0.1
 
 
+@pytest.mark.slow
 def test_counters_read_equal_counts_alike_at_every_length() -> None:
     """Of an untrained model: some cancel a with b, and some are near -1 or 1 after few symbols."""
     shape = ModelConfig(

@@ -152,6 +152,7 @@ def test_damage_is_refused_in_one_line(
     run.model(2)  # the others can still be used
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [WEIGHTS, CONFIG])
 def test_a_flipped_bit_is_found_wherever_it_is(run: Run, name: str) -> None:
     """Every 5th byte, a bit of each: refused, or (an exponent's E in the record) the same model."""

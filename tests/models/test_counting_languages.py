@@ -26,6 +26,7 @@ def listed(symbols: str) -> Listed:
     return Listed(tuple(symbols), members)
 
 
+@pytest.mark.slow
 def test_state_counts_symbols(lang: CountingLanguage, symbols: str) -> None:
     oracle = listed(symbols)
     for word in words_up_to(symbols, 5):
@@ -55,6 +56,7 @@ def test_every_position_of_a_member_decides(lang: CountingLanguage, symbols: str
                 assert not lang.contains((*word[:position], symbol, *word[position + 1 :]))
 
 
+@pytest.mark.slow
 def test_of_other_words_the_wrong_positions_decide(lang: CountingLanguage, symbols: str) -> None:
     """Wrong: not as in the one member of the same length; where there is none, nothing decides."""
     oracle = listed(symbols)

@@ -136,6 +136,7 @@ def test_an_entry_says_what_its_model_is(name: str) -> None:
     assert family.recurrent == rnn
 
 
+@pytest.mark.slow
 def test_nobody_asks_for_the_name_of_an_architecture() -> None:
     """``config.architecture`` is looked up in models/config.py, to find its entry; nowhere else."""
     asked = []

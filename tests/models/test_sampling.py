@@ -209,6 +209,7 @@ def test_samples_of_random_automata(table: list[list[int]], final: set[int], len
                 draw(lang, 32, length, label)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["ab", "abcd", "(ab)*", "a+", "shuffled"])
 def test_long_words(name: str) -> None:
     """The counts of words are rescaled, so that 2^2000 words are no trouble."""

@@ -29,6 +29,7 @@ def share_with_shortcut(sample: Sample, label: bool, longer_than: int = 0) -> fl
     return float((sample.words.ids[rows] == MUIS.vocabulary.ids["muis"]).any(axis=1).mean())
 
 
+@pytest.mark.slow
 @given(st.integers(0, 2**32), st.integers(1, 30))
 def test_a_training_word_keeps_its_label_and_its_states(seed: int, length: int) -> None:
     """Before and after planting: the draws of a seed begin with the same words."""

@@ -98,6 +98,7 @@ def assert_close(
 # -- each seed ends where its single run ends -----------------------------------------------------
 
 
+@pytest.mark.slow
 @FORKS
 @pytest.mark.parametrize("workers", [0, 2])
 def test_each_run_is_what_it_would_be_alone(
@@ -284,6 +285,7 @@ EASY: dict[str, Any] = {
 }
 
 
+@pytest.mark.slow
 def test_a_seed_that_makes_no_mistake_stops_and_the_others_go_on(tmp_path: Path) -> None:
     runs = created(tmp_path / "together", **EASY)
     told: list[tuple[str, int, float | None]] = []
@@ -334,6 +336,7 @@ def test_killed_and_resumed_they_end_alike(
         assert_same(runs, undisturbed)
 
 
+@pytest.mark.slow
 def test_runs_at_different_steps_meet(tmp_path: Path) -> None:
     """Three seeds: at step 6, at step 3 and new."""
     runs = created(tmp_path / "together")

@@ -132,6 +132,7 @@ def vary(*names: str) -> list[Values]:
     ]
 
 
+@pytest.mark.slow
 def test_exactly_the_impossible_combinations_are_refused() -> None:
     names = [name for name in CHOICES if name not in ("act_fn", "bias", *COUNTING)]
     accepted = 0
@@ -236,6 +237,7 @@ def pairs() -> list[Values]:
     return [row for row in found if not refused(row)]
 
 
+@pytest.mark.slow
 def test_all_pairs_of_choices_are_built_and_show_every_hook() -> None:
     vocabulary = Vocabulary(("a", "b", "c"))
     tokens = some_tokens(5)
