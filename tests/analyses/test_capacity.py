@@ -223,6 +223,7 @@ def test_there_is_a_map_where_two_sizes_vary_and_the_window_was_tested() -> None
         assert findings(rows, by) == {}
 
 
+@pytest.mark.slow
 def test_the_figure_frames_the_smallest_size_and_colours_its_seeds() -> None:
     both = pd.concat([sized(HOLDS), sized({(1, 4): (0, 1), (2, 8): (1, 1)}, "parity")])
     picture = chart(both, BY).to_dict()
@@ -261,6 +262,7 @@ def test_a_saved_sweep_has_its_map_beside_it(tmp_path: Path) -> None:
     assert again.findings["capacity"] == sentences(capacity_map(table, BY), BY)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("damage", ["table", "record", "columns", "by"])
 def test_a_damaged_sweep_is_one_clear_line(tmp_path: Path, damage: str) -> None:
     table = sized(HOLDS)

@@ -191,6 +191,7 @@ def claims(seeds: int = SEEDS, **changes: float | list[float]) -> list[str]:
     return verdict(base(seeds, **changes))
 
 
+@pytest.mark.slow
 def test_the_claims_follow_the_numbers() -> None:
     useful, *_ = claims(substitution__AUROC=0.1, substitution__cosine_to_the_language=0.1)
     assert "not so on these models, which follow the rule" in useful

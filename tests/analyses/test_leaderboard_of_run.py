@@ -31,6 +31,8 @@ from models.languages.vocabulary import FIRST_SYMBOL_ID
 from models.runs.run import Run
 from models.training.loop import train
 
+pytestmark = pytest.mark.slow  # every method on every word
+
 FEW = Options(words=6, longest=6, samples=32, draws=3, seed=5)
 
 

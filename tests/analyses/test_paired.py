@@ -129,6 +129,7 @@ def test_what_fails_inside_the_window_is_said() -> None:
     assert "; inside the window bad fails." in said(table)
 
 
+@pytest.mark.slow
 def test_a_sweep_with_bands_keeps_their_table_and_figure(tmp_path: Path) -> None:
     table = ranked(3).assign(
         run="r",
@@ -328,6 +329,7 @@ name = "3-gram"
 """
 
 
+@pytest.mark.slow
 def test_one_command_says_bands_and_pairs(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

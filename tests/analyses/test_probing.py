@@ -264,6 +264,7 @@ def test_the_control_task_is_a_table_of_random_values(
     assert table["score"].item() == 1.0  # a probe that sees the type memorises it
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["count", "category"])
 def test_an_absent_variable_scores_at_its_control_over_twenty_seeds(
     train: np.ndarray, mask: np.ndarray, kind: Kind

@@ -32,6 +32,8 @@ from models.runs.run import METRICS, Run
 from models.training.loop import train
 from models.training.state import saved_step
 
+pytestmark = pytest.mark.slow  # processes
+
 
 def until(happened: Callable[[], bool], seconds: float = 300) -> None:
     """Waits for something that other processes do."""

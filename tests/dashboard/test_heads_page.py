@@ -26,6 +26,8 @@ from models.languages import END_ID
 from models.runs.run import Run
 from models.training.loop import train
 
+pytestmark = pytest.mark.slow  # two runs asked before the first page
+
 WORD = ("a", "a", "b", "b")
 ASKED = heads.Options(words=20, members=3)
 

@@ -72,6 +72,7 @@ def test_where_no_sweep_is_the_command_that_makes_one_is_said(folder: Path) -> N
     assert not page.get("vega_lite_chart")
 
 
+@pytest.mark.slow
 def test_a_sweep_is_shown_with_its_question_sentences_and_summary(folder: Path) -> None:
     table = table_of()
     write(folder / "small", table)
@@ -222,6 +223,7 @@ def test_the_runs_of_the_folder_itself_are_linked(folder: Path) -> None:
     assert "&" not in links["runs"][0].partition("run=")[2]
 
 
+@pytest.mark.slow
 def test_sweeps_are_found_wherever_they_lie_but_not_inside_runs(tmp_path: Path) -> None:
     for name in (".", "b", "a/deep", "one/two/three", "one/two/three/four", ".hidden", "run/in"):
         write(tmp_path / name, table_of())
@@ -292,6 +294,7 @@ def test_a_sweep_of_one_seed_and_no_variation(folder: Path) -> None:
     assert_same(frame(page, "group"), curves(alone, []))
 
 
+@pytest.mark.slow
 def test_the_best_setting_is_held_beside_the_others(folder: Path) -> None:
     """What the filters leave is compared; of a single setting nothing is."""
     table = table_of()
@@ -309,6 +312,7 @@ def test_the_best_setting_is_held_beside_the_others(folder: Path) -> None:
     assert "The best beside the others" not in [header.value for header in alone.header]
 
 
+@pytest.mark.slow
 def test_a_sweep_with_bands_shows_them(folder: Path) -> None:
     table = table_of()
     asked = Measure(measure="exact", bands=[1, 3])

@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 from quick import selected
 
+pytestmark = pytest.mark.slow  # pytest within pytest
+
 MOST = 6
 
 MODULE = """

@@ -141,6 +141,7 @@ def test_without_exceptions_nothing_is_shared() -> None:
     assert leftovers(words, ~verdicts, verdicts, ABC) == Leftovers("", 1.0), "no line to compare"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("lost", "gained"), [(0.15, 0.15), (0.3, 0.0), (0.02, 0.25)])
 def test_random_wrong_labels_look_like_noise(lost: float, gained: float) -> None:
     """Of 100 draws no more than 3 below 0.01, even if noise hits one label more than the other."""

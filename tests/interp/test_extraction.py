@@ -234,6 +234,7 @@ def test_a_network_that_errs_now_and_then_keeps_its_small_automaton() -> None:
 # -- words that test a hypothesis ---------------------------------------------------------------
 
 
+@pytest.mark.slow
 @settings(max_examples=100)
 @given(automata())
 @example(of_regex("aab(a|b)*").dfa)

@@ -89,6 +89,7 @@ def test_no_pattern_sets_the_groups_further_apart(
     assert found.corrected_p == pytest.approx(min(1.0, least * len(every)), rel=1e-9)
 
 
+@pytest.mark.slow
 @settings(max_examples=60)
 @given(corpora())
 def test_the_rule_is_the_pattern_or_that_the_line_lacks_it(
