@@ -93,6 +93,7 @@ def test_train_evaluate_predict_analyse(tmp_path: Path, capsys: pytest.CaptureFi
     )
 
 
+@pytest.mark.slow
 def test_what_is_built_in_for_counting_is_asked_for_by_name(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

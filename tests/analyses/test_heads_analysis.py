@@ -141,6 +141,7 @@ def test_a_change_may_be_to_any_other_symbol(tmp_path: object) -> None:
     assert all(old != new for old, new in changes)
 
 
+@pytest.mark.slow
 def test_a_window_of_short_words_has_nothing_to_hold_against(tmp_path: object) -> None:
     run = Run.create(tmp_path / "run", tiny_config(max_n=1))  # a b alone
     train(run, "cpu")

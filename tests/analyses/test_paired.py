@@ -177,6 +177,7 @@ def test_settings_are_ranked_beyond_the_window_where_there_is_a_beyond() -> None
 # -- pairs ----------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_the_best_setting_is_compared_over_the_same_seeds() -> None:
     """All pairs of settings count: the seeds also choose which one is best."""
     grid = grids(by_seed(ranked(8), BY, BANDS))["anbn"]
@@ -217,6 +218,7 @@ def test_findings_count_what_is_told_after_correction() -> None:
     assert "told from 1 of the 2 others" in said(table)
 
 
+@pytest.mark.slow
 def test_too_few_seeds_are_said_to_be_too_few() -> None:
     needed = pairs_needed(3)
     assert "too few" not in said(ranked(needed))
@@ -235,6 +237,7 @@ def test_one_seed_tests_nothing() -> None:
     assert rows["by [95%]"].tolist() == ["0.400", "0.400"]
 
 
+@pytest.mark.slow
 def test_settings_that_are_equal_share_the_first_place() -> None:
     twin = ranked(8).replace({"variant": {"torn": "twin"}})
     same = twin["variant"] == "twin"

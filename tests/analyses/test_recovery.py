@@ -163,6 +163,7 @@ def test_both_kinds_of_error_are_counted() -> None:
     assert by.loc["ends", ["exact", "no reliable rule", "wrong rule"]].tolist() == [0, 1, 1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("study", ["dieren", "lines", "noise"])
 def test_a_study_is_kept_and_drawn(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, study: Any

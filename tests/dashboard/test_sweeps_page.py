@@ -162,6 +162,7 @@ def test_how_many_seeds_are_enough_is_chosen(folder: Path, enough: str) -> None:
     assert_same(frame(page, "smallest"), capacity.capacity_map(table, BY, ENOUGH[enough]))
 
 
+@pytest.mark.slow
 def test_no_map_where_one_size_varies(folder: Path) -> None:
     write(folder / "small", table_of(), [WIDTH])
     page = healthy(opened())
@@ -284,6 +285,7 @@ def test_downloads_hold_what_is_shown(folder: Path, monkeypatch: pytest.MonkeyPa
     assert set(settings_of(table, BY)) <= {*found["sweep-by-length"]["setting"]}
 
 
+@pytest.mark.slow
 def test_a_sweep_of_one_seed_and_no_variation(folder: Path) -> None:
     """Nothing to filter, no band, a single setting."""
     table = table_of()

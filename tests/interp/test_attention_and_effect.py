@@ -15,6 +15,7 @@ from interp.model import activations
 from models.languages import END_ID
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("changes", [{}, {"mask": "bidirectional"}], ids=["decoder", "encoder"])
 def test_attention_beside_the_effect_by_hand(small_model: object, changes: object) -> None:
     model = small_model(**changes)

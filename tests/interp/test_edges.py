@@ -177,6 +177,7 @@ def test_a_stream_that_is_no_sum_is_refused(small_model: Make, placement: str) -
         writes(model, model.to_tokens(["abc"]))
 
 
+@pytest.mark.slow
 def test_a_bridge_says_the_same(small_model: Make) -> None:
     model = small_model(positions="learned")
     bridge = boot_native(model)

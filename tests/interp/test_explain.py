@@ -78,6 +78,7 @@ def decoder() -> LanguageModel:
 # -- closed forms -------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_in_a_sum_every_method_finds_each_symbol_s_own(decoder: LanguageModel) -> None:
     """Its weight less the mean weight of what replaces it; substitution, its largest change."""
     weights = np.random.default_rng(0).normal(size=(6, 5)) / 20
@@ -128,6 +129,7 @@ def test_a_model_s_kind_decides_what_is_offered(kind: str) -> None:
     assert set(table.loc[table["method"] == "substitution", "calls"]) == {1 + 5 * 3}
 
 
+@pytest.mark.slow
 def test_what_is_not_known_is_not_offered(decoder: LanguageModel) -> None:
     everything = set(METHODS)
     assert set(offered(case(decoder, truth=None))) == everything - {"language"}
@@ -197,6 +199,7 @@ def test_the_table_has_a_row_per_method_and_position(decoder: LanguageModel) -> 
     assert turned == pytest.approx(rollout(pattern)[-1, 1:].numpy())
 
 
+@pytest.mark.slow
 def test_each_seeded_method_and_no_other_hangs_on_the_seed(decoder: LanguageModel) -> None:
     known = case(decoder, size=9, samples=32)
     first, again, other = (explain(known, None, seed) for seed in (1, 1, 2))

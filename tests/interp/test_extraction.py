@@ -345,6 +345,7 @@ def test_the_language_but_for_the_empty_word(dfa: DFA) -> None:
 # -- automata of AALpy --------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @settings(max_examples=100)
 @given(automata(), st.integers(0, 4))
 def test_a_partial_automaton_of_rpni_is_completed(dfa: DFA, longest: int) -> None:

@@ -146,6 +146,7 @@ def test_exact_values_are_those_of_all_orderings(size: int) -> None:
     assert np.abs(expected).max() > 0.01
 
 
+@pytest.mark.slow
 @given(VALUES)
 def test_exact_values_of_any_game_are_those_of_all_orderings(values: np.ndarray) -> None:
     played = of_values(values)
@@ -226,6 +227,7 @@ def check_all_orders(played: Game) -> None:
     )
 
 
+@pytest.mark.slow
 @given(VALUES)
 def test_extreme_and_mean_curves_of_any_game_are_those_of_all_orders(values: np.ndarray) -> None:
     check_all_orders(of_values(values))

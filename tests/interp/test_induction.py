@@ -95,6 +95,7 @@ def test_wrong_labels_do_not_hide_it(rule: Rule) -> None:
     assert best.bits < made.constant
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rule", [*PLANTED[1::2], F.same_ends()], ids=lambda rule: rule.text)
 def test_a_network_that_knows_words_of_one_length(rule: Rule) -> None:
     """At all other lengths it answers at random: no automaton of all words fits, a family does."""

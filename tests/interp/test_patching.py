@@ -182,6 +182,7 @@ def one_by_one(
     return values
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("read", [4, -1, [2, 5, 5]])
 @pytest.mark.parametrize("kind", KINDS)
 def test_one_forward_pass_per_site_says_the_same(kind: str, read: object) -> None:

@@ -146,6 +146,7 @@ def many(count: int, seed: int) -> tuple[list[str], list[Word]]:
     return symbols, [tuple(rng.choice(symbols, 8).tolist()) for _ in range(count)]
 
 
+@pytest.mark.slow
 def test_of_many_symbols_those_that_tell_most_alone_make_the_patterns() -> None:
     symbols, words = many(300, 0)
     has = side_by_side(("s19", "s07"))

@@ -152,6 +152,7 @@ def of_kind(mask: str, positions: str, scores: str) -> HookedTransformer:
     return double(mask=mask, positions=positions, scores=scores)
 
 
+@pytest.mark.slow
 @settings(max_examples=50)
 @given(st.sampled_from(ORDERED), WORDS, st.data())
 def test_what_comes_later_changes_nothing_before(

@@ -98,6 +98,7 @@ def test_states_are_the_residuals_numbered_breadth_first(
         assert lang.state(word)["state"] == number.setdefault(residual, len(number)), word
 
 
+@pytest.mark.slow
 @settings(max_examples=60)
 @given(automata())
 def test_the_deciding_positions_are_those_that_move_the_state(

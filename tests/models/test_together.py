@@ -174,6 +174,7 @@ def test_each_gradient_is_clipped_by_its_own_norm() -> None:
     assert not torch.equal(joint.grad[2:], gradient[2:])
 
 
+@pytest.mark.slow
 def test_one_norm_for_all_seeds_would_be_noticed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -428,6 +429,7 @@ def test_runs_that_differ_in_more_are_refused(
     assert not any(run.steps() for run in runs)
 
 
+@pytest.mark.slow
 def test_runs_of_a_corpus(tmp_path: Path) -> None:
     """The same lines go together; others are refused."""
     rows = [f"{'AB'[n % 2]}\t{'xy'[n % 2]} w{n}" for n in range(60)]

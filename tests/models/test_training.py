@@ -196,6 +196,7 @@ def test_one_mistake_and_patience_begins_anew(
     assert run.record["steps"] == 8 * 3
 
 
+@pytest.mark.slow
 def test_without_patience_all_steps_are_trained(tmp_path: Path) -> None:
     run = make(tmp_path / "run", **{**EASY, "steps": 100})
     assert run.record["steps"] == 100
@@ -448,6 +449,7 @@ def test_devices(monkeypatch: pytest.MonkeyPatch) -> None:
     assert choose_device("auto") == choose_device("cuda") == torch.device("cuda")
 
 
+@pytest.mark.slow
 def test_the_machine_s_threads_do_not_move_the_weights(tmp_path: Path) -> None:
     hashes = []
     for threads in (1, 2):
