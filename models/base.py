@@ -14,6 +14,7 @@ from transformer_lens.config import TransformerBridgeConfig
 
 from models.config import ModelConfig
 from models.errors import UserError
+from models.hooks import HookRow
 from models.languages import FIRST_SYMBOL_ID, Vocabulary
 from models.objectives import read_at
 
@@ -155,6 +156,18 @@ class LanguageModel(HookedRootModule):
             default_prepend_bos=True,
             use_attn_result=True,
         )
+
+
+def build(config: ModelConfig, vocabulary: Vocabulary, seed: int = 0) -> LanguageModel:
+    """The model of a configuration, its weights drawn from ``seed`` alone."""
+    model: LanguageModel = config.family.model(config, vocabulary, seed)
+    model.constrain()
+    return model
+
+
+def hook_table(config: ModelConfig) -> list[HookRow]:
+    """Every hook of a model, in the order of computation: the one place that documents them."""
+    return config.family.hook_rows(config)
 
 
 class EmbeddingModel(LanguageModel):

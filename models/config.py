@@ -10,7 +10,7 @@ from tyro.conf import Positional, arg
 from tyro.extras import literal_type_from_choices
 
 from models.errors import UserError
-from models.family import FAMILIES, Family
+from models.families import FAMILIES, Family
 from models.languages import Spread
 from models.objectives import Readout, check_sight
 
@@ -32,6 +32,7 @@ Norm = Literal["layer", "rms", "none"]
 NormPlacement = Literal["pre", "post", "sandwich"]
 Mlp = Literal["plain", "gated", "none"]
 Activation = Literal["relu", "gelu", "silu"]
+Device = Literal["auto", "cpu", "cuda"]
 
 CHOICES = {
     "mask": Mask,

@@ -14,9 +14,8 @@ import pandas as pd
 from altair.typing import ChartType
 
 from analyses.charts.theme import TRAINED
-from models.base import LanguageModel
+from models.base import LanguageModel, hook_table
 from models.config import ABSOLUTE, ModelConfig
-from models.families import hook_table
 
 INK = "#7d858d"  # readable on white and on black
 COLOURS = {

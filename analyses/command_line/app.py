@@ -48,8 +48,8 @@ from analyses.studies.sweeps import summary as of_sweep
 from analyses.studies.sweeps.file import shipped
 from analyses.studies.sweeps.measures import by_seed
 from analyses.studies.sweeps.run import Sweep
+from models.base import hook_table
 from models.errors import UserError
-from models.families import hook_table
 from models.languages import LANGUAGES, FormalLanguage, LabelledCorpus, language
 from models.runs.files import locked, write_bytes
 from models.runs.run import Run, run_name

@@ -10,8 +10,7 @@ from typing import Annotated
 import tyro
 
 from analyses.questions import accuracy
-from models.config import TrainConfig
-from models.training.trainer import Device
+from models.config import Device, TrainConfig
 
 
 @dataclass(frozen=True)

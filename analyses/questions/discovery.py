@@ -37,7 +37,7 @@ from interp.causal.metrics import logit_at
 from models.base import LanguageModel
 from models.errors import UserError
 from models.languages import END_ID, LabelledCorpus, RegularLanguage
-from models.objectives import Objective
+from models.objectives.base import Objective
 from models.runs.run import Run
 from models.training.evaluation import verdicts
 

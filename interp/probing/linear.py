@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import cache
+from functools import cache, partial
 from typing import Any, Literal
 
 import numpy as np
@@ -43,11 +42,25 @@ def fit_linear(
     if method == "linear":
         return probe.fit(z, y)
     most = min(int(method.split("-")[0]), z.shape[1])
-    told = SelectKBest(f_regression if kind == "count" else f_classif, k=most)
-    with warnings.catch_warnings(), np.errstate(invalid="ignore", divide="ignore"):
-        # A dead neuron never varies: its F statistic is undefined, and it is chosen last.
-        warnings.filterwarnings("ignore", "Features .* are constant", UserWarning)
-        return make_pipeline(told, probe).fit(z, y)
+    told = f_regression if kind == "count" else f_classif
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return make_pipeline(SelectKBest(partial(_told, told), k=most), probe).fit(z, y)
+
+
+def _told(
+    told: Callable[..., tuple[np.ndarray, np.ndarray]],
+    z: Float[np.ndarray, "n d"],
+    y: Int[np.ndarray, " n"],
+) -> Float[np.ndarray, " d"]:
+    """How much each feature tells: its F statistic.
+
+    A dead neuron never varies. Its statistic is undefined, and it is chosen last.
+    """
+    varies = np.ptp(z, axis=0) > 0
+    scores = np.full(z.shape[1], np.nan)
+    if varies.any():
+        scores[varies] = told(z[:, varies], y)[0]
+    return scores
 
 
 @contextmanager

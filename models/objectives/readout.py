@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Literal, TypeVar
-
-import numpy as np
-from torch import Tensor
+from typing import Any, Literal, TypeVar
 
 Readout = Literal["last", "bos"]
 """At the last symbol; or at BOS, the class token of a model that sees the whole word from there."""
 
-Positions = TypeVar("Positions", np.ndarray, Tensor)
+Positions = TypeVar("Positions", bound=Any)  # an array or a tensor
 
 
 def read_at(readout: Readout, lengths: Positions) -> Positions:
     """The position of the verdict on words of so many symbols, [batch]; BOS is position 0."""
-    return lengths if readout == "last" else 0 * lengths
+    return lengths if readout == "last" else lengths * 0

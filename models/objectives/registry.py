@@ -1,34 +1,48 @@
-"""All objectives by name."""
+"""All objectives by name. One is imported when it is asked for, and PyTorch with it."""
 
 from __future__ import annotations
 
-from models.errors import UserError
-from models.objectives.next_symbols import NextSymbols
-from models.objectives.objective import Objective
-from models.objectives.verdict import Verdict
+from functools import cache
+from pkgutil import resolve_name
+from typing import TYPE_CHECKING, Any
 
-OBJECTIVES: dict[str, Objective] = {
-    each.name: each
-    for each in (
-        NextSymbols(),
-        Verdict(),
-    )
+from models.errors import UserError
+
+if TYPE_CHECKING:
+    from models.objectives.base import Objective
+else:
+    Objective = Any
+
+OBJECTIVES = {
+    "next-symbols": "models.objectives.next_symbols:NextSymbols",
+    "verdict": "models.objectives.verdict:Verdict",
 }
 """A new objective is a line here."""
 
 
 def objective(name: str) -> Objective:
     """The objective of a name. Raises UserError for an unknown one."""
-    if name not in OBJECTIVES:
-        raise UserError(f"objective is {name!r}: choose one of {', '.join(OBJECTIVES)}")
-    return OBJECTIVES[name]
+    _check(name)
+    return _made(OBJECTIVES[name])
 
 
 def check_sight(name: str, sees_ahead: bool) -> None:
-    """Raises UserError if a model whose positions see ahead cannot be taught this."""
-    if objective(name).causal and sees_ahead:
-        others = " or ".join(each.name for each in OBJECTIVES.values() if not each.causal)
+    """Raises UserError for an unknown objective, and for one that a model must not be taught whose
+    positions see ahead."""
+    _check(name)
+    if sees_ahead and objective(name).causal:
+        others = " or ".join(each for each in OBJECTIVES if not objective(each).causal)
         raise UserError(
             "a bidirectional mask shows every position the symbols that it is to foretell: "
             f"choose --objective {others}, or a causal mask"
         )
+
+
+def _check(name: str) -> None:
+    if name not in OBJECTIVES:
+        raise UserError(f"objective is {name!r}: choose one of {', '.join(OBJECTIVES)}")
+
+
+@cache
+def _made(path: str) -> Objective:
+    return resolve_name(path)()

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 
 from models.languages import END, END_ID, Language, Vocabulary, Words
-from models.objectives.objective import Batch, Objective
+from models.objectives.base import Batch, Objective
 from models.objectives.readout import Readout, read_at
 
 

@@ -18,10 +18,9 @@ from safetensors import SafetensorError
 from safetensors.torch import load, save
 from torch import Tensor
 
-from models.base import LanguageModel
+from models.base import LanguageModel, build
 from models.config import TrainConfig
 from models.errors import UserError
-from models.families import build
 from models.languages import Vocabulary
 from models.runs.files import as_json, read_json, write_folder
 

@@ -23,12 +23,12 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from models.base import LanguageModel
+from models.base import LanguageModel, build
 from models.config import TrainConfig
 from models.errors import UserError
-from models.families import build
 from models.languages import LabelledCorpus, Language, language
-from models.objectives import Objective, objective
+from models.objectives import objective
+from models.objectives.base import Objective
 from models.runs.checkpoints import CONFIG, folder_name, load_checkpoint
 from models.runs.files import as_json, read_json, write_folder, write_json
 

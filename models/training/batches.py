@@ -22,7 +22,8 @@ from torch.utils.data import DataLoader, Dataset
 
 from models.config import TrainConfig
 from models.languages import END_ID, Language, Words
-from models.objectives import Batch, objective
+from models.objectives import objective
+from models.objectives.base import Batch
 
 TRAIN, VALIDATION = 1, 2  # streams of random words that never meet
 DRAWN_AT_ONCE = 2048  # words; at least those of one step

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from models.base import LanguageModel
 from models.languages import END, Language, Sample, Words
-from models.objectives import Objective
+from models.objectives.base import Objective
 
 TEST_SEED = 0x7E57  # keeps every test word apart from the training stream
 

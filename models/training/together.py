@@ -24,10 +24,9 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn.functional import pad
 
-from models.base import centre
+from models.base import build, centre
 from models.config import TrainConfig
 from models.errors import UserError
-from models.families import build
 from models.runs.run import Run
 from models.training.batches import joint_steps
 from models.training.loop import train

@@ -7,19 +7,15 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal
 
 import torch
 from torch import Tensor, nn
 
-from models.base import LanguageModel
+from models.base import LanguageModel, build
 from models.config import TrainConfig
 from models.errors import UserError
-from models.families import build
 from models.runs.run import Run
 from models.training.batches import Batches
-
-Device = Literal["auto", "cpu", "cuda"]
 
 
 def choose_device(name: str) -> torch.device:

@@ -34,9 +34,9 @@ from analyses.close_ups.worked_example import (
     window_table,
 )
 from analyses.command_line.app import main
+from models.base import build
 from models.config import Counting, ModelConfig
 from models.errors import UserError
-from models.families import build
 from models.languages import Vocabulary
 from models.rivals.ngram import HookedNGram
 from models.transformer.model import HookedTransformer

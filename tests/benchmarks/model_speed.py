@@ -22,7 +22,8 @@ from transformer_lens.model_bridge.sources import boot_native
 
 from models.config import ModelConfig, TrainConfig
 from models.languages import language
-from models.objectives import Batch, objective
+from models.objectives import objective
+from models.objectives.base import Batch
 from models.training.recipes import recipe
 from models.transformer.model import HookedTransformer
 from tests.benchmarks.measure import Kind, Result, Work, compare

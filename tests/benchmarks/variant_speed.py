@@ -17,11 +17,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import pad, rms_norm, scaled_dot_product_attention
 
-from models.base import LanguageModel
+from models.base import LanguageModel, build
 from models.config import ABSOLUTE, Counting, ModelConfig, TrainConfig
-from models.families import build
 from models.languages import BOS_ID, END_ID, language
-from models.objectives import Batch, objective
+from models.objectives import objective
+from models.objectives.base import Batch
 from models.rivals.ngram import HookedNGram
 from models.training.recipes import recipe
 from models.transformer.positions import (

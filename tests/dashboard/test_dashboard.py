@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Page, expect, sync_playwright
+from playwright.sync_api import Browser, Page, TimeoutError, expect, sync_playwright
 
 pytestmark = pytest.mark.browser
 PAGES = ("", "try", "model", "probing", "interventions", "heads", "patching", "circuits")
@@ -70,6 +70,19 @@ def opened(page: Page, url: str) -> None:
     page.wait_for_selector(IDLE)
     expect(page.locator("[data-testid=stSpinner]")).to_have_count(0)
     page.wait_for_selector(IDLE)
+
+
+def choose(page: Page, box: str, option: str) -> None:
+    """Chooses from a list. Scrolling, or a page drawn again, closes it: then it is opened again."""
+    for _ in range(PATIENCE // 2_000):
+        page.wait_for_selector(IDLE)
+        page.get_by_role("combobox", name=box).click()
+        try:
+            page.get_by_role("option", name=option).click(timeout=2_000)
+        except TimeoutError:
+            continue
+        return
+    raise AssertionError(f"{box} offers no {option}")
 
 
 @pytest.mark.parametrize(
@@ -139,8 +152,7 @@ def test_another_run_has_its_own_word(browser: Browser, address: str) -> None:
     page = browser.new_page()
     opened(page, f"{address}/try?run=anbn-counting-s0&word_anbn=a+a+b+b+b")
     expect(page.get_by_text("not in the language")).to_be_visible()
-    page.get_by_role("combobox", name="Run").click()
-    page.get_by_role("option", name="dieren-s0").click()
+    choose(page, "Run", "dieren-s0")
     expect(page.get_by_text("This run was taught verdicts alone")).to_be_visible()
     assert page.locator("[data-testid=stAlertContentError]").count() == 0
     assert page.get_by_role("textbox", name="Word").input_value().startswith("leeuw olifant")

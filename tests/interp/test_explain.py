@@ -26,9 +26,8 @@ from interp.explanations.scores import HIDING, LOWER, METRICS, RATIONALE, any_or
 from interp.heads.attention import attention
 from interp.heads.rollout_and_flow import rollout
 from interp.statistics import bootstrap_mean
-from models.base import LanguageModel
+from models.base import LanguageModel, build
 from models.config import ModelConfig
-from models.families import build
 from models.languages import END_ID, Vocabulary
 
 FAMILY = {

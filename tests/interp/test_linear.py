@@ -86,6 +86,18 @@ def test_a_sparse_probe_sees_the_features_that_tell_most(
         assert (probe.predict(elsewhere) == probe.predict(x)).all()
 
 
+@pytest.mark.parametrize("values", [None, 5], ids=["count", "five"])
+def test_dozens_of_dead_neurons_are_chosen_last_in_silence(
+    problem: Callable[[int | None], Problem], values: int | None
+) -> None:
+    z, y = problem(values)
+    many = np.concatenate([np.zeros((len(z), 60)), z[:, :5]], axis=1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        probe = fit_linear(many, y, "count" if values is None else "category", "8-sparse")
+    assert set(range(60, 65)) <= set(probe[0].get_support(indices=True))
+
+
 def test_eight_of_three_features_are_all_three(problem: Callable[[int | None], Problem]) -> None:
     z, y = problem(None)
     few = fit_linear(z[:, :3], y, "count", "8-sparse").predict(z[:, :3])

@@ -34,9 +34,8 @@ from interp.causal.sites import (
     all_sites,
 )
 from interp.model import activations
-from models.base import LanguageModel
+from models.base import LanguageModel, build
 from models.config import Counting, ModelConfig
-from models.families import build
 from models.languages import END_ID, Vocabulary
 from models.transformer.model import HookedTransformer
 

@@ -24,9 +24,8 @@ from interp.explanations.saliency import (
     integrated_gradients,
     smoothgrad,
 )
-from models.base import LanguageModel
+from models.base import LanguageModel, build
 from models.config import ModelConfig
-from models.families import build
 from models.languages import END_ID, Vocabulary
 
 Read = Callable[[torch.Tensor], torch.Tensor]

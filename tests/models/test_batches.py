@@ -13,9 +13,8 @@ from conftest import TINY, tiny_config
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.base import LanguageModel
+from models.base import LanguageModel, build
 from models.config import TrainConfig
-from models.families import build
 from models.languages import END_ID, language
 from models.objectives import objective
 from models.training.batches import (

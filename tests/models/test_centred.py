@@ -10,8 +10,8 @@ import pytest
 import torch
 from conftest import TINY, tiny_config
 
+from models.base import build
 from models.config import Counting, ModelConfig
-from models.families import build
 from models.languages import FIRST_SYMBOL_ID, language
 from models.runs.run import Run
 from models.training.loop import train

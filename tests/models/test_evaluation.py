@@ -9,10 +9,9 @@ import pytest
 import torch
 from conftest import TINY
 
-from models.base import LanguageModel
+from models.base import LanguageModel, build
 from models.config import ModelConfig
 from models.errors import UserError
-from models.families import build
 from models.languages import END_ID, LabelledCorpus, Language, Words, language
 from models.languages.vocabulary import FIRST_SYMBOL_ID
 from models.objectives import objective

@@ -13,11 +13,10 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from transformer_lens.hook_points import HookPoint
 
-from models.base import EmbeddingModel, Unembed, initialise
+from models.base import EmbeddingModel, Unembed, build, hook_table, initialise
 from models.config import Counting, ModelConfig
 from models.errors import UserError
-from models.families import build, hook_table
-from models.family import FAMILIES, Family, always
+from models.families import FAMILIES, Family, always
 from models.hooks import STREAM, HookRow
 from models.languages import Vocabulary
 from models.objectives import objective
@@ -57,7 +56,8 @@ def bag_rows(config: ModelConfig) -> list[HookRow]:
 @pytest.fixture
 def bag(monkeypatch: pytest.MonkeyPatch) -> ModelConfig:
     """A configuration of a family that the lab does not have."""
-    entry = Family("bag", Bag, bag_rows, frozenset({"d_model", "counting.centred"}), always)
+    reads = frozenset({"d_model", "counting.centred"})
+    entry = Family("bag", f"{__name__}:Bag", f"{__name__}:bag_rows", reads, always)
     monkeypatch.setitem(FAMILIES, "bag", entry)
     return replace(TINY, architecture="bag")
 

@@ -23,7 +23,8 @@ from models.languages import (
     Words,
     language,
 )
-from models.objectives import OBJECTIVES, Batch, Objective, Readout, objective, read_at
+from models.objectives import OBJECTIVES, Readout, objective, read_at
+from models.objectives.base import Batch, Objective
 from models.runs.run import Run
 from models.training.evaluation import evaluate, predict
 from models.training.loop import train
@@ -142,7 +143,7 @@ def test_one_more_objective_is_a_class_and_a_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Training, evaluation and prediction ask the objective, and know none by name."""
-    monkeypatch.setitem(OBJECTIVES, "next-symbol", NextSymbol())
+    monkeypatch.setitem(OBJECTIVES, "next-symbol", f"{__name__}:NextSymbol")
     config = tiny_config(language="an", objective="next-symbol", steps=150, learning_rate=1e-2)
     run = Run.create(tmp_path / "run", config)
     train(run, device="cpu")

@@ -18,9 +18,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
+from models.base import build
 from models.config import ModelConfig
 from models.errors import UserError
-from models.families import build
 from models.languages import Vocabulary, language
 from models.objectives import OBJECTIVES, objective
 from models.rivals.convolution import HookedConvolution

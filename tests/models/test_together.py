@@ -18,9 +18,9 @@ from conftest import TINY, tiny_config
 from hypothesis import given
 from hypothesis import strategies as st
 
+from models.base import build
 from models.config import Counting, ModelConfig, TrainConfig
 from models.errors import UserError
-from models.families import build
 from models.languages import END_ID, language
 from models.objectives import objective
 from models.objectives.next_symbols import NextSymbols

@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_training import bits
 
-from models.base import LanguageModel
+from models.base import LanguageModel, build, hook_table
 from models.config import (
     ABSOLUTE,
     Counting,
@@ -28,8 +28,7 @@ from models.config import (
     dotted,
 )
 from models.errors import UserError
-from models.families import build, hook_table
-from models.family import FAMILIES
+from models.families import FAMILIES
 from models.languages import Vocabulary
 from models.objectives import OBJECTIVES
 from models.runs.run import Run

@@ -36,11 +36,11 @@ from analyses.studies.sweeps.file import find, read, shipped
 from analyses.studies.sweeps.measures import Measure
 from analyses.studies.sweeps.plan import Planned, plan
 from analyses.studies.sweeps.summary import findings
-from models.config import TrainConfig
+from models.config import Device, TrainConfig
 from models.errors import UserError
 from models.runs.run import RUN_FILE, Run
 from models.training.together import can_train_together
-from models.training.trainer import Device, choose_device
+from models.training.trainer import choose_device
 
 NAME = "sweep"
 AT_ONCE = 32
