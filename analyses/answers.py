@@ -1,4 +1,4 @@
-"""What a question is, what an answer leaves behind, and which questions there are.
+"""What a question is, and what an answer leaves behind.
 
 An answer is kept in a folder, a run's or a study's:
 
@@ -14,8 +14,6 @@ import json
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field
-from functools import cache
-from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -23,6 +21,7 @@ import pandas as pd
 from altair.typing import ChartType
 from pyarrow import ArrowException
 
+from analyses.registry import entry
 from models.errors import UserError
 from models.runs.files import read_json, write_bytes, write_json
 from models.runs.run import PACKAGES, Run, installed_versions
@@ -64,7 +63,7 @@ Options = TypeVar("Options", bound="DataclassInstance")
 class Question(Generic[Options]):
     """A question that is asked of one run.
 
-    Registered in ``BUILT_IN``, or by another package as an entry point of ``GROUP``, it has its
+    Registered in ``analyses.registry``, or by another package as an entry point, it has its
     script, its command, its part in ``lab seeds`` and the demo, its page and its downloads.
 
     Attributes:
@@ -97,45 +96,13 @@ def numbers(rows: Iterable[tuple[str, str, float | None]]) -> pd.DataFrame:
     return table.astype({"value": float})
 
 
-# -- which questions there are --------------------------------------------------------------------
-
-BUILT_IN = (
-    "accuracy",
-    "probing",
-    "emergence",
-    "interventions",
-    "heads",
-    "patching",
-    "circuits",
-    "explanations",
-    "leaderboard",
-    "discovery",
-)
-"""Each is ``QUESTION`` in the module of ``analyses.questions`` that bears its name."""
-
-GROUP = "structure_lab.questions"
-"""Entry points of other packages: ``shortest = "their_package.module:QUESTION"``."""
-
-
-@cache
-def registered() -> Mapping[str, EntryPoint]:
-    """Every question by its name; nothing is imported yet."""
-    own = [EntryPoint(name, f"analyses.questions.{name}:QUESTION", GROUP) for name in BUILT_IN]
-    others = sorted(entry_points(group=GROUP), key=lambda entry: entry.name)
-    known = {entry.name: entry for entry in own}
-    return known | {entry.name: entry for entry in others if entry.name not in known}
-
-
 def question(name: str) -> Question[Any]:
     """A question, imported when asked for. Raises UserError for an unknown name."""
-    if name not in registered():
-        raise UserError(
-            f"unknown analysis {name!r}: choose one of {', '.join(registered())} or all"
-        )
-    found = registered()[name].load()
+    at = entry(name)
+    found = at.load()
     if not isinstance(found, Question) or found.name != name:
         raise UserError(
-            f"{registered()[name].value} is no question named {name!r}: "
+            f"{at.value} is no question named {name!r}: "
             "register an object of analyses.answers.Question under its own name"
         )
     return found

@@ -9,17 +9,20 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import dropwhile, takewhile
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-import pandas as pd
 import tyro
 from rich.box import SIMPLE
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from analyses.answers import Progress as Report
 from models.errors import UserError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from analyses.answers import Progress as Report
 
 T = TypeVar("T")
 
@@ -54,7 +57,7 @@ def table_of(frame: pd.DataFrame, title: str | None = None) -> Table:
         collapse_padding=True,
     )
     for column in frame.columns:
-        number = pd.api.types.is_numeric_dtype(frame[column])
+        number = frame[column].dtype.kind in "biuf"
         table.add_column(str(column), justify="right" if number else "left")
     for row in frame.itertuples(index=False):
         table.add_row(*(cell(value) for value in row))
@@ -63,6 +66,8 @@ def table_of(frame: pd.DataFrame, title: str | None = None) -> Table:
 
 def cell(value: Any) -> str:
     """A value in a table's cell; a dash where there is none."""
+    import pandas as pd  # half a second, and help needs no table
+
     if value is None or value is pd.NA or (isinstance(value, float) and value != value):
         return "-"
     if isinstance(value, float):

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
-from analyses.answers import registered
+from analyses.registry import registered
 from dashboard.views import question
 from dashboard.views.discover import from_lines, rule_of_run
 from dashboard.views.explain import explanations, leaderboard

@@ -22,9 +22,9 @@ from analyses.answers import (
     plain,
     question,
     quiet,
-    registered,
     render,
 )
+from analyses.registry import registered
 from analyses.studies.seeds import over_seeds, siblings, wide
 from models.base import LanguageModel
 from models.errors import UserError

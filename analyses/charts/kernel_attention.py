@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from pathlib import Path
 from typing import get_args
 
 import altair as alt
@@ -14,6 +12,7 @@ from altair.typing import ChartType
 
 from analyses.answers import render
 from analyses.charts.theme import AGAINST, QUIET, TRAINED, figures
+from analyses.options.pictures import Kernels
 from models.errors import UserError
 from models.runs.files import write_bytes
 from models.transformer.nadaraya_watson import Kernel, kernel_attention
@@ -22,23 +21,6 @@ KERNELS: tuple[Kernel, ...] = get_args(Kernel)
 COLOURS = [TRAINED, AGAINST, "#2f855a"]
 LAST = 5.0  # keys and queries lie between 0 and this
 FORMATS = ("html", "svg", "png")
-
-
-@dataclass(frozen=True)
-class Options:
-    """Kernel attention (Nadaraya-Watson) on a noisy function, as one picture.
-
-    Attributes:
-        out: the picture's file: html, svg or png.
-        width: of the kernels.
-        keys: noisy observations of the function.
-        seed: of the noise.
-    """
-
-    out: Path = Path("kernels.html")
-    width: float = 1.0
-    keys: int = 40
-    seed: int = 0
 
 
 def shapes(width: float = 1.0) -> pd.DataFrame:
@@ -147,7 +129,7 @@ def weights_chart(seen: pd.DataFrame, width: float = 1.0) -> ChartType:
     )
 
 
-def chart(options: Options) -> ChartType:
+def chart(options: Kernels) -> ChartType:
     """Everything in one picture."""
     seen = observations(options.keys, options.seed)
     top = shapes_chart(options.width) | regression_chart(seen, options.width)
@@ -162,7 +144,7 @@ def _colour() -> alt.Color:
     )
 
 
-def draw(options: Options) -> None:
+def draw(options: Kernels) -> None:
     """Writes the picture. Raises UserError for another ending of the file's name."""
     suffix = options.out.suffix.removeprefix(".").lower()
     if suffix not in FORMATS:

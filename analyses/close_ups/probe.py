@@ -11,7 +11,8 @@ from sklearn.decomposition import PCA
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 from analyses.charts.theme import QUIET, TRAINED, figures
-from analyses.questions.probing import Options, readout
+from analyses.options.questions import Probing
+from analyses.questions.probing import readout
 from interp.probing.linear import Kind, fit_linear, many_small_fits
 from interp.probing.probes import MOST
 from models.base import LanguageModel
@@ -29,7 +30,7 @@ PROJECTIONS = {
 
 
 def read_by(
-    run: Run, model: LanguageModel, options: Options, target: str, site: str
+    run: Run, model: LanguageModel, options: Probing, target: str, site: str
 ) -> pd.DataFrame:
     """The linear probe of a target at a site, on held-out words.
 

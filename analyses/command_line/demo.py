@@ -12,11 +12,14 @@ from rich.live import Live
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 
-from analyses.answers import answer, load, question, registered
+from analyses.answers import answer, load, question
+from analyses.command_line.arguments import Demo
 from analyses.console import ERR, OUT, table_of
 from analyses.jobs.trained import trained
 from analyses.jobs.workers import side_by_side
-from analyses.rules.discover import Discover, discover, remarks
+from analyses.options.lines import Discover
+from analyses.registry import registered
+from analyses.rules.discover import discover, remarks
 from analyses.rules.printed import printed_verdicts
 from analyses.rules.printed import summary as printed_summary
 from models.config import TrainConfig
@@ -40,21 +43,21 @@ LEGEND = (
 )
 
 
-def demo(out: Path, workers: int = 2, recipe: str = "plain") -> None:
+def demo(options: Demo) -> None:
     """Trains seed 0 of each language, answers every question, and prints what came out.
 
     Of a language that has no recipe of this name the plain one is trained.
 
     What is finished already is kept, so an interrupted demo goes on where it stopped.
     """
-    start = time.monotonic()
-    configs = planned(recipe)
+    start, out = time.monotonic(), options.out
+    configs = planned(options.recipe)
     paths = {name: out / run_name(config) for name, config in configs.items()}
     jobs = {name: (paths[name], config) for name, config in configs.items()}
     with Live(
         get_renderable=lambda: state_of(paths), console=ERR, refresh_per_second=4, transient=True
     ) as live:
-        for name, seconds in side_by_side(complete, jobs, workers):
+        for name, seconds in side_by_side(complete, jobs, options.workers):
             live.console.print(f"{paths[name]}: trained and analysed in {seconds:.0f} s")
     runs = [Run(paths[name]) for name in sorted(LANGUAGES)]
     OUT.print(table_of(pd.DataFrame([overview(run) for run in runs]), "Four small Transformers"))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any
 
 import altair as alt
@@ -12,43 +12,13 @@ from altair.typing import ChartType
 
 from analyses.answers import Answer, Progress, Question, numbers, quiet
 from analyses.charts.theme import CHOSEN, QUIET, TRAINED, figures
+from analyses.options.questions import Accuracy as Options
+from analyses.registry import BUILT_IN
 from analyses.script import script
 from interp.statistics import wilson
 from models.errors import UserError
 from models.runs.run import Run
 from models.training.evaluation import evaluate
-
-
-@dataclass(frozen=True)
-class Options:
-    """What to evaluate.
-
-    Attributes:
-        max_n: every size from 1 to this; by default twice the training window.
-        lengths: word lengths instead of sizes, FIRST:LAST, both included.
-        count: words per length, half of them members where there are any.
-        seed: of the test words.
-    """
-
-    max_n: int | None = None
-    lengths: str | None = None
-    count: int = 64
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        if self.count < 1:
-            raise UserError(f"--count is {self.count}: it must be at least 1")
-        if self.max_n is not None and self.max_n < 1:
-            raise UserError(f"--max-n is {self.max_n}: it must be at least 1")
-        if self.lengths is not None:
-            self.range()
-
-    def range(self) -> Sequence[int]:
-        """The word lengths given. Raises UserError for a range that is none."""
-        first, _, last = str(self.lengths).partition(":")
-        if not (first.isdigit() and last.isdigit() and 1 <= int(first) <= int(last)):
-            raise UserError(f"--lengths is {self.lengths!r}: write FIRST:LAST, for example 41:500")
-        return range(int(first), int(last) + 1)
 
 
 def chosen_lengths(run: Run, options: Options) -> Sequence[int]:
@@ -238,7 +208,7 @@ def training_chart(metrics: Sequence[dict[str, Any]]) -> ChartType:
 
 QUESTION = Question(
     "accuracy",
-    "How far beyond the training window does the model hold?",
+    BUILT_IN["accuracy"],
     Options,
     analyse,
     headline,

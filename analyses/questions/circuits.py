@@ -6,7 +6,7 @@ It is found on two thirds of the pairs of words and judged on the others.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -15,10 +15,11 @@ import torch
 
 from analyses.answers import Answer, Progress, Question, numbers, plain, quiet
 from analyses.charts.circuit import chart
+from analyses.options.questions import Circuits as Options
+from analyses.registry import BUILT_IN
 from analyses.script import script
 from analyses.words import ANALYSIS_SEED, WordTensors
 from interp.causal.circuits import (
-    Ablation,
     Bench,
     Quality,
     areas,
@@ -51,34 +52,6 @@ LOOKS = {
 }
 LONGEST = 40
 """Symbols of the words, at the most: every circuit that is tried runs all of them."""
-
-
-@dataclass(frozen=True)
-class Options:
-    """What to look for.
-
-    Attributes:
-        pairs: members of the training window, of 40 symbols at the most, each with a
-            counterfactual; every third one is held out.
-        goal: the faithfulness that is wanted on these. On the others the search aims at half the
-            distance from 1, as what is held out is always a little worse.
-        ablation: what an edge outside carries: "resample" the counterfactual's activation, "mean"
-            that of the counterfactuals, "zero" none.
-        scores: by which edges are left out, the lowest first.
-        seed: of the words.
-    """
-
-    pairs: int = 96
-    goal: float = 0.95
-    ablation: Ablation = "resample"
-    scores: Method = "exact"
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        if self.pairs < 4:
-            raise UserError(f"--pairs is {self.pairs}: it must be at least 4")
-        if not 0 < self.goal < 1:
-            raise UserError(f"--goal is {self.goal}: it must lie between 0 and 1")
 
 
 def refusal(run: Run) -> str | None:
@@ -291,7 +264,7 @@ def _and(words: Sequence[str]) -> str:
 
 QUESTION = Question(
     "circuits",
-    "Which parts, reading what of each other, carry the verdict, and is the rest idle?",
+    BUILT_IN["circuits"],
     Options,
     analyse,
     headline,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,7 @@ from automata.fa.dfa import DFA
 
 from analyses.answers import Answer, Progress, Question, numbers, plain, quiet
 from analyses.charts.automaton import automaton_chart, note
+from analyses.options.questions import Discovery as Options
 from analyses.questions.rule_evidence import (
     Lines,
     by_length,
@@ -26,6 +27,7 @@ from analyses.questions.rule_evidence import (
     status,
     transitions,
 )
+from analyses.registry import BUILT_IN
 from analyses.script import script
 from analyses.words import ANALYSIS_SEED
 from interp.automata.envelope import envelope
@@ -35,7 +37,6 @@ from interp.automata.induction import Induction, Search, induce, words_near
 from interp.automata.transitions import carriers, moving_pairs
 from interp.causal.metrics import logit_at
 from models.base import LanguageModel
-from models.errors import UserError
 from models.languages import END_ID, LabelledCorpus, RegularLanguage
 from models.objectives.base import Objective
 from models.runs.run import Run
@@ -49,27 +50,6 @@ PAIRS = 24
 """Pairs of words for each transition."""
 DRAWN = 12
 """States of the largest automaton that is drawn."""
-
-
-@dataclass(frozen=True)
-class Options:
-    """How hard to look.
-
-    Attributes:
-        words: words on which automaton and network must agree.
-        max_states: give up beyond so many states.
-        max_seconds: give up after so long; a slow machine may then miss a large automaton.
-        seed: of the words.
-    """
-
-    words: int = 2000
-    max_states: int = 30
-    max_seconds: float = 20.0
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        if self.words < 10 or self.max_states < 1 or self.max_seconds <= 0:
-            raise UserError("--words must be at least 10, --max-states and --max-seconds positive")
 
 
 def analyse(run: Run, options: Options, progress: Progress = quiet) -> Answer:
@@ -292,7 +272,7 @@ def chart(result: Answer) -> ChartType:
 
 QUESTION = Question(
     "discovery",
-    "Which rule describes the network's verdicts, and how far is it to be trusted?",
+    BUILT_IN["discovery"],
     Options,
     analyse,
     headline,

@@ -6,7 +6,7 @@ task is learned, and the two may belong together.
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from functools import reduce
 from typing import Any
 
@@ -17,12 +17,13 @@ from altair.typing import ChartType
 
 from analyses.answers import Answer, Progress, Question, quiet
 from analyses.charts.theme import QUIET, figures
+from analyses.options.questions import Emergence as Options
+from analyses.options.questions import Probing
 from analyses.questions.probing import NUISANCE, readout
-from analyses.questions.probing import Options as Probed
+from analyses.registry import BUILT_IN
 from analyses.script import script
 from interp.probing.linear import Kind
 from interp.probing.probes import probe_sites
-from models.errors import UserError
 from models.languages import Sample
 from models.runs.run import Run
 from models.training.evaluation import balanced_words, judge
@@ -31,27 +32,6 @@ MOST: dict[Kind, int] = {"count": 2_000, "category": 1_000}
 """Positions that fit a probe of a checkpoint, and that score it."""
 THERE = 0.9
 """Of its last value: from then on a score counts as reached."""
-
-
-@dataclass(frozen=True)
-class Options:
-    """What to follow.
-
-    Attributes:
-        words: of the training window; half of them fit the probes at each checkpoint.
-        count: words per length, by which the model is judged there.
-        seed: of the words.
-    """
-
-    words: int = 200
-    count: int = 16
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        if self.words < 8:
-            raise UserError(f"--words is {self.words}: probing needs at least 8")
-        if self.count < 1:
-            raise UserError(f"--count is {self.count}: it must be at least 1")
 
 
 def analyse(run: Run, options: Options, progress: Progress = quiet) -> Answer:
@@ -64,7 +44,7 @@ def analyse(run: Run, options: Options, progress: Progress = quiet) -> Answer:
     Raises:
         UserError: the language has no hidden variables that are known.
     """
-    probed, steps = Probed(options.words, options.seed), run.steps()
+    probed, steps = Probing(options.words, options.seed), run.steps()
     language, objective = run.language, run.objective
     lengths = language.lengths(run.config.max_n)
     tests = (balanced_words(language, length, options.count, options.seed) for length in lengths)
@@ -187,7 +167,7 @@ def chart(result: Answer) -> ChartType:
 
 QUESTION = Question(
     "emergence",
-    "When in training does each hidden variable become readable?",
+    BUILT_IN["emergence"],
     Options,
     analyse,
     headline,

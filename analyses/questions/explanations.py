@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any, Literal, get_args
+from dataclasses import asdict
+from typing import Any
 
 import altair as alt
 import numpy as np
@@ -15,6 +15,9 @@ from altair.typing import ChartType
 
 from analyses.answers import Answer, Progress, Question, numbers, plain, quiet
 from analyses.charts.theme import EDGE, figures
+from analyses.options.questions import Explanations as Options
+from analyses.options.questions import Replacement
+from analyses.registry import BUILT_IN
 from analyses.script import script
 from analyses.words import ANALYSIS_SEED, apart, given, member, near_miss
 from interp.explanations.case import Case
@@ -29,45 +32,6 @@ from models.runs.run import Run
 from models.transformer.model import HookedTransformer
 
 LONGEST = 60
-
-Replacement = Literal["uniform", "data", "fixed"]
-"""What stands in for hidden symbols: symbols drawn evenly; other words of the language's own
-distribution, members and near misses, of the same length; one symbol everywhere, the alphabet's
-first."""
-
-
-def check(replacement: str, samples: int, draws: int) -> None:
-    """Raises UserError for what cannot be asked."""
-    if replacement not in get_args(Replacement):
-        known = ", ".join(get_args(Replacement))
-        raise UserError(f"unknown replacement {replacement!r}: choose {known}")
-    if draws < 1 or samples < 16:
-        raise UserError("--draws must be at least 1 and --samples at least 16")
-
-
-@dataclass(frozen=True)
-class Options:
-    """What to explain.
-
-    Attributes:
-        word: the word; by default a printed line of `dieren`, and else a near miss.
-        n: the size of the default word.
-        replacement: what stands in for hidden symbols: drawn evenly (uniform), words of the
-            language's own distribution (data), or one symbol everywhere (fixed).
-        samples: coalitions that LIME and SHAP may ask for.
-        draws: replacements over which the model's probability of "in the language" is averaged.
-        seed: of the replacements and of the methods.
-    """
-
-    word: str | None = None
-    n: int = 5
-    replacement: Replacement = "uniform"
-    samples: int = 512
-    draws: int = 8
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        check(self.replacement, self.samples, self.draws)
 
 
 def analyse(run: Run, options: Options, progress: Progress = quiet) -> Answer:
@@ -334,7 +298,7 @@ def _agreements(result: Answer, methods: Sequence[str]) -> pd.DataFrame:
 
 QUESTION = Question(
     "explanations",
-    "Which symbols decide, says each method, and which do decide?",
+    BUILT_IN["explanations"],
     Options,
     analyse,
     headline,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,8 @@ from torch import Tensor
 
 from analyses.answers import Answer, Progress, Question, numbers, plain, quiet
 from analyses.charts.heads import LOOK, chart
+from analyses.options.questions import Heads as Options
+from analyses.registry import BUILT_IN
 from analyses.script import script
 from analyses.words import ANALYSIS_SEED, WordTensors, sample_window
 from interp.causal.ablation import Ablation, ablate
@@ -29,25 +31,6 @@ METHODS: tuple[Ablation, ...] = ("mean", "zero", "resample")
 LENGTHS = range(4, 21)
 """Of the words on which attention is held against effects: fewer symbols have no ranks to speak of,
 and each word is run once for every pair of a symbol changed and a value replaced."""
-
-
-@dataclass(frozen=True)
-class Options:
-    """What to look at.
-
-    Attributes:
-        words: words of the training window, half members, half hard negatives.
-        members: members on which attention is held against effects, at the most.
-        seed: of the words.
-    """
-
-    words: int = 200
-    members: int = 12
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        if min(self.words, self.members) < 1:
-            raise UserError("--words and --members must be at least 1")
 
 
 def refusal(run: Run) -> str | None:
@@ -305,7 +288,7 @@ def headline(result: Answer) -> pd.DataFrame:
 
 QUESTION = Question(
     "heads",
-    "Which heads does the verdict need, which write it, and do they look where it matters?",
+    BUILT_IN["heads"],
     Options,
     analyse,
     headline,

@@ -7,13 +7,14 @@ controls that change as much and mean nothing.
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any
 
 import pandas as pd
 
 from analyses.answers import Answer, Progress, Question, plain, quiet
 from analyses.charts.interventions import chart
+from analyses.options.questions import Interventions as Options
 from analyses.questions.intervention_trials import (
     RANDOM,
     erasure,
@@ -24,30 +25,11 @@ from analyses.questions.intervention_trials import (
     stream_before,
     stream_hooks,
 )
+from analyses.registry import BUILT_IN
 from analyses.script import script
 from models.errors import UserError
 from models.languages import Language
 from models.runs.run import Run
-
-
-@dataclass(frozen=True)
-class Options:
-    """What to change.
-
-    Attributes:
-        words: words of the training window that erasers and probes are fitted and scored on; half
-            as many others are those to get right.
-        pairs: pairs of words on which a direction to exchange is learned.
-        seed: of words and pairs.
-    """
-
-    words: int = 300
-    pairs: int = 288
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        if min(self.words, self.pairs) < 8:
-            raise UserError("--words and --pairs must be at least 8")
 
 
 def refusal(run: Run) -> str | None:
@@ -263,7 +245,7 @@ def headline(result: Answer) -> pd.DataFrame:
 
 QUESTION = Question(
     "interventions",
-    "Is a hidden variable used? Erasing, moving, exchanging it: what does the model do then?",
+    BUILT_IN["interventions"],
     Options,
     analyse,
     headline,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import get_args
 
 import altair as alt
@@ -12,12 +12,14 @@ from altair.typing import ChartType
 
 from analyses.answers import Answer, Progress, Question, plain, quiet
 from analyses.charts.theme import figures
-from analyses.questions.explanations import Replacement, case_of, check, replacement_in_words
+from analyses.options.questions import SHORTEST, Replacement
+from analyses.options.questions import Leaderboard as Options
+from analyses.questions.explanations import case_of, replacement_in_words
+from analyses.registry import BUILT_IN
 from analyses.script import script
 from analyses.words import ANALYSIS_SEED
 from interp.explanations.case import Case
 from interp.explanations.explain import explain, judge, stability
-from interp.explanations.games import EXACT_LIMIT
 from interp.explanations.methods import METHODS, offered
 from interp.explanations.scores import METRICS, RATIONALE, SHAPLEY
 from interp.statistics import bootstrap_mean
@@ -27,7 +29,6 @@ from models.languages import Language, Sample, Word
 from models.runs.run import Run
 
 REPLACEMENTS: tuple[Replacement, ...] = get_args(Replacement)
-SHORTEST = 4
 MEASURES = (*METRICS, "stability", "calls", "seconds", "completeness", "shortcut")
 """The numbers of a row: scores against the truth, cost, and the share of the absolute values on
 the symbol that is no more than a shortcut."""
@@ -68,35 +69,6 @@ AGAIN = 2
 """More seeds with which a method is asked the same, for its stability."""
 TIMED = 3
 """Words on which each method pays its own way; on the others all share one table of values."""
-
-
-@dataclass(frozen=True)
-class Options:
-    """Which words to explain.
-
-    Attributes:
-        words: how many, fresh ones, members and near misses in equal parts.
-        longest: their most symbols; at most 12, so that all subsets can be tried.
-        samples: coalitions that LIME and SHAP may ask for.
-        draws: replacements over which the model's probability of "in the language" is averaged.
-        seed: of the words, the replacements and the methods.
-    """
-
-    words: int = 100
-    longest: int = 10
-    samples: int = 256
-    draws: int = 8
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        check("uniform", self.samples, self.draws)
-        if self.words < 1:
-            raise UserError(f"--words is {self.words}: it must be at least 1")
-        if not SHORTEST <= self.longest <= EXACT_LIMIT:
-            raise UserError(
-                f"--longest is {self.longest}: it must be {SHORTEST} to {EXACT_LIMIT}, "
-                "so that all subsets of a word can be tried"
-            )
 
 
 def analyse(run: Run, options: Options, progress: Progress = quiet) -> Answer:
@@ -316,7 +288,7 @@ def panels(rows: pd.DataFrame, shown: list[str]) -> ChartType:
 
 QUESTION = Question(
     "leaderboard",
-    "Which explanation method tells the truth about this model, and at what cost?",
+    BUILT_IN["leaderboard"],
     Options,
     analyse,
     headline,

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any, Literal, get_args
+from dataclasses import asdict
+from typing import Any, get_args
 
 import altair as alt
 import pandas as pd
@@ -15,6 +15,9 @@ from torch import Tensor
 
 from analyses.answers import Answer, Progress, Question, numbers, plain, quiet
 from analyses.charts.theme import CHOSEN, EDGE, QUIET, figures
+from analyses.options.questions import Component, MetricName
+from analyses.options.questions import Patching as Options
+from analyses.registry import BUILT_IN
 from analyses.script import script
 from analyses.words import counterfactuals, given, member
 from interp.causal.metrics import ReadAt, closeness_at, logit_at, probability_at
@@ -26,11 +29,6 @@ from models.languages import END_ID, FormalLanguage
 from models.runs.run import Run
 
 DEFAULTS = ("resid_pre", "attn_out", "conv_out", "mlp_out", "cell", "resid_post", "z")
-Component = Literal[
-    "resid_pre", "resid_mid", "resid_post", "attn_out", "mlp_out", "conv_out", "cell",
-    "z", "q", "k", "v", "pattern", "neuron",
-]  # fmt: skip
-MetricName = Literal["logit", "probability", "closeness"]
 METRICS: dict[MetricName, str] = {
     "logit": "END's logit",
     "probability": "END's probability",
@@ -38,37 +36,6 @@ METRICS: dict[MetricName, str] = {
 }
 MOST_ROWS = 48
 """Of a picture: of many neurons or pattern entries, those of the largest effects."""
-
-
-@dataclass(frozen=True)
-class Options:
-    """What to patch.
-
-    Attributes:
-        word: the clean word; by default a member of the language.
-        n: the size of the default word.
-        pairs: the most counterfactuals of the word to pair it with.
-        direction: "restore" puts clean activations into the corrupted run, "break" corrupted ones
-            into the clean run.
-        components: what to patch; by default the stream, what each part writes, and the heads.
-        metric: END's logit or its probability where the verdict is read, or how close all that the
-            model says there is to the run patched from.
-        whole: patch every site at all positions at once.
-        seed: of the choice of counterfactuals.
-    """
-
-    word: str | None = None
-    n: int = 8
-    pairs: int = 16
-    direction: Literal["restore", "break"] = "restore"
-    components: tuple[Component, ...] = ()
-    metric: MetricName = "logit"
-    whole: bool = False
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        if self.pairs < 1:
-            raise UserError(f"--pairs is {self.pairs}: it must be at least 1")
 
 
 def analyse(run: Run, options: Options, progress: Progress = quiet) -> Answer:
@@ -291,7 +258,7 @@ def said_chart(table: pd.DataFrame) -> ChartType:
 
 QUESTION = Question(
     "patching",
-    "Which activations carry what tells a word from its counterfactual?",
+    BUILT_IN["patching"],
     Options,
     analyse,
     headline,

@@ -6,7 +6,7 @@ untrained model, of shuffled labels, of a control task, and of what the word's f
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from functools import partial
 from typing import Any
 
@@ -19,6 +19,8 @@ from joblib import Parallel, delayed
 from analyses.activations import kept_activations
 from analyses.answers import Answer, Progress, Question, quiet
 from analyses.charts.theme import CHOSEN, figures
+from analyses.options.questions import Probing as Options
+from analyses.registry import BUILT_IN
 from analyses.script import script
 from analyses.words import ANALYSIS_SEED, WordTensors, sample_window
 from interp.model import HookedModel, activations
@@ -48,23 +50,6 @@ ENOUGH = 200
 LONGER = "longer words"
 Step = tuple[str, str, tuple[Any, ...]]
 """The model, what is done, and the delayed call."""
-
-
-@dataclass(frozen=True)
-class Options:
-    """What to probe.
-
-    Attributes:
-        words: words of the training window; half of them fit the probes, half score them.
-        seed: of the words and of the split.
-    """
-
-    words: int = 400
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        if self.words < 8:
-            raise UserError(f"--words is {self.words}: probing needs at least 8")
 
 
 SITES = {
@@ -301,7 +286,7 @@ def heatmap(
 
 QUESTION = Question(
     "probing",
-    "Which hidden variable of the language can be read off which activation?",
+    BUILT_IN["probing"],
     Options,
     analyse,
     headline,

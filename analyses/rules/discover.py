@@ -14,18 +14,19 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 from aalpy.learning_algs import run_RPNI
 from automata.fa.dfa import DFA
-from tyro.conf import Positional
 
 from analyses.answers import Progress, answer, plain, quiet
 from analyses.jobs.trained import trained
-from analyses.questions import discovery
+from analyses.options.lines import Discover
+from analyses.options.questions import Discovery
+from analyses.questions.discovery import judge
 from analyses.questions.rule_evidence import SURE, Lines, described, on_held_out, rebuilt, status
 from analyses.rules.lines import as_tsv, prepared
 from interp.automata.extraction import as_dfa
@@ -35,7 +36,7 @@ from interp.automata.patterns import best_pattern
 from interp.automata.rule_search import rule_of, same
 from models.config import ModelConfig, TrainConfig
 from models.errors import UserError
-from models.languages import LANGUAGES, SPLITS, LabelledCorpus
+from models.languages import SPLITS, LabelledCorpus
 from models.runs.files import read_json, write_bytes, write_json
 from models.runs.run import Run, run_name
 from models.training.recipes import recipe
@@ -60,43 +61,6 @@ HOPELESS = 3
 """Networks without anything to say of held-out lines, after which no other is trained."""
 
 Way = Literal["Transformer", "LSTM", "RPNI", "word patterns"]
-
-
-@dataclass(frozen=True)
-class Discover:
-    """From labelled lines to the rule behind them.
-
-    Attributes:
-        lines: a file of lines, label <tab> words; two labels of any name.
-        out: the folder of all runs.
-        accepted: the label whose lines the rule describes; by default that of the first line.
-        networks: train no more than so many before giving up.
-        rivals: let the rivals learn the same lines.
-        seed: of networks and words.
-        json: print JSON.
-        device: auto is the GPU where there is one.
-    """
-
-    lines: Positional[Path]
-    out: Path = Path("runs")
-    accepted: str | None = None
-    networks: int = len(CANDIDATES)
-    rivals: bool = True
-    seed: int = 0
-    json: bool = False
-    device: Literal["auto", "cpu", "cuda"] = "auto"
-
-    def __post_init__(self) -> None:
-        if self.networks < 1:
-            raise UserError(f"--networks is {self.networks}: it must be at least 1")
-        if self.seed < 0:
-            raise UserError(f"--seed is {self.seed}: it cannot be negative")
-
-    @property
-    def name(self) -> str:
-        """Of the runs and the folder: the file's, without what no folder should be called."""
-        kept = "".join(c if c.isalnum() or c in "-_" else "-" for c in self.lines.stem).strip("-")
-        return f"{kept}-lines" if kept in LANGUAGES else kept or "lines"
 
 
 def discover(options: Discover, progress: Progress = quiet) -> dict[str, Any]:
@@ -182,7 +146,7 @@ def learned(
         record["networks"].append({"run": name})
         run = trained(path, config, folder / LINES, options.device, watched(config, report))
         report(0, f"{name}: asking for its rule")
-        result, _ = answer(run, "discovery", discovery.Options(seed=options.seed))
+        result, _ = answer(run, "discovery", Discovery(seed=options.seed))
         found = dict(result.findings)
         bits = code_length(found)
         record["networks"][-1] |= {
@@ -287,7 +251,7 @@ def rivals(
             model=ModelConfig(architecture="lstm", act_fn="relu"),
         )
         run = trained(options.out / run_name(config), config, folder / LINES, options.device)
-        found, _ = answer(run, "discovery", discovery.Options(seed=options.seed))
+        found, _ = answer(run, "discovery", Discovery(seed=options.seed))
         return dict(found.findings)
 
     def merged() -> dict[str, Any]:
@@ -341,7 +305,7 @@ def disagreements(run: Run, found: dict[str, Any], most: int = 200) -> list[dict
     assert isinstance(corpus, LabelledCorpus)
     words, labels = corpus.sides("train", "validation", "test")
     by_rule = verdicts_of(rebuilt(found["dfa"], corpus.vocabulary.symbols), words)
-    by_network = discovery.judge(run.objective, run.model())(words)
+    by_network = judge(run.objective, run.model())(words)
     names = np.array([corpus.negative, corpus.positive])
     odd = np.flatnonzero((by_rule != labels) | (by_network != labels))
     return [

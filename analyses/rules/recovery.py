@@ -10,31 +10,29 @@ different mistakes, and are counted apart.
 
 from __future__ import annotations
 
-import os
 import shutil
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import altair as alt
 import numpy as np
 import pandas as pd
 from altair.typing import ChartType
 from automata.fa.dfa import DFA
-from tyro.conf import Positional
 
 from analyses.answers import Answer, Progress, load, plain, quiet, save
 from analyses.jobs.workers import side_by_side
+from analyses.options.lines import Discover, Recover, Study
 from analyses.questions.rule_evidence import rebuilt
-from analyses.rules.discover import Discover, discover
+from analyses.rules.discover import discover
 from analyses.rules.lines import as_tsv
 from interp.automata.extraction import Word
 from interp.automata.extraction import run as verdicts_of
 from interp.automata.rule_search import same
 from interp.automata.rules import Families
 from interp.statistics import wilson
-from models.errors import UserError
 from models.languages import RegularLanguage, language
 from models.runs.files import write_bytes
 
@@ -45,7 +43,6 @@ LINES = 5000
 SIZES = (100, 250, 500, 1000, 2500, 5000)
 NOISE = (0.0, 0.05, 0.1, 0.2, 0.3)
 OUTCOMES = ("exact", "no reliable rule", "wrong rule")
-Study = Literal["rules", "dieren", "lines", "noise"]
 QUESTION = "How much of a planted rule comes back from labelled lines?"
 KEPT = "recovered"
 """What a corpus' folder keeps its rows under."""
@@ -92,32 +89,6 @@ def planted() -> dict[str, tuple[str, DFA]]:
     odd = f.even(a) ^ f.even(b) ^ f.even(k) ^ f.even(m)  # of four parities the sum
     said = f"has an even number of {a}, {b}, {k} and {m} together"
     return known | {said: ("even", (~odd).dfa.minify())}
-
-
-@dataclass(frozen=True)
-class Recover:
-    """How much of a planted rule comes back?
-
-    Attributes:
-        study: "rules" (37 rules and lines without one), "dieren" (ten-word lines, ten seeds),
-            "lines" (how many it takes) or "noise" (how many wrong labels it bears).
-        out: the folder of the runs; what is there is not trained again.
-        seeds: how many; 0 is the study's own number.
-        rivals: let the rivals learn the same lines.
-        workers: processes side by side.
-        scheduler: the address of a Dask scheduler, whose workers do it instead.
-    """
-
-    study: Positional[Study]
-    out: Path = Path("runs")
-    seeds: int = 0
-    rivals: bool = True
-    workers: int = field(default_factory=lambda: os.cpu_count() or 1)
-    scheduler: str | None = None
-
-    def __post_init__(self) -> None:
-        if self.seeds < 0 or self.workers < 1:
-            raise UserError("--seeds cannot be negative, --workers must be at least 1")
 
 
 @dataclass(frozen=True)

@@ -11,11 +11,10 @@ from functools import cached_property
 import numpy as np
 import pandas as pd
 
+from analyses.options.studies import PLANTED
 from analyses.questions import leaderboard as of_run
 from interp.statistics import all_pairs, corrected, paired, pairs_needed, t_interval
 
-PLANTED = "dieren_muis"
-"""The language whose training lines carry a shortcut."""
 LEVEL = 0.05
 TRUTH = ("cosine to the language", "AUROC")
 PLANNED = (

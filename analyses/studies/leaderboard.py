@@ -11,9 +11,8 @@ leaderboard that broke off goes on. OUT keeps the runs, and beside them
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,56 +20,21 @@ import altair as alt
 import numpy as np
 import pandas as pd
 from altair.typing import ChartType
-from tyro.conf import Positional
 
 from analyses.answers import Answer, Progress, answer, plain, quiet, save
 from analyses.jobs.trained import trained
 from analyses.jobs.workers import side_by_side
+from analyses.options.questions import Leaderboard as OfRun
+from analyses.options.studies import CLEAN, PLANTED, Leaderboard
 from analyses.questions import leaderboard as of_run
 from analyses.studies import claims
 from interp.statistics import t_interval
 from models.config import TrainConfig
-from models.errors import UserError
-from models.languages import language
 from models.runs.run import Run, run_name
 from models.training.recipes import recipe_or_plain
 
 QUESTION = "LIME, SHAP, gradients, attention or cause: who tells the truth?"
 NAME = "leaderboard"
-CLEAN, PLANTED = "dieren", claims.PLANTED
-"""The same language; the training lines of the second carry a shortcut."""
-
-
-@dataclass(frozen=True)
-class Leaderboard:
-    """Train several seeds, explain their verdicts with every method, and score the methods.
-
-    Attributes:
-        languages: whose models are explained.
-        recipe: of the networks: plain, or counting where a language has it.
-        seeds: how many, from 0 on.
-        words: per seed, other ones for each.
-        steps: of every run, instead of its recipe's.
-        out: the folder of the runs, the table and the report.
-        workers: processes side by side.
-        scheduler: the address of a Dask scheduler, whose workers do it instead.
-    """
-
-    languages: Positional[tuple[str, ...]] = ("anbncn", "anbn", CLEAN, PLANTED)
-    recipe: str = "plain"
-    seeds: int = 5
-    words: int = 100
-    steps: int | None = None
-    out: Path = Path("runs/leaderboard")
-    workers: int = field(default_factory=lambda: min(4, os.cpu_count() or 1))
-    scheduler: str | None = None
-
-    def __post_init__(self) -> None:
-        for name in ("seeds", "words", "workers"):
-            if getattr(self, name) < 1:
-                raise UserError(f"--{name} is {getattr(self, name)}: it must be at least 1")
-        for name in self.languages:
-            language(name)
 
 
 def recipes(asked: Leaderboard) -> dict[str, TrainConfig]:
@@ -127,7 +91,7 @@ def first_words(asked: Leaderboard) -> dict[str, Answer]:
 def complete(path: Path, config: TrainConfig, words: int) -> pd.DataFrame:
     """Trains the run if need be and explains its verdicts."""
     run = trained(path, config)
-    options = of_run.Options(words=words, seed=config.seed)
+    options = OfRun(words=words, seed=config.seed)
     return answer(run, "leaderboard", options)[0].table
 
 

@@ -23,6 +23,7 @@ from analyses.charts.sweeps import (
     settings_of,
     two_factors,
 )
+from analyses.options.shipped import find
 from analyses.studies.sweeps import run as sweep
 from analyses.studies.sweeps.capacity import (
     accuracy,
@@ -33,7 +34,7 @@ from analyses.studies.sweeps.capacity import (
     has_map,
     sentences,
 )
-from analyses.studies.sweeps.file import find, read
+from analyses.studies.sweeps.file import read
 from analyses.studies.sweeps.measures import Measure, balanced_recognition
 from analyses.studies.sweeps.plan import plan
 from analyses.studies.sweeps.run import load

@@ -16,12 +16,13 @@ import pandas as pd
 import pytest
 from joblib import Parallel, delayed
 
-from analyses.answers import answer, load, registered
+from analyses.answers import answer, load
 from analyses.command_line.app import main
 from analyses.command_line.arguments import Demo
 from analyses.command_line.demo import planned, used
 from analyses.jobs.limits import one_thread
 from analyses.questions.rule_evidence import rebuilt
+from analyses.registry import registered
 from analyses.rules.printed import printed_verdicts
 from models.config import Counting
 from models.languages import RegularLanguage

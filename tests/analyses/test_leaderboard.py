@@ -13,9 +13,10 @@ import pytest
 
 from analyses.answers import load
 from analyses.command_line.app import main
+from analyses.options.studies import Leaderboard
 from analyses.studies import leaderboard as module
 from analyses.studies.claims import PLANNED, evidence, verdict
-from analyses.studies.leaderboard import NAME, Leaderboard, over_seeds, shortcut_found, wide
+from analyses.studies.leaderboard import NAME, over_seeds, shortcut_found, wide
 from analyses.studies.report import report
 from interp.statistics import corrected, paired, pairs_needed, t_interval
 from models.errors import UserError

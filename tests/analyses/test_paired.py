@@ -11,9 +11,10 @@ import pytest
 from analyses.answers import Answer, load
 from analyses.charts.sweeps import band_chart
 from analyses.command_line.app import main
+from analyses.options.shipped import find
 from analyses.studies.sweeps import bands
 from analyses.studies.sweeps.exam import Exam
-from analyses.studies.sweeps.file import find, read
+from analyses.studies.sweeps.file import read
 from analyses.studies.sweeps.measures import Measure, balanced_recognition, by_seed, grids
 from analyses.studies.sweeps.paired import how, pairs, versus
 from analyses.studies.sweeps.plan import plan

@@ -12,9 +12,9 @@ import pytest
 
 from analyses.answers import load
 from analyses.command_line.app import main
+from analyses.options.lines import Discover
 from analyses.questions.rule_evidence import described
 from analyses.rules import recovery
-from analyses.rules.discover import Discover
 from analyses.rules.recovery import (
     COUNTED,
     RANDOM,

@@ -19,9 +19,10 @@ from scipy.stats import ttest_1samp
 from streamlit.testing.v1 import AppTest
 from test_kinds import TASKS, refused
 
-from analyses.answers import Answer, answer, load, question, registered
+from analyses.answers import Answer, answer, load, question
 from analyses.command_line.app import main
 from analyses.questions import accuracy, heads, patching
+from analyses.registry import registered
 from analyses.studies import seeds
 from analyses.studies.seeds import (
     ASKED_OTHERWISE,

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from analyses.options.shipped import SWEEPS, find, shipped
 from analyses.studies.sweeps.exam import Exam
-from analyses.studies.sweeps.file import FIELDS, FOLDER, SweepFile, checked, find, read, shipped
+from analyses.studies.sweeps.file import FIELDS, SweepFile, checked, read
 from analyses.studies.sweeps.plan import largest_size, plan
 from models.config import TrainConfig
 from models.errors import UserError
@@ -106,9 +107,9 @@ def test_a_file_says_which_recipe_it_changes() -> None:
 
 
 def test_the_sweeps_of_the_lab_say_which_recipe_they_change() -> None:
-    counting = {name for name in shipped() if read(FOLDER / f"{name}.toml").recipe == "counting"}
+    counting = {name for name in shipped() if read(SWEEPS / f"{name}.toml").recipe == "counting"}
     assert counting == {"built-in", "seeds"}
-    assert all("\nrecipe = " in (FOLDER / f"{name}.toml").read_text() for name in shipped())
+    assert all("\nrecipe = " in (SWEEPS / f"{name}.toml").read_text() for name in shipped())
 
 
 def test_a_group_of_languages() -> None:
@@ -239,7 +240,7 @@ def test_the_command_line_narrows_a_file() -> None:
 
 
 def test_files_are_found_by_path_and_by_name(tmp_path: Path) -> None:
-    assert find("seeds") == FOLDER / "seeds.toml"
+    assert find("seeds") == SWEEPS / "seeds.toml"
     assert find(str(tmp_path / "x.toml")) == tmp_path / "x.toml"
     with pytest.raises(UserError, match=r"neither a file nor a sweep of the lab: .*seeds"):
         find("nosuch")
@@ -256,14 +257,14 @@ def test_files_are_found_by_path_and_by_name(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", shipped())
 def test_the_sweeps_of_the_lab_can_be_trained(name: str) -> None:
-    runs, _ = plan(read(FOLDER / f"{name}.toml"))
+    runs, _ = plan(read(SWEEPS / f"{name}.toml"))
     assert runs
 
 
 def test_the_sweeps_of_the_lab_are_installed_with_it() -> None:
-    project = tomllib.loads((FOLDER.parents[2] / "pyproject.toml").read_text())
+    project = tomllib.loads((SWEEPS.parents[2] / "pyproject.toml").read_text())
     (pattern,) = project["tool"]["setuptools"]["package-data"]["analyses.studies.sweeps"]
-    assert {path.stem for path in FOLDER.glob(pattern)} == set(shipped()) != set()
+    assert {path.stem for path in SWEEPS.glob(pattern)} == set(shipped()) != set()
 
 
 def test_every_field_can_be_changed() -> None:

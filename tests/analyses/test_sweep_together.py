@@ -7,10 +7,11 @@ from pathlib import Path
 import pytest
 import torch
 
+from analyses.options.studies import Sweep
 from analyses.studies.sweeps import run as sweeps
 from analyses.studies.sweeps.file import read
 from analyses.studies.sweeps.plan import Planned, plan
-from analyses.studies.sweeps.run import Sweep, groups, sweep
+from analyses.studies.sweeps.run import groups, on_gpu, sweep
 from models.runs.run import Run
 
 FILE = """
@@ -67,10 +68,10 @@ def test_one_by_one_each_run_is_its_own_job(file: Path) -> None:
 def test_a_gpu_is_where_the_workers_are(monkeypatch: pytest.MonkeyPatch) -> None:
     for there in (False, True):
         monkeypatch.setattr(torch.cuda, "is_available", lambda there=there: there)
-        assert Sweep("seeds").on_gpu == there
-        assert not Sweep("seeds", device="cpu").on_gpu
-        assert not Sweep("seeds", scheduler="tcp://far:1").on_gpu
-        assert Sweep("seeds", scheduler="tcp://far:1", device="cuda").on_gpu
+        assert on_gpu(Sweep("seeds")) == there
+        assert not on_gpu(Sweep("seeds", device="cpu"))
+        assert not on_gpu(Sweep("seeds", scheduler="tcp://far:1"))
+        assert on_gpu(Sweep("seeds", scheduler="tcp://far:1", device="cuda"))
 
 
 @pytest.mark.slow
@@ -78,7 +79,7 @@ def test_runs_trained_at_once_are_those_of_a_sweep_one_by_one(
     file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     alone = sweep(Sweep(str(file), out=tmp_path / "alone", workers=1, device="cpu"))
-    monkeypatch.setattr(Sweep, "on_gpu", True)
+    monkeypatch.setattr("analyses.studies.sweeps.run.on_gpu", lambda asked: True)
     called = []
     together = sweeps.trained_together
     monkeypatch.setattr(

@@ -15,8 +15,9 @@ from pathlib import Path
 
 import numpy as np
 
+from analyses.options.lines import Discover
 from analyses.questions.rule_evidence import Lines
-from analyses.rules.discover import Discover, discover, passive
+from analyses.rules.discover import discover, passive
 from analyses.rules.lines import as_tsv
 from analyses.rules.recovery import VOCABULARY, Corpus, planted
 from tests.benchmarks.measure import Seconds

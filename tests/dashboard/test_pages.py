@@ -27,10 +27,11 @@ from streamlit.testing.v1 import AppTest
 from streamlit.testing.v1.element_tree import Selectbox
 from test_kinds import KINDS, SIZES, TASKS, refused
 
-from analyses.answers import Answer, answer, load, question, registered, save
+from analyses.answers import Answer, answer, load, question, save
 from analyses.charts.interventions import charts
 from analyses.close_ups.intervention import changed
 from analyses.questions import leaderboard as of_run
+from analyses.registry import registered
 from analyses.studies import leaderboard
 from analyses.words import near_miss
 from dashboard.shared import share

@@ -14,8 +14,9 @@ import pytest
 from conftest import tiny_config
 from streamlit.testing.v1 import AppTest
 
-from analyses.answers import BUILT_IN, Question, load, question, registered
+from analyses.answers import Question, load, question
 from analyses.command_line.app import main
+from analyses.registry import BUILT_IN, registered
 from models.errors import UserError
 from models.runs.run import Run
 from models.training.loop import train

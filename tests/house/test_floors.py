@@ -41,6 +41,8 @@ FLOORS: Mapping[str, Sequence[str]] = {
     ),
     "interp": ("model statistics", "causal probing", "heads automata", "explanations"),
     "analyses": (
+        "options",
+        "registry",
         "answers",
         "console words activations",
         "jobs charts script",

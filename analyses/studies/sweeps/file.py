@@ -51,9 +51,6 @@ from models.config import TrainConfig
 from models.errors import UserError
 from models.languages import TABLE_1, language
 
-FOLDER = Path(__file__).parent
-"""The sweeps that come with the lab."""
-
 GROUPS = {"table-1": TABLE_1}
 MAX_LENGTH = "max_length"
 """The training window in symbols: the largest ``max_n`` whose words are no longer."""
@@ -251,24 +248,6 @@ class SweepFile(BaseModel):
 
 
 # -- from the disk --------------------------------------------------------------------------------
-
-
-def shipped() -> list[str]:
-    """The names of the sweeps that come with the lab."""
-    return sorted(path.stem for path in FOLDER.glob("*.toml"))
-
-
-def find(asked: str) -> Path:
-    """The file of a path or of a shipped name. Raises UserError where there is none."""
-    path = Path(asked)
-    if path.suffix == ".toml" or path.is_file():
-        return path
-    if asked in shipped():
-        return FOLDER / f"{asked}.toml"
-    raise UserError(
-        f"{asked} is neither a file nor a sweep of the lab: give a TOML file, or one of "
-        f"{', '.join(shipped())}"
-    )
 
 
 def read(path: Path) -> SweepFile:

@@ -15,28 +15,28 @@ or on the workers of a Dask scheduler, and a file that has grown adds its new ru
 
 from __future__ import annotations
 
-import os
 import socket
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import pandas as pd
-import tyro
 
 from analyses import answers
 from analyses.answers import Answer, Progress, quiet, save
 from analyses.charts.sweeps import chart
 from analyses.jobs.trained import trained, trained_together
 from analyses.jobs.workers import side_by_side
+from analyses.options.shipped import find
+from analyses.options.studies import Sweep
 from analyses.studies.sweeps import bands, capacity
 from analyses.studies.sweeps.exam import Exam, judged, kept
-from analyses.studies.sweeps.file import find, read, shipped
+from analyses.studies.sweeps.file import read
 from analyses.studies.sweeps.measures import Measure
 from analyses.studies.sweeps.plan import Planned, plan
 from analyses.studies.sweeps.summary import findings
-from models.config import Device, TrainConfig
+from models.config import TrainConfig
 from models.errors import UserError
 from models.runs.run import RUN_FILE, Run
 from models.training.together import can_train_together
@@ -49,49 +49,6 @@ COLUMNS = (
     *("objective", "window", "length", "n", "count", "exact", "recognition", "members", "others"),
     *("parameters", "seconds", "steps"),
 )
-
-
-@dataclass(frozen=True)
-class Sweep:
-    """Train every run of a sweep, judge all alike, and tabulate.
-
-    Attributes:
-        languages: instead of the file's.
-        seeds: how many, from 0 on, instead of the file's.
-        steps: of every run, instead of the file's.
-        out: the folder of the runs and of the table; runs/NAME by default.
-        device: auto is the GPU where there is one.
-        workers: processes side by side.
-        scheduler: the address of a Dask scheduler, whose workers train instead; they need this
-            folder under the same name.
-    """
-
-    file: Annotated[
-        tyro.conf.Positional[str],
-        tyro.conf.arg(help=f"a TOML file, or a sweep of the lab: {', '.join(shipped())}"),
-    ]
-    languages: tuple[str, ...] = ()
-    seeds: int | None = None
-    steps: int | None = None
-    out: Path | None = None
-    device: Device = "auto"
-    workers: int = field(default_factory=lambda: os.cpu_count() or 1)
-    scheduler: str | None = None
-
-    def __post_init__(self) -> None:
-        if self.workers < 1:
-            raise UserError(f"--workers is {self.workers}: it must be at least 1")
-
-    @property
-    def on_gpu(self) -> bool:
-        """Do its workers have a GPU, as far as can be known here?"""
-        if self.scheduler is not None:
-            return self.device == "cuda"
-        return choose_device(self.device).type == "cuda"
-
-    @property
-    def folder(self) -> Path:
-        return self.out or Path("runs") / find(self.file).stem
 
 
 def sweep(asked: Sweep, progress: Progress = quiet) -> Answer:
@@ -116,7 +73,7 @@ def sweep(asked: Sweep, progress: Progress = quiet) -> Answer:
         make(asked.folder)
     jobs = {
         group[0].name: (asked.folder, {run.name: run.config for run in group}, file.exam, device)
-        for group in groups(todo, AT_ONCE if asked.on_gpu else 1)
+        for group in groups(todo, AT_ONCE if on_gpu(asked) else 1)
     }
     progress(len(runs) - len(todo), len(runs), path.stem)
     for name, found in side_by_side(complete, jobs, asked.workers, asked.scheduler):
@@ -135,6 +92,13 @@ def sweep(asked: Sweep, progress: Progress = quiet) -> Answer:
     result = Answer(table, *findings(table, by, file.measure), arguments)
     keep(asked.folder, result)
     return result
+
+
+def on_gpu(asked: Sweep) -> bool:
+    """Do its workers have a GPU, as far as can be known here?"""
+    if asked.scheduler is not None:
+        return asked.device == "cuda"
+    return choose_device(asked.device).type == "cuda"
 
 
 def keep(out: Path, result: Answer) -> None:

@@ -15,18 +15,18 @@ from automata.fa.dfa import DFA
 
 from analyses.answers import load
 from analyses.charts.automaton import automaton_chart, note
+from analyses.options.lines import Discover, Study
 from analyses.questions.rule_evidence import rebuilt, transitions
 from analyses.rules.discover import (
     FOLDER,
     RECORD,
-    Discover,
     headline,
     records,
     remarks,
     table,
 )
 from analyses.rules.lines import MOST_BYTES, MOST_LINES, as_tsv, prepared
-from analyses.rules.recovery import Study, chart, file_name
+from analyses.rules.recovery import chart, file_name
 from dashboard.shared import model_of, picture, runs_folder
 from dashboard.views.discover.rule_of_run import details, expression, metrics
 from interp.automata.extraction import run as verdicts_of

@@ -8,8 +8,9 @@ import numpy as np
 import pandas as pd
 import streamlit as st
 
-from analyses.questions.explanations import LONGEST, Options, chart, replacement_in_words
-from analyses.questions.leaderboard import REPLACEMENTS, SHORTEST
+from analyses.options.questions import SHORTEST, Explanations
+from analyses.questions.explanations import LONGEST, chart, replacement_in_words
+from analyses.questions.leaderboard import REPLACEMENTS
 from analyses.words import ANALYSIS_SEED, apart, member, near_miss
 from dashboard.shared import (
     asked,
@@ -36,7 +37,7 @@ def show() -> None:
     heading("Who says what decides?", "explanations")
     run = current_run()
     choose = member if run.objective.verdict_alone else near_miss
-    default = choose(run, Options().n)
+    default = choose(run, Explanations().n)
     left, right = st.columns(2)
     with left:
         text = word_input(run, default)

@@ -9,9 +9,11 @@ import pandas as pd
 import streamlit as st
 
 from analyses.answers import Answer, answer, load
+from analyses.options.questions import Leaderboard, Replacement
+from analyses.options.studies import CLEAN, PLANTED
 from analyses.questions import leaderboard as of_run
-from analyses.questions.explanations import Replacement, replacement_in_words
-from analyses.questions.leaderboard import FOUND, MEANINGS, MEASURES, REPLACEMENTS, Options
+from analyses.questions.explanations import replacement_in_words
+from analyses.questions.leaderboard import FOUND, MEANINGS, MEASURES, REPLACEMENTS
 from analyses.studies import leaderboard
 from dashboard.shared import (
     current_run,
@@ -97,13 +99,13 @@ def shortcut(result: Answer, kinds: Sequence[Replacement]) -> None:
     rows = rows[rows["replacement"].isin(kinds)]
     if rows.empty:
         return
-    symbol = language(leaderboard.PLANTED).shortcut
+    symbol = language(PLANTED).shortcut
     st.subheader("Who finds the planted shortcut?")
     st.markdown(
-        f"In the training lines of `{leaderboard.PLANTED}` the symbol `{symbol}` goes with the "
+        f"In the training lines of `{PLANTED}` the symbol `{symbol}` goes with the "
         "label; in truth it decides nothing. Models that lean on it are right for the wrong "
         f"reason. How often does a method put more on `{symbol}` in such a model than in a clean "
-        f"one of the same seed (`{leaderboard.CLEAN}`)? 1 tells all lines apart, 0.5 is chance."
+        f"one of the same seed (`{CLEAN}`)? 1 tells all lines apart, 0.5 is chance."
     )
     ranking(rows, [FOUND], "Models told apart by the shortcut")
     table(rows, [FOUND])
@@ -118,11 +120,11 @@ def one_model(run: Run, kinds: Sequence[Replacement], measures: Sequence[str]) -
     result = load(run.path, "leaderboard") or of_few_words(run)
     if result.model_hash != run.model_hash():
         st.warning("This answer is about an earlier checkpoint; `lab analyse --again` renews it.")
-    if result.findings["words"] < Options().words and st.button(
-        f"Ask it of {Options().words} words", help="and keep the answer in the run's folder"
+    if result.findings["words"] < Leaderboard().words and st.button(
+        f"Ask it of {Leaderboard().words} words", help="and keep the answer in the run's folder"
     ):
         with progress_bar() as report:
-            answer(run, "leaderboard", Options(), report)
+            answer(run, "leaderboard", Leaderboard(), report)
         st.rerun()
     st.markdown(result.sentence)
     words = result.table.drop_duplicates("word")
@@ -174,7 +176,7 @@ def of_few_words(run: Run) -> Answer:
     key = str(run.path), run.model_hash()
     if key not in _answers():
         with progress_bar() as report:
-            _answers()[key] = of_run.analyse(run, Options(words=FEW), report)
+            _answers()[key] = of_run.analyse(run, Leaderboard(words=FEW), report)
     return _answers()[key]
 
 

@@ -11,8 +11,8 @@ import pandas as pd
 import streamlit as st
 
 from analyses.close_ups.probe import PROJECTIONS, projection_chart, read_by
-from analyses.questions.emergence import Options, chart
-from analyses.questions.probing import Options as Probed
+from analyses.options.questions import Emergence, Probing
+from analyses.questions.emergence import chart
 from dashboard.shared import (
     current_run,
     downloads,
@@ -91,5 +91,5 @@ def by_length(table: pd.DataFrame, step: int) -> alt.Chart:
 def _read(
     path: str, digest: str, step: int, arguments: Mapping[str, Any], target: str, site: str
 ) -> pd.DataFrame:
-    run, options = Run(Path(path)), Options(**arguments)
-    return read_by(run, run.model(step), Probed(options.words, options.seed), target, site)
+    run, options = Run(Path(path)), Emergence(**arguments)
+    return read_by(run, run.model(step), Probing(options.words, options.seed), target, site)

@@ -10,7 +10,8 @@ import streamlit as st
 import torch
 
 from analyses.answers import Answer
-from analyses.questions.patching import METRICS, Options, chart, charts, said_chart, site_name
+from analyses.options.questions import Patching
+from analyses.questions.patching import METRICS, chart, charts, said_chart, site_name
 from analyses.words import member
 from dashboard.shared import (
     asked,
@@ -39,7 +40,7 @@ def show() -> None:
     """The page."""
     heading("Activation patching", "patching")
     run = current_run()
-    default = member(run, Options().n)
+    default = member(run, Patching().n)
     text = word_input(run, default, "Clean word")
     with st.container(horizontal=True, gap="medium"):
         direction = st.segmented_control(

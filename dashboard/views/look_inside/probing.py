@@ -13,7 +13,8 @@ from analyses.close_ups.probe import (
     read_by,
     truth_chart,
 )
-from analyses.questions.probing import METHODS, Options, chart, headline, heatmap
+from analyses.options.questions import Probing
+from analyses.questions.probing import METHODS, chart, headline, heatmap
 from dashboard.shared import (
     current_run,
     downloads,
@@ -105,7 +106,7 @@ def _overview(run: Run, result: Answer) -> tuple[str, str]:
 
 def _one_probe(run: Run, result: Answer, target: str, site: str) -> None:
     """What the linear probe says against the truth, its errors by length, and the activations."""
-    options = Options(**result.arguments)
+    options = Probing(**result.arguments)
     with st.spinner("Computing ..."):
         rows = _read(run, options, target, site)
     left, right = st.columns(2)
@@ -128,7 +129,7 @@ def _one_probe(run: Run, result: Answer, target: str, site: str) -> None:
     st.caption(PROJECTIONS[how or next(iter(PROJECTIONS))])
 
 
-def _read(run: Run, options: Options, target: str, site: str) -> pd.DataFrame:
+def _read(run: Run, options: Probing, target: str, site: str) -> pd.DataFrame:
     with model_of(run) as model:
         return read_by(run, model, options, target, site)
 

@@ -24,9 +24,9 @@ from analyses.charts.sweeps import (
     short,
     two_factors,
 )
+from analyses.options.shipped import shipped
 from analyses.studies.sweeps import bands, capacity, paired
 from analyses.studies.sweeps import run as sweep
-from analyses.studies.sweeps.file import shipped
 from analyses.studies.sweeps.measures import Measure, balanced_recognition, by_seed
 from analyses.studies.sweeps.summary import LEGEND, readable, summary
 from dashboard.shared import downloads, picture, runs_folder

@@ -1,0 +1,43 @@
+"""Commands about labelled lines: find the rule behind them, and plant rules to find."""
+
+from __future__ import annotations
+
+import json
+
+import pandas as pd
+from rich.markup import escape
+
+from analyses.console import OUT, progress_bar, table_of
+from analyses.options.lines import Discover, Recover
+from analyses.rules import discover as discoveries
+from analyses.rules import recovery
+
+
+def discover(options: Discover) -> None:
+    """From labelled lines to the rule behind them."""
+    with progress_bar(options.lines.name) as report:
+        record = discoveries.discover(options, report)
+    if options.json:
+        print(json.dumps(record["found"] | {"ways": record["ways"]}, ensure_ascii=False))
+        return
+    for note in record["notes"]:
+        OUT.print(escape(note))
+    OUT.print(f"[bold]{escape(discoveries.headline(record))}[/bold]")
+    OUT.print(escape(record["found"]["evidence"]))
+    OUT.print(table_of(pd.DataFrame(discoveries.table(record))))
+    for remark in discoveries.remarks(record):
+        OUT.print(escape(remark))
+    folders = [options.out / record["run"]] if record["run"] else []
+    folders.append(options.out / discoveries.FOLDER / record["name"])
+    OUT.print("  " + ", ".join(map(str, folders)), style="dim")
+
+
+def recover(options: Recover) -> None:
+    """How much of a planted rule comes back?"""
+    with progress_bar(options.study) as report:
+        result = recovery.recover(options, report)
+    by = {"lines": "lines", "noise": "noise"}.get(options.study, "family")
+    OUT.print(table_of(recovery.shares(result.table, by)))
+    OUT.print(escape(result.sentence))
+    kept = options.out / "results" / recovery.file_name(options.study)
+    OUT.print(f"  {kept}.parquet", style="dim")

@@ -1,0 +1,99 @@
+"""Commands about many runs: seeds, sweeps, leaderboards."""
+
+from __future__ import annotations
+
+import pandas as pd
+from rich.markup import escape
+
+from analyses.answers import question
+from analyses.command_line.arguments import Seeds
+from analyses.console import ERR, OUT, progress_bar, table_of
+from analyses.options.studies import Leaderboard, Sweep
+from analyses.questions.explanations import replacement_in_words
+from analyses.questions.leaderboard import REPLACEMENTS
+from analyses.registry import registered
+from analyses.studies import leaderboard as leaderboards
+from analyses.studies.report import report as report_of
+from analyses.studies.seeds import ask_all, chosen, for_reading, over_groups
+from analyses.studies.sweeps import bands, paired
+from analyses.studies.sweeps import run as sweeps
+from analyses.studies.sweeps import summary as of_sweep
+from analyses.studies.sweeps.measures import by_seed
+from models.errors import UserError
+from models.languages import language
+from models.runs.files import write_bytes
+
+COLUMNS = 4
+"""Variables that stand side by side in a terminal."""
+
+
+def seeds(options: Seeds) -> None:
+    """Means over all runs that differ in the seed alone."""
+    names = list(registered()) if options.name == "all" else [options.name]
+    for name in names:
+        question(name)
+    runs, notes = chosen(options.path)
+    refused = {}
+    if options.ask:
+        with progress_bar("seeds") as report:
+            refused = ask_all(runs, names, options.workers, report)
+    table, missing = over_groups(runs, names, refused)
+    if table.empty:
+        raise UserError(f"nothing to show: {'; '.join(missing)}")
+    for note in (*notes, *missing):  # the JSON stands alone on stdout
+        (ERR if options.json else OUT).print(escape(note), soft_wrap=True)
+    if options.out is not None:
+        write_bytes(options.out, table.to_csv(index=False).encode())
+    if options.json:
+        print(table.to_json(orient="records", force_ascii=False))
+        return
+    tables, what = for_reading(table, COLUMNS)
+    for title, part in tables:
+        OUT.print(table_of(part, escape(title) if title else None))
+    OUT.print(escape(what))
+
+
+def sweep(options: Sweep) -> None:
+    """Many runs from one file, on this machine or on many."""
+    with progress_bar(options.file) as report:
+        result = sweeps.sweep(options, report)
+    table, by, measure = result.table, result.arguments["by"], sweeps.measure_of(result)
+    OUT.print(escape(result.arguments["question"]))
+    OUT.print(table_of(of_sweep.readable(of_sweep.summary(table, by), by)))
+    OUT.print(of_sweep.LEGEND)
+    if measure.bands:
+        for name, values in by_seed(table, by, measure).groupby("language", sort=False):
+            short = bands.wide(values)
+            short.columns = short.columns.str.removeprefix(f"{name} ")
+            OUT.print(table_of(short, f"{name}, share right of sizes up to ... windows"))
+        OUT.print(escape(bands.LEGEND))
+    for title, rows in paired.versus(pd.DataFrame(result.findings["pairs"])).items():
+        OUT.print(table_of(rows, title))
+    OUT.print(escape(result.sentence))
+    for sentence in result.findings.get("capacity", []):
+        OUT.print(escape(sentence))
+    for note in result.arguments["skipped"]:
+        OUT.print(f"left out: {escape(note)}", style="dim")
+    OUT.print(f"  {options.folder / 'results' / sweeps.NAME}.parquet", style="dim")
+
+
+def leaderboard(options: Leaderboard) -> None:
+    """Every explanation method on many models, scored against the truth."""
+    with progress_bar("leaderboard") as report:
+        result = leaderboards.leaderboard(options, report)
+    page = options.out / "leaderboard.html"
+    write_bytes(page, report_of(result, leaderboards.first_words(options)).encode())
+    OUT.print(leaderboards.QUESTION)
+    measures = ("AUROC", "cosine to the language", "cosine to the model", "shortcut found")
+    for name in options.languages:
+        for kind in REPLACEMENTS:
+            table = leaderboards.wide(result.table, name, kind, (*measures, "calls"))
+            OUT.print(
+                table_of(
+                    table, f"{name}, hidden symbols {replacement_in_words(kind, language(name))}"
+                )
+            )
+    OUT.print(f"Means over {options.seeds} seeds ± half of the 95% interval, Student's t.")
+    for claim in result.findings["claims"]:
+        OUT.print(escape(claim))
+    OUT.print(f"  {page}", style="dim")

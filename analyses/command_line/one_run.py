@@ -1,0 +1,168 @@
+"""Commands about one run: train it, judge it, ask it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pandas as pd
+from rich.markup import escape
+
+from analyses.answers import answer
+from analyses.command_line.arguments import (
+    Analyse,
+    Evaluate,
+    Hooks,
+    Languages,
+    Predict,
+    Resume,
+    Train,
+)
+from analyses.console import ERR, OUT, progress_bar, table_of
+from analyses.jobs.trained import finish
+from analyses.options.questions import Accuracy
+from analyses.questions import accuracy
+from analyses.registry import registered
+from analyses.rules.printed import printed_verdicts
+from analyses.rules.printed import summary as printed_summary
+from analyses.script import ask
+from models.base import hook_table
+from models.errors import UserError
+from models.languages import LANGUAGES, FormalLanguage, LabelledCorpus, language
+from models.runs.files import locked
+from models.runs.run import Run, run_name
+from models.training.evaluation import predict as predict_word
+from models.training.recipes import recipes_of
+
+
+def languages(options: Languages) -> None:
+    """What can be trained, with its type in the Chomsky hierarchy, an example and a near miss."""
+    rows = []
+    for name in LANGUAGES:
+        known = language(name)
+        missed = known.near_miss_example() if isinstance(known, FormalLanguage) else None
+        row: dict[str, str | None] = {
+            "name": name,
+            "type": known.chomsky,
+            "symbols": " ".join(known.vocabulary.symbols),
+            "example": " ".join(known.example()),
+            "near miss": " ".join(missed) if missed else None,
+            "recipes": " ".join(recipes_of(name)),
+        }
+        rows.append(row)
+    if options.json:
+        print(json.dumps(rows, ensure_ascii=False))
+    else:
+        OUT.print(table_of(pd.DataFrame(rows).drop(columns="recipes")))
+        counting = [name for name in LANGUAGES if "counting" in recipes_of(name)]
+        OUT.print(f"--recipe plain is the default; {' and '.join(counting)} have counting too.")
+
+
+def train(options: Train) -> None:
+    """Train a language or a corpus."""
+    config = options.config
+    if options.corpus is not None:
+        LabelledCorpus.from_file(options.corpus)
+        config = replace(config, objective="verdict")
+    go(Run.create(options.out / run_name(config), config, options.corpus), options.device)
+
+
+def resume(options: Resume) -> None:
+    """Go on with an interrupted run."""
+    run = Run(options.run)
+    if run.record["status"] == "finished":
+        OUT.print(f"{run.path} is finished already")
+        return
+    go(run, options.device)
+
+
+def go(run: Run, device: str) -> None:
+    """Trains under a progress bar and says how it ended."""
+    with progress_bar(run.name) as report:
+
+        def progress(step: int, loss: float | None) -> None:
+            what = run.name if loss is None else f"{run.name}  loss {loss:.4f}"
+            report(step, run.config.steps, what)
+
+        try:
+            with locked(run.path):
+                finish(run, device, progress)
+        except KeyboardInterrupt:
+            ERR.print(f"go on with `lab resume {run.path}`")
+            raise
+    last, record = run.metrics()[-1], run.record
+    OUT.print(
+        f"{run.path}: {record['steps']} steps in {record['seconds']:.0f} s; training window: "
+        f"exact {last['exact']:.1%}, recognition {last['recognition']:.1%}"
+    )
+
+
+def evaluate(options: Evaluate) -> None:
+    """A curve by length."""
+    run = Run(options.run)
+    asked = Accuracy(options.max_n, options.lengths, options.count, options.seed)
+    with progress_bar(run.name) as report:
+        result, _ = answer(run, "accuracy", asked, report, options.again)
+    printed = printed_verdicts(run)
+    if options.json:
+        content = accuracy.as_json(run, result)
+        if printed is not None:
+            content["printed_lines"] = printed.to_dict("records")
+        print(json.dumps(content, ensure_ascii=False))
+        return
+    trained = result.table[result.table["model"] == "trained"]
+    OUT.print(table_of(trained.drop(columns="model")))
+    if printed is not None:
+        OUT.print(table_of(printed, printed_summary(printed)))
+    OUT.print(result.sentence)
+
+
+def predict(options: Predict) -> None:
+    """What may follow each symbol; in or out."""
+    run = Run(options.run)
+    model = run.model()
+    word = run.language.vocabulary.parse(options.word)
+    follow, accepted = predict_word(model, word, run.objective)
+    if options.json:
+        steps = [{"symbol": s, "next": n} for s, n in zip(word, follow, strict=True)]
+        print(json.dumps({"accepted": accepted, "steps": steps}, ensure_ascii=False))
+        return
+    known = isinstance(run.language, FormalLanguage) and not run.objective.verdict_alone
+    rows = []
+    for index, (symbol, may) in enumerate(zip(word, follow, strict=True)):
+        row = {"symbol": symbol, "may follow": " ".join(may) or "nothing"}
+        if known:
+            truth = run.language.next_symbols(word[: index + 1])
+            row["truth"] = "right" if truth == set(may) else " ".join(sorted(truth)) or "nothing"
+        rows.append(row)
+    if rows:
+        OUT.print(table_of(pd.DataFrame(rows)))
+    OUT.print("in the language" if accepted else "not in the language")
+
+
+def analyse(asked: Analyse) -> None:
+    """Ask a run one question, or all."""
+    run = Run(asked.run)
+    if asked.name is not None:
+        ask(run, asked.name, asked.options, asked.again)
+        return
+    for each in registered():
+        try:
+            ask(run, each, None, asked.again)
+        except UserError as error:
+            OUT.print(f"[bold]{each}[/bold]: not here: {escape(str(error))}")
+
+
+def hooks(options: Hooks) -> None:
+    """The hook table of a run's model."""
+    config = Run(options.run).config.model
+    rows = [
+        {"name": row.name, "shape": " ".join(row.shape), "meaning": row.meaning}
+        for row in hook_table(config)
+    ]
+    if options.json:
+        print(json.dumps(rows))
+        return
+    OUT.print(table_of(pd.DataFrame(rows)))
+    if not config.family.tabular:
+        OUT.print(f"{{layer}} is 0 to {config.n_layers - 1}", markup=False)

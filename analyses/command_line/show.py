@@ -1,0 +1,52 @@
+"""Commands that show: the dashboard, and a picture of kernel attention."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import sys
+from pathlib import Path
+
+from analyses.command_line.arguments import Dashboard
+from analyses.console import OUT
+from analyses.options.pictures import Kernels
+from models.errors import UserError
+
+
+def kernels(options: Kernels) -> None:
+    """Kernel attention in one picture."""
+    from analyses.charts import kernel_attention  # the dashboard starts without it
+
+    kernel_attention.draw(options)
+    OUT.print(f"{options.out}")
+
+
+def dashboard(options: Dashboard) -> None:
+    """Browse it all."""
+    if not options.runs.is_dir():
+        raise UserError(
+            f"{options.runs} is not a folder: train a run first, for example with `lab demo`"
+        )
+    # Found, not imported: Streamlit runs the script, and the arrows between the rooms stay one way.
+    package = importlib.util.find_spec("dashboard")
+    if package is None or package.origin is None:
+        raise UserError("the dashboard is not installed: install the lab again with `make lab`")
+    app = Path(package.origin).with_name("app.py")
+    command = [
+        sys.executable,
+        "-m",
+        "streamlit",
+        "run",
+        str(app),
+        "--server.port",
+        str(options.port),
+    ]
+    command += [
+        "--server.headless",
+        str(options.headless).lower(),
+        "--",
+        str(options.runs.resolve()),
+    ]
+    OUT.print(f"dashboard: http://127.0.0.1:{options.port} (stop with Ctrl-C)")
+    OUT.file.flush()
+    os.execv(sys.executable, command)  # takes this process' place, so that stopping it stops all

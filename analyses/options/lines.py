@@ -1,0 +1,81 @@
+"""From lines to rules: what may be asked of labelled lines, and of many planted rules."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from tyro.conf import Positional
+
+from models.config import Device
+from models.errors import UserError
+from models.languages import LANGUAGES
+
+Study = Literal["rules", "dieren", "lines", "noise"]
+NETWORKS = 5
+"""Kinds of networks that learn the lines, until the rule of one explains them."""
+
+
+@dataclass(frozen=True)
+class Discover:
+    """From labelled lines to the rule behind them.
+
+    Attributes:
+        lines: a file of lines, label <tab> words; two labels of any name.
+        out: the folder of all runs.
+        accepted: the label whose lines the rule describes; by default that of the first line.
+        networks: train no more than so many before giving up.
+        rivals: let the rivals learn the same lines.
+        seed: of networks and words.
+        json: print JSON.
+        device: auto is the GPU where there is one.
+    """
+
+    lines: Positional[Path]
+    out: Path = Path("runs")
+    accepted: str | None = None
+    networks: int = NETWORKS
+    rivals: bool = True
+    seed: int = 0
+    json: bool = False
+    device: Device = "auto"
+
+    def __post_init__(self) -> None:
+        if self.networks < 1:
+            raise UserError(f"--networks is {self.networks}: it must be at least 1")
+        if self.seed < 0:
+            raise UserError(f"--seed is {self.seed}: it cannot be negative")
+
+    @property
+    def name(self) -> str:
+        """Of the runs and the folder: the file's, without what no folder should be called."""
+        kept = "".join(c if c.isalnum() or c in "-_" else "-" for c in self.lines.stem).strip("-")
+        return f"{kept}-lines" if kept in LANGUAGES else kept or "lines"
+
+
+@dataclass(frozen=True)
+class Recover:
+    """How much of a planted rule comes back?
+
+    Attributes:
+        study: "rules" (37 rules and lines without one), "dieren" (ten-word lines, ten seeds),
+            "lines" (how many it takes) or "noise" (how many wrong labels it bears).
+        out: the folder of the runs; what is there is not trained again.
+        seeds: how many; 0 is the study's own number.
+        rivals: let the rivals learn the same lines.
+        workers: processes side by side.
+        scheduler: the address of a Dask scheduler, whose workers do it instead.
+    """
+
+    study: Positional[Study]
+    out: Path = Path("runs")
+    seeds: int = 0
+    rivals: bool = True
+    workers: int = field(default_factory=lambda: os.cpu_count() or 1)
+    scheduler: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.seeds < 0 or self.workers < 1:
+            raise UserError("--seeds cannot be negative, --workers must be at least 1")

@@ -1,0 +1,28 @@
+"""The sweeps that come with the lab: TOML files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from models.errors import UserError
+
+SWEEPS = Path(__file__).parents[1] / "studies" / "sweeps"
+"""The folder of the sweeps that come with the lab."""
+
+
+def shipped() -> list[str]:
+    """The names of the sweeps that come with the lab."""
+    return sorted(path.stem for path in SWEEPS.glob("*.toml"))
+
+
+def find(asked: str) -> Path:
+    """The file of a path or of a shipped name. Raises UserError where there is none."""
+    path = Path(asked)
+    if path.suffix == ".toml" or path.is_file():
+        return path
+    if asked in shipped():
+        return SWEEPS / f"{asked}.toml"
+    raise UserError(
+        f"{asked} is neither a file nor a sweep of the lab: give a TOML file, or one of "
+        f"{', '.join(shipped())}"
+    )

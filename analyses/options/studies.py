@@ -1,0 +1,86 @@
+"""Studies of many runs: what may be asked of a leaderboard, and of a sweep."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated
+
+from tyro.conf import Positional, arg
+
+from analyses.options.shipped import find, shipped
+from models.config import Device
+from models.errors import UserError
+from models.languages import language
+
+CLEAN, PLANTED = "dieren", "dieren_muis"
+"""The same language; the training lines of the second carry a shortcut."""
+
+
+@dataclass(frozen=True)
+class Leaderboard:
+    """Train several seeds, explain their verdicts with every method, and score the methods.
+
+    Attributes:
+        languages: whose models are explained.
+        recipe: of the networks: plain, or counting where a language has it.
+        seeds: how many, from 0 on.
+        words: per seed, other ones for each.
+        steps: of every run, instead of its recipe's.
+        out: the folder of the runs, the table and the report.
+        workers: processes side by side.
+        scheduler: the address of a Dask scheduler, whose workers do it instead.
+    """
+
+    languages: Positional[tuple[str, ...]] = ("anbncn", "anbn", CLEAN, PLANTED)
+    recipe: str = "plain"
+    seeds: int = 5
+    words: int = 100
+    steps: int | None = None
+    out: Path = Path("runs/leaderboard")
+    workers: int = field(default_factory=lambda: min(4, os.cpu_count() or 1))
+    scheduler: str | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("seeds", "words", "workers"):
+            if getattr(self, name) < 1:
+                raise UserError(f"--{name} is {getattr(self, name)}: it must be at least 1")
+        for name in self.languages:
+            language(name)
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """Train every run of a sweep, judge all alike, and tabulate.
+
+    Attributes:
+        languages: instead of the file's.
+        seeds: how many, from 0 on, instead of the file's.
+        steps: of every run, instead of the file's.
+        out: the folder of the runs and of the table; runs/NAME by default.
+        device: auto is the GPU where there is one.
+        workers: processes side by side.
+        scheduler: the address of a Dask scheduler, whose workers train instead; they need this
+            folder under the same name.
+    """
+
+    file: Annotated[
+        Positional[str],
+        arg(help=f"a TOML file, or a sweep of the lab: {', '.join(shipped())}"),
+    ]
+    languages: tuple[str, ...] = ()
+    seeds: int | None = None
+    steps: int | None = None
+    out: Path | None = None
+    device: Device = "auto"
+    workers: int = field(default_factory=lambda: os.cpu_count() or 1)
+    scheduler: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.workers < 1:
+            raise UserError(f"--workers is {self.workers}: it must be at least 1")
+
+    @property
+    def folder(self) -> Path:
+        return self.out or Path("runs") / find(self.file).stem
