@@ -64,7 +64,6 @@ for name in {list(COMMANDS)}:
 @pytest.mark.parametrize("name", BUILT_IN)
 def test_the_options_that_help_shows_are_those_of_the_question(name: str) -> None:
     assert options_of(name) is question(name).options
-    assert question(name).asks == BUILT_IN[name]
 
 
 def test_discover_trains_every_kind_of_network_by_default() -> None:
