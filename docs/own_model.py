@@ -69,7 +69,7 @@ def answer(tokens: torch.Tensor) -> torch.Tensor:
 
 
 def trained(steps: int = 150) -> TransformerBridge:
-    """The same, taught the answer after each word: it then has every word right."""
+    """The same model, taught the answer after each word. It then gets every word right."""
     model = untrained()
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
     for step in range(steps):

@@ -218,8 +218,8 @@ def factors(table: pd.DataFrame, by: Sequence[str]) -> list[str]:
 def cells(table: pd.DataFrame, row: str, column: str, measure: str = "recognition") -> pd.DataFrame:
     """The mean of a measure by two factors.
 
-    First over the lengths of a run (members and others apart, as in the sweep's summary), then over
-    a seed's runs, last over seeds, so that the interval is one over seeds.
+    It is taken over a run's lengths (members and others apart, as in the sweep's summary), then
+    over a seed's runs, then over seeds. The interval is over seeds.
 
     Columns: those of ``row`` and ``column``, right (the mean), low, high (95%, Student's t, cut off
     at 0 and 1; missing of a single seed), seeds, runs. A cell where nothing is defined is left out.

@@ -47,7 +47,8 @@ def trained_together(configs: Mapping[Path, TrainConfig], device: str) -> list[R
         UserError: as ``trained``.
     """
     with ExitStack() as locks:
-        # In the order of their names, so that no two who want the same runs wait for each other.
+        # Everybody takes the locks in the order of the names: two who want the same runs never wait
+        # for each other.
         runs = [locks.enter_context(held(path, configs[path])) for path in sorted(configs)]
         for run in runs:
             note_start(run)

@@ -208,7 +208,8 @@ def judge(objective: Objective, model: LanguageModel) -> Accepts:
 def heads(run: Run, model: LanguageModel, dfa: DFA, options: Options) -> list[dict[str, Any]]:
     """What each head carries of each transition; nothing for a model without heads.
 
-    Of the lines those of the commonest length; their accepted words that one symbol keeps inside.
+    It is measured on accepted lines of one length, the commonest. One changed symbol takes each of
+    them out of the language.
     """
     if "blocks.0.attn.hook_z" not in model.hook_dict or not 1 < len(dfa.states) <= DRAWN:
         return []

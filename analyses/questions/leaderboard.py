@@ -111,7 +111,7 @@ def analyse(run: Run, options: Options, progress: Progress = quiet) -> Answer:
 def words_of(run: Run, options: Options) -> Sample:
     """Fresh words of the training window that are long enough to say something, and not too long.
 
-    Of lengths at which both kinds of words exist, if there are any such.
+    The lengths are those that have members and others; where no length has both, all of them.
     """
     language = run.language
     longest = min(options.longest, language.length_of(run.config.max_n))

@@ -62,9 +62,9 @@ class Objective(ABC):
     Attributes:
         name: of ``TrainConfig.objective``.
         taught: what a word teaches, in a few words.
-        causal: whether it asks what comes next, so that no position may see ahead.
-        alike_in_prefixes: whether what it asks of a prefix does not hang on what follows, so that a
-            word that begins another is read with it.
+        causal: whether it asks what comes next. No position may then see ahead.
+        alike_in_prefixes: whether it asks the same of a prefix whatever follows. A word that begins
+            another can then be read with it.
         verdict_alone: whether the verdict on a word is all that it teaches.
     """
 

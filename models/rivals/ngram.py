@@ -104,8 +104,10 @@ class HookedNGram(LanguageModel):
         return torch.logit(torch.as_tensor(p), eps=1e-6)
 
     def _all_contexts(self) -> Float[Tensor, "context d_vocab"]:
-        """The logits after every longest context; its row holds the newest token in its lowest
-        digit, so that a shorter context's rows repeat."""
+        """The logits after every longest context.
+
+        The lowest digit of a row's number is the newest token; rows of a shorter context repeat.
+        """
         p = torch.full_like(self.get_buffer("seen_0"), 0.5)
         for k in range(self.config.order):
             shorter = p if k == 0 else p.repeat(len(self.vocabulary), 1)

@@ -17,10 +17,9 @@ class Recurrence(nn.Module):
     """One layer. Hooks, [batch, pos, d_model]: ``hook_resid_pre`` (what it reads),
     ``hook_resid_post`` (its hidden states) and, of an LSTM, ``hook_cell`` (its cells).
 
-    A state that a hook changes at a position is the state that the next position goes on from. So
-    with a listener on the states the layer walks word by word, and at every step the hook is shown
-    all states so far (zeros where none is yet), of which the newest is taken; otherwise PyTorch's
-    fused layer runs.
+    The next position goes on from a state that a hook changed. When a hook listens to the states,
+    the layer walks position by position. At every step the hook sees all states so far, and zeros
+    for those to come; the layer takes the newest. Without a listener PyTorch's fused layer runs.
     """
 
     def __init__(self, config: ModelConfig, kind: type[nn.LSTM | nn.GRU]) -> None:

@@ -1,10 +1,10 @@
 """Runs that differ in their seed alone, trained at once: on a GPU much faster than in turn.
 
 A small model keeps a GPU waiting for its next launch. Here one launch serves all seeds: their
-weights are rows of one tensor, their words lie in one batch, and each run's own model sees its row,
-so that it is judged, saved and resumed as if it trained alone. Every seed reads the words of its
-single run, has its own loss, and its gradient is clipped by its own norm, so that it ends where its
-single run ends, but for rounding.
+weights are rows of one tensor, and their words lie in one batch. Each run's own model sees its row,
+and is judged, saved and resumed as if it trained alone. Every seed reads the words of its single
+run, has a loss of its own, and clips its gradient by a norm of its own. It ends where its single
+run ends, except for rounding.
 
 On a CPU padding costs more than launches, and training in turn is the faster.
 """

@@ -1,10 +1,10 @@
-"""Heads that count, all that they need in one file: what ``ModelConfig.counting`` turns on.
+"""Heads that count: all that ``ModelConfig.counting`` turns on, in one file.
 
-The Transformer of the lectures has none of this. A head that averages attends to all that it may
-alike: it has neither queries nor keys. It reads a mean over the word, so that a difference of two
-counts shrinks like one over the word's length. Three things keep the count: embeddings that sum to
-zero, so that equal counts cancel; a norm of what each head read, which keeps its direction; and
-values that are steps, whose exact sum is read back from the mean.
+The Transformer of the lectures has none of this. An averaging head has neither queries nor keys: it
+attends equally to every position that it may see, and reads a mean over the word. In a mean, a
+difference of two counts shrinks as the word grows. Three things keep the count. Embeddings that sum
+to zero make equal counts cancel. A norm of what each head read keeps its direction. Values that are
+steps have a whole number as their sum, which is read back from the mean.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def attention(config: ModelConfig) -> Attention:
 class CountingAttention(Attention):
     """Attention whose first heads average, and may count; with a norm of what each head read.
 
-    The queries and keys of averaging heads are zeros, so that no score differs. With a head norm
+    The queries and keys of averaging heads are zeros: all scores are equal. With a head norm
     ``norm_z`` has the hooks of a norm, [batch, pos, head, 1 or d_head], and ``hook_z`` hears what
     comes after it. So it is with counters, whose values ``hook_v`` hears as steps.
     """
