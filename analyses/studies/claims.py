@@ -80,7 +80,7 @@ class Evidence:
 
 
 def evidence(by_seed: pd.DataFrame) -> Evidence:
-    """The evidence of all runs; of languages with a planted shortcut only where there are no others.
+    """The evidence of all runs. Languages with a planted shortcut count where there are no others.
 
     Args:
         by_seed: rows of ``leaderboard.means`` of all runs.
