@@ -422,9 +422,9 @@ def test_a_run_that_was_not_asked_is_asked_of_few_words(
     """At once, without writing into the run; of more words on demand, and then it is kept."""
     for path in own.results.glob("leaderboard.*"):
         path.unlink()
-    quick = partial(of_run.Options, samples=64, draws=2)
+    quick = partial(view.Leaderboard, samples=64, draws=2)
     monkeypatch.setattr(view, "FEW", 2)
-    monkeypatch.setattr(view, "Options", lambda words=3: quick(words=words))
+    monkeypatch.setattr(view, "Leaderboard", lambda words=3: quick(words=words))
     page = opened("leaderboard")
     assert any(caption.value.startswith("2 fresh words") for caption in page.caption)
     assert load(own.path, "leaderboard") is None
