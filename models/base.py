@@ -20,9 +20,10 @@ from models.objectives import read_at
 
 
 class LanguageModel(HookedRootModule):
-    """Tokens to logits under hooks: any tool that takes TransformerLens' hook interface takes it.
+    """A model that turns tokens into logits, with hooks.
 
-    ``logits[:, t, token]`` > 0 says that the token may come after position t; END > 0 at
+    Any tool that works on TransformerLens' hook interface works on it. ``logits[:, t, token]`` > 0
+    says that the token may come after position t. A positive logit of END at
     ``verdict_positions`` says that the word is in the language.
 
     Attributes:
@@ -35,13 +36,13 @@ class LanguageModel(HookedRootModule):
         self.config, self.vocabulary = config, vocabulary
 
     learns_by_counting = False
-    """Does ``count`` teach it, and no gradient?"""
+    """Whether ``count`` teaches the model, instead of a gradient."""
 
     @abstractmethod
     def logits(
         self, tokens: Int[Tensor, "batch pos"], offsets: Int[Tensor, " batch"] | None
     ) -> Float[Tensor, "batch pos d_vocab"]:
-        """The forward pass of the architecture."""
+        """The forward pass of the architecture: logits at every position."""
 
     def forward(
         self,
@@ -53,16 +54,19 @@ class LanguageModel(HookedRootModule):
         Args:
             tokens: token ids that begin with BOS, padded at the right with END; or text for
                 ``to_tokens``.
-            offsets: where the absolute positions of each word start; 0 if None.
+            offsets: the number of each word's first absolute position; None means 0 for every word.
         """
         return self.logits(
             tokens if isinstance(tokens, Tensor) else self.to_tokens(tokens), offsets
         )
 
     def verdict_positions(self, lengths: Int[Tensor, " batch"]) -> Int[Tensor, " batch"]:
-        """Where END's logit is the verdict on a word of so many symbols; BOS is position 0.
+        """The position at which END's logit is the verdict on each word; BOS is position 0.
 
-        ``config.readout`` says where: at BOS, or at the last symbol.
+        ``config.readout`` says which one: BOS, or the last symbol.
+
+        Args:
+            lengths: symbols of each word, without BOS.
         """
         return read_at(self.config.readout, lengths)
 
@@ -75,14 +79,17 @@ class LanguageModel(HookedRootModule):
         """Learns a batch, if the model learns by counting.
 
         Args:
-            target: 1 where a token may come next.
-            weight: how often each of these is counted.
+            target: 1 where a token may come next, else 0.
+            weight: how often each of these answers is counted.
+
+        Raises:
+            NotImplementedError: the model learns by gradient.
         """
         raise NotImplementedError(f"{type(self).__name__} learns by gradient")
 
     @torch.no_grad()
     def constrain(self) -> None:
-        """Puts the weights back where the configuration says that they lie; after every step."""
+        """Restores what the configuration demands of the weights; called after every step."""
 
     def run_with_cache(
         self, *args: Any, return_cache_object: bool = True, **kwargs: Any
@@ -117,6 +124,7 @@ class LanguageModel(HookedRootModule):
         return self.vocabulary.ids[token]
 
     def to_str_tokens(self, text: str | Tensor, prepend_bos: bool = True) -> list[str]:
+        """The tokens of a word as strings, one for each position."""
         ids = self.to_tokens(text, prepend_bos).reshape(-1)
         return list(self.vocabulary.decode(ids.tolist()))
 
@@ -129,7 +137,7 @@ class LanguageModel(HookedRootModule):
 
     @property
     def cfg(self) -> TransformerBridgeConfig:
-        """The shape, for TransformerLens' tools; a model without attention says one head."""
+        """The model's shape for TransformerLens' tools; a model without attention says one head."""
         config = self.config
         attends = config.family.attends
         kinds = {"none": "none", "learned": "standard", "sinusoidal": "standard"}
@@ -159,14 +167,14 @@ class LanguageModel(HookedRootModule):
 
 
 def build(config: ModelConfig, vocabulary: Vocabulary, seed: int = 0) -> LanguageModel:
-    """The model of a configuration, its weights drawn from ``seed`` alone."""
+    """Builds the model of a configuration; its weights are drawn from ``seed`` alone."""
     model: LanguageModel = config.family.model(config, vocabulary, seed)
     model.constrain()
     return model
 
 
 def hook_table(config: ModelConfig) -> list[HookRow]:
-    """Every hook of a model, in the order of computation: the one place that documents them."""
+    """Every hook of a model, in the order of computation. Hooks are documented here alone."""
     return config.family.hook_rows(config)
 
 
@@ -198,7 +206,7 @@ class EmbeddingModel(LanguageModel):
         return self.unembed.linear.bias
 
     def tokens_to_residual_directions(self, tokens: Tensor | int | str) -> Tensor:
-        """The column of W_U of each token; shape [..., d_model], or [d_model] for one token."""
+        """The column of W_U of each token: shape [..., d_model], or [d_model] for one token."""
         if isinstance(tokens, str):
             tokens = self.to_single_token(tokens)
         ids = torch.as_tensor(tokens, device=self.device)
@@ -217,17 +225,22 @@ class Unembed(nn.Module):
 
 
 def centre(embeddings: Float[Tensor, "*model d_vocab d_model"]) -> None:
-    """Takes the symbols' mean off the symbols' embeddings, in place; BOS and END keep theirs."""
+    """Subtracts the mean of all symbols' embeddings from each of them, in place.
+
+    The embeddings of BOS and END stay as they are.
+    """
     symbols = embeddings[..., FIRST_SYMBOL_ID:, :]
     symbols -= symbols.mean(dim=-2, keepdim=True)
 
 
 def initialise(model: nn.Module, generator: torch.Generator, embedding_std: float = 0.02) -> None:
-    """Linear and convolution weights uniform in +-1/sqrt(fan_in), biases zero, embeddings normal.
+    """Draws all weights of a model, in place.
 
-    Queries and keys start ten times smaller: attention begins near the uniform average, from which
-    counting is a short way. The embeddings start small so that this average, and not the last
-    symbol, fills the residual stream.
+    Linear and convolution weights are uniform in +-1/sqrt(fan_in), biases are zero, embeddings are
+    normal, and all weights of an LSTM or GRU are uniform in +-1/sqrt(width). Queries and keys start
+    ten times smaller, so that attention begins near a uniform average, from which counting is
+    learned easily. The embeddings start small so that this average, and not the last symbol, fills
+    the residual stream.
     """
     for name, module in model.named_modules():
         if isinstance(module, (nn.Linear, nn.Conv1d)):

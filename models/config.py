@@ -23,7 +23,7 @@ Architecture = Annotated[
         help_behavior_hint=lambda shown: f"(default: {shown.strip('[]')})".replace("'", ""),
     ),
 ]
-"""The name of a family; the command line offers those that there are."""
+"""The name of a family; the command line offers all that exist."""
 
 Scores = Literal["scaled_dot", "dot", "additive"]
 Mask = Literal["causal", "strictly_causal", "bidirectional"]
@@ -42,14 +42,14 @@ CHOICES = {
     "norm_placement": NormPlacement,
     "mlp": Mlp,
 }
-"""What makes a model of a family another kind of model, by field."""
+"""The fields of ``ModelConfig`` that make a model another kind of model, with their values."""
 
 ABSOLUTE: tuple[Positions, ...] = ("learned", "sinusoidal")
-"""The positions that are added to the embedding, so that they can be shifted in training."""
+"""The kinds of positions that are added to the embedding. They can be shifted in training."""
 
 
 def _check_choices(config: object, **choices: Any) -> None:
-    """Raises UserError for a field whose value is none of its choices, as in an edited run.json."""
+    """Raises UserError if a field holds a value that it cannot have, as an edited run.json may."""
     for name, kind in choices.items():
         value = getattr(config, name)
         if value not in get_args(kind):
@@ -57,9 +57,9 @@ def _check_choices(config: object, **choices: Any) -> None:
 
 
 def dotted(config: Any) -> dict[str, Any]:
-    """The values of a configuration by dotted name, as "model.counting.counters".
+    """The values of a configuration by dotted name, such as "model.counting.counters".
 
-    Of its class, the defaults.
+    For the class of a configuration it gives the defaults.
     """
     found: dict[str, Any] = {}
     for f in fields(config):
@@ -72,7 +72,11 @@ def dotted(config: Any) -> dict[str, Any]:
 
 
 def changed(config: Config, changes: Mapping[str, Any]) -> Config:
-    """A configuration with other values, by dotted name. Raises UserError if it cannot be."""
+    """A copy of a configuration with other values, given by dotted name.
+
+    Raises:
+        UserError: the values do not go together.
+    """
     own: dict[str, Any] = {}
     parts: dict[str, dict[str, Any]] = {}
     for name, value in changes.items():
@@ -87,21 +91,22 @@ def changed(config: Config, changes: Mapping[str, Any]) -> Config:
 
 @dataclass(frozen=True)
 class Counting:
-    """What a Transformer may have built in for counting; the one of the lectures has none of it.
+    """What a Transformer can have built in for counting; the one of the lectures has none of it.
 
     Attributes:
-        centred: whether the embeddings of the symbols sum to zero (effect coding), so that under
-            equal attention equal counts cancel, at any length.
-        averaging_heads: the first heads of each block, which attend to all that they may alike (an
-            average attention network, Zhang et al. 2018; the counting of C-RASP) and have neither
-            queries nor keys to learn. The others learn where to look.
+        centred: whether the embeddings of the symbols sum to zero (effect coding). Where attention
+            is equal, equal counts then cancel, at any length.
+        averaging_heads: how many heads of each block average; they are its first heads. Such a head
+            attends equally to every position that it may see (an average attention network, Zhang
+            et al. 2018; the counting of C-RASP) and has no queries or keys to learn. The other
+            heads learn where to look.
         head_norm: whether what each head read is divided by its root mean square before W_O (as in
-            the differential Transformer, Ye et al. 2024). An average over the word shrinks like one
-            over the length; its direction does not.
-        counters: whether the averaging heads count: each of their values is a step, -1, 0 or 1, and
-            what they read is the sum of these, s, as s / sqrt(1 + s^2), each number by itself. What
-            cancels then does so exactly, what does not is soon near -1 or 1, and a long word reads
-            as a short one does.
+            the differential Transformer, Ye et al. 2024). An average over the word shrinks like
+            1 / length; its direction does not.
+        counters: whether the averaging heads count. Each number of their values is then a step: -1,
+            0 or 1. With s the sum of the steps, the head reads s / sqrt(1 + s^2), number by number.
+            Steps that cancel do so exactly, and a sum that is not 0 is soon near -1 or 1, so that a
+            long word reads like a short one.
     """
 
     centred: bool = False
@@ -114,8 +119,8 @@ class Counting:
             raise UserError(f"averaging_heads is {self.averaging_heads}: it cannot be negative")
         if self.counters and not self.averaging_heads:
             raise UserError(
-                "counters are averaging heads that count and averaging_heads is 0: give some, or "
-                "turn counters off"
+                "counters are averaging heads that count, and averaging_heads is 0: choose at "
+                "least 1, or turn counters off"
             )
         if self.counters and self.head_norm:
             raise UserError(
@@ -127,22 +132,23 @@ class Counting:
 class ModelConfig:
     """The parts of a model: a Transformer, or one of the models that it replaced.
 
-    A *decoder* has a causal mask and may be taught at every position; an *encoder* has the
-    bidirectional one, recognises whole words and is read at BOS, its class token. A rival reads
-    less: what each family reads stands in its entry of ``models.families``. A choice that it does
-    not read (of mask, scores, positions, norm, MLP, head_width or counting) is refused; other
-    fields that it does not read play no part.
+    A *decoder* has a causal mask and may be taught at every position. An *encoder* has the
+    bidirectional mask, recognises whole words and is read at BOS, its class token. A rival uses
+    fewer fields: its entry in ``models.families`` lists them. A choice that a family does not use
+    (of mask, scores, positions, norm, MLP, head_width or counting) is refused; other fields that it
+    does not use are ignored.
 
     Attributes:
         architecture: the name of its family: a Transformer or a rival.
         n_layers: blocks.
         n_heads: attention heads in a block.
         d_model: width of the residual stream.
-        head_width: of queries, keys and values in a head; 0 divides d_model evenly.
+        head_width: width of a head's queries, keys and values; 0 means d_model / n_heads.
         d_mlp: width of the hidden layer of the MLP.
-        scores: how a query meets a key: q.k / sqrt(d_head), q.k, or w.tanh(q + k) (Bahdanau).
-        mask: what a position may attend to: itself and what came before, only what came before, or
-            the whole word.
+        scores: how well a query q and a key k match: "scaled_dot" q.k / sqrt(d_head), "dot" q.k, or
+            "additive" w.tanh(q + k) (Bahdanau et al. 2015).
+        mask: what a position may attend to: "causal" itself and what came before,
+            "strictly_causal" only what came before, "bidirectional" the whole word.
         positions: "none" (a causal mask alone tells the order), a "learned" table, "sinusoidal"
             (Vaswani et al. 2017), "rotary" (Su et al. 2021), "alibi" (Press et al. 2022), "t5"
             relative bias (Raffel et al. 2020).
@@ -152,15 +158,16 @@ class ModelConfig:
         mlp: "plain" two layers, "gated" act(x W_gate) * (x W_in) between them, "none" (attention
             only).
         act_fn: the MLP's activation.
-        bias: whether the linear maps and norms inside the blocks add a bias. Without, a threshold
-            on a count can only be set against the share of BOS in the average over the word, so
-            that it moves with the length: counting then holds further beyond the training window.
-        n_ctx: tokens that the learned table holds, BOS among them; without a table words of any
-            length can be read.
-        kernel_size: positions that a layer of the CNN sees, its own among them.
-        order: of the n-gram model; the last order - 1 tokens are its context.
-        eps: added to the variance in every norm. What tells two counts apart shrinks like one over
-            the length, and its square soon falls below 1e-5.
+        bias: whether the linear maps and norms inside the blocks add a bias. Without a bias, a
+            threshold on a count can only be set against the share of BOS in the average over the
+            word. It then moves with the length, and counting holds further beyond the training
+            window.
+        n_ctx: tokens that the table of learned positions holds, BOS among them. Without such a
+            table words of any length can be read.
+        kernel_size: positions that a layer of the CNN sees: its own and those just before it.
+        order: the n of the n-gram model; its context is the last n - 1 tokens.
+        eps: added under the root in every norm. The difference that tells two counts apart shrinks
+            like 1 / length, and its square soon falls below 1e-5.
         counting: what is built in for counting; nothing by default.
     """
 
@@ -196,16 +203,16 @@ class ModelConfig:
         if self.learned_heads < 1:
             raise UserError(
                 f"averaging_heads is {self.counting.averaging_heads} and n_heads {self.n_heads}: "
-                "at least one head learns where to look"
+                "choose fewer averaging heads, so that at least one head learns where to look"
             )
         if self.head_width < 0:
             raise UserError(f"head_width is {self.head_width}: it cannot be negative")
         if not 1 <= self.order <= 5:
-            raise UserError(f"order is {self.order}: an n-gram model has 1 to 5")
+            raise UserError(f"order is {self.order}: choose 1 to 5 for an n-gram model")
         if self.norm == "none" and self.norm_placement != "pre":
             raise UserError(
-                f"norm_placement {self.norm_placement} places nothing with norm none: "
-                "leave it at pre, or choose a norm"
+                f"norm_placement is {self.norm_placement}, but with norm none there is nothing to "
+                "place: leave it at pre, or choose a norm"
             )
         self._check_choices_are_read()
         if self.family.attends:
@@ -215,7 +222,7 @@ class ModelConfig:
         if not self.head_width and self.d_model % self.n_heads:
             raise UserError(
                 f"d_model {self.d_model} does not divide among n_heads {self.n_heads}: "
-                "choose a multiple, or give head_width"
+                "choose a multiple of n_heads, or give head_width"
             )
         if self.positions == "rotary" and self.scores == "additive":
             raise UserError(
@@ -224,17 +231,17 @@ class ModelConfig:
             )
         if self.positions == "rotary" and self.d_head % 2:
             raise UserError(
-                f"rotary positions turn pairs of dimensions and a head has {self.d_head}: "
+                f"rotary positions turn pairs of dimensions, but a head has {self.d_head} of them: "
                 "choose an even head width"
             )
         if self.positions == "sinusoidal" and self.d_model % 2:
             raise UserError(
-                f"sinusoidal positions need a sine and a cosine for every frequency and d_model is "
-                f"{self.d_model}: choose an even one"
+                f"sinusoidal positions need a sine and a cosine for every frequency, but d_model "
+                f"is {self.d_model}: choose an even number"
             )
 
     def _check_choices_are_read(self) -> None:
-        """A choice that the family does not read would be silently lost: it is refused."""
+        """Refuses a choice that the family does not read, since it would be silently lost."""
         asked, plain = dotted(self), dotted(ModelConfig)
         parts = [name for name in asked if name.startswith("counting.")]
         for name in (*CHOICES, "head_width", *parts):
@@ -256,28 +263,29 @@ class ModelConfig:
 
     @property
     def learned_heads(self) -> int:
-        """Heads of a block with queries and keys: all but those that average."""
+        """How many heads of a block have queries and keys: all but those that average."""
         return self.n_heads - self.counting.averaging_heads
 
     @property
     def sees_ahead(self) -> bool:
-        """Does a position see what comes after it? The mask alone says so."""
+        """Does a position see what comes after it? Only the mask decides this."""
         return self.mask == "bidirectional"
 
     @property
     def readout(self) -> Readout:
-        """Where the verdict on a word is read.
+        """Where the verdict on a word is read: "bos" or "last".
 
-        At "bos", the class token, where BOS sees the whole word; else at the "last" symbol, the
-        first position that has seen it all.
+        If BOS sees the whole word, the verdict is read there, as at a class token ("bos").
+        Otherwise it is read at the last symbol, the first position that has seen the whole word
+        ("last").
         """
         return "bos" if self.sees_ahead else "last"
 
     @property
     def kind(self) -> str:
-        """What sets it apart from the plain pre-norm decoder without positions; "" if nothing does.
+        """The choices that differ from the plain pre-norm decoder without positions; "" if none do.
 
-        The choices alone, not the sizes: "encoder-alibi", "rms-post", "lstm", "3-gram".
+        Sizes are not named. Examples: "encoder-alibi", "rms-post", "lstm", "3-gram".
         """
         if self.family.title is not None:
             return self.family.title(self)
@@ -293,30 +301,33 @@ class ModelConfig:
 
 @dataclass(frozen=True)
 class TrainConfig:
-    """One training run; with the code version it determines the weights.
+    """One training run; together with the version of the code it determines the weights.
 
     Attributes:
         language: the registry name, or the corpus' own name.
         recipe: the name of the configuration that this one started from: "plain", or "counting",
-            with heads that count built in. It chooses defaults; by itself it changes nothing.
-        seed: of the weights and of all training words.
-        max_n: the training window: sizes 1..max_n (blocks of a counting language, else lengths).
-        spread: of the lengths in the window: "even", or "log", each order of magnitude as often.
+            with heads that count built in. It only chooses the defaults of the other fields.
+        seed: decides the weights at the start and all training words.
+        max_n: the training window holds sizes 1..max_n. A word's size is its length, or the length
+            of one block in a counting language.
+        spread: how often lengths of the window are drawn: "even" draws each equally often, "log"
+            each order of magnitude equally often.
         objective: what is taught, by its name in ``models.objectives``: "next-symbols", the set of
-            them at every position, or "verdict", that on the whole word alone.
+            symbols that may come next at every position, or "verdict", only whether the whole word
+            is in the language.
         steps: the longest training; the learning rate's schedule spans it.
         batch_size: words in a step.
-        learning_rate: the peak, reached after ``warmup`` steps, then a cosine down to zero.
-        max_offset: absolute positions of a training word start at a random 0 to this, so that
-            positions beyond the window are trained too (Kiyono et al. 2021).
-        warmup: steps of linear rise.
+        learning_rate: the peak; the rate rises for ``warmup`` steps and falls to zero in a cosine.
+        max_offset: the absolute positions of a training word start at a random number from 0 to
+            max_offset, so that positions beyond the window are trained too (Kiyono et al. 2021).
+        warmup: steps in which the learning rate rises in a straight line.
         weight_decay: decoupled, as in AdamW.
-        clip: largest norm of the gradient.
+        clip: the largest norm of the gradient; a longer gradient is scaled down to it.
         evaluate_every: steps between evaluations on the training window; the state to resume from
             is saved as often.
-        threads: CPU threads of a step. Their number moves the last bits of every sum, and with them
-            the weights; small models are no faster with more.
-        patience: stop once so many evaluations in a row were flawless; 0 trains all steps.
+        threads: CPU threads of a step. Another number of threads changes the last bits of every
+            sum, and so the weights; small models are no faster with more.
+        patience: training stops after this many flawless evaluations in a row; 0 trains all steps.
         model: the parts and their sizes.
     """
 
@@ -352,13 +363,18 @@ class TrainConfig:
         check_sight(self.objective, self.model.sees_ahead)
         if self.max_offset and self.model.positions not in ABSOLUTE:
             raise UserError(
-                f"max_offset shifts absolute positions and this model has {self.model.positions}: "
-                f"choose {' or '.join(ABSOLUTE)} positions, or leave it out"
+                "max_offset shifts absolute positions, but the positions of this model are "
+                f"{self.model.positions!r}: choose {' or '.join(ABSOLUTE)} positions, or leave "
+                "max_offset out"
             )
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> TrainConfig:
-        """The inverse of ``dataclasses.asdict``. Raises UserError for fields that do not fit."""
+        """The inverse of ``dataclasses.asdict``.
+
+        Raises:
+            UserError: a field is missing, unknown, or has a value that it cannot have.
+        """
         try:
             counting = Counting(**values["model"]["counting"])
             model = ModelConfig(**{**values["model"], "counting": counting})

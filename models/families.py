@@ -1,7 +1,7 @@
-"""The families of models, an entry each: the one place that knows them by name.
+"""The families of models, one entry each.
 
-Everybody asks the entry instead of the name. A model is imported when it is asked for, and PyTorch
-with it.
+No other code knows families by name: it asks the entry. A model's code, and PyTorch with it, is
+imported only when the model is asked for.
 """
 
 from __future__ import annotations
@@ -11,17 +11,17 @@ from dataclasses import dataclass
 from pkgutil import resolve_name
 from typing import Any
 
-# A configuration is checked against its family, so it stands above this file: "Any" here.
+# The configuration's file imports this one, to check against the family. So its type is "Any" here.
 ModelConfig = Any
 
 
 def never(config: ModelConfig) -> bool:
-    """For a family that cannot be stacked."""
+    """``Family.stacks`` of a family whose models cannot be stacked."""
     return False
 
 
 def always(config: ModelConfig) -> bool:
-    """For a family that can be stacked in every shape."""
+    """``Family.stacks`` of a family whose models can be stacked in every shape."""
     return True
 
 
@@ -30,22 +30,23 @@ class Family:
     """A kind of model: where its class lies, and what others need to know of it.
 
     Attributes:
-        name: ``ModelConfig.architecture`` of its models.
-        model_path: "module:name" of the class, or of what makes a model of a configuration, a
-            vocabulary and a seed.
-        hook_rows_path: the same of what makes the table of hooks of a configuration, in the order
-            of computation.
+        name: the value of ``ModelConfig.architecture`` for its models.
+        model_path: "module:name" of the model class, or of a function that makes a model from a
+            configuration, a vocabulary and a seed.
+        hook_rows_path: "module:name" of the function that makes the table of hooks of a
+            configuration, in the order of computation.
         reads: the fields of ``ModelConfig`` that decide what is built, by dotted name. A choice
-            that it does not read would be silently lost, so it is refused; other fields go
-            unheeded.
-        stacks: whether many models of a configuration can be trained as one, that is whether every
-            part that has weights has a stacked sibling (``models.training.stacked``).
+            (mask, positions, ...) that the family does not read would be silently lost, so it is
+            refused; other fields that it does not read are ignored.
+        stacks: tells of a configuration whether many of its models can be trained as one. They can
+            if every part with weights has a stacked sibling (``models.training.stacked``).
         attends: whether it has attention heads.
         residual: whether its parts add to a residual stream.
         recurrent: whether a position goes on from the state of the position before it.
         tabular: whether it is a table of counts: it learns without gradients and has no activations
             to change.
-        title: what its models are called; None composes that of the choices.
+        title: tells of a configuration what its models are called; None composes the name from the
+            choices (``ModelConfig.kind``).
     """
 
     name: str
@@ -61,12 +62,12 @@ class Family:
 
     @property
     def model(self) -> Callable[..., Any]:
-        """The class of its models."""
+        """The class of its models, or the function that makes them."""
         return resolve_name(self.model_path)
 
     @property
     def hook_rows(self) -> Callable[[ModelConfig], list[Any]]:
-        """What makes the table of hooks of a configuration."""
+        """The function that makes the table of hooks of a configuration."""
         return resolve_name(self.hook_rows_path)
 
 
@@ -119,4 +120,4 @@ _ENTRIES = (
 )
 
 FAMILIES = {family.name: family for family in _ENTRIES}
-"""By name; each is a value of ``ModelConfig.architecture``."""
+"""The families by name; the names are the values of ``ModelConfig.architecture``."""

@@ -1,4 +1,4 @@
-"""The hooks: their names in one table, and does anybody listen?"""
+"""Hooks: the rows of the table that documents them, and whether anybody listens to them."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from transformer_lens.hook_points import HookPoint
 
 
 def listened(*points: HookPoint) -> bool:
-    """Is any hook, forward or backward, set on any of the points? One that nobody uses is free.
+    """Is any hook, forward or backward, set on any of the points?
 
-    PyTorch's own tables are read, so that hooks set past TransformerLens count too.
+    What only a hook needs is left out when nobody listens. PyTorch's own tables are read, so that
+    hooks that were set without TransformerLens count too.
     """
     return any(
         p._forward_hooks or p._forward_pre_hooks or p._backward_hooks or p._backward_pre_hooks
@@ -23,9 +24,9 @@ class HookRow:
     """One line of the table of hook names.
 
     Attributes:
-        name: as TransformerLens calls it; {layer} stands for every block.
-        shape: the activation's, by axis.
-        meaning: what it is.
+        name: TransformerLens' name of the hook; {layer} stands for the number of a block.
+        shape: the activation's axes, by name.
+        meaning: what the activation is.
     """
 
     name: str
@@ -33,7 +34,7 @@ class HookRow:
     meaning: str
 
     def names(self, n_layers: int) -> list[str]:
-        """The hooks of this line, written out."""
+        """The names of this line's hooks, with the number of each block put in."""
         if "{layer}" not in self.name:
             return [self.name]
         return [self.name.format(layer=layer) for layer in range(n_layers)]
@@ -46,8 +47,8 @@ HIDDEN = ("batch", "pos", "d_mlp")
 
 
 def norm_rows(name: str, shape: tuple[str, ...] = STREAM) -> list[HookRow]:
-    """The two lines of a norm."""
+    """The two lines of a norm whose module is called ``name``."""
     return [
         HookRow(f"{name}.hook_scale", (*shape[:-1], "1"), "what the norm divides by"),
-        HookRow(f"{name}.hook_normalized", shape, "after it, before gamma and beta"),
+        HookRow(f"{name}.hook_normalized", shape, "the result, before gamma and beta"),
     ]
