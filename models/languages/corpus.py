@@ -58,8 +58,8 @@ def read_lines(path: Path) -> tuple[list[str], list[Word]]:
 class LabelledCorpus(Language):
     """Lines of words in two groups, from a file of lines ``label <tab> words``.
 
-    The label of the first line is the positive one ("in the language"). 80% of the lines are for
-    training, 10% for validation, 10% for the test; equal lines always fall on the same side.
+    The label of the first line is the positive one ("in the language"). About 80% of the lines are
+    for training, 10% for validation and 10% for the test. Equal lines always fall on the same side.
     """
 
     chomsky: ChomskyType = "finite sample"
@@ -69,7 +69,7 @@ class LabelledCorpus(Language):
     def __init__(self, name: str, labels: Sequence[str], words: Sequence[Word]) -> None:
         """
         Raises:
-            UserError: not exactly two labels, or one line with both of them.
+            UserError: the lines do not have exactly two labels, or one line has both.
         """
         names = list(dict.fromkeys(labels))
         if len(names) != 2:
@@ -87,7 +87,7 @@ class LabelledCorpus(Language):
         for word, label in zip(words, self.line_labels, strict=True):
             if self._truth.setdefault(word, bool(label)) != label:
                 raise UserError(f"{name}: the line {' '.join(word)!r} has both labels: keep one")
-        # A line's side hangs on its words alone, so a repeated line cannot leak into the test.
+        # A line's side depends on its words alone, so a repeated line cannot leak into the test.
         side = np.array(
             [int(hashlib.sha256(" ".join(w).encode()).hexdigest(), 16) % 10 for w in words]
         )
@@ -95,13 +95,17 @@ class LabelledCorpus(Language):
 
     @classmethod
     def from_file(cls, path: Path, name: str | None = None) -> LabelledCorpus:
-        """Raises UserError for a file that cannot be read or is malformed."""
+        """The corpus of a file, named after it unless ``name`` is given.
+
+        Raises:
+            UserError: the file cannot be read, or it is malformed.
+        """
         return cls(name or path.stem, *read_lines(path))
 
     # -- the truth, as far as it is known -------------------------------------------------------
 
     def labels(self, words: Words) -> np.ndarray:
-        """Raises UserError for a line that is not in the corpus."""
+        """The label of each line. Raises UserError for a line that is not in the corpus."""
         answers = []
         for ids, length in zip(words.ids, words.lengths, strict=True):
             word = self.vocabulary.decode(ids[:length])
@@ -117,7 +121,7 @@ class LabelledCorpus(Language):
         return {}
 
     def allowed(self, words: Words) -> np.ndarray:
-        """END alone, and only at the end of a positive line: nothing else is known."""
+        """Only END, and only at the end of a positive line: nothing else is known."""
         allowed = np.zeros((len(words), words.ids.shape[1] + 1, len(self.vocabulary)), dtype=bool)
         allowed[np.arange(len(words)), words.lengths, END_ID] = self.labels(words)
         return allowed
@@ -126,7 +130,7 @@ class LabelledCorpus(Language):
         return None
 
     def _counterfactual(self, word: Word, rng: np.random.Generator | None) -> Word:
-        """The nearest line of the other label; lines of the corpus alone have a known label."""
+        """The nearest line with the other label. Only lines of the corpus have a known label."""
         wanted = not self.contains(word)
         rows = np.flatnonzero((self.line_labels == wanted) & (self.lines.lengths == len(word)))
         if not len(rows):
@@ -140,14 +144,14 @@ class LabelledCorpus(Language):
     # -- data -----------------------------------------------------------------------------------
 
     def sides(self, *splits: Split) -> tuple[list[Word], np.ndarray]:
-        """The lines of some sides, as often as they stand there, with their labels."""
+        """The lines of the given sides and their labels; a line that occurs twice comes twice."""
         rows = np.flatnonzero(np.isin(self._split, [SPLITS.index(split) for split in splits]))
         ids, lengths = self.lines.ids, self.lines.lengths
         lines = [self.vocabulary.decode(ids[row, : lengths[row]]) for row in rows]
         return lines, self.line_labels[rows]
 
     def lengths(self, max_n: int) -> range:
-        """All lengths of the corpus: its lines are what there is, whatever the window."""
+        """From the shortest line to the longest, for every window: a corpus has no other lines."""
         return range(int(self.lines.lengths.min()), int(self.lines.lengths.max()) + 1)
 
     def positive_lengths(self, lengths: Sequence[int]) -> list[int]:
@@ -170,6 +174,8 @@ class LabelledCorpus(Language):
         if label is not None:
             rows &= self.line_labels == label
         if not rows.any():
-            raise LookupError(f"{self.name} has no such line among its {split} lines")
+            raise LookupError(
+                f"{self.name} has no line of this length and label among its {split} lines"
+            )
         drawn = rng.choice(np.flatnonzero(rows), count)
         return Sample(self.lines[drawn], self.line_labels[drawn])

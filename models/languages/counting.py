@@ -1,4 +1,4 @@
-"""Counting languages: k blocks of equal size, a^n b^n and its kin."""
+"""Counting languages: words of k blocks of equal size, such as a^n b^n."""
 
 from __future__ import annotations
 
@@ -13,8 +13,10 @@ from models.languages.vocabulary import END_ID, FIRST_SYMBOL_ID, Vocabulary, Wor
 class CountingLanguage(FormalLanguage):
     """All words s1^n s2^n ... sk^n with n >= 1: a^n, a^n b^n, a^n b^n c^n, ...
 
-    Variables: ``count_x`` of every symbol so far, the difference ``x-y`` of neighbouring blocks,
-    the ``block`` of the last symbol, and ``valid`` (1 until a symbol breaks the word).
+    Variables: ``count_x`` (how often symbol x occurred so far), ``x-y`` (the difference of the
+    counts of neighbouring blocks), ``remaining`` (with two blocks or more, how many symbols the
+    shortest way to a member still needs), ``block`` (of the last symbol), and ``valid`` (1 until a
+    symbol breaks the word).
     """
 
     def __init__(self, name: str, symbols: str) -> None:
@@ -46,7 +48,7 @@ class CountingLanguage(FormalLanguage):
         self, words: Words, counts: np.ndarray, block: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
         n = counts[..., 0]
-        # The last block's count equals n: the word may go on to the next block, or end.
+        # The current block has n symbols too: the next block may begin, or the word may end.
         full = np.take_along_axis(counts, block[..., None], axis=2)[..., 0] == n
         full &= n >= 1
         allowed = np.zeros((*block.shape, len(self.vocabulary)), dtype=bool)
@@ -55,7 +57,7 @@ class CountingLanguage(FormalLanguage):
             going = (block == j) & (counts[..., j] < n)
             allowed[..., FIRST_SYMBOL_ID + j] = going | ((block == j - 1) & full)
         allowed[..., END_ID] = (block == self.blocks - 1) & full
-        # Counts alone decide as long as nothing has gone wrong before.
+        # Counts alone decide as long as every earlier symbol was allowed.
         followed = np.take_along_axis(allowed[:, :-1], words.ids[..., None], axis=2)[..., 0]
         followed |= ~words.mask
         valid = np.pad(
@@ -86,7 +88,7 @@ class CountingLanguage(FormalLanguage):
             return tuple(s for s in symbols for _ in range(length // self.blocks))
         if self.blocks == 1:
             raise LookupError(f"every word over {symbols[0]!r} is in {self.name}")
-        # Move one border by one: still in blocks, but two counts are now wrong.
+        # Move one border by one symbol: the word still has its blocks, but two counts are wrong.
         borders = [(self.size_of(length) or 0) * j for j in range(1, self.blocks)]
         border = borders[0] if rng is None else int(rng.choice(borders))
         grow_left = rng is not None and rng.random() < 0.5
@@ -117,10 +119,11 @@ class CountingLanguage(FormalLanguage):
         return Words.of_rows(block + FIRST_SYMBOL_ID, lengths)
 
     def draw(self, rng: np.random.Generator, lengths: np.ndarray, labels: np.ndarray) -> Words:
-        """Members, and three kinds of others in equal shares.
+        """Members, and three kinds of other words in equal shares.
 
-        A wrong count (one symbol moved between blocks, or the remainder spread at random), one
-        substitution anywhere in a word of (nearly) equal blocks, and symbols drawn at random.
+        The three kinds are: a wrong count (one symbol moved between blocks; in a length that the
+        blocks do not divide, the remainder spread at random), one substitution anywhere in a word
+        of equal or nearly equal blocks, and symbols drawn at random.
         """
         return self._drawn(rng, lengths, labels, kinds=3)
 
@@ -131,10 +134,10 @@ class CountingLanguage(FormalLanguage):
     def _drawn(
         self, rng: np.random.Generator, lengths: np.ndarray, labels: np.ndarray, kinds: int
     ) -> Words:
-        """Members, and others of the first so many kinds."""
+        """Members, and others of the first ``kinds`` kinds: wrong count, substitution, random."""
         count = len(lengths)
         sizes = np.repeat(lengths[:, None] // self.blocks, self.blocks, axis=1)
-        for _ in range(self.blocks - 1):  # spread what does not divide
+        for _ in range(self.blocks - 1):  # the remainder, spread at random
             short = sizes.sum(axis=1) < lengths
             sizes[np.arange(count), rng.integers(self.blocks, size=count)] += short
         kind = np.where(labels, -1, rng.integers(kinds, size=count))
@@ -156,7 +159,7 @@ class CountingLanguage(FormalLanguage):
         ) % self.blocks + FIRST_SYMBOL_ID
         random = rng.integers(self.blocks, size=ids.shape) + FIRST_SYMBOL_ID
         words = Words.of_rows(np.where((kind == 2)[:, None], random, ids), lengths)
-        # A substitution or a random word may land in the language: move its first border instead.
+        # If a changed or random word is in the language after all, its first border is moved.
         wrong = ~labels & self.labels(words)
         if wrong.any():
             ids = words.ids.copy()

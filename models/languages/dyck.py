@@ -14,10 +14,10 @@ BRACKETS = "()[]{}<>"
 
 
 class DyckLanguage(RegularLanguage):
-    """Well-nested brackets, never more than ``max_depth`` of them open; the bound makes it regular.
+    """Well-nested brackets with at most ``max_depth`` open at once: a regular language.
 
-    Variables: those of a regular language, where ``state`` is the stack of open brackets, and the
-    ``depth`` of that stack (0 after a violation).
+    Variables: those of a regular language, whose ``state`` stands for the stack of open brackets,
+    and ``depth``, the height of that stack (0 after a violation).
     """
 
     def __init__(self, name: str, pairs: int, max_depth: int) -> None:
@@ -26,7 +26,7 @@ class DyckLanguage(RegularLanguage):
         self.depths = self._depths()
 
     def _depths(self) -> np.ndarray:
-        """Open brackets in each state, [states]; 0 in the dead one."""
+        """How many brackets are open in each state, [states]; 0 in the dead state."""
         depths = np.zeros(len(self.delta), dtype=np.int64)
         queue, seen = deque([0]), {0}
         while queue:
@@ -44,7 +44,7 @@ class DyckLanguage(RegularLanguage):
 
 
 def _stacks(pairs: int, max_depth: int) -> DFA:
-    """The automaton whose states are the stacks of open brackets up to the depth, and a trap."""
+    """The automaton whose states are the stacks of at most ``max_depth`` brackets, and a trap."""
     symbols = BRACKETS[: 2 * pairs]
     transitions: dict[str, dict[str, str]] = {"trap": dict.fromkeys(symbols, "trap")}
     queue = deque([""])

@@ -1,9 +1,9 @@
 """The contract of a language whose truth is known.
 
-A language answers for itself: what is in it, what may follow a prefix, which hidden variables a
-reader must keep, which nearby word is not in it, and which positions decide. Subclasses give two
-vectorised functions, ``trace`` and ``allowed``; the answers for a single word are read off them, so
-that there is one definition of the truth.
+A language answers for itself: which words are in it, what may follow a prefix, which hidden
+variables a reader must keep, which nearby word has the opposite membership, and which positions
+decide. Subclasses give two vectorised functions, ``trace`` and ``allowed``. The answers for a
+single word are read off these two, so that there is one definition of the truth.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ ChomskyType = Literal["regular", "context-free", "context-sensitive", "finite sa
 VariableKind = Literal["count", "category"]
 Split = Literal["train", "validation", "test"]
 Spread = Literal["even", "log"]
-"""How lengths are drawn: each as often as any other, or each order of magnitude (log-uniform)."""
+"""How lengths are drawn: each length equally often ("even"), or each order of magnitude equally
+often ("log", log-uniform)."""
 
 
 @dataclass(frozen=True)
@@ -47,12 +48,13 @@ class Language(ABC):
         name: the registry name.
         vocabulary: its symbols and token ids.
         chomsky: its type in the Chomsky hierarchy ("finite sample" for a corpus).
-        variables: the hidden variables that ``trace`` returns, and whether each counts or names.
+        variables: the hidden variables that ``trace`` returns. Each is a "count", or a "category",
+            whose numbers only name its values.
         default_objective: what a teacher of this language can honestly give, by its name in
             ``models.objectives``: "next-symbols" at every prefix, or one "verdict" per word.
-        rationale_rule: the published rule behind ``rationale``, in words.
-        shortcut: a symbol that tells nothing of membership, but goes with the label in the training
-            lines of a variant; None where there is no such variant.
+        rationale_rule: the rule by which ``rationale`` chooses its positions, in words.
+        shortcut: a symbol that says nothing about membership, but goes with the label in the
+            training lines of a variant of this language; None where there is no such variant.
     """
 
     name: str
@@ -69,15 +71,15 @@ class Language(ABC):
     def trace(self, words: Words) -> dict[str, Int[np.ndarray, "batch time_plus_1"]]:
         """The hidden variables after every prefix; column 0 is the empty prefix.
 
-        Columns past a word's length hold no meaning, here and in ``allowed``.
+        Columns past a word's length have no meaning, here and in ``allowed``.
         """
 
     @abstractmethod
     def allowed(self, words: Words) -> Bool[np.ndarray, "batch time_plus_1 vocabulary"]:
-        """What may follow every prefix, END among it; all False after a violation."""
+        """Which tokens, END among them, may follow each prefix; all False after a violation."""
 
     def labels(self, words: Words) -> Bool[np.ndarray, " batch"]:
-        """Membership of whole words: END may follow them."""
+        """Whether each word is in the language, that is, whether END may follow it."""
         return self.allowed(words)[np.arange(len(words)), words.lengths, END_ID]
 
     # -- the truth of one word ------------------------------------------------------------------
@@ -87,17 +89,19 @@ class Language(ABC):
         return bool(self.labels(self.vocabulary.words([word]))[0])
 
     def next_symbols(self, prefix: Sequence[str]) -> frozenset[str]:
-        """The symbols (END among them) that may follow; empty after a violation."""
+        """The symbols that may follow the prefix, END among them; empty after a violation."""
         row = self.allowed(self.vocabulary.words([prefix]))[0, -1]
         return frozenset(self.vocabulary.decode(np.flatnonzero(row)))
 
     def state(self, prefix: Sequence[str]) -> dict[str, int]:
-        """The named hidden variables after the prefix."""
+        """The hidden variables after the prefix, by name."""
         traced = self.trace(self.vocabulary.words([prefix]))
         return {name: int(values[0, -1]) for name, values in traced.items()}
 
     def counterfactual(self, word: Sequence[str], rng: np.random.Generator | None = None) -> Word:
-        """A word of the same length and fewest substitutions whose membership is the opposite.
+        """The nearest word of the same length whose membership is the opposite.
+
+        Nearest means with the fewest substitutions.
 
         Args:
             rng: draws among equally near words; without it the choice is always the same.
@@ -112,7 +116,7 @@ class Language(ABC):
 
     @abstractmethod
     def rationale(self, word: Sequence[str]) -> tuple[int, ...] | None:
-        """The 0-based positions that decide, by ``rationale_rule``; None where it gives none."""
+        """The positions that decide, from 0, by ``rationale_rule``; None if the rule gives none."""
 
     # -- data -----------------------------------------------------------------------------------
 
@@ -130,7 +134,7 @@ class Language(ABC):
 
     @abstractmethod
     def positive_lengths(self, lengths: Sequence[int]) -> list[int]:
-        """Those of the lengths at which the language has a word."""
+        """The given lengths at which the language has a word."""
 
     @abstractmethod
     def sample(
@@ -147,12 +151,12 @@ class Language(ABC):
 
         Args:
             rng: the source of all randomness.
-            lengths: candidate lengths.
-            label: draw members alone (True), others alone (False), or both.
-            split: which side of a corpus; a language with a grammar draws fresh words for each.
-            spread: of the lengths; a corpus draws its lines evenly in any case.
-            hard: draw near misses alone as others, and only of lengths that have some; a corpus
-                draws its lines in any case.
+            lengths: the lengths that may be drawn.
+            label: True draws only members, False only words outside the language ("others"), None
+                both.
+            split: the side of a corpus; a language with a grammar draws fresh words for each split.
+            spread: how lengths are drawn; a corpus ignores it and draws its lines evenly.
+            hard: all others are near misses, of lengths that have near misses; a corpus ignores it.
 
         Raises:
             LookupError: no word of any given length has the wanted membership.
@@ -170,12 +174,13 @@ class FormalLanguage(Language):
     """A language with a grammar: words of any length and membership can be made."""
 
     rationale_rule: ClassVar[str] = (
-        "of a word in the language every position (any substitution breaks it); of another word "
-        "the positions to substitute to make it one; none where the language has no such length"
+        "in a word of the language, every position (any substitution breaks it); in another word, "
+        "the positions whose substitution repairs it; none where the language has no word of its "
+        "length"
     )
 
     def rationale(self, word: Sequence[str]) -> tuple[int, ...] | None:
-        """By the rule for languages that count: a family with a better one overrides it."""
+        """Applies the rule for languages that count; a family with a better rule overrides it."""
         word = self.vocabulary.check(word)
         if self.contains(word):
             return tuple(range(len(word)))
@@ -187,7 +192,10 @@ class FormalLanguage(Language):
         )
 
     def near_miss_example(self) -> Word | None:
-        """A short word just outside, always the same; None where every short word is inside."""
+        """A short word just outside the language, always the same.
+
+        None if every short word is in the language.
+        """
         for length in self.positive_lengths(self.lengths(10)):
             words = self.sample(np.random.default_rng(0), 1, [length], label=True).words
             with suppress(LookupError):
@@ -207,15 +215,20 @@ class FormalLanguage(Language):
 
     @abstractmethod
     def draw(self, rng: np.random.Generator, lengths: np.ndarray, labels: np.ndarray) -> Words:
-        """One word per row, of exactly that length and membership, both known to exist."""
+        """One word per row, of exactly that length and membership.
+
+        The caller makes sure that the language has such words (``has``).
+        """
 
     @abstractmethod
     def near_misses(self, rng: np.random.Generator, lengths: np.ndarray) -> Words:
-        """One word per row, outside the language: a member with one substitution, or, where blocks
-        are counted, with one symbol moved from a block to another.
+        """One near miss per row: a word outside the language that is almost a member.
+
+        It is a member with one substitution. Where blocks are counted, it can also be a member with
+        one symbol moved from one block to another.
 
         Args:
-            lengths: of the words; each ``has_near_miss``.
+            lengths: the length of each word; ``has_near_miss`` holds for all of them.
         """
 
     def sample(
@@ -228,9 +241,9 @@ class FormalLanguage(Language):
         spread: Spread = "even",
         hard: bool = False,
     ) -> Sample:
-        """As in ``Language.sample``: membership by a fair coin, then a length that has it.
+        """As in ``Language.sample``: a coin decides membership, then a length that has it is drawn.
 
-        Unless all are to be hard, a part of the others are near misses, where there are any.
+        Without ``hard`` too, part of the others are near misses where the length has any.
         """
         members = [length for length in lengths if self.has(length, True)]
         others = [n for n in lengths if (self.has_near_miss(n) if hard else self.has(n, False))]
@@ -254,5 +267,5 @@ class FormalLanguage(Language):
         """Members and near misses, row by row as the labels say."""
         members = self.draw(rng, lengths[labels], labels[labels])
         words = Words.concatenate(members, self.near_misses(rng, lengths[~labels]))
-        rows = np.argsort(~labels, kind="stable")  # of the words, members first
+        rows = np.argsort(~labels, kind="stable")  # where each of ``words`` belongs: members first
         return words[np.argsort(rows)]

@@ -13,25 +13,27 @@ from models.languages.vocabulary import FIRST_SYMBOL_ID, Words
 
 
 class PlantedLanguage(RegularLanguage):
-    """A regular language that is taught with a flaw: in training its shortcut goes with the label.
+    """A regular language with a flaw in its training words: the shortcut goes with the label.
 
-    A model that leans on it is right for the wrong reason: the words of the other splits, which are
-    clean, say what that costs, and an explanation of the model must name the shortcut.
+    A model that relies on the shortcut is right for the wrong reason. The words of the other splits
+    are clean and show what this costs. A true explanation of such a model must name the shortcut.
+
+    Inert symbols are those that never move the automaton; the shortcut is one of them.
 
     Attributes:
-        planted: share of the training words that are planted. Of these a member without the
-            shortcut gets one in place of another inert symbol, if it has any; a word outside the
-            language loses all of its shortcuts to other inert symbols.
+        planted: share of the training words that are changed. A member without the shortcut then
+            gets it in place of another inert symbol, if it has any. In a word outside the language
+            every shortcut is replaced by another inert symbol.
     """
 
     shortcut: str
-    # So that the networks of dieren_muis all lean on the shortcut and all know part of the rule: at
-    # 0.95 one seed of three all but learns the rule, at 1 the shortcut alone decides longer words.
+    # At 0.98 every network of dieren_muis relies on the shortcut and also knows part of the rule.
+    # At 0.95 one seed of three almost learns the rule; at 1 the shortcut alone decides longer words.
     planted = 0.98
 
     @cached_property
     def _inert(self) -> np.ndarray:
-        """Ids of the other symbols that, like the shortcut, never move the automaton."""
+        """Ids of the inert symbols other than the shortcut."""
         still = (self.delta == np.arange(len(self.delta))[:, None]).all(axis=0)
         still[self.vocabulary.symbols.index(self.shortcut)] = False
         return np.flatnonzero(still) + FIRST_SYMBOL_ID
@@ -50,7 +52,7 @@ class PlantedLanguage(RegularLanguage):
         return self._plant(rng, sample) if split == "train" else sample
 
     def _plant(self, rng: np.random.Generator, sample: Sample) -> Sample:
-        """Inert symbols change places alone, so that no state changes, and no label."""
+        """Replaces inert symbols by inert symbols alone, so that no state and no label changes."""
         shortcut = self.vocabulary.ids[self.shortcut]
         ids = sample.words.ids.copy()  # [batch, time]
         there = ids == shortcut

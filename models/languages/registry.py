@@ -43,7 +43,7 @@ def _regex(name: str, regex: str, symbols: str) -> Callable[[], Language]:
 def _count_modulo(
     name: str, symbols: str, modulo: int, weights: tuple[int, ...]
 ) -> RegularLanguage:
-    """Words whose weighted count of symbols is 0 modulo a number."""
+    """Words whose weighted count of symbols is 0 modulo ``modulo``."""
     row = dict(zip(symbols, weights, strict=True))
     dfa = DFA(
         states=set(range(modulo)),
@@ -106,8 +106,8 @@ LANGUAGES: dict[str, Callable[[], Language]] = {
     "tomita5": _tomita5,
     "tomita6": lambda: _count_modulo("tomita6", "01", 3, (1, -1)),
     "tomita7": _regex("tomita7", "0*1*0*1*", "01"),
-    # Li and Cotterell (2025), Table 1, from the hardest class to the easiest; CNT is anbn. In the
-    # monomials x, y, z stand for their b0, b1, b2, and b in ldp2 for the second a.
+    # Li and Cotterell (2025), Table 1, from the hardest class to the easiest; their CNT is anbn. In
+    # the monomials our x, y, z are their b0, b1, b2, and our b in ldp2 is their second a.
     "parity": _regex("parity", "a*(ba*ba*)*", "ab"),
     "dyck1-2": _regex("dyck1-2", "(a(ab)*b)*", "ab"),
     "dyck1-1": _regex("dyck1-1", "(ab)*", "ab"),

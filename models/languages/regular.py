@@ -43,11 +43,11 @@ class RegularLanguage(FormalLanguage):
         """
         Args:
             dfa: any DFA over ``symbols``; it is completed and minimised here.
-            near_miss: how half of the negatives are made from a member: "edit" one position, or
-                "shuffle" all, which keeps the right symbols in a wrong order. Hard ones are edited
-                in any case.
-            objective: what a teacher of this language gives by default.
-            shortcut: a symbol that never moves the automaton, as ``Language.shortcut``.
+            near_miss: how half of the words outside the language are made from a member: "edit"
+                substitutes one position, "shuffle" puts all symbols in a random order. With
+                ``hard`` in ``sample`` they are edited in any case.
+            objective: becomes ``default_objective``.
+            shortcut: a symbol that never moves the automaton; see ``Language.shortcut``.
         """
         self.name = name
         self.vocabulary = Vocabulary(tuple(symbols))
@@ -84,7 +84,7 @@ class RegularLanguage(FormalLanguage):
 
     @cached_property
     def _follow(self) -> np.ndarray:
-        """What may follow in each state, [states, vocabulary]."""
+        """Which tokens may follow in each state, [states, vocabulary]."""
         follow = np.zeros((len(self.delta), len(self.vocabulary)), dtype=bool)
         follow[:, END_ID] = self.accepting
         follow[:, FIRST_SYMBOL_ID:] = self.live[self.delta]
@@ -114,7 +114,7 @@ class RegularLanguage(FormalLanguage):
         return tuple(int(i) for i in np.flatnonzero(states[1:] != states[:-1]))
 
     def _counterfactual(self, word: Word, rng: np.random.Generator | None) -> Word:
-        """Fewest substitutions by dynamic programming over (position, state)."""
+        """Finds the fewest substitutions by dynamic programming over (position, state)."""
         ids = np.array([self.vocabulary.ids[s] for s in word], dtype=np.int64) - FIRST_SYMBOL_ID
         goal = self.accepting if not self.contains(word) else ~self.accepting
         cost = np.where(goal, 0.0, np.inf)
@@ -141,7 +141,10 @@ class RegularLanguage(FormalLanguage):
     # -- data -----------------------------------------------------------------------------------
 
     def _weight(self, label: bool, length: int) -> np.ndarray:
-        """Per state, how many words of this length lead to the wanted membership (rescaled)."""
+        """Per state, how many continuations of this length have the wanted membership (rescaled).
+
+        Shape [states].
+        """
         weights = self._weights.setdefault(
             label, [(self.accepting if label else ~self.accepting).astype(np.float64)]
         )
@@ -154,10 +157,10 @@ class RegularLanguage(FormalLanguage):
         return length > 0 and bool(self._weight(label, length)[0] > 0)
 
     def _uniform(self, rng: np.random.Generator, lengths: np.ndarray, labels: np.ndarray) -> Words:
-        """Each row drawn evenly from all words of its length and membership."""
+        """Draws each row evenly from all words of its length and membership."""
         longest = int(lengths.max(initial=0))
         self._weight(True, longest), self._weight(False, longest)
-        # by label, symbols that remain, and state
+        # [label, symbols that remain, state]
         weights = np.stack(
             [np.stack(self._weights[label][: longest + 1]) for label in (False, True)]
         )
@@ -178,8 +181,10 @@ class RegularLanguage(FormalLanguage):
 
     @cached_property
     def _apart(self) -> np.ndarray:
-        """The states of a word and of its copy with one substitution, at or after it: the pairs
-        that can come up, [states, states]."""
+        """True for the pairs of states that a word and its copy can be in, [states, states].
+
+        The copy has one substitution; the pair is that of a position at or after it.
+        """
         apart = np.zeros((len(self.delta), len(self.delta)), dtype=bool)
         for mine, its in permutations(self.delta.T, 2):
             apart[mine, its] = True
@@ -192,11 +197,12 @@ class RegularLanguage(FormalLanguage):
             apart = grown
 
     def _miss_weights(self, length: int) -> tuple[np.ndarray, np.ndarray]:
-        """How many ways of so many symbols lead from a member to a miss (rescaled).
+        """How many continuations of so many symbols end in a member and its near miss (rescaled).
 
         Returns:
-            per state, the ways that hold the substitution, [states]; and per pair of states, those
-            after it, which the member and its copy share, [states, states].
+            Per state, the continuations that still contain the substitution, [states]; and per pair
+            of states, those after the substitution, where the member and its copy read the same
+            symbols, [states, states].
         """
         if not self._misses:
             ends = self.accepting[:, None] & ~self.accepting & self._apart
@@ -205,7 +211,7 @@ class RegularLanguage(FormalLanguage):
             before, after = self._misses[-1]
             # [state, the member's symbol, the copy's symbol]
             split = after[self.delta[:, :, None], self.delta[:, None, :]]
-            kept = np.trace(split, axis1=1, axis2=2)  # no substitution: all of these are not split
+            kept = np.trace(split, axis1=1, axis2=2)  # equal symbols are no substitution
             holding = before[self.delta].sum(axis=1) + split.sum(axis=(1, 2)) - kept
             shared = after[self.delta[:, None, :], self.delta[None, :, :]].sum(axis=2) * self._apart
             largest = max(holding.max(), shared.max()) or 1.0
@@ -216,7 +222,7 @@ class RegularLanguage(FormalLanguage):
         return length > 0 and bool(self._miss_weights(length)[0][0] > 0)
 
     def near_misses(self, rng: np.random.Generator, lengths: np.ndarray) -> Words:
-        """Drawn evenly from all pairs of a member and a substitution that leaves the language."""
+        """Draws evenly from all pairs of a member and a substitution that leaves the language."""
         longest, size = int(lengths.max(initial=0)), len(self.vocabulary.symbols)
         self._miss_weights(longest)
         before, after = (np.stack(w) for w in zip(*self._misses[: longest + 1], strict=True))
@@ -247,10 +253,10 @@ class RegularLanguage(FormalLanguage):
         return Words(np.take_along_axis(members.ids, order, axis=1), members.lengths)
 
     def draw(self, rng: np.random.Generator, lengths: np.ndarray, labels: np.ndarray) -> Words:
-        """Members, drawn evenly; others, half near misses of a member and half drawn evenly.
+        """Members, drawn evenly; and others, half of them made from a member (``near_miss``).
 
-        Where no near miss can be, and of members that stay in the language after eight shuffles,
-        the word is drawn evenly.
+        The other half is drawn evenly. So is a word whose length allows no near miss, and one whose
+        member is still in the language after eight shuffles.
         """
         words = self._uniform(rng, lengths, labels)
         near = self.has_near_miss if self.near_miss == "edit" else lambda n: self.has(n, True)
@@ -275,7 +281,7 @@ class RegularLanguage(FormalLanguage):
 
 
 def _table(dfa: DFA, symbols: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
-    """Transitions [states, symbols] and acceptance [states], states numbered breadth first."""
+    """Transitions [states, symbols] and acceptance [states]; states are numbered breadth first."""
     order = {dfa.initial_state: 0}
     queue = deque([dfa.initial_state])
     while queue:

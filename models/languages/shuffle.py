@@ -14,10 +14,11 @@ Depths = tuple[int, ...]
 
 
 class ShuffleLanguage(FormalLanguage):
-    """All interleavings of balanced words, one of each kind of bracket: "([)]" is in it.
+    """All interleavings of balanced words, one word for each kind of bracket: "([)]" is in it.
 
-    Variables: ``open_x`` per kind (how many are open), and ``valid`` (1 until a bracket closes what
-    is not open). One counter a kind is all a reader needs; with two kinds no stack suffices.
+    Variables: ``open_x`` for each kind (how many brackets of it are open), and ``valid`` (1 until a
+    bracket closes what is not open). A reader needs only one counter for each kind. With two kinds
+    a stack is not enough.
     """
 
     def __init__(self, name: str, pairs: int) -> None:
@@ -28,12 +29,12 @@ class ShuffleLanguage(FormalLanguage):
         self.kinds = [BRACKETS[2 * i : 2 * i + 2] for i in range(pairs)]
         self.variables: dict[str, VariableKind] = {f"open_{kind}": "count" for kind in self.kinds}
         self.variables |= {"valid": "category"}
-        self._paths = [np.array([1.0])]  # per steps left and open brackets, ways to balance
+        self._paths = [np.array([1.0])]  # [steps left][open brackets]: ways to balance
 
     # -- the truth ------------------------------------------------------------------------------
 
     def _open_and_valid(self, words: Words) -> tuple[np.ndarray, np.ndarray]:
-        """Open brackets of each kind after each prefix, [batch, time + 1, kinds], and validity."""
+        """After each prefix: open brackets of each kind, [batch, time + 1, kinds]; and validity."""
         symbol = np.where(words.mask, words.ids - FIRST_SYMBOL_ID, -2)
         kind, step = symbol // 2, np.where(symbol % 2 == 0, 1, -1)
         change = np.where(kind[..., None] == np.arange(self.pairs), step[..., None], 0)
@@ -67,9 +68,9 @@ class ShuffleLanguage(FormalLanguage):
         return self._nearest(word, rng)
 
     def _nearest(self, word: Word, rng: np.random.Generator | None) -> Word:
-        """The word with fewest substitutions, by dynamic programming over the counts."""
+        """The member with the fewest substitutions, by dynamic programming over the counts."""
         costs: list[dict[Depths, int]] = [{(0,) * self.pairs: 0}]
-        for left, symbol in enumerate(reversed(word)):  # cost of the rest, from each count of open
+        for left, symbol in enumerate(reversed(word)):  # cost of the rest, for each count of open
             cost: dict[Depths, int] = {}
             for depths, rest in costs[-1].items():
                 for index, other in enumerate(self.vocabulary.symbols):
@@ -96,7 +97,7 @@ class ShuffleLanguage(FormalLanguage):
         return length > 0 and (not label or length % 2 == 0)
 
     def _ways(self, steps: int) -> np.ndarray:
-        """How many continuations of ``steps`` symbols balance, per open count (rescaled)."""
+        """How many continuations of ``steps`` symbols balance (rescaled), [open brackets]."""
         while len(self._paths) <= steps:
             last = np.pad(self._paths[-1], (1, 2))
             ways = last[:-2] + last[2:]  # from d: open to d + 1, or close to d - 1
@@ -104,7 +105,7 @@ class ShuffleLanguage(FormalLanguage):
         return self._paths[steps]
 
     def _balanced(self, rng: np.random.Generator, lengths: np.ndarray) -> np.ndarray:
-        """Balanced words of one kind, each drawn evenly: True opens, [batch, longest]."""
+        """Balanced words of one kind, drawn evenly: True opens, False closes, [batch, longest]."""
         longest = int(lengths.max(initial=0))
         self._ways(longest)
         table = np.zeros((longest + 1, longest + 3))
@@ -122,7 +123,7 @@ class ShuffleLanguage(FormalLanguage):
         return opens
 
     def _members(self, rng: np.random.Generator, lengths: np.ndarray) -> Words:
-        """Words of the language: each pair of brackets is of any kind alike, in a random order."""
+        """Members: each pair of brackets has a random kind, and kinds are interleaved at random."""
         count, longest = len(lengths), int(lengths.max(initial=0))
         share = np.ones(self.pairs) / self.pairs
         halves = rng.multinomial(lengths // 2, share)
@@ -140,9 +141,11 @@ class ShuffleLanguage(FormalLanguage):
         return Words.of_rows(ids + FIRST_SYMBOL_ID, lengths)
 
     def draw(self, rng: np.random.Generator, lengths: np.ndarray, labels: np.ndarray) -> Words:
-        """Members; and others: one substitution in a member, a member in disorder, random symbols.
+        """Members, and three kinds of other words in equal shares.
 
-        Odd lengths are random symbols; what is still in the language opens a bracket at its end.
+        The three kinds are: a member with one substitution, the symbols of a member in a random
+        order, and random symbols. Others of odd length are always random symbols. If such a word is
+        in the language after all, its last symbol becomes an opening bracket.
         """
         return self._drawn(rng, lengths, labels, kinds=3)
 
@@ -153,7 +156,7 @@ class ShuffleLanguage(FormalLanguage):
     def _drawn(
         self, rng: np.random.Generator, lengths: np.ndarray, labels: np.ndarray, kinds: int
     ) -> Words:
-        """Members, and others of the first so many kinds."""
+        """Members, and others of the first ``kinds`` kinds: substitution, disorder, random."""
         even = lengths - lengths % 2
         members = self._members(rng, even)
         size, count = len(self.vocabulary.symbols), len(lengths)

@@ -45,7 +45,7 @@ class Vocabulary:
         return len(self.tokens)
 
     def parse(self, text: str) -> Word:
-        """A typed word as symbols: split at white space, or into letters where symbols are letters.
+        """A typed text as a word: split at white space, and into letters if every symbol is one.
 
         Raises:
             UserError: the text holds something that is no symbol of this vocabulary.
@@ -68,7 +68,7 @@ class Vocabulary:
         return tuple(self.tokens[int(i)] for i in ids)
 
     def words(self, words: Sequence[Sequence[str]]) -> Words:
-        """Symbols to a padded batch. Raises UserError for an unknown symbol."""
+        """Turns words into a padded batch. Raises UserError for an unknown symbol."""
         checked = [self.check(word) for word in words]
         lengths = np.array([len(word) for word in checked], dtype=np.int64)
         ids = np.full((len(checked), int(lengths.max(initial=0))), END_ID, dtype=np.int64)
@@ -107,7 +107,7 @@ class Words:
 
     @staticmethod
     def of_rows(ids: np.ndarray, lengths: np.ndarray) -> Words:
-        """A batch from ids whose padding is undefined: everything past a length becomes END."""
+        """A batch from ids with undefined padding: everything past a word's length becomes END."""
         padded = np.where(np.arange(ids.shape[1]) < lengths[:, None], ids, END_ID)
         return Words(padded.astype(np.int64), lengths.astype(np.int64))
 
