@@ -28,7 +28,7 @@ class PlantedLanguage(RegularLanguage):
 
     shortcut: str
     # At 0.98 every network of dieren_muis relies on the shortcut and also knows part of the rule.
-    # At 0.95 one seed of three almost learns the rule; at 1 the shortcut alone decides longer words.
+    # At 0.95 one seed of three almost learns the rule; at 1 the shortcut alone decides long words.
     planted = 0.98
 
     @cached_property

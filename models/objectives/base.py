@@ -1,8 +1,8 @@
 """What a model is taught, and how its answers are judged.
 
-An objective says what a batch is, what each answer costs, and which tokens a model's answer lets
-follow. Training and evaluation ask it and know none by name: a new one is a file beside this one
-and a line in ``registry``.
+An objective says what a batch is, what each answer costs, and which tokens may follow according to
+a model's answer. Training and evaluation know no objective by name. A new objective is a file
+beside this one and a line in ``registry``.
 """
 
 from __future__ import annotations
@@ -54,17 +54,17 @@ class Batch:
 class Objective(ABC):
     """What is taught of a language.
 
-    At every position a model says of each token, independently, whether it may come next; END
-    allowed where the verdict is read says that the word is in the language. An objective is which
-    of these answers a teacher gives. One that asks for other answers overrides ``losses`` and
-    ``allowed``.
+    At every position a model says of each token, independently, whether it may come next. If the
+    model allows END where the verdict is read, it says that the word is in the language. An
+    objective decides which of these answers the teacher gives. One that asks for other answers
+    overrides ``losses`` and ``allowed``.
 
     Attributes:
-        name: of ``TrainConfig.objective``.
+        name: the value of ``TrainConfig.objective``.
         taught: what a word teaches, in a few words.
         causal: whether it asks what comes next. No position may then see ahead.
-        alike_in_prefixes: whether it asks the same of a prefix whatever follows. A word that begins
-            another can then be read with it.
+        alike_in_prefixes: whether its answers on a prefix are the same whatever follows. A word
+            that is the beginning of another can then be read as part of it.
         verdict_alone: whether the verdict on a word is all that it teaches.
     """
 
@@ -90,9 +90,9 @@ class Objective(ABC):
 
     @abstractmethod
     def tokens(self, vocabulary: Vocabulary) -> tuple[str, ...]:
-        """The tokens of which a model is told whether they may follow, in the vocabulary's order.
+        """The tokens about which the teacher gives answers, in the vocabulary's order.
 
-        What it says of others means nothing.
+        What a model says about other tokens means nothing.
         """
 
     def losses(
@@ -104,17 +104,17 @@ class Objective(ABC):
         )
 
     def loss(self, logits: Float[Tensor, "batch pos d_vocab"], batch: Batch) -> Float[Tensor, ""]:
-        """Mean of ``losses``, in nats per answer that the teacher gives."""
+        """The mean of ``losses`` over the answers that the teacher gives, in nats."""
         return self.losses(logits, batch).sum() / batch.weight.sum()
 
     def allowed(self, logits: Float[Tensor, "*pos d_vocab"]) -> Bool[Tensor, "*pos d_vocab"]:
-        """Which tokens the model lets follow: those that it holds likelier than not."""
+        """Which tokens may follow according to the model: those with a probability above 1/2."""
         return logits > 0
 
     def exact(
         self, logits: Float[Tensor, "batch pos d_vocab"], batch: Batch
     ) -> Bool[np.ndarray, " batch"]:
-        """True where every answer that the teacher gives was right."""
+        """True for the words of which the model gets every answer of the teacher right."""
         right = (self.allowed(logits) == (batch.target > 0)) | (batch.weight == 0)
         return right.all(dim=2).all(dim=1).cpu().numpy()
 
@@ -124,7 +124,7 @@ class Objective(ABC):
         """True where the model lets the word end, that is, says that it is in the language.
 
         Args:
-            at: where the verdict on each word is read.
+            at: the position at which the verdict on each word is read.
         """
         rows = torch.arange(len(logits), device=logits.device)
         return self.allowed(logits[rows, at])[:, END_ID].cpu().numpy()

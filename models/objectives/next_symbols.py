@@ -26,7 +26,7 @@ class NextSymbols(Objective):
         readout: Readout = "last",
         device: torch.device | str = "cpu",
     ) -> Batch:
-        """Nothing is said past a word's end, and never about BOS, which nothing allows."""
+        """The teacher is silent past a word's end, and about BOS, which may never follow."""
         position = np.arange(words.ids.shape[1] + 1)
         inside = position <= words.lengths[:, None]
         weight = np.repeat(inside[..., None], len(language.vocabulary), axis=2)

@@ -1,4 +1,4 @@
-"""All objectives by name. One is imported when it is asked for, and PyTorch with it."""
+"""All objectives by name. The code of one, and PyTorch, is imported when it is asked for."""
 
 from __future__ import annotations
 
@@ -27,13 +27,17 @@ def objective(name: str) -> Objective:
 
 
 def check_sight(name: str, sees_ahead: bool) -> None:
-    """Raises UserError for an unknown objective, and for one that a model must not be taught whose
-    positions see ahead."""
+    """Checks that a model can be taught an objective.
+
+    Raises:
+        UserError: the objective is unknown, or it asks what comes next of a model whose positions
+            see ahead.
+    """
     _check(name)
     if sees_ahead and objective(name).causal:
         others = " or ".join(each for each in OBJECTIVES if not objective(each).causal)
         raise UserError(
-            "a bidirectional mask shows every position the symbols that it is to foretell: "
+            "a bidirectional mask shows every position the symbols that it should predict: "
             f"choose --objective {others}, or a causal mask"
         )
 

@@ -11,7 +11,7 @@ from models.objectives.readout import Readout, read_at
 
 
 class Verdict(Objective):
-    """Whether END may follow, asked once a word, where the verdict is read."""
+    """One question per word: may END follow, at the position where the verdict is read?"""
 
     name = "verdict"
     taught = "one verdict a word"
@@ -26,7 +26,7 @@ class Verdict(Objective):
         readout: Readout = "last",
         device: torch.device | str = "cpu",
     ) -> Batch:
-        """The one answer of a word stands at its last symbol, or at BOS."""
+        """The one answer on a word stands at its last symbol, or at BOS."""
         rows, at = np.arange(len(words)), read_at(readout, words.lengths)
         weight = np.zeros((*words.tokens.shape, len(language.vocabulary)), dtype=bool)
         weight[rows, at, END_ID] = True

@@ -1,9 +1,10 @@
 """The words of every training step, without the work that a padded batch wastes.
 
 Words are drawn for many steps at a time. A word that a step drew twice is computed once and counts
-twice; one that begins another is read with it, since a causal model says the same of both as far as
-it goes; the others are read in groups of like length, each padded to its own longest. The loss and
-its gradient are those of the one padded batch.
+twice. A word that is the beginning of another is not computed by itself: a causal model gives the
+same answers where the two words agree. The remaining words are read in groups of similar length,
+each padded to its own longest word. The loss and its gradient are those of one padded batch of all
+the words that were drawn.
 """
 
 from __future__ import annotations
@@ -25,8 +26,8 @@ from models.languages import END_ID, Language, Words
 from models.objectives import objective
 from models.objectives.base import Batch
 
-TRAIN, VALIDATION = 1, 2  # streams of random words that never meet
-DRAWN_AT_ONCE = 2048  # words; at least those of one step
+TRAIN, VALIDATION = 1, 2  # each has a stream of random numbers of its own
+DRAWN_AT_ONCE = 2048  # words; more if one step alone needs more
 
 
 @dataclass(frozen=True)
@@ -34,8 +35,8 @@ class Group:
     """Words of one step that are read together.
 
     Attributes:
-        batch: its weights count a position as often as a word was drawn that goes so far.
-        offsets: where the absolute positions of each word start; None if at 0.
+        batch: a position's weight is the number of drawn words for which it is computed.
+        offsets: the number of each word's first absolute position; None if all are 0.
     """
 
     batch: Batch
@@ -48,7 +49,7 @@ class Step:
 
     Attributes:
         groups: all its words.
-        answers: that the teacher gives in it, which the loss is a mean over.
+        answers: how many answers the teacher gives in it; the loss is the mean over them.
     """
 
     groups: tuple[Group, ...]
@@ -56,14 +57,14 @@ class Step:
 
 
 def steps_at_once(config: TrainConfig) -> int:
-    """How many steps' words are drawn together."""
+    """For how many steps words are drawn together."""
     return max(1, DRAWN_AT_ONCE // config.batch_size)
 
 
 def draw(config: TrainConfig, language: Language, chunk: int) -> tuple[Words, np.ndarray]:
-    """The words of ``steps_at_once`` steps, step after step, and the offset of each word.
+    """The words of ``steps_at_once`` steps, step after step, and the offset of each word, [words].
 
-    They hang on the seed and on which chunk of the training it is, on nothing else.
+    The random numbers behind them depend on the seed and on the number of the chunk alone.
     """
     rng = np.random.default_rng([config.seed, TRAIN, chunk])
     count = steps_at_once(config) * config.batch_size
@@ -72,7 +73,7 @@ def draw(config: TrainConfig, language: Language, chunk: int) -> tuple[Words, np
 
 
 def words_of(config: TrainConfig, language: Language, step: int) -> tuple[Words, np.ndarray]:
-    """The words that one step draws, and their offsets."""
+    """The words that one step draws, and their offsets, [words]."""
     chunk, index = divmod(step, steps_at_once(config))
     words, offsets = draw(config, language, chunk)
     rows = slice(index * config.batch_size, (index + 1) * config.batch_size)
@@ -80,7 +81,7 @@ def words_of(config: TrainConfig, language: Language, step: int) -> tuple[Words,
 
 
 class Batches:
-    """The steps of a run, by number."""
+    """The steps of a run: ``batches[number]`` is a ``Step``."""
 
     def __init__(self, config: TrainConfig, language: Language, device: torch.device) -> None:
         self.config, self.language, self.device = config, language, device
@@ -123,8 +124,8 @@ class Batches:
 
     @property
     def _overhead(self) -> float:
-        """What one more group costs a step, in tokens; measured."""
-        if self.device.type != "cpu":  # there a launch costs more than any padding
+        """What one more group costs a step, as a number of tokens; measured."""
+        if self.device.type != "cpu":  # on a GPU a launch costs more than any padding
             return float("inf")
         return 7000 / self.config.model.d_model
 
@@ -134,9 +135,10 @@ class JointStep:
     """What one step teaches many models.
 
     Attributes:
-        batch: the words of the first model, then those of the second, ...; as many of each.
-        offsets: where the absolute positions of each word start; None if at 0 and not learned.
-        answers: that the teacher gives each model.
+        batch: the words of the first model, then those of the second, ...; equally many for each.
+        offsets: the number of each word's first absolute position; None if all are 0 and positions
+            are not learned.
+        answers: how many answers the teacher gives each model.
     """
 
     batch: Batch
@@ -153,15 +155,15 @@ def joint_steps(
 ) -> Iterator[JointStep]:
     """The steps of runs that differ in their seed alone, from ``first`` to the last.
 
-    Each reads the words of its single run. A step is one padded batch, for a device where a launch
-    costs more than padding; a word that was drawn more than once in so many steps is sent to it
-    once.
+    Each run reads the words that it would read alone. A step is one padded batch, because on a GPU
+    a launch costs more than padding. A word that was drawn several times in ``steps_at_once`` steps
+    is sent to the GPU once.
 
     Args:
         workers: processes that draw words ahead; 0 draws them here, when they are needed.
     """
     config, together = configs[0], steps_at_once(configs[0])
-    # A learned table is looked up word by word: each model has its own.
+    # Each model has its own table of learned positions, so each word needs its own numbers.
     placed = config.max_offset > 0 or config.model.positions == "learned"
     start, skipped = divmod(first, together)
     chunks = DataLoader(
@@ -171,7 +173,7 @@ def joint_steps(
         num_workers=workers,
         collate_fn=_as_it_is,
         multiprocessing_context="fork" if workers else None,
-        generator=torch.Generator(),  # else the global one is moved
+        generator=torch.Generator(),  # without it the global random state would change
     )
     for chunk in chunks:
         table = Batch(
@@ -196,8 +198,8 @@ def joint_steps(
 class _JointChunk:
     """Steps whose words were drawn together: the distinct words, and which of them each step reads.
 
-    Arrays, not tensors: a process hands these over through a pipe, those through shared memory, of
-    which a container may have little.
+    These are arrays, not tensors. A process hands over arrays through a pipe, but tensors through
+    shared memory, of which a container may have little.
     """
 
     tokens: Int[np.ndarray, "word pos"]
@@ -208,7 +210,7 @@ class _JointChunk:
 
 
 class _JointChunks(Dataset[_JointChunk]):
-    """What ``joint_steps`` reads, by chunk."""
+    """The chunks that ``joint_steps`` reads, by number."""
 
     def __init__(self, configs: Sequence[TrainConfig], language: Language) -> None:
         self.configs, self.language = configs, language
@@ -232,7 +234,7 @@ class _JointChunks(Dataset[_JointChunk]):
         )
 
     def _by_step(self, drawn: Int[np.ndarray, " words"]) -> Int[np.ndarray, "step batch"]:
-        """From model after model, and step after step of each, to step after step."""
+        """Reorders what lies model after model, each step after step: one row per step."""
         steps = steps_at_once(self.configs[0])
         models = drawn.reshape(len(self.configs), steps, -1)
         return models.swapaxes(0, 1).reshape(steps, -1)
@@ -245,7 +247,7 @@ def _as_it_is(chunk: Any) -> Any:
 def numbered(
     rows: Int[np.ndarray, "rows columns"],
 ) -> tuple[Int[np.ndarray, "distinct columns"], Int[np.ndarray, " rows"]]:
-    """The distinct rows, as they first occur; and for every row, which of them it is."""
+    """The distinct rows in the order in which they first occur; and for every row its number."""
     records = np.ascontiguousarray(rows).view(f"V{rows.itemsize * rows.shape[1]}").ravel()
     numbers = dict[bytes, int]()
     which = [numbers.setdefault(record, len(numbers)) for record in records.tolist()]
@@ -256,9 +258,9 @@ def numbered(
 def distinct(
     rows: Int[np.ndarray, "rows columns"],
 ) -> tuple[Int[np.ndarray, "distinct columns"], Int[np.ndarray, " distinct"]]:
-    """Rows of numbers that are not negative, each once and in their order; how often each occurs.
+    """The distinct rows in ascending order, and how often each occurs; no number is negative.
 
-    ``np.unique`` with an axis, faster: big-endian records compare like their numbers.
+    This is ``np.unique`` with an axis, but faster: big-endian records sort like their numbers.
     """
     records = np.ascontiguousarray(rows.astype(">u4")).view(f"V{4 * rows.shape[1]}").ravel()
     records, times = np.unique(records, return_counts=True)
@@ -268,13 +270,17 @@ def distinct(
 def with_beginnings(
     rows: Int[np.ndarray, "rows columns"], times: Int[np.ndarray, " rows"]
 ) -> tuple[Int[np.ndarray, "read columns"], Int[np.ndarray, "read pos"]]:
-    """The words that begin no other word of their step, and how many were drawn that go as far as
-    each position of them, BOS first: themselves, and those that begin them.
+    """Leaves out each word that is the beginning of another word of its step and offset.
 
     Args:
-        rows: step, offset, symbols and length of each word, distinct and in order. END, which pads
-            them, comes before every symbol, so that a word stands right before those it begins.
-        times: how often each was drawn.
+        rows: step, offset, symbols and length of each word; distinct and in ascending order. END,
+            the padding, sorts before every symbol, so that a word stands right before the words
+            that begin with it.
+        times: how often each word was drawn.
+
+    Returns:
+        The words that are left, and for each of their positions, BOS first, how many drawn words
+        reach it: the word itself and the words that are its beginnings.
     """
     beyond = np.arange(rows.shape[1] - 3) >= rows[:-1, -1:]
     alike = rows[1:, :-1] == rows[:-1, :-1]
@@ -287,10 +293,10 @@ def with_beginnings(
 
 
 def bands(lengths: Int[np.ndarray, " words"], overhead: float) -> list[tuple[int, int]]:
-    """Cuts word lengths into bands so that padding and groups together cost least.
+    """Cuts the word lengths into bands (shortest, longest] so that the total cost is smallest.
 
-    A band (shortest, longest] costs ``overhead`` and, for each of its words, longest + 1 tokens.
-    The best cut is found exactly, by dynamic programming over the lengths that occur.
+    A band costs ``overhead``, and longest + 1 tokens for each of its words. The best cut is found
+    exactly, by dynamic programming over the lengths that occur.
     """
     values, counts = np.unique(lengths, return_counts=True)
     ends, before = [0, *values.tolist()], np.concatenate([[0], np.cumsum(counts)])

@@ -1,4 +1,4 @@
-"""How good is a model? Always a curve by length, never one average."""
+"""How good is a model? The answer is always a curve by length, never one average."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from models.base import LanguageModel
 from models.languages import END, Language, Sample, Words
 from models.objectives.base import Objective
 
-TEST_SEED = 0x7E57  # keeps every test word apart from the training stream
+TEST_SEED = 0x7E57  # gives test words a random stream apart from that of training words
 
 
 @dataclass(frozen=True)
@@ -25,14 +25,15 @@ class LengthScore:
 
     Attributes:
         length: symbols in a word.
-        n: the size of a word of this length (blocks of a counting language), None if there is none.
-        count: words judged.
+        n: the size of a word of this length (in a counting language the length of one block); None
+            if no size has this length.
+        count: how many words were judged.
         exact: share of the members for which every next-symbol set, END included, was right; None
-            where the language has no member or the run was taught verdicts alone.
-        recognition: share of all words, members and hard negatives in equal parts where both exist,
-            whose verdict was right.
-        members: share of the members whose verdict was right; None where there is none.
-        others: share of the other words whose verdict was right; None where there is none.
+            if there is no member of this length or the run was taught verdicts alone.
+        recognition: share of all words whose verdict was right. Half of the words are members where
+            both members and others exist.
+        members: share of the members whose verdict was right; None if there are no members.
+        others: share of the other words whose verdict was right; None if there are no others.
     """
 
     length: int
@@ -62,7 +63,12 @@ def judge(
     sample: Sample,
     objective: Objective,
 ) -> tuple[np.ndarray, np.ndarray, float]:
-    """Per word, whether it is exact and whether its verdict is right; and the loss over all."""
+    """Judges a sample.
+
+    Returns:
+        Per word, whether every answer is right, [batch]; per word, whether the verdict is right,
+        [batch]; and the loss of all words, in nats per answer.
+    """
     batch = objective.batch(language, sample.words, model.config.readout, model.device)
     logits = model(batch.tokens)
     right = verdicts(objective, model, logits, sample.words) == sample.labels
@@ -72,10 +78,13 @@ def judge(
 def balanced_words(
     language: Language, length: int, count: int, seed: int, hard: bool = False
 ) -> Sample | None:
-    """Half members, half others where the language has both; None if it has no such length.
+    """Test words of one length: half members and half others, if the language has both.
+
+    If it has only one of the two, all words are of that kind; None if it has neither.
 
     Args:
-        hard: the others are near misses alone; None if the language has not both.
+        hard: the others are near misses only. The result is then None unless there are both members
+            and near misses.
     """
     rng = np.random.default_rng([TEST_SEED, seed, length])
     halves = []
@@ -97,10 +106,10 @@ def evaluate(
     count: int = 64,
     seed: int = 0,
 ) -> Iterator[LengthScore]:
-    """Scores one length after the other, on words that no training step drew from.
+    """Scores one length after the other, on words from a random stream that training never uses.
 
     Args:
-        count: words per length: half members, half hard negatives, where both exist.
+        count: words per length, drawn as in ``balanced_words``.
         seed: of the test words.
     """
     drawn = (balanced_words(language, length, count, seed) for length in lengths)
@@ -117,7 +126,8 @@ def scores(
     """Scores each sample, the words of one length.
 
     Args:
-        tokens: samples are judged together, padded, while they hold no more; by default each alone.
+        tokens: samples are judged together while they hold no more tokens than this, padding
+            included; by default each sample is judged alone.
     """
     for group in _groups(samples, tokens):
         together = reduce(Sample.concatenate, group)
@@ -130,7 +140,7 @@ def scores(
 
 
 def _groups(samples: Iterable[Sample], tokens: int) -> Iterator[list[Sample]]:
-    """Neighbours that fill no more than so many tokens once they are padded; one at least."""
+    """Groups of neighbouring samples: as many as fit into ``tokens`` once padded, at least one."""
     group: list[Sample] = []
     words = width = 0
     for sample in samples:
@@ -168,7 +178,9 @@ def _share(right: Bool[np.ndarray, " batch"]) -> float | None:
 
 
 def words_to_read(model: LanguageModel, word: Sequence[str]) -> Words:
-    """What a model reads to say what follows every prefix of a word: see ``prefix_logits``.
+    """The words that a model has to read to say what follows every prefix of a word.
+
+    A causal model reads the word itself, one that sees ahead reads every prefix.
 
     Raises:
         UserError: the word holds an unknown symbol.
@@ -180,7 +192,7 @@ def words_to_read(model: LanguageModel, word: Sequence[str]) -> Words:
 def after_prefixes(
     model: LanguageModel, logits: Float[Tensor, "batch pos d_vocab"], words: Words
 ) -> Float[Tensor, "prefix d_vocab"]:
-    """What is said after every prefix, from the logits of ``words_to_read``."""
+    """The logits after every prefix of a word, from the logits of ``words_to_read``."""
     if not model.config.sees_ahead:
         return logits[0]
     at = model.verdict_positions(torch.as_tensor(words.lengths, device=logits.device))
@@ -189,10 +201,10 @@ def after_prefixes(
 
 @torch.no_grad()
 def prefix_logits(model: LanguageModel, word: Sequence[str]) -> Float[Tensor, "pos d_vocab"]:
-    """What the model says after BOS and after every symbol of a word.
+    """The logits after BOS and after every symbol of a word.
 
-    A causal model says it in one pass; one that sees ahead reads every prefix as a word of its own
-    and says it where its verdict on this word is read.
+    A causal model gives them in one pass. One that sees ahead reads every prefix as a word of its
+    own; its logits are taken where its verdict on this prefix is read.
 
     Raises:
         UserError: the word holds an unknown symbol.
@@ -205,9 +217,9 @@ def prefix_logits(model: LanguageModel, word: Sequence[str]) -> Float[Tensor, "p
 def predict(
     model: LanguageModel, word: Sequence[str], objective: Objective
 ) -> tuple[list[list[str]], bool]:
-    """Per symbol of the word, which tokens the model lets follow; and its verdict on the word.
+    """After each symbol of the word, which tokens may follow; and the model's verdict on the word.
 
-    Only what the model was taught to say counts (``Objective.tokens``).
+    Only tokens that the model was taught about are listed (``Objective.tokens``).
 
     Raises:
         UserError: the word holds an unknown symbol.

@@ -1,4 +1,4 @@
-"""Training: seeded, resumable to the bit, and stopped by the training window alone."""
+"""Training: seeded, resumable bit for bit, and stopped early by the training window alone."""
 
 from __future__ import annotations
 
@@ -8,17 +8,18 @@ from models.runs.run import Run
 from models.training.trainer import Trainer, choose_device, threads
 from models.training.writer import RunWriter
 
-Progress = Callable[[int, float | None], None]  # called with (step, the last loss)
+Progress = Callable[[int, float | None], None]  # called with (step, last loss)
 
 
 def train(run: Run, device: str = "auto", progress: Progress = lambda step, value: None) -> None:
     """Trains a new run to its end, or an interrupted one from its last saved state.
 
-    On one kind of CPU an interrupted and resumed run ends with the same bits as an undisturbed one,
-    and so does a run on a machine with more cores: ``config.threads`` is used, and put back after.
+    On one kind of CPU a run that was interrupted and resumed ends with the same bits as one that
+    was not. The number of cores plays no part: ``config.threads`` threads are used during training.
 
     Raises:
-        UserError: a device that is not there, a folder that cannot be written, a damaged state.
+        UserError: the device does not exist, the folder cannot be written, or the saved state is
+            damaged.
     """
     if run.record["status"] == "finished":
         return

@@ -1,4 +1,4 @@
-"""Configurations to start from, by name; a decoder's is exact in its window in about a minute.
+"""Configurations to start from, by name; a decoder is exact in its window after about a minute.
 
 "plain" is the Transformer of the lectures, and the default. "counting" has heads that count built
 in, for the languages in which two or three counts have to agree.
@@ -31,13 +31,14 @@ COUNTING: dict[str, TrainConfig] = {
     "anbn": TrainConfig("", steps=1200, learning_rate=1e-3, model=AVERAGES),
     "anbncn": TrainConfig("", steps=1200, batch_size=48, model=COUNTS),
 }
-"""In the even average of symbols that sum to zero equal counts cancel, and the head's norm keeps
-what is left from shrinking with the length. Of three symbols it is two that have to cancel first,
-which steps alone make exact. What each part does: `lab sweep counting` and `lab sweep counters`."""
+"""In an even average of symbols that sum to zero, equal counts cancel, and the head's norm keeps
+the remainder from shrinking with the length. With three symbols two of them have to cancel first,
+and only steps make this exact. `lab sweep counting` and `lab sweep counters` show what each part
+does."""
 
 
 RECIPES: dict[str, dict[str, TrainConfig]] = {"plain": PLAIN, "counting": COUNTING}
-"""By name, then by language. Every language has a plain one, named here or not."""
+"""The recipes by name, then by language. Every language has a plain one, listed here or not."""
 
 ABOUT = {"plain": "nothing is built in for counting", "counting": "heads that count are built in"}
 """What a recipe means, in a few words."""
@@ -52,13 +53,14 @@ def recipe(language: str, asked: ModelConfig = SHAPE, name: str = "plain") -> Tr
     """A configuration to start from, for a registered language or a corpus by its own name.
 
     Args:
-        asked: whose architecture, mask and number of heads it is for. A rival has about as many
-            weights as the plain Transformer; an encoder recognises whole words, needs positions,
-            and as many steps as one verdict a word takes to teach them.
+        asked: the model that the recipe is for. Its architecture and mask count, and for "counting"
+            its heads and width. A rival gets about as many weights as the plain Transformer. An
+            encoder gets learned positions, the objective "verdict", and 3000 steps: with one
+            verdict a word it takes that long to learn positions.
         name: of the recipe.
 
     Raises:
-        UserError: the language has no such recipe, or it is not for such a model.
+        UserError: the language has no such recipe, or the recipe is not for such a model.
     """
     if name not in recipes_of(language):
         known = ", ".join(recipes_of(language))
@@ -87,7 +89,10 @@ def recipe_or_plain(language: str, name: str) -> TrainConfig:
 
 
 def _counting(language: str, asked: ModelConfig) -> TrainConfig:
-    """The share of the heads that count stays; at least one head learns where to look."""
+    """The recipe "counting", with the same share of averaging heads for any number of heads.
+
+    At least one head learns where to look.
+    """
     if not asked.family.attends or asked.sees_ahead or asked.n_heads < 2:
         raise UserError(
             "the recipe 'counting' is for a causal Transformer of two heads or more: "

@@ -1,9 +1,9 @@
-"""Many models of one architecture as one: a launch does for all of them what it does for one.
+"""Many models of one architecture run as one model, so that one launch serves all of them.
 
-Their words lie behind each other in one batch, those of the first model first. What has no weights
-does not notice; what has (a linear map, an embedding, a norm, a convolution) is replaced by a
-sibling that gives each model's words to its own weights. ``torch.func.vmap`` does as much for any
-forward pass, but takes twice as long to launch one.
+Their words lie one after the other in one batch, those of the first model first. A part without
+weights needs no change. A part with weights (a linear map, an embedding, a norm, a convolution) is
+replaced by a sibling that applies each model's own weights to its words. ``torch.func.vmap`` does
+the same for any forward pass, but takes twice as long to launch one.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class StackedModel:
     """The forward pass of many models.
 
     Args:
-        model: one of them; its parts are replaced, and its own weights play no part any more.
+        model: one of the models. Its parts are replaced, and its own weights are no longer used.
     """
 
     def __init__(self, model: LanguageModel) -> None:
@@ -51,9 +51,10 @@ class StackedModel:
         """Logits at every position.
 
         Args:
-            weights: each by its name, of all models.
-            tokens: as many words of each model, those of the first model first.
-            offsets: where the absolute positions of each word start; needed if they are learned.
+            weights: the weights of all models, by name.
+            tokens: equally many words for each model, those of the first model first.
+            offsets: the number of each word's first absolute position; needed if positions are
+                learned.
         """
         for name, values in weights.items():
             part, _, kind = name.rpartition(".")
@@ -78,7 +79,7 @@ class StackedEmbedding(nn.Module):
     def __init__(self, part: nn.Embedding) -> None:
         super().__init__()
         self.given: dict[str, Tensor] = {}
-        self.weight = part.weight  # whose type the model asks for
+        self.weight = part.weight  # the model reads its own type and device here
 
     def forward(self, ids: Int[Tensor, "batch pos"]) -> Float[Tensor, "batch pos d_model"]:
         table = self.given["weight"]
@@ -103,7 +104,7 @@ class StackedNorm(Norm):
 
 
 class StackedConvolution(nn.Module):
-    """``nn.Conv1d`` without padding, a stride of one."""
+    """``nn.Conv1d`` without padding and with a stride of one."""
 
     def __init__(self, part: nn.Conv1d) -> None:
         super().__init__()
@@ -121,7 +122,7 @@ def mapped(
     weight: Float[Tensor, "model d_out d_in"],
     bias: Float[Tensor, "model d_out"] | None = None,
 ) -> Float[Tensor, "batch pos d_out"]:
-    """Each model's linear map of its words."""
+    """Applies each model's linear map to that model's words."""
     rows, turned = x.reshape(len(weight), -1, x.shape[-1]), weight.transpose(1, 2)
     y = torch.bmm(rows, turned) if bias is None else torch.baddbmm(bias[:, None], rows, turned)
     return y.view(*x.shape[:2], -1)

@@ -1,4 +1,4 @@
-"""The state that training goes on from, to the same bits: weights, moments and the step."""
+"""The saved state, from which training resumes bit for bit: weights, Adam's moments, the step."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ STATE = "training.safetensors"
 
 
 def save_state(trainer: Trainer) -> None:
-    """Writes all that the next step hangs on, beside the run's record."""
+    """Writes everything that the next step depends on, beside the run's record."""
     tensors = {f"model.{n}": t.detach() for n, t in trainer.model.state_dict().items()}
     for name, parameter in trainer.model.named_parameters():
         for key, value in trainer.moments[parameter].items():
             tensors[f"{key}.{name}"] = value
-    # Copied: trained together, all parameters share one count of steps, which no file may.
+    # Copied: runs trained together share one count of steps, and a file refuses shared memory.
     tensors = {n: t.to("cpu", copy=True).contiguous() for n, t in tensors.items()}
     about: dict[str, Any] = {"step": trainer.step, "flawless": trainer.flawless}
     about["sha256"] = _digest(trainer.run, tensors, about)
@@ -33,16 +33,20 @@ def save_state(trainer: Trainer) -> None:
 
 
 def _digest(run: Run, tensors: dict[str, Tensor], about: dict[str, Any]) -> str:
-    """SHA-256 of all that a state holds and of the run's configuration.
+    """SHA-256 of everything that a state holds and of the run's configuration.
 
-    As the run's record has it, without the fields that came later.
+    The configuration is that of the run's record, without fields that the lab gained since then.
     """
     owner = json.dumps([about["step"], about["flawless"], run.record["config"]])
     return hashlib.sha256(save(tensors) + owner.encode()).hexdigest()
 
 
 def load_state(trainer: Trainer) -> None:
-    """Goes back to the saved step. Raises UserError if the state is damaged or another run's."""
+    """Puts the trainer back to the saved step.
+
+    Raises:
+        UserError: the state is damaged, or it is another run's.
+    """
     path = trainer.run.path / STATE
     tensors, _ = read_weights(path)
     with safe_open(path, framework="pt") as file:
@@ -68,9 +72,9 @@ def load_state(trainer: Trainer) -> None:
 
 
 def saved_step(run: Run) -> int:
-    """The step that training goes on from: that of the saved state, or 0."""
+    """The step from which training resumes: that of the saved state, or 0."""
     try:
         with safe_open(run.path / STATE, framework="pt") as file:
             return int(json.loads(file.metadata()["about"])["step"])
     except (FileNotFoundError, SafetensorError, KeyError, TypeError, ValueError):
-        return 0  # of a damaged state training itself says what is wrong
+        return 0  # if the state is damaged, training itself will say so

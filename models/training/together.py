@@ -1,12 +1,12 @@
-"""Runs that differ in their seed alone, trained at once: on a GPU much faster than in turn.
+"""Runs that differ in their seed alone, trained at once: on a GPU much faster than one by one.
 
 A small model keeps a GPU waiting for its next launch. Here one launch serves all seeds: their
-weights are rows of one tensor, and their words lie in one batch. Each run's own model sees its row,
-and is judged, saved and resumed as if it trained alone. Every seed reads the words of its single
-run, has a loss of its own, and clips its gradient by a norm of its own. It ends where its single
-run ends, except for rounding.
+weights are rows of one tensor, and their words lie in one batch. Each run's own model is a view of
+its row, and is judged, saved and resumed as if it trained alone. Every seed reads the words that it
+would read alone, has its own loss, and clips its gradient by its own norm. It ends as it would end
+alone, except for rounding.
 
-On a CPU padding costs more than launches, and training in turn is the faster.
+On a CPU padding costs more than launches, so that training one by one is faster.
 """
 
 from __future__ import annotations
@@ -34,17 +34,17 @@ from models.training.stacked import StackedModel, can_be_stacked
 from models.training.trainer import Trainer, adamw, choose_device, threads
 from models.training.writer import RunWriter
 
-STATES_APART = 10.0  # seconds: to save the states of many runs takes as long as many steps
-ALIGNED = 32  # weights: rows begin where a GPU reads several numbers at once
+STATES_APART = 10.0  # seconds between saves: saving many runs takes as long as many steps
+ALIGNED = 32  # a row's length is a multiple of it, so that a GPU can read several numbers at once
 HELPERS = 8  # processes, at most
 
-Told = Callable[[Run, int, float | None], None]  # called with (run, step, its last loss)
+Told = Callable[[Run, int, float | None], None]  # called with (run, step, last loss)
 
 
 def can_train_together(config: TrainConfig) -> bool:
-    """Can runs of this configuration, which differ in their seed, train at once?
+    """Can runs of this configuration that differ in their seed alone train at once?
 
-    Where they can, it pays on a GPU and does not on a CPU.
+    If they can, it saves time on a GPU, but not on a CPU.
     """
     return can_be_stacked(config.model)
 
@@ -56,18 +56,19 @@ def train_together(
 ) -> None:
     """Trains new runs to their end, or interrupted ones from their last saved states.
 
-    Each run ends with what ``train`` would have written, numbers equal but for rounding, and a
-    record that tells how many ``seeds_at_once`` there were; ``seconds`` are those of all together.
-    A seed that stops early is finished at once, and the others go on without it. Of runs that broke
-    off at different steps those behind catch up first. Models that cannot train together
-    (``can_train_together``) are trained in turn. The caller holds the locks of all folders.
+    Each run ends with the files that ``train`` would have written; the numbers are equal except for
+    rounding. Its record also holds ``seeds_at_once``, and its ``seconds`` are those of all runs
+    together. A seed that stops early is finished at once, and the others go on without it. If runs
+    were interrupted at different steps, those behind catch up first. Models that cannot train
+    together (``can_train_together``) are trained one by one. The caller holds the locks of all
+    folders.
 
     Args:
-        runs: as many as the memory of the device holds.
-        progress: told after every evaluation, of each run.
+        runs: no more than the memory of the device holds.
+        progress: called for each run at the start, after every evaluation, and at the end.
 
     Raises:
-        UserError: runs that differ in more than the seed, and whatever ``train`` raises.
+        UserError: the runs differ in more than the seed; or for the reasons of ``train``.
     """
     check_alike(runs)
     unfinished = [run for run in runs if run.record["status"] != "finished"]
@@ -87,8 +88,8 @@ def train_together(
 def helpers(device: torch.device) -> int:
     """How many processes draw words ahead.
 
-    A GPU takes a step of 32 seeds in less time than their words are drawn in. A process that may
-    have no children, as a worker of Dask, draws them itself.
+    A GPU computes a step of 32 seeds faster than one process draws its words. A process that may
+    not have children, such as a Dask worker, draws the words itself: the answer is 0.
     """
     if device.type == "cpu" or multiprocessing.current_process().daemon:
         return 0
@@ -132,11 +133,14 @@ def _finished(writer: RunWriter, progress: Told) -> bool:
 
 
 def _to_next_evaluation(stacked: Stack, going: list[RunWriter], resumable: bool) -> list[float]:
-    """Returns each run's last loss. Until then losses stay on the device: none is waited for."""
+    """Trains up to the next evaluation and returns each run's last loss.
+
+    Until then the losses stay on the device, so that no step has to wait for them.
+    """
     losses: list[Tensor] = []
     while True:
         losses.append(stacked.advance())
-        evaluates, writes = going[0].evaluates, going[0].writes  # of all: they differ in the seed
+        evaluates, writes = going[0].evaluates, going[0].writes  # alike in all runs
         if evaluates:
             values = torch.stack(losses, dim=1).tolist()
             for writer, own in zip(going, values, strict=True):
@@ -149,12 +153,12 @@ def _to_next_evaluation(stacked: Stack, going: list[RunWriter], resumable: bool)
 
 
 class Stack:
-    """Runs at one step, as one model.
+    """Runs that stand at the same step, as one model.
 
     Attributes:
-        trainers: of the runs. Their parameters, and what their optimizers remember of them, become
-            views of this stack's.
-        weights: a row for each run.
+        trainers: those of the runs. Their parameters and their optimizers' moments become views of
+            this stack's.
+        weights: one row for each run, [model, weight].
     """
 
     def __init__(self, trainers: Sequence[Trainer]) -> None:
@@ -183,7 +187,7 @@ class Stack:
         self._steps = joint_steps(configs, language, device, first.step, helpers(device))
 
     def advance(self) -> Float[Tensor, " model"]:
-        """One step of every run. Returns their losses before it."""
+        """Takes one step of every run and returns the losses before it, in nats per answer."""
         first = self.trainers[0]
         taught = next(self._steps)
         weights = self._by_name(self.weights)
@@ -191,7 +195,7 @@ class Stack:
         answers = first.run.objective.losses(logits, taught.batch)
         losses = answers.view(len(self.trainers), -1).sum(dim=1) / taught.answers
         self._optimizer.zero_grad()
-        losses.sum().backward()  # no run's loss hangs on another's weights
+        losses.sum().backward()  # no run's loss depends on another's weights
         for group in self._optimizer.param_groups:
             group["lr"] = first.learning_rate(first.step)
         clip_rows(self.weights, first.config.clip)
@@ -203,7 +207,7 @@ class Stack:
         return losses.detach()
 
     def _rows(self, of: Callable[[Trainer, nn.Parameter], Tensor]) -> Float[Tensor, "model weight"]:
-        """For each run the values of its parameters, one after the other, filled up with zeros."""
+        """One row for each run: the values of all its parameters, then zeros to fill the row."""
         rows = [
             torch.cat([of(trainer, p).flatten() for p in trainer.model.parameters()])
             for trainer in self.trainers
@@ -211,19 +215,19 @@ class Stack:
         return pad(torch.stack(rows), (0, self._sizes[-1]))
 
     def _by_name(self, rows: Float[Tensor, "model weight"]) -> dict[str, Tensor]:
-        """The values of each parameter, [model, *shape]: views."""
+        """The values of each parameter, [model, *shape], as views of ``rows``."""
         *parts, _ = rows.split(self._sizes, dim=1)
         named = zip(self._shapes.items(), parts, strict=True)
         return {name: part.view(len(rows), *shape) for (name, shape), part in named}
 
 
 def _moment(trainer: Trainer, parameter: nn.Parameter, key: str) -> Tensor:
-    """Zeros before the first step."""
+    """What Adam remembers of a parameter under ``key``; zeros before the first step."""
     return trainer.moments[parameter].get(key, torch.zeros_like(parameter, requires_grad=False))
 
 
 def clip_rows(parameter: nn.Parameter, largest: float) -> None:
-    """``clip_grad_norm_`` of every row on its own."""
+    """Clips the gradient of every row by the row's own norm, like ``clip_grad_norm_``."""
     assert parameter.grad is not None
     norms = parameter.grad.norm(dim=1, keepdim=True)
     parameter.grad *= (largest / (norms + 1e-6)).clamp(max=1.0)

@@ -19,7 +19,11 @@ from models.training.batches import Batches
 
 
 def choose_device(name: str) -> torch.device:
-    """The device of a name; "auto" is the GPU where there is one. Raises UserError for others."""
+    """The device of a name: "cpu", "cuda", or "auto", which is the GPU if there is one.
+
+    Raises:
+        UserError: the name is none of these, or there is no GPU.
+    """
     if name == "auto":
         name = "cuda" if torch.cuda.is_available() else "cpu"
     if name == "cuda" and not torch.cuda.is_available():
@@ -31,7 +35,7 @@ def choose_device(name: str) -> torch.device:
 
 @contextmanager
 def threads(count: int) -> Iterator[None]:
-    """So many CPU threads in a step; as before after it."""
+    """Uses ``count`` CPU threads inside, and as many as before afterwards."""
     before = torch.get_num_threads()
     torch.set_num_threads(count)
     try:
@@ -63,8 +67,9 @@ class Trainer:
 
     @classmethod
     def at_start(cls, run: Run, device: torch.device) -> Trainer:
-        # Once a large block has been freed, glibc keeps freed memory: a step then costs a few page
-        # faults instead of hundreds, and a tenth less time.
+        """The trainer of a run before its first step."""
+        # After one large block has been freed, glibc keeps the memory that is freed later. A step
+        # then has a few page faults instead of hundreds, and takes a tenth less time.
         torch.empty(31 * 2**20, dtype=torch.uint8)
         model = build(run.config.model, run.language.vocabulary, run.config.seed)
         model.to(device)
@@ -82,11 +87,15 @@ class Trainer:
 
     @property
     def done(self) -> bool:
+        """Is every step taken, or was ``patience`` satisfied?"""
         enough = self.config.patience and self.flawless >= self.config.patience
         return bool(enough) or self.step >= self.config.steps
 
     def advance(self) -> float:
-        """One step; its words hang on the seed and the step alone. Returns the loss before it."""
+        """Takes one step and returns the loss before it, in nats per answer.
+
+        Which words it reads depends on the seed and the number of the step alone.
+        """
         taught = self.batches[self.step]
         value = torch.zeros((), device=self.model.device)
         for group in taught.groups:
@@ -120,5 +129,5 @@ class Trainer:
 
     @property
     def moments(self) -> dict[Tensor, dict[str, Tensor]]:
-        """What the optimizer remembers of each parameter."""
+        """What the optimizer remembers of each parameter; empty if the model learns by counting."""
         return {} if self.optimizer is None else self.optimizer.state

@@ -22,7 +22,11 @@ from models.training.trainer import Trainer
 def validation_sample(language: Language, config: TrainConfig) -> Sample:
     """Fixed words of the training window: 256 drawn ones, and one member of every size.
 
-    The members of every size make "flawless" mean the whole window; a corpus has its own lines.
+    Because every size is among them, "flawless" speaks for the whole window. A corpus has only its
+    own validation lines.
+
+    Raises:
+        UserError: a corpus is too small to have validation lines.
     """
     rng = np.random.default_rng([config.seed, VALIDATION])
     lengths = language.lengths(config.max_n)
@@ -30,7 +34,7 @@ def validation_sample(language: Language, config: TrainConfig) -> Sample:
         drawn = language.sample(rng, 256, lengths, split="validation")
     except LookupError:
         raise UserError(
-            f"{language.name} is too small to set validation lines apart: add lines (20 or more)"
+            f"{language.name} is too small to set validation lines aside: add lines (20 or more)"
         ) from None
     if not isinstance(language, FormalLanguage):
         return drawn
@@ -46,10 +50,10 @@ def checkpoint_steps(last: int) -> set[int]:
 
 
 class RunWriter:
-    """All that a run writes, from its start or its last saved state to its end.
+    """Writes the files of a run, from its start or its last saved state to its end.
 
     Attributes:
-        losses: of the steps since the last evaluation.
+        losses: those of the steps since the last evaluation.
     """
 
     def __init__(self, trainer: Trainer) -> None:
@@ -79,18 +83,18 @@ class RunWriter:
         return self.evaluates or self.trainer.step in self._planned
 
     def write(self, resumable: bool = True) -> None:
-        """What is due after this step.
+        """Writes what is due after this step.
 
         Args:
-            resumable: save the state to resume from, if the step is evaluated; at the end it is
-                saved in any case.
+            resumable: whether an evaluated step also saves the state to resume from; the last step
+                saves it in any case.
         """
         evaluates = self.evaluates
         if evaluates:
             self._evaluate()
         if self.trainer.step in self._planned or self.trainer.done:
             self._save_checkpoint()
-        # After the checkpoint: a run killed between the two writes it once more.
+        # After the checkpoint: a run that is killed between the two writes the checkpoint again.
         if evaluates and (resumable or self.trainer.done):
             save_state(self.trainer)
 
