@@ -95,7 +95,7 @@ def hook_rows(config: ModelConfig) -> list[HookRow]:
         HookRow(block + "hook_resid_pre", STREAM, "the stream before the block"),
         *([] if post else norm_rows(block + "ln1")),
         HookRow(block + "conv.hook_pre", STREAM, "what the activation function gets"),
-        HookRow(block + "conv.hook_post", STREAM, "after it"),
+        HookRow(block + "conv.hook_post", STREAM, "what the activation function gives"),
         *(norm_rows(block + "ln1_post") if sandwich else []),
         HookRow(block + "hook_conv_out", STREAM, "what the convolution adds to the stream"),
         *(norm_rows(block + "ln1") if post else []),

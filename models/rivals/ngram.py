@@ -22,9 +22,12 @@ SMOOTHING = 1.0
 
 
 class Window(nn.Module):
-    """The last tokens of every position. Hook: ``hook_resid_pre`` [batch, pos, (order - 1) *
-    d_vocab], the window in one-hot form, the oldest first: all that the model remembers (a constant
-    0 for order 1). What a hook leaves there is read back as the largest of each slot."""
+    """The last tokens before and at every position, the oldest first: all that the model remembers.
+
+    Hook: ``hook_resid_pre`` [batch, pos, (order - 1) * d_vocab], these tokens in one-hot form (for
+    order 1 a constant 0). Of what a hook leaves there, the largest number of each slot is the token
+    that is read.
+    """
 
     def __init__(self, length: int, d_vocab: int) -> None:
         super().__init__()
@@ -49,7 +52,7 @@ class HookedNGram(LanguageModel):
 
         p_k = (allowed_k + p_{k-1}) / (seen_k + 1),  p_{-1} = 1/2,  k = 0 .. order - 1 tokens
 
-    so that an unseen context says what the next shorter one says. Trained by counting.
+    so that an unseen context gives the answer of the next shorter one. It is trained by counting.
     """
 
     learns_by_counting = True
@@ -67,7 +70,7 @@ class HookedNGram(LanguageModel):
         for k in range(config.order):
             self.register_buffer(f"allowed_{k}", torch.zeros(d_vocab**k, d_vocab))
             self.register_buffer(f"seen_{k}", torch.zeros(d_vocab**k, d_vocab))
-        self._table: Tensor | None = None  # of a model that no longer counts
+        self._table: Tensor | None = None  # all logits, once the model no longer counts
         self.setup()  # type: ignore[no-untyped-call]  # untyped in TransformerLens
 
     @property
@@ -106,7 +109,8 @@ class HookedNGram(LanguageModel):
     def _all_contexts(self) -> Float[Tensor, "context d_vocab"]:
         """The logits after every longest context.
 
-        The lowest digit of a row's number is the newest token; rows of a shorter context repeat.
+        The number of a row, to the base d_vocab, has the newest token as its lowest digit. So the
+        rows of a shorter context repeat.
         """
         p = torch.full_like(self.get_buffer("seen_0"), 0.5)
         for k in range(self.config.order):
@@ -116,7 +120,7 @@ class HookedNGram(LanguageModel):
         return torch.logit(p, eps=1e-6)
 
     def load_state_dict(self, *args: Any, **kwargs: Any) -> Any:
-        """As in PyTorch."""
+        """As in PyTorch; the table of logits is made anew."""
         self._table = None
         return super().load_state_dict(*args, **kwargs)
 
@@ -127,8 +131,12 @@ class HookedNGram(LanguageModel):
         target: Float[Tensor, "batch pos d_vocab"],
         weight: Float[Tensor, "batch pos d_vocab"],
     ) -> None:
-        """Learns a batch: 1 in ``target`` where a token may come next, heeded as often as
-        ``weight`` says."""
+        """Learns a batch.
+
+        Args:
+            target: 1 where a token may come next, else 0.
+            weight: how often each of these answers is counted.
+        """
         self._table = None
         for k, row in enumerate(self._contexts(tokens)):
             rows = row.flatten()

@@ -42,7 +42,7 @@ class Recurrence(nn.Module):
             if isinstance(self.rnn, nn.LSTM):
                 h, c = torch.lstm_cell(x[:, t], (hidden[-1], cells[-1]), *weights)
                 cells.append(_shown(self.hook_cell, [*cells[1:], c], x))
-                # A changed cell is what the output gate lets through.
+                # The output gate lets through the cell as the hook left it.
                 h = self._let_through(x[:, t], hidden[-1], weights, cells[-1], c, h)
             else:
                 h = torch.gru_cell(x[:, t], hidden[-1], *weights)
@@ -73,7 +73,7 @@ class HookedRecurrent(EmbeddingModel):
     """Embedding, recurrent layers, unembedding.
 
     Attributes:
-        layer: what a layer is in PyTorch.
+        layer: PyTorch's class of a layer.
     """
 
     layer: type[nn.LSTM | nn.GRU]

@@ -1,4 +1,4 @@
-"""Checkpoints: weights as safetensors, and beside them what they are and their hash.
+"""Checkpoints: weights as safetensors, and beside them a file that says what they are.
 
     step-000500/model.safetensors     the weights
     step-000500/config.json           the run's configuration, the step, the SHA-256 of the weights
@@ -64,7 +64,7 @@ def load_checkpoint(
         "vocabulary": list(vocabulary.symbols),
         "config": config,
     }
-    # Compared as configurations, not as text: a field that came later has its default in both.
+    # Compared as configurations, not as text: a field that the lab gained since is equal in both.
     about["config"] = TrainConfig.from_dict(about.get("config") or {})
     for key, value in expected.items():
         if about.get(key) != value:

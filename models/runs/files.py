@@ -1,4 +1,4 @@
-"""Files that are whole or absent: write beside, then rename."""
+"""Files that are whole or absent: each is written under another name, then renamed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from models.errors import UserError
 
 @contextmanager
 def writing(path: Path) -> Iterator[None]:
-    """Turns the system's refusal to write into one clear line."""
+    """Turns an OSError while ``path`` is written into a UserError of one clear line."""
     try:
         yield
     except OSError as error:
@@ -81,7 +81,7 @@ def locked(path: Path) -> Iterator[None]:
     """
     path = path.resolve()
     beside = path.with_name(f".{path.name}.lock")
-    # A marker file, filelock's way out without locks of the system, would outlive its holder.
+    # Without system locks filelock falls back to a marker file, which would outlive its holder.
     lock = FileLock(beside, fallback_to_soft=False)
     with writing(beside):
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -89,15 +89,15 @@ def locked(path: Path) -> Iterator[None]:
     try:
         yield
     finally:
-        # While it is held: who waits sees that it is gone. Windows refuses that, so there filelock
-        # removes the file itself.
+        # Removed while the lock is held, so that whoever waits sees that the file is gone. Windows
+        # refuses to do this; there filelock removes the file itself.
         with suppress(PermissionError):
             beside.unlink(missing_ok=True)
         lock.release()
 
 
 def read_json(path: Path) -> Any:
-    """Raises UserError for a file that is missing or is not JSON."""
+    """The content of a JSON file. Raises UserError if it is missing or not JSON."""
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:

@@ -37,7 +37,7 @@ PACKAGES = ("structure-lab", "torch", "transformer-lens", "numpy")
 
 
 class Run:
-    """A run folder, opened for reading; training writes through it too.
+    """A run folder, opened for reading; training also writes through it.
 
     Attributes:
         path: the folder.
@@ -45,7 +45,11 @@ class Run:
     """
 
     def __init__(self, path: Path) -> None:
-        """Raises UserError where there is no run, or one that this version cannot read."""
+        """Opens a run; a folder that holds a single run stands for that run.
+
+        Raises:
+            UserError: there is no run, or this version of the lab cannot read it.
+        """
         if not (path / RUN_FILE).is_file():
             inside = find_runs(path)
             if len(inside) == 1:
@@ -62,7 +66,11 @@ class Run:
 
     @classmethod
     def create(cls, path: Path, config: TrainConfig, corpus: Path | None = None) -> Run:
-        """A new folder with its record. Raises UserError if it exists or cannot be written."""
+        """Makes a new folder with its record.
+
+        Raises:
+            UserError: the folder exists or cannot be written, or the configuration cannot work.
+        """
         if path.exists():
             raise UserError(
                 f"{path} exists already: continue it with `lab resume {path}`, "
@@ -104,6 +112,7 @@ class Run:
         return record
 
     def update(self, **changes: Any) -> None:
+        """Changes entries of run.json."""
         write_json(self.path / RUN_FILE, self.record | changes)
 
     @cached_property
@@ -114,7 +123,7 @@ class Run:
 
     @property
     def objective(self) -> Objective:
-        """What it is taught."""
+        """What the run is taught."""
         return objective(self.config.objective)
 
     def corpus_bytes(self) -> bytes | None:
@@ -140,7 +149,7 @@ class Run:
         return self.path / "checkpoints"
 
     def steps(self) -> list[int]:
-        """The steps at which a checkpoint lies, ascending."""
+        """The steps that have a checkpoint, ascending."""
         names = (p.name.removeprefix("step-") for p in self.checkpoints.glob("step-*"))
         return sorted(int(name) for name in names if name.isdecimal())
 
@@ -153,6 +162,7 @@ class Run:
         return self.model_and_hash(step)[0]
 
     def model_and_hash(self, step: int | None = None) -> tuple[LanguageModel, str]:
+        """As ``model``, with the SHA-256 of the weights."""
         return load_checkpoint(self._folder(step), self.config, self.language.vocabulary)
 
     def _folder(self, step: int | None) -> Path:

@@ -14,7 +14,7 @@ from models.transformer.masks import masked_softmax
 from models.transformer.positions import rotate
 from models.transformer.relations import CAUSAL, KeysValues, Relations
 
-ADDITIVE_AT_ONCE = 2**25  # numbers inside tanh that are held in memory together
+ADDITIVE_AT_ONCE = 2**25  # the most numbers inside tanh that are held in memory together
 
 
 def bias_of(linear: nn.Linear) -> Float[Tensor, " d_out"]:
@@ -23,13 +23,13 @@ def bias_of(linear: nn.Linear) -> Float[Tensor, " d_out"]:
 
 
 class Attention(nn.Module):
-    """softmax(score(q, k)) v over the allowed keys, the heads summed through W_O.
+    """softmax(score(q, k)) v over the allowed keys; W_O maps the heads to the stream and sums them.
 
-    Hooks: ``hook_q, hook_k, hook_v, hook_z`` [batch, pos, head, d_head], and with rotary positions
-    ``hook_rot_q, hook_rot_k``, the turned ones; ``hook_attn_scores`` (masked entries -inf) and
-    ``hook_pattern`` [batch, head, query, key]; ``hook_result`` [batch, pos, head, d_model], each
-    head's share of the output, without the output bias. Scores of a dot product, pattern and result
-    are only computed when listened to; otherwise PyTorch's fused path runs.
+    Hooks: ``hook_q, hook_k, hook_v, hook_z`` [batch, pos, head, d_head]; with rotary positions also
+    ``hook_rot_q, hook_rot_k``, the turned queries and keys; ``hook_attn_scores`` (masked entries
+    -inf) and ``hook_pattern`` [batch, head, query, key]; ``hook_result`` [batch, pos, head,
+    d_model], each head's share of the output, without the output bias. Dot-product scores, pattern
+    and result are computed only if a hook listens to them; otherwise PyTorch's fused path runs.
     """
 
     def __init__(self, config: ModelConfig) -> None:
@@ -69,9 +69,9 @@ class Attention(nn.Module):
     ) -> Float[Tensor, "batch pos d_model"]:
         """
         Args:
-            relations: its queries are the positions of ``x``.
+            relations: mask, bias and rotation; the queries are the positions of ``x``.
             memory: the keys and values to read, computed elsewhere; None computes them from ``x``.
-                Where it has fewer words than ``x``, the rows of ``x`` are copies of its batch, and
+                If it has fewer words than ``x``, the rows of ``x`` are copies of its batch, and
                 every copy reads all of it.
         """
         q = self.hook_q(self.heads(self.q(x)))
@@ -116,13 +116,13 @@ class Attention(nn.Module):
         return x.view(*x.shape[:2], -1, self.d_head)
 
     def values(self, v: Float[Tensor, "*any head d_head"]) -> Float[Tensor, "*any head d_head"]:
-        """What is read of x W_V + b_V: itself."""
+        """What the heads read, given x W_V + b_V; here unchanged."""
         return v
 
     def read(
         self, z: Float[Tensor, "batch pos head d_head"], relations: Relations
     ) -> Float[Tensor, "batch pos head d_head"]:
-        """What goes on to W_O of the mean of the values: itself."""
+        """What goes on to W_O, given the mean of the values; here unchanged."""
         return z
 
     def _fused(self, q: Tensor, k: Tensor, v: Tensor, relations: Relations) -> Tensor:
@@ -139,7 +139,7 @@ class Attention(nn.Module):
         return z.masked_fill(alone, 0.0) if empty else z
 
     def _few(self, q: Tensor, k: Tensor, v: Tensor, relations: Relations) -> Tensor:
-        """A few queries that read many keys: PyTorch's fused path takes up to twice as long."""
+        """Attention of a few queries to many keys; the fused path takes up to twice as long."""
         if q.shape[2] == 1 or q.device.type != "cpu":
             return self._fused(q, k, v, relations)
         may = relations.mask(q)
@@ -182,7 +182,7 @@ class Attention(nn.Module):
 
     @property
     def W_score(self) -> Float[Tensor, "head d_head"] | None:
-        """Of additive scores."""
+        """The vector w of additive scores; None for other scores."""
         return self.w_score
 
     @property
@@ -218,7 +218,8 @@ def additive_scores(
     """w.tanh(q + k) per head (Bahdanau et al. 2015); q = W_q x_i and k = W_k x_j are projections
     already.
 
-    The sum of every query with every key is large, so it is made for some queries at a time.
+    The sums of every query with every key fill much memory, so they are made for some queries at a
+    time.
     """
     rows = max(1, ADDITIVE_AT_ONCE // max(1, k.numel()))
     parts = [

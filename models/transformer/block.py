@@ -23,7 +23,7 @@ class Block(nn.Module):
     hook_mlp_out, hook_resid_post``; without an MLP neither ``resid_mid`` nor ``mlp_out``.
 
     ``ln1`` and ``ln2`` stand where ``norm_placement`` says; "sandwich" adds ``ln1_post`` and
-    ``ln2_post``, and ``attn_out`` and ``mlp_out`` are what is added to the stream.
+    ``ln2_post``. ``hook_attn_out`` and ``hook_mlp_out`` hear what is added to the stream.
     """
 
     hook_out_is_single_residual_stream = True  # what TransformerLens' logit lens asks for
@@ -73,5 +73,5 @@ class Block(nn.Module):
     def keys_and_values(
         self, x: Float[Tensor, "batch pos d_model"], relations: Relations
     ) -> KeysValues:
-        """The keys and values of these positions, behind the norm that comes first."""
+        """The keys and values of these positions, after ``ln1`` if it comes before attention."""
         return self.attn.keys_and_values(x if self.placement == "post" else self.ln1(x), relations)

@@ -1,10 +1,10 @@
-"""Heads that count: all that ``ModelConfig.counting`` turns on, in one file.
+"""Heads that count: what ``ModelConfig.counting`` turns on in attention.
 
 The Transformer of the lectures has none of this. An averaging head has neither queries nor keys: it
 attends equally to every position that it may see, and reads a mean over the word. In a mean, a
 difference of two counts shrinks as the word grows. Three things keep the count. Embeddings that sum
 to zero make equal counts cancel. A norm of what each head read keeps its direction. Values that are
-steps have a whole number as their sum, which is read back from the mean.
+steps (-1, 0 or 1) sum to a whole number, which can be read back from the mean.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ from models.transformer.norm import Norm
 from models.transformer.relations import Relations
 
 STEEPNESS = 32.0
-"""Of a counter's steps: off their plateaus values would add up, so few may lie there."""
+"""Of the slopes between a counter's steps. A value on a slope is no whole number, and such errors
+would add up over a word; on steep slopes lie few values."""
 
 
 def attention(config: ModelConfig) -> Attention:
@@ -34,9 +35,10 @@ def attention(config: ModelConfig) -> Attention:
 class CountingAttention(Attention):
     """Attention whose first heads average, and may count; with a norm of what each head read.
 
-    The queries and keys of averaging heads are zeros: all scores are equal. With a head norm
-    ``norm_z`` has the hooks of a norm, [batch, pos, head, 1 or d_head], and ``hook_z`` hears what
-    comes after it. So it is with counters, whose values ``hook_v`` hears as steps.
+    The queries and keys of averaging heads are zeros, so that all their scores are equal. A head
+    norm is the module ``norm_z``, with the hooks of a norm: ``hook_scale`` [batch, pos, head, 1]
+    and ``hook_normalized`` [batch, pos, head, d_head]; ``hook_z`` hears what comes after it. With
+    counters ``norm_z`` is a ``Saturation``, and ``hook_v`` hears the values as steps.
     """
 
     def __init__(self, config: ModelConfig) -> None:
@@ -56,7 +58,7 @@ class CountingAttention(Attention):
         return pad(learned, (0, 0, self.averaging, 0)) if self.averaging else learned
 
     def values(self, v: Float[Tensor, "*any head d_head"]) -> Float[Tensor, "*any head d_head"]:
-        """What is read of x W_V + b_V: its steps in heads that count, itself in the others."""
+        """What the heads read, given x W_V + b_V: steps in heads that count, else unchanged."""
         if not self.counters:
             return v
         counted, others = v.split([self.averaging, self.n_heads - self.averaging], dim=-2)
@@ -82,9 +84,10 @@ class CountingAttention(Attention):
 
 
 class Saturation(nn.Module):
-    """z / sqrt(z^2 + 1/T^2) in the first heads; the other heads pass.
+    """z / sqrt(z^2 + 1/T^2) in the first heads; the other heads stay as they are.
 
-    z is a mean of T values. With s = T z, their sum, this is s / sqrt(1 + s^2), number by number.
+    z is a mean of T values. With s = T z, the sum of these values, the formula is
+    s / sqrt(1 + s^2), number by number.
 
     Hooks: those of a norm, both [batch, pos, head, d_head].
     """
@@ -102,7 +105,7 @@ class Saturation(nn.Module):
     ) -> Float[Tensor, "batch pos head d_head"]:
         """
         Args:
-            keys: T, how many each position attended to; without any, z is zero and stays.
+            keys: T, how many keys each position attended to. Where T is 0, z is zero and stays so.
         """
         own, others = z[:, :, : self.heads], z[:, :, self.heads :]
         scale = (own**2 + keys.clamp(min=1) ** -2).sqrt()
@@ -111,21 +114,21 @@ class Saturation(nn.Module):
 
 
 def steps(x: Float[Tensor, "*any"]) -> Float[Tensor, "*any"]:
-    """-1, 0 or 1, from -1/2 and from 1/2 on, by slopes that a gradient can climb."""
+    """-1 below -1/2, 0 between, 1 above 1/2; steep slopes join them, to give a gradient."""
     return (torch.tanh(STEEPNESS * (x - 0.5)) + torch.tanh(STEEPNESS * (x + 0.5))) / 2
 
 
 def bias_of_all_heads(
     bias: Float[Tensor, "learned query key"] | None, counting: Counting
 ) -> Float[Tensor, "head query key"] | None:
-    """A bias on the scores, which heads that average do not have: theirs is zero."""
+    """The bias on the scores of all heads; it is zero for heads that average."""
     if bias is None or not counting.averaging_heads:
         return bias
     return pad(bias, (0, 0, 0, 0, counting.averaging_heads, 0))
 
 
 def with_counting(rows: list[HookRow], counting: Counting) -> list[HookRow]:
-    """The hook table of plain attention with what counting adds to it."""
+    """The hook table of plain attention, with what counting adds."""
     told: list[HookRow] = []
     for row in rows:
         meaning = row.meaning
@@ -134,7 +137,7 @@ def with_counting(rows: list[HookRow], counting: Counting) -> list[HookRow]:
         if row.name.endswith("attn.hook_z"):
             told += _norm_rows(row.name.replace("hook_z", "norm_z"), counting)
             meaning += ", normed" * counting.head_norm
-            meaning += "; where they are counted, their saturated sum" * counting.counters
+            meaning += "; in heads that count, the saturated sum" * counting.counters
         told.append(HookRow(row.name, row.shape, meaning))
     return told
 
@@ -145,6 +148,6 @@ def _norm_rows(name: str, counting: Counting) -> list[HookRow]:
     if not counting.counters:
         return []
     return [
-        HookRow(f"{name}.hook_scale", HEADS, "what z is divided by; 1 where nothing is counted"),
-        HookRow(f"{name}.hook_normalized", HEADS, "after it"),
+        HookRow(f"{name}.hook_scale", HEADS, "what z is divided by; 1 in heads that do not count"),
+        HookRow(f"{name}.hook_normalized", HEADS, "the result"),
     ]

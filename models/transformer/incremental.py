@@ -1,8 +1,9 @@
-"""What need not be computed again: runs that differ in a few positions, words that share a prefix.
+"""Forward passes that do not compute the same thing twice.
 
-Two ways, both with the numbers of the plain forward pass. A *recording* holds what enters and what
-is read by every block of one run, so that another run is computed from the place on where it
-differs. ``last_logits`` computes a prefix that many words share once.
+There are two of them, and both give the numbers of the plain forward pass. A *recording* of one run
+holds what enters every block, and the keys and values that the block reads. A run that differs in a
+few positions is then computed only from the first difference on. ``last_logits`` computes a prefix
+that many words share only once.
 """
 
 from __future__ import annotations
@@ -24,13 +25,13 @@ from models.transformer.relations import KeysValues, Relations
 
 @dataclass(frozen=True)
 class Recording:
-    """One run of a batch, from which runs that differ from it in a few positions go on.
+    """One run of a batch; a run that differs in a few positions can start from it.
 
     Attributes:
         streams: what enters each block, [batch, pos, d_model].
-        memory: what each block reads: keys, turned where positions are rotary, and values.
-        logits: [batch, pos, d_vocab].
-        relations: of the batch.
+        memory: what each block reads: its keys (with rotary positions, the turned ones) and values.
+        logits: the logits at every position, [batch, pos, d_vocab].
+        relations: mask, bias and rotation of the batch.
     """
 
     streams: tuple[Float[Tensor, "batch pos d_model"], ...]
@@ -48,7 +49,7 @@ class Recording:
 
 
 class IncrementalTransformer(EmbeddingModel):
-    """A Transformer that leaves out what it has computed already."""
+    """A Transformer that can leave out what it has computed before."""
 
     blocks: nn.ModuleList
     ln_final: Norm
@@ -69,7 +70,7 @@ class IncrementalTransformer(EmbeddingModel):
 
     @torch.no_grad()
     def record(self, tokens: Int[Tensor, "batch pos"]) -> Recording:
-        """Runs the model and keeps what ``resume``, ``reread`` and ``local`` go on from."""
+        """Runs the model and keeps what ``resume``, ``reread`` and ``local`` start from."""
         key = "hook_rot_k" if self.config.positions == "rotary" else "hook_k"
         names = ("hook_resid_pre", f"attn.{key}", "attn.hook_v")
         blocks = [f"blocks.{layer}." for layer in range(self.config.n_layers)]
@@ -92,7 +93,7 @@ class IncrementalTransformer(EmbeddingModel):
         first: int,
         last_alone: bool = False,
     ) -> tuple[Float[Tensor, "rows some d_vocab"], int]:
-        """Goes on to the logits from a stream that differs from the recording in a window.
+        """Computes the logits from a stream that differs from the recording in a window.
 
         Args:
             recording: of a batch; the rows of ``x`` are copies of this batch, one after the other.
@@ -112,7 +113,7 @@ class IncrementalTransformer(EmbeddingModel):
     def _through(
         self, recording: Recording, layer: int, x: Tensor, first: int, last_alone: bool
     ) -> tuple[Tensor, int]:
-        """One block: its output wherever it may differ, and the first such position."""
+        """One block: its output at the positions that may differ, and the first of these."""
         block = self.blocks[layer]
         assert isinstance(block, Block)
         new = block.keys_and_values(x, recording.rows(first, first + x.shape[1]))
@@ -159,7 +160,7 @@ class IncrementalTransformer(EmbeddingModel):
         x: Float[Tensor, "rows window d_model"],
         first: int,
     ) -> Float[Tensor, "rows window d_model"]:
-        """One block on a window alone, which reads the recorded keys and values."""
+        """The output of one block at a window of positions that read the recorded memory."""
         rows = recording.rows(first, first + x.shape[1])
         return self.blocks[layer](x, rows, recording.memory[layer])
 
@@ -171,12 +172,13 @@ class IncrementalTransformer(EmbeddingModel):
     ) -> Float[Tensor, "batch d_vocab"]:
         """The logits at the last position, equal to those of ``forward``.
 
-        A prefix that words share is computed once: of all 2^T variants of a word of T symbols about
-        two positions each, not T. Hooks therefore hear the words in another order. In an encoder
-        every position sees the whole word, so that nothing can be shared.
+        A prefix that words share is computed once. If the words are all 2^T variants of a word of T
+        symbols, about two positions per word are computed instead of T. Hooks hear the words in
+        another order than that of ``tokens``. In an encoder every position sees the whole word, so
+        that nothing can be shared.
 
         Args:
-            rows: the most words at once, which bounds the memory.
+            rows: the most words that are computed at once; fewer need less memory.
         """
         if self.config.sees_ahead:
             return torch.cat([self(some)[:, -1] for some in tokens.split(rows)])
@@ -220,7 +222,10 @@ def _grown(
     parent: Int[Tensor, " words"],
     own: Float[Tensor, "words head d_head"],
 ) -> Float[Tensor, "pos_plus_1 words head d_head"]:
-    """The memory of every word: its parent's, then its own. Copied only once, as copying costs."""
+    """The memory of every word: that of its prefix (its parent), then its own newest position.
+
+    It is copied only once, because copying takes time.
+    """
     out = own.new_empty((len(old) + 1, *own.shape))
     if len(old):
         torch.index_select(old, 1, parent, out=out[:-1])
@@ -233,7 +238,7 @@ def _inserted(
     own: Float[Tensor, "rows head window d_head"],
     first: int,
 ) -> Float[Tensor, "rows head key d_head"]:
-    """Copies of the old memory, each with its own keys or values from ``first`` on."""
+    """Copies of the old keys or values; each copy gets its own new ones from ``first`` on."""
     out = old.repeat(len(own) // len(old), 1, 1, 1)
     out[:, :, first : first + own.shape[2]] = own
     return out

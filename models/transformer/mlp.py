@@ -10,7 +10,7 @@ from models.config import ModelConfig
 from models.transformer.attention import bias_of
 
 ACTIVATIONS: dict[str, type[nn.Module]] = {"relu": nn.ReLU, "gelu": nn.GELU, "silu": nn.SiLU}
-"""Modules, so that DeepLift finds them."""
+"""Modules, not functions, so that DeepLift finds them."""
 
 
 class MLP(nn.Module):

@@ -1,10 +1,10 @@
-"""A fully hooked Transformer with TransformerLens' names: every variant out of one set of parts.
+"""A fully hooked Transformer with TransformerLens' names; one set of parts makes every variant.
 
     x = embed(tokens) + positions;   x = block(x) for every block;   logits = norm(x) W_U + b_U
 
-After post-norm blocks x is normalised already. The final norm has no gamma and beta: the
-unembedding absorbs them. Direct logit attribution, which projects onto W_U alone, is then exact.
-What a second run can leave out stands in ``incremental.py``.
+After post-norm blocks x is normalised already, so that the final norm does nothing. The final norm
+has no gamma and beta, since the unembedding can absorb them. Direct logit attribution, which
+projects onto W_U alone, is then exact. ``incremental.py`` says what a second run can leave out.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class HookedTransformer(IncrementalTransformer):
     def __init__(self, config: ModelConfig, vocabulary: Vocabulary, seed: int = 0) -> None:
         """Weights are drawn from ``seed`` alone: the global random state is not used or moved."""
         super().__init__(config, vocabulary)
-        with torch.random.fork_rng(devices=[]):  # torch's layers draw first weights of their own
+        with torch.random.fork_rng(devices=[]):  # PyTorch's layers draw weights that are not used
             self.embed = nn.Embedding(len(vocabulary), config.d_model)
             self.hook_embed = HookPoint()
             self.pos_embed: nn.Embedding | None = None
@@ -110,7 +110,12 @@ class HookedTransformer(IncrementalTransformer):
     def accumulated_bias(
         self, layer: int, mlp_input: bool = False, include_mlp_biases: bool = True
     ) -> Float[Tensor, " d_model"]:
-        """The sum of output biases that reached the residual stream before ``layer``."""
+        """The sum of the output biases that entered the residual stream before block ``layer``.
+
+        Args:
+            mlp_input: also count the attention of block ``layer`` itself.
+            include_mlp_biases: count the MLPs' biases too, not only those of attention.
+        """
         total = self.W_U.new_zeros(self.config.d_model)
         for index, block in enumerate(self.blocks):
             assert isinstance(block, Block)
@@ -121,10 +126,10 @@ class HookedTransformer(IncrementalTransformer):
         return total
 
     def norms_on_the_way(self, layer: int, part: Literal["embed", "attn", "mlp"]) -> list[str]:
-        """The norms between a part and the logits on its direct way, in their order.
+        """The names of the norms on the direct way from a part to the logits, in order.
 
         Args:
-            layer: of the part; of no consequence for "embed", which stands before the first block.
+            layer: the block of the part; ignored for "embed", which stands before the first block.
             part: "attn" is a head's z W_O, "mlp" what ``hook_mlp_out`` hears.
         """
         config = self.config

@@ -1,4 +1,4 @@
-"""Kernel attention (Nadaraya-Watson): attention before there was anything to learn in it."""
+"""Kernel attention (Nadaraya-Watson): attention in which nothing is learned."""
 
 from __future__ import annotations
 
@@ -25,12 +25,15 @@ def kernel_attention(
         gaussian exp(-d^2 / 2),   boxcar 1[d <= 1],   epanechnikov max(0, 1 - d)
 
     Args:
-        queries: numbers or vectors; so the keys.
-        width: distances are measured in it.
+        queries: numbers or vectors; the keys are the same.
+        width: the unit in which distances are measured.
 
     Returns:
-        The means, and the weights: a row sums to 1, or is 0 where no key is inside the kernel; the
-        mean is then 0 too. (A Gaussian has no border: one key at least is always inside.)
+        The means, and the weights. A row of weights sums to 1. If no key is inside the kernel, the
+        row is 0 and so is the mean. (A Gaussian has no border, so this never happens to it.)
+
+    Raises:
+        UserError: the kernel is unknown, or the width is not positive.
     """
     if kernel not in get_args(Kernel):
         raise UserError(f"unknown kernel {kernel!r}: choose one of {', '.join(get_args(Kernel))}")
@@ -39,7 +42,7 @@ def kernel_attention(
     difference = queries[:, None] - keys[None]
     distance = difference[..., None].flatten(2).norm(dim=-1) / width
     if kernel == "gaussian":
-        weights = (-distance.square() / 2).softmax(dim=-1)  # far keys do not all vanish
+        weights = (-distance.square() / 2).softmax(dim=-1)  # far keys do not all underflow to 0
     else:
         inside = (distance <= 1).to(distance) if kernel == "boxcar" else (1 - distance).clamp(min=0)
         total = inside.sum(dim=-1, keepdim=True)

@@ -15,13 +15,13 @@ from models.hooks import listened
 
 
 class Norm(nn.Module):
-    """LayerNorm (x - mean) / sigma, RMSNorm x / sqrt(mean(x^2)), or none: x; then gamma and beta.
+    """LayerNorm (x - mean) / sigma, RMSNorm x / sqrt(mean(x^2)), or "none", which returns x.
 
-    sigma is the population standard deviation; eps is added under the root. RMSNorm has no beta,
-    and no norm has neither.
+    sigma is the population standard deviation; eps is added under the root. The result is then
+    multiplied by gamma and beta is added. RMSNorm has no beta, "none" has neither.
 
     Hooks: ``hook_scale`` [batch, pos, 1] (what x is divided by), ``hook_normalized`` [batch, pos,
-    d_model] (before gamma and beta, as TransformerLens has it). With neither listened to, PyTorch's
+    d_model] (before gamma and beta, as in TransformerLens). If nobody listens to them, PyTorch's
     fused norm runs.
     """
 
@@ -38,7 +38,7 @@ class Norm(nn.Module):
 
     @property
     def centres(self) -> bool:
-        """Is the mean taken off?"""
+        """Is the mean subtracted?"""
         return self.kind == "layer"
 
     def forward(self, x: Float[Tensor, "*batch d_model"]) -> Float[Tensor, "*batch d_model"]:
@@ -72,12 +72,12 @@ def residual(
     norm: Norm,
     post: Norm | None,
 ) -> Float[Tensor, "batch pos d_model"]:
-    """The stream with what a part makes of it: pre-norm, post-norm or sandwich.
+    """Adds the output of a part to the stream, with pre-norm, post-norm or sandwich.
 
     Args:
         out: hears what is added to the stream.
-        norm: before the part, or in "post" after the sum.
-        post: after the part, in "sandwich" alone.
+        norm: stands before the part, or in "post" after the sum.
+        post: stands after the part; only "sandwich" has it.
     """
     if placement == "post":
         return norm(x + out(part(x)))

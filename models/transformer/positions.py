@@ -25,13 +25,13 @@ def sinusoidal(position: Int[Tensor, "*any"], width: int) -> Float[Tensor, "*any
 
 
 @lru_cache(maxsize=4)  # every forward pass of one length asks for the same
-@torch.inference_mode(False)  # made while only inferring, a table could not serve in training
+@torch.inference_mode(False)  # a table made in inference mode could not be used in training
 def rotations(
     positions: int, width: int, device: torch.device | None = None
 ) -> tuple[Float[Tensor, "pos 1 width"], Float[Tensor, "pos 1 width"]]:
     """Cosine and sine of the angle by which each pair of dimensions turns, per position.
 
-    Dimension i is paired with i + width/2, as LLaMA and GPT-NeoX have it.
+    Dimension i is paired with i + width/2, as in LLaMA and GPT-NeoX.
     """
     angles = torch.arange(positions, dtype=torch.float64)[:, None] * frequencies(width)
     angles = torch.cat([angles, angles], dim=-1)[:, None]
@@ -43,14 +43,17 @@ def rotate(
     cosine: Float[Tensor, "pos 1 width"],
     sine: Float[Tensor, "pos 1 width"],
 ) -> Float[Tensor, "batch pos head width"]:
-    """Queries or keys, turned by their position: q.k then hangs on the distance alone."""
+    """Queries or keys, turned by their position.
+
+    Positions then enter q.k through their distance alone.
+    """
     first, second = x.chunk(2, dim=-1)
     turned = torch.cat([-second, first], dim=-1)
     return x * cosine.to(x.dtype) + turned * sine.to(x.dtype)
 
 
 def distances(positions: int, device: torch.device | None = None) -> Int[Tensor, "query key"]:
-    """key - query: negative for what came before."""
+    """key - query: negative for keys before the query."""
     place = torch.arange(positions, device=device)
     return place - place[:, None]
 
@@ -58,8 +61,8 @@ def distances(positions: int, device: torch.device | None = None) -> Int[Tensor,
 def alibi_slopes(n_heads: int) -> Float[Tensor, " head"]:
     """2^(-8h / n) for h = 1 .. n heads.
 
-    Where n is no power of two: those of the next lower power, then every other one of the next
-    higher (Press et al. 2022).
+    If n is no power of two, the slopes are those of the next lower power, then every other slope of
+    the next higher power (Press et al. 2022).
     """
 
     def geometric(n: int) -> list[float]:
@@ -73,15 +76,16 @@ def alibi_slopes(n_heads: int) -> Float[Tensor, " head"]:
 def alibi(
     n_heads: int, positions: int, device: torch.device | None = None
 ) -> Float[Tensor, "head query key"]:
-    """-slope times the distance, to be added to the scores; both ways alike."""
+    """-slope * distance, to be added to the scores; the same before and after the query."""
     return -alibi_slopes(n_heads).to(device)[:, None, None] * distances(positions, device).abs()
 
 
 def t5_buckets(distance: Int[Tensor, "query key"], bidirectional: bool) -> Int[Tensor, "query key"]:
     """The bucket of each distance key - query (Raffel et al. 2020).
 
-    Half of the buckets hold one distance each, the others grow logarithmically to 128, and all that
-    is farther shares the last. Bidirectional: the upper sixteen are for keys after the query.
+    Half of the buckets hold one distance each. The others grow logarithmically up to distance 128,
+    and all greater distances share the last. With ``bidirectional`` the upper sixteen buckets are
+    for keys after the query.
     """
     buckets = T5_BUCKETS // 2 if bidirectional else T5_BUCKETS
     after = buckets * (distance > 0).long() if bidirectional else torch.zeros_like(distance)

@@ -16,9 +16,9 @@ class Relations:
     """What attention is told about the positions of a batch; the same in every layer.
 
     Attributes:
-        may: True where a query may attend to a key; None says causal, and that padding comes last.
+        may: True where a query may attend to a key; None means causal, with padding at the right.
         bias: added to the scores of every head, or None.
-        rotation: cosine and sine by which queries and keys turn, or None.
+        rotation: cosine and sine of the angles by which queries and keys turn, or None.
         first: the position of the first query.
     """
 
@@ -28,7 +28,7 @@ class Relations:
     first: int = 0
 
     def rows(self, first: int, last: int, positions: int, device: torch.device) -> Relations:
-        """The same for the queries first .. last - 1 alone, which may still read all positions."""
+        """The same for the queries first .. last - 1 only; they may still read all positions."""
         if (first, last) == (0, positions):
             return self
         may = self.may
@@ -42,7 +42,7 @@ class Relations:
         )
 
     def until(self, keys: int) -> Relations:
-        """The same where only the first ``keys`` positions exist yet."""
+        """The same while only the first ``keys`` positions exist."""
         may = None if self.may is None else self.may[..., :keys]
         bias = None if self.bias is None else self.bias[..., :keys]
         return replace(self, may=may, bias=bias)
@@ -50,7 +50,7 @@ class Relations:
     def mask(
         self, q: Float[Tensor, "batch head query d_head"]
     ) -> Bool[Tensor, "words 1 query key"]:
-        """``may``, written out where it is causal."""
+        """``may`` as a tensor, also where None stands for a causal mask."""
         if self.may is not None:
             return self.may
         return allowed("causal", q.shape[2])[:, None].to(q.device)
@@ -82,4 +82,4 @@ class Relations:
 CAUSAL = Relations()
 
 KeysValues = tuple[Tensor, Tensor]
-"""Keys, turned where positions are rotary, and values; each [batch, head, pos, d_head]."""
+"""Keys (with rotary positions, the turned ones) and values; each [batch, head, pos, d_head]."""
