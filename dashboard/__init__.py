@@ -1,1 +1,1 @@
-"""The window: shows what analyses wrote, and asks anew about the user's own words."""
+"""The dashboard: it shows what the analyses wrote, and asks them about words that a user types."""

@@ -1,7 +1,8 @@
 """The dashboard: `lab dashboard RUNS`, or `streamlit run dashboard/app.py -- RUNS`.
 
-The views lie in a folder of another name than ``pages``, from which Streamlit would make pages of
-its own: until the script has run once, links would lead to those, or nowhere.
+The folder of the views is not called ``pages``, because Streamlit makes pages of its own from the
+files of a folder of that name. Until this script had run once, a link would lead to one of those
+pages, or nowhere.
 """
 
 from __future__ import annotations
@@ -23,8 +24,11 @@ st.set_page_config(page_title="Structure Lab", page_icon="🔬", layout="wide")
 
 @st.cache_resource(show_spinner=False)
 def warm_up() -> None:
-    """shap's first explainer imports all of transformers: once per process, beside the first page,
-    so that the first line that is explained does not wait for it."""
+    """Asks shap once, in the background, while the first page is drawn.
+
+    shap's first explainer imports all of transformers; the first word to be explained should not
+    have to wait for that.
+    """
     game = Game(lambda ids: ids.sum(axis=1) * 1.0, np.ones(3, int), np.zeros((1, 3), int))
     threading.Thread(target=permutation_shap, args=(game,), daemon=True).start()
 
@@ -41,9 +45,9 @@ for address, known in KNOWN.items():
     first = not groups
     drawn = st.Page(known.show, title=known.title, icon=icon, url_path=address, default=first)
     groups.setdefault(known.group, []).append(drawn)
-page = st.navigation(groups, expanded=True)  # none behind a click
+page = st.navigation(groups, expanded=True)  # no page is hidden behind a click
 with explain_errors():
-    # Sweeps and a leaderboard may be all there is, and lines are brought.
+    # A folder without runs may still hold sweeps or a leaderboard, and users bring lines.
     if KNOWN[page.url_path or next(iter(KNOWN))].needs_run or find_runs(runs_folder()):
         choose_run()
     page.run()

@@ -1,5 +1,4 @@
-"""Every page, by its address: the one place that lists them. A question without a page of its own
-gets the common one."""
+"""The list of all pages by address. A question without a page of its own gets the common page."""
 
 from __future__ import annotations
 
@@ -31,9 +30,9 @@ class Page:
     Attributes:
         group: its heading in the sidebar.
         title: its name there.
-        icon: one of Material's, by name.
-        show: draws it.
-        needs_run: whether it shows a run; the others open without any.
+        icon: the name of one of Material's icons.
+        show: draws the page.
+        needs_run: True if the page shows a run; the other pages also open where there is no run.
     """
 
     group: str
@@ -64,14 +63,14 @@ OWN = {
     ),
     "sweeps": Page(MANY, "Sweeps", "grid_view", sweeps.show, needs_run=False),
 }
-"""By address. The first is the one that opens; it shows accuracy."""
+"""The pages of this package by address. The dashboard opens with the first."""
 
 SHOWN = {"runs": "accuracy"}
-"""Questions that a page under another address shows."""
+"""Questions that are shown on a page with another address: the question by that address."""
 
 
 def pages() -> dict[str, Page]:
-    """All pages in their order, those of other packages' questions last."""
+    """All pages in their order. The pages of other packages' questions come last."""
     others = [name for name in registered() if name not in OWN and name not in SHOWN.values()]
     return OWN | {
         name: Page(MORE, question.title_of(name), "help", partial(question.show, name))

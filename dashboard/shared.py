@@ -72,7 +72,7 @@ def shape_of(run: Run) -> str:
 
 
 def kind_of(run: Run) -> str:
-    """The kind of the run's model; the plain one is a decoder."""
+    """The kind of the run's model; the plain Transformer is called "decoder"."""
     return run.config.model.kind or "decoder"
 
 
@@ -83,7 +83,8 @@ def current_run() -> Run:
 
 @st.cache_resource(max_entries=16, show_spinner=False)
 def _model(path: str, digest: str) -> tuple[LanguageModel, threading.Lock]:
-    """One model for all browser tabs; hooks are its state, so each use holds its lock."""
+    """One model for all browser tabs. A hook is part of the model's state, so whoever uses the
+    model holds its lock."""
     return Run(Path(path)).model(), threading.Lock()
 
 
@@ -97,13 +98,14 @@ def model_of(run: Run) -> Iterator[LanguageModel]:
 
 @st.cache_data(max_entries=64, show_spinner=False)
 def ask(path: str, digest: str, name: str, arguments: str) -> Answer:
-    """An analysis of a typed word: computed once for all tabs, not written into the run."""
+    """An answer about a typed word: computed once for all tabs, and not written into the run."""
     asked = question(name)
     return asked.analyse(Run(Path(path)), asked.options(**json.loads(arguments)), quiet)
 
 
 def asked(run: Run, name: str, **arguments: Any) -> Answer:
-    """The answer to a question of the page's own; the kept one if it is the same question."""
+    """The answer to a question with the page's own options: the answer that the run keeps, if it
+    was asked with the same options, and else a new one."""
     kept = load(run.path, name)
     options = question(name).options(**arguments)
     if kept and kept.model_hash == run.model_hash() and kept.arguments == plain(vars(options)):
@@ -113,7 +115,11 @@ def asked(run: Run, name: str, **arguments: Any) -> Answer:
 
 
 def kept_or_computed(run: Run, name: str) -> Answer | None:
-    """The kept answer; where there is none, a button that computes it under a progress bar."""
+    """The answer that the run keeps.
+
+    Where there is none, the page shows a button that computes it with a progress bar; until it is
+    pressed, the result is None.
+    """
     result = load(run.path, name)
     if result is None:
         st.info(f"This question has not been asked of {run.name} yet.")
@@ -158,10 +164,10 @@ def picture(figure: ChartType, alt_text: str, **events: Any) -> None:
 
 
 def downloads(name: str, result: Answer, draw: Callable[[], ChartType]) -> None:
-    """The table, and its download beside the picture's, the page's and the findings'.
+    """The table of an answer, and buttons to download table, picture, page and findings.
 
     Args:
-        draw: makes the chart; pictures are drawn when they are asked for.
+        draw: makes the chart. It is called only when a picture is asked for.
     """
     with st.expander("Table and downloads"):
         st.dataframe(result.table, hide_index=True)
@@ -181,7 +187,8 @@ def downloads(name: str, result: Answer, draw: Callable[[], ChartType]) -> None:
 
 
 def seeds_of(run: Run, name: str) -> None:
-    """The headline numbers over all runs of the folder that differ in the seed alone."""
+    """The headline numbers, as means over this run and the runs beside it that differ from it only
+    in the seed."""
     runs = siblings(run)
     table, asked = over_seeds(runs, name)
     if len(runs) < 2:
@@ -198,12 +205,13 @@ def seeds_of(run: Run, name: str) -> None:
 
 
 def word_key(run: Run) -> str:
-    """Each language has its own typed word: its symbols are no other's."""
+    """The key of the typed word. Each language has its own, because languages differ in symbols."""
     return f"word_{run.language.name}"
 
 
 def word_input(run: Run, default: Word, label: str = "Word") -> str:
-    """A typed word, part of the page's link. The default is the analysis' own."""
+    """A field to type a word, which becomes part of the page's link. The default is the word that
+    the analysis takes by itself."""
     text = st.text_input(
         label,
         value=" ".join(default),
@@ -215,7 +223,7 @@ def word_input(run: Run, default: Word, label: str = "Word") -> str:
 
 
 def truth_of(language: Language, word: Word) -> bool | None:
-    """Membership, where it is known (a corpus knows its own lines alone)."""
+    """Is the word in the language? None where nobody knows: a corpus knows only its own lines."""
     try:
         return language.contains(word)
     except UserError:
@@ -223,7 +231,7 @@ def truth_of(language: Language, word: Word) -> bool | None:
 
 
 def chips(word: Word, marked: tuple[int, ...]) -> None:
-    """The word, its marked positions in colour."""
+    """The word, with its marked positions in colour."""
     parts = [
         f":orange-background[**{symbol}**]" if i in marked else symbol
         for i, symbol in enumerate(word)

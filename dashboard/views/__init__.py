@@ -1,1 +1,1 @@
-"""One page a file, in folders by what a reader wants; each has a function ``show``."""
+"""The pages, one in each file, in folders by what a reader wants. Each has a function ``show``."""

@@ -1,5 +1,5 @@
-"""The page of any question: its sentence, picture, seeds and downloads. Some have one of their own
-beside this one, with more to choose and to click."""
+"""The common page of a question: its sentence, picture, seeds and downloads. Many questions have a
+page of their own instead, with more to choose and to click."""
 
 from __future__ import annotations
 

@@ -355,7 +355,7 @@ def test_the_page_draws_a_rival_s_rule_where_the_network_has_none(
     page = AppTest.from_string(PAGE, default_timeout=60).run()
     assert not page.exception
     assert "#### No reliable rule was found." in said(page)
-    assert "The rule by word patterns. State 0 is the start" in said(page)
+    assert "This rule was found by word patterns. State 0 is the start" in said(page)
     assert "26 lines are too few to teach a network" in said(page)
 
 
@@ -369,7 +369,7 @@ def test_a_learner_that_is_gone_is_not_waited_for(found: Path, page: AppTest) ->
     page.selectbox(key="corpus").set_value("half").run()
     assert not page.exception
     assert [warning.value for warning in page.warning] == [
-        "half has not been finished. What has been learned so far is kept."
+        "The discovery of half did not finish. What it has learned so far is kept."
     ]
     assert [button.label for button in page.button] == ["Go on"]
     assert (found / "discoveries" / "mijn-regels" / LINES).exists()

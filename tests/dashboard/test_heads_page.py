@@ -197,13 +197,13 @@ def test_a_head_on_the_typed_word(run: Run, monkeypatch: pytest.MonkeyPatch) -> 
         (circuit,) = drawn(page, f"The {name} circuit of L1H2")
         table = one_head.circuits(model, run, 1, 2).query("circuit == @name")
         assert circuit["value"].tolist() == pytest.approx(table["value"].tolist())
-    assert "how many leave the word in" in said(page)
+    assert "the word is still accepted" in said(page)
 
 
 def test_a_word_as_long_as_none_says_so(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     page = opened(run, monkeypatch, word_anbn="a " * 20)
     (verdicts,) = (f.value for f in page.dataframe if "verdict" in f.value)
-    assert verdicts["verdict"].iloc[3] == "none is as long"
+    assert verdicts["verdict"].iloc[3] == "no word is as long"
 
 
 def test_a_run_that_was_not_asked_shows_its_heads_all_the_same(

@@ -428,13 +428,13 @@ def test_a_run_that_was_not_asked_is_asked_of_few_words(
     page = opened("leaderboard")
     assert any(caption.value.startswith("2 fresh words") for caption in page.caption)
     assert load(own.path, "leaderboard") is None
-    (button,) = [button for button in page.button if button.label == "Ask it of 3 words"]
+    (button,) = [button for button in page.button if button.label == "Ask about 3 words"]
     healthy(button.click().run())
     assert any(caption.value.startswith("3 fresh words") for caption in page.caption)
     kept = load(own.path, "leaderboard")
     assert kept is not None
     assert kept.findings["words"] == 3
-    assert "Ask it of 3 words" not in [button.label for button in page.button]
+    assert "Ask about 3 words" not in [button.label for button in page.button]
 
 
 @pytest.mark.slow

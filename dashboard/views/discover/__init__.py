@@ -1,1 +1,1 @@
-"""From verdicts, or from lines, to a rule."""
+"""From a network's verdicts, or from labelled lines, to a rule."""

@@ -40,7 +40,7 @@ STUDIES: dict[Study, str] = {
     "rules": "planted rules",
     "dieren": "the Dutch rule, ten seeds",
     "lines": "how many lines it takes",
-    "noise": "how many wrong labels it bears",
+    "noise": "how many wrong labels are too many",
 }
 NEW = "A new corpus"
 
@@ -92,9 +92,10 @@ def studies() -> None:
 def new_corpus() -> None:
     """A file of the user's own, or the printed lines."""
     st.markdown(
-        "A file of lines, each `label <tab> words`; two labels of any name, a header line may come "
-        f"first. At most {MOST_LINES:,} lines and {MOST_BYTES // 2**20} MiB. 20 lines may show a "
-        "word pattern; a network wants some hundreds."
+        "Upload a file of lines of the form `label <tab> words`. There must be two labels, of any "
+        f"name; the first line may be a header. At most {MOST_LINES:,} lines and "
+        f"{MOST_BYTES // 2**20} MiB. 20 lines may be enough to show a word pattern; a network "
+        "needs some hundreds."
     )
     upload = st.file_uploader("Lines", ["tsv", "txt"], max_upload_size=MOST_BYTES // 2**20)
     printed = st.button("Take the 26 printed lines of the lecture", type="tertiary")
@@ -114,7 +115,9 @@ def new_corpus() -> None:
     st.markdown(", ".join(f"**{n}** lines of {label}" for label, n in counts.items()))
     lines = pd.DataFrame({"label": labels, "line": [" ".join(word) for word in words]})
     st.dataframe(lines.head(200), hide_index=True, height=220)
-    accepted = st.segmented_control("Say the rule of", list(counts.index), default=labels[0])
+    accepted = st.segmented_control(
+        "Describe the lines of the label", list(counts.index), default=labels[0]
+    )
     if printed or st.button("Discover the rule", type="primary"):
         begin(path, accepted or labels[0])
         st.session_state["begun"] = options.name
@@ -122,7 +125,7 @@ def new_corpus() -> None:
 
 
 def begin(path: Path, accepted: str) -> None:
-    """Starts `lab discover` as a process of its own: it lives on when the page is closed."""
+    """Starts `lab discover` as a process of its own, which lives on when the page is closed."""
     command = [sys.executable, "-m", "analyses.command_line", "discover", str(path)]
     command += ["--out", str(runs_folder()), "--accepted", accepted]
     starting = {"name": path.stem, "status": "learning", "doing": "starting", "networks": []}
@@ -133,7 +136,7 @@ def begin(path: Path, accepted: str) -> None:
 
 @st.cache_resource
 def learners() -> dict[str, subprocess.Popen[bytes]]:
-    """The processes that learn, by the name of what they learn."""
+    """The learning processes, by the name of their corpus."""
     return {}
 
 
@@ -161,7 +164,7 @@ def learning(name: str) -> None:
 
 
 def stopped(name: str, record: dict[str, Any]) -> None:
-    """The learner has gone: why, if it said so, and how to go on."""
+    """The learning process has ended too early: shows why, if it said so, and how to go on."""
     folder = runs_folder() / FOLDER / name
     log = folder / LOG
     said = (
@@ -172,7 +175,7 @@ def stopped(name: str, record: dict[str, Any]) -> None:
     if name in learners() and said:
         st.error(said[-1].removeprefix("lab: "), icon=":material/error:")
     else:
-        st.warning(f"{name} has not been finished. What has been learned so far is kept.")
+        st.warning(f"The discovery of {name} did not finish. What it has learned so far is kept.")
     path = folder / f"{name}.tsv"
     if path.exists() and st.button("Go on", type="primary"):
         begin(path, record["options"]["accepted"])
@@ -180,7 +183,8 @@ def stopped(name: str, record: dict[str, Any]) -> None:
 
 
 def learning_curves(record: dict[str, Any]) -> alt.Chart | None:
-    """Recognition of validation lines by step, a line for each network; None before the first."""
+    """Recognition of validation lines by step, a curve for each network; None before the first
+    evaluation."""
     rows = []
     for network in record["networks"]:
         path = runs_folder() / network["run"]
@@ -249,11 +253,11 @@ def found_rule(record: dict[str, Any]) -> None:
 
 
 def drawn_rule(record: dict[str, Any]) -> None:
-    """The automaton of the rule; where the network has none, that of a rival that has one."""
+    """Draws the automaton of the rule; if the network has no rule, that of a rival that has one."""
     said, accepted = record["found"], record["labels"][0]
     reliable = [way for way in record["ways"] if way["status"] in ("rule", "exceptions")]
     if said["status"] not in ("rule", "exceptions", "counts") and reliable:
-        shown, by = reliable[-1], f"The rule by {reliable[-1]['way']}. "
+        shown, by = reliable[-1], f"This rule was found by {reliable[-1]['way']}. "
     else:
         shown, by = said, ""
     if shown["status"] not in ("rule", "exceptions"):
@@ -273,7 +277,7 @@ def automaton(kept: dict[str, Any]) -> DFA:
 
 
 def try_lines(record: dict[str, Any], dfa: DFA) -> None:
-    """A typed line, by rule and by network, with the states that the rule goes through."""
+    """What rule and network say of a typed line, and the states that the automaton goes through."""
     st.header("Try a line", divider="gray")
     run = Run(runs_folder() / record["run"])
     corpus = run.language
@@ -300,4 +304,4 @@ def try_lines(record: dict[str, Any], dfa: DFA) -> None:
         for symbol, before, after in zip(word, states, states[1:], strict=False)
     ]
     st.markdown(" ".join(moves))
-    st.caption("Marked: the words that move the automaton, and the state they lead to.")
+    st.caption("Marked: each word that moves the automaton, and the state that it leads to.")

@@ -35,10 +35,11 @@ def show() -> None:
     figure = chart(result)
     picture(figure, f"The extracted automaton. {result.sentence}")
     st.caption(
-        "State 0 is the start; a ring marks an accepting state. Learned by asking the network "
-        f"({found['queries']} words); lines with labels choose between what is learned. The "
-        f"untrained model's automaton has {found['untrained']['n_states']} states and agrees with "
-        f"the truth on {share(found['untrained']['agreement_truth'])} of the words."
+        "State 0 is the start; a ring marks an accepting state. The automaton was learned by "
+        f"asking the network about {found['queries']} words; lines with labels then chose among "
+        "the automata that were learned. The untrained model's automaton has "
+        f"{found['untrained']['n_states']} states and agrees with the held-out labels on "
+        f"{share(found['untrained']['agreement_truth'])} of the words."
     )
     expression(found)
     details(found)
@@ -47,15 +48,15 @@ def show() -> None:
 
 
 def metrics(found: Mapping[str, Any]) -> None:
-    """How far the rule holds, in four numbers."""
+    """How far the rule holds, in numbers."""
     facts = {
         "States": str(found["n_states"]),
-        "Agreement with the network": share(found["agreement"]),
-        "At other lengths": share(found["agreement_other_lengths"]),
-        "With held-out labels": share(found["agreement_truth"]),
+        "Agrees with the network": share(found["agreement"]),
+        "Agrees at other lengths": share(found["agreement_other_lengths"]),
+        "Held-out labels right": share(found["agreement_truth"]),
     }
     if found["agreement_truth_beyond"] is not None:
-        facts["Beyond the window"] = share(found["agreement_truth_beyond"])
+        facts["Right beyond the window"] = share(found["agreement_truth_beyond"])
     for column, (label, value) in zip(st.columns(len(facts)), facts.items(), strict=True):
         column.metric(label, value)
 
@@ -70,12 +71,12 @@ def details(found: Mapping[str, Any]) -> None:
     """The equations of a language that counts, the lengths, and the heads."""
     if "envelope" in found:
         seen = found["envelope"]
-        st.header("Beyond the regular", divider="gray")
+        st.header("Beyond regular languages", divider="gray")
         st.markdown(
             f"Accepted words have the shape `{seen['shape'] or 'any'}`, and obey "
             f"**{seen['constraints']}**. "
-            f"Of {seen['asked']} fresh words and near misses {seen['inside']:.1%} of those that "
-            f"obey are accepted, and {seen['outside']:.1%} of the others rejected."
+            f"Of {seen['asked']} fresh words and near misses, {seen['inside']:.1%} of those that "
+            f"obey are accepted, and {seen['outside']:.1%} of the others are rejected."
         )
         grows = found.get("states_by_length", {}).items()
         if grows:
@@ -88,11 +89,12 @@ def details(found: Mapping[str, Any]) -> None:
         st.header("By length", divider="gray")
         picture(length_chart(found), "Held-out lines that rule and network get right, by length.")
     if found["heads"]:
-        st.header("Where in the network is it?", divider="gray")
+        st.header("Where in the network is the rule?", divider="gray")
         picture(heads_chart(found), "What each head carries of each transition of the automaton.")
         st.caption(
-            "Pairs of lines that differ in one symbol: in the first it moves the automaton and the "
-            "line is accepted, in the second another symbol stands there and the line is rejected. "
-            "A head's output in the first is put into the second, at all positions: how far "
-            "END's logit moves. The control are pairs whose automaton does the same."
+            "Each number comes from pairs of lines that differ in one symbol. In the first line "
+            "this symbol moves the automaton, and the line is accepted; in the second another "
+            "symbol stands there, and the line is rejected. The head's output in the first line is "
+            "put into the second, at all positions. The number is how far END's logit then moves. "
+            "The control: pairs of lines in which the automaton does the same."
         )

@@ -1,1 +1,1 @@
-"""Which symbols decide, and which method says so rightly."""
+"""Which symbols decide, and which explanation methods find them."""

@@ -29,12 +29,12 @@ from interp.explanations.games import EXACT_LIMIT
 from models.languages import Language, Word, printed_lines
 from models.runs.run import Run
 
-SOME = 5  # members to pick from, as many near misses, and lengths
+SOME = 5  # members to pick from, and as many near misses; also the number of their lengths
 
 
 def show() -> None:
     """The page."""
-    heading("Who says what decides?", "explanations")
+    heading("Which symbols decide?", "explanations")
     run = current_run()
     choose = member if run.objective.verdict_alone else near_miss
     default = choose(run, Explanations().n)
@@ -52,8 +52,8 @@ def show() -> None:
         bind="query-params",
     )
     st.caption(
-        "To ask what a symbol does, LIME, SHAP and their kin hide it: it is replaced, never "
-        "deleted, so the length stays. "
+        "To find out what a symbol does, LIME, SHAP and methods like them hide it. A hidden symbol "
+        "is replaced, never deleted, so the word keeps its length. "
         + "; ".join(
             f"**{name}**: {replacement_in_words(name, run.language)}" for name in REPLACEMENTS
         )
@@ -65,19 +65,22 @@ def show() -> None:
     chips(tuple(found["word"]), tuple(found["rationale"] or ()))
     truth = {True: "it is", False: "it is not", None: "not known"}[found["in_language"]]
     st.caption(
-        f'Probability of "in the language": {found["probability"]:.3f} (truth: {truth}). '
-        f"In colour the rationale; its rule: {found['rationale_rule']}."
+        f'The model\'s probability of "in the language": {found["probability"]:.3f} (truth: '
+        f"{truth}). In colour: the rationale, the positions that decide by a published rule: "
+        f"{found['rationale_rule']}."
     )
     st.markdown(result.sentence)
     figure = chart(result)
     picture(figure, f"Attribution per symbol and method. {result.sentence}")
     st.caption(
-        'Strips: blue speaks for "in the language", red against; attention, rollout, flow, oracle '
-        'and position only say how much. "language" are the exact Shapley values of the true '
-        "membership: what a perfect explainer of a perfect model would say. Beside each strip its "
-        "agreement: AUROC with the rationale (are the deciding symbols on top? chance is 0.5; none "
-        "where every symbol decides, or no symbol), and the cosines to the exact Shapley values of "
-        f"the language and of the model (of words up to {EXACT_LIMIT} symbols)."
+        'Each row is a method. Blue speaks for "in the language", red against it; attention, '
+        "rollout, flow, oracle and position say only how much a symbol counts, not in which "
+        'direction. The row "language" has the exact Shapley values of the true membership: what '
+        "a perfect explainer of a perfect model would say. The numbers beside a row are its "
+        "agreement with the truth. AUROC: does the method rank the symbols of the rationale above "
+        "the others? 1 is always, 0.5 is chance; it is not defined where every symbol decides, or "
+        "none. Cosines: the similarity to the exact Shapley values of the language, and to those "
+        f"of the model (for words of up to {EXACT_LIMIT} symbols)."
     )
     st.subheader("How right was each, and at what cost?")
     scores = pd.DataFrame(found["agreement"])
@@ -86,9 +89,9 @@ def show() -> None:
     shown = columns_of(numbers)
     st.dataframe(scores, hide_index=True, height="content", column_config=shown)
     st.caption(
-        "A click on a column sorts by it; resting on its name says what it measures. Calls: words "
-        "that the method had the model score. chance: what values without any knowledge get on "
-        "average."
+        "Click a column to sort by it; point at its name to see what it measures. Calls: how many "
+        "words the method had the model score. The row chance: what values without any knowledge "
+        "get on average."
     )
     seeds_of(run, "explanations")
     downloads("explanations", result, lambda: figure)
@@ -117,8 +120,8 @@ def pick(run: Run, text: str) -> None:
 
 
 def lines(run: Run) -> dict[str, str]:
-    """Words to pick from, with what they are; of `dieren` the printed lines, of other languages
-    short members and near misses."""
+    """Words to pick from, with what each of them is. For `dieren` these are the printed lines, for
+    other languages short members and near misses."""
     language = run.language
     if language.name == "dieren":
         return {

@@ -63,7 +63,7 @@ def show() -> None:
 
 
 def many_models(kinds: Sequence[Replacement], measures: Sequence[str]) -> None:
-    """The kept leaderboard: its claims, a language's picture and table, the planted shortcut."""
+    """The kept leaderboard: its claims, picture and table of a language, the planted shortcut."""
     st.header("Over many models", divider="gray")
     folders = (runs_folder(), runs_folder() / "leaderboard")
     result = next((kept for folder in folders if (kept := load(folder, leaderboard.NAME))), None)
@@ -84,8 +84,8 @@ def many_models(kinds: Sequence[Replacement], measures: Sequence[str]) -> None:
     figure = ranking(rows, measures, f"{name}, means over training seeds")
     st.caption(
         f"Means over {rows['seeds'].max()} training seeds with 95% intervals (Student's t), "
-        f"{result.arguments['words']} words each. Verdicts of the models on these words right: "
-        f"{right}."
+        f"{result.arguments['words']} words each. The share of these words on which each model's "
+        f"verdict is right: {right}."
     )
     table(rows, measures)
     if figure is not None:
@@ -94,18 +94,19 @@ def many_models(kinds: Sequence[Replacement], measures: Sequence[str]) -> None:
 
 
 def shortcut(result: Answer, kinds: Sequence[Replacement]) -> None:
-    """Who tells a model that leans on a planted shortcut from a clean one?"""
+    """Which method tells a model that leans on a planted shortcut from a clean one?"""
     rows = result.table[result.table["measure"] == FOUND]
     rows = rows[rows["replacement"].isin(kinds)]
     if rows.empty:
         return
     symbol = language(PLANTED).shortcut
-    st.subheader("Who finds the planted shortcut?")
+    st.subheader("Which method finds the planted shortcut?")
     st.markdown(
         f"In the training lines of `{PLANTED}` the symbol `{symbol}` goes with the "
         "label; in truth it decides nothing. Models that lean on it are right for the wrong "
-        f"reason. How often does a method put more on `{symbol}` in such a model than in a clean "
-        f"one of the same seed (`{CLEAN}`)? 1 tells all lines apart, 0.5 is chance."
+        f"reason. How often does a method give `{symbol}` a larger share of its values in such a "
+        f"model than in a clean model of the same seed (`{CLEAN}`)? 1: in every pair of a line of "
+        "the one and a line of the other; 0.5: chance."
     )
     ranking(rows, [FOUND], "Models told apart by the shortcut")
     table(rows, [FOUND])
@@ -121,7 +122,8 @@ def one_model(run: Run, kinds: Sequence[Replacement], measures: Sequence[str]) -
     if result.model_hash != run.model_hash():
         st.warning("This answer is about an earlier checkpoint; `lab analyse --again` renews it.")
     if result.findings["words"] < Leaderboard().words and st.button(
-        f"Ask it of {Leaderboard().words} words", help="and keep the answer in the run's folder"
+        f"Ask about {Leaderboard().words} words",
+        help="The answer is kept in the run's folder.",
     ):
         with progress_bar() as report:
             answer(run, "leaderboard", Leaderboard(), report)
@@ -141,7 +143,7 @@ def one_model(run: Run, kinds: Sequence[Replacement], measures: Sequence[str]) -
         asked_of = asked_of[asked_of["right"] == (verdicts == "right")]
     st.caption(
         f"{len(words)} fresh words, members and near misses; the model's verdict is right on "
-        f"{share(result.findings['right'])} of them. Hidden symbols: "
+        f"{share(result.findings['right'])} of them. Hidden symbols become: "
         + "; ".join(f"{kind}: {replacement_in_words(kind, run.language)}" for kind in kinds)
         + f". The positions that decide: {result.findings['rationale_rule']}."
     )
@@ -167,12 +169,12 @@ def one_model(run: Run, kinds: Sequence[Replacement], measures: Sequence[str]) -
 
 @st.cache_resource(show_spinner=False)
 def _answers() -> dict[tuple[str, str], Answer]:
-    """Of few words; for all tabs, and not written into the runs."""
+    """Answers about few words, for all tabs; they are not written into the runs."""
     return {}
 
 
 def of_few_words(run: Run) -> Answer:
-    """Asked now, under a progress bar, where the run keeps no answer."""
+    """The answer about few words, computed now with a progress bar; for a run that keeps none."""
     key = str(run.path), run.model_hash()
     if key not in _answers():
         with progress_bar() as report:
@@ -202,7 +204,7 @@ def ranking(rows: pd.DataFrame, measures: Sequence[str], words: str) -> Any:
 
 
 def table(rows: pd.DataFrame, measures: Sequence[str]) -> None:
-    """The same as numbers, a row per method and replacement; what it cost beside."""
+    """The measures as numbers: a row per method and replacement, with its costs."""
     numbers = wide(rows, measures)
     st.dataframe(numbers, hide_index=True, column_config=columns_of(numbers.columns[3:]))
 

@@ -1,1 +1,1 @@
-"""One lens a page: what goes on in the model."""
+"""What goes on in the model: one lens (a way to look inside) on each page."""

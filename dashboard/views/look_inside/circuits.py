@@ -1,4 +1,4 @@
-"""Circuits: the edges that carry the verdict, as a graph of any size, and how good they are."""
+"""Circuits: the edges that carry the verdict, as a graph of any size, and how good a circuit is."""
 
 from __future__ import annotations
 
@@ -50,27 +50,36 @@ def show() -> None:
     st.subheader("How circuits grow")
     picture(curve_chart(result), "Faithfulness and completeness over the number of edges.")
     st.caption(
-        "Faithfulness: how far the circuit alone does what the whole model does, on pairs of words "
-        "that the search did not see. Completeness, dashed: how much is missing without it. Random "
-        "edges show what size alone is worth."
+        "Faithfulness: how much of what the whole model does the circuit does alone, on pairs of "
+        "words that the search did not see; 1 is all of it. Completeness, dashed: how much of it "
+        "is lost when the circuit is left out; 1 is all of it. Random edges show what the number "
+        "of edges alone is worth."
     )
     st.dataframe(scores(result), hide_index=True)
+    st.caption(
+        "Each row is a ranking of the edges, by which circuits grow. CPR (circuit performance "
+        "ratio): the area under the curve of faithfulness over the share of edges, where the edges "
+        "that help most come first. CMD (circuit-model distance): the area between that curve and "
+        "1, where the edges that matter most come first, whether they help or harm."
+    )
     st.subheader("Approximations beside the exact effects")
     picture(agreement_chart(result.table), "Approximated against exact effect, a point per edge.")
     st.caption(
-        "Exact: the clean activation is patched along this edge alone. EAP asks the gradient once, "
-        "EAP-IG at five mixtures of the two words."
+        "Exact: the effect of patching the clean activation along this edge alone. EAP (edge "
+        "attribution patching) estimates it from one gradient, EAP-IG (with integrated gradients) "
+        "from the mean of the gradients at five mixtures of the two words."
     )
     untrained = result.findings["untrained"]
     st.caption(
-        f"In the untrained model {len(untrained['edges'])} edges carry "
-        f"{untrained['faithfulness']:.0%} of what little tells the words apart there."
+        f"In the untrained model, {len(untrained['edges'])} edges carry "
+        f"{untrained['faithfulness']:.0%} of the small difference that it makes between the two "
+        "words of a pair."
     )
     seeds_of(run, "circuits")
 
 
 def graph(result: Answer) -> None:
-    """The found circuit, or the edges of the largest effects, as many as the slider says."""
+    """Draws the circuit, or as many edges of the largest effects as the slider says."""
     found = result.findings["circuit"]["edges"]
     order = ranking(result.table)
     columns = st.columns([1, 2])
@@ -91,15 +100,15 @@ def graph(result: Answer) -> None:
         curve = pd.DataFrame(result.findings["curves"]["exact"]).set_index("edges")
         near = curve.index[abs(curve.index - size).argmin()]
         st.caption(
-            f"The {near} edges of the largest exact effects have a faithfulness of "
-            f"{curve.loc[near, 'faithfulness']:.0%}."
+            f"The nearest size that was measured: the {near} edges of the largest exact effects "
+            f"have a faithfulness of {curve.loc[near, 'faithfulness']:.0%}."
         )
     figure = graph_chart(result.table, found)
     picture(figure, f"The circuit as a graph: {len(found)} edges from the embedding to the logits.")
     st.caption(
-        "From the embedding (below) to the logits. A line says that the upper part reads what the "
-        "lower one wrote, as queries (left), keys or values (right); its width is the effect of "
-        "this edge alone."
+        "From the embedding (bottom) to the logits (top). A line is an edge: the upper part reads "
+        "what the lower part wrote, a head as queries (left), keys (middle) or values (right). The "
+        "wider the line, the larger the effect of this edge alone."
     )
     downloads("circuits", result, lambda: figure)
 
@@ -126,7 +135,8 @@ def on_a_word(run: Run, result: Answer) -> None:
     )
     left.caption(
         f"The circuit alone: every other edge carries what it carries in one of the word's {pairs} "
-        "counterfactuals (or as the analysis was told to ablate)."
+        "counterfactuals (or it is ablated in the way that the analysis was asked for). Taken as "
+        "in: END's logit is above 0."
     )
     if effects["exact"].isna().all():
         left.info("The model does not tell this word from its counterfactuals.")
@@ -149,7 +159,7 @@ def _on_word(
 
 
 def scores(result: Answer) -> pd.DataFrame:
-    """CPR and CMD by ranking, and the correlation with the exact effects."""
+    """One row per ranking of the edges: CPR, CMD, and its correlation with the exact effects."""
     agreement = {row["method"]: row for row in result.findings["agreement"]}
     return pd.DataFrame(
         [
@@ -160,7 +170,9 @@ def scores(result: Answer) -> pd.DataFrame:
                 "correlation with exact": f"{agreement[name]['pearson']:.2f}"
                 if name in agreement
                 else "",
-                "of ranks": f"{agreement[name]['spearman']:.2f}" if name in agreement else "",
+                "rank correlation": f"{agreement[name]['spearman']:.2f}"
+                if name in agreement
+                else "",
             }
             for name, values in result.findings["areas"].items()
         ]

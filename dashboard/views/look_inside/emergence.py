@@ -35,14 +35,15 @@ def show() -> None:
     figure = chart(result)
     picture(figure, f"Scores along the training. {result.sentence}")
     st.caption(
-        "Lines: a linear probe of each variable, at the site that reads it best in the end; "
-        "dashed: the model's own share of whole words and of verdicts that are right. Below: "
-        "the loss on fresh words. At step 0 nothing is learned yet."
+        "Solid lines: how well a linear probe reads each variable, at the site that is best at the "
+        "last checkpoint. Dashed: the share of whole words (exact) and of verdicts (recognition) "
+        "that the model itself gets right. Below: the loss on fresh words. At step 0 nothing is "
+        "learned yet."
     )
     st.header("One checkpoint", divider="gray")
     steps = sorted(result.table["step"].unique().tolist())
     step = st.select_slider(
-        "Step", steps, value=steps[-1], key=f"step_of_{run.name}", help="The checkpoints kept."
+        "Step", steps, value=steps[-1], key=f"step_of_{run.name}", help="The kept checkpoints."
     )
     probes = result.table[result.table["kind"] == "probe"]
     names = list(dict.fromkeys(probes["target"]))
@@ -62,16 +63,17 @@ def show() -> None:
     of = probes[(probes["step"] == step) & (probes["target"] == target) & (probes["site"] == site)]
     if len(of):
         st.caption(
-            f"Left: the two principal components of {site} at step {step}; a linear probe reads "
-            f"{target} there with {of['metric'].iloc[0]} {of['value'].iloc[0]:.3f}. Right: the "
-            "model's own share of words right, by their length."
+            f"Left: the activations at {site} at step {step}, along their first two principal "
+            f"components. A linear probe reads {target} there with {of['metric'].iloc[0]} "
+            f"{of['value'].iloc[0]:.3f}. Right: the share of words that the model itself gets "
+            "right, by their length."
         )
     seeds_of(run, "emergence")
     downloads("emergence", result, lambda: chart(result))
 
 
 def by_length(table: pd.DataFrame, step: int) -> alt.Chart:
-    """What the model can do at a step."""
+    """The share of words that the model gets right at a step, by their length."""
     rows = table[(table["step"] == step) & table["kind"].isin(["exact", "recognition"])]
     rows = rows.assign(length=rows["length"].astype(int))
     return (

@@ -42,7 +42,7 @@ def show() -> None:
     result = kept_or_computed(run, "heads")
     if result is not None:
         st.markdown(result.sentence)
-    # Before the grid, which frames the head that a link or the keyboard chose.
+    # This comes before the grid, because the grid frames the head that a link or a key chose.
     part = st.selectbox("Head", _parts(run), key=_key(run), bind="query-params")
     if result is not None:
         _glance(run, result.table, part)
@@ -56,11 +56,12 @@ def show() -> None:
         figure = chart(result)
         picture(figure, f"Accuracy lost per ablated head. {result.sentence}")
         st.caption(
-            "Left: a head's output is replaced by its mean over the words; the bar is the accuracy "
-            "of the verdict that is lost. Middle: what each part adds to END's logit where the "
-            'verdict is read, the norms held fixed; positive speaks for "in". Right: the rank '
-            "correlation between where the verdict looks and what changing each symbol does to it "
-            "through this head. Lines are 95% intervals over words."
+            "Left: the accuracy of the verdict that is lost when a head's output is replaced by "
+            "its mean over the words. Middle: what each part adds to END's logit where the verdict "
+            'is read, with the norms held fixed; a positive number speaks for "in the language". '
+            "Right: the rank correlation of two things over the symbols of a word, namely the "
+            "attention that a symbol gets where the verdict is read, and how far the verdict moves "
+            "through this head when that symbol is changed. Thin lines: 95% intervals over words."
         )
         seeds_of(run, "heads")
         downloads("heads", result, lambda: figure)
@@ -72,7 +73,7 @@ def _parts(run: Run) -> list[str]:
 
 
 def _key(run: Run) -> str:
-    """The chosen head's; one for each size, since another run may have fewer."""
+    """The key of the chosen head: one for each model size, since other runs may have fewer."""
     return f"head_of_{run.config.model.n_layers}x{run.config.model.n_heads}"
 
 
@@ -113,10 +114,11 @@ EXPLAINED = {
     "accuracy lost": "Share of the verdicts that are lost when the head's output is replaced at "
     "every position: by its mean over the words, by zero, or by its output in another word.",
     "direct logit": "What the head adds to END's logit where the verdict is read.",
-    "attention": "Attention on the keys of a type, a mean over the symbols that see one; uniform: "
-    "1 if attention is even over all that is seen.",
-    "attention against effect": "Spearman's rank correlation between the verdict's attention to a "
-    "symbol and how far the verdict moves when the head reads another symbol there.",
+    "attention": "The share of the head's attention that goes to keys of this type, a mean over "
+    "the symbols that see such a key. Uniform: 1 if the attention is even over all that is seen.",
+    "attention against effect": "Spearman's rank correlation between the attention that a symbol "
+    "gets where the verdict is read and how far the verdict moves when the head reads another "
+    "symbol there.",
 }
 
 
@@ -152,9 +154,10 @@ def _one_head(run: Run, word: Word, part: str) -> None:
                 st.markdown(says)
                 picture(one_head.circuit_chart(circuits, name), f"The {name} circuit of {part}.")
     st.caption(
-        "Circuits are read off the weights, each embedding by itself as if the stream held nothing "
-        "else: exact scores in the first layer, the direct share in later ones; positions are left "
-        "out, and of the norms before the logits the scale."
+        "Both circuits are computed from the weights alone, as if the stream held one token's "
+        "embedding and nothing else. In the first layer these are the exact scores, in later "
+        "layers only the direct share of the embeddings. Positions are left out, and so is the "
+        "scale of the norms before the logits."
     )
     figure = one_head.circuit_chart(circuits, "QK") | one_head.circuit_chart(circuits, "OV")
     downloads(f"circuits-{part}", Answer(circuits, "", asked), lambda: figure)
@@ -183,24 +186,27 @@ def _on_word(path: str, digest: str, word: Word) -> tuple[pd.DataFrame, pd.DataF
 
 def _verdicts(table: pd.DataFrame) -> None:
     """The verdict with the head and without it."""
-    st.markdown("**The verdict without it**")
+    st.markdown("**The verdict without this head**")
     before = float(table["before"].iloc[0])
     rows = [("as it is", before, _said(before > 0))]
     for row in table.itertuples():
         if not row.draws:
-            said = "none is as long"
+            said = "no word is as long"
         elif row.draws > 1:
             said = f"{_said(2 * row.accepted > row.draws)}, {row.accepted}/{row.draws}"
         else:
             said = _said(row.accepted > 0)
         rows.append((METHODS[row.method], float(row.after), said))
     st.dataframe(
-        pd.DataFrame(rows, columns=["its z is", "END's logit", "verdict"]),
+        pd.DataFrame(rows, columns=["head's output (z)", "END's logit", "verdict"]),
         hide_index=True,
         column_config={"END's logit": st.column_config.NumberColumn(format="%.2f")},
     )
     if (table["draws"] > 1).any():
-        st.caption("Another word's: the mean of several, and how many leave the word in.")
+        st.caption(
+            "Another word's: the mean over several other words, and with how many of them the word "
+            "is still accepted."
+        )
 
 
 METHODS = {"mean": "mean", "zero": "zero", "resample": "another word's"}

@@ -1,4 +1,4 @@
-"""Erase and steer: a hidden variable taken out, moved or exchanged, and what then happens."""
+"""Erase and steer: what the model does when a hidden variable is erased, moved or exchanged."""
 
 from __future__ import annotations
 
@@ -36,25 +36,32 @@ from models.runs.run import Run
 CAPTIONS = {
     "erasure": (
         "Erased",
-        "Words still right with the variable erased at a site. LEACE takes away the least after "
-        "which no linear probe finds it; random directions take as many directions, a random "
-        "readout about as much of the activation. What is needed hurts more than both; where a "
-        "random readout ruins as much, the site is fragile and the variable proves nothing.",
+        "The share of words that are still right when the variable is erased at a site. LEACE "
+        "(least-squares concept erasure) changes an activation as little as possible, but so that "
+        "no linear probe finds the variable in it. There are two controls. Random directions: as "
+        "many directions are erased. Random readout: random linear functions of the activation are "
+        "erased, which takes away about as much of it. If the model needs the variable, erasing it "
+        "hurts more than both. Where a random readout ruins as much, the site is fragile, and the "
+        "harm proves nothing about the variable.",
     ),
     "steering": (
         "Moved",
-        "The last block of a word goes on too long, and k is added to the difference of the last "
-        "two blocks at every symbol of it (in a recurrent network at the first alone). Does the "
-        "end come k later, as on the dashed line? In proportion: k divided by the length so far, "
-        "as an average over the word holds it. The large points show what is possible: the state "
-        "of the word that really has k more. Where a point is pale, the word seldom ended.",
+        "The last block of each test word goes on too long, and the model says where the word may "
+        "end. At every symbol of that block, k is added to the activation's record of the "
+        "difference between the last two blocks (in a recurrent network at the first symbol "
+        "alone). Does the end come k symbols later, as the dashed line says? In proportion: what "
+        "is added is k divided by the length so far, because an average over the word holds the "
+        "difference in this form. The large points show what is possible: the state is taken from "
+        "a word that really has k more. Pale points: few words ended.",
     ),
     "interchange": (
         "Exchanged",
-        "The activation where the verdict is read, along one direction, comes from another prefix: "
-        "how often is the verdict the one that the language gives with the other's variable? Half "
-        "are so without (none). DAS trains the direction; the same training in the untrained model "
-        "says how much of it is the method's own doing.",
+        "Where the verdict is read, the part of the activation along one direction is exchanged "
+        "for that of another prefix. How often is the verdict then the one that the language "
+        "gives, if the variable has the other prefix's value? For half of the pairs this verdict "
+        'is right without any exchange ("none"). DAS (distributed alignment search) trains the '
+        "direction. The same training in the untrained model shows how much of the result is the "
+        "method's own doing.",
     ),
 }
 DO = {"erase": "erase it", "add": "add k to it", "add in proportion": "add k in proportion"}
@@ -76,7 +83,7 @@ def show() -> None:
 
 
 def answered(result: Answer) -> None:
-    """What came out, experiment by experiment."""
+    """The answer, one experiment after the other."""
     st.markdown(result.sentence)
     for name, figure in charts(result).items():
         title, caption = CAPTIONS[name]
@@ -86,7 +93,8 @@ def answered(result: Answer) -> None:
         if name == "erasure":
             st.dataframe(erased_table(result), hide_index=True)
             st.caption(
-                "Per variable, the site where erasing it hurts most beyond random directions."
+                "For each variable: the site where erasing it does most harm, beyond the harm of "
+                "erasing random directions."
             )
     for line in result.findings["refused"]:
         st.info(line)
@@ -95,7 +103,7 @@ def answered(result: Answer) -> None:
 
 
 def erased_table(result: Answer) -> pd.DataFrame:
-    """Per variable where erasing it hurts most, and what a probe reads there."""
+    """One row per variable: the site where erasing it hurts most, and what a probe reads there."""
     return pd.DataFrame(
         [
             {
@@ -137,13 +145,14 @@ def on_a_word(run: Run, result: Answer | None) -> None:
     st.markdown(ends(said, word))
     picture(said_chart(said), f"What may follow each prefix, as it is and with {variable} changed.")
     st.caption(
-        "The probability of every next token. k is added along the symbols that the variable is "
-        "counted on; erased is what no linear probe shall find, at all positions."
+        "The probability of every next token. Adding k: at the symbols on which the variable is "
+        "counted. Erasing: at all positions, so that no linear probe finds the variable."
     )
 
 
 def longer(run: Run) -> Word:
-    """A member; of a language that counts with more of its last symbol: its end can move."""
+    """A member. In a language that counts, more of its last symbol follow, so that the place where
+    the word may end can move."""
     word = member(run, 8)
     return word if steering_refusal(run) else (*word, *[word[-1]] * FURTHEST)
 
@@ -158,13 +167,13 @@ def _changed(
 
 
 def ends(said: pd.DataFrame, word: Word) -> str:
-    """After which symbols the word may end, before and after, in a sentence."""
+    """A sentence: after which symbols the word may end, as it is and with the variable changed."""
     rows = said[(said["token"] == END) & (said["probability"] > 0.5)]
     where = {
         name: ", ".join(rows.loc[rows["run"] == name, "place"]) or "nothing"
         for name in ("as it is", "changed")
     }
     return (
-        f"Of {len(word)} symbols, the model lets the word end after **{where['as it is']}**; "
-        f"changed, after **{where['changed']}**."
+        f"The word has {len(word)} symbols. The model lets it end after **{where['as it is']}**; "
+        f"with the variable changed, after **{where['changed']}**."
     )

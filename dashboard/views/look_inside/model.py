@@ -32,7 +32,9 @@ LONGEST = 40
 def show() -> None:
     """The page."""
     st.title("Model")
-    st.markdown("**What is it made of, what does it do with a word, and what does that cost?**")
+    st.markdown(
+        "**What is the model made of, what does it do with a word, and what does that cost?**"
+    )
     run = current_run()
     word = run.language.vocabulary.parse(word_input(run, member(run, 4)))
     if len(word) > LONGEST:
@@ -59,7 +61,7 @@ def _drawing(run: Run, positions: int) -> None:
 
 
 def _inventory(run: Run) -> None:
-    """How many numbers were learned and where they are, and what can be seen."""
+    """How many numbers were learned, where they lie, and which activations have a name."""
     with model_of(run) as model:
         table = architecture.parameters(model)
     counting = run.config.model.family.tabular
@@ -69,7 +71,10 @@ def _inventory(run: Run) -> None:
         st.dataframe(table, hide_index=True)
     with st.expander("Hooks: every activation by name"):
         st.dataframe(architecture.hooks(run.config.model), hide_index=True)
-        st.caption("{layer} counts from 0. Tools that know TransformerLens' names know these.")
+        st.caption(
+            "A hook is a named place where an activation can be read or changed. {layer} counts "
+            "from 0. The names follow TransformerLens, so tools that know its names know these too."
+        )
 
 
 def _steps(run: Run, tokens: torch.Tensor) -> None:
@@ -84,14 +89,18 @@ def _steps(run: Run, tokens: torch.Tensor) -> None:
             assert isinstance(model, HookedTransformer)
             steps = head_steps(model, tokens, layer, head)
         whole = f"\\sum_h z^{{(h)}} W_O^{{(h)}}{' + b_O' if config.bias else ''}"
-        ending = f"The layer's attention adds ${whole}$: head {head} is one of {config.n_heads}."
+        ending = (
+            f"The layer's attention adds ${whole}$ to the residual stream. The matrices are those "
+            f"of one head h: head {head} is one of {config.n_heads}."
+        )
     else:
         with model_of(run) as model:
             steps = layer_steps(model, tokens, layer)
         ending = "A row is a unit, a column a position of the word."
         if "kernel_size" in config.family.reads:
             reach = 1 + (layer + 1) * (config.kernel_size - 1)
-            ending += f" Up to layer {layer} a position sees the last {reach} positions."
+            ending += f" After layer {layer} a position has seen the last {reach} positions, itself"
+            ending += " among them."
     with st.container(horizontal=True, gap="medium"):
         for step in steps:
             _step(step)
@@ -107,7 +116,8 @@ def _step(step: Step) -> None:
 
 
 def _choice(name: str, count: int) -> int:
-    """Layer or head; a key for each count, since another run may have fewer."""
+    """The layer or head that the reader chooses. The key of the choice holds the count, since
+    another run may have fewer."""
     options = list(range(count))
     key = f"{name.lower()}_of_{count}"
     if count > 8:
@@ -138,7 +148,7 @@ def _costs(run: Run) -> None:
         "Count and measure on this machine",
         key="measure",
         bind="query-params",
-        help="PyTorch counts the operations; the clock takes the median of five passes of one word",
+        help="PyTorch counts the operations; the seconds are the median of five passes of a word",
     )
     others: list[pd.DataFrame] = []
     if timed:
@@ -149,7 +159,10 @@ def _costs(run: Run) -> None:
         bar.empty()
     table = costs.cost_table(prediction, others)
     if table.empty:
-        st.markdown("No arithmetic but looking up: one row of a table for every context length.")
+        st.markdown(
+            "This model multiplies no matrices. It looks up one row of a table for every context "
+            "length."
+        )
     else:
         with st.container(horizontal=True, gap="medium"):
             if not prediction.empty:
@@ -173,26 +186,31 @@ def _timed(path: str, digest: str, positions: int) -> list[pd.DataFrame]:
 
 
 def _lesson(run: Run) -> str:
-    """What to see in the charts, in the run's own numbers."""
+    """What the charts show, with the numbers of this run."""
     config = run.config.model
     if config.family.attends:
         return (
-            "Two operations for a multiplication with its addition; the pairs that a mask hides "
-            "are counted, because they are computed. The pairs, which grow with N², cost as much "
-            f"as the maps to q, k, v and back at N = 2 D = {2 * config.d_model}."
+            "A multiplication with its addition counts as two operations. Pairs of positions that "
+            "a mask hides are counted too, because they are computed. With N positions and width "
+            "D, the cost of the pairs grows with N². At N = 2 D = "
+            f"{2 * config.d_model} it is as large as that of the maps to q, k, v and back."
         )
     if config.family.recurrent:
         return (
-            "Linear in N, but one position after the other: no step can begin before the last ends."
+            "The cost grows linearly with the number N of positions. But positions are computed "
+            "one after the other: no step can begin before the step before it has ended."
         )
-    return "Linear in N: every position reads a fixed number of others, all side by side."
+    return (
+        "The cost grows linearly with the number N of positions. Every position reads a fixed "
+        "number of others, and all positions are computed at the same time."
+    )
 
 
 def _kernels() -> None:
     st.markdown(
-        "Attention before anything was learned: a query's answer is the mean of the values, each "
-        "weighted by how near its key is. A Transformer learns the maps to queries and keys, and "
-        "its kernel is $e^{q \\cdot k}$."
+        "This is attention in which nothing is learned. The answer to a query is a weighted mean "
+        "of the values: the nearer the key of a value lies to the query, the larger its weight. A "
+        "Transformer learns the maps to queries and keys, and its kernel is $e^{q \\cdot k}$."
     )
     width = st.slider(
         "Width of the kernel", 0.1, 3.0, 1.0, 0.1, key="kernel_width", bind="query-params"
@@ -205,5 +223,6 @@ def _kernels() -> None:
     st.caption(
         "Gaussian $e^{-d^2/2}$, boxcar $1[d \\le 1]$, Epanechnikov $\\max(0, 1 - d)$, with d the "
         "distance in widths. Dashed: the function behind the points. Each row of weights sums to "
-        "1, or is 0 where no key is inside the kernel. `lab kernels` writes it all."
+        "1, or is 0 where no key is inside the kernel. `lab kernels` writes these pictures to a "
+        "file."
     )

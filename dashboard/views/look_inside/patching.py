@@ -1,4 +1,4 @@
-"""Patching: where the difference between a typed word and its counterfactuals is carried."""
+"""Patching: which activations carry the difference between a typed word and its counterfactuals."""
 
 from __future__ import annotations
 
@@ -64,17 +64,20 @@ def show() -> None:
     found = result.findings
     chips(tuple(found["word"]), tuple(p - 1 for p in found["changed_positions"]))
     st.caption(
-        f"{'In' if found['in_language'] else 'Not in'} the language. In colour the positions where "
-        f"one of {len(found['counterfactuals'])} counterfactuals differs, for example "
+        f"{'In' if found['in_language'] else 'Not in'} the language. In colour: the positions at "
+        f"which at least one of its {len(found['counterfactuals'])} counterfactuals differs from "
+        "it. A counterfactual is a word of the same length for which the other verdict is right, "
+        f"with as few symbols changed as possible, for example "
         f"`{' '.join(found['counterfactuals'][0])}`."
     )
     st.markdown(result.sentence)
     chosen = _heatmaps(run, result)
     st.caption(
-        "1: this activation alone makes the run behave as the one it was taken from; 0: it changes "
-        "nothing. Means over the counterfactuals; the metric is read where the verdict is (at the "
-        "last symbol; of an encoder at BOS). The untrained model's effects are in the table. Click "
-        "a cell to see what patching it does."
+        "Effect 1: with this one activation put in, the model behaves as in the run that the "
+        "activation was taken from. Effect 0: it changes nothing. Effects are means over the "
+        "counterfactuals, measured where the model gives its verdict: at the last symbol, in an "
+        "encoder at BOS (the token before the word). The table also has the effects in the "
+        "untrained model. Click a cell to see what patching it does."
     )
     if chosen:
         _one_site(run, result, chosen, direction or "restore")
@@ -83,7 +86,7 @@ def show() -> None:
 
 
 def _heatmaps(run: Run, result: Answer) -> str | None:
-    """The heatmaps; returns the chosen site, by click, link or keyboard."""
+    """Draws the heatmaps; returns the site that the reader chose by click, link or keyboard."""
     table = result.table[result.table["model"] == "trained"]
     sites = [site_name(row) for row in table[PLACE].to_dict("records")]
     top, words = result.findings.get("top_site"), "Patching effects by site and position."
@@ -109,7 +112,7 @@ def _heatmaps(run: Run, result: Answer) -> str | None:
 
 
 def _one_site(run: Run, result: Answer, chosen: str, direction: str) -> None:
-    """What the two runs say, and the one patched at a single site."""
+    """What the model says in the two runs, and in the one that is patched at a single site."""
     others = [tuple(word) for word in result.findings["counterfactuals"]]
     other = st.selectbox(
         "Counterfactual", others, format_func=" ".join, key=f"other_of_{result.findings['word']}"
@@ -123,15 +126,15 @@ def _one_site(run: Run, result: Answer, chosen: str, direction: str) -> None:
     said, logits = _three_runs(run, given, into, site)
     before, patched, after = (f"{value:.2f}" for value in logits)
     st.markdown(
-        f"**{chosen}**: END's logit is {before} in the run patched into, **{patched}** with this "
-        f"activation patched, {after} in the run it was taken from."
+        f"**{chosen}**: END's logit (above 0 the word may end) is {before} before patching, "
+        f"**{patched}** with this activation put in, and {after} in the run that it was taken from."
     )
     picture(said_chart(said), f"What three runs say of the next token: {chosen} patched.")
 
 
 @torch.no_grad()
 def _three_runs(run: Run, given: Word, into: Word, site: Site) -> tuple[pd.DataFrame, list[float]]:
-    """What is said where, by run; and END's logit in each where the verdict is read."""
+    """What each run says at each place; and END's logit in each where the verdict is read."""
     vocabulary = run.language.vocabulary
     source, target = (torch.as_tensor(vocabulary.words([w]).tokens) for w in (given, into))
     with model_of(run) as model:

@@ -50,18 +50,19 @@ def show() -> None:
         hide_index=True,
     )
     st.caption(
-        "Controls: each one's best site. Selectivity: the score minus the one on the control task, "
-        "where every symbol at every position has a random value of its own: a probe that scores "
-        "there memorises. Longer: fitted on the shorter half of the words, scored on the others. "
-        "Compression: how many times fewer bits than the uniform code the values take, once the "
-        "activations are known (online coding)."
+        "Each control is shown at its own best site. Selectivity: the score minus the score on the "
+        "control task, in which every symbol at every position has a random value of its own; a "
+        "probe that scores there has memorised. Longer: the probe is fitted on the shorter half of "
+        "the words and scored on the longer ones. Compression: by how many times fewer bits than "
+        "in the uniform code the values can be sent, once the activations are known (online "
+        "coding)."
     )
     seeds_of(run, "probing")
     downloads("probing", result, lambda: chart(result))
 
 
 def _overview(run: Run, result: Answer) -> tuple[str, str]:
-    """The heatmap of a variable; returns the chosen variable and site."""
+    """Draws the heatmap of a variable; returns the variable and the site that the reader chose."""
     table, best = result.table, result.findings["best"]
     names = list(dict.fromkeys(table["target"]))
     left, right = st.columns([1, 2])
@@ -81,7 +82,10 @@ def _overview(run: Run, result: Answer) -> tuple[str, str]:
     method, split = ("linear", "longer") if view == "longer" else (view or "linear", "words")
     shown = table[(table["probe"] == method) & (table["split"] == split)]
     if target not in set(shown["target"]):
-        st.info(f"{target} says nothing of the language's state: the linear probe alone reads it.")
+        st.info(
+            f"{target} says nothing about the state of the language, so only the linear probe was "
+            "fitted to it."
+        )
         method, split = "linear", "words"
     sites = list(dict.fromkeys(table.loc[table["model"] == "trained", "site"]))
     place = f"site_of_{run.name}_{target}"
@@ -97,15 +101,16 @@ def _overview(run: Run, result: Answer) -> tuple[str, str]:
     words = f"Probe scores of {target} by site. {result.sentence}"
     picture(figure, words, on_select=choose, key=clicked)
     st.caption(
-        "Each cell is a probe fitted on half of the words and scored on the other half: R2 for "
-        "counts (ridge), accuracy for categories (logistic regression); of the online code the "
-        "compression. What can be read off need not be used. Click a site to see its probe at work."
+        "Each cell is a probe, fitted on half of the words and scored on the other half. The score "
+        "is R2 for counts (ridge regression) and accuracy for categories (logistic regression); "
+        "for the online code it is the compression. What a probe can read need not be what the "
+        "model uses. Click a site to see its probe at work."
     )
     return str(target), str(st.selectbox("Site", sites, key=place))
 
 
 def _one_probe(run: Run, result: Answer, target: str, site: str) -> None:
-    """What the linear probe says against the truth, its errors by length, and the activations."""
+    """What the linear probe reads beside the truth, its errors by length, and the activations."""
     options = Probing(**result.arguments)
     with st.spinner("Computing ..."):
         rows = _read(run, options, target, site)
@@ -115,7 +120,7 @@ def _one_probe(run: Run, result: Answer, target: str, site: str) -> None:
         st.caption("On held-out words: what the linear probe reads, by the true value.")
     with right:
         picture(errors_chart(rows), "The probe's errors by the length of the word.")
-        st.caption("Its errors by the length of the word, with 95% intervals over positions.")
+        st.caption("The probe's errors by word length, with 95% intervals over positions.")
     how = st.segmented_control(
         "The activations in two dimensions",
         list(PROJECTIONS),

@@ -1,4 +1,4 @@
-"""Sweeps: many runs from one file, by length, by any two factors, and the map of their sizes."""
+"""Sweeps: many runs from one file, shown by length, by any two factors, and by model size."""
 
 from __future__ import annotations
 
@@ -33,14 +33,15 @@ from dashboard.shared import downloads, picture, runs_folder
 from models.runs.run import RUN_FILE
 
 DEPTH = 3
-"""Folders below the runs folder in which a sweep is looked for."""
+"""How many folders deep below the runs folder a sweep is looked for."""
 
 WORDS = ("all", "inside the window", "beyond it")
 ENOUGH = {"all seeds": 1.0, "half of them": 0.5, "one": 0.0}
-"""How many seeds must learn a language, and their share."""
+"""What a reader can choose: how many seeds must learn a language, with the share this stands for.
+"""
 
 PAGES = {"runs": "", "heads": "heads", "probing": "probing"}
-"""Where a run is opened, by the column that links there."""
+"""The pages that the table of runs links to: the address by the column's name."""
 
 
 def show() -> None:
@@ -50,8 +51,9 @@ def show() -> None:
     found = find_sweeps(runs_folder())
     if not found:
         st.info(
-            f"No sweep in {runs_folder()} yet. `lab sweep capacity` trains one into "
-            f"runs/capacity; there are {', '.join(shipped())}, and a file of your own."
+            f"No sweep in {runs_folder()} yet. A sweep trains many runs that one file describes. "
+            f"`lab sweep capacity` trains one into runs/capacity. The lab brings these sweeps "
+            f"along: {', '.join(shipped())}. You can also write a file of your own."
         )
         return
     names = {name_of(path): path for path in found}
@@ -67,7 +69,7 @@ def show() -> None:
     st.caption(about(table, by))
     rows = filtered(table, by)
     if rows.empty:
-        st.info("No run is all of this: take a filter away.")
+        st.info("No run fits all filters: take one away.")
         return
     summary_of(rows, by)
     measure = sweep.measure_of(result)
@@ -84,7 +86,7 @@ def show() -> None:
 
 
 def find_sweeps(folder: Path) -> list[Path]:
-    """The folders that hold a sweep, this one first; runs are not looked into."""
+    """The folders that hold a sweep, ``folder`` itself first. Folders of runs are not searched."""
     found = []
     for place, inside, _ in os.walk(folder):
         path = Path(place)
@@ -100,7 +102,7 @@ def find_sweeps(folder: Path) -> list[Path]:
 
 
 def name_of(path: Path) -> str:
-    """Its place below the runs folder; of that folder itself its name."""
+    """The sweep's path below the runs folder; for the runs folder itself, its name."""
     below = path.relative_to(runs_folder()).as_posix()
     return runs_folder().resolve().name if below == "." else below
 
@@ -127,7 +129,10 @@ def filtered(table: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
         return table
     rows = table
     with st.container(border=True):
-        st.caption("Show only ... (nothing chosen: all). It holds for the whole page and its link.")
+        st.caption(
+            "Show only these runs (nothing chosen: all). The choice holds for the whole page and "
+            "is part of its link."
+        )
         with st.container(horizontal=True, gap="medium"):
             for key in keys:
                 options = list(dict.fromkeys(table[key]))
@@ -165,20 +170,21 @@ def by_windows(rows: pd.DataFrame, by: Sequence[str], measure: Measure) -> None:
 
 @st.cache_data(max_entries=16, show_spinner="Comparing ...")
 def compared(rows: pd.DataFrame, by: Sequence[str], measure: str) -> pd.DataFrame:
-    """``paired.pairs``: exact tests of all pairs take seconds where settings and seeds are many.
+    """``paired.pairs``, kept by Streamlit: with many settings and seeds the exact tests take
+    seconds.
 
     Args:
-        measure: as JSON, by which Streamlit knows it again.
+        measure: as JSON, so that Streamlit recognises a measure that it has seen before.
     """
     return paired.pairs(rows, by, Measure.model_validate_json(measure))
 
 
 def against_the_best(rows: pd.DataFrame, by: Sequence[str], measure: Measure) -> None:
-    """The best setting beside every other one, where there are two."""
+    """The best setting compared with every other one; nothing where there is a single setting."""
     tested = compared(rows, list(by), measure.model_dump_json())
     if tested.empty:
         return
-    st.header("The best beside the others", divider="gray")
+    st.header("The best setting against the others", divider="gray")
     shown = [table.assign(best=title) for title, table in paired.versus(tested).items()]
     numbers = {"p, corrected": st.column_config.NumberColumn(format="%.2g")}
     st.dataframe(
@@ -190,7 +196,7 @@ def against_the_best(rows: pd.DataFrame, by: Sequence[str], measure: Measure) ->
 
 
 def measure_of(rows: pd.DataFrame, key: str) -> str:
-    """What is shown, of that which these rows have."""
+    """The measure that the reader chooses, among those that these rows have."""
     there = [name for name in MEASURES if name == "recognition" or rows[name].notna().any()]
     return str(
         st.segmented_control(
@@ -209,8 +215,8 @@ def by_length(rows: pd.DataFrame, by: Sequence[str]) -> None:
     lines = "Thick: the mean over seeds; thin: each seed; band: the mean's 95% interval."
     if many > LEGIBLE:
         lines = (
-            f"Means over seeds. With {many} settings seeds and intervals would hide each other: "
-            f"they are drawn for {LEGIBLE} or fewer, which the filters above choose."
+            f"Means over seeds. With {many} settings, single seeds and intervals would hide each "
+            f"other. They are drawn for at most {LEGIBLE} settings: use the filters above."
         )
     st.caption(f"{MEASURES[measure].capitalize()}. {lines} Dashed: the end of the training window.")
     found = curves(rows, by, measure)
@@ -218,7 +224,7 @@ def by_length(rows: pd.DataFrame, by: Sequence[str]) -> None:
 
 
 def by_two_factors(rows: pd.DataFrame, by: Sequence[str]) -> None:
-    """Any table of the sweep."""
+    """A heatmap of the sweep, by two factors that the reader chooses."""
     st.header("By two factors", divider="gray")
     names = {short(key): key for key in factors(rows, by)}
     with st.container(horizontal=True):
@@ -234,22 +240,23 @@ def by_two_factors(rows: pd.DataFrame, by: Sequence[str]) -> None:
     row, column = names[str(down)], names[str(across)]
     found = cells(part, row, column, measure)
     if found.empty:
-        st.info(f"No word {words} was tested for this.")
+        st.info(f"No words were tested for this (words: {words}).")
         return
     figure = two_factors(part, row, column, measure)
     picture(figure, f"{MEASURES[measure].capitalize()} by {down} and {across}.")
     st.caption(
-        f"{MEASURES[measure].capitalize()}: the mean over everything else, over a run's lengths "
-        "first and over seeds last. Under the mouse: the seeds, and the mean's 95% interval."
+        f"{MEASURES[measure].capitalize()}. Each number is a mean over all other factors: first "
+        "over the lengths of a run, then over the runs of a seed, last over seeds. Point at a cell "
+        "to see how many seeds it has and the 95% interval of the mean."
     )
     downloads(f"sweep-{down}-{across}", Answer(found, ""), lambda: figure)
 
 
 def map_of(rows: pd.DataFrame, by: Sequence[str]) -> None:
-    """The smallest sizes that are enough."""
+    """The capacity map: which model sizes are enough to learn a language."""
     st.header("Capacity", divider="gray")
     who = st.segmented_control(
-        "A size is enough if it is learned by",
+        "A size is enough if the language is learned by",
         list(ENOUGH),
         default=next(iter(ENOUGH)),
         required=True,
@@ -266,17 +273,18 @@ def map_of(rows: pd.DataFrame, by: Sequence[str]) -> None:
     figure = capacity.chart(rows, by, share)
     picture(figure, f"Which sizes learn a language, and how far they hold. {' '.join(said)}")
     st.caption(
-        "Learned: no mistake at any length tested inside the training window, neither in the "
-        "next-symbol sets of the members (verdicts, where a run was taught these alone) nor on "
-        "other words. Holds: how many windows go by before the first mistake, mean over seeds. "
-        "Framed, and in colour at the right: the size of fewest parameters that is enough; if "
-        "none is, the one that comes nearest. Grey: all others, a line per seed."
+        "Learned: no mistake at any length tested inside the training window. Every next-symbol "
+        "set of the members is right (every verdict, where a run was taught verdicts alone), and "
+        "no other word is accepted. Holds: up to how many training windows all tested lengths are "
+        "right, mean over seeds. The frame and the coloured lines at the right mark the smallest "
+        "size, by parameters, that is enough. If no size is, there is no frame, and the coloured "
+        "lines are those of the size that comes nearest. Grey: all other sizes, a line per seed."
     )
     downloads("capacity", Answer(found, " ".join(said), {capacity.NAME: said}), lambda: figure)
 
 
 def runs_of(path: Path, rows: pd.DataFrame, by: Sequence[str]) -> None:
-    """The runs behind it, and the way to each."""
+    """The runs of the sweep, with links to their pages."""
     st.header("Runs", divider="gray")
     runs = rows.drop_duplicates("run")
     shown = runs[list(dict.fromkeys(["run", "language", *by, "seed", "parameters", "seconds"]))]
@@ -284,7 +292,7 @@ def runs_of(path: Path, rows: pd.DataFrame, by: Sequence[str]) -> None:
     shown = shown.rename(columns=short).assign(recognition=right)
     columns: dict[str, Any] = {
         "recognition": st.column_config.NumberColumn(format="percent"),
-        "seconds": st.column_config.NumberColumn(help="of training", format="%.0f"),
+        "seconds": st.column_config.NumberColumn(help="seconds of training", format="%.0f"),
     }
     if path == runs_folder():
         for title, page in PAGES.items():
@@ -292,6 +300,6 @@ def runs_of(path: Path, rows: pd.DataFrame, by: Sequence[str]) -> None:
             columns[title] = st.column_config.LinkColumn(display_text="open")
     st.dataframe(shown, hide_index=True, column_config=columns)
     if path == runs_folder():
-        st.caption("Each run opens in all other pages: choose it at the left, or follow its link.")
+        st.caption("All other pages can show each run: choose it at the left, or follow its link.")
     else:
-        st.caption(f"`lab dashboard {path}` opens them in all other pages.")
+        st.caption(f"`lab dashboard {path}` shows these runs on all other pages.")

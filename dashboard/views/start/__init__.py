@@ -1,1 +1,1 @@
-"""All runs, and one word typed in."""
+"""All runs, and one word that the user types."""

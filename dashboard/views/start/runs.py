@@ -1,4 +1,4 @@
-"""All runs, and of the chosen one the language, the training curve and the accuracy by length."""
+"""All runs; and the chosen run's language, training curve and accuracy by length."""
 
 from __future__ import annotations
 
@@ -25,8 +25,10 @@ def show() -> None:
     """The page."""
     st.title("Structure Lab")
     st.markdown(
-        "Small Transformers and their rivals, trained on languages whose truth is known, and what "
-        "each lens says of them. Choose a run at the left."
+        "Small Transformers and their rivals (recurrent networks, convolutions, n-grams), trained "
+        "on languages whose rule is known. Each page looks at them with one lens, a method to look "
+        "inside a model; because the rule is known, the lens can be checked. Choose a run at the "
+        "left."
     )
     st.dataframe(overview(), hide_index=True)
     run = current_run()
@@ -42,6 +44,13 @@ def show() -> None:
         st.markdown(result.sentence)
         figure = chart(result)
         picture(figure, f"Accuracy by word length. {result.sentence}")
+        st.caption(
+            "Exact: the share of members (words of the language) after whose every prefix the "
+            "model allows exactly the symbols that may follow. Recognition: the share of words, "
+            "members and others, whose verdict (in the language or not) is right, with its 95% "
+            "interval (Wilson). Dashed: the end of the training window, which is the range of "
+            "sizes that the model was trained on."
+        )
         seeds_of(run, "accuracy")
         downloads("accuracy", result, lambda: figure)
     verdicts = printed_verdicts(run)
@@ -93,7 +102,7 @@ def language_card(run: Run) -> None:
 
 
 def training(run: Run) -> None:
-    """The curve; of a run in training it follows the file."""
+    """The training curve. While the run is still training, the curve is drawn anew all the time."""
     follow = run.record["status"] != "finished"
 
     @st.fragment(run_every=2 if follow else None)

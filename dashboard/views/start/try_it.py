@@ -1,4 +1,4 @@
-"""Type a word: what may follow each symbol, and is it in?"""
+"""Type a word: what may follow each of its symbols, and is the word in the language?"""
 
 from __future__ import annotations
 
@@ -21,7 +21,10 @@ def show() -> None:
     """The page."""
     st.title("Try it")
     run = current_run()
-    st.markdown("**What does the model let follow each symbol, and is the word in the language?**")
+    st.markdown(
+        "**After each symbol, what may come next according to the model? Does it take the word as "
+        "part of the language?**"
+    )
     default = member(run, 4)
     with st.container(horizontal=True):
         if st.button("A word of the language"):
@@ -36,11 +39,14 @@ def show() -> None:
     verdict(run, word, accepted)
     if run.objective.verdict_alone:
         table = table[table["token"] == END]
-        st.caption("This run was taught verdicts alone: what it says of END after every prefix.")
+        st.caption(
+            "This run was taught verdicts alone (in the language or not), so only END is shown: "
+            "may the word end after this prefix?"
+        )
     picture(chart(table), "Probability of every next token after every prefix of the word.")
     st.caption(
-        "Colour: the model's probability that the token may come next. "
-        "Orange frames: the model and the language disagree."
+        "Colour: the model's probability that the token may come next; above 0.5 it allows the "
+        "token. Orange frames: the model allows a token that the language forbids, or the reverse."
     )
 
 
@@ -58,7 +64,7 @@ def verdict(run: Run, word: Word, accepted: bool) -> None:
     rationale = run.language.rationale(word)
     if rationale and len(word) <= 60:
         chips(word, rationale)
-        st.caption(f"In colour the deciding symbols: {run.language.rationale_rule}.")
+        st.caption(f"In colour: the symbols that decide. Rule: {run.language.rationale_rule}.")
 
 
 @torch.no_grad()
