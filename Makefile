@@ -4,14 +4,15 @@ PYTHON ?= python3
 BIN := .venv/bin
 INSTALLED := .venv/.installed
 
-.PHONY: help lab quick test check dashboard bench
+.PHONY: help lab quick test check docs dashboard bench
 
 help:
 	@echo "make lab        train, analyse and score four languages: the whole lab in one go"
 	@echo "make dashboard  look at the runs in the browser"
 	@echo "make quick      tests of every room, in a minute or so"
 	@echo "make test       all tests"
-	@echo "make check      lint, format, types, and no import circle"
+	@echo "make check      lint, format, types, no import circle, no broken link in the pages"
+	@echo "make docs       the pages as a site, in docs/site"
 	@echo "make bench      how fast, against named peers"
 	@echo
 	@echo "PYTHON=python3.12 make ... chooses the interpreter (3.11 or newer)"
@@ -25,11 +26,15 @@ quick: $(INSTALLED)  # a break in any room shows here; what is slow is left to `
 test: $(INSTALLED)  # two workers fill two cores: more threads would only get into each other's way
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist worksteal
 
-check: $(INSTALLED)  # lint, format, types, and the floors of the house
+check: $(INSTALLED)  # lint, format, types, the floors of the house, and the links of the pages
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 	$(BIN)/pytest -q tests/house/test_floors.py
+	$(MAKE) docs
+
+docs: $(INSTALLED)  # a broken link or anchor fails; nothing is fetched
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict -f docs/mkdocs.yml
 
 dashboard: $(INSTALLED)
 	$(BIN)/lab dashboard

@@ -1,0 +1,186 @@
+"""The pages that are made from the code each time the site is built: nothing of them is a copy.
+
+A hook of MkDocs (``hooks`` in mkdocs.yml). It makes the reference of every command, of ``interp``
+and of the languages, and the tables of hooks in the glossary. It takes CONTRIBUTING.md in.
+"""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import io
+import os
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import get_args
+
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.structure.files import File, Files
+from mkdocs.structure.pages import Page
+
+from analyses.command_line.app import COMMANDS, main
+from analyses.registry import BUILT_IN
+from models.base import hook_table
+from models.config import CHOICES, Counting, ModelConfig
+from models.families import FAMILIES
+from models.hooks import HookRow
+from models.languages import LANGUAGES, FormalLanguage, language
+from models.training.recipes import recipes_of
+
+ROOT = Path(__file__).parents[1]
+HOOKS = "<!-- the tables of hooks stand here -->"
+"""In the glossary."""
+WIDTH = 92
+"""Characters of a line of help."""
+
+
+def on_files(files: Files, config: MkDocsConfig) -> Files:
+    """Adds the pages that are made."""
+    for path, text in pages().items():
+        files.append(File.generated(config, path, content=text))
+    return files
+
+
+def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
+    """Puts the tables of hooks where the glossary wants them."""
+    return markdown.replace(HOOKS, hooks()) if HOOKS in markdown else markdown
+
+
+def pages() -> dict[str, str]:
+    """Every made page by its path in the site."""
+    rooms = sorted(path for path in (ROOT / "interp").iterdir() if (path / "__init__.py").exists())
+    own = [path for path in modules(ROOT / "interp") if path.parent == ROOT / "interp"]
+    return {
+        "contributing.md": (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8"),
+        "reference/commands.md": commands(),
+        "reference/languages.md": languages(),
+        "reference/interp.md": reference("interp", first_line(ROOT / "interp"), own),
+    } | {
+        f"reference/interp-{room.name}.md": reference(
+            f"interp.{room.name}", first_line(room), modules(room)
+        )
+        for room in rooms
+    }
+
+
+# -- commands -------------------------------------------------------------------------------------
+
+
+def commands() -> str:
+    """What every command answers to ``--help``."""
+    parts = ["# Every command", block(said()), "## Each by itself"]
+    for name in COMMANDS:
+        parts += [f"### lab {name}", block(said(name, "--help"))]
+    parts += ["## Each question", "The options of `lab analyse RUN NAME`."]
+    for name in BUILT_IN:
+        parts += [f"### {name}", block(said("analyse", "RUN", name, "--help"))]
+    return "\n\n".join(parts)
+
+
+def said(*words: str) -> str:
+    """What `lab` prints on stdout."""
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed), contextlib.suppress(SystemExit), columns(WIDTH):
+        main(words)
+    return printed.getvalue()
+
+
+@contextlib.contextmanager
+def columns(width: int) -> Iterator[None]:
+    """As in a terminal of this width."""
+    before = os.environ.get("COLUMNS")
+    os.environ["COLUMNS"] = str(width)
+    try:
+        yield
+    finally:
+        os.environ.pop("COLUMNS") if before is None else os.environ.update(COLUMNS=before)
+
+
+def block(text: str) -> str:
+    """Text as it was printed."""
+    return f"```text\n{text.strip(chr(10))}\n```"
+
+
+# -- languages ------------------------------------------------------------------------------------
+
+
+def languages() -> str:
+    """Every registered language in a table, and the classes that they are made of."""
+    rows = ["| name | type | symbols | example | near miss | recipes |", "|" + "---|" * 6]
+    for name in LANGUAGES:
+        known = language(name)
+        missed = known.near_miss_example() if isinstance(known, FormalLanguage) else None
+        cells = [" ".join(known.vocabulary.symbols), " ".join(known.example())]
+        cells += [" ".join(missed) if missed else "-", " ".join(recipes_of(name))]
+        shown = " | ".join(f"`{cell}`" for cell in cells)
+        rows.append(f"| `{name}` | {known.chomsky} | {shown} |")
+    room = ROOT / "models" / "languages"
+    body = reference("models.languages", first_line(room), modules(room))
+    head, _, rest = body.partition("\n\n")
+    return "\n\n".join([head, "## Every language", "\n".join(rows), "## The classes", rest])
+
+
+# -- modules --------------------------------------------------------------------------------------
+
+
+def modules(folder: Path) -> list[Path]:
+    """The files of a package that have something to say."""
+    return sorted(path for path in folder.glob("*.py") if path.name != "__init__.py")
+
+
+def first_line(folder: Path) -> str:
+    """What a package says it is."""
+    tree = ast.parse((folder / "__init__.py").read_text(encoding="utf-8"))
+    return (ast.get_docstring(tree) or "").splitlines()[0]
+
+
+def reference(title: str, about: str, files: list[Path]) -> str:
+    """A page of the public names of some modules; mkdocstrings reads them."""
+    names = [".".join(path.relative_to(ROOT).with_suffix("").parts) for path in files]
+    return "\n\n".join([f"# {title}", about, *(f"::: {name}" for name in names)])
+
+
+# -- hooks ----------------------------------------------------------------------------------------
+
+
+def hooks() -> str:
+    """A table for each family of models: every hook that any of its configurations has."""
+    parts = []
+    for family in FAMILIES:
+        rows = ["| hook | shape | what it is | only with |", "|---|---|---|---|"]
+        for row, options in hooks_of(family):
+            only = " or ".join(f"`{option}`" for option in options)
+            rows.append(f"| `{row.name}` | {' '.join(row.shape)} | {row.meaning} | {only} |")
+        parts += [f"### Hooks of {family}", "\n".join(rows)]
+    return "\n\n".join(parts)
+
+
+def hooks_of(family: str) -> list[tuple[HookRow, list[str]]]:
+    """Every hook of a family, with the options without which it is not there."""
+    base = ModelConfig(architecture=family)
+    usual = {row.name: row for row in hook_table(base)}
+    special: dict[str, tuple[HookRow, list[str]]] = {}
+    for option, config in variants(base):
+        for row in hook_table(config):
+            if row.name not in usual:
+                special.setdefault(row.name, (row, []))[1].append(option)
+    return [*((row, []) for row in usual.values()), *special.values()]
+
+
+def variants(base: ModelConfig) -> list[tuple[str, ModelConfig]]:
+    """The same model with one other choice each, and the option that makes it."""
+    reads = base.family.reads
+    made = [
+        (f"--model.{field.replace('_', '-')} {choice}", replace(base, **{field: choice}))
+        for field, kind in CHOICES.items()
+        for choice in get_args(kind)
+        if field in reads
+    ]
+    if "counting.counters" in reads:
+        counters = Counting(averaging_heads=1, counters=True)
+        made += [
+            ("--model.counting.head-norm", replace(base, counting=Counting(head_norm=True))),
+            ("--model.counting.counters", replace(base, counting=counters)),
+        ]
+    return made
