@@ -8,7 +8,7 @@ from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
 from analyses.options import questions
-from models.errors import UserError
+from models.errors import unknown
 
 BUILT_IN = {
     "accuracy": "How far beyond the training window does the model hold?",
@@ -46,9 +46,7 @@ def registered() -> Mapping[str, EntryPoint]:
 def entry(name: str) -> EntryPoint:
     """Where a question lies. Raises UserError for an unknown name."""
     if name not in registered():
-        raise UserError(
-            f"unknown analysis {name!r}: choose one of {', '.join(registered())} or all"
-        )
+        raise unknown("question", name, [*registered(), "all"])
     return registered()[name]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -9,8 +10,9 @@ from typing import Any
 
 from rich.markup import escape
 
-from analyses.answers import Question, answer, question
-from analyses.console import OUT, exit_status, parse, progress_bar
+from analyses.answers import Answer, Question, answer, question
+from analyses.console import OUT, exit_status, parse_asked, progress_bar, shown
+from analyses.options.shared import Asks
 from models.runs.run import Run
 
 
@@ -23,19 +25,37 @@ def from_arguments(name: str, args: Sequence[str]) -> None:
     """Asks the run that the arguments name.
 
     Args:
-        args: the run's folder and the question's options; --again answers afresh.
+        args: the run's folder, the question's options, and those of ``Asks``.
     """
-    folder, *rest = args
-    again = "--again" in rest
-    rest = [word for word in rest if word != "--again"]
-    options = parse(question(name).options, rest, f"analyse {folder} {name}")
-    ask(Run(Path(folder)), name, options, again)
+    folder = args[0]
+    rest = args if folder in ("-h", "--help") else args[1:]
+    options, how = parse_asked(question(name).options, rest, f"analyse {folder} {name}")
+    ask(Run(Path(folder)), name, options, how)
 
 
-def ask(run: Run, name: str, options: Any, again: bool) -> None:
+def ask(run: Run, name: str, options: Any, how: Asks) -> None:
     """Answers one question and says where the table and the figure lie."""
-    with progress_bar(name) as report:
-        found, known = answer(run, name, options, report, again)
+    found, known = answered(run, name, options, how)
+    if shown(how, found.table, as_json(found)):
+        return
     note = " (kept from before; --again answers afresh)" if known else ""
     OUT.print(f"[bold]{name}[/bold]: {escape(found.sentence)}{note}")
+    where(run, name)
+
+
+def answered(run: Run, name: str, options: Any, how: Asks) -> tuple[Answer, bool]:
+    """As ``analyses.answers.answer``, under a progress bar."""
+    with progress_bar(name) as report:
+        return answer(run, name, options, report, how.again)
+
+
+def where(run: Run, name: str) -> None:
+    """Says where an answer's table and figure lie."""
     OUT.print(f"  {run.results / name}.parquet, {run.figures / name}.html", style="dim")
+
+
+def as_json(found: Answer) -> dict[str, Any]:
+    """An answer as JSON: sentence, findings, arguments, model_hash, table (a list of rows)."""
+    rows = json.loads(found.table.to_json(orient="records", force_ascii=False))
+    fields = {k: getattr(found, k) for k in ("sentence", "findings", "arguments", "model_hash")}
+    return {**fields, "table": rows}

@@ -68,12 +68,8 @@ def shape_of(run: Run) -> str:
     if model.family.tabular:
         return model.kind
     heads = f"{model.n_heads} heads, " if model.family.attends else ""
-    return f"{kind_of(run)}, {model.n_layers} layers, {heads}width {model.d_model}"
-
-
-def kind_of(run: Run) -> str:
-    """The kind of the run's model; the plain Transformer is called "decoder"."""
-    return run.config.model.kind or "decoder"
+    kind = model.kind or "decoder"
+    return f"{kind}, {model.n_layers} layers, {heads}width {model.d_model}"
 
 
 def current_run() -> Run:

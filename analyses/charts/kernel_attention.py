@@ -146,7 +146,7 @@ def _colour() -> alt.Color:
 
 def draw(options: Kernels) -> None:
     """Writes the picture. Raises UserError for another ending of the file's name."""
-    suffix = options.out.suffix.removeprefix(".").lower()
+    suffix = options.file.suffix.removeprefix(".").lower()
     if suffix not in FORMATS:
-        raise UserError(f"{options.out} is no picture: end its name in .{', .'.join(FORMATS)}")
-    write_bytes(options.out, render(chart(options), suffix))
+        raise UserError(f"{options.file} is no picture: end its name in .{', .'.join(FORMATS)}")
+    write_bytes(options.file, render(chart(options), suffix))

@@ -4,69 +4,112 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib.metadata import version
 from pkgutil import resolve_name
 
+from rich.markup import escape
+
 from analyses.console import OUT, exit_status
-from analyses.options.shipped import shipped
-from analyses.registry import registered
-from models.errors import UserError
+from models.errors import unknown
 
-USAGE = """[bold]lab[/bold]: small Transformers on languages whose truth is known, seen from inside.
 
-  lab languages                        what can be trained
-  lab train anbn                       train on a language; options: lab train --help
-  lab train anbn --recipe counting     the same with heads that count built in
-  lab train --corpus lines.tsv         your own lines: label <tab> words
-  lab resume RUN                       go on with an interrupted run
-  lab evaluate RUN                     a curve by length
-  lab predict RUN "a a b b"            what may follow each symbol; in or out
-  lab analyse RUN \\[NAME]              {names}, or all
-  lab discover lines.tsv               from labelled lines to the rule behind them
-  lab recover STUDY                    how much of a planted rule comes back?
-  lab seeds PATH NAME                  all seeds of a run, or of a sweep: means with 95% intervals
-  lab sweep FILE                       {sweeps}: many runs here or on a cluster
-  lab leaderboard                      which explanation method tells the truth? several seeds
-  lab hooks RUN                        every hook of a run's model, with its shape
-  lab kernels                          kernel attention (Nadaraya-Watson) in one picture
-  lab dashboard \\[RUNS]                browse it all
-  lab demo                             everything above, on four languages
+@dataclass(frozen=True)
+class Command:
+    """A command of `lab`.
 
-Each command takes --help."""
+    Attributes:
+        usage: how it is written.
+        about: what it does.
+        work: the function that does it, in a module of this package. The module is imported once
+            the options are read.
+    """
+
+    usage: str
+    about: str
+    work: str
+
 
 COMMANDS = {
-    "languages": "one_run:languages",
-    "train": "one_run:train",
-    "resume": "one_run:resume",
-    "evaluate": "one_run:evaluate",
-    "predict": "one_run:predict",
-    "analyse": "one_run:analyse",
-    "discover": "lines:discover",
-    "recover": "lines:recover",
-    "seeds": "many_runs:seeds",
-    "sweep": "many_runs:sweep",
-    "leaderboard": "many_runs:leaderboard",
-    "hooks": "one_run:hooks",
-    "kernels": "show:kernels",
-    "dashboard": "show:dashboard",
-    "demo": "demo:demo",
+    "languages": Command("languages", "what can be trained", "one_run:languages"),
+    "train": Command(
+        "train anbn", "train on a language; options: lab train anbn --help", "one_run:train"
+    ),
+    "resume": Command("resume RUN", "go on with an interrupted run", "one_run:resume"),
+    "runs": Command("runs [FOLDER]", "list the runs of a folder", "kept:runs"),
+    "evaluate": Command("evaluate RUN", "a curve by length", "one_run:evaluate"),
+    "predict": Command(
+        'predict RUN "a a b b"', "what may follow each symbol; in or out", "one_run:predict"
+    ),
+    "analyse": Command(
+        "analyse RUN [NAME]", "ask one question, or all: lab analyse --help", "one_run:analyse"
+    ),
+    "show": Command("show RUN [NAME]", "print an answer that the run keeps", "kept:show"),
+    "hooks": Command("hooks RUN", "every hook of a run's model, with its shape", "one_run:hooks"),
+    "seeds": Command("seeds PATH NAME", "means over seeds, with 95% intervals", "many_runs:seeds"),
+    "sweep": Command(
+        "sweep FILE", "many runs here or on a cluster: lab sweep --help", "many_runs:sweep"
+    ),
+    "leaderboard": Command(
+        "leaderboard", "which explanation method tells the truth?", "many_runs:leaderboard"
+    ),
+    "rule": Command("rule lines.tsv", "the rule behind labelled lines", "lines:discover"),
+    "plant": Command("plant STUDY", "how much of a planted rule comes back?", "lines:recover"),
+    "kernels": Command(
+        "kernels", "kernel attention (Nadaraya-Watson) in one picture", "show:kernels"
+    ),
+    "dashboard": Command("dashboard [RUNS]", "look at it all in the browser", "show:dashboard"),
+    "demo": Command("demo", "train four languages and ask every question", "demo:demo"),
+    "completion": Command(
+        "completion SHELL", "what makes the Tab key complete lab", "completion:completion"
+    ),
 }
-"""Where the work of each lies. It is imported once its options are read."""
+
+OLD_NAMES = {"discover": "rule", "recover": "plant"}
+"""Names of the version before this one, which still work. "discover" was too near to the question
+"discovery", and "recover" to "resume"."""
+
+ABOUT = """[bold]lab[/bold]: small Transformers on languages whose truth is known, seen from inside.
+
+{commands}
+
+Each command takes --help; lab --version says which version this is.
+lab train anbn --recipe counting trains heads that count; lab train --corpus lines.tsv trains your
+own lines: label <tab> words."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs one command; a user's mistake is one line on stderr and exit status 2."""
     args = list(sys.argv[1:] if argv is None else argv)
     if not args or args[0] in ("-h", "--help"):
-        OUT.print(USAGE.format(names=", ".join(registered()), sweeps=", ".join(shipped())))
+        OUT.print(usage())
         return 0
+    if args[0] == "--complete":  # the shell asks, see completion.py
+        from analyses.command_line.completion import candidates
 
-    def command() -> None:
-        name, *rest = args
-        if name not in COMMANDS:
-            raise UserError(f"unknown command {name!r}: use one of {', '.join(COMMANDS)}")
-        from analyses.command_line.arguments import read  # languages and recipes: not for a list
+        print("\n".join(candidates(args[1:], COMMANDS)))
+        return 0
+    if args[0] == "--version":
+        OUT.print(f"structure-lab {version('structure-lab')}")
+        return 0
+    return exit_status(lambda: run(*args))
 
-        options = read(name, rest)
-        resolve_name(f"analyses.command_line.{COMMANDS[name]}")(options)
 
-    return exit_status(command)
+def usage() -> str:
+    """The commands, one line each."""
+    width = max(len(command.usage) for command in COMMANDS.values())
+    lines = [f"  lab {each.usage:{width}}  {each.about}" for each in COMMANDS.values()]
+    return ABOUT.format(commands=escape("\n".join(lines)))
+
+
+def run(name: str, *args: str) -> None:
+    """Runs a command with its arguments. Raises UserError for a mistake."""
+    if name in OLD_NAMES:
+        print(f"lab: {name} is now called {OLD_NAMES[name]}", file=sys.stderr)
+        name = OLD_NAMES[name]
+    if name not in COMMANDS:
+        raise unknown("command", name, COMMANDS)
+    from analyses.command_line.arguments import read  # languages and recipes: not for a list
+
+    options = read(name, args)
+    resolve_name(f"analyses.command_line.{COMMANDS[name].work}")(options)

@@ -5,39 +5,33 @@ Nothing heavy is imported here, so that ``--help`` and mistakes are answered at 
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import tyro
 
-from analyses.console import OUT, parse
+from analyses.console import OUT, parse, parse_asked
 from analyses.options.lines import Discover, Recover
 from analyses.options.pictures import Kernels
 from analyses.options.questions import Accuracy
+from analyses.options.shared import Asks, Shows, Trains, Works
 from analyses.options.studies import Leaderboard, Sweep
 from analyses.registry import BUILT_IN, options_of, registered
-from models.config import Device, TrainConfig
+from models.config import TrainConfig
 from models.errors import UserError
 from models.languages import LANGUAGES, language
 from models.training.recipes import recipe
 
 
 @dataclass(frozen=True)
-class Languages:
-    """What can be trained.
-
-    Attributes:
-        json: print JSON.
-    """
-
-    json: bool = False
+class Languages(Shows):
+    """What can be trained."""
 
 
 @dataclass(frozen=True)
-class Train:
+class Train(Trains):
     """Train a language or a corpus; the run's folder is OUT/LANGUAGE-sSEED.
 
     Of a recipe with a name it is OUT/LANGUAGE-RECIPE-sSEED.
@@ -45,45 +39,61 @@ class Train:
     Attributes:
         corpus: a file of lines, label <tab> words, instead of a language.
         out: the folder of all runs.
-        device: auto is the GPU where there is one.
     """
 
     config: Annotated[TrainConfig, tyro.conf.arg(name="")]
     corpus: Path | None = None
     out: Path = Path("runs")
-    device: Device = "auto"
 
 
 @dataclass(frozen=True)
-class Resume:
+class Resume(Trains):
     """Go on with an interrupted run.
 
     Attributes:
         run: the run's folder.
-        device: auto is the GPU where there is one.
     """
 
     run: tyro.conf.Positional[Path]
-    device: Device = "auto"
 
 
 @dataclass(frozen=True)
-class Evaluate(Accuracy):
+class Runs(Shows):
+    """The runs of a folder.
+
+    Attributes:
+        folder: of all runs.
+    """
+
+    folder: tyro.conf.Positional[Path] = Path("runs")
+
+
+@dataclass(frozen=True)
+class Show(Shows):
+    """Print an answer that a run keeps. Nothing is computed.
+
+    Attributes:
+        run: the run's folder.
+        name: the question; without it, a list of all kept answers.
+    """
+
+    run: tyro.conf.Positional[Path]
+    name: tyro.conf.Positional[str | None] = None
+
+
+@dataclass(frozen=True)
+class Evaluate(Accuracy, Asks):
     """A curve by length, never one average.
 
     Attributes:
         run: the run's folder.
-        json: print JSON.
-        again: evaluate afresh, even if the same curve is kept in the run.
     """
 
     run: tyro.conf.Positional[Path] = field(kw_only=True)
-    json: bool = False
-    again: bool = False
 
 
 @dataclass(frozen=True)
-class Seeds:
+class Seeds(Shows, Works):
     """Means with 95% intervals over all runs that differ in the seed alone.
 
     Attributes:
@@ -91,49 +101,35 @@ class Seeds:
             for each configuration.
         name: the question, or all.
         ask: ask what was not asked before; without, only what is kept is shown.
-        workers: processes side by side.
-        out: a CSV file for the table.
-        json: print JSON.
     """
 
     path: tyro.conf.Positional[Path]
     name: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="NAME")]
     ask: bool = True
-    workers: int = 1
-    out: Path | None = None
-    json: bool = False
-
-    def __post_init__(self) -> None:
-        if self.workers < 1:
-            raise UserError(f"--workers is {self.workers}: it must be at least 1")
 
 
 @dataclass(frozen=True)
-class Predict:
+class Predict(Shows):
     """What may follow each symbol, and whether the word is in the language.
 
     Attributes:
         run: the run's folder.
         word: the word in quotes, for example "a a b b".
-        json: print JSON.
     """
 
     run: tyro.conf.Positional[Path]
     word: tyro.conf.Positional[str]
-    json: bool = False
 
 
 @dataclass(frozen=True)
-class Hooks:
+class Hooks(Shows):
     """Every hook of a run's model: name, shape, meaning.
 
     Attributes:
         run: the run's folder.
-        json: print JSON.
     """
 
     run: tyro.conf.Positional[Path]
-    json: bool = False
 
 
 @dataclass(frozen=True)
@@ -152,19 +148,31 @@ class Dashboard:
 
 
 @dataclass(frozen=True)
-class Demo:
+class Demo(Shows, Trains, Works):
     """Train four languages, ask every question, show the answers.
 
     Attributes:
         recipe: plain, the Transformer of the lectures; or counting, with heads that count built in
             where a language has that recipe.
         out: the folder of all runs; finished runs and answers in it are kept.
-        workers: processes side by side.
     """
 
     recipe: str = "plain"
     out: Path = Path("runs")
-    workers: int = field(default_factory=lambda: min(4, os.cpu_count() or 1))
+
+
+Shell = Literal["bash", "zsh", "fish"]
+
+
+@dataclass(frozen=True)
+class Completion:
+    """Print what makes the Tab key complete `lab` in a shell.
+
+    Attributes:
+        shell: for example, `source <(lab completion bash)` in ~/.bashrc.
+    """
+
+    shell: tyro.conf.Positional[Shell]
 
 
 @dataclass(frozen=True)
@@ -175,13 +183,13 @@ class Analyse:
         run: the run's folder.
         name: the question; None asks all.
         options: the question's own; None of all questions.
-        again: answer afresh, even if the same answer is kept in the run.
+        how: what every question takes.
     """
 
     run: Path
     name: str | None
     options: Any
-    again: bool
+    how: Asks
 
 
 def read(command: str, args: Sequence[str]) -> Any:
@@ -195,10 +203,12 @@ def read(command: str, args: Sequence[str]) -> Any:
 TAKES: dict[str, type[Any]] = {
     "languages": Languages,
     "resume": Resume,
+    "runs": Runs,
     "evaluate": Evaluate,
     "predict": Predict,
-    "discover": Discover,
-    "recover": Recover,
+    "show": Show,
+    "rule": Discover,
+    "plant": Recover,
     "seeds": Seeds,
     "sweep": Sweep,
     "leaderboard": Leaderboard,
@@ -206,6 +216,7 @@ TAKES: dict[str, type[Any]] = {
     "kernels": Kernels,
     "dashboard": Dashboard,
     "demo": Demo,
+    "completion": Completion,
 }
 
 
@@ -236,15 +247,18 @@ RUN is the run's folder. NAME is one of these questions; without a name, all are
 
 {questions}
 
---again answers afresh, even if the same answer is kept in the run.
+--again answers afresh, even if the run keeps the same answer. --json prints the answer as JSON,
+--csv the table of one question as CSV.
 `lab analyse RUN NAME --help` shows the options of a question."""
+OF_ALL = ("-h", "--help", "--again", "--json")
+"""Options that need no question by name."""
 
 
 def _analyse(args: Sequence[str]) -> Analyse:
     """RUN [NAME] [OPTIONS]; the name decides which options there are."""
-    words = [word for word in args if word not in ("-h", "--help", "--again")]
+    words = [word for word in args if word not in OF_ALL]
     named = words[1:2] and not words[1].startswith("-") and words[1] != "all"
-    if len(words) + args.count("--again") < len(args) and not named:
+    if not {"-h", "--help"}.isdisjoint(args) and not named:
         width = max(map(len, registered()))
         rows = [f"  {name:{width}}  {asks}" for name, asks in BUILT_IN.items()]
         rows += [f"  {name}" for name in registered() if name not in BUILT_IN]
@@ -255,12 +269,14 @@ def _analyse(args: Sequence[str]) -> Analyse:
             "write `lab analyse RUN [NAME] [OPTIONS]`; NAME is one of "
             f"{', '.join(registered())} or all"
         )
-    again = "--again" in args
-    if not named:
-        rest = words[2:] if words[1:2] == ["all"] else words[1:]
-        if rest:
-            raise UserError(f"{rest[0]} belongs to one analysis: name it before its options")
-        return Analyse(Path(words[0]), None, None, again)
-    rest = [word for word in args if word != "--again"][2:]
-    options = parse(options_of(words[1]), rest, f"analyse {words[0]} {words[1]}")
-    return Analyse(Path(words[0]), words[1], options, again)
+    run = words[0]
+    if named:
+        rest = list(args)
+        rest.remove(run)
+        rest.remove(words[1])
+        options, how = parse_asked(options_of(words[1]), rest, f"analyse {run} {words[1]}")
+        return Analyse(Path(run), words[1], options, how)
+    rest = words[2:] if words[1:2] == ["all"] else words[1:]
+    if rest:
+        raise UserError(f"{rest[0]} belongs to one question: name it before its options")
+    return Analyse(Path(run), None, None, Asks(again="--again" in args, json="--json" in args))

@@ -14,7 +14,7 @@ from rich.table import Table
 
 from analyses.answers import answer, load, question
 from analyses.command_line.arguments import Demo
-from analyses.console import ERR, OUT, table_of
+from analyses.console import ERR, OUT, shown, table_of
 from analyses.jobs.trained import trained
 from analyses.jobs.workers import side_by_side
 from analyses.options.lines import Discover
@@ -53,14 +53,17 @@ def demo(options: Demo) -> None:
     start, out = time.monotonic(), options.out
     configs = planned(options.recipe)
     paths = {name: out / run_name(config) for name, config in configs.items()}
-    jobs = {name: (paths[name], config) for name, config in configs.items()}
+    jobs = {name: (paths[name], config, options.device) for name, config in configs.items()}
     with Live(
         get_renderable=lambda: state_of(paths), console=ERR, refresh_per_second=4, transient=True
     ) as live:
-        for name, seconds in side_by_side(complete, jobs, options.workers):
+        for name, seconds in side_by_side(complete, jobs, options.workers, options.scheduler):
             live.console.print(f"{paths[name]}: trained and analysed in {seconds:.0f} s")
     runs = [Run(paths[name]) for name in sorted(LANGUAGES)]
-    OUT.print(table_of(pd.DataFrame([overview(run) for run in runs]), "Four small Transformers"))
+    table = pd.DataFrame([overview(run) for run in runs])
+    if shown(options, table):
+        return
+    OUT.print(table_of(table, "Four small Transformers"))
     OUT.print(f"{used(configs)} {LEGEND}")
     for run in runs:
         verdicts = printed_verdicts(run)
@@ -89,10 +92,10 @@ def used(configs: Mapping[str, TrainConfig]) -> str:
     return f"Recipes: {'; '.join(parts)}."
 
 
-def complete(path: Path, config: TrainConfig) -> float:
+def complete(path: Path, config: TrainConfig, device: str) -> float:
     """Trains the run if need be and answers every question; returns the seconds spent."""
     start = time.monotonic()
-    run = trained(path, config)
+    run = trained(path, config, device=device)
     for each in registered():
         answer(run, each, question(each).brief)
     return time.monotonic() - start

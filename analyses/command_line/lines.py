@@ -2,29 +2,28 @@
 
 from __future__ import annotations
 
-import json
-
 import pandas as pd
 from rich.markup import escape
 
-from analyses.console import OUT, progress_bar, table_of
+from analyses.console import OUT, progress_bar, shown, table_of
 from analyses.options.lines import Discover, Recover
 from analyses.rules import discover as discoveries
 from analyses.rules import recovery
+from analyses.script import as_json
 
 
 def discover(options: Discover) -> None:
     """From labelled lines to the rule behind them."""
     with progress_bar(options.lines.name) as report:
         record = discoveries.discover(options, report)
-    if options.json:
-        print(json.dumps(record["found"] | {"ways": record["ways"]}, ensure_ascii=False))
+    table = pd.DataFrame(discoveries.table(record))
+    if shown(options, table, record["found"] | {"ways": record["ways"]}):
         return
     for note in record["notes"]:
         OUT.print(escape(note))
     OUT.print(f"[bold]{escape(discoveries.headline(record))}[/bold]")
     OUT.print(escape(record["found"]["evidence"]))
-    OUT.print(table_of(pd.DataFrame(discoveries.table(record))))
+    OUT.print(table_of(table))
     for remark in discoveries.remarks(record):
         OUT.print(escape(remark))
     folders = [options.out / record["run"]] if record["run"] else []
@@ -36,6 +35,8 @@ def recover(options: Recover) -> None:
     """How much of a planted rule comes back?"""
     with progress_bar(options.study) as report:
         result = recovery.recover(options, report)
+    if shown(options, result.table, as_json(result)):
+        return
     by = {"lines": "lines", "noise": "noise"}.get(options.study, "family")
     OUT.print(table_of(recovery.shares(result.table, by)))
     OUT.print(escape(result.sentence))

@@ -7,11 +7,12 @@ from rich.markup import escape
 
 from analyses.answers import question
 from analyses.command_line.arguments import Seeds
-from analyses.console import ERR, OUT, progress_bar, table_of
+from analyses.console import ERR, OUT, progress_bar, shown, table_of
 from analyses.options.studies import Leaderboard, Sweep
 from analyses.questions.explanations import replacement_in_words
 from analyses.questions.leaderboard import REPLACEMENTS
 from analyses.registry import registered
+from analyses.script import as_json
 from analyses.studies import leaderboard as leaderboards
 from analyses.studies.report import report as report_of
 from analyses.studies.seeds import ask_all, chosen, for_reading, over_groups
@@ -36,16 +37,13 @@ def seeds(options: Seeds) -> None:
     refused = {}
     if options.ask:
         with progress_bar("seeds") as report:
-            refused = ask_all(runs, names, options.workers, report)
+            refused = ask_all(runs, names, options.workers, report, options.scheduler)
     table, missing = over_groups(runs, names, refused)
     if table.empty:
         raise UserError(f"nothing to show: {'; '.join(missing)}")
-    for note in (*notes, *missing):  # the JSON stands alone on stdout
-        (ERR if options.json else OUT).print(escape(note), soft_wrap=True)
-    if options.out is not None:
-        write_bytes(options.out, table.to_csv(index=False).encode())
-    if options.json:
-        print(table.to_json(orient="records", force_ascii=False))
+    for note in (*notes, *missing):  # JSON and CSV stand alone on stdout
+        (ERR if options.json or options.csv else OUT).print(escape(note), soft_wrap=True)
+    if shown(options, table):
         return
     tables, what = for_reading(table, COLUMNS)
     for title, part in tables:
@@ -57,6 +55,8 @@ def sweep(options: Sweep) -> None:
     """Many runs from one file, on this machine or on many."""
     with progress_bar(options.file) as report:
         result = sweeps.sweep(options, report)
+    if shown(options, result.table, as_json(result)):
+        return
     table, by, measure = result.table, result.arguments["by"], sweeps.measure_of(result)
     OUT.print(escape(result.arguments["question"]))
     OUT.print(table_of(of_sweep.readable(of_sweep.summary(table, by), by)))
@@ -83,6 +83,8 @@ def leaderboard(options: Leaderboard) -> None:
         result = leaderboards.leaderboard(options, report)
     page = options.out / "leaderboard.html"
     write_bytes(page, report_of(result, leaderboards.first_words(options)).encode())
+    if shown(options, result.table, as_json(result)):
+        return
     OUT.print(leaderboards.QUESTION)
     measures = ("AUROC", "cosine to the language", "cosine to the model", "shortcut found")
     for name in options.languages:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from typing import Any
 
 import pandas as pd
 from rich.markup import escape
@@ -18,14 +19,14 @@ from analyses.command_line.arguments import (
     Resume,
     Train,
 )
-from analyses.console import ERR, OUT, progress_bar, table_of
+from analyses.console import ERR, OUT, progress_bar, shown, table_of
 from analyses.jobs.trained import finish
 from analyses.options.questions import Accuracy
 from analyses.questions import accuracy
 from analyses.registry import registered
 from analyses.rules.printed import printed_verdicts
 from analyses.rules.printed import summary as printed_summary
-from analyses.script import ask
+from analyses.script import answered, as_json, ask
 from models.base import hook_table
 from models.errors import UserError
 from models.languages import LANGUAGES, FormalLanguage, LabelledCorpus, language
@@ -50,12 +51,12 @@ def languages(options: Languages) -> None:
             "recipes": " ".join(recipes_of(name)),
         }
         rows.append(row)
-    if options.json:
-        print(json.dumps(rows, ensure_ascii=False))
-    else:
-        OUT.print(table_of(pd.DataFrame(rows).drop(columns="recipes")))
-        counting = [name for name in LANGUAGES if "counting" in recipes_of(name)]
-        OUT.print(f"--recipe plain is the default; {' and '.join(counting)} have counting too.")
+    table = pd.DataFrame(rows)
+    if shown(options, table):
+        return
+    OUT.print(table_of(table.drop(columns="recipes")))
+    counting = [name for name in LANGUAGES if "counting" in recipes_of(name)]
+    OUT.print(f"--recipe plain is the default; {' and '.join(counting)} have counting too.")
 
 
 def train(options: Train) -> None:
@@ -104,13 +105,12 @@ def evaluate(options: Evaluate) -> None:
     with progress_bar(run.name) as report:
         result, _ = answer(run, "accuracy", asked, report, options.again)
     printed = printed_verdicts(run)
-    if options.json:
-        content = accuracy.as_json(run, result)
-        if printed is not None:
-            content["printed_lines"] = printed.to_dict("records")
-        print(json.dumps(content, ensure_ascii=False))
-        return
+    content = accuracy.as_json(run, result)
+    if printed is not None:
+        content["printed_lines"] = printed.to_dict("records")
     trained = result.table[result.table["model"] == "trained"]
+    if shown(options, trained.drop(columns="model"), content):
+        return
     OUT.print(table_of(trained.drop(columns="model")))
     if printed is not None:
         OUT.print(table_of(printed, printed_summary(printed)))
@@ -123,9 +123,9 @@ def predict(options: Predict) -> None:
     model = run.model()
     word = run.language.vocabulary.parse(options.word)
     follow, accepted = predict_word(model, word, run.objective)
-    if options.json:
-        steps = [{"symbol": s, "next": n} for s, n in zip(word, follow, strict=True)]
-        print(json.dumps({"accepted": accepted, "steps": steps}, ensure_ascii=False))
+    steps = [{"symbol": s, "next": n} for s, n in zip(word, follow, strict=True)]
+    table = pd.DataFrame({"symbol": word, "next": [" ".join(may) for may in follow]})
+    if shown(options, table, {"accepted": accepted, "steps": steps}):
         return
     known = isinstance(run.language, FormalLanguage) and not run.objective.verdict_alone
     rows = []
@@ -144,13 +144,21 @@ def analyse(asked: Analyse) -> None:
     """Ask a run one question, or all."""
     run = Run(asked.run)
     if asked.name is not None:
-        ask(run, asked.name, asked.options, asked.again)
+        ask(run, asked.name, asked.options, asked.how)
         return
+    found: dict[str, Any] = {}
     for each in registered():
         try:
-            ask(run, each, None, asked.again)
+            if asked.how.json:
+                found[each] = as_json(answered(run, each, None, asked.how)[0])
+            else:
+                ask(run, each, None, asked.how)
         except UserError as error:
-            OUT.print(f"[bold]{each}[/bold]: not here: {escape(str(error))}")
+            found[each] = {"not here": str(error)}
+            if not asked.how.json:
+                OUT.print(f"[bold]{each}[/bold]: not here: {escape(str(error))}")
+    if asked.how.json:
+        print(json.dumps(found, ensure_ascii=False))
 
 
 def hooks(options: Hooks) -> None:
@@ -160,9 +168,9 @@ def hooks(options: Hooks) -> None:
         {"name": row.name, "shape": " ".join(row.shape), "meaning": row.meaning}
         for row in hook_table(config)
     ]
-    if options.json:
-        print(json.dumps(rows))
+    table = pd.DataFrame(rows)
+    if shown(options, table):
         return
-    OUT.print(table_of(pd.DataFrame(rows)))
+    OUT.print(table_of(table))
     if not config.family.tabular:
         OUT.print(f"{{layer}} is 0 to {config.n_layers - 1}", markup=False)

@@ -18,7 +18,7 @@ def kernels(options: Kernels) -> None:
     from analyses.charts import kernel_attention  # the dashboard starts without it
 
     kernel_attention.draw(options)
-    OUT.print(f"{options.out}")
+    OUT.print(f"{options.file}")
 
 
 def dashboard(options: Dashboard) -> None:

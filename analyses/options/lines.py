@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 from tyro.conf import Positional
 
-from models.config import Device
+from analyses.options.shared import Shows, Trains, Works
 from models.errors import UserError
 from models.languages import LANGUAGES
 
@@ -19,7 +18,7 @@ NETWORKS = 5
 
 
 @dataclass(frozen=True)
-class Discover:
+class Discover(Shows, Trains):
     """From labelled lines to the rule behind them.
 
     Attributes:
@@ -29,8 +28,6 @@ class Discover:
         networks: train no more than so many before giving up.
         rivals: let the rivals learn the same lines.
         seed: of networks and words.
-        json: print JSON.
-        device: auto is the GPU where there is one.
     """
 
     lines: Positional[Path]
@@ -39,10 +36,9 @@ class Discover:
     networks: int = NETWORKS
     rivals: bool = True
     seed: int = 0
-    json: bool = False
-    device: Device = "auto"
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self.networks < 1:
             raise UserError(f"--networks is {self.networks}: it must be at least 1")
         if self.seed < 0:
@@ -56,7 +52,7 @@ class Discover:
 
 
 @dataclass(frozen=True)
-class Recover:
+class Recover(Shows, Trains, Works):
     """How much of a planted rule comes back?
 
     Attributes:
@@ -65,17 +61,14 @@ class Recover:
         out: the folder of the runs; what is there is not trained again.
         seeds: how many; 0 is the study's own number.
         rivals: let the rivals learn the same lines.
-        workers: processes side by side.
-        scheduler: the address of a Dask scheduler, whose workers do it instead.
     """
 
     study: Positional[Study]
     out: Path = Path("runs")
     seeds: int = 0
     rivals: bool = True
-    workers: int = field(default_factory=lambda: os.cpu_count() or 1)
-    scheduler: str | None = None
 
     def __post_init__(self) -> None:
-        if self.seeds < 0 or self.workers < 1:
-            raise UserError("--seeds cannot be negative, --workers must be at least 1")
+        super().__post_init__()
+        if self.seeds < 0:
+            raise UserError(f"--seeds is {self.seeds}: it cannot be negative")

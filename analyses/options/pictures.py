@@ -11,13 +11,13 @@ class Kernels:
     """Kernel attention (Nadaraya-Watson) on a noisy function, as one picture.
 
     Attributes:
-        out: the picture's file: html, svg or png.
+        file: the picture's file: html, svg or png.
         width: of the kernels.
         keys: noisy observations of the function.
         seed: of the noise.
     """
 
-    out: Path = Path("kernels.html")
+    file: Path = Path("kernels.html")
     width: float = 1.0
     keys: int = 40
     seed: int = 0

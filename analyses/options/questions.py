@@ -10,7 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from models.errors import UserError
+from analyses.options.shared import Checked
+from models.errors import UserError, unknown
 
 Component = Literal[
     "resid_pre", "resid_mid", "resid_post", "attn_out", "mlp_out", "conv_out", "cell",
@@ -28,7 +29,7 @@ SHORTEST, LONGEST = 4, 12
 
 
 @dataclass(frozen=True)
-class Accuracy:
+class Accuracy(Checked):
     """What to evaluate.
 
     Attributes:
@@ -44,6 +45,7 @@ class Accuracy:
     seed: int = 0
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self.count < 1:
             raise UserError(f"--count is {self.count}: it must be at least 1")
         if self.max_n is not None and self.max_n < 1:
@@ -218,8 +220,7 @@ class Explanations:
 
     def __post_init__(self) -> None:
         if self.replacement not in get_args(Replacement):
-            known = ", ".join(get_args(Replacement))
-            raise UserError(f"unknown replacement {self.replacement!r}: choose {known}")
+            raise unknown("replacement", self.replacement, get_args(Replacement))
         _check_cost(self.samples, self.draws)
 
 

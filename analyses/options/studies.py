@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import os
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
 from tyro.conf import Positional, arg
 
+from analyses.options.shared import Shows, Trains, Works
 from analyses.options.shipped import find, shipped
-from models.config import Device
 from models.errors import UserError
 from models.languages import language
 
@@ -19,7 +18,7 @@ CLEAN, PLANTED = "dieren", "dieren_muis"
 
 
 @dataclass(frozen=True)
-class Leaderboard:
+class Leaderboard(Shows, Trains, Works):
     """Train several seeds, explain their verdicts with every method, and score the methods.
 
     Attributes:
@@ -29,8 +28,6 @@ class Leaderboard:
         words: per seed, other ones for each.
         steps: of every run, instead of its recipe's.
         out: the folder of the runs, the table and the report.
-        workers: processes side by side.
-        scheduler: the address of a Dask scheduler, whose workers do it instead.
     """
 
     languages: Positional[tuple[str, ...]] = ("anbncn", "anbn", CLEAN, PLANTED)
@@ -39,11 +36,10 @@ class Leaderboard:
     words: int = 100
     steps: int | None = None
     out: Path = Path("runs/leaderboard")
-    workers: int = field(default_factory=lambda: min(4, os.cpu_count() or 1))
-    scheduler: str | None = None
 
     def __post_init__(self) -> None:
-        for name in ("seeds", "words", "workers"):
+        super().__post_init__()
+        for name in ("seeds", "words"):
             if getattr(self, name) < 1:
                 raise UserError(f"--{name} is {getattr(self, name)}: it must be at least 1")
         for name in self.languages:
@@ -51,7 +47,7 @@ class Leaderboard:
 
 
 @dataclass(frozen=True)
-class Sweep:
+class Sweep(Shows, Trains, Works):
     """Train every run of a sweep, judge all alike, and tabulate.
 
     Attributes:
@@ -59,10 +55,6 @@ class Sweep:
         seeds: how many, from 0 on, instead of the file's.
         steps: of every run, instead of the file's.
         out: the folder of the runs and of the table; runs/NAME by default.
-        device: auto is the GPU where there is one.
-        workers: processes side by side.
-        scheduler: the address of a Dask scheduler, whose workers train instead; they need this
-            folder under the same name.
     """
 
     file: Annotated[
@@ -73,13 +65,6 @@ class Sweep:
     seeds: int | None = None
     steps: int | None = None
     out: Path | None = None
-    device: Device = "auto"
-    workers: int = field(default_factory=lambda: os.cpu_count() or 1)
-    scheduler: str | None = None
-
-    def __post_init__(self) -> None:
-        if self.workers < 1:
-            raise UserError(f"--workers is {self.workers}: it must be at least 1")
 
     @property
     def folder(self) -> Path:

@@ -1,4 +1,4 @@
-"""From labelled lines to the rule behind them: `lab discover lines.tsv`.
+"""From labelled lines to the rule behind them: `lab rule lines.tsv`.
 
 The lines are split; networks learn them, one kind after the other, until the rule of one explains
 them; the best is kept by training and validation lines alone, and judged once on held-out ones. The

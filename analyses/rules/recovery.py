@@ -1,6 +1,6 @@
 """How much of a rule comes back? Planted rules, labelled lines, and what is made of them.
 
-A study plants rules, draws lines, and asks `lab discover` and its rivals for the rule; what comes
+A study plants rules, draws lines, and asks `lab rule` and its rivals for the rule; what comes
 back is right only if its automaton is the planted one. "No reliable rule" and a wrong rule are
 different mistakes, and are counted apart.
 
@@ -33,6 +33,7 @@ from interp.automata.extraction import run as verdicts_of
 from interp.automata.rule_search import same
 from interp.automata.rules import Families
 from interp.statistics import wilson
+from models.config import Device
 from models.languages import RegularLanguage, language
 from models.runs.files import write_bytes
 
@@ -180,7 +181,8 @@ def recover(options: Recover, progress: Progress = quiet) -> Answer:
     (share of the held-out lines), seconds.
     """
     asked = corpora(options.study, options.seeds)
-    jobs = {corpus: (corpus, options.out / "recovery", options.rivals) for corpus in asked}
+    out = options.out / "recovery"
+    jobs = {corpus: (corpus, out, options.rivals, options.device) for corpus in asked}
     rows: dict[Corpus, list[dict[str, Any]]] = {}
     progress(0, len(jobs), options.study)
     for corpus, row in side_by_side(recovered, jobs, options.workers, options.scheduler):
@@ -193,7 +195,7 @@ def recover(options: Recover, progress: Progress = quiet) -> Answer:
     return result
 
 
-def recovered(corpus: Corpus, out: Path, with_rivals: bool) -> list[dict[str, Any]]:
+def recovered(corpus: Corpus, out: Path, with_rivals: bool, device: Device) -> list[dict[str, Any]]:
     """What every way makes of one corpus; kept in its folder."""
     folder, asked = out / corpus.name, plain(asdict(corpus) | {"rivals": with_rivals})
     known = load(folder, KEPT)
@@ -201,7 +203,8 @@ def recovered(corpus: Corpus, out: Path, with_rivals: bool) -> list[dict[str, An
         return known.table.to_dict("records")
     labels, words = corpus.drawn()
     write_bytes(folder / "lines.tsv", as_tsv(labels, words).encode())
-    options = Discover(folder / "lines.tsv", folder, accepted="in", rivals=with_rivals)
+    lines = folder / "lines.tsv"
+    options = Discover(lines, folder, accepted="in", rivals=with_rivals, device=device)
     record = discover(options)
     truth = corpus.truth()
     rows = []

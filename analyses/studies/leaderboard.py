@@ -56,7 +56,9 @@ def leaderboard(asked: Leaderboard, progress: Progress = quiet) -> Answer:
     }
     tables = {}
     progress(0, len(configs), "training and explaining the first")
-    jobs = {key: (asked.out / run_name(c), c, asked.words) for key, c in configs.items()}
+    jobs = {
+        key: (asked.out / run_name(c), c, asked.words, asked.device) for key, c in configs.items()
+    }
     answers = side_by_side(complete, jobs, asked.workers, asked.scheduler)
     for done, (key, table) in enumerate(answers):
         tables[key] = table
@@ -88,9 +90,9 @@ def first_words(asked: Leaderboard) -> dict[str, Answer]:
     return {name: answer(Run(path), "explanations")[0] for name, path in paths.items()}
 
 
-def complete(path: Path, config: TrainConfig, words: int) -> pd.DataFrame:
+def complete(path: Path, config: TrainConfig, words: int, device: str) -> pd.DataFrame:
     """Trains the run if need be and explains its verdicts."""
-    run = trained(path, config)
+    run = trained(path, config, device=device)
     options = OfRun(words=words, seed=config.seed)
     return answer(run, "leaderboard", options)[0].table
 

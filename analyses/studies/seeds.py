@@ -145,7 +145,11 @@ def _opened(path: Path, damaged: dict[str, list[str]]) -> list[Run]:
 
 
 def ask_all(
-    runs: Sequence[Run], names: Sequence[str], workers: int = 1, progress: Progress = quiet
+    runs: Sequence[Run],
+    names: Sequence[str],
+    workers: int = 1,
+    progress: Progress = quiet,
+    scheduler: str | None = None,
 ) -> dict[tuple[str, str], str]:
     """Asks every run what it was not asked before.
 
@@ -167,8 +171,9 @@ def ask_all(
         progress(done, len(jobs), what)
 
     # Other processes cannot be watched while they work.
-    work = partial(_asked, progress=inside) if workers == 1 else _asked
-    for (run, name), reason in side_by_side(work, jobs, workers):
+    here = workers == 1 and scheduler is None
+    work = partial(_asked, progress=inside) if here else _asked
+    for (run, name), reason in side_by_side(work, jobs, workers, scheduler):
         done += 1
         progress(done, len(jobs), f"{run} {name}")
         if reason is not None:

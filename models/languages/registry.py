@@ -8,7 +8,7 @@ from pathlib import Path
 
 from automata.fa.dfa import DFA
 
-from models.errors import UserError
+from models.errors import unknown
 from models.languages.corpus import read_lines
 from models.languages.counting import CountingLanguage
 from models.languages.dyck import DyckLanguage
@@ -131,5 +131,5 @@ TABLE_1 = (  # Li and Cotterell's twelve
 def language(name: str) -> Language:
     """The registered language of this name. Raises UserError for an unknown one."""
     if name not in LANGUAGES:
-        raise UserError(f"unknown language {name!r}: choose one of {', '.join(LANGUAGES)}")
+        raise unknown("language", name, LANGUAGES)
     return LANGUAGES[name]()

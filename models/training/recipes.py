@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from models.config import Counting, ModelConfig, TrainConfig
-from models.errors import UserError
+from models.errors import UserError, unknown
 from models.languages import LANGUAGES
 
 SHAPE = ModelConfig(d_mlp=128, act_fn="relu", bias=False)
@@ -84,7 +84,7 @@ def recipe_or_plain(language: str, name: str) -> TrainConfig:
         UserError: no language has a recipe of this name.
     """
     if name not in RECIPES:
-        raise UserError(f"there is no recipe {name!r}: choose one of {', '.join(RECIPES)}")
+        raise unknown("recipe", name, RECIPES)
     return recipe(language, name=name if name in recipes_of(language) else "plain")
 
 

@@ -355,11 +355,11 @@ def test_the_kernels_that_are_drawn_are_the_kernels() -> None:
 @pytest.mark.slow
 def test_kernels_from_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     picture = tmp_path / "k.svg"
-    assert main(["kernels", "--out", str(picture), "--keys", "8"]) == 0
+    assert main(["kernels", "--file", str(picture), "--keys", "8"]) == 0
     assert picture.read_bytes().startswith(b"<svg")
     assert str(picture) in capsys.readouterr().out
-    assert main(["kernels", "--out", str(tmp_path / "k.gif")]) == 2
+    assert main(["kernels", "--file", str(tmp_path / "k.gif")]) == 2
     assert "is no picture" in capsys.readouterr().err
-    assert main(["kernels", "--out", str(tmp_path / "no.svg"), "--keys", "0"]) == 2
+    assert main(["kernels", "--file", str(tmp_path / "no.svg"), "--keys", "0"]) == 2
     assert "keys is 0" in capsys.readouterr().err
     assert not (tmp_path / "no.svg").exists()

@@ -1,4 +1,4 @@
-"""`lab discover`: what is read and refused, what is learned, and what is said of it."""
+"""`lab rule`: what is read and refused, what is learned, and what is said of it."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A finished discovery, made by the command itself."""
     folder = tmp_path_factory.mktemp("discovery")
     path = written(folder / "mijn regels.tsv", *drawn(900))
-    assert main(["discover", str(path), "--out", str(folder), "--accepted", "ja"]) == 0
+    assert main(["rule", str(path), "--out", str(folder), "--accepted", "ja"]) == 0
     return folder
 
 
@@ -111,7 +111,7 @@ def test_nothing_is_learned_twice(
     monkeypatch.setattr("interp.automata.induction.extract", twice)
     before = read_json(found / "discoveries" / "mijn-regels" / RECORD)
     path = found / "mijn regels.tsv"
-    assert main(["discover", str(path), "--out", str(found), "--accepted", "ja", "--json"]) == 0
+    assert main(["rule", str(path), "--out", str(found), "--accepted", "ja", "--json"]) == 0
     answer = json.loads(capsys.readouterr().out)
     assert {"rule", "regex", "dfa", "n_states", "agreement"} <= set(answer)
     assert answer["dfa"] == before["found"]["dfa"]

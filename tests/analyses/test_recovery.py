@@ -141,9 +141,9 @@ def test_an_answer_is_judged_by_its_automaton(
 ) -> None:
     asked = answering(monkeypatch, Families(VOCABULARY).contains("kaas"), status)
     corpus = Corpus("c", "contains", planted_rule, 50)
-    (row,) = recovered(corpus, tmp_path, False)
+    (row,) = recovered(corpus, tmp_path, False, "cpu")
     assert (row["outcome"], row["way"], row["rule"]) == (outcome, "Transformer", planted_rule)
-    assert recovered(corpus, tmp_path, False) == [row]
+    assert recovered(corpus, tmp_path, False, "cpu") == [row]
     assert len(asked) == 1  # kept
     assert asked[0].accepted == "in"
 
@@ -181,10 +181,10 @@ def test_a_study_is_kept_and_drawn(
 @pytest.mark.parametrize(
     ("arguments", "fault"),
     [
-        (["recover", "colours"], "colours"),
-        (["recover", "rules", "--seeds", "-1"], "--seeds cannot be negative"),
-        (["discover", "NONE.tsv"], "NONE.tsv: cannot be read"),
-        (["discover"], "lines"),
+        (["plant", "colours"], "colours"),
+        (["plant", "rules", "--seeds", "-1"], "--seeds is -1: it cannot be negative"),
+        (["rule", "NONE.tsv"], "NONE.tsv: cannot be read"),
+        (["rule"], "lines"),
     ],
 )
 def test_a_mistake_is_one_line(

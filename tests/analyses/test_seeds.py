@@ -8,6 +8,7 @@ import shutil
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, replace
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -528,16 +529,16 @@ def test_many_variables_go_below(swept: Path) -> None:
 
 @pytest.mark.parametrize("name", registered())
 def test_the_command_prints_one_table_of_all_seeds(
-    name: str, swept: Path, tmp_path: Path, lab: Callable[..., tuple[str, str]]
+    name: str, swept: Path, lab: Callable[..., tuple[str, str]]
 ) -> None:
-    out = tmp_path / "table.csv"
-    printed, _ = lab(swept / "anbn-s3", name, "--out", out)
+    printed, _ = lab(swept / "anbn-s3", name)
     assert f"anbn: {name}, 2 seeds" in printed
     assert "Mean over 2 seeds [95% interval, Student's t]." in printed
     assert "without anbn-s5: not finished" in printed
     alone, said = lab(swept / "anbn-s3", name, "--json")
     assert "without anbn-s5: not finished" in said
-    rows, written = pd.DataFrame(json.loads(alone)), pd.read_csv(out)
+    as_csv, _ = lab(swept / "anbn-s3", name, "--csv")
+    rows, written = pd.DataFrame(json.loads(alone)), pd.read_csv(StringIO(as_csv))
     assert rows["seeds"].max() == 2
     expected, _ = over_seeds([Run(swept / "anbn-s3"), Run(swept / "anbn-s4")], name)
     for found in (rows, written):
@@ -549,13 +550,10 @@ def test_the_command_prints_one_table_of_all_seeds(
 
 
 @pytest.mark.slow
-def test_all_questions_of_a_sweep(
-    swept: Path, tmp_path: Path, lab: Callable[..., tuple[str, str]]
-) -> None:
+def test_all_questions_of_a_sweep(swept: Path, lab: Callable[..., tuple[str, str]]) -> None:
     """What does not apply says so in a line; the rest goes on."""
-    out = tmp_path / "table.csv"
-    printed, _ = lab(swept, "all", "--out", out)
-    table = pd.read_csv(out)
+    printed, _ = lab(swept, "all")
+    table = pd.read_csv(StringIO(lab(swept, "all", "--csv")[0]))
     gram = Run(swept / "anbn-2-gram-s0")
     for name in registered():
         asked = set(table.loc[table["analysis"] == name, "architecture"])

@@ -1,6 +1,6 @@
 """From 5,000 labelled lines to the rule behind them: wall-clock seconds on this machine.
 
-All planted rules of ``analyses.rules.recovery``, one after the other, as `lab discover` does it:
+All planted rules of ``analyses.rules.recovery``, one after the other, as `lab rule` does it:
 reading, training, extraction, the choice. The bar is one of seconds, not of a peer: nobody else
 does it. So that the machine can be judged, AALpy's RPNI learns the same lines beside it.
 """

@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from io import StringIO
 from pathlib import Path
 
 import pandas as pd
@@ -92,8 +93,8 @@ def test_the_example_is_registered_once_and_works_everywhere(
     assert "an interval needs at least 2" in capsys.readouterr().err
 
     # its means over seeds
-    assert main(["seeds", str(runs), "stream_norm", "--out", str(package / "seeds.csv")]) == 0
-    table = pd.read_csv(package / "seeds.csv")
+    assert main(["seeds", str(runs), "stream_norm", "--workers", "1", "--csv"]) == 0
+    table = pd.read_csv(StringIO(capsys.readouterr().out))
     assert set(table["variable"]) == {"trained", "untrained"}
     assert (table["seeds"] == 2).all()
 

@@ -66,7 +66,7 @@ def show() -> None:
 
 
 def studies() -> None:
-    """How much of planted rules comes back: the kept studies of `lab recover`."""
+    """How much of planted rules comes back: the kept studies of `lab plant`."""
     kept = {
         name: found
         for name in STUDIES
@@ -125,8 +125,8 @@ def new_corpus() -> None:
 
 
 def begin(path: Path, accepted: str) -> None:
-    """Starts `lab discover` as a process of its own, which lives on when the page is closed."""
-    command = [sys.executable, "-m", "analyses.command_line", "discover", str(path)]
+    """Starts `lab rule` as a process of its own, which lives on when the page is closed."""
+    command = [sys.executable, "-m", "analyses.command_line", "rule", str(path)]
     command += ["--out", str(runs_folder()), "--accepted", accepted]
     starting = {"name": path.stem, "status": "learning", "doing": "starting", "networks": []}
     write_json(path.parent / RECORD, starting | {"options": {"accepted": accepted}})

@@ -5,20 +5,19 @@ from __future__ import annotations
 import pandas as pd
 import streamlit as st
 
-from analyses.answers import load
 from analyses.questions.accuracy import chart, training_chart
 from analyses.rules.printed import printed_verdicts, summary
+from analyses.studies.listing import runs_of
 from dashboard.shared import (
     current_run,
     downloads,
     kept_or_computed,
-    kind_of,
     picture,
     runs_folder,
     seeds_of,
     share,
 )
-from models.runs.run import Run, find_runs
+from models.runs.run import Run
 
 
 def show() -> None:
@@ -62,26 +61,10 @@ def show() -> None:
 
 def overview() -> pd.DataFrame:
     """One row per run."""
-    rows = []
-    for path in find_runs(runs_folder()):
-        run = Run(path)
-        metrics, accuracy = run.metrics(), load(run.path, "accuracy")
-        last = metrics[-1] if metrics else {}
-        rows.append(
-            {
-                "run": run.name,
-                "language": run.config.language,
-                "type": run.language.chomsky,
-                "model": kind_of(run),
-                "seed": run.config.seed,
-                "objective": run.config.objective,
-                "status": run.record["status"],
-                "step": last.get("step", 0),
-                "recognition in the window": share(last.get("recognition")),
-                "exact to n": str((accuracy.findings["exact_to"] if accuracy else None) or "-"),
-            }
-        )
-    return pd.DataFrame(rows)
+    table = runs_of(runs_folder())
+    recognition = table.pop("recognition").map(share)
+    exact = table.pop("exact_to").astype(object).where(lambda size: size.notna(), "-").astype(str)
+    return table.assign(**{"recognition in the window": recognition, "exact to n": exact})
 
 
 def language_card(run: Run) -> None:

@@ -1,0 +1,90 @@
+"""Completion by the Tab key. The shell asks `lab --complete`, so it always knows what lab knows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import get_args
+
+from analyses.command_line.arguments import TAKES, Completion, Shell, Train
+from analyses.console import option_values
+from analyses.options.lines import Study
+from analyses.options.shared import Asks
+from analyses.options.shipped import shipped
+from analyses.registry import options_of, registered
+from models.languages import LANGUAGES
+from models.objectives.registry import OBJECTIVES
+from models.training.recipes import RECIPES, recipe
+
+SCRIPTS: dict[Shell, str] = {
+    "bash": """_lab() {
+  mapfile -t COMPREPLY < <(lab --complete "${COMP_WORDS[@]:1:COMP_CWORD}")
+}
+complete -o default -F _lab lab""",
+    "zsh": """_lab() {
+  local -a found
+  found=("${(@f)$(lab --complete "${(@)words[2,CURRENT]}")}")
+  if [[ -n "$found" ]]; then compadd -a found; else _files; fi
+}
+compdef _lab lab""",
+    "fish": """complete -c lab -a '(lab --complete (commandline -opc)[2..] (commandline -ct))'""",
+}
+"""What each shell runs when it starts. Where lab knows nothing, the shell offers files."""
+
+VALUES: dict[str, Iterable[str]] = {"--recipe": RECIPES, "--objective": OBJECTIVES}
+"""Options whose values are known, beside those whose help lists them."""
+
+
+def completion(options: Completion) -> None:
+    """Print what makes the Tab key complete `lab` in a shell."""
+    print(SCRIPTS[options.shell])
+
+
+def candidates(words: Sequence[str], commands: Iterable[str]) -> list[str]:
+    """How the last word may go on.
+
+    Args:
+        words: what follows `lab`, up to the cursor; the last one is being written and may be "".
+        commands: those of `lab`.
+    """
+    *before, current = words or [""]
+    known = _known(before, current) if before else [*commands, "--help", "--version"]
+    return [word for word in known if word.startswith(current)]
+
+
+def _known(before: Sequence[str], current: str) -> Iterable[str]:
+    name, *rest = before
+    if name not in {"train", "analyse", *TAKES}:
+        return []
+    values = _options(name, rest)
+    if rest and rest[-1] in values and not current.startswith("-"):
+        return VALUES.get(rest[-1], values[rest[-1]])
+    if current.startswith("-"):
+        return values
+    place = sum(not word.startswith("-") for word in rest)
+    return _places(name).get(place, [])
+
+
+def _places(name: str) -> dict[int, Iterable[str]]:
+    """The words that may stand at each place of a command; where a path stands, none."""
+    questions = [*registered()]
+    places: dict[str, dict[int, Iterable[str]]] = {
+        "train": {0: LANGUAGES},
+        "leaderboard": dict.fromkeys(range(len(LANGUAGES)), LANGUAGES),
+        "sweep": {0: shipped()},
+        "plant": {0: get_args(Study)},
+        "completion": {0: get_args(Shell)},
+        "analyse": {1: [*questions, "all"]},
+        "seeds": {1: [*questions, "all"]},
+        "show": {1: questions},
+    }
+    return places.get(name, {})
+
+
+def _options(name: str, rest: Sequence[str]) -> dict[str, list[str]]:
+    """The options of a command with the values that each may have, where they are known."""
+    if name == "train":
+        return option_values(Train, Train(recipe("")))
+    if name != "analyse":
+        return option_values(TAKES[name])
+    asked = [word for word in rest if word in registered()]
+    return option_values(Asks) | (option_values(options_of(asked[0])) if asked else {})

@@ -1,0 +1,64 @@
+"""Commands about what is there already: the runs of a folder, and the answers that a run keeps."""
+
+from __future__ import annotations
+
+import pandas as pd
+from rich.markup import escape
+
+from analyses.answers import load, question
+from analyses.command_line.arguments import Runs, Show
+from analyses.console import OUT, shown, table_of
+from analyses.options.shared import Shows
+from analyses.registry import entry, registered
+from analyses.script import as_json, where
+from analyses.studies.listing import runs_of
+from models.errors import UserError
+from models.runs.run import Run
+
+
+def runs(options: Runs) -> None:
+    """The runs of a folder."""
+    if not options.folder.is_dir():
+        raise UserError(f"{options.folder} is not a folder: train a run first: `lab train anbn`")
+    table = runs_of(options.folder)
+    if shown(options, table):
+        return
+    if table.empty:
+        OUT.print(f"no run in {options.folder}: train one with `lab train anbn`")
+        return
+    OUT.print(table_of(table))
+
+
+def show(options: Show) -> None:
+    """Print an answer that a run keeps."""
+    run = Run(options.run)
+    if options.name is None:
+        show_all(run, options)
+        return
+    entry(options.name)
+    found = load(run.path, options.name)
+    if found is None:
+        raise UserError(
+            f"{run.path} keeps no answer to {options.name}: "
+            f"ask with `lab analyse {run.path} {options.name}`"
+        )
+    if shown(options, found.table, as_json(found)):
+        return
+    OUT.print(f"[bold]{options.name}[/bold]: {escape(found.sentence)}")
+    OUT.print(table_of(question(options.name).headline(found)))
+    if found.model_hash != run.model_hash():
+        OUT.print("The answer is about an earlier checkpoint; `lab analyse --again` renews it.")
+    where(run, options.name)
+
+
+def show_all(run: Run, how: Shows) -> None:
+    """Prints the sentence of each kept answer, and which questions are still to be asked."""
+    kept = {name: found for name in registered() if (found := load(run.path, name))}
+    rows = [{"question": name, "answer": found.sentence} for name, found in kept.items()]
+    if shown(how, pd.DataFrame(rows, columns=["question", "answer"])):
+        return
+    for name, found in kept.items():
+        OUT.print(f"[bold]{name}[/bold]: {escape(found.sentence)}")
+    left = ", ".join(name for name in registered() if name not in kept)
+    if left:
+        OUT.print(f"not asked yet: {left}", style="dim")

@@ -1,0 +1,84 @@
+"""Options that several commands have. Each is defined once, so it means the same everywhere."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from typing import Annotated
+
+from tyro.conf import FlagCreatePairsOff
+
+from models.config import Device
+from models.errors import UserError
+
+Flag = Annotated[bool, FlagCreatePairsOff]
+"""Off unless it is given; there is no --no-... of it."""
+
+
+class Checked:
+    """Options that check their values when they are built.
+
+    A command may combine several sets of options: each check calls the next.
+    """
+
+    def __post_init__(self) -> None:
+        """Raises UserError for a bad value."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shows(Checked):
+    """Options of a command that prints a table.
+
+    Attributes:
+        json: print the answer as JSON.
+        csv: print the table as CSV.
+    """
+
+    json: Flag = False
+    csv: Flag = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.json and self.csv:
+            raise UserError("--json and --csv exclude each other: choose one")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Asks(Shows):
+    """Options of a command whose answer is kept in the run.
+
+    Attributes:
+        again: answer afresh, even if the run keeps the same answer.
+    """
+
+    again: Flag = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Trains(Checked):
+    """Options of a command that trains networks.
+
+    Attributes:
+        device: where the networks are trained; auto is the GPU if there is one.
+    """
+
+    device: Device = "auto"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Works(Checked):
+    """Options of a command that does many things side by side.
+
+    Attributes:
+        workers: processes on this machine that work side by side.
+        scheduler: the address of a Dask scheduler; its workers do the work instead. They need this
+            folder under the same name.
+    """
+
+    workers: int = field(default_factory=lambda: os.cpu_count() or 1)
+    scheduler: str | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.workers < 1:
+            raise UserError(f"--workers is {self.workers}: it must be at least 1")

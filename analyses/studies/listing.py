@@ -1,0 +1,46 @@
+"""The runs of a folder, one row each."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from analyses.answers import load
+from models.errors import UserError
+from models.runs.run import Run, find_runs
+
+
+def runs_of(folder: Path) -> pd.DataFrame:
+    """One row per run.
+
+    Columns: run, language, type (in the Chomsky hierarchy), model, seed, objective, status, step,
+    recognition (share of right verdicts in the training window), exact_to (all next-symbol sets are
+    right up to this size). A run that cannot be opened has its fault as its status.
+    """
+    columns = ["run", "language", "type", "model", "seed", "objective", "status", "step"]
+    rows = [_row(path) for path in find_runs(folder)]
+    table = pd.DataFrame(rows, columns=[*columns, "recognition", "exact_to"])
+    return table.astype({"seed": "Int64", "step": "Int64", "exact_to": "Int64"})
+
+
+def _row(path: Path) -> dict[str, Any]:
+    try:
+        run = Run(path)
+        metrics, accuracy = run.metrics(), load(path, "accuracy")
+        last = metrics[-1] if metrics else {}
+        return {
+            "run": run.name,
+            "language": run.config.language,
+            "type": run.language.chomsky,
+            "model": run.config.model.kind or "decoder",
+            "seed": run.config.seed,
+            "objective": run.config.objective,
+            "status": run.record["status"],
+            "step": last.get("step", 0),
+            "recognition": last.get("recognition"),
+            "exact_to": accuracy.findings["exact_to"] if accuracy else None,
+        }
+    except UserError as error:
+        return {"run": path.name, "status": str(error)}

@@ -1,0 +1,199 @@
+"""What every command has in common: --json, --csv, --help, progress, and lists of what is there."""
+
+from __future__ import annotations
+
+import json
+from io import StringIO
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from conftest import tiny_config
+
+from analyses import console
+from analyses.answers import Answer, answer, question
+from analyses.command_line.app import COMMANDS, OLD_NAMES, main
+from analyses.command_line.arguments import TAKES, Train
+from analyses.console import option_values, progress_lines
+from analyses.options.questions import Patching
+from analyses.options.shared import Asks
+from models.config import ModelConfig
+from models.errors import UserError
+from models.runs.run import Run
+from models.training.loop import train
+from models.training.recipes import recipe
+
+OPTIONS = ("--json", "--csv", "--out", "--workers", "--device")
+TABLE = """
+languages    json csv  -   -       -
+train        -    -    out -       device
+resume       -    -    -   -       device
+runs         json csv  -   -       -
+evaluate     json csv  -   -       -
+predict      json csv  -   -       -
+analyse      json csv  -   -       -
+show         json csv  -   -       -
+hooks        json csv  -   -       -
+seeds        json csv  -   workers -
+sweep        json csv  out workers device
+leaderboard  json csv  out workers device
+rule         json csv  out -       device
+plant        json csv  out workers device
+kernels      -    -    -   -       -
+dashboard    -    -    -   -       -
+demo         json csv  out workers device
+completion   -    -    -   -       -
+"""
+"""Which command takes what. --json and --csv: whatever prints a table. --out: whatever makes runs
+that have no folder yet. --workers: whatever does several things that may go side by side. --device:
+whatever trains."""
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a finished tiny run that was asked one question, and with a damaged one."""
+    folder = tmp_path_factory.mktemp("runs")
+    run = Run.create(folder / "anbn-s0", tiny_config())
+    train(run, device="cpu")
+    answer(run, "patching", Patching(n=2, pairs=3))
+    (folder / "broken").mkdir()
+    (folder / "broken" / "run.json").write_text("{")
+    return folder
+
+
+def said(capsys: pytest.CaptureFixture[str], *words: object) -> str:
+    assert main([str(word) for word in words]) == 0
+    return capsys.readouterr().out
+
+
+def refused(run: Run, name: str, options: None, how: Asks) -> tuple[Answer, bool]:
+    """Knows patching; of all else it says that it does not apply."""
+    if name != "patching":
+        raise UserError("has no heads")
+    return answer(run, name, Patching(n=2, pairs=3))
+
+
+def taken(command: str) -> set[str]:
+    """The options of a command."""
+    if command == "train":
+        return set(option_values(Train, Train(recipe(""))))
+    return set(option_values(Asks if command == "analyse" else TAKES[command]))
+
+
+def test_the_table_of_all_commands_and_options() -> None:
+    rows = [line.split() for line in TABLE.strip().splitlines()]
+    assert [name for name, *_ in rows] == list(COMMANDS)
+    for name, *marks in rows:
+        wanted = {f"--{mark}" for mark in marks if mark != "-"}
+        assert taken(name) & set(OPTIONS) == wanted, name
+        assert "--help" in taken(name) or name == "analyse"
+
+
+@pytest.mark.parametrize("command", [*COMMANDS, *OLD_NAMES])
+def test_every_command_has_help(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stop:
+        main([command, "--help"])
+    assert not stop.value.code
+    found = capsys.readouterr()
+    assert f"lab {OLD_NAMES.get(command, command)}" in found.out
+    assert (f"{command} is now called" in found.err) == (command in OLD_NAMES)
+
+
+def test_train_shows_the_defaults_of_the_language(capsys: pytest.CaptureFixture[str]) -> None:
+    for words, config in (
+        (["anbn"], recipe("anbn")),
+        (["dieren"], recipe("dieren")),
+        (["anbncn", "--recipe", "counting"], recipe("anbncn", name="counting")),
+        (
+            ["anbn", "--model.architecture", "lstm"],
+            recipe("anbn", ModelConfig(architecture="lstm")),
+        ),
+    ):
+        with pytest.raises(SystemExit):
+            main(["train", *words, "--help"])
+        help_text = " ".join(capsys.readouterr().out.replace("│", " ").split())
+        assert f"spans it. (default: {config.steps})" in help_text
+        assert f"(default: {config.model.d_model})" in help_text
+
+
+def test_version(capsys: pytest.CaptureFixture[str]) -> None:
+    assert said(capsys, "--version") == "structure-lab 0.1.0\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "columns"),
+    [
+        (["languages"], {"name", "type", "symbols", "example", "near miss", "recipes"}),
+        (["runs", "RUNS"], {"run", "language", "status", "step", "recognition", "exact_to"}),
+        (["evaluate", "RUN", "--max-n", "2"], {"length", "n", "exact"}),
+        (["predict", "RUN", "a a b"], {"symbol", "next"}),
+        (["hooks", "RUN"], {"name", "shape", "meaning"}),
+        (["show", "RUN"], {"question", "answer"}),
+        (["show", "RUN", "patching"], {"component", "layer", "effect"}),
+        (["analyse", "RUN", "patching", "--n", "2"], {"component", "layer", "effect"}),
+    ],
+)
+def test_the_answer_as_json_and_the_table_as_csv(
+    words: list[str], columns: set[str], runs: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = [{"RUN": str(runs / "anbn-s0"), "RUNS": str(runs)}.get(word, word) for word in words]
+    table = pd.read_csv(StringIO(said(capsys, *words, "--csv")))
+    assert columns <= set(table.columns)
+    content = json.loads(said(capsys, *words, "--json"))
+    rows = (
+        content
+        if isinstance(content, list)
+        else next(value for value in content.values() if isinstance(value, list))
+    )
+    assert len(rows) == len(table) > 0
+    assert main([*words, "--json", "--csv"]) == 2
+    assert "exclude each other" in capsys.readouterr().err
+
+
+def test_all_questions_as_json(
+    runs: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("analyses.command_line.one_run.registered", lambda: ["patching", "heads"])
+    monkeypatch.setattr("analyses.command_line.one_run.answered", refused)
+    found = json.loads(said(capsys, "analyse", runs / "anbn-s0", "--json"))
+    assert found["patching"]["sentence"]
+    assert found["heads"] == {"not here": "has no heads"}
+
+
+def test_runs_lists_what_cannot_be_opened_too(
+    runs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = {row["run"]: row for row in json.loads(said(capsys, "runs", runs, "--json"))}
+    assert rows["anbn-s0"]["status"] == "finished"
+    assert (rows["anbn-s0"]["language"], rows["anbn-s0"]["step"]) == ("anbn", 12)
+    assert "broken" in rows["broken"]["status"]
+    assert "anbn-s0" in said(capsys, "runs", runs)
+    assert "train one with" in said(capsys, "runs", tmp_path)
+    assert main(["runs", str(tmp_path / "nowhere")]) == 2
+
+
+def test_show_prints_what_is_kept(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = Run(runs / "anbn-s0")
+    kept, known = answer(run, "patching", Patching(n=2, pairs=3))
+    assert known
+    whole = said(capsys, "show", run.path)
+    assert kept.sentence in whole
+    assert "not asked yet: " in whole
+    assert "discovery" in whole
+    one = said(capsys, "show", run.path, "patching")
+    assert kept.sentence in one
+    for variable in question("patching").headline(kept)["variable"]:
+        assert variable in one
+    run.update(status="training")  # as if it had gone on
+    assert kept.sentence in said(capsys, "show", run.path, "patching")
+
+
+def test_progress_without_a_terminal_is_a_line_now_and_then(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    clock = iter([0.0, 1.0, 6.0, 6.0, 7.0, 11.5, 11.5])
+    monkeypatch.setattr(console.time, "monotonic", lambda: next(clock))
+    report = progress_lines()
+    for done in range(4):
+        report(done, 9, "patching")
+    assert capsys.readouterr().err == "patching: 1 of 9\npatching: 3 of 9\n"
