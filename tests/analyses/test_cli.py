@@ -193,7 +193,7 @@ def test_mistakes(
         (["evaluate", "RUN", "--count", "0"], "it must be at least 1"),
         (["analyse", "RUN", "astrology"], "unknown question 'astrology': choose one of accuracy"),
         (["analyse", "RUN", "patchin"], "unknown question 'patchin': did you mean patching?"),
-        (["analyse", "RUN", "patching", "--pear", "3"], "did you mean --pairs?"),
+        (["analyse", "RUN", "patching", "--pears", "3"], "did you mean --pairs?"),
         (["analyse", "RUN", "patching", "--json", "--csv"], "exclude each other"),
         (["analyse", "RUN", "--csv"], "--csv belongs to one question"),
         (["show", "RUN", "patching"], "keeps no answer to patching: ask with `lab analyse"),

@@ -83,7 +83,7 @@ def lab(capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[str, str]]:
     def command(*args: object, status: int = 0) -> tuple[str, str]:
         assert main(["seeds", *map(str, args)]) == status
         out, err = capsys.readouterr()
-        return " ".join(out.split()), err
+        return out if "--csv" in args else " ".join(out.split()), err
 
     return command
 
@@ -459,7 +459,7 @@ def test_workers_are_given_what_other_processes_can_read(
     handed: list[int] = []
 
     def side_by_side(
-        work: Callable[..., Any], jobs: Mapping[Any, tuple[Any, ...]], workers: int
+        work: Callable[..., Any], jobs: Mapping[Any, tuple[Any, ...]], workers: int, scheduler: str | None
     ) -> Iterator[tuple[Any, Any]]:
         handed.append(workers)
         for key, arguments in reversed(jobs.items()):
@@ -599,7 +599,7 @@ def test_a_mistake_is_one_line(
     for args, fault in (
         ((empty, "heads"), "is not a run"),
         ((own / "anbn-s9", "heads"), "is not a run: choose one of"),
-        ((own, "colours"), "lab: unknown analysis 'colours': choose one of accuracy, "),
+        ((own, "colours"), "lab: unknown question 'colours': choose one of accuracy, "),
         ((unfinished, "heads"), "no finished run in"),
         ((unfinished / "anbn-s5", "heads"), "no finished run in"),
         ((own / "anbn-2-gram-s0", "heads"), "has no attention heads"),
