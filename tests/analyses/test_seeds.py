@@ -459,7 +459,10 @@ def test_workers_are_given_what_other_processes_can_read(
     handed: list[int] = []
 
     def side_by_side(
-        work: Callable[..., Any], jobs: Mapping[Any, tuple[Any, ...]], workers: int, scheduler: str | None
+        work: Callable[..., Any],
+        jobs: Mapping[Any, tuple[Any, ...]],
+        workers: int,
+        scheduler: str | None,
     ) -> Iterator[tuple[Any, Any]]:
         handed.append(workers)
         for key, arguments in reversed(jobs.items()):
