@@ -19,8 +19,8 @@ from torch import Tensor
 class HookedModel(Protocol):
     """TransformerLens' hook interface.
 
-    Of ``cfg`` the lenses read n_layers, n_heads, d_model, d_mlp, d_vocab and attention_dir. A
-    forward pass takes tokens, [batch, pos], and gives logits, [batch, pos, d_vocab]; the hooks bear
+    The lenses read n_layers, n_heads, d_model, d_mlp, d_vocab and attention_dir of ``cfg``. A
+    forward pass takes tokens, [batch, pos], and gives logits, [batch, pos, d_vocab]. The hooks have
     TransformerLens' names, such as "blocks.0.hook_resid_pre" and "blocks.0.attn.hook_z".
     """
 
@@ -39,15 +39,15 @@ class HookedModel(Protocol):
 
 @runtime_checkable
 class ReadableModel(HookedModel, Protocol):
-    """A hooked model whose weights are read too: those of its blocks, and the unembedding.
+    """A hooked model of which the weights are read too: those of its blocks and the unembedding.
 
     Direct logit attribution reads ``attn.W_O`` and ``attn.b_O`` of each block. Edges and circuits
     also read ``attn.W_Q``, ``W_K``, ``W_V`` and their biases, and call ``ln1``, ``ln2`` and
     ``mlp``: they ask for pre-norm blocks.
 
-    Where a norm other than ``ln_final`` stands between a part and the logits, the model's
-    ``norms_on_the_way(layer, part)`` names all of them in their order, for the parts "embed",
-    "attn" and "mlp".
+    If any norm but ``ln_final`` stands between a part and the logits, the model needs a method
+    ``norms_on_the_way(layer, part)``. It names all norms on that way in order, for the parts
+    "embed", "attn" and "mlp".
     """
 
     @property
@@ -72,7 +72,7 @@ class CircuitModel(ReadableModel, Protocol):
 
 @runtime_checkable
 class Recording(Protocol):
-    """One run of a batch: what enters each block and what it reads, and the logits."""
+    """One run of a batch: what enters each block, the keys and values it reads, and the logits."""
 
     @property
     def streams(self) -> Sequence[Float[Tensor, "batch pos d_model"]]: ...
@@ -88,13 +88,13 @@ class Recording(Protocol):
 class ResumableModel(HookedModel, Protocol):
     """A Transformer that computes only what changes in a run, not the whole of it.
 
-    ``record(tokens)`` runs it and keeps what other runs go on from. In the other three methods the
-    rows of x are copies of the recorded batch; x is the stream before block ``layer`` at positions
-    ``first``, ``first`` + 1, ...; the recording has the other positions. ``resume`` goes on to the
-    logits. ``reread`` is one block that reads other keys and values. Both also return the first
-    position at which their output may differ. ``local`` is one block on the window alone, which
-    reads the recorded keys and values. ``last_alone`` computes only the last position of the last
-    block.
+    ``record(tokens)`` runs it and keeps what other runs start from. The other three methods take x,
+    the stream before block ``layer`` at a window of positions ``first``, ``first`` + 1, ...; the
+    recording has the other positions. The rows of x are copies of the recorded batch. ``resume``
+    computes the logits. ``reread`` computes one block that reads other keys and values. Both also
+    return the first position at which their output may differ. ``local`` computes one block on the
+    window alone, with the recorded keys and values. With ``last_alone`` only the last position of
+    the last block is computed.
     """
 
     def hooks(self, *args: Any, **kwargs: Any) -> Any: ...
@@ -119,20 +119,20 @@ class ResumableModel(HookedModel, Protocol):
 
 
 def require_hooks(model: HookedModel, *names: str) -> None:
-    """Raises ValueError where the model lacks a hook that a lens reads or changes."""
+    """Raises ValueError if the model lacks one of these hooks, which a lens reads or changes."""
     lacking = [name for name in names if name not in model.hook_dict]
     if lacking:
         raise ValueError(
-            f"{type(model).__name__} has no {', '.join(lacking)}: ask another lens, or give a "
+            f"{type(model).__name__} has no {', '.join(lacking)}: use another lens, or give a "
             "model with these hooks of TransformerLens"
         )
 
 
 def require_stream(model: HookedModel, *names: str) -> None:
-    """Raises ValueError where a change at a hook of the stream would not stay in the stream.
+    """Raises ValueError if a change at one of these hooks would not stay in the residual stream.
 
-    A ``TransformerBridge`` calls hook_resid_mid where the MLP's norm reads the stream: what is
-    written there reaches the MLP, and passes by the rest.
+    In a ``TransformerBridge`` hook_resid_mid stands where the MLP's norm reads the stream. A change
+    there reaches the MLP and nothing else.
     """
     require_hooks(model, *names)
     for name in names:
@@ -145,13 +145,13 @@ def require_stream(model: HookedModel, *names: str) -> None:
 
 
 def require(model: object, protocol: type[Any]) -> None:
-    """Raises ValueError where the model lacks something that a protocol of this file names."""
+    """Raises ValueError if the model lacks something that a protocol of this file names."""
     if isinstance(model, protocol):
         return
     names = [name for name in dir(protocol) if not name.startswith("_")]
     lacking = [name for name in names if not hasattr(model, name)]
     raise ValueError(
-        f"{type(model).__name__} is no {protocol.__name__}, it lacks {', '.join(lacking)}: ask "
+        f"{type(model).__name__} is no {protocol.__name__}, it lacks {', '.join(lacking)}: use "
         "another lens, or give the model properties of these names"
     )
 
@@ -163,10 +163,17 @@ def activations(
     names: Sequence[str],
     batch_size: int = 256,
 ) -> dict[str, Tensor]:
-    """The activations at the named hooks, on the CPU, [batch, pos, ...]; no others are held.
+    """Runs the model and keeps the activations at the named hooks, and no others.
+
+    Args:
+        names: of the hooks.
+        batch_size: the most words in one forward pass.
+
+    Returns:
+        By hook name, its activations on the CPU, [batch, ...].
 
     Raises:
-        ValueError: the model lacks one of them.
+        ValueError: the model lacks one of the hooks.
     """
     require_hooks(model, *names)
     parts: dict[str, list[Tensor]] = {name: [] for name in names}

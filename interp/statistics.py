@@ -1,8 +1,9 @@
-"""What a sample says about the next one: intervals of means and shares, paired tests, corrections.
+"""What one sample says about the next: intervals of means and shares, paired tests, corrections.
 
-The unit of a claim about a kind of network is the trained network, its seed: words of one network
-say how sure we are of that network alone. ``t_interval`` is for one number per seed,
-``nested_bootstrap`` for words within seeds, ``bootstrap_mean`` and ``wilson`` for the words of one.
+A claim about a kind of network needs several trained networks, that is, several seeds. Many words
+of one network only say how sure we are of that one network. ``t_interval`` is for one number per
+seed, ``nested_bootstrap`` for words within seeds, ``bootstrap_mean`` and ``wilson`` for the words
+of one network.
 """
 
 from __future__ import annotations
@@ -25,12 +26,18 @@ def bootstrap_mean(
     resamples: int = 1000,
     seed: int = 0,
 ) -> tuple[Float[np.ndarray, "*cells"], Float[np.ndarray, "*cells"], Float[np.ndarray, "*cells"]]:
-    """Mean over the first axis with a percentile bootstrap interval, cell by cell.
+    """Mean over the first axis with a percentile bootstrap interval, cell by cell (Efron 1979).
 
-    The rows are resampled as wholes, so cells of one row keep their dependence (Efron 1979).
+    Whole rows are resampled, so that the cells of one row keep their dependence.
+
+    Args:
+        values: at least one row, [sample, *cells]: a row is a word, a pair, ...
+        confidence: of the interval, between 0 and 1.
+        resamples: how many samples are drawn with replacement.
+        seed: of these draws.
 
     Returns:
-        mean, low, high, each of shape [*cells].
+        mean, low, high, each of shape [*cells], in the unit of the values.
     """
     values = np.asarray(values, dtype=np.float64)
     count = len(values)
@@ -44,7 +51,18 @@ def bootstrap_mean(
 
 
 def wilson(successes: int, count: int, confidence: float = 0.95) -> tuple[float, float]:
-    """Wilson's score interval of a share (1927); it stays in [0, 1] and is sound at 0 and 1."""
+    """Wilson's score interval of a share (1927); it stays in [0, 1] and is sound at 0 and 1.
+
+    Args:
+        successes: how many of the ``count`` trials succeeded.
+        confidence: of the interval, between 0 and 1.
+
+    Returns:
+        low, high.
+
+    Raises:
+        ValueError: there is no trial, or more successes than trials.
+    """
     interval = binomtest(successes, count).proportion_ci(confidence, method="wilson")
     return float(interval.low), float(interval.high)
 
@@ -52,10 +70,16 @@ def wilson(successes: int, count: int, confidence: float = 0.95) -> tuple[float,
 def t_interval(
     values: Float[np.ndarray, " sample"], confidence: float = 0.95
 ) -> tuple[float, float, float]:
-    """Mean with Student's interval (1908), for a handful of seeds: a bootstrap is too narrow there.
+    """Mean with Student's interval (1908).
+
+    It is for a handful of seeds, where the interval of a bootstrap would be too narrow.
+
+    Args:
+        values: one number per seed, at least one.
+        confidence: of the interval, between 0 and 1.
 
     Returns:
-        mean, low, high; of a single value both ends are NaN.
+        mean, low, high, in the unit of the values; with a single value low and high are NaN.
     """
     mean, count = float(np.mean(values)), len(values)
     if count < 2:
@@ -72,25 +96,33 @@ def nested_bootstrap(
 ) -> tuple[float, float, float]:
     """Mean over seeds of the means over words, with a bootstrap interval over both.
 
-    Seeds are drawn with replacement, then words within each (Saravanan et al. 2020). Plain
-    percentiles of that count the words' scatter twice and, with few seeds, miss scatter between
-    them: of our simulated 95% intervals over five seeds 84% held the truth where the seeds differ
-    more, 98% where the words do. So the seeds' means are first moved together or apart until
-    resampled means scatter as much as an unbiased estimate says (Davison and Hinkley 1997, section
-    3.8), and the percentiles are then stretched about the mean by Student's quantile over the
-    normal one. Of five to ten seeds 93 to 99% then hold the truth, 89 to 91% if seeds are skewed
-    (exponential); of two or three 92 to 100%, mostly too wide. ``t_interval`` of the seeds' means
-    does as well (92 to 96%; skewed 89 to 91%) and is simpler; this one shows skewness.
+    Seeds are drawn with replacement, then words within each seed (Saravanan et al. 2020). The plain
+    percentiles of these draws have two faults: they count the scatter of words twice, and with few
+    seeds they miss scatter between seeds. In our simulations of 95% intervals over five seeds, 84%
+    held the true mean where seeds differ more than words, and 98% where words differ more.
+
+    Two steps mend this. First the seeds' means are moved together or apart until the resampled
+    means scatter as much as an unbiased estimate says (Davison and Hinkley 1997, section 3.8). Then
+    the percentiles are stretched about the mean by Student's quantile over the normal one. With
+    five to ten seeds 93 to 99% of the intervals then hold the true mean, and 89 to 91% if seeds are
+    skewed (exponential). With two or three seeds 92 to 100% do, and most are too wide.
+
+    ``t_interval`` of the seeds' means does as well (92 to 96%; skewed 89 to 91%) and is simpler,
+    but only the interval of this function shows skewness.
 
     Args:
-        words: a value per word, an array per seed; their numbers may differ, and each seed weighs
-            the same.
+        words: one array per seed, one value per word. Seeds may have different numbers of words;
+            each seed weighs the same.
+        confidence: of the interval, between 0 and 1.
+        resamples: how many samples are drawn.
+        seed: of these draws.
 
     Returns:
-        mean, low, high; of a single seed both ends are NaN, for nothing tells how seeds differ.
+        mean, low, high, in the unit of the values. With a single seed low and high are NaN, because
+        nothing tells how seeds differ.
 
     Raises:
-        ValueError: no seed, or one without words.
+        ValueError: there is no seed, or a seed without words.
     """
     if not all(len(values) for values in words) or not len(words):
         sizes = [len(values) for values in words]
@@ -117,15 +149,15 @@ def nested_bootstrap(
 
 @dataclass(frozen=True)
 class Paired:
-    """Two variants on the same units.
+    """A comparison of two variants on the same units.
 
     Attributes:
-        difference: mean of first less second.
-        low: of its interval, Student's over the pairs; NaN of fewer than two.
-        high: its other end.
-        p: two-sided, of the sign-flip test; NaN without a pair.
-        wins: share of pairs in which the first is larger, draws half; NaN without a pair.
-        pairs: how many both were measured on.
+        difference: the mean of first minus second; positive if the first is larger.
+        low: lower end of its interval, Student's over the pairs; NaN with fewer than two pairs.
+        high: upper end of its interval.
+        p: two-sided p-value of the sign-flip test; NaN without a pair.
+        wins: share of pairs in which the first is larger; a draw counts half; NaN without a pair.
+        pairs: on how many units both were measured.
     """
 
     difference: float
@@ -145,28 +177,33 @@ def paired(
 ) -> Paired:
     """Compares two variants that were measured on the same units (seeds; or words of one network).
 
-    If neither is better, each difference may as well have the other sign: p is the share of all
-    sign flips whose mean is at least as far from 0 (Fisher 1935). All are tried where there are no
-    more than ``resamples``, so up to 13 pairs, else that many random ones. Few pairs can say
-    little: of n the smallest p is 2^(1 - n), 0.25 of three, 0.06 of five (see ``pairs_needed``).
-    The interval leans on normality where the test does not; the two may disagree.
+    The test flips signs (Fisher 1935). If neither variant is better, each difference could as well
+    have the other sign. So p is the share of all ways to flip signs whose mean is at least as far
+    from 0 as the measured one. All ways are tried if there are no more than ``resamples`` of them,
+    that is up to 13 pairs; otherwise ``resamples`` random ones. Few pairs can say little: the
+    smallest p of n pairs is 2^(1 - n), which is 0.25 for three and 0.06 for five (see
+    ``pairs_needed``). The interval assumes normal differences and the test does not, so the two may
+    disagree.
 
     Args:
-        first: a value per unit; a NaN on either side drops the pair.
-        second: of the same units in the same order. Words within seeds are no independent units:
-            give the seeds' means.
+        first: one value per unit; a NaN on either side drops the pair.
+        second: the values of the same units in the same order. Words within seeds are no
+            independent units: give the seeds' means instead.
+        confidence: of the interval, between 0 and 1.
+        resamples: the most sign flips that are tried.
+        seed: of the random ones.
     """
     both = ~(np.isnan(first) | np.isnan(second))
     gap = (first - second)[both]
     if not len(gap):
         nan = float("nan")
         return Paired(nan, nan, nan, nan, nan, 0)
-    p = 1.0  # of one pair: either sign is as far from 0
+    p = 1.0  # with one pair either sign is as far from 0
     if len(gap) > 1:
         test = permutation_test(
             (gap,),
             np.mean,
-            permutation_type="samples",  # of one sample: its signs
+            permutation_type="samples",  # with a single sample this flips signs
             n_resamples=resamples,
             batch=max(1, 1_000_000 // len(gap)),
             rng=np.random.default_rng(seed),
@@ -177,12 +214,19 @@ def paired(
 
 
 def pairs_needed(tests: int, level: float = 0.05) -> int:
-    """Pairs below which not even the clearest of so many sign-flip tests can pass Holm's."""
+    """How many pairs a sign-flip test needs to be able to pass Holm's correction.
+
+    With fewer pairs even the smallest possible p of ``tests`` tests stays above ``level``.
+    """
     return 1 + ceil(log2(tests / level))
 
 
 def holm(p: Float[np.ndarray, " tests"]) -> Float[np.ndarray, " tests"]:
-    """The smallest p times the number of tests, the next times one less, ...; never falling."""
+    """Holm's correction (1979): p-values times the number of tests that are left, never falling.
+
+    The smallest p is multiplied by the number of tests, the next by one less, and so on. A result
+    is at least as large as the one before it, and at most 1. The order of the tests stays.
+    """
     order = np.argsort(p)
     steps = np.maximum.accumulate(p[order] * np.arange(len(p), 0, -1))
     return np.minimum(steps, 1.0)[np.argsort(order)]
@@ -195,13 +239,13 @@ def corrected(
     """p-values corrected for their number; at most 1, in the order given.
 
     Args:
-        p: NaN is a test that was not made: it stays NaN and does not count.
-        method: "Holm" (1979) keeps the chance of any false alarm below the level, whatever the
-            dependence; "Benjamini-Hochberg" (1995) the expected share of false ones among alarms,
-            of independent or positively dependent tests.
+        p: p-values of any shape. NaN is a test that was not made: it stays NaN and does not count.
+        method: "Holm" (1979) keeps the chance of any false alarm below the level, however the tests
+            depend on each other. "Benjamini-Hochberg" (1995) keeps the expected share of false
+            alarms among all alarms below it, if tests are independent or positively dependent.
 
     Raises:
-        ValueError: a value that is no probability.
+        ValueError: a value is no probability.
     """
     p = np.asarray(p, dtype=np.float64)
     made = ~np.isnan(p)
@@ -210,18 +254,18 @@ def corrected(
         raise ValueError(f"expected p-values from 0 to 1, got {values.min()} to {values.max()}")
     result = np.full(p.shape, np.nan)
     if len(values):
-        # statsmodels has Holm's method too, but collects all garbage in every call: a third of a
-        # second beside torch, for a sort.
+        # statsmodels has Holm's method too. But it collects all garbage in every call, which takes
+        # a third of a second beside torch, for what is a sort.
         adjust = holm if method == "Holm" else false_discovery_control
         result[made] = adjust(values)
     return result
 
 
 def all_pairs(scores: pd.DataFrame) -> pd.DataFrame:
-    """Every two columns compared on the rows; whichever is named best may be told from the others.
+    """Compares every two columns on the rows, so that the best one can be told from the others.
 
-    The best column is picked by the same numbers that it is tested on, so that all pairs count for
-    the correction, not only its own.
+    The best column is picked by the same numbers on which it is tested. So the correction counts
+    all pairs, not only those of the best column.
 
     Args:
         scores: a row per unit, a column per variant; larger is better.

@@ -1,4 +1,4 @@
-"""Which site is a variable read best at, and how well do the controls do anywhere?"""
+"""At which site is a variable read best, and how well do the controls do at their best sites?"""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ import pandas as pd
 def best_sites(table: pd.DataFrame, model: str = "trained") -> pd.DataFrame:
     """The best site of each target beside the best that each control reaches at any site.
 
-    Choosing the best of many sites lifts a score by chance too, so controls may choose as well.
+    The best of many scores is high by chance too. So each control may choose its best site as well.
 
     Args:
-        table: rows of ``probe_sites`` or ``baseline``, and a column model: whose activations were
-            probed, or the name of a control.
-        model: the one that is asked about; all others are controls.
+        table: rows of ``probe_sites`` or ``baseline`` with one more column, model: the model whose
+            activations were probed, or the name of a control.
+        model: the one in question; all others are controls.
 
     Returns:
         One row per target, in the table's order: target, site, metric, score, and a column for each

@@ -1,9 +1,10 @@
 """How many bits does a variable take, once the activations are known? (Voita and Titov 2020)
 
-Online coding: the values are sent in portions. The first is sent with the uniform code; a probe
-fitted on all that was sent before then codes the next one. A variable that is easy to read from few
-examples costs few bits, and compression, the uniform code's bits over these, is high. Unlike a
-score it falls where the probe must learn much by itself.
+In the online code the variable's values are sent in portions. The first portion is sent with the
+uniform code. Each later portion is coded by a probe that was fitted on all portions before it. A
+variable that can be read after few examples costs few bits. Its compression, the uniform code's
+bits over the online code's, is then high. Unlike a probe's score, compression falls if the probe
+has to learn much by itself.
 """
 
 from __future__ import annotations
@@ -22,14 +23,15 @@ from interp.probing.linear import Kind, fit_linear, many_small_fits
 from interp.probing.probes import Target
 
 PORTIONS = (0.001, 0.002, 0.004, 0.008, 0.016, 0.032, 0.0625, 0.125, 0.25, 0.5, 1.0)
-"""Of all examples, where the portions end: Voita and Titov's."""
+"""Where the portions end, as shares of all examples; the numbers are Voita and Titov's."""
 MOST_CODED = 1_500
 
 
 def uniform_bits(y: Int[np.ndarray, " n"], kind: Kind) -> float:
-    """Of the code that knows the possible values alone: those of a category; of a count its range.
+    """Bits of all ``n`` values in the uniform code, which knows the possible values and no more.
 
-    Bits of all ``n`` values.
+    The possible values of a category are those that occur; those of a count are all whole numbers
+    from its smallest to its largest.
     """
     return len(y) * float(np.log2(max(len(_alphabet(y, kind)), 1)))
 
@@ -40,12 +42,19 @@ def online_bits(
     kind: Kind,
     portions: Sequence[float] = PORTIONS,
 ) -> float:
-    """Bits of all ``n`` values, in the order given (a word's positions together, say).
+    """Bits of all ``n`` values in the online code, sent in the order given.
 
-    A category is coded by the linear probe's probabilities; a count by a normal distribution about
-    the ridge probe's prediction, as wide as its leave-one-out errors, over the whole numbers of the
-    range. Both are smoothed by one count of the uniform distribution, so that a surprise after t
-    examples costs about log2 of (t + values) bits and never infinitely many.
+    A category is coded by the linear probe's probabilities. A count is coded by a normal
+    distribution over the whole numbers of its range: its mean is the ridge probe's prediction, and
+    it is as wide as the probe's leave-one-out errors. Both are smoothed by one extra count for each
+    possible value. A surprise after t examples then costs about log2(t + number of values) bits,
+    and never infinitely many.
+
+    Args:
+        x: activations.
+        y: the variable's values; a word's positions should stand together.
+        kind: "count" or "category".
+        portions: where the portions end, as shares of all examples, rising to 1.
     """
     alphabet = _alphabet(y, kind)
     ends = sorted({max(1, round(share * len(y))) for share in portions})
@@ -68,13 +77,14 @@ def code_lengths(
 
     Args:
         sites: activations by name.
+        targets: the hidden variables by name.
         seed: of the order of the words.
-        most: positions whose values are sent, at the most.
+        most: the most positions whose values are sent.
 
     Returns:
         One row per target and site: probe ("online code"), site, target, metric ("compression"),
-        score (the uniform code's bits over the online code's), bits (of the online code), n_train,
-        n_test (positions: all that are sent). A target with one possible value has no row.
+        score (the uniform code's bits over the online code's), bits (of the online code), n_train
+        and n_test (both the number of positions sent). A target with one possible value has no row.
     """
     rows = []
     with many_small_fits():
@@ -105,7 +115,7 @@ def _probabilities(
     alphabet: Int[np.ndarray, " values"],
     kind: Kind,
 ) -> Float[np.ndarray, "m values"]:
-    """What was learned from x and y says of the values at the new ones."""
+    """The probability of each value at the new activations, by a probe fitted on x and y."""
     p = np.zeros((len(new), len(alphabet)))
     seen, counts = np.unique(y, return_counts=True)
     if len(seen) == 1 or len(y) < 3:

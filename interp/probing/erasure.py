@@ -2,9 +2,9 @@
 
     x' = x - S^(1/2) P S^(-1/2) (x - mean),   S the covariance of x,
 
-where P projects orthogonally onto the columns of S^(-1/2) Cov(x, z). After it x has no covariance
-with z on the data of the fit, so that nothing linear does better there than a constant, and no
-other affine map that achieves this changes x less in the mean square.
+where P projects orthogonally onto the columns of S^(-1/2) Cov(x, z). On the data of the fit x' has
+no covariance with z, so that no linear probe does better there than a constant. No other affine map
+that achieves this changes x less in the mean square.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ import torch
 from jaxtyping import Float, Shaped
 from torch import Tensor
 
-RELATIVE = 1e-8  # of the largest singular value of the cross-covariance: what is below is rounding
+RELATIVE = 1e-8  # singular values of the cross-covariance below this share of the largest: rounding
 
 
 @dataclass(frozen=True)
 class Eraser:
-    """An affine map, x - left right (x - mean), in float64.
+    """The affine map x - left right (x - mean), in float64.
 
     Attributes:
-        mean: of x, which stays as it is.
-        left: what is taken away, a column for each direction.
-        right: how much of each direction x holds.
+        mean: the mean of x, which the map leaves as it is.
+        left: the directions that are taken away, one per column.
+        right: right (x - mean) says how much of each direction x holds.
     """
 
     mean: Float[Tensor, " d"]
@@ -34,7 +34,12 @@ class Eraser:
 
     @classmethod
     def fit(cls, x: Float[Tensor, "n d"], z: Shaped[Tensor, "n k"]) -> Eraser:
-        """Erases z, numbers or categories in one-hot form, from x."""
+        """LEACE: the eraser of z from x.
+
+        Args:
+            x: activations.
+            z: the variable: numbers, or categories in one-hot form.
+        """
         mean, root, inverse = _whitening(x)
         z = z.double()
         cross = (x.double() - mean).T @ (z - z.mean(0)) / len(x)  # [d, k]
@@ -44,7 +49,10 @@ class Eraser:
 
     @classmethod
     def random(cls, x: Float[Tensor, "n d"], rank: int, seed: int) -> Eraser:
-        """The control: as many directions, drawn evenly where x has unit covariance."""
+        """The control: erases ``rank`` random directions of x.
+
+        They are drawn evenly after x has been whitened, that is, given unit covariance.
+        """
         mean, root, inverse = _whitening(x)
         generator = torch.Generator().manual_seed(seed)
         drawn = torch.randn(x.shape[1], rank, generator=generator, dtype=torch.float64)
@@ -57,16 +65,16 @@ class Eraser:
         return self.left.shape[1]
 
     def __call__(self, x: Float[Tensor, "*batch d"]) -> Float[Tensor, "*batch d"]:
-        """x without the variable, in the type of x."""
+        """x without the variable, in the dtype of x."""
         held = (x.double() - self.mean) @ self.right.T
         return (x.double() - held @ self.left.T).type_as(x)
 
     def hook(self, x: Float[Tensor, "*batch d"], hook: object) -> Float[Tensor, "*batch d"]:
-        """The same as a TransformerLens hook."""
+        """The eraser as a TransformerLens hook."""
         return self(x)
 
     def changed(self, x: Float[Tensor, "n d"]) -> float:
-        """The mean square of the change, in parts of the variance of x."""
+        """How much erasing changes x: the mean square of the change over the variance of x."""
         moved = (self(x) - x).double().square().sum()
         return float(moved / (x - x.mean(0)).double().square().sum())
 
@@ -74,7 +82,7 @@ class Eraser:
 def _whitening(
     x: Float[Tensor, "n d"],
 ) -> tuple[Float[Tensor, " d"], Float[Tensor, "d d"], Float[Tensor, "d d"]]:
-    """The mean, S^(1/2) and its pseudo-inverse; variances that are rounding of x count as none."""
+    """The mean, S^(1/2) and its pseudo-inverse; variances as small as rounding count as 0."""
     wide = x.double()
     mean = wide.mean(0)
     variance, axes = torch.linalg.eigh((wide - mean).T @ (wide - mean) / len(x))

@@ -1,7 +1,7 @@
-"""Is a variable used? How many words are still right where it cannot be read any more.
+"""Is a variable used? How many words are still right when it cannot be read any more?
 
-Taking anything out of an activation does harm. So beside LEACE stand as many directions drawn at
-random, and LEACE of a random linear readout, which takes about as much of the activation away.
+Taking anything out of an activation does harm. So LEACE has two controls: erasing as many random
+directions, and LEACE of a random linear readout, which takes about as much of the activation away.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from interp.statistics import bootstrap_mean
 DRAWS = 4  # of random erasers
 
 Right = Callable[..., Float[np.ndarray, " word"]]
-"""From TransformerLens hooks, pairs of name and function, to a score per word: 1 where the model is
-right, else 0. Without hooks, of the model as it is."""
+"""A function of TransformerLens hooks, pairs of name and function. It returns a score per word: 1
+where the model is right, else 0. Without hooks the model runs as it is."""
 
 Trial = tuple[float, Float[np.ndarray, " word"]]  # how much x was changed; which words were right
 Row = dict[str, str | int | float]
@@ -33,7 +33,10 @@ def _quiet(site: str) -> None:
 
 
 def columns(target: Target, at: Bool[np.ndarray, "batch pos"]) -> Float[Tensor, "n k"]:
-    """A variable at some positions as LEACE takes it: a number, or a column for each category."""
+    """A variable at some positions, in the form that ``Eraser.fit`` takes.
+
+    A count is one column of numbers; a category has one column for each value that occurs.
+    """
     values = torch.as_tensor(target.values[at])
     if target.kind == "count":
         return values[:, None].double()
@@ -50,23 +53,24 @@ def erasure_trials(
 ) -> pd.DataFrame:
     """Erases every target at every site, at all positions, beside the controls.
 
-    Methods: "none", "LEACE", "random directions" (as many, where the activations have unit
-    covariance) and "random readout".
+    The methods are "none" (nothing is erased), "LEACE", and two controls: "random directions" (as
+    many as LEACE erases, drawn where the activations have unit covariance) and "random readout"
+    (LEACE of as many random linear readouts).
 
     Args:
         sites: activations by hook, of words that need not be those that ``right`` scores.
         targets: the variables in these words. One that does not vary is left out.
         train: the words that erasers and probes are fitted on; the others score the probes.
-        right: asked once for every eraser.
+        right: called once for every eraser.
         seed: of the probes.
-        report: is told each hook before it is tried.
+        report: is called with each hook before it is tried.
 
     Returns:
         One row per measure, site, variable and method: site (the hook), variable, method, amount
         (how many directions were erased), measure, value, low, high (95% bootstrap over words; NaN
-        but for "words right"), words. Measures: "words right"; "changed", the mean square of the
-        change in parts of the variance; "probe R2" or "probe accuracy" of a new linear probe, for
-        "none" and "LEACE" alone.
+        except for "words right"), words. Measures: "words right", a share; "changed", the mean
+        square of the change over the variance of the activations; "probe R2" or "probe accuracy" of
+        a new linear probe, for "none" and "LEACE" only. No row if no target varies.
     """
     before = right()
     rows, scores, probes = list[Row](), list[np.ndarray](), list[pd.DataFrame]()
@@ -112,7 +116,7 @@ def _trial(erasers: Sequence[Eraser], x: Float[Tensor, "n d"], hook: str, right:
 
 
 def _controls(x: Float[Tensor, "n d"], rank: int, hook: str, right: Right) -> dict[str, Trial]:
-    """Random directions, and what a random linear readout would find."""
+    """The trials of the two controls: random directions, and LEACE of a random linear readout."""
     directions = [Eraser.random(x, rank, seed) for seed in range(DRAWS)]
     readouts = []
     for seed in range(DRAWS):
@@ -134,7 +138,7 @@ def _probed(
     rank: int,
     seed: int,
 ) -> pd.DataFrame:
-    """The probe's score before and after."""
+    """A new probe's score before and after the variable was erased."""
     table = probe_sites(read, {name: target}, train, seed)
     return pd.DataFrame(
         {

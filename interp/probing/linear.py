@@ -1,4 +1,4 @@
-"""Linear probes: scikit-learn's ridge and logistic regression as they are by default."""
+"""Linear probes: scikit-learn's ridge and logistic regression with their default penalties."""
 
 from __future__ import annotations
 
@@ -25,17 +25,19 @@ def fit_linear(
     kind: Kind,
     method: LinearMethod = "linear",
 ) -> Any:
-    """Ridge regression of a count, multinomial logistic regression of a category.
+    """Fits ridge regression to a count, or multinomial logistic regression to a category.
 
     Args:
-        z: standardised activations: the penalty weighs all features alike.
-        method: "linear", or "1-sparse" or "8-sparse" on the features, so many at the most, that
-            tell most of the variable by themselves (Gurnee et al. 2023): those with the largest F
-            statistic.
+        z: activations, standardised because the penalty treats all features alike.
+        y: the variable's values.
+        kind: "count" or "category".
+        method: "linear" uses all features. "1-sparse" and "8-sparse" use at most one and eight of
+            them: those that tell most about the variable by themselves, that is, with the largest
+            F statistic (Gurnee et al. 2023).
 
     Returns:
-        What scikit-learn fitted: ``predict``, and of a category ``predict_proba``. A sparse probe
-        is a pipeline, whose first step says by ``get_support`` which features it sees.
+        A fitted estimator of scikit-learn, with ``predict``, and for a category ``predict_proba``.
+        A sparse probe is a pipeline; ``get_support`` of its first step says which features it uses.
     """
     z = z.astype(np.float64)  # in single precision L-BFGS stops short, and ridge loses digits
     probe = Ridge() if kind == "count" else LogisticRegression(max_iter=1000)
@@ -52,9 +54,9 @@ def _told(
     z: Float[np.ndarray, "n d"],
     y: Int[np.ndarray, " n"],
 ) -> Float[np.ndarray, " d"]:
-    """How much each feature tells: its F statistic.
+    """How much each feature tells about the variable: its F statistic.
 
-    A dead neuron never varies. Its statistic is undefined, and it is chosen last.
+    The statistic of a feature that never varies (a dead neuron) is undefined: it is chosen last.
     """
     varies = np.ptp(z, axis=0) > 0
     scores = np.full(z.shape[1], np.nan)
@@ -65,10 +67,11 @@ def _told(
 
 @contextmanager
 def many_small_fits() -> Iterator[None]:
-    """scikit-learn without what takes longer than a small problem itself.
+    """Switches off what takes scikit-learn longer than a small fit itself: checks and threads.
 
-    The lab hands it finite activations, and estimators that it built. On problems of this size more
-    threads cost more than they bring: a hundred times, if the cores are shared.
+    The checks are not needed, since activations are finite and the lab builds the estimators. On
+    problems of this size threads take more time than they save, and a hundred times more if the
+    cores are shared.
     """
     with (
         _libraries().limit(limits=1),
@@ -79,5 +82,5 @@ def many_small_fits() -> Iterator[None]:
 
 @cache
 def _libraries() -> ThreadpoolController:
-    """The libraries with threads; to look for them takes longer than a fit."""
+    """The libraries that use threads, kept because looking for them takes longer than a fit."""
     return ThreadpoolController()

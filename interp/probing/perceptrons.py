@@ -1,7 +1,8 @@
-"""Perceptrons side by side: scikit-learn's, one per site, as one batched product.
+"""Perceptrons of many sites fitted side by side, each as scikit-learn would fit it.
 
-What a site's perceptron becomes hangs on its own activations alone. Fitted together, in the same
-steps from the same draws, many take a fraction of the time that they take one after the other.
+What a site's perceptron learns depends on that site's activations alone. The perceptrons are fitted
+together, in batched products, in the same steps and from the same random draws. That takes a
+fraction of the time of fitting one after the other.
 """
 
 from __future__ import annotations
@@ -21,16 +22,17 @@ HIDDEN = 64
 EPOCHS = 20
 BATCH = 200
 LEARNING_RATE, BETA_1, BETA_2 = 5e-3, 0.9, 0.999
-DECAY = 1e-4  # of the weights, for a whole batch
+DECAY = 1e-4  # weight decay; it is divided by the size of the batch, as in scikit-learn
 
 
 @dataclass(frozen=True)
 class Perceptrons:
-    """One hidden layer of 64 ReLU units for each site, of standardised activations z.
+    """For each site a perceptron with one hidden layer of 64 ReLU units.
 
     Attributes:
         weights: W_1 [site, d, 64], b_1 [site, 1, 64], W_2 [site, 64, out], b_2 [site, 1, out].
-        values: of a category; of a count its mean and its standard deviation.
+        values: the values of a category; for a count, its mean and its standard deviation.
+        kind: "count" or "category".
     """
 
     weights: tuple[Tensor, Tensor, Tensor, Tensor]
@@ -45,10 +47,14 @@ class Perceptrons:
         kind: Kind,
         seed: int,
     ) -> Perceptrons:
-        """20 epochs of Adam, each site as by ``MLPRegressor`` or ``MLPClassifier`` with this seed.
+        """Fits for 20 epochs of Adam, as ``MLPRegressor`` or ``MLPClassifier`` fits with this seed.
 
-        A count is standardised first. A category with two values has one output, with more one
-        each.
+        A count is standardised first. A category of two values has one output; a category of more
+        values has one output for each.
+
+        Args:
+            z: activations of every site, standardised.
+            y: the variable's values, the same for all sites.
         """
         rng = np.random.RandomState(seed)  # as scikit-learn draws
         inputs = torch.as_tensor(z)
@@ -82,7 +88,7 @@ class Perceptrons:
         return made
 
     def predict(self, z: Float[np.ndarray, "site n d"]) -> Shaped[np.ndarray, "site n"]:
-        """What each reads at its own activations."""
+        """The values that each site's perceptron reads at the site's standardised activations."""
         out = self._outputs(torch.as_tensor(z)).numpy()
         if self.kind == "count":
             mean, deviation = self.values
@@ -101,7 +107,10 @@ class Perceptrons:
     def _slopes(
         self, z: Float[Tensor, "site n d"], aims: Float[Tensor, "n out"]
     ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """The gradient of half the mean square error, or of the mean cross-entropy."""
+        """The gradient of half the mean square error (count) or the mean cross-entropy (category).
+
+        It has a part for each of ``weights``, weight decay included.
+        """
         w_1, _, w_2, b_2 = self.weights
         hidden = self._hidden(z)
         out = torch.baddbmm(b_2, hidden, w_2)

@@ -1,8 +1,9 @@
 """Probes: which hidden variable can be read off which activation?
 
-A probe is fitted on some words and scored on others: a word's positions are never on both sides.
-Counts are scored by R2, categories by accuracy. What a probe can read, the model need not use, and
-a probe may learn the task by itself: so every score stands beside its controls.
+A probe is a small model that is trained to read a hidden variable off activations. It is fitted on
+some words and scored on others: a word's positions are never on both sides. Counts are scored by
+R2, categories by accuracy. The model need not use what a probe can read, and a probe may learn the
+task by itself. So every score stands beside its controls.
 """
 
 from __future__ import annotations
@@ -21,15 +22,15 @@ from interp.probing.linear import Kind, LinearMethod, fit_linear, many_small_fit
 from interp.probing.perceptrons import Perceptrons
 
 Method = LinearMethod | Literal["mlp"]
-Positions = tuple[np.ndarray, np.ndarray]  # words and positions in them
-MOST: Mapping[Kind, int] = {"count": 8_000, "category": 2_000}  # logistic regression is dearer
+Positions = tuple[np.ndarray, np.ndarray]  # the row of the word, and the position in it
+MOST: Mapping[Kind, int] = {"count": 8_000, "category": 2_000}  # logistic regression takes longer
 MOST_OF_MLP = 1_500
 METRIC: dict[Kind, str] = {"count": "R2", "category": "accuracy"}
 
 
 @dataclass(frozen=True)
 class Target:
-    """A hidden variable at every position, [batch, pos], and where it is defined."""
+    """A hidden variable at every position, and the mask of the positions where it is defined."""
 
     values: Int[np.ndarray, "batch pos"]
     mask: Bool[np.ndarray, "batch pos"]
@@ -44,13 +45,15 @@ def control_task(
 ) -> Target:
     """Hewitt and Liang's (2019) control: each type has one value of its own, drawn at random.
 
-    What a probe scores on it says how much it can memorise; selectivity is its score on the true
-    variable minus that.
+    A probe's score on it says how much the probe can memorise. Selectivity is its score on the true
+    variable minus this score.
 
     Args:
-        types: what the random value hangs on, for them the word's form; where there are but two or
-            three symbols, the symbol with its position.
+        target: the true variable.
+        types: what the random value depends on. In the paper it is the form of the word; in a
+            language of two or three symbols take the symbol together with its position.
         train: values are drawn as often as they occur in these words.
+        seed: of the draw.
     """
     occurring = target.values[target.mask & train[:, None]]
     rng = np.random.default_rng(seed)
@@ -72,15 +75,19 @@ def probe_sites(
 
     Args:
         sites: activations by name.
+        targets: the hidden variables by name.
         train: the words to fit on; the others are scored.
         seed: of the choice of positions, of the shuffle and of the perceptrons.
-        shuffled: the control with the training labels in random order.
-        most: positions to fit on and to score, by kind, drawn at random where there are more.
+        shuffled: the control: the training labels are put in random order.
+        most: the most positions to fit on, and the most to score, by kind of variable. If there are
+            more, they are drawn at random.
         methods: those of ``fit_linear``, and "mlp": one hidden layer, see ``Perceptrons``.
 
     Returns:
-        One row per method, site and target: probe, site, target, metric, score, n_train, n_test. A
-        target with one value alone among the training positions has no probe and no row.
+        One row per method, site and target: probe (the method), site, target, metric, score,
+        n_train and n_test (positions). The metric is "R2" (1 is perfect, 0 is no better than the
+        mean, less is worse) or "accuracy" (0 to 1). A target with a single value among the training
+        positions has no probe and no row.
     """
     rows = []
     with many_small_fits():
@@ -107,13 +114,13 @@ def probe_sites(
 def _standardised(
     x: Float[np.ndarray, "batch pos d"], fit: Positions, test: Positions
 ) -> tuple[Float[np.ndarray, "n d"], Float[np.ndarray, "m d"]]:
-    """Mean 0 and variance 1 of every feature on the positions of the fit, by their means there."""
+    """Both sides, scaled so that every feature has mean 0 and variance 1 on those of the fit."""
     scale = StandardScaler().fit(x[fit])
     return scale.transform(x[fit]), scale.transform(x[test])
 
 
 def _together(sites: Mapping[str, np.ndarray], method: Method) -> list[list[str]]:
-    """Which sites are probed at once: perceptrons of one width; linear probes gain nothing."""
+    """Groups of sites that are probed at once: perceptrons of equal width; else single sites."""
     if method != "mlp":
         return [[name] for name in sites]
     widths = {x.shape[-1] for x in sites.values()}
@@ -128,7 +135,7 @@ def _read(
     method: Method,
     seed: int,
 ) -> Sequence[Shaped[np.ndarray, " m"]]:
-    """What the probe of each site reads at its new activations."""
+    """The values that each site's probe reads at the site's new activations."""
     if method == "mlp":
         return list(Perceptrons.fit(z, y, kind, seed).predict(new))
     sides = zip(z, new, strict=True)
@@ -149,7 +156,10 @@ def baseline(
     seed: int = 0,
     most: Mapping[Kind, int] = MOST,
 ) -> pd.DataFrame:
-    """The control that sees no activation: the mean count, the commonest category."""
+    """The control that sees no activation: it always says the mean count or the commonest category.
+
+    Arguments and columns are those of ``probe_sites``; probe and site are "none".
+    """
     rows = []
     for (fit, test), cases in _cases(targets, train, seed, most):
         for name, target in cases.items():
@@ -164,9 +174,10 @@ def baseline(
 def _cases(
     targets: Mapping[str, Target], train: np.ndarray, seed: int, most: Mapping[Kind, int]
 ) -> Iterator[tuple[tuple[Positions, Positions], dict[str, Target]]]:
-    """The positions to fit on and those to score, with the targets that they are of and that vary.
+    """The positions to fit on and to score, with the targets that are fitted there.
 
-    Targets of one kind that are defined at the same positions share them.
+    Targets of one kind that are defined at the same positions share them. A target that does not
+    vary among the positions of the fit is left out.
     """
     groups = dict[tuple[Kind, bytes], dict[str, Target]]()
     for name, target in targets.items():

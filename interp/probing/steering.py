@@ -1,4 +1,4 @@
-"""Steering: to move a variable along its direction in the activations, and see what follows."""
+"""Steering: a variable is moved along its direction in the activations, to see what follows."""
 
 from __future__ import annotations
 
@@ -10,16 +10,24 @@ from torch import Tensor
 
 
 def direction(x: Float[Tensor, "n d"], z: Shaped[Tensor, " n"]) -> Float[Tensor, " d"]:
-    """How x changes on average where z grows by one: the slope of the regression of x on z.
+    """How x changes on average if z grows by one: the slope of the regression of x on z.
 
-    Unlike a probe's weights, which are a regression of z on x, it stays where activations lie.
+    A probe's weights are the other regression, of z on x; to move along them can lead away from
+    where activations lie. This direction stays there.
+
+    Args:
+        x: activations.
+        z: the variable; it must vary, else the direction is NaN.
+
+    Returns:
+        The direction in float64, in units of x per unit of z; it points to larger z.
     """
     x, z = x.double() - x.double().mean(0), z.double() - z.double().mean()
     return x.T @ z / z.square().sum()
 
 
 def random_direction(like: Float[Tensor, " d"], seed: int) -> Float[Tensor, " d"]:
-    """The control: a direction drawn evenly, as long as the one given."""
+    """The control: a direction drawn evenly from all directions, as long as ``like``."""
     generator = torch.Generator().manual_seed(seed)
     drawn = torch.randn(like.shape, generator=generator, dtype=like.dtype)
     return drawn * like.norm() / drawn.norm()
@@ -28,7 +36,11 @@ def random_direction(like: Float[Tensor, " d"], seed: int) -> Float[Tensor, " d"
 def adding(
     direction: Float[Tensor, " d"], amount: Float[Tensor, "batch pos"]
 ) -> Callable[..., Tensor]:
-    """A TransformerLens hook that adds so much of a direction at every position of every word."""
+    """A TransformerLens hook that adds a direction to the activations of a batch of words.
+
+    Args:
+        amount: how many times the direction is added, at each position of each word.
+    """
     added = amount[..., None] * direction
 
     def hook(x: Float[Tensor, "batch pos d"], hook: object) -> Float[Tensor, "batch pos d"]:

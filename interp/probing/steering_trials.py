@@ -1,4 +1,4 @@
-"""Is a variable used as a quantity? Where k is added to it, what follows should move by k."""
+"""Is a variable used as a quantity? If k is added to it, what follows should move by k."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from interp.statistics import bootstrap_mean
 DRAWS = 3  # of random directions
 
 Outcome = Callable[..., Float[np.ndarray, "k word"]]
-"""From TransformerLens hooks, pairs of name and function, to a number read off each word, such as
-where it ends; NaN where there is none. The model runs on a copy of the words for each k, one copy
-after the other."""
+"""A function of TransformerLens hooks, pairs of name and function. It returns a number read off
+each word, such as where the word ends; NaN if there is none. The model runs on a copy of the words
+for each k, one copy after the other."""
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class SteeringTrials:
 
     Attributes:
         ks: what is added to the variable in each copy of the words.
-        outcome: what should move by as much.
+        outcome: the number that should move by k.
     """
 
     ks: Int[np.ndarray, " k"]
@@ -41,7 +41,13 @@ class SteeringTrials:
     def along(
         self, hook: str, direction: Float[Tensor, " d"], amount: Float[Tensor, "copies pos"]
     ) -> pd.DataFrame:
-        """Adds so much of a direction at every position of the copies, and of random directions.
+        """Adds a direction to the activations of all copies, and as controls random directions.
+
+        Args:
+            hook: where to add it.
+            direction: of the variable, in activation units per unit of the variable.
+            amount: how many times it is added at each position of each copy of each word, in the
+                order of the ``Outcome``.
 
         Returns:
             The rows of ``outcomes``, and method: "steered", or "random direction", the mean over
@@ -54,7 +60,7 @@ class SteeringTrials:
         return pd.concat([steered, random], ignore_index=True)
 
     def by(self, hook: str, change: Callable[..., Tensor]) -> pd.DataFrame:
-        """The rows of ``outcomes`` for any function at a hook, called on all copies."""
+        """The rows of ``outcomes`` for any change at a hook; the function gets all copies."""
         return outcomes(self.ks, self._shift(hook, change)[None])
 
     def _shift(self, hook: str, change: Callable[..., Tensor]) -> Float[np.ndarray, "k word"]:
@@ -65,12 +71,14 @@ def outcomes(ks: Int[np.ndarray, " k"], shift: Float[np.ndarray, "draw k word"])
     """How the outcome moved, by k.
 
     Args:
-        shift: by how much; NaN where there is no outcome. Draws are averaged.
+        ks: what was added to the variable.
+        shift: by how much the outcome moved, in its own unit; NaN where there is no outcome. Draws
+            are averaged.
 
     Returns:
         One row per measure and k: measure, amount (k), value, low, high (95% bootstrap over words),
-        words. "moved by k": the share of the words that moved by exactly k; no outcome is none.
-        "shift": the mean shift of the words with an outcome.
+        words. The measure "moved by k" is the share of words whose outcome moved by exactly k; a
+        word without an outcome did not. "shift" is the mean shift of the words with an outcome.
     """
     exact = (shift == ks[:, None]).mean(axis=0)
     value, low, high = bootstrap_mean(exact.T)

@@ -68,5 +68,5 @@ def test_every_token_may_be_an_answer() -> None:
 
 def test_a_hook_that_is_not_there_is_named() -> None:
     pairs = drawn(4, 0)
-    with pytest.raises(ValueError, match=r"has no blocks\.9\.hook_resid_mid: ask another lens"):
+    with pytest.raises(ValueError, match=r"has no blocks\.9\.hook_resid_mid: use another lens"):
         interchange(counter().model, "blocks.9.hook_resid_mid", pairs, pairs)

@@ -38,7 +38,7 @@ def test_what_a_model_lacks_is_said_in_one_line(
     model: HookedTransformer, tokens: torch.Tensor
 ) -> None:
     with pytest.raises(
-        ValueError, match=r"^HookedTransformer has no blocks\.7\.hook_cell: ask [^\n]*$"
+        ValueError, match=r"^HookedTransformer has no blocks\.7\.hook_cell: use [^\n]*$"
     ):
         activations(model, tokens, ["blocks.0.hook_resid_pre", "blocks.7.hook_cell"])
     require(model, CircuitModel)
