@@ -152,7 +152,7 @@ def require(model: object, protocol: type[Any]) -> None:
     lacking = [name for name in names if not hasattr(model, name)]
     raise ValueError(
         f"{type(model).__name__} is no {protocol.__name__}, it lacks {', '.join(lacking)}: use "
-        "another lens, or give the model properties of these names"
+        "another lens, or give the model properties with these names"
     )
 
 

@@ -1,4 +1,4 @@
-"""Ablation: what is each head needed for? It is taken away, and the metric read again."""
+"""Ablation: what is each head needed for? It is taken away, and the metric is read again."""
 
 from __future__ import annotations
 
@@ -27,20 +27,27 @@ def ablate(
     seed: int = 0,
     rows: int = 2048,
 ) -> pd.DataFrame:
-    """Takes one head away at a time, at all positions: its output z becomes another.
+    """Takes one head away at a time, at all positions, by replacing its output z.
 
-    "zero" takes nothing for it; "mean" its mean over the batch; "resample" its z at the same
-    positions in another word of the batch (Chan et al. 2022), which, unlike the two others, the
-    model may meet. Several heads share one forward pass.
+    "zero" puts 0 in its place. "mean" puts the head's mean z over all positions of all words.
+    "resample" puts its z at the same positions of another word of the batch (Chan et al. 2022);
+    unlike the other two, this is an output that the model may meet. Several heads share one forward
+    pass.
 
     Args:
-        mask: True on BOS and the word, False on padding, which no mean may see.
+        tokens: token ids with BOS.
+        mask: True on BOS and the word, False on padding, which is left out of the mean.
+        metric: one number per word.
+        method: "mean", "zero" or "resample".
         seed: of the other words; a word has the same one for all heads (``donors``).
-        rows: the most words in one forward pass, which bounds the memory.
+        rows: the most words in one forward pass; fewer need less memory.
 
     Returns:
-        One row per layer, head and word: layer, head, word, before, after (the metric). After a
-        resample it is NaN for a word without donor.
+        One row per layer, head and word: layer, head, word, before and after (the metric, in its
+        unit). With "resample", after is NaN for a word without a donor.
+
+    Raises:
+        ValueError: the model has no attention.
     """
     before = metric(model(tokens)).cpu().numpy()
     hooks = [f"blocks.{layer}.attn.hook_z" for layer in range(model.cfg.n_layers)]
@@ -80,9 +87,16 @@ def _instead(
 def donors(
     tokens: Int[Tensor, "batch pos"], mask: Bool[Tensor, "batch pos"], seed: int
 ) -> Int[np.ndarray, " batch"]:
-    """For each word another one of the batch, drawn among the different words at least as long.
+    """For each word the row of another word, drawn from the different words at least as long.
 
-    A shorter one has nothing to give at the last positions. -1 where there is none.
+    A shorter word would have nothing to give at the last positions.
+
+    Args:
+        mask: True on BOS and the word, False on padding.
+        seed: of the draw.
+
+    Returns:
+        Rows of the batch; -1 for a word without such a donor.
     """
     lengths = mask.sum(dim=1).cpu().numpy()
     _, spelling = np.unique(tokens.where(mask, -1).cpu().numpy(), axis=0, return_inverse=True)

@@ -1,4 +1,4 @@
-"""What a table of ``interp.causal.edges.edge_effects`` says of each edge: means over the pairs."""
+"""What a table of ``interp.causal.edges.edge_effects`` says about each edge: means over pairs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from interp.statistics import bootstrap_mean
 
 
 def edge_scores(table: pd.DataFrame) -> dict[str, dict[Edge, float]]:
-    """The mean effect of each edge, by method: what circuits are ranked by."""
+    """The mean effect of each edge, by method; circuits are ranked by it."""
     means = table.groupby(["method", "sender", "receiver"], sort=False)["effect"].mean()
     return {
         str(method): {Edge(*edge): float(v) for edge, v in rows.droplevel("method").items()}
@@ -21,12 +21,17 @@ def edge_scores(table: pd.DataFrame) -> dict[str, dict[Edge, float]]:
 
 
 def by_edge(table: pd.DataFrame, circuit: Collection[Edge] = ()) -> pd.DataFrame:
-    """The mean exact effect beside the approximations.
+    """The mean exact effect of each edge, beside the approximations.
+
+    Args:
+        table: of ``edge_effects``, with the method "exact".
+        circuit: edges to mark.
 
     Returns:
         One row per edge: sender, receiver, a column for each method of the table ("exact" among
-        them), low and high (95% bootstrap interval of the exact effect, over the pairs that the
-        model tells apart; NaN where there is none), circuit (is it one of the edges given?).
+        them; 0 as corrupted, 1 as clean), low and high (95% bootstrap interval of the exact effect,
+        over the pairs that the model tells apart; NaN if there is none), circuit (is the edge one
+        of ``circuit``?).
     """
     means = table.groupby(["sender", "receiver", "method"], sort=False)["effect"].mean().unstack()
     exact = table[table["method"] == "exact"]
@@ -43,9 +48,12 @@ def by_edge(table: pd.DataFrame, circuit: Collection[Edge] = ()) -> pd.DataFrame
 def agreement(table: pd.DataFrame) -> pd.DataFrame:
     """How near the approximations of ``edge_effects`` come to the exact effects.
 
+    Args:
+        table: of ``edge_effects``, with the method "exact".
+
     Returns:
-        One row per approximation: method, edges, pearson and spearman over the edges' means, and
-        mean_error, the mean absolute difference of these means.
+        One row per approximation: method, edges (how many), pearson and spearman (correlations over
+        the edges' means, -1 to 1), and mean_error (the mean absolute difference of these means).
     """
     means = table.groupby(["method", "sender", "receiver"], sort=False)["effect"].mean()
     wide = means.unstack("method")

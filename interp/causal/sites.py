@@ -11,11 +11,12 @@ from interp.model import HookedModel, require_stream
 BY_POSITION = ("resid_pre", "resid_mid", "resid_post", "attn_out", "mlp_out", "conv_out", "cell")
 BY_HEAD_AND_POSITION = ("z", "q", "k", "v")
 COMPONENTS = (*BY_POSITION, *BY_HEAD_AND_POSITION, "pattern", "neuron")
-"""What can be patched: by position; by head and position; the pattern by head, query (its position)
-and key; a single hidden unit of an MLP by position."""
+"""What can be patched. ``BY_POSITION`` is patched at one position, ``BY_HEAD_AND_POSITION`` in one
+head at one position, "pattern" in one head at one query (its position) and one key, and "neuron" in
+one hidden unit of an MLP at one position."""
 
 PLACE = ["component", "layer", "head", "neuron", "position", "key"]
-"""The columns that name a site; -1 where one does not apply, or stands for all positions."""
+"""The columns that name a site; -1 means that one does not apply, or all positions at once."""
 
 
 @dataclass(frozen=True)
@@ -24,9 +25,9 @@ class Site:
 
     Attributes:
         component: one of ``COMPONENTS``.
-        layer: of the block.
-        position: where, BOS is 0; None: at all positions at once.
-        head, key, neuron: where the component has them.
+        layer: the number of the block.
+        position: BOS is 0; None means all positions at once.
+        head, key, neuron: given if the component has them, else None.
     """
 
     component: str
@@ -59,8 +60,8 @@ def all_sites(
         whole: all positions of a site at once.
 
     Raises:
-        ValueError: the component is none of those that can be patched; the model has none; or it is
-            no place where the stream can be changed, as resid_mid of a ``TransformerBridge``.
+        ValueError: the component is unknown; or the model does not have it; or the stream cannot be
+            changed there, as at resid_mid of a ``TransformerBridge``.
     """
     if component not in COMPONENTS:
         raise ValueError(f"unknown component {component!r}: use one of {', '.join(COMPONENTS)}")

@@ -14,7 +14,17 @@ from interp.model import HookedModel, activations
 def attention(
     model: HookedModel, tokens: Int[Tensor, "word pos"]
 ) -> tuple[Float[Tensor, "layer word head query key"], Bool[Tensor, "word query key"]]:
-    """The pattern of every head, and which keys the mask lets a query see."""
+    """The pattern of every head, and which keys the mask lets each query see.
+
+    Args:
+        tokens: token ids with BOS.
+
+    Returns:
+        Attention from 0 to 1; and True where the query may see the key. Both are on the CPU.
+
+    Raises:
+        ValueError: the model has no attention.
+    """
     layers = range(model.cfg.n_layers)
     hooks = [f"blocks.{layer}.attn.hook_pattern" for layer in layers]
     scores = "blocks.0.attn.hook_attn_scores"
@@ -28,9 +38,15 @@ def attention(
 def patterns(model: HookedModel, tokens: Int[Tensor, "one pos"]) -> pd.DataFrame:
     """The attention of every head on one word.
 
+    Args:
+        tokens: the token ids of the word, with BOS.
+
     Returns:
         One row per layer, head, query and key that the query may attend to (under a causal mask
-        key <= query): layer, head, query, key, attention.
+        key <= query): layer, head, query, key (positions; BOS is 0), attention (0 to 1).
+
+    Raises:
+        ValueError: the model has no attention.
     """
     pattern, may = attention(model, tokens)
     layer, head, query, key = np.nonzero(may[0].expand_as(pattern[:, 0]).numpy())

@@ -1,4 +1,4 @@
-"""Does a head look where it matters? Attention against the effect of what is looked at."""
+"""Does a head look where it matters? Its attention is compared with the effect of what it sees."""
 
 from __future__ import annotations
 
@@ -22,21 +22,26 @@ def attention_and_effect(
     metric: Metric,
     at: int,
 ) -> pd.DataFrame:
-    """Where the readout looks, beside what matters to it.
+    """Compares where the readout position looks with what matters to it.
 
-    The effect of a position through a head is that of the head's value there: it is replaced by its
-    value in a changed word, and the effect is the absolute change of the metric, a mean over the
-    changed words. For rollout and flow, the embedding of the position is replaced.
+    To measure the effect of a position through a head, the head's value vector at this position is
+    replaced by that of a changed word. The effect is the absolute change of the metric, averaged
+    over the changed words. For rollout and flow the embedding at the position is replaced instead.
 
     Args:
-        changed: the word with some symbols replaced; a position that none of them replaces cannot
-            show that it matters in the first layer.
-        metric: of one word; it is read at ``at``, whose attention is looked at.
+        word: token ids with BOS.
+        changed: copies of the word with some symbols replaced. A position that none of them
+            replaces cannot show that it matters in the first layer.
+        metric: one number per word, read at position ``at``.
+        at: the readout: the position whose attention is compared; BOS is 0.
 
     Returns:
-        One row per part and symbol: part ("L0H1", "rollout", "flow"), layer and head (-1 for the
-        two), position (from 1: nothing replaces BOS), attention (0 to 1), effect (>= 0, in the
-        metric's unit).
+        One row per part and symbol: part ("L0H1", "rollout", "flow"), layer and head (-1 for
+        rollout and flow), position (from 1: nothing replaces BOS), attention (0 to 1), effect (>=
+        0, in the metric's unit).
+
+    Raises:
+        ValueError: the model has no attention.
     """
     pattern = attention(model, word[None])[0][:, 0]
     places = ["component", "layer", "head", "position"]
@@ -71,9 +76,9 @@ def attention_and_effect(
 
 
 def rank_correlation(x: Float[np.ndarray, " position"], y: Float[np.ndarray, " position"]) -> float:
-    """Spearman's rank correlation; NaN where one side does not vary.
+    """Spearman's rank correlation, from -1 to 1; NaN if one side does not vary.
 
-    What differs by less than 1e-5 of the largest value, float32's rounding, is a tie.
+    Each side is rounded to 1e-5 of its largest value, so that float32's rounding makes ties.
     """
     sides = []
     for values in (x, y):

@@ -25,16 +25,20 @@ def direct_logit_attribution(
 ) -> pd.DataFrame:
     """What each part adds to one logit directly, through the norms on its way and W_U.
 
-    The scale of every norm is held at its value in the run, so the parts of a word sum to its
-    logit.
+    The scale of every norm is held at its value in the run. So the parts of a word sum to its logit
+    (Elhage et al. 2021).
 
     Args:
-        positions: where the logit is read, one per word (BOS is position 0).
-        token: whose logit.
+        tokens: token ids with BOS.
+        positions: where the logit is read, one position per word (BOS is 0).
+        token: the id of the token whose logit it is.
 
     Returns:
         One row per part and word: part ("embed", "L0H1", "L0 bias", "L0 mlp", "norm bias", "b_U"),
-        word, value.
+        word, value (in logits; positive raises the logit).
+
+    Raises:
+        ValueError: the model is no ``ReadableModel``, or it lacks a hook.
     """
     require(model, ReadableModel)
     layers, heads = range(model.cfg.n_layers), range(model.cfg.n_heads)
@@ -92,10 +96,22 @@ def direct_by_position(
 ) -> Float[np.ndarray, " pos"]:
     """What the symbol at each position adds to one logit directly, through all heads.
 
-    A head's share of a position is its attention from ``at`` times the value there, through a head
-    norm, W_O and the norms on the way, whose scale is held; a sequence's own position also adds its
-    embedding. MLPs mix positions that earlier layers brought together and belong to none: their
-    part, and the biases', are left out, so the values do not sum to the logit.
+    Through one head a position adds the attention that ``at`` pays to it times the value there,
+    mapped by W_O and the norms on the way (a head norm too); their scales are held at their values in
+    the run. Position ``at`` also adds its own embedding. MLPs mix positions that earlier layers
+    brought together, so that their part belongs to no position. It is left out, and so are the
+    biases: the values do not sum to the logit.
+
+    Args:
+        word: token ids with BOS.
+        at: where the logit is read; BOS is 0.
+        token: the id of the token whose logit it is.
+
+    Returns:
+        One value per position, in logits; positive raises the logit.
+
+    Raises:
+        ValueError: the model is no ``ReadableModel``, or it lacks a hook.
     """
     require(model, ReadableModel)
     layers = range(model.cfg.n_layers)

@@ -11,7 +11,7 @@ from interp.model import ReadableModel
 
 
 def without_scale(norm: Any, x: Float[Tensor, "*batch d_model"]) -> Float[Tensor, "*batch d_model"]:
-    """What of a norm is linear: its centring and its gain, without its scale and bias."""
+    """The linear part of a norm: its centring and its gain, without its scale and bias."""
     if getattr(norm, "centres", True):
         x = x - x.mean(dim=-1, keepdim=True)
     gamma = getattr(norm, "weight", None)
@@ -19,6 +19,12 @@ def without_scale(norm: Any, x: Float[Tensor, "*batch d_model"]) -> Float[Tensor
 
 
 def norms_to_logits(model: ReadableModel, layer: int, part: str) -> list[str]:
-    """The norms that a part passes; the final one alone where the model does not say."""
+    """The names of the norms that a part passes on its direct way to the logits, in order.
+
+    If the model has no ``norms_on_the_way``, it is the final norm alone.
+
+    Args:
+        part: "embed", "attn" or "mlp", of block ``layer``.
+    """
     named = getattr(model, "norms_on_the_way", None)
     return ["ln_final"] if named is None else named(layer, part)

@@ -17,8 +17,15 @@ def qk_circuit(
     """The score that a query token gives a key token by their embeddings alone.
 
     The head reads each embedding as if the stream held nothing else, through its norm, with biases
-    and scale: norm(e_q) W_Q (norm(e_k) W_K)^T / sqrt(d_head) (Elhage et al. 2021). In the first
-    layer these are the model's own scores, but for what positions add.
+    and scale: norm(e_q) W_Q (norm(e_k) W_K)^T / sqrt(d_head) (Elhage et al. 2021). A model with dot
+    or additive scores uses those. In the first layer these are the model's own scores, except for
+    what positions add.
+
+    Returns:
+        Scores before the softmax: a larger one draws more attention.
+
+    Raises:
+        ValueError: the model is no ``CircuitModel``.
     """
     require(model, CircuitModel)
     attention, x = model.blocks[layer].attn, _read(model, layer)
@@ -38,10 +45,16 @@ def ov_circuit(
     """What attending fully to a source token adds to each logit directly, by its embedding alone.
 
     The head reads the embedding as in ``qk_circuit``: (norm(e) W_V + b_V) W_O W_U (Elhage et al.
-    2021); a counter reads the steps of these values. Of the norms on the way to the logits the
-    centring and gain count; their scale, and that of a head norm, depends on the rest of the word
-    and is left out, so values compare within a head, not between heads with a norm of their own or
-    between layers.
+    2021). A head that counts reads its values as steps. The norms on the way to the logits enter
+    with their centring and gain. Their scale, and that of a head norm, depends on the rest of the
+    word and is left out. So values can be compared within a head, but not between heads with a norm
+    of their own, nor between layers.
+
+    Returns:
+        What is added to each logit, but for these scales; positive raises the logit.
+
+    Raises:
+        ValueError: the model is no ``CircuitModel``.
     """
     require(model, CircuitModel)
     attention = model.blocks[layer].attn
@@ -54,7 +67,7 @@ def ov_circuit(
 
 
 def _read(model: CircuitModel, layer: int) -> Float[Tensor, "d_vocab d_model"]:
-    """What a layer's attention reads where the stream holds one token's embedding alone."""
+    """What a layer's attention reads if the stream holds one token's embedding and nothing else."""
     x, on_the_stream = model.W_E[None], norms_to_logits(model, layer, "embed")
     for name in on_the_stream:  # those of post-norm blocks before this one
         if name not in norms_to_logits(model, layer, "attn"):

@@ -10,14 +10,20 @@ from scipy.sparse.csgraph import maximum_flow
 from torch import Tensor
 
 FLOW_UNIT = 2**24
-"""Capacities are integers: a whole row of attention is divided so finely."""
+"""Capacities have to be integers: this one stands for a whole row of attention."""
 
 
 def rollout(pattern: Float[Tensor, "layer head query key"]) -> Float[Tensor, "query key"]:
     """How much of each input position is mixed into each output (Abnar & Zuidema 2020).
 
-    A layer passes on half of what a position holds and half of what it attends to, the heads
-    averaged; the layers are multiplied. Rows sum to 1.
+    A layer is taken to pass on half of what a position holds, and half of what it attends to on
+    average over the heads. The layers are multiplied.
+
+    Args:
+        pattern: the attention of one word.
+
+    Returns:
+        Shares from 0 to 1; each row sums to 1.
     """
     reached = torch.eye(pattern.shape[-1], dtype=pattern.dtype)
     for passed in _with_residual(pattern):
@@ -29,7 +35,14 @@ def flow(pattern: Float[Tensor, "layer head query key"], at: int) -> Float[np.nd
     """The largest flow from each input position to position ``at`` of the last layer.
 
     The layers of ``rollout`` are the capacities of a network of positions (Abnar & Zuidema 2020).
-    At most 1; unlike rollout's rows these do not sum to 1, each being a flow of its own.
+
+    Args:
+        pattern: the attention of one word.
+        at: a position; BOS is 0.
+
+    Returns:
+        Flows from 0 to 1. They do not sum to 1 as the rows of ``rollout`` do, because each is the
+        largest flow that its input position can have by itself.
     """
     layers, positions = len(pattern), pattern.shape[-1]
     layer, query, key = np.nonzero((passed := _with_residual(pattern).numpy()) > 0)
@@ -45,6 +58,6 @@ def flow(pattern: Float[Tensor, "layer head query key"], at: int) -> Float[np.nd
 def _with_residual(
     pattern: Float[Tensor, "layer head query key"],
 ) -> Float[Tensor, "layer query key"]:
-    """Half attention, the heads averaged, half residual; a row without keys is all residual."""
+    """Half attention, averaged over heads, and half residual; without keys, all is residual."""
     passed = pattern.mean(dim=1) + torch.eye(pattern.shape[-1], dtype=pattern.dtype)
     return passed / passed.sum(dim=-1, keepdim=True)

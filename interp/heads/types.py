@@ -1,4 +1,4 @@
-"""What kind of head is it? Each head's attention against what known types of heads look at."""
+"""What kind of head is it? Its attention is compared with what known types of heads look at."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from interp.heads.attention import attention
 from interp.model import HookedModel
 
 TYPES = ("previous symbol", "BOS", "same symbol", "first of its block", "induction", "uniform")
-EVEN = 0.8  # of a head's attention that is spread evenly: then no key of its own is named
+EVEN = 0.8  # a head with at least this score of "uniform" gets no other type
 
 
 def head_types(
@@ -20,17 +20,22 @@ def head_types(
 ) -> pd.DataFrame:
     """How much each head is of each of the ``TYPES``, on real words.
 
-    The score of a type that looks at certain keys (``type_keys``) is the attention on them, a mean
-    over the queries that see one. "uniform" is 1 less the total variation distance between the
-    row and the even average over the keys that the query sees, a mean over the queries that see two
-    or more. The queries are the word's symbols.
+    The score of a type that looks at certain keys (``type_keys``) is the attention on these keys,
+    averaged over the queries that see at least one of them. The score of "uniform" is 1 minus the
+    total variation distance between the query's attention and even attention to all keys that it
+    sees, averaged over the queries that see two keys or more. The queries are the word's symbols.
 
     Args:
+        tokens: token ids with BOS.
         mask: True on BOS and the word, False on padding.
 
     Returns:
-        One row per layer, head, word and type: layer, head, word, type, score, uniform (the score
-        of attention that is even), queries (how many it is a mean over; with none, both are NaN).
+        One row per layer, head, word and type: layer, head, word, type, score (0 to 1), uniform
+        (the score that even attention would get), queries (over how many both are averaged; with
+        none, both are NaN).
+
+    Raises:
+        ValueError: the model has no attention.
     """
     pattern, may = attention(model, tokens)
     asked = mask.cpu() & (torch.arange(tokens.shape[1]) > 0)
@@ -61,8 +66,8 @@ def clearest_types(table: pd.DataFrame) -> pd.DataFrame:
     """The type of each head, from the table of ``head_types``.
 
     Returns:
-        One row per head: layer, head, type ("uniform" for a head with at least ``EVEN`` of its
-        attention spread evenly, else the type that exceeds even attention most), score (of this
+        One row per head: layer, head, type ("uniform" if its score of "uniform" is at least
+        ``EVEN``, else the type whose score exceeds that of even attention most), score (of this
         type, the mean over words).
     """
     means = table.groupby(["layer", "head", "type"])[["score", "uniform"]].mean()
@@ -80,9 +85,13 @@ def clearest_types(table: pd.DataFrame) -> pd.DataFrame:
 def type_keys(tokens: Int[Tensor, "word pos"]) -> dict[str, Bool[Tensor, "word query key"]]:
     """The keys that a head of each type looks at; a query's own position is never among them.
 
-    "previous symbol": the position before; "BOS"; "same symbol": all with the query's symbol;
-    "first of its block": the first of the run of equal symbols that the query is in; "induction":
-    what came after an earlier occurrence of the query's symbol (Olsson et al. 2022).
+    "previous symbol": the position before the query, if a symbol stands there. "BOS": position 0.
+    "same symbol": all positions with the query's symbol. "first of its block": the first position
+    of the run of equal symbols that the query is in. "induction": the positions after earlier
+    occurrences of the query's symbol (Olsson et al. 2022).
+
+    Returns:
+        By type, True where the query looks at the key.
     """
     position = torch.arange(tokens.shape[1])
     key_is_bos = (position == 0).expand(len(tokens), len(position), -1)
