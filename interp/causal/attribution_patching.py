@@ -1,9 +1,9 @@
 """Attribution patching: activation patching of all sites at once, to first order.
 
-One backward pass tells how the metric would move with each activation of the corrupted run; times
-the way that the activation has to go, that is what patching it should do (Nanda 2023). It is wrong
-wherever the model is not straight between the two, so hold it against the exact effects of
-``interp.causal.patching.patch``, whose columns it has.
+One backward pass gives the gradient of the metric at each activation of the corrupted run. The
+gradient times the difference between clean and corrupted activation estimates what patching would
+do (Nanda 2023). The estimate is wrong wherever the model is not linear between the two runs. So
+compare it with the exact effects of ``interp.causal.patching.patch``, which have the same columns.
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ def attribution_patch(
 ) -> pd.DataFrame:
     """Estimates the effect of every site of the components for every pair, in one backward pass.
 
-    Arguments, columns and errors as of ``patch``; "patched" is corrupted + the estimated change.
+    Arguments, columns and errors are those of ``patch`` for a single metric. "patched" is corrupted
+    plus the estimated change.
     """
     length = clean.shape[1]
     sites = [site for c in components for site in all_sites(model, c, length, whole)]
@@ -41,12 +42,12 @@ def attribution_patch(
     found: dict[str, Tensor] = {}
 
     def begin(x: Tensor, hook: object) -> Tensor:
-        return x.detach().requires_grad_()  # so that no parameter need have a gradient
+        return x.detach().requires_grad_()  # gradients then need no parameter that requires one
 
     def keep(name: str) -> Callable[[Tensor, object], Tensor]:
         def heard(x: Tensor, hook: object) -> Tensor:
             found[name] = x
-            return x  # a bridge hands out a copy, which is on the way only if it comes back
+            return x  # a bridge gives the hook a copy, and uses it only if the hook returns it
 
         return heard
 
@@ -89,7 +90,8 @@ def _by_site(
 
 
 def _summed(x: Tensor, component: str, whole: bool) -> Tensor:
-    """[pair, head or neuron, pos, key], what the component has of them; no pos and key if whole."""
+    """Sums a change over all axes but [pair, head or neuron, pos, key], and with ``whole`` over pos
+    and key too; a component without one of these axes has the others."""
     if component == "pattern":
         return x.sum(dim=(2, 3)) if whole else x
     if component == "neuron":

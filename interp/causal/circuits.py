@@ -1,15 +1,17 @@
 """Circuits: the fewest edges that do what the model does, and how good a set of edges is.
 
-A circuit is a set of edges of the graph in ``interp.causal.graph``. To run it, every edge outside
-carries an ablated activation: of the corrupted word ("resample"), of the mean over the corrupted
-words at the same position ("mean"), or zero. With the metric averaged over the words,
+A circuit is a set of edges of the graph in ``interp.causal.graph``. When it runs, every edge
+outside it carries an ablated activation: that of the corrupted word ("resample"), the mean over the
+corrupted words at the same position ("mean"), or zero ("zero"). With m the metric averaged over the
+words,
 
     faithfulness = (m(circuit) - m(no edge)) / (m(all edges) - m(no edge))
 
-is 1 where the circuit alone does what the model does, and completeness = 1 - faithfulness of all
-edges outside the circuit is 1 where nothing is left that does it too (Wang et al. 2022, Marks et
-al. 2024). Over circuits of growing size, the area under the faithfulness is CPR and the area
-between it and 1 is CMD, as the MIB benchmark defines them (Mueller et al. 2025).
+is 1 if the circuit alone does what the model does. Completeness is 1 - faithfulness of all edges
+outside the circuit; it is 1 if these cannot do it too (Wang et al. 2022, Marks et al. 2024). Over
+circuits of growing size, CPR (circuit performance ratio) is the area under the faithfulness, and
+CMD (circuit-model distance) is the area between the faithfulness and 1, as the MIB benchmark
+(Mechanistic Interpretability Benchmark) defines them (Mueller et al. 2025).
 """
 
 from __future__ import annotations
@@ -33,7 +35,7 @@ from interp.statistics import bootstrap_mean
 
 Ablation = Literal["resample", "mean", "zero"]
 FRACTIONS = (0.0, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
-"""Of all edges: the sizes at which the MIB benchmark looks; none at all in addition."""
+"""Sizes of circuits, as shares of all edges: those of the MIB benchmark, and 0."""
 
 Report = Callable[[int, int], None]
 
@@ -47,7 +49,11 @@ class Bench:
     """What circuits are measured on: a model, pairs of words, a metric and an ablation.
 
     Attributes:
-        clean: what the circuit is to do; corrupted: where ablated activations come from.
+        model: whose circuits.
+        clean: words on which a circuit should do what the model does.
+        corrupted: words from which ablated activations come; row i of both is a pair.
+        metric: one number per word.
+        ablation: what edges outside a circuit carry.
         memory: bytes that a measurement may take.
     """
 
@@ -60,7 +66,7 @@ class Bench:
 
     @cached_property
     def source(self) -> Float[Tensor, "sender pair pos d_model"]:
-        """The ablated activations."""
+        """The ablated activations. Raises ValueError for a model that has no edges (``writes``)."""
         written = writes(self.model, self.corrupted)
         if self.ablation == "mean":
             return written.mean(dim=1, keepdim=True).expand_as(written)
@@ -68,7 +74,7 @@ class Bench:
 
     @cached_property
     def ends(self) -> Float[Tensor, "two pair"]:
-        """The metric of no edge and of all edges."""
+        """The metric with no edge and with all edges."""
         return self.measure(torch.tensor([[False], [True]]).expand(2, len(self.graph.edges)))
 
     @property
@@ -89,10 +95,10 @@ class Bench:
     def faithfulness(
         self, circuits: Bool[Tensor, "circuit edge"]
     ) -> Float[np.ndarray, "circuit pair"]:
-        """Each word's share in the faithfulness of each circuit: its mean over words is that.
+        """Each pair's part in the faithfulness of each circuit; its mean over pairs is that.
 
-        A word's share is its own gain over the mean gain of all edges, so that words which the
-        model hardly tells apart do not blow up.
+        A pair's part is its own gain divided by the mean gain of all edges over all pairs. So pairs
+        that the model hardly tells apart do not blow up.
         """
         nothing, everything = self.ends
         gain = (self.measure(circuits) - nothing) / (everything - nothing).mean()
@@ -100,21 +106,25 @@ class Bench:
 
 
 def ranked(scores: Mapping[Edge, float], graph: Graph, absolute: bool = True) -> list[int]:
-    """Indices into ``graph.edges``, the highest score first; edges without a score come last."""
+    """Indices into ``graph.edges``, the highest score first; an edge without a score counts as 0.
+
+    Args:
+        absolute: rank by the size of the scores, whatever their sign.
+    """
     values = np.array([scores.get(edge, 0.0) for edge in graph.edges])
     values = np.nan_to_num(np.abs(values) if absolute else values)
     return np.argsort(-values, kind="stable").tolist()
 
 
 def first_edges(order: Sequence[int], sizes: Sequence[int]) -> Bool[Tensor, "size edge"]:
-    """A circuit per size: so many edges from the front."""
+    """One circuit per size: the first ``size`` edges of the order; True inside."""
     place = torch.empty(len(order), dtype=torch.long)
     place[torch.tensor(order)] = torch.arange(len(order))
     return place[None] < torch.tensor(sizes)[:, None]
 
 
 def connected(circuit: Collection[Edge]) -> set[Edge]:
-    """The edges that lie on a way from the embedding to the logits inside the circuit."""
+    """The edges of a circuit that lie on a way from the embedding to the logits inside it."""
     edges = set(circuit)
     while True:
         written = {edge.receiver.split(".")[0] for edge in edges} | {"embed"}
@@ -132,9 +142,11 @@ class Quality:
     """How good a circuit is on the pairs of a bench.
 
     Attributes:
-        edges: inside the circuit; of: how many there are in the model.
-        pairs: that the numbers are means over.
-        faithfulness: of the circuit, with its 95% bootstrap interval over pairs, low to high.
+        edges: the edges inside the circuit.
+        of: how many edges the model has.
+        pairs: over how many pairs the numbers are means.
+        faithfulness: of the circuit; 1 is as the whole model, 0 as no edge at all.
+        low, high: the 95% bootstrap interval of the faithfulness over pairs.
         completeness: of the circuit: 1 - the faithfulness of all edges outside.
     """
 
@@ -148,7 +160,7 @@ class Quality:
 
     @classmethod
     def on(cls, bench: Bench, circuit: Collection[Edge]) -> Quality:
-        """Measure it on pairs that it was not found on."""
+        """Measures a circuit; the pairs should be others than those on which it was found."""
         edges = bench.graph.edges
         inside = torch.tensor([[edge in circuit for edge in edges]])
         own, rest = bench.faithfulness(torch.cat([inside, ~inside]))
@@ -158,7 +170,7 @@ class Quality:
 
 
 def random_scores(graph: Graph, draws: int, seed: int) -> list[dict[Edge, float]]:
-    """The control of every ranking: each draw gives each edge a score between 0 and 1."""
+    """The control of every ranking: each draw gives each edge a random score between 0 and 1."""
     rng, size = np.random.default_rng(seed), len(graph.edges)
     return [dict(zip(graph.edges, rng.random(size), strict=True)) for _ in range(draws)]
 
@@ -167,8 +179,9 @@ def curve(bench: Bench, scores: Mapping[Edge, float]) -> pd.DataFrame:
     """Faithfulness and completeness of the circuits of the highest scores, by size.
 
     Returns:
-        One row per order and size: order ("absolute" scores, or "signed" at ``FRACTIONS`` alone),
-        edges, share (of all edges), faithfulness, completeness (absolute alone).
+        One row per order and size: order ("absolute" or "signed" scores), edges (how many), share
+        (of all edges), faithfulness, completeness (NaN for "signed"). The sizes of "signed" are
+        ``FRACTIONS`` alone.
     """
     graph = bench.graph
     total = len(graph.edges)
@@ -190,8 +203,9 @@ def curve(bench: Bench, scores: Mapping[Edge, float]) -> pd.DataFrame:
 def areas(table: pd.DataFrame) -> dict[str, float]:
     """CPR (higher is better) and CMD (0 is best) of a ``curve``, by the trapezoid rule.
 
-    CPR goes by signed scores: edges that help first. CMD goes by their size: edges that matter.
-    Both look at ``FRACTIONS`` of the edges, rounded to whole edges.
+    CPR ranks by signed scores, so that edges that help come first. CMD ranks by the size of scores,
+    so that edges that matter come first. Both take ``FRACTIONS`` of the edges, rounded to whole
+    edges.
     """
     total = table["edges"].max()
     sizes = {round(fraction * total) for fraction in FRACTIONS}
@@ -212,10 +226,16 @@ def smallest(
     goal: float = 0.95,
     report: Report = _quiet,
 ) -> list[Edge]:
-    """A small circuit that is as faithful as wanted, within ``goal`` .. 2 - ``goal``.
+    """A small circuit whose faithfulness lies within ``goal`` .. 2 - ``goal``.
 
-    The shortest front of the ranking that reaches the goal, without the edges that lead nowhere;
-    then each edge is left out, the least score first, and stays out if the goal still holds.
+    The search starts from the shortest front of the ranking that reaches the goal, without edges
+    that lead nowhere. Then each edge is left out in turn, the lowest score first, and stays out if
+    the goal still holds.
+
+    Args:
+        scores: of the edges; they are ranked by size, whatever their sign.
+        goal: at most 1.
+        report: is called with (edges tried, edges to try) in the second part.
 
     Returns:
         Its edges, in the order of the graph; all edges if no fewer are faithful enough.

@@ -1,14 +1,15 @@
 """Edges: what does one part of a Transformer read of what another one wrote?
 
-The residual stream before a part is a sum: of the embedding and of all that the heads and MLPs
+The residual stream before a part is the sum of the embedding and of all that the heads and MLPs
 before it wrote. So every part that reads (a head's queries, keys and values, an MLP, the logits)
-has an edge from every part before it, and an edge can carry another run's activation than the rest
-of the model does. To patch one edge alone is direct path patching (Wang et al. 2022; Goldowsky-Dill
-et al. 2023): the receiver reads the sender's clean activation, everybody else the corrupted one.
+has an edge from every part before it, and an edge can carry an activation of another run than the
+rest of the model does. To patch one edge alone is direct path patching (Wang et al. 2022;
+Goldowsky-Dill et al. 2023): the receiver reads the sender's clean activation, every other part
+reads its corrupted one.
 
-All of this goes through hooks and the blocks' own norms, weights and MLPs, so that it runs on our
-models and on a ``TransformerBridge`` alike. It asks for pre-norm blocks: after other norms the
-stream is no sum.
+All of this uses hooks and the blocks' own norms, weights and MLPs, so that it runs on our models
+and on a ``TransformerBridge`` alike. It needs pre-norm blocks: with other norms the stream is not a
+sum.
 """
 
 from __future__ import annotations
@@ -32,7 +33,8 @@ Method = Literal["exact", "EAP", "EAP-IG"]
 
 Written = Float[Tensor, "sender batch pos d_model"]
 Edit = Callable[[int, str, Written], Float[Tensor, "reader batch pos d_model"] | None]
-"""What is added to the input of each reader of a layer and slot, given what was written so far."""
+"""A function of a layer, a slot ("q", "k", "v", "mlp" or "logits") and what was written so far. It
+returns what is added to the input of each reader there; None adds nothing."""
 
 
 def _nothing(layer: int, slot: str, written: Tensor) -> None:
@@ -57,7 +59,7 @@ def _run(
 
 @dataclass
 class _Pass:
-    """One forward pass: its hooks note what is written, and give readers their edited inputs."""
+    """One forward pass: its hooks note what is written and give readers their edited inputs."""
 
     model: ReadableModel
     graph: Graph
@@ -65,7 +67,7 @@ class _Pass:
     embedding: Float[Tensor, "batch pos d_model"] | None
     written: list[Tensor] = field(default_factory=list)
     streams: dict[str, Tensor] = field(default_factory=dict)
-    busy: bool = False  # the MLP that an edit calls has the hook that called it
+    busy: bool = False  # set while an edit calls an MLP again, whose hook must then do nothing
 
     def hooks(self) -> list[tuple[str, Callable[..., Any]]]:
         hooks: list[tuple[str, Callable[..., Any]]] = [("blocks.0.hook_resid_pre", self.begin)]
@@ -81,7 +83,7 @@ class _Pass:
 
     def before(self) -> Written:
         """What was written so far."""
-        if len(self.written) > 1:  # joined once, however many read it
+        if len(self.written) > 1:  # joined once, however many parts read it
             self.written[:] = [torch.cat(self.written)]
         return self.written[0]
 
@@ -97,7 +99,7 @@ class _Pass:
         return keep
 
     def read(self, layer: int, slot: str) -> Callable[[Tensor, object], Tensor | None]:
-        """Queries, keys or values, computed again where their input is edited."""
+        """Queries, keys or values, computed again if their input is edited."""
 
         def project(old: Tensor, hook: object) -> Tensor | None:
             added = self.edit(layer, slot, self.before())
@@ -124,7 +126,7 @@ class _Pass:
         return keep
 
     def transformed(self, layer: int) -> Callable[[Tensor, object], Tensor | None]:
-        """Notes what the MLP wrote, computed again where its input is edited."""
+        """Notes what the MLP wrote, which is computed again if its input is edited."""
 
         def replace(out: Tensor, hook: object) -> Tensor | None:
             if self.busy:
@@ -152,16 +154,16 @@ def writes(
     """What every sender adds to the residual stream, in the order of ``Graph.senders``.
 
     Raises:
-        ValueError: the stream is not the sum of it, as after post-norm and sandwich norms; the
-            model is no ``ReadableModel``.
+        ValueError: the stream is not the sum of these, as with post-norm or sandwich norms; or the
+            model is no ``ReadableModel`` or has no attention.
     """
     require(model, ReadableModel)
     _, written, last = _run(model, tokens)
     bias = sum(block.attn.b_O for block in model.blocks)
     if not torch.allclose(written.sum(dim=0) + bias, last, rtol=1e-3, atol=1e-3):
         raise ValueError(
-            "edges need a residual stream to which every part adds: this model has another norm "
-            "than pre-norm"
+            "edges need a residual stream to which every part adds, and this model has another "
+            "norm than pre-norm: choose a pre-norm model"
         )
     return written
 
@@ -172,12 +174,16 @@ def run_with_edges(
     source: Float[Tensor, "sender pair pos d_model"],
     replaced: Float[Tensor, "copy edge"],
 ) -> Float[Tensor, "copy pair pos d_vocab"]:
-    """Logits where some edges carry a source's activation in place of this run's own.
+    """Logits of a run in which some edges carry the activations of another run.
 
     Args:
-        source: what the senders wrote elsewhere, as ``writes`` returns it.
-        replaced: for each copy of the batch and each of ``Graph.edges`` how far: 1 the source's, 0
-            the run's own, in between a mixture.
+        tokens: the words of this run, with BOS.
+        source: what the senders wrote in the other run, as ``writes`` returns it.
+        replaced: for each copy of the batch, what each of ``Graph.edges`` carries: 1 the other
+            run's activation, 0 this run's own, in between a mixture.
+
+    Raises:
+        ValueError: the model has no attention.
     """
     graph, copies = Graph.of(model), len(replaced)
     replaced = replaced.to(source)
@@ -204,7 +210,7 @@ def edge_metric(
     memory: int = 2**28,
 ) -> Float[Tensor, "copy pair"]:
     """The metric of ``run_with_edges``, as many copies at a time as the memory (bytes) allows."""
-    # Of a copy: the changes, what was written, its concatenation, and a layer's inputs.
+    # A copy holds the changes, what was written, its concatenation, and the inputs of a layer.
     at_once = max(1, memory // (8 * source.numel() * source.element_size()))
     with torch.inference_mode():
         return torch.cat(
@@ -227,19 +233,28 @@ def edge_effects(
 ) -> pd.DataFrame:
     """What the clean activation does through each edge alone, exactly and by two approximations.
 
-    - "exact": direct path patching of every edge, many of them to a forward pass.
-    - "EAP", edge attribution patching (Syed et al. 2023): the change of what the sender wrote times
-      the metric's gradient at the receiver's input, in the corrupted run: one backward pass.
-    - "EAP-IG" (Hanna et al. 2024): that gradient averaged over ``steps`` runs between the two, on
-      mixtures of their embeddings (midpoint rule).
+    - "exact": direct path patching of every edge; many edges share one forward pass.
+    - "EAP", edge attribution patching (Syed et al. 2023): the change of what the sender wrote
+      (clean minus corrupted) times the metric's gradient at the receiver's input in the corrupted
+      run. It takes one backward pass.
+    - "EAP-IG" (Hanna et al. 2024): the same with the mean gradient of ``steps`` runs between the
+      corrupted and the clean one, on mixtures of their embeddings (midpoint rule).
+
+    Args:
+        clean, corrupted: token ids with BOS; row i of both is a pair.
+        metric: one number per word.
+        methods: which of the three.
+        steps: of "EAP-IG".
+        memory: bytes that "exact" may take.
 
     Returns:
-        One row per method, edge and pair: method, sender, receiver, pair, clean, corrupted (the
-        metric) and effect, from 0 (as corrupted) to 1 (as clean); NaN where the model does not tell
-        the two apart.
+        One row per method, edge and pair: method, sender, receiver, pair, clean and corrupted (the
+        metric of the two runs, in its unit) and effect (the share of their difference: 0 is as
+        corrupted, 1 as clean; NaN if the model does not tell the two words apart).
 
     Raises:
-        ValueError: the model has no attention, or a norm after which the stream is no sum.
+        ValueError: the model is no ``ReadableModel`` or has no attention, or its stream is no sum
+            because of its norms.
     """
     graph = Graph.of(model)
     source, target = writes(model, clean), writes(model, corrupted)
@@ -278,9 +293,11 @@ def _attribution(
     metric: Metric,
     steps: int,
 ) -> Float[Tensor, "edge pair"]:
-    """The change along each edge times the mean gradient; at the corrupted run itself for steps 0.
+    """The change along each edge times the mean gradient of the metric at the receiver's input.
 
-    The inputs that readers get are the stream, to which zeros are added: their gradient is asked.
+    The mean is over ``steps`` mixtures; with 0 steps it is the gradient of the corrupted run alone.
+    To get the gradients, zeros are added to the inputs of all readers, and the gradient with
+    respect to these zeros is taken.
     """
     graph = Graph.of(model)
     shares = (torch.arange(steps, device=source.device) + 0.5) / steps if steps else torch.zeros(1)

@@ -26,8 +26,8 @@ class Graph:
     """The parts of a model, each in the order of computation.
 
     Attributes:
-        layers, heads: how many.
-        perceptrons: has it MLPs?
+        layers, heads: how many layers, and how many heads in each.
+        perceptrons: whether the blocks have MLPs.
     """
 
     layers: int
@@ -36,9 +36,9 @@ class Graph:
 
     @classmethod
     def of(cls, model: ReadableModel) -> Graph:
-        """Raises ValueError for a model without attention."""
+        """The graph of a model. Raises ValueError for a model without attention."""
         if "blocks.0.attn.hook_z" not in model.hook_dict:
-            raise ValueError("a circuit of edges needs attention heads: this model has none")
+            raise ValueError("edges need attention heads: choose a model that has some")
         cfg = model.cfg
         return cls(cfg.n_layers, cfg.n_heads, "blocks.0.hook_mlp_out" in model.hook_dict)
 
@@ -56,7 +56,7 @@ class Graph:
 
     @cached_property
     def receivers(self) -> dict[str, int]:
-        """Each with the number of senders before it."""
+        """The receivers, each with the number of senders before it."""
         names: dict[str, int] = {}
         for layer in range(self.layers):
             for head in range(self.heads):
@@ -67,7 +67,7 @@ class Graph:
 
     @cached_property
     def edges(self) -> tuple[Edge, ...]:
-        """All, by receiver and then by sender."""
+        """All edges, by receiver and then by sender."""
         return tuple(
             Edge(sender, receiver)
             for receiver, count in self.receivers.items()

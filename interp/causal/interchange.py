@@ -1,9 +1,10 @@
-"""Interchange: is one direction of an activation all that a variable is there?
+"""Interchange: does a single direction of an activation hold a variable?
 
-Distributed alignment search, DAS (Geiger et al. 2024), by TransformerLens: a direction is trained
-so that a word that gets another word's part of the activation along it is answered as if it had
-the variable of the other word. DAS can be trained into much (Arora et al. 2024), so the answers
-stand beside four controls; an untrained model, asked the same, is the fifth.
+Distributed alignment search, DAS (Geiger et al. 2024), in TransformerLens' version, trains a
+direction. A word, the base, gets the part of another word's activation along this direction. If the
+direction holds the variable, the model then answers as if the base had the other word's value of
+it. DAS finds effects in untrained models too (Arora et al. 2024). So its answers stand beside four
+controls; an untrained model, asked the same, is the fifth.
 """
 
 from __future__ import annotations
@@ -32,13 +33,14 @@ Answers = Callable[[Float[Tensor, "batch d_vocab"]], Float[Tensor, "batch answer
 
 @dataclass(frozen=True)
 class Pairs:
-    """Pairs of a base, whose activation is changed, and a source, from which it comes.
+    """Pairs of a base, whose activation is changed, and a source, from which the change comes.
 
     Attributes:
-        base, source: tokens; row i of both is a pair.
-        base_at, source_at: the position of the activation in each; the base is answered there too.
-        target: the right answer of the base, had it the variable of the source: a column of what
-            the ``Answers`` return.
+        base, source: token ids with BOS; row i of both is a pair.
+        base_at, source_at: the position of the activation in each. The base's answer is read at
+            ``base_at`` too.
+        target: the answer that would be right if the base had the source's value of the variable,
+            as the number of a column of what the ``Answers`` return.
     """
 
     base: Int[Tensor, "pair pos"]
@@ -49,12 +51,12 @@ class Pairs:
 
 
 def all_tokens(logits: Float[Tensor, "batch d_vocab"]) -> Float[Tensor, "batch d_vocab"]:
-    """Every token is an answer: a target is a token id."""
+    """The ``Answers`` in which every token is an answer, so that a target is a token id."""
     return logits
 
 
 def allowed_or_not(token: int) -> Answers:
-    """Answer 1 where the token's own logit is above 0, else 0: for tokens that are judged alone."""
+    """The ``Answers`` 1 (the token's own logit is above 0) and 0, for tokens judged on their own."""
 
     def answers(logits: Float[Tensor, "batch d_vocab"]) -> Float[Tensor, "batch two"]:
         logit = logits[:, token]
@@ -73,26 +75,33 @@ def interchange(
     rank: int = 1,
     seed: int = 0,
 ) -> pd.DataFrame:
-    """Trains directions at a hook on some pairs, and exchanges along them, and along controls, on
-    others.
+    """Trains directions at a hook on some pairs, and tests them and the controls on other pairs.
 
-    Methods: "none"; "DAS", along the trained directions; "placebo", as far, in random directions;
-    "random direction", along as many random ones; "whole activation", along all.
+    The methods are "none" (nothing is exchanged), "DAS" (the base gets the source's part along the
+    trained directions), "placebo" (the activation moves as far as with DAS, but in random
+    directions), "random direction" (exchange along as many random directions), and "whole
+    activation" (everything is exchanged).
 
     Args:
         model: in evaluation mode; its parameters stay as they are.
         hook: one that is called once in a forward pass, on [batch, pos, d].
+        fit: the pairs on which directions are trained.
+        test: the pairs on which all methods are tested.
+        answers: what counts as an answer.
         rank: how many directions.
         seed: of the training; the controls have seeds of their own.
 
     Returns:
-        One row per method: method, rank (of what is exchanged), value (the share of the pairs of
-        ``test`` that get the target for an answer), low, high (95% bootstrap over pairs), pairs.
+        One row per method: method, rank (how many directions are exchanged), value (the share of
+        the pairs of ``test`` whose answer is the target), low, high (95% bootstrap over pairs),
+        pairs.
 
     Raises:
-        ValueError: the model lacks the hook, or the stream passes by it; it is in training mode.
+        ValueError: the model lacks the hook or is in training mode, or a change at the hook would
+            not stay in the stream.
     """
-    from transformer_lens.tools.analysis import interchange as das  # here: it brings every model
+    # Imported here, because it imports every model of TransformerLens.
+    from transformer_lens.tools.analysis import interchange as das
 
     require_stream(model, hook)
     task = _task(model, answers)
@@ -128,7 +137,7 @@ def interchange(
 
 
 def _rows(tokens: Int[Tensor, "pair pos"], at: Int[Tensor, " pair"]) -> Int[Tensor, "pair pos_at"]:
-    """TransformerLens hands a task its inputs alone, so that each brings its position with it."""
+    """Tokens with their position as the last column: TransformerLens gives a task nothing else."""
     return torch.cat([tokens, at[:, None].to(tokens)], dim=1)
 
 
@@ -140,7 +149,7 @@ def _task(model: HookedModel, answers: Answers) -> Callable[[Tensor], Tensor]:
 
 
 def _ways(learned: DASResult) -> Mapping[str, tuple[int, list[Intervention]]]:
-    """By method the rank of what is exchanged, and the interventions whose mean is taken."""
+    """By method, the number of directions exchanged and the interventions whose mean is taken."""
     from transformer_lens.tools.analysis import interchange as das
 
     d, rank = learned.basis.shape

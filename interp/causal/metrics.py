@@ -1,7 +1,8 @@
 """What is explained: one number per word from its logits.
 
-Higher means more of the behaviour. The models say of every token on its own whether it may come
-next, so probabilities are sigmoids; ``softmax=True`` serves models whose tokens exclude each other.
+A higher number means more of the behaviour. Our models say of every token on its own whether it may
+come next, so that probabilities are sigmoids; ``softmax=True`` is for models whose tokens exclude
+each other.
 """
 
 from __future__ import annotations
@@ -18,16 +19,19 @@ Metric = Callable[[Float[Tensor, "batch pos d_vocab"]], Float[Tensor, " batch"]]
 """One number per word from its logits."""
 
 Positions = Int[Tensor, " batch"] | int
-"""One for all words, or one per word; BOS is position 0, and -1 the last."""
+"""One position for all words, or one per word; BOS is position 0, and -1 is the last one."""
 
 
 @dataclass(frozen=True)
 class ReadAt:
-    """A metric that reads one position of every word; since it says which, no other is computed.
+    """A metric that reads one position of every word, and says which.
+
+    A lens can then leave out what does not reach this position.
 
     Attributes:
-        read: from the logits there, [*copies, batch, d_vocab], and the references one number each.
-        positions: where.
+        read: makes one number per word from the logits at the position, [*copies, batch, d_vocab],
+            and the references.
+        positions: where it reads.
         references: what else the metric needs of every word, [batch, ...].
     """
 
@@ -46,11 +50,11 @@ class ReadAt:
     def of_one(
         self, logits: Float[Tensor, "*copies batch d_vocab"]
     ) -> Float[Tensor, "*copies batch"]:
-        """The metric from the logits of the one position alone."""
+        """The metric, given only the logits at its position."""
         return self.read(logits, *self.references)
 
     def among(self, words: Int[Tensor, " some"]) -> ReadAt:
-        """The metric of some of the words."""
+        """The same metric for some of the words, given by their rows."""
         at = self.positions if isinstance(self.positions, int) else self.positions[words]
         return replace(self, positions=at, references=tuple(r[words] for r in self.references))
 
@@ -61,17 +65,17 @@ class ReadAt:
 
 
 def logit_at(token: int, positions: Positions = -1) -> ReadAt:
-    """The logit of one token."""
+    """The logit of one token, given by its id."""
     return ReadAt(lambda logits: logits[..., token], positions)
 
 
 def logit_difference_at(token: int, other: int, positions: Positions = -1) -> ReadAt:
-    """How much higher the logit of one token is than that of another."""
+    """The logit of one token minus that of another; tokens are given by their ids."""
     return ReadAt(lambda logits: logits[..., token] - logits[..., other], positions)
 
 
 def probability_at(token: int, positions: Positions = -1, softmax: bool = False) -> ReadAt:
-    """The probability of one token."""
+    """The probability of one token, given by its id: from 0 to 1."""
     if softmax:
         return ReadAt(lambda logits: logits.softmax(dim=-1)[..., token], positions)
     return ReadAt(lambda logits: logits[..., token].sigmoid(), positions)
@@ -80,11 +84,12 @@ def probability_at(token: int, positions: Positions = -1, softmax: bool = False)
 def closeness_at(
     reference: Float[Tensor, "batch d_vocab"], positions: Positions = -1, softmax: bool = False
 ) -> ReadAt:
-    """-KL(reference || logits) in nats: 0 where nothing changed, the more negative the further.
+    """-KL(reference || logits) in nats: 0 if nothing changed, and the more negative the more did.
 
     Args:
-        reference: the logits of the run to stay close to, at the same positions. Without
-            ``softmax`` the divergences of the single tokens are summed.
+        reference: the logits of the run to stay close to, at the same positions.
+        softmax: take one divergence over all tokens. Without it each token has a divergence of its
+            own (allowed or not), and these are summed.
     """
 
     def read(logits: Tensor, reference: Tensor) -> Tensor:

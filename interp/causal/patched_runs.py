@@ -1,6 +1,6 @@
-"""Forward passes with many sites patched at once, and no more of each than a site can change.
+"""Forward passes with many sites patched at once, of which only what the sites can change is run.
 
-What ``interp.causal.patching`` goes by.
+``interp.causal.patching`` is built on this.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ AFTER_MIXING = (
     *("q", "pattern", "z", "attn_out", "resid_mid"),
     *("neuron", "mlp_out", "resid_post"),
 )
-"""What, of the last block, reaches the logits of its own position alone."""
+"""Components that in the last block reach only the logits of their own position."""
 
 ENOUGH_ROWS = 64
-"""Words that fill a forward pass: with more, only sites of one position share it."""
+"""A forward pass with this many words is full: then only sites at the same position may join."""
 
 # -- planning -------------------------------------------------------------------------------------
 
 
 def bytes_of(model: HookedModel, components: Sequence[str], length: int) -> tuple[int, int]:
-    """What a pair takes as long as its sites are patched; and what one word takes in a pass."""
+    """Bytes that a pair takes while its sites are patched, and that a word takes in a pass."""
     cfg = model.cfg
     stream, square = length * cfg.d_model, cfg.n_heads * length**2
     hidden = length * (cfg.d_mlp or cfg.d_model)
@@ -50,8 +50,9 @@ def _without_effect(
 ) -> Bool[Tensor, "site pair"]:
     """True where a causal mask keeps a site from changing what any metric reads.
 
-    Those are the sites before the first difference and those after all positions that are read; and
-    of attention's last layer those at other positions, unless its keys and values carry them on.
+    Such sites stand before the first symbol in which the words of a pair differ, or after all
+    positions that are read. In the last layer of attention they also stand at positions that are
+    not read, unless keys and values carry them to those that are.
     """
     if model.cfg.attention_dir != "causal":
         return torch.zeros(len(sites), len(clean), dtype=torch.bool)
@@ -73,8 +74,11 @@ def _without_effect(
 
 
 def _chunks(sites: Sequence[Site], idle: Sequence[bool], size: int, pairs: int) -> list[list[int]]:
-    """Indices of the sites that one forward pass takes: of one hook, none more than ``size``, and
-    not much further to the left than need be, as the leftmost says how much is computed."""
+    """Divides the sites among forward passes; each pass is a list of their indices.
+
+    A pass has sites of one hook, at most ``size`` of them. Its leftmost site decides how much is
+    computed, so that a full pass takes no sites of other positions.
+    """
     order = [index for index in range(len(sites)) if not idle[index]]
     order.sort(key=lambda index: (sites[index].hook, sites[index].position or 0))
     chunks: list[list[int]] = []
@@ -94,8 +98,8 @@ def _chunks(sites: Sequence[Site], idle: Sequence[bool], size: int, pairs: int) 
 # -- running --------------------------------------------------------------------------------------
 
 Run = Callable[[list[Site]], Float[Tensor, "row pos d_vocab"]]
-"""Logits with each of the sites, all of one hook, patched in its own copy of the batch; where only
-the last position is read, these alone."""
+"""A function of sites of one hook. It returns logits in which each site is patched in its own copy
+of the batch. If only the last position is read, it returns the logits of this position alone."""
 
 
 @torch.inference_mode()
@@ -107,7 +111,11 @@ def sweep(
     sites: Sequence[Site],
     rows: int,
 ) -> tuple[Float[Tensor, "metric site pair"], Float[Tensor, "metric run pair"]]:
-    """The metrics with each site patched, and of the clean and the corrupted run."""
+    """The metrics with each site patched, and those of the clean and of the corrupted run.
+
+    Args:
+        rows: the most sites in one forward pass.
+    """
     length, pairs = clean.shape[1], len(clean)
     alone = all(
         isinstance(m, ReadAt) and bool((m.where(length) == length - 1).all())
@@ -151,7 +159,7 @@ def _measured(
 def _replacement(
     sites: list[Site], source: Tensor, first: int = 0
 ) -> Callable[[Tensor, object], Tensor]:
-    """A hook that puts the source's activations into copies of the batch.
+    """A hook that puts the source's activations into copies of the batch, one site in each copy.
 
     Args:
         source: of the clean run, [pair, pos, ...], or [pair, head, query, key] for patterns.
@@ -193,7 +201,7 @@ def _replacement(
 
 @contextmanager
 def _hooked(point: nn.Module, put: Callable[[Tensor, object], Tensor]) -> Iterator[None]:
-    """Past TransformerLens' book-keeping, which looks at every hook point of the model."""
+    """Sets a hook without TransformerLens' book-keeping, which looks at all hooks of the model."""
     handle = point.register_forward_hook(lambda module, args, output: put(output, module))
     try:
         yield
@@ -202,7 +210,7 @@ def _hooked(point: nn.Module, put: Callable[[Tensor, object], Tensor]) -> Iterat
 
 
 def tiled(model: HookedModel, corrupted: Tensor, sources: Mapping[str, Tensor]) -> Run:
-    """On any hooked model: whole forward passes."""
+    """The ``Run`` of any hooked model: it computes whole forward passes."""
 
     def run(sites: list[Site]) -> Tensor:
         hook = sites[0].hook
@@ -219,11 +227,11 @@ def _resumed(
     sources: Mapping[str, Tensor],
     alone: bool,
 ) -> Run:
-    """On a model that goes on from a recording: only what the sites can change.
+    """The ``Run`` of a model that starts from a recording: it computes what the sites can change.
 
     Args:
         source, recording: of the clean and of the corrupted batch.
-        alone: only the last position is read.
+        alone: whether only the last position is read.
     """
     layers, positions = model.cfg.n_layers, recording.logits.shape[1]
 

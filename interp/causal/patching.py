@@ -1,13 +1,14 @@
 """Activation patching: which activation carries the difference between two words?
 
 A pair of words of equal length, clean and corrupted, differs in the behaviour that a metric
-measures. One activation of the corrupted run is replaced by its value in the clean run; the effect
-says how much of the difference came along:
+measures. One activation of the corrupted run is replaced by its value in the clean run. The effect
+is the share of the difference that comes back:
 
     effect = (metric(patched) - metric(corrupted)) / (metric(clean) - metric(corrupted))
 
-0: nothing happened; 1: the patched activation alone brings the clean behaviour back
-(Meng et al. 2022). With the two words exchanged it says what the activation alone can break.
+0 means that nothing happened; 1 means that the patched activation alone brings the clean behaviour
+back (Meng et al. 2022). If the two words are exchanged, the effect says what the activation alone
+can break.
 """
 
 from __future__ import annotations
@@ -40,25 +41,26 @@ def patch(
 ) -> pd.DataFrame:
     """Patches every site of the components, one at a time, for every pair.
 
-    Many sites share one forward pass: each is a copy of the corrupted batch with its own activation
-    replaced. Of a ``ResumableModel`` only what a site can change is computed: from its layer on
-    and, under a causal mask, from its position on. A site that cannot change what the metrics read
-    is not run at all: its effect is exactly 0.
+    Many sites share one forward pass: each has a copy of the corrupted batch in which its own
+    activation is replaced. With a ``ResumableModel`` only what a site can change is computed: from
+    its layer on and, under a causal mask, from its position on. A site that cannot change what the
+    metrics read is not run at all; its effect is exactly 0.
 
     Args:
         clean, corrupted: token ids with BOS; row i of both is a pair.
-        metric: one, or several by name, all read off the same passes. Those of
-            ``interp.causal.metrics`` say where they read, which spares the rest; another one is
-            always given all pairs.
+        metric: one metric, or several by name, which are all read off the same passes. A metric of
+            ``interp.causal.metrics`` says where it reads, so that the rest need not be computed.
+            Any other metric always gets all pairs at once.
+        components: of ``interp.causal.sites.COMPONENTS``.
         whole: patch each site at all positions at once.
-        memory: bytes that the sweep may take, model and table aside: it says how many pairs and
-            sites are worked on together, at the least one of each.
+        memory: bytes that the sweep may take, apart from the model and the table. It decides how
+            many pairs and sites are worked on together, which is at least one of each.
 
     Returns:
         One row per metric, site and pair: metric (its name; "metric" for a lone one), the columns
         ``PLACE``, pair, clean and corrupted (the metric of the two unpatched runs), patched, and
-        effect. The effect is NaN where the model does not tell the two words apart (to float32's
-        rounding).
+        effect (no unit; the others have the metric's). The effect is NaN if the model does not tell
+        the two words apart (to float32's rounding).
 
     Raises:
         ValueError: the two batches differ in shape, or a component cannot be patched.
@@ -96,7 +98,7 @@ def patched_logits(
     corrupted: Int[Tensor, "pair pos"],
     site: Site,
 ) -> Float[Tensor, "pair pos d_vocab"]:
-    """All that the model says in the corrupted run with one site patched."""
+    """The logits of the corrupted run with one site patched."""
     _, sources = model.run_with_cache(clean, names_filter=[site.hook], return_cache_object=False)
     return tiled(model, corrupted, sources)([site])
 
@@ -104,9 +106,12 @@ def patched_logits(
 def over_pairs(table: pd.DataFrame) -> pd.DataFrame:
     """Means over the pairs that the model tells apart, with 95% bootstrap intervals.
 
+    Args:
+        table: of ``patch``.
+
     Returns:
         One row per metric and site, in the table's order: metric, the columns ``PLACE``, effect,
-        low, high (both NaN with a single pair) and pairs, how many there were.
+        low, high (both NaN with a single pair) and pairs (over how many effect is the mean).
     """
     parts = []
     for _, rows in table.groupby("metric", sort=False):
@@ -131,7 +136,13 @@ def table_of(
     value: Float[np.ndarray, "metric site pair"],
     baseline: Float[np.ndarray, "metric run pair"],
 ) -> pd.DataFrame:
-    """The table of ``patch``; the baseline is of the clean and of the corrupted run."""
+    """The table of ``patch``.
+
+    Args:
+        metrics: their names.
+        value: the metrics with each site patched.
+        baseline: the metrics of the clean and of the corrupted run, in this order.
+    """
     clean, corrupted = baseline[:, :1], baseline[:, 1:]
     told_apart = ~np.isclose(clean, corrupted, rtol=1e-5, atol=1e-6)
     effect = np.full(value.shape, np.nan)

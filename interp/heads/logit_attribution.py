@@ -97,8 +97,8 @@ def direct_by_position(
     """What the symbol at each position adds to one logit directly, through all heads.
 
     Through one head a position adds the attention that ``at`` pays to it times the value there,
-    mapped by W_O and the norms on the way (a head norm too); their scales are held at their values in
-    the run. Position ``at`` also adds its own embedding. MLPs mix positions that earlier layers
+    mapped by W_O and the norms on the way (a head norm too); their scales are held at their values
+    in the run. Position ``at`` also adds its own embedding. MLPs mix positions that earlier layers
     brought together, so that their part belongs to no position. It is left out, and so are the
     biases: the values do not sum to the logit.
 
