@@ -56,7 +56,7 @@ def all_tokens(logits: Float[Tensor, "batch d_vocab"]) -> Float[Tensor, "batch d
 
 
 def allowed_or_not(token: int) -> Answers:
-    """The ``Answers`` 1 (the token's own logit is above 0) and 0, for tokens judged on their own."""
+    """The ``Answers`` 1 (the token's logit is above 0) and 0, for tokens that are judged alone."""
 
     def answers(logits: Float[Tensor, "batch d_vocab"]) -> Float[Tensor, "batch two"]:
         logit = logits[:, token]

@@ -1,4 +1,4 @@
-"""What attention says of each symbol: how much it reaches the verdict, or writes towards it."""
+"""What attention says about each symbol: how much it reaches the verdict, or writes towards it."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from interp.model import ReadableModel
 
 
 def last_layer(case: Case) -> Values:
-    """The attention of the last layer's heads, on average, from where the verdict is read."""
+    """The mean attention of the last layer's heads from where the verdict is read, 0 to 1."""
     return _by_symbol(_patterns(case)[-1].mean(dim=0)[case.at])
 
 
 def rollout(case: Case) -> Values:
-    """Attention multiplied through all layers."""
+    """Attention multiplied through all layers: how much of each symbol arrives, 0 to 1."""
     return _by_symbol(rollout_and_flow.rollout(_patterns(case))[case.at])
 
 
 def flow(case: Case) -> Values:
-    """The largest flow that attention lets through from each symbol."""
+    """The largest flow that attention lets through from each symbol, 0 to 1."""
     return _by_symbol(rollout_and_flow.flow(_patterns(case), case.at))
 
 
 def direct(case: Case) -> Values:
-    """What each position writes towards the logit of the verdict, through attention alone."""
+    """What each symbol adds to the verdict's logit through attention alone; positive raises it."""
     assert isinstance(case.model, ReadableModel)
     return direct_by_position(case.model, case.word, case.at, case.token)[1:]
 

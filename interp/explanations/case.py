@@ -14,7 +14,8 @@ from interp.explanations.games import Game
 from interp.model import HookedModel
 
 Values = Float[np.ndarray, " time"]
-"""One number a symbol; positive speaks for "in the language" where the method is signed."""
+"""One number per symbol, BOS excluded. If the method is signed, positive speaks for "in the
+language"."""
 
 
 @dataclass(frozen=True)
@@ -22,15 +23,17 @@ class Case:
     """One verdict of a model, and all that a method may look at to explain it.
 
     Attributes:
-        game: whose score is the probability of "in the language".
-        model: looked into by gradients and attention.
-        token: whose logit is the verdict.
-        at: where the logit is read; BOS is position 0.
+        game: hides symbols; its score is the probability of "in the language".
+        model: the model, for methods that look inside it (gradients and attention).
+        token: the id of the token whose logit is the verdict.
+        at: where this logit is read; BOS is position 0.
         symbols: the token ids that words are made of.
-        truth: the game of the language's own membership, under the same replacements.
-        rationale: the 0-based positions that decide, by a published rule.
-        samples: coalitions that a sampling method may ask for.
-        bos: the token before every word.
+        truth: the game whose score is membership in the language, with the same replacements; None
+            if membership is not known.
+        rationale: the positions that decide, from 0 and without BOS, by a published rule; None if
+            there is no rule.
+        samples: how many coalitions (sets of symbols that are kept) a sampling method may ask for.
+        bos: the id of the token before every word.
     """
 
     game: Game
@@ -45,12 +48,12 @@ class Case:
 
     @property
     def metric(self) -> Metric:
-        """The log odds of the verdict."""
+        """The verdict as log odds: the logit of ``token`` at ``at``."""
         return logit_at(self.token, self.at)
 
     @property
     def word(self) -> Int[Tensor, " pos"]:
-        """BOS first."""
+        """The token ids of the word, BOS first."""
         return self._tokens(self.game.word)
 
     @property

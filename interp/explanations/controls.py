@@ -1,4 +1,4 @@
-"""Explanations to compare with: they do not look at the model."""
+"""Explanations to compare with. They do not look at the model."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from interp.explanations.games import exact_shapley
 
 
 def noise(case: Case, seed: int) -> Values:
-    """Drawn at random: it knows nothing."""
+    """Random values: this control knows nothing."""
     return np.random.default_rng(seed).normal(size=len(case.game.word))
 
 
 def position(case: Case) -> Values:
-    """The position alone, later symbols first."""
+    """The position alone: later symbols get larger values, 1 to T."""
     return np.arange(1.0, 1.0 + len(case.game.word))
 
 

@@ -1,4 +1,4 @@
-"""What did each symbol do for the model's verdict? Several methods on one case, and how right."""
+"""What did each symbol do for the verdict? Several methods explain one case, and are judged."""
 
 from __future__ import annotations
 
@@ -23,20 +23,22 @@ from interp.model import HookedModel
 def explain(
     case: Case, names: Sequence[str] | None = None, seed: int = 0, remember: bool = False
 ) -> pd.DataFrame:
-    """Several methods on one case.
+    """Explains one case by several methods.
 
     Args:
-        names: of the methods; by default all that the case admits.
-        remember: answer what the methods ask of the game from its 2^T values, computed once for all
-            of them; seconds are then not measured. Without it every method pays its own way.
-
-    Raises:
-        ValueError: to remember the game of a word longer than EXACT_LIMIT.
+        names: of the methods; by default all that can explain this case.
+        seed: of the methods that draw at random.
+        remember: compute the game's 2^T values once, and answer all methods from them; seconds are
+            then not measured. Without it every method computes what it asks by itself.
 
     Returns:
-        One row per method and position: method, family, position, value, calls (words that the
-        method had the model score), seconds (NaN where not measured), completeness (how far the
-        values miss the sum that the method promises, in log odds; NaN where it promises none).
+        One row per method and position: method, family, position (from 0, without BOS), value,
+        calls (words that the method had the model score), seconds (NaN if not measured),
+        completeness (how far the values miss the sum that the method promises, in log odds; NaN if
+        it promises none).
+
+    Raises:
+        ValueError: ``remember`` with a word longer than EXACT_LIMIT.
     """
     if remember:
         case.game.values()
@@ -81,11 +83,16 @@ def _passes(model: HookedModel) -> Iterator[list[int]]:
 
 
 def judge(case: Case, table: pd.DataFrame, seed: int = 0) -> pd.DataFrame:
-    """How right each method of ``explain``'s table is: one row per method, and one of "chance".
+    """How right is each method of ``explain``'s table?
+
+    Args:
+        table: of ``explain``, on this case.
+        seed: of the order of equal values when symbols are hidden.
 
     Returns:
-        Columns: method, family, ``scores.METRICS`` ("error" of methods that estimate Shapley values
-        alone: the others have another unit), calls, seconds, completeness.
+        One row per method, and a last one of "chance". Columns: method, family, ``scores.METRICS``
+        ("error" only for methods that estimate Shapley values, because the others have another
+        unit), calls, seconds, completeness.
     """
     grid = table.pivot(index="method", columns="position", values="value")
     names = list(dict.fromkeys(table["method"]))
@@ -110,7 +117,10 @@ def judge(case: Case, table: pd.DataFrame, seed: int = 0) -> pd.DataFrame:
 
 
 def stability(answers: Float[np.ndarray, "seed time"]) -> float:
-    """How alike a method's answers with different seeds are: mean pairwise cosine, 1 the same."""
+    """How alike a method's answers with different seeds are: their mean pairwise cosine.
+
+    1 means the same up to scale, -1 opposite; NaN with fewer than two answers that are not all 0.
+    """
     unit = [a / norm for a in answers if (norm := np.linalg.norm(a)) > 0]
     pairs = [float(a @ b) for a, b in combinations(unit, 2)]
     return float(np.mean(pairs)) if pairs else float("nan")

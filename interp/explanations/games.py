@@ -1,9 +1,10 @@
 """The game that LIME and SHAP explain: what is a word worth when some of its symbols are hidden?
 
-A hidden symbol is replaced, never deleted, so the length stays: deleting one would change n. The
-value of a coalition of positions is the mean of a score over the replacements given. Up to
-EXACT_LIMIT positions all 2^T values are computed in one batch; Shapley's values, the best and the
-worst order in which to hide positions, and what any library asks are then read off them.
+A hidden symbol is replaced, never deleted: deleting one would change the length, and so the n of
+a^n b^n. A coalition is a set of positions that are kept. Its value is the mean of a score over the
+replacements given. Up to EXACT_LIMIT positions all 2^T values are computed in one batch. Shapley's
+values, the best and the worst order in which to hide positions, and all that a library asks are
+then read off them.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 Score = Callable[[Int[np.ndarray, "batch time"]], Float[np.ndarray, " batch"]]
-"""The explained quantity of words given as token ids without BOS, all of one length."""
+"""What is explained: one number for each word. Words are token ids without BOS, of one length."""
 
 EXACT_LIMIT = 12  # 2^12 coalitions
 
@@ -28,8 +29,8 @@ class Game:
     Attributes:
         score: what is explained.
         word: token ids without BOS, [time].
-        replacements: the words that stand in for hidden symbols, [draws, time].
-        calls: words asked about so far, whether scored or remembered.
+        replacements: words whose symbols take the places of hidden symbols, [draws, time].
+        calls: words asked about so far, whether they were scored or remembered.
     """
 
     score: Score
@@ -39,6 +40,7 @@ class Game:
     _values: Float[np.ndarray, " subset"] | None = field(default=None, repr=False)
 
     def __call__(self, keep: Bool[np.ndarray, "coalition time"]) -> Float[np.ndarray, " coalition"]:
+        """The value of each coalition; True keeps a position, False hides it."""
         keep = np.asarray(keep, dtype=bool)
         self.calls += len(keep) * len(self.replacements)
         if self._values is not None:
@@ -48,17 +50,17 @@ class Game:
 
     @property
     def remembers(self) -> bool:
-        """All values are known."""
+        """Are all 2^time values known?"""
         return self._values is not None
 
     def fresh(self) -> Game:
-        """The same game, nothing asked yet."""
+        """The same game, of which nothing has been asked yet."""
         return Game(self.score, self.word, self.replacements)
 
     def values(self) -> Float[np.ndarray, " subset"]:
-        """Of all 2^time coalitions; bit i of the index says that position i is kept.
+        """The values of all 2^time coalitions; bit i of the index says that position i is kept.
 
-        They are remembered: later questions cost no call of the score.
+        They are remembered, so that later questions need no call of the score.
 
         Raises:
             ValueError: the word is longer than EXACT_LIMIT.
@@ -69,7 +71,11 @@ class Game:
 
 
 def subsets(size: int) -> Bool[np.ndarray, "subset time"]:
-    """All 2^size coalitions. Raises ValueError beyond EXACT_LIMIT."""
+    """All 2^size coalitions; bit i of the row's number says that position i is kept.
+
+    Raises:
+        ValueError: ``size`` is above EXACT_LIMIT.
+    """
     if size > EXACT_LIMIT:
         raise ValueError(f"{size} symbols make 2^{size} coalitions: explain at most {EXACT_LIMIT}")
     return (np.arange(2**size)[:, None] >> np.arange(size)) & 1 == 1
@@ -78,7 +84,10 @@ def subsets(size: int) -> Bool[np.ndarray, "subset time"]:
 def exact_shapley(game: Game) -> Float[np.ndarray, " time"]:
     """Shapley's values from all 2^time coalitions in one batch.
 
-    phi_i = sum over S without i of |S|! (T-|S|-1)! / T! (v(S + i) - v(S)).
+    phi_i = sum over S without i of |S|! (T-|S|-1)! / T! (v(S + i) - v(S))   (Shapley 1953)
+
+    Returns:
+        One value per symbol, in the unit of the score; positive means that the symbol raises it.
 
     Raises:
         ValueError: the word is longer than EXACT_LIMIT.
@@ -87,7 +96,7 @@ def exact_shapley(game: Game) -> Float[np.ndarray, " time"]:
     keep = subsets(size)
     asked = game.calls + len(keep) * len(game.replacements)
     value, members = game.values(), keep.sum(axis=1)
-    game.calls = asked  # remembered or not
+    game.calls = asked  # counted once, whether the values were remembered or not
     weight = np.array(
         [factorial(k) * factorial(size - k - 1) for k in range(size)], dtype=np.float64
     )
@@ -103,11 +112,12 @@ def exact_shapley(game: Game) -> Float[np.ndarray, " time"]:
 def curve(
     game: Game, order: Int[np.ndarray, "*orders time"], show: bool
 ) -> Float[np.ndarray, "*orders time_plus_1"]:
-    """The value while positions are hidden from the whole word, or shown in the hidden word.
+    """The value after 0, 1, ..., T positions were hidden, or shown, one after the other.
 
     Args:
-        order: of the positions, the first to change first.
-        show: show, starting from all hidden; else hide, starting from all kept.
+        order: the positions, the first to change first.
+        show: True starts with all positions hidden and shows them; False starts with the whole word
+            and hides them.
     """
     size = order.shape[-1]
     rank = np.argsort(order, axis=-1)
@@ -117,10 +127,13 @@ def curve(
 
 
 def extreme_curves(values: Float[np.ndarray, " subset"]) -> tuple[float, float]:
-    """The least and the largest mean of a ``curve`` over all orders of hiding (or showing).
+    """The smallest and the largest mean of a ``curve`` over all orders of hiding (or showing).
 
-    By dynamic programming over the subsets, where Edin et al. (2025) search with a beam: a curve is
-    a chain from the empty to the full coalition.
+    A curve is a chain from the empty to the full coalition. So dynamic programming over the subsets
+    finds both exactly, where Edin et al. (2025) use a beam search.
+
+    Args:
+        values: of all coalitions, as ``Game.values`` gives them.
     """
     size = len(values).bit_length() - 1
     least, most = values.copy(), values.copy()
@@ -135,6 +148,10 @@ def extreme_curves(values: Float[np.ndarray, " subset"]) -> tuple[float, float]:
 
 
 def mean_curve(values: Float[np.ndarray, " subset"]) -> Float[np.ndarray, " time_plus_1"]:
-    """The mean ``curve`` over all orders of showing: the mean value by number of kept positions."""
+    """The mean ``curve`` over all orders of showing: the mean value by number of kept positions.
+
+    Args:
+        values: of all coalitions, as ``Game.values`` gives them.
+    """
     members = subsets(len(values).bit_length() - 1).sum(axis=1)
     return np.bincount(members, values) / np.bincount(members)

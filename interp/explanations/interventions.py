@@ -9,15 +9,20 @@ from interp.explanations.games import Game
 
 
 def leave_one_out(game: Game) -> Values:
-    """What the score loses when one position alone is hidden."""
+    """How much the score falls when one position alone is hidden.
+
+    In the unit of the score; positive means that the symbol raises it.
+    """
     size = len(game.word)
     value = game(np.vstack([np.ones(size, dtype=bool), ~np.eye(size, dtype=bool)]))
     return value[0] - value[1:]
 
 
 def substitution(case: Case) -> Values:
-    """The causal effect of each position: what the score loses by the one other symbol there that
-    moves it most."""
+    """How much the score falls when one symbol is replaced by the one that changes the score most.
+
+    In the unit of the score; positive means that the symbol raises it more than that other one.
+    """
     word, size = case.game.word, len(case.game.word)
     words = np.broadcast_to(word, (size, len(case.symbols), size)).copy()
     words[np.arange(size), :, np.arange(size)] = case.symbols

@@ -1,7 +1,8 @@
 """LIME and SHAP by their own libraries, on binary masks of a word's positions.
 
-LIME has ``bow=False`` and SHAP's kernel ``l1_reg=False``: their defaults merge equal symbols and
-drop features.
+All functions return one value per symbol, in the unit of the game's score; positive means that the
+symbol raises the score. LIME runs with ``bow=False``, since its default merges equal symbols.
+SHAP's kernel runs with ``l1_reg=False``, since its default drops features.
 """
 
 from __future__ import annotations
@@ -19,8 +20,15 @@ from interp.explanations.shap_import import shap
 
 
 def lime(game: Game, samples: int = 512, seed: int = 0) -> Values:
-    """``LimeTextExplainer`` with one feature a position: the weights of its local linear model."""
-    from lime.lime_text import LimeTextExplainer  # here: who explains nothing need not wait
+    """``LimeTextExplainer`` with one feature per position (Ribeiro et al. 2016).
+
+    The values are the weights of its local linear model.
+
+    Args:
+        samples: coalitions that are asked about.
+        seed: of their choice.
+    """
+    from lime.lime_text import LimeTextExplainer  # imported here, because it takes time
 
     size = len(game.word)
     hidden = "_"
@@ -29,7 +37,7 @@ def lime(game: Game, samples: int = 512, seed: int = 0) -> Values:
         mask_string=hidden,
         split_expression=r"\s+",
         class_names=["out", "in"],
-        feature_selection="none",  # all are wanted: choosing among them would only cost time
+        feature_selection="none",  # all features are wanted
         random_state=seed,
     )
 
@@ -49,10 +57,12 @@ def lime(game: Game, samples: int = 512, seed: int = 0) -> Values:
 
 
 def kernel_shap(game: Game, samples: int = 512, seed: int = 0) -> Values:
-    """``shap.KernelExplainer`` on position masks, all features kept.
+    """``shap.KernelExplainer`` on position masks, with all features kept (Lundberg and Lee 2017).
 
-    At least every position alone is asked about, hidden and shown: fewer leave its equations
-    singular.
+    Args:
+        samples: coalitions that are asked about, but at least two per position: with fewer its
+            equations are singular.
+        seed: of their choice.
     """
     size = len(game.word)
     explainer = shap().KernelExplainer(lambda keep: game(keep > 0.5), np.zeros((1, size)))
@@ -65,7 +75,7 @@ def kernel_shap(game: Game, samples: int = 512, seed: int = 0) -> Values:
 
 @contextmanager
 def _seeded(seed: int) -> Iterator[None]:
-    """shap draws from numpy's global state: set it, then put it back."""
+    """Sets numpy's global random state, from which shap draws, and puts it back afterwards."""
     state = np.random.get_state()
     np.random.seed(seed)
     try:
@@ -75,9 +85,14 @@ def _seeded(seed: int) -> Iterator[None]:
 
 
 def permutation_shap(game: Game, samples: int = 512, seed: int = 0) -> Values:
-    """``shap.PermutationExplainer``: mean gains over random orders, forwards and backwards."""
+    """``shap.PermutationExplainer``: mean gains over random orders, forwards and backwards.
+
+    Args:
+        samples: coalitions that may be asked about, but at least enough for one order.
+        seed: of the orders.
+    """
     size = len(game.word)
-    least = 2 * size + 1  # one order, both ways
+    least = 2 * size + 1  # one order, forwards and backwards
     return _explained(
         game,
         lambda play: shap().PermutationExplainer(play, _masker(size), seed=seed),
@@ -87,7 +102,11 @@ def permutation_shap(game: Game, samples: int = 512, seed: int = 0) -> Values:
 
 
 def partition_shap(game: Game, samples: int = 512) -> Values:
-    """``shap.PartitionExplainer``: Owen's values, neighbouring positions one group."""
+    """``shap.PartitionExplainer``: Owen's values, with neighbouring positions in one group.
+
+    Args:
+        samples: coalitions that may be asked about.
+    """
     size = len(game.word)
     if size == 1:  # nothing to group
         return exact_shapley(game)

@@ -1,9 +1,9 @@
 """The ways to explain a case, by name, behind one interface.
 
 LIME and SHAP play a ``Game`` on binary masks of positions. Gradients, attention and direct logit
-attribution look inside the model at the same verdict; gradients at its log odds, since a
-probability near 0 or 1 has none left. The controls know nothing, the position alone, the published
-rationale, or the language itself.
+attribution look inside the model, at the same verdict. Gradients explain the verdict's log odds,
+because a probability near 0 or 1 has almost no gradient. Of the controls, "random" knows nothing,
+"position" only the position, "oracle" the published rationale, and "language" the language itself.
 """
 
 from __future__ import annotations
@@ -32,11 +32,12 @@ class Method:
     """A way to explain a case.
 
     Attributes:
-        family: of methods.
-        run: from the case and a seed; positive speaks for "in the language".
-        seeded: the answer hangs on the seed.
-        signed: False where values only say how much, not which way.
-        replaces: the answer hangs on what stands in for hidden symbols.
+        family: the family that it belongs to.
+        run: gives the values of a case, from the case and a seed; if ``signed``, positive speaks
+            for "in the language".
+        seeded: whether the answer depends on the seed.
+        signed: False if values only say how much a symbol matters, not in which direction.
+        replaces: whether the answer depends on what takes the place of hidden symbols.
     """
 
     family: Family
@@ -90,15 +91,16 @@ METHODS: Mapping[str, Method] = {
     "oracle": Method("control", lambda c, _: controls.oracle(c), signed=False, replaces=False),
     "language": Method("control", lambda c, _: controls.language(c)),
 }
-"""By name, in the order in which they are shown."""
+"""The methods by name, in the order in which they are shown."""
 
 EXACT = ("SHAP exact", "Shapley exact", "language")
+"""Methods that need all 2^T coalitions."""
 COMPLETE = ("integrated gradients", "DeepLift")
 """Methods whose values should sum to the difference of the log odds from the baselines."""
 
 
 def offered(case: Case) -> list[str]:
-    """The methods that this case admits."""
+    """The names of the methods that can explain this case, in the order of ``METHODS``."""
     hooks = case.model.hook_dict
     impossible: set[str] = set()
     if len(case.game.word) > EXACT_LIMIT:

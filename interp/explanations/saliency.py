@@ -1,8 +1,9 @@
-"""What a gradient says of each symbol: x input, smoothed, integrated along a way, or DeepLift's.
+"""Gradient methods: gradient x input, SmoothGrad, integrated gradients and DeepLift.
 
 All of them explain one number, a metric of the logits, by the embeddings of the word's symbols. A
-symbol's value is the sum over its embedding; BOS is not explained. The last two measure the way
-from a baseline: the word with every symbol replaced, once per replacement, averaged.
+symbol's value is the sum over its embedding, in the metric's unit; positive means that the symbol
+raises the metric. BOS is not explained. Integrated gradients and DeepLift compare the word with
+baselines, in which every symbol is replaced, and average over the baselines.
 
 captum computes them. It takes half a second to import, so it is imported where it is used.
 """
@@ -21,13 +22,13 @@ from interp.model import HookedModel
 
 EMBEDDING = "hook_embed"
 STEPS = 24
-"""Points on the way of integrated gradients, by Gauss and Legendre."""
+"""Points at which integrated gradients take the gradient (Gauss-Legendre quadrature)."""
 
 
 class FromEmbeddings(nn.Module):
-    """The metric as a function of what ``hook_embed`` hears, all words of one length.
+    """The metric as a function of the embeddings at ``hook_embed``; all words have one length.
 
-    A module, since DeepLift looks for the activations in it.
+    It is a module because DeepLift looks for the activation functions in it.
     """
 
     def __init__(self, model: HookedModel, metric: Metric) -> None:
@@ -35,7 +36,7 @@ class FromEmbeddings(nn.Module):
         self.model, self.metric = model, metric
 
     def of(self, tokens: Int[Tensor, "batch pos"]) -> Float[Tensor, "batch pos d_model"]:
-        """The embeddings of words."""
+        """The embeddings of words, given as token ids with BOS."""
         with torch.no_grad():
             _, cache = self.model.run_with_cache(tokens, names_filter=[EMBEDDING])
         found: Tensor = cache[EMBEDDING]
@@ -56,7 +57,15 @@ def _by_symbol(values: Float[Tensor, "batch pos d_model"]) -> Float[np.ndarray, 
 def gradient_x_input(
     model: HookedModel, word: Int[Tensor, " pos"], metric: Metric
 ) -> Float[np.ndarray, " time"]:
-    """The gradient at the word times its embeddings (Shrikumar et al. 2016)."""
+    """The gradient at the word times the word's embeddings (Shrikumar et al. 2016).
+
+    Args:
+        word: token ids with BOS.
+        metric: what is explained.
+
+    Returns:
+        One value per symbol, without BOS, in the metric's unit.
+    """
     from captum.attr import InputXGradient
 
     f = FromEmbeddings(model, metric)
@@ -71,17 +80,24 @@ def smoothgrad(
     samples: int = 24,
     noise: float = 0.15,
 ) -> Float[np.ndarray, " time"]:
-    """Gradient x input, the gradient a mean over noisy copies (Smilkov et al. 2017).
+    """Gradient x input, with the mean gradient of noisy copies of the word (Smilkov et al. 2017).
 
     Args:
+        word: token ids with BOS.
+        metric: what is explained.
+        seed: of the noise.
+        samples: noisy copies.
         noise: the standard deviation of the noise, as a share of the range of the embeddings.
+
+    Returns:
+        One value per symbol, without BOS, in the metric's unit.
     """
     from captum.attr import Saliency
 
     f = FromEmbeddings(model, metric)
     x = f.of(word[None])
     # captum's NoiseTunnel draws from the global state of the device, and would multiply each
-    # gradient by its noisy copy: the noise is drawn here, on the CPU, so a seed means one answer.
+    # gradient by its noisy copy. So the noise is drawn here, on the CPU: one seed, one answer.
     generator = torch.Generator().manual_seed(seed)
     drawn = torch.randn((samples, *x.shape[1:]), generator=generator, dtype=x.dtype).to(x.device)
     noisy = x + drawn * noise * (x.max() - x.min())
@@ -96,10 +112,19 @@ def integrated_gradients(
     metric: Metric,
     steps: int = STEPS,
 ) -> Float[np.ndarray, " time"]:
-    """The gradient on the straight way from each baseline to the word (Sundararajan et al. 2017).
+    """The mean gradient on the line from each baseline to the word, times their difference.
 
-    The values sum to the metric of the word less its mean over the baselines, up to the error of
-    the quadrature; ``completeness_error`` measures it.
+    The values sum to the metric of the word minus its mean over the baselines (Sundararajan et al.
+    2017), up to the error of the quadrature; ``completeness_error`` measures this error.
+
+    Args:
+        word: token ids with BOS.
+        baselines: the word with every symbol replaced, one row per replacement, with BOS.
+        metric: what is explained.
+        steps: points on each line.
+
+    Returns:
+        One value per symbol, without BOS, in the metric's unit: the mean over the baselines.
     """
     from captum.attr import IntegratedGradients
 
@@ -117,19 +142,27 @@ def deeplift(
 ) -> Float[np.ndarray, " time"]:
     """DeepLift's rescale rule by captum (Shrikumar et al. 2017; Ancona et al. 2018).
 
-    Activations of perceptrons follow the rule. Attention and norms have none in captum and pass a
-    plain gradient, so the values do not sum to the difference; ``completeness_error`` says by how
-    much they miss.
+    The activation functions of MLPs follow the rule. captum has no rule for attention and norms,
+    which pass a plain gradient. So the values do not sum exactly to the metric of the word minus
+    its mean over the baselines; ``completeness_error`` says by how much they miss.
+
+    Args:
+        word: token ids with BOS.
+        baselines: the word with every symbol replaced, one row per replacement, with BOS.
+        metric: what is explained.
+
+    Returns:
+        One value per symbol, without BOS, in the metric's unit: the mean over the baselines.
     """
     from captum.attr import DeepLift
     from captum.attr._core.deep_lift import SUPPORTED_NON_LINEAR, nonlinear
 
-    # captum knows neither, and would pass their plain gradient without a word.
+    # captum knows neither of these, and would silently pass their plain gradient.
     SUPPORTED_NON_LINEAR.update({nn.GELU: nonlinear, nn.SiLU: nonlinear})
     f = FromEmbeddings(model, metric)
     x, start = f.of(word[None]), f.of(baselines)
     with warnings.catch_warnings(), torch.enable_grad():
-        warnings.simplefilter("ignore", UserWarning)  # that captum sets hooks
+        warnings.simplefilter("ignore", UserWarning)  # captum warns that it sets hooks
         values = DeepLift(f).attribute(x.expand_as(start).clone().requires_grad_(), start)
     return _by_symbol(values)
 
@@ -142,6 +175,9 @@ def completeness_error(
     metric: Metric,
     values: Float[np.ndarray, " time"],
 ) -> float:
-    """|sum of the values - (metric of the word - its mean over the baselines)|, in its unit."""
+    """|sum of the values - (metric of the word - its mean over the baselines)|, in its unit.
+
+    Arguments are those of ``integrated_gradients``, and the values that it or ``deeplift`` gave.
+    """
     gain = metric(model(word[None]))[0] - metric(model(baselines)).mean()
     return abs(float(values.sum()) - float(gain))

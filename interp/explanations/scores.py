@@ -1,7 +1,8 @@
-"""How right is an explanation? Against the rationale, against exact Shapley values, by hiding.
+"""How right is an explanation? It is compared with a rationale and with exact Shapley values, and
+tested by hiding symbols.
 
-A rationale says which positions decide, not which way: there the absolute values rank. Equal values
-share their ranks; what differs by less than 1e-6 of the largest counts as equal.
+A rationale says which positions decide, not in which direction. So positions are ranked by absolute
+values there. Equal values share their ranks; values are rounded to 1e-6 of the largest first.
 """
 
 from __future__ import annotations
@@ -23,18 +24,30 @@ HIDING = (
 )
 METRICS = (*RATIONALE, *SHAPLEY, *HIDING)
 LOWER = ("error", "sufficiency", "deletion")
-"""Metrics that are better the lower they are."""
+"""Metrics of which a lower value is better."""
 
 
 def against_rationale(
     values: Float[np.ndarray, "method time"], decides: Bool[np.ndarray, " time"]
 ) -> dict[str, Float[np.ndarray, " method"]]:
-    """Do the deciding positions rank above the others? Expectations over the order of ties.
+    """Do the deciding positions rank above the others? All metrics lie between 0 and 1; 1 is best.
 
-    "AUROC"; "average precision" (one threshold per tie, as scikit-learn's); "hit@1" (is the first
-    one deciding?); "R-precision" (the share deciding among the first R, R deciding); "mass" (the
-    share of the sum of absolute values; even if all are 0); "NDCG" (Järvelin and Kekäläinen 2002).
-    NaN where all positions decide, or none.
+    Where positions tie, a metric is its expectation over all orders of the ties.
+
+    - "AUROC": the chance that a deciding position ranks above another one.
+    - "average precision": with one threshold per tie, as in scikit-learn.
+    - "hit@1": does the first position decide?
+    - "R-precision": if R positions decide, the share of deciding ones among the first R.
+    - "mass": the deciding positions' share of the sum of absolute values; if all values are 0, they
+      count as equal.
+    - "NDCG": normalised discounted cumulative gain (Järvelin and Kekäläinen 2002).
+
+    Args:
+        values: of each method's explanation.
+        decides: True for the positions of the rationale.
+
+    Returns:
+        By metric, one number per method; NaN if all positions decide, or none.
     """
     count, size = int(decides.sum()), len(decides)
     if not 0 < count < size:
@@ -63,7 +76,12 @@ def against_rationale(
 
 
 def chance(size: int, count: int) -> dict[str, float]:
-    """What values without any knowledge get from ``against_rationale``, on average."""
+    """What random values get from ``against_rationale``, on average.
+
+    Args:
+        size: positions in the word.
+        count: how many of them decide.
+    """
     if not 0 < count < size:
         return dict.fromkeys(RATIONALE, float("nan"))
     harmonic = float((1 / np.arange(1, size + 1)).sum())
@@ -77,9 +95,10 @@ def chance(size: int, count: int) -> dict[str, float]:
 def cosine(
     values: Float[np.ndarray, "method time"], reference: Float[np.ndarray, " time"] | None
 ) -> Float[np.ndarray, " method"]:
-    """Of the angle to a reference: 1 the same up to scale, 0 unrelated or all zero, -1 opposite.
+    """The cosine of the angle between values and a reference.
 
-    NaN without a reference, or where it is zero: then no symbol matters.
+    1 means the same up to scale, 0 unrelated or all values zero, -1 opposite. It is NaN without a
+    reference, and if the reference is zero, since no symbol matters then.
     """
     if reference is None or not np.linalg.norm(reference) > 1e-9:
         return np.full(len(values), np.nan)
@@ -93,16 +112,24 @@ def by_hiding(
 ) -> dict[str, Float[np.ndarray, " method"]]:
     """What hiding or showing the positions in the order of their values does to the verdict.
 
-    The value of a coalition is here the probability of the model's own verdict on the word. A mean
-    over k = 1 .. T of it, with the first k hidden, is what "comprehensiveness" takes from the whole
-    word's; with the first k alone shown, "sufficiency" (DeYoung et al. 2020; lower is better).
-    "deletion" and "insertion" are the areas under both curves, ends included (Petsiuk et al. 2018).
-    "normalised AOPC" puts the area of deletion between the worst order (0) and the best (1) of all
-    (Edin et al. 2025); NaN where all orders do alike, or there are too many to know.
+    Let p be the probability of the model's own verdict on the word.
+
+    - "comprehensiveness": p of the whole word minus the mean of p with the first k positions
+      hidden, over k = 1 .. T (DeYoung et al. 2020).
+    - "sufficiency": the same with only the first k positions shown; lower is better.
+    - "deletion", "insertion": the means of p with the first k positions hidden, and with only the
+      first k shown, over k = 0 .. T (Petsiuk et al. 2018); lower is better for deletion.
+    - "normalised AOPC" (area over the perturbation curve): where "deletion" lies between the worst
+      order of all (0) and the best (1) (Edin et al. 2025). NaN if all orders do alike, or if the
+      game does not remember the values of all coalitions.
 
     Args:
-        values: higher speaks for the verdict.
+        values: of each method's explanation; higher speaks for the verdict.
+        game: its calls are not counted here.
         seed: of the order of equal values.
+
+    Returns:
+        By metric, one number per method.
     """
     size = values.shape[1]
     largest = np.abs(values).max(axis=1, keepdims=True)
@@ -130,7 +157,10 @@ def by_hiding(
 
 
 def any_order(game: Game) -> dict[str, float]:
-    """What an order without any knowledge gets from ``by_hiding``, on average."""
+    """What a random order gets from ``by_hiding``, on average.
+
+    All are NaN if the game does not remember the values of all coalitions.
+    """
     if not game.remembers:
         return dict.fromkeys(HIDING, float("nan"))
     values = game.values()
@@ -157,14 +187,21 @@ def agreement(
     rationale: tuple[int, ...] | None,
     seed: int = 0,
 ) -> pd.DataFrame:
-    """All ``METRICS``, one row per method and a last one of what chance gets.
-
-    "error" is the mean absolute difference from the model's exact values.
+    """All ``METRICS`` of several explanations of one word.
 
     Args:
-        values: positive speaks for "in the language" where ``signed``, and else for the verdict.
-        exact: Shapley values of the model, and ``truth`` of the language, in the same game.
-        rationale: the positions that decide, or None.
+        values: of each method's explanation. Positive speaks for "in the language" where
+            ``signed``, and else for the verdict.
+        signed: of each method.
+        game: of the model's verdict.
+        exact: the model's exact Shapley values, or None.
+        truth: the exact Shapley values of the language in the same game, or None.
+        rationale: the positions that decide, from 0, or None.
+        seed: of the order of equal values when symbols are hidden.
+
+    Returns:
+        One row per method, and a last one of what chance gets; the columns are ``METRICS``. "error"
+        is the mean absolute difference from ``exact``. What cannot be computed is NaN.
     """
     size = values.shape[1]
     decides = np.isin(np.arange(size), rationale or ())
@@ -182,7 +219,10 @@ def agreement(
 
 
 def verdict_of(game: Game) -> bool:
-    """Is the whole word in the language, says the score? Asking is not counted."""
+    """Does the score say that the whole word is in the language (at least 0.5)?
+
+    The question does not count as a call of the game.
+    """
     asked = game.calls
     accepted = bool(game(np.ones((1, len(game.word)), dtype=bool))[0] >= 0.5)
     game.calls = asked

@@ -1,6 +1,8 @@
-"""shap without numba's compiler: ten seconds in every process, for loops that take one without it.
+"""shap without numba's compiler.
 
-numba decides at the decorator, so it is switched off while shap is imported and only then.
+Compiling takes ten seconds in every process, for loops that take one second uncompiled. numba
+decides whether to compile when a function is defined. So it is switched off only while shap is
+imported.
 """
 
 from functools import cache
@@ -9,7 +11,7 @@ from typing import Any
 
 @cache
 def shap() -> Any:
-    """The package, imported when it is first asked for."""
+    """The package shap, imported when it is first asked for."""
     import numba
 
     config: Any = numba.config
