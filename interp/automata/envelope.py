@@ -1,9 +1,10 @@
 """Beyond the regular: the regular envelope of a language that counts, and its linear constraints.
 
 No finite automaton knows a^n b^n. But its words have a regular shape, a+ b+, and their counts obey
-linear equations, #a = #b. Both are read off accepted words (the shape as the strictly 2-local
-language of their beginnings, neighbours and ends; the equations as the integer null space of their
-count vectors), and both are then put to the network.
+a linear equation, #a = #b. Both are read off accepted words. The shape is their strictly 2-local
+language: it allows the first symbols, the pairs of neighbours and the last symbols that occur in
+them. The equations are the integer null space of their count vectors. Both are then tested on the
+network.
 """
 
 from __future__ import annotations
@@ -24,13 +25,14 @@ from interp.automata.rule_search import same
 SURE = 0.98
 """Share of the words asked on which rule and network must agree."""
 STRANGE = 0.1
-"""Share of the accepted words that may be otherwise than the others."""
+"""Share of the accepted words that may be unlike the others."""
 WRITTEN = 6
-"""States of the largest shape that is written as an expression."""
+"""The most states of a shape that is written as an expression."""
 NEAR = 200
-"""Accepted words, some more than once, from which near misses are made, five of each."""
+"""At least so many times near misses are made from an accepted word, up to five each time; if there
+are fewer words, some are used again."""
 FEWEST = 8
-"""Accepted words with different counts, fewer say nothing."""
+"""The fewest different counts of accepted words from which equations are read."""
 
 
 @dataclass(frozen=True)
@@ -38,8 +40,8 @@ class Constraint:
     """A linear equation that the counts of all accepted words obey.
 
     Attributes:
-        weights: of each symbol's count, in the order of the symbols; the first that is not 0 is
-            positive.
+        weights: the weight of each symbol's count, in the order of the symbols; the first that is
+            not 0 is positive.
         constant: what the weighted counts add up to.
     """
 
@@ -47,7 +49,7 @@ class Constraint:
     constant: int
 
     def as_equation(self, symbols: Sequence[str]) -> str:
-        """As an equation: positive terms on the left, the others on the right."""
+        """The equation as a text: positive terms on the left, the others on the right."""
         left: list[str] = []
         right: list[str] = []
         for weight, symbol in zip(self.weights, symbols, strict=True):
@@ -61,18 +63,18 @@ class Constraint:
 
 @dataclass(frozen=True)
 class Envelope:
-    """A shape and equations, with how the network answered when asked about them.
+    """A shape and equations, and how the network answered when they were tested on it.
 
     Attributes:
-        dfa: of the shape.
-        shape: the same as a regular expression, "a+ b+"; "" where words of any shape are accepted.
+        dfa: the automaton of the shape.
+        shape: the same as a regular expression, "a+ b+"; "" if words of any shape are accepted.
         constraints: the equations.
-        said: the equations in words, equal counts chained: "#a = #b = #c".
-        name: "a^n b^n" where shape and equations are such a power; else None.
+        said: the equations as a text, with equal counts in one chain: "#a = #b = #c".
+        name: such as "a^n b^n", if shape and equations have this form; else None.
         inside: share of fresh words with this shape and these counts that the network accepts.
         outside: share of near misses that it rejects: the shape with other counts, and the counts
             in another shape.
-        asked: fresh words and near misses asked.
+        asked: how many fresh words and near misses the network was asked about.
     """
 
     dfa: DFA
@@ -90,23 +92,26 @@ class Envelope:
 
     @property
     def holds(self) -> bool:
-        """Is it the network's rule, as far as was asked?"""
+        """Is this the network's rule, as far as the network was asked?"""
         return min(self.inside, self.outside) >= SURE
 
 
 def envelope(
     accepts: Accepts, symbols: Sequence[str], words: Sequence[Word], seed: int = 0
 ) -> Envelope | None:
-    """What shape and counts say of a network's accepted words; None where they say nothing.
+    """The shape and the equations of a network's accepted words; None if they say nothing.
 
-    Half of the accepted words give shape and equations. All other words that obey are asked,
-    whether accepted or not, and words that differ from accepted ones in a little. Where no equation
-    holds for all of the half, a network may have accepted a strange word: then it holds for all but
-    a few.
+    Shape and equations are read off half of the accepted words. They are tested on words that were
+    not used: on words that obey them, whether accepted or not, on the other accepted words, and on
+    words that differ a little from accepted ones. The network may have accepted a few strange words
+    by mistake. So equations that hold for all but a few words are tried too, and once more without
+    the strange words. Of these attempts one that holds is preferred, then the shortest shape.
 
     Args:
         accepts: the network's verdicts on a batch of words.
-        words: what to look among for accepted words.
+        symbols: the alphabet.
+        words: those among which accepted words are looked for.
+        seed: of all draws.
     """
     rng = np.random.default_rng([seed, 0xE27E])
     every = list(dict.fromkeys(words[i] for i in rng.permutation(len(words)) if words[i]))
@@ -134,7 +139,7 @@ def envelope(
         obeyed = run(dfa, asked) & _obeyed(counts(asked, symbols), equations)
         telling = [w not in used and (o or w in hard) for w, o in zip(asked, obeyed, strict=True)]
         expected = obeyed[telling]
-        if expected.any() and not expected.all():  # else the network would be asked one-sidedly
+        if expected.any() and not expected.all():  # the network is asked about both kinds of words
             answers = accepts([word for word, yes in zip(asked, telling, strict=True) if yes])
             shape = _shape(dfa, some, symbols)
             found.append(_told(dfa, shape, equations, symbols, expected, answers))
@@ -156,8 +161,11 @@ def _told(
 
 
 def typical(words: Sequence[Word]) -> list[Word]:
-    """The words without a first symbol, neighbours or a last symbol that few of the others have: a
-    network accepts a strange word now and then."""
+    """Leaves out strange words, since a network accepts one by mistake now and then.
+
+    A word is strange if its first symbol, a pair of neighbours or its last symbol occurs in few of
+    the other words.
+    """
     parts = [{("", w[0]), (w[-1], ""), *pairwise(w)} for w in words]
     times = Counter(part for each in parts for part in each)
     least = STRANGE * len(words)
@@ -165,9 +173,9 @@ def typical(words: Sequence[Word]) -> list[Word]:
 
 
 def local(words: Sequence[Word], symbols: Sequence[str]) -> DFA:
-    """The strictly 2-local language of the words: their first symbols, neighbours and last symbols.
+    """The smallest strictly 2-local language that holds all words (McNaughton and Papert 1971).
 
-    The smallest such language that holds all of them (McNaughton and Papert 1971).
+    Such a language is given by its first symbols, its pairs of neighbours and its last symbols.
     """
     first = {word[0] for word in words}
     pairs = {pair for word in words for pair in pairwise(word)}
@@ -194,7 +202,11 @@ def counts(words: Sequence[Word], symbols: Sequence[str]) -> np.ndarray:
 
 
 def constraints(table: np.ndarray) -> tuple[Constraint, ...]:
-    """A basis of the linear equations that all rows of counts obey, exact, in small integers."""
+    """A basis of the linear equations that all rows of counts obey, exact, in small integers.
+
+    Args:
+        table: counts, [words, symbols].
+    """
     rows = np.unique(table, axis=0)
     found = []
     for whole in _nullspace(np.concatenate([rows, -np.ones((len(rows), 1), np.int64)], axis=1)):
@@ -208,8 +220,8 @@ def constraints(table: np.ndarray) -> tuple[Constraint, ...]:
 
 
 def _nullspace(matrix: np.ndarray) -> list[list[int]]:
-    """A basis of the vectors that it maps to zero, exact, in whole numbers."""
-    import sympy  # here: who looks for no equations need not wait for it
+    """A basis of the vectors that the matrix maps to zero, exact, in whole numbers."""
+    import sympy  # imported here, because it takes time
 
     basis = []
     for vector in sympy.Matrix(matrix.tolist()).nullspace():
@@ -219,7 +231,10 @@ def _nullspace(matrix: np.ndarray) -> list[list[int]]:
 
 
 def _common(table: np.ndarray, rng: np.random.Generator) -> tuple[Constraint, ...]:
-    """The most equations that all but a few rows obey: those of some rows, drawn several times."""
+    """The largest set of equations that all but a few rows obey.
+
+    It is the largest of several attempts; each takes the equations of a few rows drawn at random.
+    """
     size = max(FEWEST, table.shape[1] + 2)
     tried = [constraints(table[rng.permutation(len(table))[:size]]) for _ in range(20)]
     fit = [e for e in tried if _obeyed(table, e).mean() >= 1 - STRANGE]
@@ -234,8 +249,10 @@ def _obeyed(table: np.ndarray, equations: Sequence[Constraint]) -> np.ndarray:
 
 
 def _edits(word: Word, symbols: Sequence[str], rng: np.random.Generator) -> Iterator[Word]:
-    """One symbol more, one less, another one, and two neighbours swapped, each at random; then the
-    same symbols in another order."""
+    """Words near a word, changed at a random place, then its symbols in a random order.
+
+    The changes are: one symbol doubled, left out, replaced, and swapped with the one before it.
+    """
     at = int(rng.integers(len(word)))
     other = symbols[int(rng.integers(len(symbols)))]
     yield (*word[:at], word[at], *word[at:])
@@ -247,7 +264,10 @@ def _edits(word: Word, symbols: Sequence[str], rng: np.random.Generator) -> Iter
 
 
 def _shape(dfa: DFA, words: Sequence[Word], symbols: Sequence[str]) -> str:
-    """ "a+ b+" where all words are the same row of runs, "" for any shape; else an expression."""
+    """The shape as a text: "a+ b+" if all words are the same row of runs; "" for any shape.
+
+    Other shapes are a regular expression, or the number of states if that is large.
+    """
     if same(dfa, DFA.universal_language(set(symbols))):
         return ""
     rows = {
@@ -260,7 +280,7 @@ def _shape(dfa: DFA, words: Sequence[Word], symbols: Sequence[str]) -> str:
 
 
 def _said(equations: Sequence[Constraint], symbols: Sequence[str]) -> str:
-    """The equations, those of equal counts chained."""
+    """The equations as a text, with equal counts in one chain."""
     group = {symbol: symbol for symbol in symbols}
     rest = []
     for equation in equations:
@@ -276,7 +296,10 @@ def _said(equations: Sequence[Constraint], symbols: Sequence[str]) -> str:
 
 
 def _power(shape: str, equations: Sequence[Constraint], symbols: Sequence[str]) -> str | None:
-    """ "a^n b^2n": every symbol once in the shape, one free number, no constant."""
+    """A name such as "a^n b^2n"; None unless shape and equations have this form.
+
+    Every symbol then occurs once in the shape, one number is free, and no equation has a constant.
+    """
     row = [part.removesuffix("+") for part in shape.split(" ")]
     if set(row) != set(symbols) or not all(part.endswith("+") for part in shape.split(" ")):
         return None

@@ -1,8 +1,8 @@
 """How well labelled lines speak for a rule: its code length, and what its exceptions look like.
 
-Two-part codes (Rissanen 1978) weigh a rule against its exceptions: a rule that is one state larger
-must explain more lines than it costs to list them. What a rule leaves over is noise only if it
-looks like noise: exceptions that share a word, a length or an end betray that it is not the rule.
+A two-part code (Rissanen 1978) writes down a rule and then its exceptions. A larger rule is better
+only if it saves more bits on exceptions than it costs itself. And exceptions are noise only if they
+look like noise: if they share a word, a length or an end, the rule is not the whole rule.
 """
 
 from __future__ import annotations
@@ -21,15 +21,20 @@ from interp.automata.rules import Rule
 
 
 def exception_bits(lines: int, wrong: int) -> float:
-    """Bits that list which of the lines are exceptions: their number, then which."""
+    """Bits that say which of the lines are exceptions: first how many, then which.
+
+    Args:
+        lines: how many lines there are.
+        wrong: how many of them are exceptions.
+    """
     return float(np.log2(lines + 1) + _log2_choose(lines, wrong))
 
 
 def automaton_bits(dfa: DFA, symbols: Sequence[str]) -> float:
     """Bits that write down a complete automaton.
 
-    The classes of symbols that it never tells apart, then per state a target for each class, and
-    whether it accepts.
+    They name the classes of symbols that it never tells apart, then for each state a target for
+    each class, and whether the state accepts.
     """
     sizes = np.array([len(group) for group in symbol_classes(dfa, symbols)])
     classes = gammaln(sizes.sum() + 1) - gammaln(sizes + 1).sum()
@@ -39,7 +44,7 @@ def automaton_bits(dfa: DFA, symbols: Sequence[str]) -> float:
 
 
 def rule_bits(rule: Rule, symbols: Sequence[str]) -> float:
-    """Bits that write down a rule of the families: a family or a symbol for each part of it."""
+    """Bits that write down a rule: a family or a symbol for each of its parts."""
     return float((rule.size + 1) * np.log2(len(symbols) + 16))
 
 
@@ -48,8 +53,8 @@ class Leftovers:
     """What the lines that contradict a rule have in common.
 
     Attributes:
-        feature: the most telling one, in words; "" where there is none to compare.
-        p: its two-sided hypergeometric p-value, times the number of features tried; at most 1.
+        feature: the most telling common feature, in words; "" if there is nothing to compare.
+        p: its two-sided hypergeometric p-value times the number of features tried; at most 1.
     """
 
     feature: str
@@ -64,9 +69,14 @@ def leftovers(
 ) -> Leftovers:
     """Do the lines that contradict a rule look like the lines that obey it?
 
-    Lines are compared within those that the rule accepts, and within those that it rejects: noise
-    may well hit one label more often than the other. Features are the presence of each symbol, once
-    and twice, the first and the last symbol, and a length above the median.
+    Lines that the rule accepts are compared among themselves, and so are those that it rejects,
+    because noise may hit one label more often than the other. The features are that a line contains
+    a symbol, or contains it twice, its first and its last symbol, and a length above the median.
+
+    Args:
+        labels: of the lines.
+        verdicts: of the rule.
+        symbols: the alphabet.
     """
     wrong = labels != verdicts
     names, present = _features(words, symbols)

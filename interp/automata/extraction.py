@@ -1,9 +1,10 @@
 """From a network to an automaton: active learning with AALpy.
 
-The network is the teacher: it answers whether a word is accepted, for whole batches at once and
-each word once. Kearns and Vazirani's algorithm (1994) asks; a hypothesis stands when no word tells
-it from the network: no word of a large fixed sample, random words and words near the data; no word
-of its own; and none of the words that the W-method (Chow 1978) makes for it.
+The network is the teacher: it says whether a word is accepted, for whole batches at once and once
+for each word. Kearns and Vazirani's algorithm (1994) asks, and makes hypotheses. A hypothesis
+stands if the network agrees with it on three kinds of words: a large fixed sample (random words and
+words near the data), words that the hypothesis accepts, and the words that the W-method (Chow 1978)
+makes for it.
 """
 
 from __future__ import annotations
@@ -22,23 +23,23 @@ from automata.fa.dfa import DFA
 from automata.fa.gnfa import GNFA
 
 Word = tuple[str, ...]
-OWN_WORDS = 200  # words that a hypothesis is asked for
-MOST_LISTED = 10  # symbols that an expression lists one by one
-W_WORDS = 1000  # words of the W-method
+OWN_WORDS = 200  # about so many words are drawn that a hypothesis accepts
+MOST_LISTED = 10  # the most symbols that an expression lists one by one
+W_WORDS = 1000  # the most words of the W-method
 Accepts = Callable[[Sequence[Word]], np.ndarray]
-"""Batched membership: True where the network accepts the word."""
+"""The network's verdicts on a batch of words, [words]: True where it accepts."""
 
 
 @dataclass(frozen=True)
 class Extraction:
-    """What came out.
+    """The automaton that was learned, and how well it describes the network.
 
     Attributes:
         dfa: the minimal complete automaton.
-        agrees: share of the check words on which automaton and network agree.
-        complete: True if learning ended within the tolerance; False if a bound stopped it: then no
-            automaton of ``max_states`` states describes the network on the check words.
-        queries: different words that the network judged.
+        agrees: share of the words of all three kinds on which automaton and network agree.
+        complete: True if learning ended within the tolerance; False if the bound on states or
+            seconds stopped it.
+        queries: how many different words the network judged.
         seconds: time spent.
     """
 
@@ -81,7 +82,7 @@ class _Network(SUL):  # type: ignore[misc]  # AALpy is untyped
         return self.teacher(words)
 
     def query(self, word: Word) -> list[bool]:
-        """The verdicts on all prefixes, in one batch."""
+        """The verdicts on all prefixes of a word, in one batch."""
         self.num_queries += 1
         prefixes = [word[: end + 1] for end in range(len(word))] or [()]
         return [bool(verdict) for verdict in self.judge(prefixes)]
@@ -97,13 +98,14 @@ class _Network(SUL):  # type: ignore[misc]  # AALpy is untyped
 
 
 class _CheckWords(Oracle):  # type: ignore[misc]  # AALpy is untyped
-    """Equivalence by words; returns the shortest disagreement.
+    """Tests a hypothesis on words; returns the shortest word on which the network disagrees.
 
-    First a fixed sample, judged once. A hypothesis that agrees with it is asked for words of its
-    own: what it accepts, drawn evenly by length, the network must accept too. That finds the
-    automaton that counts modulo a number, which near misses alone do not. Last come the words of
-    the W-method: to every state by a random way, on by every symbol, and on by every word that
-    tells states apart; the way is as long as makes the whole a word of the sample's lengths.
+    First comes a fixed sample, which the network judges once. If a hypothesis agrees with it, words
+    that the hypothesis accepts are drawn, evenly for each length; the network must accept them too.
+    These words unmask an automaton that counts modulo a number, which near misses alone do not.
+    Last come the words of the W-method. Each leads to a state by a random way, continues with a
+    symbol, and ends with a word that tells states apart. The way is as long as needed to give the
+    whole word a length of the sample.
     """
 
     def __init__(
@@ -157,17 +159,20 @@ class _CheckWords(Oracle):  # type: ignore[misc]  # AALpy is untyped
         return words[wrong[0]] if len(wrong) > self.tolerance * len(words) else None
 
     def agreement(self, dfa: DFA) -> float:
-        """The share of all words on which automaton and network agree."""
+        """The share of the words of all three kinds on which automaton and network agree."""
         words = [*self.words, *self._own(dfa), *self._w_method(dfa)]
         return float((run(dfa, words) == self.sul.judge(words)).mean())
 
 
 def telling_apart(dfa: DFA, symbols: Sequence[str]) -> list[Word]:
-    """Words that tell any two states of a minimal automaton apart: a characterisation set."""
+    """A characterisation set of a minimal automaton: words that tell any two of its states apart.
+
+    From two states at least one of these words leads to acceptance in one and not in the other.
+    """
     suffixes: list[Word] = [()]
     seen: dict[Any, tuple[bool, ...]] = {q: (q in dfa.final_states,) for q in dfa.states}
     while len(set(seen.values())) < len(seen):
-        # Some two states that look alike differ after one symbol, by what is seen so far.
+        # Two states that look alike so far differ after one more symbol; such a symbol is found.
         after = {s: {q: seen[dfa.transitions[q][s]] for q in dfa.states} for s in symbols}
         symbol, which = next(
             (symbol, index)
@@ -181,20 +186,20 @@ def telling_apart(dfa: DFA, symbols: Sequence[str]) -> list[Word]:
 
 
 class _Ways:
-    """Random words that lead from the start into some states, evenly drawn by length."""
+    """Random words that lead from the start into given states, drawn evenly for each length."""
 
     def __init__(self, dfa: DFA, alphabet: Sequence[str], into: Iterable[Any]) -> None:
         self.dfa, self.symbol = _one_letter_each(dfa, alphabet, into)
 
     def drawn(self, length: int, seed: int) -> Word | None:
-        """None where no word of this length leads there."""
+        """A random word of this length; None if no word of this length leads there."""
         if not self.dfa.count_words_of_length(length):
             return None
         return tuple(self.symbol[c] for c in self.dfa.random_word(length, seed=seed))
 
 
 def _in_order(words: Iterable[Word | None]) -> list[Word]:
-    """Each word once, short ones first."""
+    """Each word once, short words first."""
     return sorted({w for w in words if w is not None}, key=lambda word: (len(word), word))
 
 
@@ -212,14 +217,14 @@ def extract(
     Args:
         accepts: the network's verdicts on a batch of words; a ``Teacher`` remembers them.
         alphabet: all symbols.
-        check_words: words on which the automaton must agree with the network: random ones, and
-            words near the data. More and longer ones make a surer automaton.
-        max_states, max_seconds: where learning gives up and returns what it has.
-        tolerance: the share of the fixed words, and of the automaton's own, on which it may differ
-            from the network. A network errs now and then; the smallest automaton that explains all
-            but so little is wanted, not a large one that explains the errors too.
-        empty: whether the empty word's verdict counts. Of a network that was taught lines it does
-            not: then it is whichever makes the smaller automaton.
+        check_words: words on which the automaton must agree with the network: random words, and
+            words near the data. More and longer words make the result surer.
+        max_states, max_seconds: bounds at which learning stops and returns the automaton it has.
+        tolerance: the share of each kind of words on which the automaton may differ from the
+            network. A network errs now and then. Wanted is the smallest automaton that explains all
+            but this share, not a large one that explains the errors too.
+        empty: whether the verdict on the empty word counts. For a network that was taught lines it
+            does not; the automaton then gives it the verdict that makes the automaton smaller.
     """
     start = time.monotonic()
     teacher = accepts if isinstance(accepts, Teacher) else Teacher(accepts)
@@ -246,12 +251,12 @@ def extract(
 
 
 def toggled(dfa: DFA) -> DFA:
-    """The minimal automaton of the language that differs in the empty word alone."""
+    """The minimal automaton that gives another verdict on the empty word, and on no other word."""
     return dfa ^ DFA.from_finite_language(set(dfa.input_symbols), {""}, as_partial=False)
 
 
 def as_dfa(hypothesis: Any, alphabet: Sequence[str]) -> DFA:
-    """AALpy's automaton as automata-lib's; what it has no transition for leads to a dead state."""
+    """AALpy's automaton as one of automata-lib; missing transitions lead to a dead state."""
     states = hypothesis.states
     rows = {
         s.state_id: {
@@ -271,7 +276,7 @@ def as_dfa(hypothesis: Any, alphabet: Sequence[str]) -> DFA:
 
 
 def run(dfa: DFA, words: Sequence[Word]) -> np.ndarray:
-    """The automaton's verdicts, True where it accepts."""
+    """The automaton's verdicts on words, [words]: True where it accepts."""
     verdicts = np.empty(len(words), dtype=bool)
     for index, word in enumerate(words):
         state = dfa.initial_state
@@ -285,7 +290,7 @@ def run(dfa: DFA, words: Sequence[Word]) -> np.ndarray:
 
 
 def canonical(dfa: DFA, symbols: Sequence[str]) -> DFA:
-    """The minimal automaton with states 0, 1, 2, ... breadth first from the start."""
+    """The minimal automaton, with states numbered 0, 1, 2, ... breadth first from the start."""
     dfa = dfa.minify()
     order = [dfa.initial_state]
     for state in order:
@@ -305,10 +310,10 @@ def canonical(dfa: DFA, symbols: Sequence[str]) -> DFA:
 def regex(dfa: DFA, symbols: Sequence[str]) -> str:
     """An equivalent regular expression over the symbols, by state elimination.
 
-    "∅" if no word is accepted. Symbols of several letters are set apart by spaces. Symbols that the
-    automaton never tells apart are eliminated as one: of more than ten "[^ x y ]" says which they
-    are not. Its length may
-    grow exponentially with the number of states.
+    "∅" means that no word is accepted. Symbols of several letters are set apart by spaces. Symbols
+    that the automaton never tells apart are treated as one; if there are more than ten of them,
+    "[^ x y ]" lists the symbols that do not belong to them. The length of the expression may grow
+    exponentially with the number of states.
     """
     if dfa.isempty():
         return "∅"
@@ -333,13 +338,13 @@ def regex(dfa: DFA, symbols: Sequence[str]) -> str:
     parts = []
     for before, c, after in zip(f"({expression}", expression, f"{expression[1:]})", strict=False):
         part = names.get(c, c)
-        bare = c not in names or (before in "(|" and after in "|)")  # in a union, or not one
+        bare = c not in names or (before in "(|" and after in "|)")  # needs no brackets of its own
         parts.append(part if bare or "|" not in part else f"({part})")
     return "".join(parts).replace("  ", " ").strip()
 
 
 def symbol_classes(dfa: DFA, symbols: Sequence[str]) -> list[list[str]]:
-    """The symbols that the automaton never tells apart, in their order."""
+    """Classes of symbols that the automaton never tells apart, in the order of the symbols."""
     states = sorted(dfa.states, key=str)
     classes: dict[tuple[Any, ...], list[str]] = {}
     for symbol in symbols:
@@ -349,7 +354,7 @@ def symbol_classes(dfa: DFA, symbols: Sequence[str]) -> list[list[str]]:
 
 
 def over(dfa: DFA, letters: Sequence[str]) -> DFA:
-    """The minimal automaton over some of the symbols."""
+    """The minimal automaton over some of the symbols, without the others."""
     return DFA(
         states=set(dfa.states),
         input_symbols=set(letters),
@@ -362,10 +367,12 @@ def over(dfa: DFA, letters: Sequence[str]) -> DFA:
 def _one_letter_each(
     dfa: DFA, symbols: Sequence[str], final: Iterable[Any] | None = None
 ) -> tuple[DFA, dict[str, str]]:
-    """The same automaton over letters, as automata-lib's words want, and the way back.
+    """The same automaton over single letters, and the symbol of each letter.
+
+    automata-lib writes words as texts, so that a symbol has to be one letter.
 
     Args:
-        final: other accepting states than its own.
+        final: accepting states to take instead of the automaton's own.
     """
     letters = {symbol: chr(0x4E00 + index) for index, symbol in enumerate(symbols)}
     spelled = DFA(

@@ -1,8 +1,9 @@
 """From a network and labelled lines to the rule behind them.
 
-The network is the teacher: automata are learned from it, at growing tolerance for its mistakes, and
-rules of the families are sought that agree with it on words of the lines' own lengths, where alone
-it was taught. The lines choose between them, by code length: the labels have the last word.
+The network is the teacher. Automata are learned from it, with growing tolerance for its mistakes.
+Besides, the families are searched for rules that agree with it on words of the lines' own lengths,
+the only lengths on which it was taught. Then the labelled lines choose between all these, by code
+length.
 """
 
 from __future__ import annotations
@@ -23,25 +24,27 @@ from interp.automata.rules import Rule
 TOLERANCES = (0.002, 0.01, 0.03)
 """Shares of the network's verdicts that an automaton may leave unexplained, tried in this order."""
 LIKE_NOISE = 0.01
-"""A corrected p below it: what the exceptions share is no accident."""
+"""If the corrected p is below this, what the exceptions share is no accident."""
 TELLING = 0.25
-"""Share of the most telling symbol's turns that another symbol needs to be named in a rule."""
+"""A rule names a symbol only if replacing it turns the verdict more often than this share of how
+often the most telling symbol does."""
 ENOUGH = 20
-"""Exceptions that are enough to see what they share."""
+"""So many exceptions are enough to see what they share."""
 
 
 @dataclass(frozen=True)
 class Found:
-    """A hypothesis and how it stands.
+    """A hypothesis about the rule, and the evidence for it.
 
     Attributes:
-        dfa: minimal and complete; states are numbered breadth first.
-        rule: the same in words, where a family has it.
-        way: how it was found: "automaton" (learned for words of all lengths) or "families" (agrees
-            with the network at the lines' own lengths), or a rival of both.
-        agrees: share of the words asked on which it agrees with the network; NaN without one.
-        wrong: lines that contradict it.
-        lines: all lines.
+        dfa: its automaton, minimal and complete; states are numbered breadth first.
+        rule: the same in words, if a family has it; else None.
+        way: how it was found: "automaton" (learned for words of all lengths), "families" (agrees
+            with the network at the lines' own lengths), or the name of a rival method.
+        agrees: share of the words asked on which it agrees with the network; NaN if there was no
+            network.
+        wrong: how many lines contradict it.
+        lines: how many lines there are.
         bits: length of the two-part code: the rule, then its exceptions.
         leftovers: what the contradicting lines have in common.
     """
@@ -57,7 +60,7 @@ class Found:
 
     @property
     def like_noise(self) -> bool:
-        """No exception, or so many that a pattern would show, and none does."""
+        """There is no exception; or there are enough to see a pattern in them, and none shows."""
         return self.wrong == 0 or (self.wrong >= ENOUGH and self.leftovers.p >= LIKE_NOISE)
 
 
@@ -66,11 +69,12 @@ class Induction:
     """What was found, and what was looked at on the way.
 
     Attributes:
-        found: the hypotheses, shortest code first; none where neither automaton nor rule fits.
+        found: the hypotheses, shortest code first; empty if neither an automaton nor a rule fits.
         learned: the last automaton learned, complete or not.
         teacher: the network, with all words that it judged.
-        asked: the words on which hypotheses are compared with it.
-        constant: bits of the code that knows no rule: the rarer label's lines as exceptions.
+        asked: the words on which hypotheses are compared with the network.
+        constant: bits of the code that knows no rule and lists the lines of the rarer label as
+            exceptions.
     """
 
     found: tuple[Found, ...]
@@ -85,9 +89,9 @@ class Search:
     """How hard to look.
 
     Attributes:
-        words: words that the network is asked for beside the lines.
-        max_states: of an automaton.
-        max_seconds: of all learning of automata.
+        words: how many words hypotheses are compared on; about a quarter of them are lines.
+        max_states: the most states of an automaton.
+        max_seconds: the most seconds for learning all automata.
         seed: of the words.
     """
 
@@ -109,9 +113,9 @@ def induce(
     Args:
         accepts: the network's verdicts on a batch of words.
         symbols: the alphabet.
-        lines: labelled words, none of them empty; of those that the network was taught or chosen
-            on, never those on which the rule is judged afterwards.
-        labels: of the lines.
+        lines: labelled words, none of them empty. They are lines on which the network was trained
+            or chosen, never lines on which the rule is judged afterwards.
+        labels: of the lines; True for the accepted ones.
         search: how hard to look.
     """
     teacher = Teacher(accepts)
@@ -143,7 +147,7 @@ def induce(
 
 
 def constant_bits(labels: Bool[np.ndarray, " lines"]) -> float:
-    """Bits of the code that knows no rule: the lines of the rarer label, as exceptions."""
+    """Bits of the code that knows no rule and lists the lines of the rarer label as exceptions."""
     return exception_bits(len(labels), int(min(labels.sum(), (~labels).sum())))
 
 
@@ -156,8 +160,14 @@ def weighed(
     way: str,
     agrees: float = float("nan"),
 ) -> Found:
-    """An automaton with what the lines say of it; of a named one the name is what must be written
-    down, not the table."""
+    """Weighs an automaton by the lines.
+
+    If it has a rule in words, the code writes down this rule instead of the automaton's table.
+
+    Args:
+        rule: the automaton in words, or None.
+        way, agrees: as in ``Found``.
+    """
     dfa = dfa.minify()
     answers = run(dfa, lines)
     wrong = int((answers != labels).sum())
@@ -168,8 +178,11 @@ def weighed(
 
 
 def words_near(lines: Sequence[Word], symbols: Sequence[str], search: Search) -> list[Word]:
-    """Lines, lines with one symbol replaced, random symbols and random runs of symbols, a quarter
-    each, all of the lines' own lengths."""
+    """Words of the lines' own lengths, on which hypotheses are compared with the network.
+
+    A quarter each are lines, lines with one symbol replaced, random symbols, and random runs of
+    equal symbols. Equal words are kept once.
+    """
     rng = np.random.default_rng([search.seed, 0xD15C])
     count = search.words // 4
     chosen = [lines[i] for i in rng.permutation(len(lines))[:count]]
@@ -179,7 +192,7 @@ def words_near(lines: Sequence[Word], symbols: Sequence[str], search: Search) ->
         words.append((*line[:at], symbols[int(rng.integers(len(symbols)))], *line[at + 1 :]))
     lengths = [len(lines[i]) for i in rng.integers(len(lines), size=2 * count)]
     for index, length in enumerate(lengths):
-        run_of = np.arange(length)  # every symbol for itself, or up to four runs of one symbol each
+        run_of = np.arange(length)  # each symbol is drawn by itself, or in up to four runs
         if index % 2:
             run_of = np.searchsorted(np.sort(rng.integers(length, size=3)), run_of, side="right")
         drawn = rng.integers(len(symbols), size=max(length, 4))[run_of]
@@ -190,11 +203,14 @@ def words_near(lines: Sequence[Word], symbols: Sequence[str], search: Search) ->
 def telling(
     teacher: Teacher, words: Sequence[Word], symbols: Sequence[str], most: int = 9
 ) -> list[str]:
-    """The symbols on which the network's verdict hangs, by how often it turns when another symbol
-    takes their place; no more than ``most``, in the order of the alphabet."""
+    """The symbols on which the network's verdict depends, in the order of the alphabet.
+
+    They are those that turn the verdict most often when another symbol takes their place, at most
+    ``most`` of them.
+    """
     rng = np.random.default_rng(0)
     verdicts = teacher(words)
-    # As many accepted as rejected words: a rare verdict may hang on symbols of its own.
+    # As many accepted as rejected words: a rare verdict may depend on symbols of its own.
     sides = [rng.permutation(np.flatnonzero(verdicts == side)) for side in (True, False)]
     fewest = max(1, min(map(len, sides)))
     places: dict[str, list[tuple[Word, int]]] = {symbol: [] for symbol in symbols}

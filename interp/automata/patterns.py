@@ -1,4 +1,7 @@
-"""Word patterns that set two groups of lines apart: all of them, by an exact test, corrected."""
+"""The word pattern that sets two groups of lines apart best.
+
+All patterns are tried by an exact test, and its p is corrected for how many were tried.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,8 @@ from scipy.stats import hypergeom
 from interp.automata.rules import Families, Rule
 
 MOST_SYMBOLS = 12
-"""Beyond so many symbols patterns are made of those that tell the groups apart best alone."""
+"""If there are more symbols, patterns are made only of those that by themselves tell the groups
+apart best."""
 
 
 @dataclass(frozen=True)
@@ -20,12 +24,12 @@ class Pattern:
     """The pattern that sets the groups apart best.
 
     Attributes:
-        rule: a line has the pattern; its denial where the positive lines lack it.
-        text: the pattern alone: "contains x ... y in this order".
-        having: lines that have the pattern, of the positive and of the negative ones.
-        lines: all lines, positive and negative.
+        rule: that a line has the pattern, or its denial if the positive lines lack the pattern.
+        text: the pattern itself, such as "contains x ... y in this order".
+        having: how many positive and how many negative lines have the pattern.
+        lines: how many positive and how many negative lines there are.
         log10_p: of Fisher's exact test, two-sided (twice the smaller tail), before the correction.
-        tried: patterns tried.
+        tried: how many patterns were tried.
     """
 
     rule: Rule
@@ -37,7 +41,7 @@ class Pattern:
 
     @property
     def corrected_p(self) -> float:
-        """Bonferroni's: times the number of patterns tried."""
+        """p times the number of patterns tried (Bonferroni), at most 1."""
         return float(min(1.0, self.tried * 10.0**self.log10_p))
 
 
@@ -47,13 +51,13 @@ def best_pattern(
     symbols: Sequence[str],
     longest: int = 3,
 ) -> Pattern:
-    """Searches all patterns of up to three symbols, in order with gaps or side by side.
+    """Tries all patterns of up to three symbols: in order with gaps, or side by side.
 
     Args:
-        words: not empty.
-        labels: True for the positive group.
+        words: the lines, at least one.
+        labels: True for the lines of the positive group.
         symbols: the alphabet.
-        longest: 1, 2 or 3.
+        longest: the most symbols in a pattern: 1, 2 or 3.
     """
     used = list(symbols)
     if len(used) > MOST_SYMBOLS:
@@ -90,8 +94,10 @@ def best_pattern(
 def _presence(
     words: Sequence[Sequence[str]], symbols: Sequence[str], longest: int
 ) -> dict[tuple[str, int], Bool[np.ndarray, "words patterns"]]:
-    """Which lines have which pattern, by kind and length; the patterns in the order of
-    ``itertools.product``."""
+    """Which lines have which pattern, by kind and length of the pattern.
+
+    Patterns stand in the order of ``itertools.product``.
+    """
     number, size = {symbol: i for i, symbol in enumerate(symbols)}, len(symbols)
     shapes = [(size,) * length for length in range(1, longest + 1)]
     gaps = [np.zeros((len(words), *shape), dtype=bool) for shape in shapes]
@@ -100,7 +106,7 @@ def _presence(
         recent: tuple[int, ...] = ()
         for symbol in word:
             at = number.get(symbol)
-            if at is None:  # none of those that patterns are made of
+            if at is None:  # patterns are not made of this symbol
                 recent = ()
                 continue
             for length in range(longest - 1, 0, -1):
@@ -116,7 +122,7 @@ def _presence(
 
 
 def _log_p(present: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """Natural logarithm of the two-sided p of each column, at most 0."""
+    """The natural logarithm of the two-sided p of each column, [patterns], at most 0."""
     hits, having = present[labels].sum(axis=0), present.sum(axis=0)
     law = hypergeom(len(labels), int(labels.sum()), having)
     tail = np.minimum(law.logsf(hits - 1), law.logcdf(hits))

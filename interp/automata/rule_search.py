@@ -1,7 +1,8 @@
 """The rule behind an automaton, or behind verdicts on words.
 
-A rule is recognised by equivalence of automata, never by likeness. Symbols that an automaton never
-tells apart are one letter to it, so that rules are sought over the few words that matter.
+A rule counts as the rule of an automaton only if their automata are equivalent; it is not enough
+that they are similar. Symbols that an automaton never tells apart are treated as one letter, so
+that rules are made of the few symbols that matter.
 """
 
 from __future__ import annotations
@@ -19,21 +20,21 @@ from jaxtyping import Bool
 from interp.automata.extraction import over, symbol_classes, toggled
 from interp.automata.rules import Families, Rule
 
-SOME = 4  # symbols that are still called "one of a, b, c, d"
-PROBES = 1500  # words on which candidates are compared before their automata are
-MOST_TOLD = 12  # symbols that rules are sought over; of more, those of first and last alone
-MOST_COUNT = 8  # of a symbol, in "at least", "at most" and "exactly"
-MOST_ENDS = 20  # symbols whose first and last are compared: the automaton has the square of them
-MOST_PAIRS = 50  # of pairs that fit, the smallest
+SOME = 4  # the most symbols that a rule names as "one of a, b, c, d"
+PROBES = 1500  # words on which candidates are compared before their automata are compared
+MOST_TOLD = 12  # the most symbols that rules name; if there are more, rules name none
+MOST_COUNT = 8  # the largest count in "at least", "at most" and "exactly"
+MOST_ENDS = 20  # the most symbols for "same ends", whose automaton has their square as states
+MOST_PAIRS = 50  # so many pairs of rules that fit are kept, the smallest ones
 
 
 def rule_of(dfa: DFA, symbols: Sequence[str], empty: bool = True) -> Rule | None:
-    """The rule of the families that an automaton is, in the fewest words; None where it is none.
+    """The rule that has this automaton, in the fewest words; None if no rule of the families has.
 
     Args:
         dfa: a complete automaton over the symbols.
-        symbols: the alphabet, in the order in which it is told.
-        empty: whether the empty word must agree too; lines of words are never empty.
+        symbols: the alphabet, in the order in which rules name it.
+        empty: whether rule and automaton must also agree on the empty word. Lines are never empty.
     """
     dfa = dfa.minify()
     classes = symbol_classes(dfa, symbols)
@@ -61,16 +62,17 @@ def rules_near(
     told: Sequence[str],
     most_wrong: int,
 ) -> list[tuple[Rule, int]]:
-    """The rules that differ from the verdicts on few of the words, with on how many.
+    """The rules that differ from the verdicts on few words, each with the number of these words.
 
-    For each size the one with the fewest; for a network that is sure of words of some lengths
-    alone, where no automaton of all words can be asked for.
+    Of each size there is one rule, the one that differs on the fewest. This is for a network that
+    is sure only of words of some lengths: it has no automaton for all words.
 
     Args:
-        words: not empty.
+        words: at least one.
+        verdicts: on the words.
         symbols: the alphabet.
-        told: the symbols that a rule may name; without any there is none to tell.
-        most_wrong: words on which a rule may differ.
+        told: the symbols that a rule may name; without any there is no rule.
+        most_wrong: on how many words a rule may differ.
     """
     families = Families(symbols)
     padded = _padded(words, symbols)
@@ -88,15 +90,18 @@ def rules_near(
 
 
 def same(one: DFA, other: DFA) -> bool:
-    """Do two automata accept the same words, the empty one aside?"""
+    """Do two automata accept the same words? The empty word does not count."""
     return one == other or toggled(one) == other
 
 
 def _equivalent(goal: DFA, families: Families, told: Sequence[str], whole: bool) -> Iterator[Rule]:
-    """The candidates that are the goal: compared on probe words first, then as automata.
+    """The candidates that are equivalent to the goal.
+
+    They are compared on probe words first, and those that agree are then compared as automata.
 
     Args:
-        whole: whether each letter is a symbol of its own, so that two of a letter are the same.
+        whole: whether each letter stands for a single symbol, so that equal letters are equal
+            symbols.
     """
     rules = _constants(families)
     if whole:
@@ -124,10 +129,11 @@ def _near(
     rules: Sequence[Rule],
     most_wrong: int,
 ) -> Iterator[tuple[int, Callable[[], Rule]]]:
-    """Candidates, and pairs of them by and, or, xor, that differ on few words: on how many, and how
-    to make the rule.
+    """Candidates, and pairs of them joined by and, or, xor, that differ on few words.
 
-    How many words two rules share, and share with the wanted ones, tells of every pair at once.
+    Each comes as the number of words on which it differs, and a function that makes the rule. How
+    many words two rules both accept, and how many of these are wanted, says this of all pairs at
+    once.
     """
     counts = seen.astype(np.float32)
     goal = wanted.astype(np.float32)
@@ -168,10 +174,11 @@ def _constants(families: Families) -> list[Rule]:
 def _candidates(
     families: Families, told: Sequence[str], states: int, patterns: Iterable[Sequence[str]]
 ) -> Iterator[Rule]:
-    """The rules over the symbols that are told, as long as so many states could need them.
+    """The rules that name these symbols, with counts that fit an automaton of so many states.
 
     Args:
-        patterns: longer ones to try too.
+        told: the symbols that a rule may name.
+        patterns: longer patterns to try too.
     """
     longest = 3 if len(told) <= 5 else 2 if len(told) <= 9 else 1
     tried = [p for length in range(1, longest + 1) for p in product(told, repeat=length)]
@@ -200,7 +207,7 @@ def _one_of(group: Sequence[str]) -> str:
 
 
 def _widened(dfa: DFA, classes: Sequence[Sequence[str]]) -> DFA:
-    """The automaton over whole classes, each symbol doing what the first of its class does."""
+    """The automaton over all symbols; each symbol does what the first of its class does."""
     return DFA(
         states=set(dfa.states),
         input_symbols={symbol for group in classes for symbol in group},
@@ -245,7 +252,7 @@ def _verdicts(dfa: DFA, letters: Sequence[str], words: np.ndarray) -> np.ndarray
 
 
 def _shortest(dfa: DFA, symbols: Sequence[str]) -> tuple[str, ...]:
-    """The first shortest accepted word, breadth first; () where none is accepted."""
+    """The shortest accepted word, the first one in the order of symbols; () if none is accepted."""
     seen = {dfa.initial_state}
     queue: list[tuple[Any, tuple[str, ...]]] = [(dfa.initial_state, ())]
     for state, word in queue:

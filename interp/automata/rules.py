@@ -20,9 +20,9 @@ class Rule:
     Attributes:
         family: "contains", "side by side", "starts", "ends", "same ends", "at least", "at most",
             "exactly", "even", "never", "before", "only", "and", "or", "xor", "all" or "none".
-        text: what a word does that obeys it; completes "a word is accepted if it ...".
-        denial: the same of a word that does not obey it.
-        size: how much there is to say: its symbols and the words between them.
+        text: what a word that obeys it does; it completes "a word is accepted if it ...".
+        denial: what a word that does not obey it does.
+        size: how many parts it has: its symbols, and words such as "not" and "or" between them.
         dfa: its complete automaton.
     """
 
@@ -33,22 +33,22 @@ class Rule:
     dfa: DFA
 
     def __invert__(self) -> Rule:
-        """What does not obey it."""
+        """The rule of the words that do not obey this one."""
         family = OPPOSITES.get(self.family, self.family)
-        if family == "never?":  # what a "never" denies
+        if family == "never?":  # which of the two families does this "never" deny?
             family = "side by side" if self.denial.endswith("side by side") else "contains"
         return Rule(family, self.denial, self.text, self.size + 1, self.dfa.complement())
 
     def __and__(self, other: Rule) -> Rule:
-        """What obeys both."""
+        """The rule of the words that obey both."""
         return self._with(other, "and", f"{self.text}, and {other.text}", self.dfa & other.dfa)
 
     def __or__(self, other: Rule) -> Rule:
-        """What obeys one of them, or both."""
+        """The rule of the words that obey one of the two, or both."""
         return self._with(other, "or", f"{self.text}, or {other.text}", self.dfa | other.dfa)
 
     def __xor__(self, other: Rule) -> Rule:
-        """What obeys one of them, not both."""
+        """The rule of the words that obey one of the two, but not both."""
         text = f"either {self.text}, or {other.text}, but not both"
         return self._with(other, "xor", text, self.dfa ^ other.dfa)
 
@@ -62,7 +62,7 @@ class Families:
 
     Attributes:
         symbols: the alphabet.
-        names: what a symbol is called in a rule, where not by itself.
+        names: how a symbol is written in a rule, if not as itself.
     """
 
     symbols: Sequence[str]
@@ -83,7 +83,7 @@ class Families:
         )
 
     def _built(self, build: Callable[..., DFA], pattern: Sequence[str], **how: bool) -> DFA:
-        """The automaton of a pattern; automata-lib asks for a text and iterates over it."""
+        """The automaton of a pattern: automata-lib's type says a text, but it only iterates."""
         return build(set(self.symbols), pattern, **how)
 
     def contains(self, *pattern: str) -> Rule:
@@ -112,7 +112,7 @@ class Families:
         return Rule("ends", f"ends {said}", f"does not end {said}", len(pattern), dfa)
 
     def same_ends(self) -> Rule:
-        """The first symbol is the last one too: so in words of one symbol, not in the empty one."""
+        """The first symbol equals the last: true of words of one symbol, not of the empty word."""
         rows: dict[Any, dict[str, Any]] = {(): {s: (s, s) for s in self.symbols}}
         for first, last in product(self.symbols, repeat=2):
             rows[first, last] = {s: (first, s) for s in self.symbols}
@@ -130,27 +130,27 @@ class Families:
         return Rule(family, f"has {said}", f"does not have {said}", 2, dfa)
 
     def at_least(self, count: int, symbol: str) -> Rule:
-        """So many of the symbol, or more."""
+        """``count`` or more of the symbol."""
         return self._counted("at least", count, symbol, self.contains(*[symbol] * count).dfa)
 
     def at_most(self, count: int, symbol: str) -> Rule:
-        """So many of the symbol, or fewer."""
+        """``count`` or fewer of the symbol."""
         more = self.contains(*[symbol] * (count + 1)).dfa
         return self._counted("at most", count, symbol, more.complement())
 
     def exactly(self, count: int, symbol: str) -> Rule:
-        """So many of the symbol."""
+        """Exactly ``count`` of the symbol."""
         dfa = self.at_least(count, symbol).dfa & self.at_most(count, symbol).dfa
         return self._counted("exactly", count, symbol, dfa)
 
     def even(self, symbol: str) -> Rule:
-        """An even number of the symbol; none is even."""
+        """An even number of the symbol; 0 is even."""
         rows = {q: {s: q ^ (s == symbol) for s in self.symbols} for q in (0, 1)}
         said = f"number of {self._said(symbol)}"
         return Rule("even", f"has an even {said}", f"has an odd {said}", 2, self._dfa(rows, {0}))
 
     def before(self, early: str, late: str) -> Rule:
-        """The first symbol occurs, and before any of the second."""
+        """``early`` occurs, and no ``late`` comes before it."""
         rows = {
             "start": {s: {early: "early", late: "late"}.get(s, "start") for s in self.symbols},
             "early": dict.fromkeys(self.symbols, "early"),
@@ -161,7 +161,7 @@ class Families:
         return Rule("before", f"has {said}", f"does not have {said}", 3, dfa)
 
     def all_before(self, early: str, late: str) -> Rule:
-        """Every one of the first symbol stands before every one of the second."""
+        """Every ``early`` stands before every ``late``; each may be missing."""
         said = f"every {self._said(early)} before every {self._said(late)}"
         dfa = self.contains(late, early).dfa.complement()
         return Rule("before", f"has {said}", f"does not have {said}", 3, dfa)

@@ -1,4 +1,7 @@
-"""Which heads carry a transition? Words that move an automaton, patched into words that do not."""
+"""Which heads carry a transition? Words that move an automaton are patched into words that do not.
+
+A transition is a pair of states (source, target) of an automaton.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,8 @@ from interp.statistics import bootstrap_mean
 
 Pair = tuple[Word, Word]
 STILL = (-1, -1)
-"""The transition of the control: another symbol, and the automaton does the same."""
+"""Stands for the control in place of a transition: a symbol changes, but no state of the automaton
+does."""
 
 
 def moving_pairs(
@@ -25,13 +29,19 @@ def moving_pairs(
 ) -> dict[tuple[int, int], list[Pair]]:
     """Pairs of words that differ in one symbol, by the transition that this symbol makes.
 
-    In the first word the symbol moves the automaton from one state to another and the word is
-    accepted; in the second another symbol stands there and the word is rejected. Under ``STILL``
-    both symbols do the same: the control.
+    In the first word the symbol moves the automaton from one state to another, and the word is
+    accepted. In the second word another symbol stands there, and the word is rejected. Under
+    ``STILL`` are pairs whose two symbols do the same: the control.
 
     Args:
-        words: of one length.
-        most: pairs for each transition.
+        dfa: a complete automaton over the symbols.
+        symbols: the alphabet.
+        words: the words to look among, all of one length.
+        most: the most pairs for each transition.
+        seed: of the order in which words, positions and symbols are tried.
+
+    Returns:
+        By transition (source, target), pairs of an accepted word and its changed copy.
     """
     rng = np.random.default_rng(seed)
     pairs: dict[tuple[int, int], list[Pair]] = {}
@@ -60,7 +70,7 @@ def carriers(
     transition: Sequence[tuple[int, int]],
     metric: ReadAt,
 ) -> pd.DataFrame:
-    """What patching each head, at all positions, restores of the verdict, by transition.
+    """How much of the verdict each head restores when it is patched at all positions.
 
     Args:
         tokens: the moving words and their partners, [pair, pos] each, with BOS.
@@ -68,9 +78,13 @@ def carriers(
         metric: the verdict's logit.
 
     Returns:
-        One row per transition and head: source, target (-1 and -1: the control), layer, head,
-        moved (of the logit, towards the moving word; its mean over the pairs), low, high (95%
-        bootstrap over pairs, NaN with one), whole (what all of the difference is), pairs.
+        One row per transition and head: source, target (both -1 for the control), layer, head,
+        moved (by how much patching the head raises the partner's logit, mean over the pairs), low,
+        high (95% bootstrap over pairs, NaN with one pair), whole (the moving word's logit minus the
+        partner's, mean over the pairs), pairs.
+
+    Raises:
+        ValueError: the model has no attention, or the two batches differ in shape.
     """
     table = patch(model, *tokens, metric, ("z",), whole=True)
     table["moved"] = table["patched"] - table["corrupted"]
