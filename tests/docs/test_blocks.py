@@ -1,0 +1,219 @@
+"""Every code block of README and pages runs, and prints what stands below it.
+
+A page is read from top to bottom in a folder of its own, where the demo was made: its `lab ...` go
+through the command line, its Python shares one namespace. What takes long is asked for less.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import shlex
+import shutil
+import sys
+import tomllib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import zip_longest
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from analyses.command_line.app import main
+from models.languages import registry
+from models.runs.run import Run
+
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs" / "pages").rglob("*.md"))]
+FENCE = re.compile(
+    r"(?P<before><!-- as trained here -->\n\n)?^(?P<in> *)```(?P<language>\w*)(?P<about>[^\n]*)\n"
+    r"(?P<code>.*?)^(?P=in)```$",
+    flags=re.MULTILINE | re.DOTALL,
+)
+SHORT = {
+    "train": ["--steps", "20", "--evaluate-every", "10"],
+    "demo": ["--workers", "1"],
+    "discover lines.tsv": ["--no-rivals", "--networks", "1"],
+    "sweep": ["--seeds", "1", "--steps", "2", "--workers", "1", "--languages", "anbn"],
+}
+"""What is added to a command that begins so, that it takes seconds."""
+ELSEWHERE = {"source", "dask", "pip"}
+"""Commands that are none of the lab's."""
+HERE = "6be21cc560ff625c06f78647c38bcaa55d636993b27dfa32c426d134f1effea6"
+"""The hash of the weights of dieren-s0 with which the pages were written: the same seed ends
+elsewhere on another kind of processor. What other weights would say otherwise is marked."""
+
+
+@dataclass(frozen=True)
+class Block:
+    """A block of code, with what stands below it as its output."""
+
+    line: int
+    language: str
+    about: str
+    code: str
+    output: str | None
+    here: bool  # the output is that of the network which was trained here
+
+
+def blocks(text: str) -> list[Block]:
+    """The blocks of a page; a block of text right below one of code is its output."""
+    found = list(FENCE.finditer(text))
+    made = []
+    for match, after in zip_longest(found, found[1:]):
+        if match["language"] == "text":
+            continue
+        output, here = None, False
+        below = after is not None and not text[match.end() : after.start()].strip()
+        if below and after["language"] == "text":
+            output, here = after["code"], bool(after["before"])
+        line = text[: match.start()].count("\n") + 1
+        made.append(Block(line, match["language"], match["about"], match["code"], output, here))
+    return made
+
+
+def test_every_block_is_of_a_kind_that_is_run() -> None:
+    kinds = {b.language for page in PAGES for b in blocks(page.read_text(encoding="utf-8"))}
+    assert kinds == {"bash", "python", "toml"}
+
+
+# -- comparing ------------------------------------------------------------------------------------
+
+
+def test_output_is_compared() -> None:
+    said = "a 1.02\n ─────\n b  (70%) end"
+    for right in ("a 1.02 b (70%) end", "a 1.0 ... end", "... b (72%) end", "a 1.02 b ..."):
+        assert differs(right, said) == ""
+    for wrong in ("a 2.02 ...", "a 1.02 b", "b (70%) end", "... c ...", "a 1.02 end ... b"):
+        assert differs(wrong, said) != ""
+
+
+def differs(expected: str, said: str) -> str:
+    """Which words of what is expected were not said, in their order; "..." stands for any words.
+
+    Numbers may differ by a quarter, or by 0.1. Lines of tables and blanks do not count.
+    """
+    words = said.replace("─", " ").split()
+    parts = [part.split() for part in re.split(r"(?:^|(?<=\s))\.\.\.(?=\s|$)", expected)]
+    at = 0
+    for index, part in enumerate(parts):
+        last = len(words) - len(part)
+        starts = range(at, last + 1) if index else range(min(1, last + 1))
+        if index and index == len(parts) - 1:
+            starts = range(max(at, last), last + 1)
+        fits = (n for n in starts if all(map(alike, part, words[n:])))
+        start = next(fits, None)
+        if start is None:
+            return " ".join(part) or "nothing more"
+        at = start + len(part)
+    return "" if len(parts) > 1 or at == len(words) else " ".join(words[at:])
+
+
+NUMBER = re.compile(r"(?<![\w.])-?\d+(?:\.\d+)?")
+
+
+def alike(expected: str, said: str) -> bool:
+    """Is it the same word, but for what a number may differ?"""
+    if NUMBER.sub("#", expected) != NUMBER.sub("#", said):
+        return False
+    pairs = zip(NUMBER.findall(expected), NUMBER.findall(said), strict=True)
+    return all(math.isclose(float(a), float(b), rel_tol=0.25, abs_tol=0.1) for a, b in pairs)
+
+
+# -- running --------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def folder(demo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Where a reader stands after `make lab`: the demo in `runs`, the rooms beside it."""
+    shutil.copytree(demo, tmp_path / "runs")
+    for room in ("models", "docs"):
+        (tmp_path / room).symlink_to(ROOT / room)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "120")
+    monkeypatch.setitem(sys.modules, "dask_jobqueue", jobqueue())
+    monkeypatch.setattr("builtins.input", lambda _: "")
+    kinds = ({"positions": "none", "steps": 150},)
+    monkeypatch.setattr("analyses.rules.discover.CANDIDATES", kinds)
+    before = dict(registry.LANGUAGES)
+    yield tmp_path
+    registry.LANGUAGES.clear()
+    registry.LANGUAGES.update(before)
+
+
+def jobqueue() -> ModuleType:
+    """What dask-jobqueue offers, without a cluster."""
+    module = ModuleType("dask_jobqueue")
+
+    class SLURMCluster:
+        scheduler_address = "tcp://127.0.0.1:8786"
+
+        def __init__(self, cores: int, processes: int, memory: str, walltime: str) -> None: ...
+        def scale(self, jobs: int) -> None: ...
+
+    module.SLURMCluster = SLURMCluster  # type: ignore[attr-defined]
+    return module
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_the_blocks_of_a_page_run(
+    page: Path, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    trained_here = Run(folder / "runs" / "dieren-s0").model_hash() == HERE
+    names: dict[str, object] = {"__name__": "page"}
+    for block in blocks(page.read_text(encoding="utf-8")):
+        where = f"{page.relative_to(ROOT)}:{block.line}"
+        capsys.readouterr()
+        if block.language == "toml":
+            written(block, folder)
+        elif block.about:
+            assert "registry.py" in block.about, where
+            registry.LANGUAGES.update(eval(f"{{{block.code}}}", vars(registry)))
+        elif block.language == "python":
+            exec(compile(block.code, where, "exec"), names)
+        else:
+            for line in block.code.splitlines():
+                typed(line, where)
+        said = capsys.readouterr().out
+        if block.output is not None and (trained_here or not block.here):
+            missing = differs(block.output, said)
+            assert not missing, f"{where} did not say: {missing}\n\nIt said:\n{said}"
+
+
+def written(block: Block, folder: Path) -> None:
+    """A file that the page tells to write: it is one that TOML knows."""
+    name = re.findall(r'title="(.+)"', block.about)[0]
+    tomllib.loads(block.code)
+    (folder / name).write_text(block.code, encoding="utf-8")
+
+
+def typed(line: str, where: str) -> None:
+    """What is typed at the terminal."""
+    words = shlex.split(line, comments=True)
+    if not words or words[0] in ELSEWHERE:
+        return
+    name, *rest = words
+    if name == "make":
+        assert f"\n{rest[0]}:" in (ROOT / "Makefile").read_text(encoding="utf-8"), where
+    elif name == "python":
+        assert Path(rest[0]).is_file(), where
+    else:
+        assert name == "lab", where
+        command, *rest = rest
+        if command == "dashboard":  # it would stay open
+            rest = ["--help"]
+        words = [command, *rest]
+        added = (more for begin, more in SHORT.items() if " ".join(words).startswith(begin))
+        status = answered([*words, *next(added, [])])
+        # A scheduler that is not there is asked for last, when all else is right.
+        assert status == (2 if "ADDRESS" in rest else 0), where
+
+
+def answered(words: list[str]) -> int:
+    """The exit status of `lab`."""
+    try:
+        return main([word.replace("/shared", "shared") for word in words])
+    except SystemExit as stop:
+        return int(stop.code or 0)
