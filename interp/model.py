@@ -43,7 +43,7 @@ class ReadableModel(HookedModel, Protocol):
 
     Direct logit attribution reads ``attn.W_O`` and ``attn.b_O`` of each block. Edges and circuits
     also read ``attn.W_Q``, ``W_K``, ``W_V`` and their biases, and call ``ln1``, ``ln2`` and
-    ``mlp``: they ask for pre-norm blocks.
+    ``mlp``: they need pre-norm blocks.
 
     If any norm but ``ln_final`` stands between a part and the logits, the model needs a method
     ``norms_on_the_way(layer, part)``. It names all norms on that way in order, for the parts

@@ -137,7 +137,7 @@ class LanguageModel(HookedRootModule):
 
     @property
     def cfg(self) -> TransformerBridgeConfig:
-        """The model's shape for TransformerLens' tools; a model without attention says one head."""
+        """The shape for TransformerLens' tools; a model without attention reports one head."""
         config = self.config
         attends = config.family.attends
         kinds = {"none": "none", "learned": "standard", "sinusoidal": "standard"}
@@ -174,7 +174,7 @@ def build(config: ModelConfig, vocabulary: Vocabulary, seed: int = 0) -> Languag
 
 
 def hook_table(config: ModelConfig) -> list[HookRow]:
-    """Every hook of a model, in the order of computation. Hooks are documented here alone."""
+    """Every hook of a model, in the order of computation, with its shape and meaning."""
     return config.family.hook_rows(config)
 
 

@@ -105,7 +105,7 @@ def envelope(
     not used: on words that obey them, whether accepted or not, on the other accepted words, and on
     words that differ a little from accepted ones. The network may have accepted a few strange words
     by mistake. So equations that hold for all but a few words are tried too, and once more without
-    the strange words. Of these attempts one that holds is preferred, then the shortest shape.
+    the strange words. An attempt that holds is preferred to the others, then the shortest shape.
 
     Args:
         accepts: the network's verdicts on a batch of words.
@@ -154,7 +154,7 @@ def _told(
     expected: Bool[np.ndarray, " asked"],
     answers: Bool[np.ndarray, " asked"],
 ) -> Envelope:
-    """Shape and equations with the network's answers."""
+    """The envelope of a shape and equations, with how the network answered."""
     said, power = _said(equations, symbols), _power(shape, equations, symbols)
     inside, outside = float(answers[expected].mean()), float(1 - answers[~expected].mean())
     return Envelope(dfa, shape, equations, said, power, inside, outside, len(answers))

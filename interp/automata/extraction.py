@@ -221,8 +221,8 @@ def extract(
             words near the data. More and longer words make the result surer.
         max_states, max_seconds: bounds at which learning stops and returns the automaton it has.
         tolerance: the share of each kind of words on which the automaton may differ from the
-            network. A network errs now and then. Wanted is the smallest automaton that explains all
-            but this share, not a large one that explains the errors too.
+            network. A network errs now and then. The result should be the smallest automaton that
+            explains all but this share, not a large one that explains the errors too.
         empty: whether the verdict on the empty word counts. For a network that was taught lines it
             does not; the automaton then gives it the verdict that makes the automaton smaller.
     """

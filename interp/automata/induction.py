@@ -180,8 +180,8 @@ def weighed(
 def words_near(lines: Sequence[Word], symbols: Sequence[str], search: Search) -> list[Word]:
     """Words of the lines' own lengths, on which hypotheses are compared with the network.
 
-    A quarter each are lines, lines with one symbol replaced, random symbols, and random runs of
-    equal symbols. Equal words are kept once.
+    They are, a quarter each: lines, lines with one symbol replaced, random symbols, and random runs
+    of equal symbols. Equal words are kept once.
     """
     rng = np.random.default_rng([search.seed, 0xD15C])
     count = search.words // 4

@@ -30,8 +30,8 @@ def moving_pairs(
     """Pairs of words that differ in one symbol, by the transition that this symbol makes.
 
     In the first word the symbol moves the automaton from one state to another, and the word is
-    accepted. In the second word another symbol stands there, and the word is rejected. Under
-    ``STILL`` are pairs whose two symbols do the same: the control.
+    accepted. In the second word another symbol stands there, and the word is rejected. The pairs
+    under ``STILL`` are the control: their two symbols do the same, and both words are accepted.
 
     Args:
         dfa: a complete automaton over the symbols.

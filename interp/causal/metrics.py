@@ -84,7 +84,7 @@ def probability_at(token: int, positions: Positions = -1, softmax: bool = False)
 def closeness_at(
     reference: Float[Tensor, "batch d_vocab"], positions: Positions = -1, softmax: bool = False
 ) -> ReadAt:
-    """-KL(reference || logits) in nats: 0 if nothing changed, and the more negative the more did.
+    """-KL(reference || logits) in nats: 0 if nothing changed; more negative if more changed.
 
     Args:
         reference: the logits of the run to stay close to, at the same positions.

@@ -1,4 +1,4 @@
-"""Forward passes with many sites patched at once, of which only what the sites can change is run.
+"""Forward passes with many sites patched at once; only what the sites can change is computed.
 
 ``interp.causal.patching`` is built on this.
 """

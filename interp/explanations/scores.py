@@ -1,5 +1,4 @@
-"""How right is an explanation? It is compared with a rationale and with exact Shapley values, and
-tested by hiding symbols.
+"""How right is an explanation, by a rationale, by exact Shapley values, and by hiding symbols?
 
 A rationale says which positions decide, not in which direction. So positions are ranked by absolute
 values there. Equal values share their ranks; values are rounded to 1e-6 of the largest first.

@@ -78,7 +78,8 @@ def attention_and_effect(
 def rank_correlation(x: Float[np.ndarray, " position"], y: Float[np.ndarray, " position"]) -> float:
     """Spearman's rank correlation, from -1 to 1; NaN if one side does not vary.
 
-    Each side is rounded to 1e-5 of its largest value, so that float32's rounding makes ties.
+    Each side is rounded to 1e-5 of its largest value. So values that differ only by float32's
+    rounding count as ties.
     """
     sides = []
     for values in (x, y):

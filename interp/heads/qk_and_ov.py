@@ -51,7 +51,7 @@ def ov_circuit(
     of their own, nor between layers.
 
     Returns:
-        What is added to each logit, but for these scales; positive raises the logit.
+        What is added to each logit, without these scales; positive raises the logit.
 
     Raises:
         ValueError: the model is no ``CircuitModel``.

@@ -70,7 +70,7 @@ def many_small_fits() -> Iterator[None]:
     """Switches off what takes scikit-learn longer than a small fit itself: checks and threads.
 
     The checks are not needed, since activations are finite and the lab builds the estimators. On
-    problems of this size threads take more time than they save, and a hundred times more if the
+    problems of this size more threads cost more time than they save: a hundred times as much if the
     cores are shared.
     """
     with (

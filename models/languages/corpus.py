@@ -59,7 +59,8 @@ class LabelledCorpus(Language):
     """Lines of words in two groups, from a file of lines ``label <tab> words``.
 
     The label of the first line is the positive one ("in the language"). About 80% of the lines are
-    for training, 10% for validation and 10% for the test. Equal lines always fall on the same side.
+    for training, 10% for validation and 10% for the test: its three sides. Equal lines always fall
+    on the same side.
     """
 
     chomsky: ChomskyType = "finite sample"
@@ -151,7 +152,7 @@ class LabelledCorpus(Language):
         return lines, self.line_labels[rows]
 
     def lengths(self, max_n: int) -> range:
-        """From the shortest line to the longest, for every window: a corpus has no other lines."""
+        """All lengths from the shortest line to the longest; the window plays no part."""
         return range(int(self.lines.lengths.min()), int(self.lines.lengths.max()) + 1)
 
     def positive_lengths(self, lengths: Sequence[int]) -> list[int]:

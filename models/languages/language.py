@@ -54,7 +54,7 @@ class Language(ABC):
             ``models.objectives``: "next-symbols" at every prefix, or one "verdict" per word.
         rationale_rule: the rule by which ``rationale`` chooses its positions, in words.
         shortcut: a symbol that says nothing about membership, but goes with the label in the
-            training lines of a variant of this language; None where there is no such variant.
+            training lines of a variant of this language; None if there is no such variant.
     """
 
     name: str
@@ -129,7 +129,7 @@ class Language(ABC):
         return n
 
     def size_of(self, length: int) -> int | None:
-        """The inverse of ``length_of``; None where no size has this length."""
+        """The inverse of ``length_of``; None if no size has this length."""
         return length
 
     @abstractmethod
@@ -243,7 +243,7 @@ class FormalLanguage(Language):
     ) -> Sample:
         """As in ``Language.sample``: a coin decides membership, then a length that has it is drawn.
 
-        Without ``hard`` too, part of the others are near misses where the length has any.
+        Without ``hard``, only part of the others are near misses, and only where there are any.
         """
         members = [length for length in lengths if self.has(length, True)]
         others = [n for n in lengths if (self.has_near_miss(n) if hard else self.has(n, False))]

@@ -52,7 +52,7 @@ class PlantedLanguage(RegularLanguage):
         return self._plant(rng, sample) if split == "train" else sample
 
     def _plant(self, rng: np.random.Generator, sample: Sample) -> Sample:
-        """Replaces inert symbols by inert symbols alone, so that no state and no label changes."""
+        """Replaces inert symbols only by inert symbols, so that no state and no label changes."""
         shortcut = self.vocabulary.ids[self.shortcut]
         ids = sample.words.ids.copy()  # [batch, time]
         there = ids == shortcut

@@ -45,7 +45,7 @@ class Vocabulary:
         return len(self.tokens)
 
     def parse(self, text: str) -> Word:
-        """A typed text as a word: split at white space, and into letters if every symbol is one.
+        """A typed text as a word: split at white space, or into letters if all symbols are letters.
 
         Raises:
             UserError: the text holds something that is no symbol of this vocabulary.

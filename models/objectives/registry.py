@@ -30,8 +30,8 @@ def check_sight(name: str, sees_ahead: bool) -> None:
     """Checks that a model can be taught an objective.
 
     Raises:
-        UserError: the objective is unknown, or it asks what comes next of a model whose positions
-            see ahead.
+        UserError: the objective is unknown; or it asks what comes next, and the positions of the
+            model see ahead.
     """
     _check(name)
     if sees_ahead and objective(name).causal:

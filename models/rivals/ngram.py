@@ -25,8 +25,8 @@ class Window(nn.Module):
     """The last tokens before and at every position, the oldest first: all that the model remembers.
 
     Hook: ``hook_resid_pre`` [batch, pos, (order - 1) * d_vocab], these tokens in one-hot form (for
-    order 1 a constant 0). Of what a hook leaves there, the largest number of each slot is the token
-    that is read.
+    order 1 a constant 0). If a hook changes it, the token with the largest number in each slot is
+    read.
     """
 
     def __init__(self, length: int, d_vocab: int) -> None:

@@ -135,7 +135,7 @@ class JointStep:
     """What one step teaches many models.
 
     Attributes:
-        batch: the words of the first model, then those of the second, ...; equally many for each.
+        batch: the words of the first model, then those of the second, ...; as many for each.
         offsets: the number of each word's first absolute position; None if all are 0 and positions
             are not learned.
         answers: how many answers the teacher gives each model.

@@ -53,10 +53,10 @@ def recipe(language: str, asked: ModelConfig = SHAPE, name: str = "plain") -> Tr
     """A configuration to start from, for a registered language or a corpus by its own name.
 
     Args:
-        asked: the model that the recipe is for. Its architecture and mask count, and for "counting"
-            its heads and width. A rival gets about as many weights as the plain Transformer. An
-            encoder gets learned positions, the objective "verdict", and 3000 steps: with one
-            verdict a word it takes that long to learn positions.
+        asked: the model that the recipe is for. Only its architecture and mask matter, and for
+            "counting" also its heads and width. A rival gets about as many weights as the plain
+            Transformer. An encoder gets learned positions, the objective "verdict", and 3000 steps:
+            with one verdict a word it takes that long to learn positions.
         name: of the recipe.
 
     Raises:

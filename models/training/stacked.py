@@ -52,7 +52,7 @@ class StackedModel:
 
         Args:
             weights: the weights of all models, by name.
-            tokens: equally many words for each model, those of the first model first.
+            tokens: the same number of words for each model, those of the first model first.
             offsets: the number of each word's first absolute position; needed if positions are
                 learned.
         """

@@ -106,7 +106,7 @@ def check_alike(runs: Sequence[Run]) -> None:
         if differing:
             raise UserError(
                 f"{one.name} and {other.name} differ in {' and '.join(differing)}: "
-                "train together runs that differ in the seed alone"
+                "runs that train together may differ in the seed alone"
             )
 
 

@@ -87,7 +87,7 @@ class Trainer:
 
     @property
     def done(self) -> bool:
-        """Is every step taken, or was ``patience`` satisfied?"""
+        """Were all steps taken, or enough flawless evaluations seen (``patience``)?"""
         enough = self.config.patience and self.flawless >= self.config.patience
         return bool(enough) or self.step >= self.config.steps
 

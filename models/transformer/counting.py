@@ -22,8 +22,8 @@ from models.transformer.norm import Norm
 from models.transformer.relations import Relations
 
 STEEPNESS = 32.0
-"""Of the slopes between a counter's steps. A value on a slope is no whole number, and such errors
-would add up over a word; on steep slopes lie few values."""
+"""How steep the slopes between a counter's steps are. A value on a slope is no whole number, and
+such errors would add up over a word. Few values lie on a steep slope."""
 
 
 def attention(config: ModelConfig) -> Attention:
