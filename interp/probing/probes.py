@@ -114,7 +114,7 @@ def probe_sites(
 def _standardised(
     x: Float[np.ndarray, "batch pos d"], fit: Positions, test: Positions
 ) -> tuple[Float[np.ndarray, "n d"], Float[np.ndarray, "m d"]]:
-    """Both sides, scaled so that each feature has mean 0 and variance 1 over the fit's positions."""
+    """Both sides, scaled by the fit: there each feature gets mean 0 and variance 1."""
     scale = StandardScaler().fit(x[fit])
     return scale.transform(x[fit]), scale.transform(x[test])
 
