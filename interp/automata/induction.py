@@ -89,7 +89,7 @@ class Search:
     """How hard to look.
 
     Attributes:
-        words: how many words hypotheses are compared on; about a quarter of them are lines.
+        words: the most words that hypotheses are compared on; up to a quarter of these are lines.
         max_states: the most states of an automaton.
         max_seconds: the most seconds for learning all automata.
         seed: of the words.

@@ -91,8 +91,8 @@ def judge(case: Case, table: pd.DataFrame, seed: int = 0) -> pd.DataFrame:
 
     Returns:
         One row per method, and a last one of "chance". Columns: method, family, ``scores.METRICS``
-        ("error" only for methods that estimate Shapley values, because the others have another
-        unit), calls, seconds, completeness.
+        ("error" only for the family "LIME and SHAP" and for "language", because the others have
+        another unit), calls, seconds, completeness.
     """
     grid = table.pivot(index="method", columns="position", values="value")
     names = list(dict.fromkeys(table["method"]))
