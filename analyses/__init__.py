@@ -1,1 +1,1 @@
-"""What is asked: of one run, of labelled lines, of many runs; and the command `lab`."""
+"""What the lab asks of one run, of labelled lines and of many runs; and the command `lab`."""

@@ -1,8 +1,8 @@
 """Activations, kept on disk: the same model is never run twice on the same words.
 
 A file's name is the hash of the model (weights and configuration), of the tokens and of the hook,
-so that nothing in it can be out of date. The folder lies outside the runs, which stay small enough
-to copy about; the files used longest ago go first when it grows beyond its bound.
+so that nothing in it can be out of date. The folder lies outside the runs, which therefore stay
+small enough to be copied. When it grows beyond its bound, the files used longest ago are removed.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from models.errors import UserError
 from models.runs.files import write_bytes
 
 BOUND = 2**30
-"""Bytes that the kept activations may take; STRUCTURE_LAB_CACHE_BYTES says otherwise."""
+"""Bytes that the kept activations may take, unless STRUCTURE_LAB_CACHE_BYTES sets another bound."""
 
 
 def folder() -> Path:
-    """STRUCTURE_LAB_CACHE; without it the user's cache folder."""
+    """The folder they are kept in: STRUCTURE_LAB_CACHE, or one in the user's cache folder."""
     if given := os.environ.get("STRUCTURE_LAB_CACHE"):
         return Path(given)
     return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "structure-lab"

@@ -34,19 +34,19 @@ Progress = Callable[[int, int, str], None]
 
 
 def quiet(done: int, total: int, what: str) -> None:
-    """The progress that nobody watches."""
+    """Progress that nobody watches: does nothing."""
 
 
 @dataclass(frozen=True)
 class Answer:
-    """What came out.
+    """What a question leaves behind.
 
     Attributes:
         table: a row is an observation; the question documents the columns.
         sentence: the answer in one sentence, or a few.
-        findings: the headline, as JSON-able values.
-        arguments: what was asked, as JSON-able values.
-        model_hash: SHA-256 of the weights that were looked at; "" where there were several.
+        findings: the numbers behind the sentence, as JSON-able values.
+        arguments: the options that it was asked with, as JSON-able values.
+        model_hash: SHA-256 of the weights that were looked at; "" where there were several models.
     """
 
     table: pd.DataFrame
@@ -63,18 +63,18 @@ Options = TypeVar("Options", bound="DataclassInstance")
 class Question(Generic[Options]):
     """A question that is asked of one run.
 
-    Registered in ``analyses.registry``, or by another package as an entry point, it has its
-    script, its command, its part in ``lab seeds`` and the demo, its page and its downloads.
+    It is registered in ``analyses.registry``, or by another package as an entry point. It then has
+    a script, a command, a part in ``lab seeds`` and in the demo, a page and downloads.
 
     Attributes:
-        name: of its command, its files and its page.
+        name: the name of its command, its files and its page.
         asks: the question in words.
         options: a frozen dataclass; each field is an option of the command. It checks its values
             when it is built, and raises UserError for a bad one.
-        analyse: answers it; raises UserError where the run has nothing to ask.
+        analyse: answers the question; raises UserError where it cannot be asked of the run.
         headline: the numbers that are compared over seeds, as ``numbers`` makes them.
         chart: the answer's picture.
-        brief: options that tell the same in half the time or less; the demo asks so.
+        brief: options that tell the same in half the time or less; the demo asks with them.
     """
 
     name: str
@@ -87,10 +87,11 @@ class Question(Generic[Options]):
 
 
 def numbers(rows: Iterable[tuple[str, str, float | None]]) -> pd.DataFrame:
-    """What every ``headline`` returns, the numbers that are compared over seeds.
+    """The table that every ``headline`` returns: the numbers that are compared over seeds.
 
     Returns:
-        One row per number: variable and of, which name it, and value; NaN where it is not defined.
+        One row per number. Columns: variable and of, which together name the number, and value,
+        NaN where it is not defined.
     """
     table = pd.DataFrame(list(rows), columns=["variable", "of", "value"])
     return table.astype({"value": float})
@@ -114,10 +115,10 @@ def question(name: str) -> Question[Any]:
 def answer(
     run: Run, name: str, options: Any = None, progress: Progress = quiet, again: bool = False
 ) -> tuple[Answer, bool]:
-    """The answer to a question, from the run folder where the same was asked before.
+    """The answer to a question. It is read from the run's folder if the same was asked before.
 
     Args:
-        options: the question's own; None takes the defaults.
+        options: the question's own; None stands for the defaults.
         again: answer afresh in any case.
 
     Returns:
@@ -138,17 +139,18 @@ def kept(run: Run, name: str, options: Any = None) -> Answer | None:
     """The kept answer to this very question about the last checkpoint; None where there is none.
 
     Args:
-        options: as of ``answer``.
+        options: as in ``answer``.
     """
     options = question(name).options() if options is None else options
     return kept_as_asked(run, name, plain(asdict(options)))
 
 
 def kept_as_asked(run: Run, name: str, arguments: Mapping[str, Any]) -> Answer | None:
-    """What a run keeps under a name, if it is about the last checkpoint and was asked just so.
+    """The answer that a run keeps under a name. None if there is none, if it is about an earlier
+    checkpoint, or if it was asked with other options.
 
     Args:
-        arguments: what is asked, as JSON-able values.
+        arguments: the options, as JSON-able values.
     """
     found = load(run.path, name)
     if found is None or found.model_hash != run.model_hash():
@@ -173,8 +175,8 @@ def save(
 
     Args:
         asks: the question in words.
-        figure: None where nobody looks at a picture, as of each of hundreds of runs.
-        about: what else the record says.
+        figure: None where nobody looks at a picture, for example where there are hundreds of runs.
+        about: further fields of the record.
     """
     buffer = io.BytesIO()
     found.table.to_parquet(buffer, index=False)
@@ -196,7 +198,7 @@ def save(
 
 
 def load(folder: Path, name: str) -> Answer | None:
-    """The kept answer; None where there is none, or one of an older version without a sentence.
+    """The kept answer. None where there is none, or one of an older version, without a sentence.
 
     Raises:
         UserError: it is damaged.
@@ -232,5 +234,5 @@ def render(figure: ChartType, suffix: str) -> bytes:
 
 
 def plain(value: Any) -> Any:
-    """A value as JSON knows it (numpy's numbers and tuples become Python's)."""
+    """A value in the types of JSON: numpy's numbers become Python's, tuples become lists."""
     return json.loads(json.dumps(value, default=lambda v: v.item()))

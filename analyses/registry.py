@@ -1,4 +1,4 @@
-"""Which questions there are. Nothing is imported before it is asked for."""
+"""Which questions there are. No question is imported before it is asked for."""
 
 from __future__ import annotations
 
@@ -11,23 +11,24 @@ from analyses.options import questions
 from models.errors import unknown
 
 BUILT_IN = {
-    "accuracy": "How far beyond the training window does the model hold?",
+    "accuracy": "How far beyond the training window is the model still right?",
     "probing": "Which hidden variable of the language can be read off which activation?",
     "emergence": "When in training does each hidden variable become readable?",
-    "interventions": "Is a hidden variable used? "
-    "Erasing, moving, exchanging it: what does the model do then?",
+    "interventions": "Does the model use a hidden variable? "
+    "What does it do when the variable is erased, moved or exchanged?",
     "heads": "Which heads does the verdict need, which write it, "
     "and do they look where it matters?",
-    "patching": "Which activations carry what tells a word from its counterfactual?",
-    "circuits": "Which parts, reading what of each other, carry the verdict, and is the rest idle?",
-    "explanations": "Which symbols decide, says each method, and which do decide?",
+    "patching": "Which activations carry the difference between a word and its counterfactual?",
+    "circuits": "Which parts of the model carry the verdict, what do they read from each other, "
+    "and is the rest idle?",
+    "explanations": "Which symbols decide according to each method, and which really decide?",
     "leaderboard": "Which explanation method tells the truth about this model, and at what cost?",
-    "discovery": "Which rule describes the network's verdicts, and how far is it to be trusted?",
+    "discovery": "Which rule describes the network's verdicts, and how far can it be trusted?",
 }
-"""What each asks.
+"""What each question asks.
 
-It is ``QUESTION`` in the module of ``analyses.questions`` that bears its name. Its options are the
-class of that name in ``analyses.options.questions``, or stand beside it.
+The question is the object ``QUESTION`` in the module of ``analyses.questions`` with its name. Its
+options are the class of its name in ``analyses.options.questions``, or else a class in its module.
 """
 
 GROUP = "structure_lab.questions"
@@ -51,6 +52,7 @@ def entry(name: str) -> EntryPoint:
 
 
 def options_of(name: str) -> type[Any]:
-    """The options of a question; of one that the lab brings along without importing its work."""
+    """The options of a question. Those of the lab's own questions are found without importing the
+    work."""
     own = getattr(questions, name.capitalize(), None) if name in BUILT_IN else None
     return own or entry(name).load().options

@@ -19,7 +19,13 @@ ANALYSIS_SEED = 0xA11A  # words of the analyses are neither training nor test wo
 
 @dataclass(frozen=True)
 class WordTensors:
-    """Words as the lenses take them: tokens with BOS, where they are, and where each ends."""
+    """Words as the lenses take them.
+
+    Attributes:
+        tokens: with BOS first.
+        mask: True on BOS and the word, False on padding.
+        last: the position of each word's last symbol.
+    """
 
     tokens: Int[Tensor, "batch pos"]
     mask: Bool[Tensor, "batch pos"]
@@ -50,7 +56,7 @@ def given(language: Language, text: str | None, default: Word) -> Word:
 
 
 def counterfactuals(language: Language, word: Word, most: int, seed: int) -> list[Word]:
-    """Different counterfactuals of one word. Raises UserError where it has none."""
+    """Up to ``most`` different counterfactuals of one word. Raises UserError where it has none."""
     rng = np.random.default_rng([ANALYSIS_SEED, seed])
     try:
         drawn = [language.counterfactual(word, rng) for _ in range(8 * most)]
@@ -62,12 +68,13 @@ def counterfactuals(language: Language, word: Word, most: int, seed: int) -> lis
 
 
 def apart(language: Language) -> Split:
-    """Where an analysis draws words: of a grammar without what its training lines alone have."""
+    """The split that an analysis draws words from. For a grammar it is the one without a planted
+    shortcut, which only training lines have."""
     return "test" if isinstance(language, FormalLanguage) else "train"
 
 
 def member(run: Run, n: int) -> Word:
-    """A word in the language: of `dieren` the first printed line, else one of about size n."""
+    """A word in the language: for `dieren` the first printed line, else a word of about size n."""
     language = run.language
     if language.name == "dieren":
         return printed_lines()[0][1]
@@ -79,7 +86,8 @@ def member(run: Run, n: int) -> Word:
 
 
 def near_miss(run: Run, n: int) -> Word:
-    """A word of about size n that the fewest deciding positions keep out of the language."""
+    """A word of about size n outside the language: the one with the fewest positions that decide
+    this, among 64 words that are drawn. For a corpus a member."""
     language = run.language
     if not isinstance(language, FormalLanguage):
         return member(run, n)

@@ -1,1 +1,1 @@
-"""Pictures that scripts and pages share."""
+"""Pictures that the scripts and the pages of the dashboard share."""

@@ -22,7 +22,7 @@ def automaton_chart(transitions: pd.DataFrame) -> ChartType:
     Args:
         transitions: columns state (0 is the start), symbol, target, accepting; one row each.
 
-    A symbol set that holds more than half of the alphabet is written as what it leaves out.
+    A set of more than half of the symbols is written as those that it leaves out ("not a").
     """
     states = transitions.drop_duplicates("state").sort_values("state")
     if len(states) > MOST_STATES:

@@ -1,4 +1,4 @@
-"""A circuit as a graph, how circuits grow, and how near the approximations come."""
+"""A circuit as a graph, how circuits grow, and how near approximations come to exact effects."""
 
 from __future__ import annotations
 
@@ -75,7 +75,8 @@ def agreement_chart(table: pd.DataFrame) -> ChartType:
 
 
 def graph_chart(table: pd.DataFrame, edges: Sequence[Sequence[str]]) -> ChartType:
-    """The circuit, from the embedding below to the logits above; width: the exact effect."""
+    """The circuit, from the embedding at the bottom to the logits at the top. A line is the wider,
+    the larger the exact effect of its edge."""
     trained = table[table["model"] == "trained"].set_index(["sender", "receiver"])
     places = _places(trained.index)
     rows = []

@@ -31,7 +31,7 @@ def length_chart(found: Mapping[str, Any]) -> ChartType:
 
 
 def heads_chart(found: Mapping[str, Any]) -> ChartType:
-    """What each head carries of each transition, in logits; the control below."""
+    """What each head carries of each transition, in logits, with the control in the last row."""
     table = pd.DataFrame(found["heads"])
     table["head"] = [f"L{row.layer}H{row.head}" for row in table.itertuples()]
     table["transition"] = [

@@ -1,4 +1,5 @@
-"""Heads: what ablating costs, what each adds, where it looks; one measure as a grid; patterns."""
+"""Pictures of heads: what ablating one costs, what it adds, where it looks; a measure of all heads
+as a grid; attention patterns."""
 
 from __future__ import annotations
 

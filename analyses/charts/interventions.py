@@ -1,4 +1,4 @@
-"""What follows where a hidden variable is erased, moved or exchanged: a picture each."""
+"""Pictures of what the model does when a hidden variable is erased, moved or exchanged."""
 
 from __future__ import annotations
 
@@ -78,14 +78,14 @@ def _erasure_chart(table: pd.DataFrame) -> ChartType:
 
 
 def _steering_chart(table: pd.DataFrame) -> ChartType:
-    """The shift against k, per site; what is pale ended seldom."""
+    """How far the end moved by k, a panel per site. Pale points: few words ended."""
     rows = table[(table["measure"] == "shift") & table["value"].notna()]
     rows = rows.assign(ended=rows["words"] / rows["words"].max())
     other = rows["method"] == "state of another word"
     rows = pd.concat([rows[other], rows[~other].iloc[::-1]])  # what is drawn last lies above
     base = alt.Chart(rows).encode(x=alt.X("amount:Q", title="k").axis(tickMinStep=1))
     shifts = base.encode(
-        y=alt.Y("value:Q", title="the end comes later by"),
+        y=alt.Y("value:Q", title="the end comes later by (symbols)"),
         color=_colour(rows, "added at the last block"),
         tooltip=[
             *("site", "method", "amount:Q"),

@@ -24,7 +24,7 @@ FORMATS = ("html", "svg", "png")
 
 
 def shapes(width: float = 1.0) -> pd.DataFrame:
-    """What each kernel gives a key at a distance, before the weights are made to sum to 1.
+    """The weight that each kernel gives a key at a distance, before weights are scaled to sum to 1.
 
     Columns: kernel, distance, value.
     """

@@ -1,4 +1,4 @@
-"""The charts of a sweep: what is right by length, and any table of it by two of its factors."""
+"""The charts of a sweep: what is right by length, by bands of sizes, and by any two factors."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from analyses.charts.theme import QUIET, figures
 from interp.statistics import t_interval
 
 POINTS = 24
-"""Of a line: hundreds of lengths are averaged in so many groups of neighbours."""
+"""The most points of a line: hundreds of lengths are averaged in so many groups of neighbours."""
 
 LEGIBLE = 8
-"""Settings of which every seed and a band can be told apart; of more, the means alone are drawn."""
+"""For at most so many settings, every seed and an interval are drawn; for more, only the means."""
 
 ALONE = "all"
-"""The one setting of a sweep that varies nothing."""
+"""The name of the single setting of a sweep that varies nothing."""
 
 LINES = 100
-"""Seeds' lines in a panel, at the most."""
+"""The most lines of single seeds in a panel."""
 
 BRIGHT = 0.45
-"""From this share of viridis on, black is read better than white."""
+"""From this share of the colour scale viridis on, black text is easier to read than white."""
 
 MEASURES = {
     "recognition": "verdicts right, members and others alike",
@@ -73,7 +73,7 @@ def _panel(
     few: bool,
     measure: str,
 ) -> ChartType:
-    """One language's; without ``seeds`` there is no line of any."""
+    """The panel of one language; without ``seeds`` no line of a single seed is drawn."""
     x = alt.X("length:Q", title="word length (symbols)").scale(nice=False, zero=False)
     share = alt.Scale(domain=[0, 1])
     y = alt.Y("right:Q", title=measure, scale=share).axis(format="%")
@@ -138,8 +138,8 @@ def bands(seeds: pd.DataFrame) -> pd.DataFrame:
 
 
 def interval(shares: Iterable[float], most: float = 1.0) -> dict[str, float]:
-    """Of the seeds' numbers: right (their mean), low and high (95%, cut off at 0 and ``most``),
-    seeds."""
+    """A summary of the seeds' numbers: right (their mean), low and high (95% interval, cut off at 0
+    and ``most``), seeds (how many)."""
     values = np.asarray(list(shares), dtype=np.float64)
     mean, low, high = t_interval(values)
     ends = {"low": np.clip(low, 0, most), "high": np.clip(high, 0, most)}
@@ -147,8 +147,8 @@ def interval(shares: Iterable[float], most: float = 1.0) -> dict[str, float]:
 
 
 def measured(table: pd.DataFrame, measure: str) -> pd.Series:
-    """The measure of every row, NaN where it is not defined; recognition is the balanced one, the
-    mean of the members' share and the others', or the only one of them that there is."""
+    """The measure of every row, NaN where it is not defined. Recognition is balanced: the mean of
+    the shares of members and of others that are right, or the only one of the two that there is."""
     if measure == "recognition":
         return table[["members", "others"]].astype(float).mean(axis=1)
     return table[measure].astype(float)
@@ -165,13 +165,13 @@ def settings_of(table: pd.DataFrame, by: Sequence[str]) -> pd.Series:
 
 
 def setting(key: str, value: object) -> str:
-    """A value of a varied field, with the field where the value alone would not tell it."""
+    """A value of a varied field, with the field's name where the value alone says too little."""
     telling = isinstance(value, str) and value != "none"
     return str(value) if telling else f"{short(key)} {str(value).lower()}"
 
 
 def short(key: str) -> str:
-    """A field's name without where it belongs: n_layers."""
+    """A field's name without what it belongs to: "n_layers" for "model.n_layers"."""
     return key.rpartition(".")[2]
 
 
@@ -268,7 +268,7 @@ def two_factors(
 
 
 def ordered(values: pd.Series) -> list[str]:
-    """The values of an axis: numbers ascending, all else as it comes."""
+    """The values of an axis: numbers in ascending order, all others in the order of the rows."""
     found = list(dict.fromkeys(values))
     if all(isinstance(value, int | float) for value in found):
         found.sort()

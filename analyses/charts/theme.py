@@ -1,6 +1,6 @@
 """What all pictures share: colours by meaning, and how numbers are shown under the mouse.
 
-Colours tell apart on a light and on a dark page.
+The colours can be told apart on a light and on a dark page.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ EDGE = "#8884"
 
 
 def figures(*names: str, digits: int = 3) -> list[alt.Tooltip]:
-    """Columns of numbers under the mouse."""
+    """Tooltips (what the mouse shows) for columns of numbers."""
     return [alt.Tooltip(f"{name}:Q", format=f".{digits}f") for name in names]
 
 

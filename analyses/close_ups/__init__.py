@@ -1,1 +1,1 @@
-"""One head, one probe, one circuit, one word: what a page asks while somebody looks."""
+"""What a page asks of one head, one probe, one circuit or one word, while a reader waits."""

@@ -1,4 +1,4 @@
-"""A circuit on one word: what it alone, and all but it, say of the word."""
+"""A circuit on one word: what the circuit alone says of the word, and what all other edges say."""
 
 from __future__ import annotations
 
@@ -29,14 +29,16 @@ def verdicts(
     ablation: Ablation,
     word: Word,
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """The word as parts of the model see it, and what each edge does alone.
+    """What parts of the model say of the word, and what each edge does alone.
 
-    An edge left out carries what ``ablation`` says of the word's counterfactuals.
+    An edge that is left out carries an activation that ``ablation`` takes from the word's
+    counterfactuals.
 
     Returns:
         One row per run (``RUNS``): run, logit (END's, the mean over the counterfactuals), accepted
-        (with how many of them END's logit is above 0) and pairs (of how many); and one row per
-        edge: sender, receiver, exact (its effect; NaN where the model tells nothing apart).
+        (for how many counterfactuals END's logit is above 0) and pairs (how many counterfactuals
+        there are); and one row per edge: sender, receiver, exact (its effect; NaN where the model
+        tells nothing apart).
 
     Raises:
         UserError: the word has no counterfactual.

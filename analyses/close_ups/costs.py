@@ -27,15 +27,15 @@ REST = "everything else"
 
 @dataclass(frozen=True)
 class Part:
-    """A share of the forward pass: of some modules, without some inside them.
+    """A part of the forward pass: the work of some modules, less that of some modules inside them.
 
     Attributes:
         name: of the part.
-        order: its growth.
+        order: how its work grows with the number of positions and the sizes, in O notation.
         linear: floating-point operations per position, two for a multiplication with its addition.
-        square: per pair of positions.
-        modules: whose work it is.
-        without: modules inside them that are other parts.
+        square: floating-point operations per pair of positions.
+        modules: the modules that do the work.
+        without: modules inside them that belong to other parts.
     """
 
     name: str
@@ -123,7 +123,7 @@ def example_tokens(model: LanguageModel, positions: int) -> Int[Tensor, "1 pos"]
 def counted(model: LanguageModel, positions: int) -> pd.DataFrame:
     """What PyTorch's counter says of the same parts: columns part, positions, counted.
 
-    Fused kernels are invisible to it on a CPU, so attention and an LSTM go their plain ways here.
+    On a CPU the counter does not see fused kernels, so attention and an LSTM run without them here.
     """
     plain = [n for n in model.hook_dict if n.endswith(("attn.hook_pattern", "hook_resid_post"))]
     with (
@@ -150,9 +150,10 @@ def _difference(part: Part, of: Callable[[str], float]) -> float:
 
 @torch.no_grad()
 def measured(model: LanguageModel, positions: int, repeats: int = 5) -> pd.DataFrame:
-    """Seconds of one word's forward pass by part, the median of some: part, positions, seconds.
+    """Seconds of one word's forward pass by part, as the median of ``repeats`` passes.
 
-    The clock stops at the borders of modules; the table ends with everything else.
+    Columns: part, positions, seconds. The clock is read where a module begins and where it ends.
+    The last row is everything else.
     """
     found = parts(model.config, len(model.vocabulary))
     names = {name for part in found for name in (*part.modules, *part.without)}
@@ -240,7 +241,7 @@ def growth_chart(table: pd.DataFrame, value: str) -> ChartType:
 
 
 def share_chart(table: pd.DataFrame) -> ChartType:
-    """How the time, or before it is measured the operations, divides among the parts."""
+    """How the time is divided among the parts; or the operations, if no time was measured."""
     value = "seconds" if "seconds" in table else "flops"
     return (
         alt.Chart(table)
@@ -269,7 +270,7 @@ def _part_colour(table: pd.DataFrame) -> alt.Color:
 
 
 def cost_lines(config: ModelConfig, positions: int) -> pd.DataFrame:
-    """The lecture's lines for a layer of this width, and its numbers for so many positions.
+    """The lecture's table of three kinds of layers, for this width and this many positions.
 
     Columns: layer, work, sequential steps, path length (between the ends of a word); the numbers
     leave out constant factors.

@@ -23,9 +23,10 @@ from models.languages import END, END_ID, Vocabulary, Word, Words
 from models.runs.run import Run
 
 OTHERS = 64
-"""Words of the training window whose mean, or whose z, stands in for the head's."""
+"""Words of the training window from which a replacement of the head's z comes: the mean of their z,
+or the z of one of them."""
 DRAWS = 16
-"""Words that a head is resampled from, one after the other."""
+"""How many words a head's z is taken from, one after the other, where it is resampled."""
 AXES = {"width": "target", "height": "source"}
 
 
@@ -50,9 +51,9 @@ def verdicts_without(model: LanguageModel, run: Run, word: Word) -> pd.DataFrame
 
     Returns:
         One row per layer, head and method: layer, head, method, before, after (END's logit where
-        the verdict is read; resampled, the mean over the draws), accepted (how often the word is
-        taken for one of the language) and draws (out of how many; 0 where no other word is as
-        long).
+        the verdict is read; for "resample" the mean over the draws), accepted (in how many draws
+        the word is taken for one of the language) and draws (how many there are; 0 where no other
+        word is as long).
     """
     others = sample_window(run, OTHERS, 0).words
     tables = []

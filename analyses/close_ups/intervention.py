@@ -1,4 +1,4 @@
-"""A hidden variable changed in one word: what the model says of each prefix, before and after."""
+"""What the model says of each prefix of a word, before and after a hidden variable is changed."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from models.runs.run import Run
 from models.training.evaluation import after_prefixes, words_to_read
 
 Change = Literal["erase", "add", "add in proportion"]
-WORDS = 300  # of the window, for the fit
+WORDS = 300  # words of the window, to which an eraser or a direction is fitted
 
 
 def changes(run: Run, variable: str) -> list[Change]:
-    """What can be done to a variable: a category has nothing to be added to."""
+    """What can be done to a variable. Nothing can be added to a category."""
     if run.language.variables[variable] == "category":
         return ["erase"]
     if run.config.model.family.recurrent:
@@ -41,14 +41,14 @@ def changes(run: Run, variable: str) -> list[Change]:
 def changed(
     model: LanguageModel, run: Run, site: str, variable: str, change: Change, k: int, word: Word
 ) -> pd.DataFrame:
-    """What is said after BOS and every symbol of the word, as it is and with the variable changed.
+    """What the model says after BOS and after every symbol, as it is and with the variable changed.
 
-    Erased at all positions; k is added where ``counted`` says, of a recurrent network at the first
-    of them, from which it goes on.
+    The variable is erased at all positions. k is added where ``counted`` says; in a recurrent
+    network only at the first of these positions, since the network goes on from there.
 
     Returns:
         One row per run ("as it is", "changed"), prefix and token: run, position, place ("3 b"),
-        token, probability. Of a run taught verdicts, END alone.
+        token, probability. For a run that was taught verdicts alone, the only token is END.
     """
     vocabulary, words = run.language.vocabulary, words_to_read(model, word)
     hook = stream_hooks(model)[site], _hook(model, run, site, variable, change, k, words)
@@ -69,7 +69,8 @@ def changed(
 
 
 def counted(run: Run, variable: str, words: Words) -> Bool[np.ndarray, "batch pos"]:
-    """Where a variable is moved: in a language of blocks x-y and count_y along the y's alone."""
+    """Where a variable is moved. In a language of blocks, x-y and count_y are moved at the symbols
+    y alone; any other variable is moved at BOS and at every symbol."""
     inside = np.pad(words.mask, ((0, 0), (1, 0)), constant_values=True)
     symbol = run.language.vocabulary.ids.get(variable[-1])
     if isinstance(run.language, CountingLanguage) and symbol is not None:

@@ -22,10 +22,10 @@ SHOWN = 1500
 """Held-out positions that are drawn, at the most."""
 
 PROJECTIONS = {
-    "principal components": "The two directions of most variance: what the network spreads most, "
-    "whatever it means.",
-    "partial least squares": "The two directions that covary most with the variable, found on the "
-    "words that fit the probe: what is there if one looks for it.",
+    "principal components": "The two directions in which the activations vary most, whatever this "
+    "variation means.",
+    "partial least squares": "The two directions that vary most together with the variable, found "
+    "on the words that fit the probe: this view looks for the variable.",
 }
 
 
@@ -74,7 +74,7 @@ def _projected(z: np.ndarray, y: np.ndarray, new: np.ndarray, kind: Kind) -> dic
 
 
 def truth_chart(rows: pd.DataFrame) -> ChartType:
-    """What the probe reads against the truth: points about the diagonal, or a confusion table."""
+    """What the probe reads, by the true value: points about the diagonal, or a confusion table."""
     if rows["kind"].iloc[0] == "category":
         share = rows.groupby(["value", "read"]).size().rename("count").reset_index()
         share["share"] = share["count"] / share.groupby("value")["count"].transform("sum")
@@ -106,7 +106,7 @@ def errors_chart(rows: pd.DataFrame) -> ChartType:
         rows = rows.assign(error=(rows["read"] != rows["value"]).astype(float))
     else:
         rows = rows.assign(error=rows["read"] - rows["value"])
-    title = "share of wrong ones" if category else "read - truth"
+    title = "share of wrong categories" if category else "read - truth"
     x = alt.X("length:Q", title="length of the word").bin(maxbins=12)
     base = alt.Chart(rows).encode(x=x)
     band = base.mark_errorbar(extent="ci", color=TRAINED).encode(y=alt.Y("error:Q", title=title))

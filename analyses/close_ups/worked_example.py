@@ -38,8 +38,8 @@ class Step:
         formula: how it is made, in TeX.
         values: -inf where masked.
         axes: what its rows and its columns are.
-        rows: their labels, each once.
-        columns: theirs.
+        rows: the labels of the rows, each once.
+        columns: the labels of the columns, each once.
     """
 
     name: str
@@ -51,7 +51,7 @@ class Step:
 
     @property
     def shape(self) -> str:
-        """With its numbers, for a caption."""
+        """The shape in words, for a caption: "5 pos × 8 d_head"."""
         return " × ".join(
             f"{n} {axis}" for n, axis in zip(self.values.shape, self.axes, strict=True)
         )
@@ -173,7 +173,7 @@ FORMULAS: dict[str, dict[str, tuple[str, str]]] = {
         "hook_resid_post": ("block output", r"\text{the stream after the block}"),
     },
 }
-"""Of the hooks of a layer, their names and formulas, by the name of the family."""
+"""The name and the formula of each hook of a layer, by the name of the family."""
 
 
 @torch.no_grad()

@@ -1,1 +1,1 @@
-"""Work side by side: the cores of this machine, or the workers of a Dask cluster."""
+"""Work done side by side, on the cores of this machine or by the workers of a Dask cluster."""

@@ -46,8 +46,9 @@ def answers(
 ) -> Iterator[tuple[Key, Answer]]:
     """The answers as they come in; see ``workers.side_by_side``."""
     with connected(min(workers, len(jobs)), scheduler) as client:
-        # A worker here gets a job when it is free: of a few that it has at once, Dask may leave the
-        # longest for the end. How many work elsewhere, and will, is for the scheduler to know.
+        # A worker of this machine gets a job only when it is free: if it had several at once, Dask
+        # might leave the longest for the end. Workers elsewhere come and go, and only the scheduler
+        # knows how many there are, so it gets all jobs at once.
         waiting = iter(jobs)
         futures = dict[Future[Answer], Key]()
         done = as_completed(loop=client.loop)
@@ -83,14 +84,15 @@ def job_name(key: Hashable) -> str:
 
 
 def _alone(work: Callable[..., Answer], *arguments: Any) -> Answer:
-    """What a worker's thread runs: the limits are set there, whoever started the worker."""
+    """What a worker's thread runs. It sets the limits itself, because anybody may have started the
+    worker."""
     one_thread()
     keep_memory()
     return work(*arguments)
 
 
 def _absolute(argument: Any) -> Any:
-    """A worker elsewhere was started in another folder."""
+    """The same argument with an absolute path: a worker elsewhere was started in another folder."""
     return argument.absolute() if isinstance(argument, Path) else argument
 
 
@@ -131,7 +133,8 @@ async def _greet(scheduler: str) -> None:
 def local_cluster(workers: int) -> Iterator[LocalCluster]:
     """Processes of this machine, one thread each, that nobody else can reach.
 
-    Where they can be forked, one process loads what this one has loaded, and they share it.
+    Where they can be forked, one process loads the modules that this process has loaded, and the
+    workers share them.
     """
     with dask.config.set(LOCAL):
         if FORKED:
@@ -151,7 +154,8 @@ def local_cluster(workers: int) -> Iterator[LocalCluster]:
 
 
 class Impatient(Nanny):
-    """Ends a worker's process in the middle of its job: closing the cluster means no more."""
+    """Ends a worker's process even in the middle of a job: when the cluster is closed, nobody waits
+    for the job any more."""
 
     async def close(  # type: ignore[override]  # as in Nanny itself
         self, timeout: float = 0.5, reason: str = "nanny-close"

@@ -1,4 +1,4 @@
-"""What one worker may take of its machine: one core, and the memory that it has freed."""
+"""What one worker may use of its machine: one core, and the memory that it has freed itself."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # as malloc.h has them
 
 
 def one_thread() -> None:
-    """A worker has one core for itself: more threads or processes slow all of them down.
+    """Limits this thread to one core. With more threads or processes, workers slow each other down.
 
-    Processes of joblib would also outlive the last task: the worker waits until they idle out.
-    joblib and OpenMP keep this per thread: call it in the thread that works.
+    Processes of joblib would also outlive the last task, and the worker would wait until they give
+    up. joblib and OpenMP keep the limit per thread, so call this in the thread that works.
     """
     torch.set_num_threads(1)
     threadpool_limits(1)
@@ -23,8 +23,10 @@ def one_thread() -> None:
 
 
 def keep_memory() -> bool:
-    """Lets this process keep what it frees: Dask has its workers give every tensor back to the
-    system, which then takes as long as the work on the next one. Returns whether the C library can.
+    """Lets this process keep the memory that it frees. Returns whether the C library can do that.
+
+    Dask makes its workers give the memory of every tensor back to the system. Getting new memory
+    would then take as long as the work on the next tensor.
     """
     try:
         mallopt = ctypes.CDLL(None).mallopt

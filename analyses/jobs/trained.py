@@ -1,4 +1,4 @@
-"""A run of a configuration, trained if need be, and by nobody else at the same time."""
+"""The run of a configuration, trained if need be, and never by two processes at the same time."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ def trained(
     device: str = "auto",
     progress: Callable[[int, float | None], None] = lambda step, value: None,
 ) -> Run:
-    """The finished run of a configuration; one that broke off goes on.
+    """The finished run of a configuration. A run that was interrupted goes on.
 
-    Whoever comes second waits until the first has finished, or died.
+    While another process trains the run, this one waits until that one has finished or died.
 
     Args:
-        corpus: the lines it learns from, instead of a language.
+        corpus: the lines that the run learns from, instead of a language.
 
     Raises:
         UserError: the folder holds a run of another configuration, or of other lines.
@@ -47,8 +47,8 @@ def trained_together(configs: Mapping[Path, TrainConfig], device: str) -> list[R
         UserError: as ``trained``.
     """
     with ExitStack() as locks:
-        # Everybody takes the locks in the order of the names: two who want the same runs never wait
-        # for each other.
+        # Every process takes the locks in the order of the names, so that two processes that want
+        # the same runs never wait for each other.
         runs = [locks.enter_context(held(path, configs[path])) for path in sorted(configs)]
         for run in runs:
             note_start(run)
@@ -58,11 +58,13 @@ def trained_together(configs: Mapping[Path, TrainConfig], device: str) -> list[R
 
 @contextmanager
 def held(path: Path, config: TrainConfig, corpus: Path | None = None) -> Iterator[Run]:
-    """The run of a configuration, a new one if there is none, for nobody else to train."""
+    """The run of a configuration, a new one if there is none; locked, so nobody else trains it."""
     with locked(path):
         run = Run(path) if (path / RUN_FILE).exists() else Run.create(path, config, corpus)
         if run.config != config or (corpus and corpus.read_bytes() != run.corpus_bytes()):
-            raise UserError(f"{path} was trained otherwise: choose another folder with --out")
+            raise UserError(
+                f"{path} holds a run of other settings or lines: choose another folder with --out"
+            )
         yield run
 
 
@@ -71,13 +73,13 @@ def finish(
     device: str = "auto",
     progress: Callable[[int, float | None], None] = lambda step, value: None,
 ) -> None:
-    """Trains a run to its end, for whoever holds its lock; nothing happens to a finished one."""
+    """Trains a run to its end; nothing happens to a finished one. The caller holds its lock."""
     note_start(run)
     train(run, device, progress)
 
 
 def note_start(run: Run) -> None:
-    """Notes in run.json, unless the run is finished, that its training begins or goes on here.
+    """Notes in run.json that the training of a run begins or goes on here, unless it is finished.
 
     ``sessions`` lists them: host, pid, from_step, started (UTC).
     """

@@ -15,18 +15,18 @@ def side_by_side(
     workers: int,
     scheduler: str | None = None,
 ) -> Iterator[tuple[Key, Answer]]:
-    """The answers as they come in.
+    """Each job's key and answer, as the answers come in.
 
-    The job of a worker that dies is given to another; a local worker is replaced.
+    If a worker dies, its job is given to another one; a local worker is replaced.
 
     Args:
         work: a function of a module, so that other processes find it.
-        jobs: its arguments, by key. Workers elsewhere are told absolute paths.
-        workers: processes; one works here.
-        scheduler: the address of a Dask scheduler whose workers do it instead.
+        jobs: the arguments of each call, by key. Workers elsewhere get absolute paths.
+        workers: how many processes; with one, this process does the work itself.
+        scheduler: the address of a Dask scheduler, whose workers do the work instead.
 
     Raises:
-        UserError: no scheduler answers there, or it went away; a job that kills its workers.
+        UserError: no scheduler answers there, or it went away; a job kills its workers.
     """
     if not jobs or (scheduler is None and min(workers, len(jobs)) == 1):
         yield from ((key, work(*arguments)) for key, arguments in jobs.items())

@@ -1,1 +1,2 @@
-"""One question a file, asked of one run; each leaves a table, a chart and a sentence."""
+"""The questions that are asked of one run, one in each file. An answer is a table, a chart and a
+sentence."""

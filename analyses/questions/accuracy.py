@@ -1,4 +1,5 @@
-"""How far does it hold? Exactness and recognition by word length, beside the untrained model."""
+"""How far beyond the training window is the model right? Exactness and recognition by word length,
+beside the untrained model."""
 
 from __future__ import annotations
 
@@ -69,7 +70,8 @@ def findings(run: Run, table: pd.DataFrame) -> tuple[str, dict[str, Any]]:
         sentence = f"{share:.2%} of {words} test words recognised"
     worst = trained.loc[trained["recognition"].idxmin()]
     sentence += (
-        f"; recognition is lowest at length {int(worst['length'])}: {worst['recognition']:.1%}."
+        f"; recognition is lowest at length {int(worst['length'])}: {worst['recognition']:.1%} of "
+        f"{int(worst['count'])} words [{worst['low']:.1%}, {worst['high']:.1%}]."
     )
     return sentence, {"exact_to": reach, "window": window}
 
@@ -84,7 +86,7 @@ def exact_to(rows: pd.DataFrame) -> int | None:
 
 
 def right(rows: pd.DataFrame, measure: str) -> float:
-    """The share that is right, lengths weighted by their words; NaN where it is nowhere defined."""
+    """The share of words that is right, over all lengths; NaN where no length has the measure."""
     rows = rows.dropna(subset=[measure])
     words = int(rows["count"].sum())
     return float((rows[measure] * rows["count"]).sum() / words) if words else float("nan")
@@ -101,7 +103,7 @@ MEASURES = {
 def headline(result: Answer) -> pd.DataFrame:
     """The numbers that are compared over seeds: variable (the model), of, value.
 
-    "exact to size" is at most the largest size tested, which stands beside it.
+    "exact to size" is at most the largest size tested, which "tested to size" gives.
     """
     window, table = result.findings["window"], result.table
     size = table["n"].fillna(table["length"])
@@ -126,7 +128,7 @@ def headline(result: Answer) -> pd.DataFrame:
 
 
 def as_json(run: Run, result: Answer) -> dict[str, Any]:
-    """The shape that `lab evaluate --json` prints."""
+    """The answer in the shape that `lab evaluate --json` prints."""
     trained = result.table[result.table["model"] == "trained"]
     keys = ["length", "n", "count", "exact", "recognition"]
     records = trained[keys].astype(object).where(trained[keys].notna(), None).to_dict("records")

@@ -1,6 +1,7 @@
-"""Which parts, reading what of each other, do it? A circuit of edges, and how good it is.
+"""Which parts of the model carry the verdict, and what do they read from each other? A circuit of
+edges, and how good it is.
 
-It is found on two thirds of the pairs of words and judged on the others.
+The circuit is found on two thirds of the pairs of words and judged on the others.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ LOOKS = {
     "uniform": "evenly over the word",
 }
 LONGEST = 40
-"""Symbols of the words, at the most: every circuit that is tried runs all of them."""
+"""The most symbols of a word: every circuit that is tried is run on all words."""
 
 
 def refusal(run: Run) -> str | None:
@@ -61,8 +62,8 @@ def refusal(run: Run) -> str | None:
         return f"{run.name} has no attention heads: it is of architecture {model.architecture}"
     if model.norm_placement != "pre" and model.norm != "none":
         return (
-            f"{run.name} has {model.norm_placement}-norm blocks: a circuit of edges asks for a "
-            "stream that is the sum of what was written, as pre-norm leaves it"
+            f"{run.name} has {model.norm_placement}-norm blocks: a circuit of edges needs a "
+            "stream that is the sum of what the parts wrote, as pre-norm leaves it"
         )
     return None
 
@@ -75,9 +76,9 @@ def analyse(run: Run, options: Options, progress: Progress = quiet) -> Answer:
     circuit of this model?).
 
     Findings: "circuit" and "untrained" (edges; faithfulness on held-out pairs with low and high;
-    completeness), "random" (the mean faithfulness of as many edges drawn), "agreement" of the
-    approximations with the exact effects, "areas" (CPR, CMD by ranking), "curves" (by ranking:
-    edges, faithfulness, completeness), "text".
+    completeness), "random" (the mean faithfulness of as many edges drawn at random), "agreement"
+    (of the approximations with the exact effects), "areas" (CPR, CMD by ranking), "curves" (by
+    ranking: edges, faithfulness, completeness), "text".
 
     Raises:
         UserError: a model without heads or with another norm, a language without counterfactuals.
@@ -157,7 +158,7 @@ def _pairs(run: Run, options: Options) -> tuple[list[Word], list[Word]]:
 
 
 def _curves(bench: Bench, scores: Mapping[str, Mapping[Edge, float]], size: int) -> dict[str, Any]:
-    """Faithfulness over size by every ranking, and what random edges do."""
+    """Faithfulness over the number of edges, for every ranking; and that of random edges."""
     graph = bench.graph
     drawn = random_scores(graph, RANDOM_DRAWS, ANALYSIS_SEED)
     fronts = torch.cat([first_edges(ranked(some, graph), [size]) for some in drawn])
@@ -175,7 +176,7 @@ def _curves(bench: Bench, scores: Mapping[str, Mapping[Edge, float]], size: int)
 
 
 def _looks(model: HookedTransformer, words: WordTensors) -> dict[str, dict[str, Any]]:
-    """How each head looks, in words, and how much of its attention that is."""
+    """What each head looks at, in words, and how much of its attention goes there."""
     types = clearest_types(head_types(model, words.tokens, words.mask))
     return {
         f"L{row.layer}H{row.head}": {"how": LOOKS[row.type], "score": row.score}
@@ -223,8 +224,9 @@ def describe(table: pd.DataFrame, found: Mapping[str, Any]) -> str:
     lines = [
         f"{len(circuit['edges'])} of {circuit['of']} edges carry {_share(circuit['faithfulness'])} "
         f"[{_share(circuit['low'])}, {_share(circuit['high'])}] of the difference on "
-        f"{circuit['pairs']} held-out pairs, as many random edges {_share(found['random'])}, all "
-        f"others together {_share(1 - circuit['completeness'])}."
+        f"{circuit['pairs']} held-out pairs of words; as many random edges carry "
+        f"{_share(found['random'])}, and all edges outside the circuit together "
+        f"{_share(1 - circuit['completeness'])}."
     ]
     parts = list(dict.fromkeys(receiver.split(".")[0] for receiver in into if receiver != "logits"))
     for part in parts:
@@ -234,19 +236,19 @@ def describe(table: pd.DataFrame, found: Mapping[str, Any]) -> str:
             continue
         look = found["looks"][part]
         sentence = f"{part} looks {look['how']} ({look['score']:.0%} of its attention)"
-        said = [f"moves what {_and(reads['v'])} wrote"] if reads["v"] else []
+        said = [f"passes on what {_and(reads['v'])} wrote"] if reads["v"] else []
         if reads["k"] and reads["k"] == reads["q"]:
-            said.append(f"is aimed by keys and queries from {_and(reads['k'])}")
+            said.append(f"takes its keys and queries from {_and(reads['k'])}")
         else:
             aimed = {"keys": reads["k"], "queries": reads["q"]}
-            by = [f"{name} from {_and(some)}" for name, some in aimed.items() if some]
-            said += [f"is aimed by {' and by '.join(by)}"] if by else []
-        lines.append(f"{sentence}, {' and '.join(said)}." if said else f"{sentence}.")
+            by = [f"its {name} from {_and(some)}" for name, some in aimed.items() if some]
+            said += [f"takes {' and '.join(by)}"] if by else []
+        lines.append(f"{_and([sentence, *said])}.")
     last = sorted(into.get("logits", []), key=lambda sender: -abs(exact[sender, "logits"]))
     if last:
         shares = [f"{sender} ({exact[sender, 'logits']:.2f})" for sender in last]
         lines.append(
-            f"The verdict is read off {_and(shares)}: in brackets each one's direct effect."
+            f"The verdict is read off {_and(shares)}; the brackets give the direct effect of each."
         )
     return "\n".join(lines)
 

@@ -43,9 +43,9 @@ from models.runs.run import Run
 from models.training.evaluation import verdicts
 
 MOST_LINES = 5000
-"""Of a grammar's words or a corpus' lines, those that choose between the rules."""
+"""Words of a grammar that choose between the rules; of a corpus, all lines not held out do."""
 HELD_OUT = 1000
-"""Lines on which the rule is judged; of a corpus all that were set apart for it."""
+"""Words of a grammar on which the rule is judged; of a corpus, all lines set apart for this."""
 PAIRS = 24
 """Pairs of words for each transition."""
 DRAWN = 12
@@ -58,19 +58,21 @@ def analyse(run: Run, options: Options, progress: Progress = quiet) -> Answer:
     Columns: model (trained, untrained), state (0 is the start), symbol, target, accepting (of the
     state). Findings:
 
-    - status: "rule", "exceptions" (some lines contradict it), "counts" (a shape and equations, no
-      automaton) or "none" (no reliable rule); headline and evidence say it in sentences;
+    - status: "rule", "exceptions" (a rule that some lines contradict), "counts" (a shape and
+      equations, no automaton) or "none" (no reliable rule); headline and evidence say it in
+      sentences;
     - rule (None where no family fits), family, regex, dfa, n_states, complete (False: no automaton
       within the bounds), way ("automaton", or "families": found at the lines' own lengths alone);
     - agreement with the network on the words asked, agreement_other_lengths with it on shorter and
-      longer words, agreement_truth with held-out labels, and _beyond the window where a grammar
-      tells; by_length of the held-out lines; is_the_language;
-    - wrong of so many lines, leftovers (what these share), p (of the held-out lines by chance);
+      longer words, agreement_truth with held-out labels, agreement_truth_beyond with the truth
+      beyond the window, where a grammar knows it; by_length of the held-out lines; is_the_language;
+    - wrong (how many of so many lines contradict the rule), leftovers (what these share), p (how
+      likely the held-out lines would be by chance);
     - envelope, for a language that counts, and states_by_length, how its automaton grows;
     - heads: what each head carries of each transition.
 
     Raises:
-        UserError: a bound that bounds nothing, or a corpus without held-out lines.
+        UserError: a bound that is too low, or a corpus without held-out lines.
     """
     model, digest = run.model_and_hash()
     symbols = run.language.vocabulary.symbols
@@ -121,7 +123,8 @@ def discovered(run: Run, model: LanguageModel, options: Options) -> tuple[dict[s
 
 
 def beyond_the_window(run: Run, dfa: DFA) -> float | None:
-    """Share right on fresh words of up to twice the window's length; a corpus has none."""
+    """The share right on fresh words longer than the window, up to about twice its length; None for
+    a corpus, which has no fresh words."""
     language, window = run.language, run.language.lengths(run.config.max_n)
     if isinstance(language, LabelledCorpus):
         return None
@@ -133,10 +136,10 @@ def beyond_the_window(run: Run, dfa: DFA) -> float | None:
 def other_lengths(
     words: Sequence[Word], symbols: Sequence[str], options: Options, room: int | None
 ) -> list[Word]:
-    """Words of lengths that the lines have not: shorter ones, and up to half as long again.
+    """Words of lengths that no line has: shorter ones, and ones up to half as long again.
 
     Args:
-        room: the longest word that the network reads; None: any.
+        room: the length of the longest word that the network can read; None if any will do.
     """
     seen = {len(word) for word in words}
     rng = np.random.default_rng([ANALYSIS_SEED, options.seed, 3])
@@ -162,7 +165,7 @@ def beyond_regular(
 ) -> dict[str, Any]:
     """The envelope of a language that counts, and how the automaton grows with the words.
 
-    Nothing where no equations are found, or where an automaton does better on the lines.
+    Empty where no equations are found, or where an automaton does better on the lines.
     """
     teacher = induction.teacher
     found = envelope(teacher, symbols, [*lines.words, *induction.asked], options.seed)
@@ -265,7 +268,7 @@ def headline(result: Answer) -> pd.DataFrame:
 
 
 def chart(result: Answer) -> ChartType:
-    """The automaton of the trained model; where none describes it, that sentence."""
+    """The automaton of the trained model; or, where none describes it, a sentence that says so."""
     if result.findings["status"] not in ("rule", "exceptions"):
         return note(result.findings["headline"])
     return automaton_chart(result.table[result.table["model"] == "trained"])

@@ -1,7 +1,7 @@
 """When does a variable become readable? The same probe along the checkpoints, beside the training.
 
-Readable before the model can do the task, and it may be the architecture's gift; readable as the
-task is learned, and the two may belong together.
+A variable that is readable before the model can do the task may be a gift of the architecture. One
+that becomes readable while the task is learned may belong to what is learned.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ from models.runs.run import Run
 from models.training.evaluation import balanced_words, judge
 
 MOST: dict[Kind, int] = {"count": 2_000, "category": 1_000}
-"""Positions that fit a probe of a checkpoint, and that score it."""
+"""The most positions that fit a probe of a checkpoint, and the most that score it."""
 THERE = 0.9
-"""Of its last value: from then on a score counts as reached."""
+"""The share of its last value from which on a score counts as reached."""
 
 
 def analyse(run: Run, options: Options, progress: Progress = quiet) -> Answer:
@@ -75,7 +75,7 @@ def analyse(run: Run, options: Options, progress: Progress = quiet) -> Answer:
 
 
 def by_step(table: pd.DataFrame) -> pd.DataFrame:
-    """The curves: step, curve, value; of each variable the site that is best at the last step."""
+    """The curves: step, curve, target, value; of a variable at its best site of the last step."""
     probes = table[table["kind"] == "probe"]
     last = probes[probes["step"] == probes["step"].max()]
     best = last.loc[last.groupby("target", sort=False)["value"].idxmax()]
@@ -88,7 +88,7 @@ def by_step(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def reached(curve: pd.DataFrame) -> int:
-    """The first step from which on the value stays at ``THERE`` of the last one or above."""
+    """The first step from which on the value is always at least ``THERE`` times the last one."""
     rows = curve.sort_values("step")
     below = rows.loc[rows["value"] < THERE * rows["value"].iloc[-1], "step"]
     return int(
@@ -97,7 +97,7 @@ def reached(curve: pd.DataFrame) -> int:
 
 
 def findings(table: pd.DataFrame) -> tuple[str, dict[str, Any]]:
-    """Per curve the step at which it is there, and its first and last value."""
+    """For each curve the step from which on it is reached, and its first and last value."""
     curves = by_step(table)
     found = {
         str(name): {
@@ -113,12 +113,12 @@ def findings(table: pd.DataFrame) -> tuple[str, dict[str, Any]]:
         (row.curve for row in names.itertuples() if "-" in row.target), names["curve"].iloc[0]
     )
     there, of = found[task], found[main]
-    what = "whole words right" if task == "exact" else "verdicts right"
+    what = "whole words" if task == "exact" else "verdicts"
     sentence = (
-        f"{main} is readable with {of['first']:.3f} before the first "
-        f"step and {of['last']:.3f} after the last; {THERE:.0%} of that is there from step "
-        f"{of['there']} on, of the {what} ({there['last']:.1%} in the end) from step "
-        f"{there['there']} on."
+        f"A probe reads {main} with a score of {of['first']:.3f} before the first step and of "
+        f"{of['last']:.3f} after the last. {THERE:.0%} of the last score is reached from step "
+        f"{of['there']} on. In the end {there['last']:.1%} of the {what} are right; {THERE:.0%} of "
+        f"that is reached from step {there['there']} on."
     )
     return sentence, {"main": main, "task": task, "curves": found}
 

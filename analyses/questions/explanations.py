@@ -1,4 +1,4 @@
-"""LIME, SHAP, gradients, attention and cause on one word, beside the truth."""
+"""LIME, SHAP, gradients, attention and interventions on one word, beside the truth."""
 
 from __future__ import annotations
 
@@ -162,16 +162,19 @@ def membership(language: Language) -> Score:
 
 
 def in_words(scores: pd.DataFrame, rationale: tuple[int, ...] | None, length: int) -> str:
-    """One sentence: how well the best-known methods rank the deciding positions."""
+    """A sentence: how well the best-known methods rank the positions that decide."""
     ranks = rationale is not None and len(rationale) not in (0, length)
     measure = "AUROC" if ranks else "cosine to the model"
     score = scores.set_index("method")[measure].dropna()
     named = ("LIME", "SHAP kernel", "Shapley exact", "integrated gradients", "attention", "random")
     told = ", ".join(f"{name} {score[name]:.2f}" for name in named if name in score)
     if ranks:
-        return f"AUROC against the rationale: {told}."
+        return f"AUROC against the rationale (1 is best, 0.5 is chance): {told}."
     kind = "no position" if not rationale else "every position"
-    return f"By the rule {kind} decides here; cosine to the exact Shapley values: {told}."
+    return (
+        f"By the rule {kind} decides here, so positions cannot be ranked against it. Cosine to the "
+        f"model's exact Shapley values: {told}."
+    )
 
 
 SHOWN = ("AUROC", "cosine to the language", "cosine to the model")
@@ -184,13 +187,13 @@ HEADINGS: Mapping[Family, str] = {
     "gradient": "Gradient",
     "control": "Control",
 }
-"""Of the families, in the picture's order; a heading is no method's name."""
+"""The headings of the families, in the picture's order. No heading is also a method's name."""
 
 
 def headline(result: Answer) -> pd.DataFrame:
     """The numbers that are compared over seeds: variable (the measure), of (the method), value.
 
-    All seeds are asked about the same word; what the model says of it is the last row.
+    All seeds are asked about the same word. The last row is the model's probability for it.
     """
     found = result.findings
     rows: list[tuple[str, str, float | None]] = [
@@ -212,8 +215,8 @@ TOP = alt.Axis(orient="top", labelAngle=-60, **BARE)
 
 
 def chart(result: Answer) -> ChartType:
-    """The rationale, a strip per method coloured by its share of the largest value, and beside each
-    strip how far it agrees with the truth: 0 is chance, or unrelated."""
+    """The rationale, and a strip per method, coloured by the share of its largest value. Beside a
+    strip stands how far it agrees with the truth: 0 is chance, or unrelated."""
     rows = _rows(result.table, result.findings["rationale"] is not None)
     strips, scores = _strips(result.table, rows), _agreements(result, rows)
     if scores.empty:
@@ -229,7 +232,7 @@ def chart(result: Answer) -> ChartType:
 
 
 def _rows(table: pd.DataFrame, decided: bool) -> list[str]:
-    """The picture's rows from above: headings, the rationale, the methods of the table."""
+    """The picture's rows from top to bottom: headings, the rationale, the methods of the table."""
     groups = {"The truth": ["rationale"] if decided else []}
     groups |= {heading: [] for heading in HEADINGS.values()}
     for name, method in METHODS.items():

@@ -29,8 +29,9 @@ from models.transformer.model import HookedTransformer
 
 METHODS: tuple[Ablation, ...] = ("mean", "zero", "resample")
 LENGTHS = range(4, 21)
-"""Of the words on which attention is held against effects: fewer symbols have no ranks to speak of,
-and each word is run once for every pair of a symbol changed and a value replaced."""
+"""Lengths of the words on which attention is compared with effects. Shorter words have too few
+symbols to rank. Longer ones take too long, because each word is run once for every pair of a
+changed symbol and a replaced value."""
 
 
 def refusal(run: Run) -> str | None:
@@ -50,15 +51,17 @@ def analyse(run: Run, options: Options, progress: Progress = quiet) -> Answer:
     over), undefined (those left out because they have no value).
 
     Measures:
-        "accuracy lost, mean ablation", zero, resample: share of words whose right verdict becomes
-            wrong, minus the reverse; undefined for a word longer than all others (resample).
+        "accuracy lost, mean ablation", zero, resample: the share of words whose right verdict
+            becomes wrong, minus the reverse; for resample, undefined for a word longer than all
+            others.
         "direct logit, members" and "direct logit, others": what the part adds to END's logit where
             the verdict is read; positive speaks for "in".
         "attention, previous symbol" and the other types (``interp.heads.types.head_types``).
         "attention against effect": Spearman's rank correlation over a word's symbols between the
-            verdict's attention to a symbol and what changing it does to the verdict through this
-            head; rollout and flow against what it does at all. Members of 4 to 20 symbols, each
-            symbol changed in turn; undefined where either does not vary.
+            attention that a symbol gets where the verdict is read and what changing the symbol does
+            to the verdict through this head. For rollout and flow the second is what changing the
+            symbol does through the whole model. Members of 4 to 20 symbols, each symbol changed in
+            turn; undefined where either of the two does not vary.
     """
     if reason := refusal(run):
         raise UserError(reason)
@@ -89,10 +92,10 @@ def analyse(run: Run, options: Options, progress: Progress = quiet) -> Answer:
 
 
 def changed_words(run: Run, count: int, seed: int) -> list[tuple[Tensor, Tensor]]:
-    """Different members, each with the words that differ from it in one symbol.
+    """Different members, each with words that differ from it in one symbol.
 
-    Counterfactuals would not do: those of anbn move its border, and no other position would ever
-    matter. Here every symbol is replaced once, by another one at random.
+    Counterfactuals would not serve here: those of anbn move the border between its blocks, and no
+    other position would ever matter. So every symbol is replaced once, by another one at random.
 
     Returns:
         Per member its tokens [pos] and the changed words [symbol, pos], row i without symbol i.
@@ -190,15 +193,16 @@ def _summary(per_word: pd.DataFrame, measure: str) -> pd.DataFrame:
 
 
 def findings(table: pd.DataFrame) -> tuple[str, dict[str, Any]]:
-    """The heads whose loss is certain, the costliest, and where the verdict looks."""
+    """The heads that the verdict needs (the interval of the loss without them lies above 0), the
+    one whose loss costs most, and where the verdict looks."""
     trained = table[table["model"] == "trained"]
     lost = trained[trained["measure"] == "accuracy lost, mean ablation"]
     order = lost.sort_values("value", ascending=False)
     most = order.iloc[0]
     needed = order[order["low"] > 0]["part"].tolist()
     summary = (
-        f"Without {most['part']} (mean ablation) {most['value']:.1%} of the verdicts are lost "
-        f"[{most['low']:.1%}, {most['high']:.1%}]; "
+        f"Without {most['part']} (mean ablation), {most['value']:.1%} of the verdicts on "
+        f"{int(most['words'])} words are lost [{most['low']:.1%}, {most['high']:.1%}]; "
         f"{len(needed)} of {len(order)} heads are needed"
         + (f" ({', '.join(needed)})." if needed else ".")
     )
@@ -212,7 +216,7 @@ def findings(table: pd.DataFrame) -> tuple[str, dict[str, Any]]:
 
 
 def _clearest_type(table: pd.DataFrame) -> tuple[dict[str, Any] | None, str]:
-    """The head that is most of one type, beyond even attention and the untrained head."""
+    """The head that exceeds even attention and the untrained head by most in some type."""
     types = table[table["measure"].isin([f"attention, {name}" for name in TYPES[:-1]])]
     wide = types.pivot(index=["measure", "part"], columns="model", values="value")
     wide["uniform"] = types[types["model"] == "trained"].set_index(["measure", "part"])["uniform"]
@@ -230,16 +234,16 @@ def _clearest_type(table: pd.DataFrame) -> tuple[dict[str, Any] | None, str]:
         "induction": "what came after the same symbol before",
     }[name]
     sentence = (
-        f"The clearest by type is {part}: {row['trained']:.0%} of its attention is on {target} "
-        f"(untrained {row['untrained']:.0%}, even attention {row['uniform']:.0%})."
+        f"The head with the clearest type is {part}: {row['trained']:.0%} of its attention is on "
+        f"{target} (untrained {row['untrained']:.0%}, even attention {row['uniform']:.0%})."
     )
     return {"part": part, "type": name, **row.to_dict()}, sentence
 
 
 def _looks(table: pd.DataFrame) -> tuple[dict[str, float], str]:
-    """The rank correlations that there are, and how they come out, in a sentence."""
+    """The rank correlations that are defined, and a sentence on what they show."""
     if table.empty:
-        return {}, "No member has a symbol to change, so attention is held against no effect."
+        return {}, "No member has a symbol to change, so attention is not compared with effects."
     heads = table[table["head"] >= 0]
     surely = {name: rows[rows["low"] > 0]["part"].tolist() for name, rows in heads.groupby("model")}
     names, none = ", ".join(surely["trained"]), heads["undefined"].sum()
@@ -247,10 +251,15 @@ def _looks(table: pd.DataFrame) -> tuple[dict[str, float], str]:
     whole = [f"{name} {trained[name]:.2f}" for name in ("rollout", "flow") if name in trained]
     sentence = (
         f"{len(surely['trained'])} of {len(heads) // 2} heads look where it matters"
-        f"{f' ({names})' if names else ''}, untrained {len(surely['untrained'])}: the rank "
-        "correlation of their attention with its effect is surely above 0"
-        + (f" ({', '.join(whole)})." if whole else ".")
-        + (f" It is undefined in {none} of {heads['words'].sum() + none} cases." if none else "")
+        f"{f' ({names})' if names else ''}, in the untrained model {len(surely['untrained'])}: the "
+        "95% interval of the rank correlation between their attention and its effect lies above 0"
+        + (f" (for comparison, {', '.join(whole)})." if whole else ".")
+        + (
+            f" It is undefined in {none} of {heads['words'].sum() + none} cases (a head on a word, "
+            "trained or untrained)."
+            if none
+            else ""
+        )
     )
     return trained.to_dict(), sentence
 

@@ -1,4 +1,4 @@
-"""What interventions ask of a run: which words and sites, and what its language says is right.
+"""What interventions need of a run: words and sites, and what is right according to its language.
 
 The trials themselves are ``interp.probing.erasure_trials``, ``interp.probing.steering_trials`` and
 ``interp.causal.interchange``.
@@ -30,19 +30,19 @@ from models.runs.run import Run
 from models.training.evaluation import verdicts
 
 ANSWERS = ("valid", "accepting")
-"""Variables that are no part of a state to be kept, but the answer itself."""
-FURTHEST = 5  # k, that a counter is moved by
+"""Variables that are not part of the state that a reader must keep, but the answer itself."""
+FURTHEST = 5  # the largest k that a counter is moved by
 RANDOM = {
     "added": "random direction",
     "added in proportion": "random direction in proportion",
 }
 """The control of each way to move a counter."""
-LONGEST = 40  # symbols of a prefix: every step of the training of a direction runs a batch of them
+LONGEST = 40  # symbols of a prefix: every training step of a direction runs a batch of prefixes
 HELD_OUT = 256  # pairs
 
 
 def stream_hooks(model: HookedModel) -> dict[str, str]:
-    """The residual stream by label, and the cells of an LSTM: all that is carried on."""
+    """The hooks of the residual stream and of an LSTM's cells, by label: all that is passed on."""
     names = ("embed", "resid_mid", "resid_post", "cell")
     return {label: hook for label, hook in site_hooks(model).items() if label.split()[-1] in names}
 
@@ -55,10 +55,10 @@ def main_variables(language: Language) -> list[str]:
 
 
 def stream_before(model: LanguageModel) -> dict[str, str]:
-    """The sites of the stream but the last, from which the logits are read off.
+    """The sites of the stream without the last one, from which the logits are read off.
 
-    What leaves a block goes by the hook of what enters the next: a recurrent network calls those of
-    its states at every position, and TransformerLens asks for one call.
+    The output of a block is reached by the hook on the input of the next block. A recurrent network
+    calls the hooks of its states once at every position, but TransformerLens wants a single call.
     """
     last = model.cfg.n_layers - 1
     hooks = {label: hook for label, hook in stream_hooks(model).items() if "cell" not in label}
@@ -73,7 +73,7 @@ def stream_before(model: LanguageModel) -> dict[str, str]:
 
 def asked_words(run: Run, count: int, seed: int) -> Sample:
     """The words to get right: members where every position is taught, else members and others."""
-    rng = np.random.default_rng([ANALYSIS_SEED, seed, 1])  # apart from those that erasers are of
+    rng = np.random.default_rng([ANALYSIS_SEED, seed, 1])  # other words than those that fit erasers
     language = run.language
     lengths = language.lengths(run.config.max_n)
     label = None if run.objective.verdict_alone else True
@@ -81,7 +81,8 @@ def asked_words(run: Run, count: int, seed: int) -> Sample:
 
 
 def judge(run: Run, model: LanguageModel, sample: Sample) -> Right:
-    """A function from hooks to which words are right: all next symbols, or the verdict."""
+    """A function that takes hooks and says which words are right with them: whether all their next
+    symbols are, or their verdict."""
     objective = run.objective
     batch = objective.batch(run.language, sample.words, model.config.readout, model.device)
 
@@ -106,8 +107,8 @@ def erasure(
 ) -> pd.DataFrame:
     """The rows of the experiment "erasure" in ``analyses.questions.interventions``.
 
-    Of fresh words of the window one half fits erasers and probes, the other scores the probes; the
-    words to get right are others.
+    One half of some fresh words of the window fits erasers and probes, the other half scores the
+    probes. The words that the model should get right are different ones.
     """
     sample = sample_window(run, words, seed)
     known = targets(run.language, sample.words)
@@ -132,14 +133,14 @@ def steering_refusal(run: Run) -> str | None:
     if not isinstance(language, CountingLanguage) or language.blocks < 2:
         return f"{language.name} has no two blocks whose difference could be moved"
     if run.config.model.sees_ahead:
-        return f"{run.name} is an encoder: it sees the whole word, and no end moves along it"
+        return f"{run.name} is an encoder: it sees the whole word at once, so no end can move"
     if reach(run) < 1:
         return f"the training window ends at n = {run.config.max_n}: too early to move an end"
     return None
 
 
 def reach(run: Run) -> int:
-    """The largest k: an end that is moved by it, up or down, stays in the training window."""
+    """The largest k such that an end moved by k, up or down, stays in the training window."""
     return min(FURTHEST, (run.config.max_n - 1) // 2)
 
 
@@ -154,7 +155,7 @@ def steering(
     sizes = np.arange(furthest + 1, run.config.max_n - furthest + 1)
     words = LastBlocks.of(language, sizes, 2 * furthest)
     members = LastBlocks.of(language, np.arange(1, run.config.max_n + 1), 0)
-    # Their states stand in for moved ones.
+    # The states of these words stand in for moved ones.
     others = LastBlocks.of(language, members.n, 4 * furthest)
     sites = stream_hooks(model)
     seen = activations(model, members.tokens, list(sites.values()))
@@ -206,9 +207,9 @@ class Prefixes:
     """Different prefixes of words.
 
     Attributes:
-        words: none of them breaks the language, after which no variable has a meaning.
-        values: of the main variables after each.
-        ends: may the word end there?
+        words: the prefixes. None violates the language: after that no variable has a meaning.
+        values: the values of the main variables after each prefix.
+        ends: may the word end after this prefix?
     """
 
     words: list[Word]
@@ -217,7 +218,8 @@ class Prefixes:
 
     @classmethod
     def of(cls, run: Run, seed: int) -> Prefixes:
-        """Of fresh words of the window; of a counting language those that reach the last block."""
+        """Prefixes of fresh words of the window; in a counting language, those that reach the last
+        block."""
         language = run.language
         words = sample_window(run, 400, seed).words
         traced, allowed = language.trace(words), language.allowed(words)
@@ -234,14 +236,14 @@ class Prefixes:
         )
 
     def variable(self) -> str | None:
-        """The first variable on which alone it hangs whether a word may end; None without one."""
+        """The first variable that decides alone whether a word may end; None if there is none."""
         for name, value in self.values.items():
             if not set(value[self.ends]) & set(value[~self.ends]):
                 return name if 1 < self.ends.sum() < len(self.ends) - 1 else None
         return None
 
     def halves(self, seed: int) -> tuple[np.ndarray, np.ndarray]:
-        """Two halves, which hold as many prefixes that may end."""
+        """Two halves with the same number of prefixes that may end (give or take one)."""
         order = np.random.default_rng([ANALYSIS_SEED, seed]).permutation(len(self.words))
         order = order[np.argsort(self.ends[order], kind="stable")]
         return order[::2], order[1::2]
@@ -255,9 +257,10 @@ def drawn_pairs(
     count: int,
     seed: int,
 ) -> das.Pairs:
-    """Pairs of the prefixes ``among``: either word may end in half of the cases.
+    """Pairs of the prefixes ``among``, a base and a source. Each may end in half of the cases.
 
-    Where the variable decides alone, the base may end if the source may.
+    The variable decides alone. So with the source's variable, the base should end where the source
+    may.
     """
     rng = np.random.default_rng([ANALYSIS_SEED, seed])
     sides = [among[found.ends[among] == end] for end in (False, True)]
@@ -278,7 +281,7 @@ def interchange(
 ) -> pd.DataFrame:
     """The rows of the experiment "interchange" in ``analyses.questions.interventions``.
 
-    Empty where the end of a word hangs on no variable alone.
+    Empty where no single variable decides whether a word may end.
     """
     found = Prefixes.of(run, seed)
     variable = found.variable()

@@ -1,8 +1,8 @@
-"""Is it used? A hidden variable is erased, moved and exchanged, and the model asked what follows.
+"""Does the model use a hidden variable? The variable is erased, moved and exchanged inside it.
 
 What a probe reads off an activation need not be what the model goes by. So the variable is taken
-out of it (erasure), changed by k (steering) or put in from another word (interchange), each beside
-controls that change as much and mean nothing.
+out of the activation (erasure), changed by k (steering) or put in from another word (interchange).
+Each stands beside controls that change as much and mean nothing.
 """
 
 from __future__ import annotations
@@ -50,26 +50,28 @@ def analyse(run: Run, options: Options, progress: Progress = quiet) -> Answer:
     a mean over).
 
     Experiments, their methods and measures:
-        erasure: the variable is erased at all positions; of an LSTM or GRU the next position goes
-            on from that. Methods "none", "LEACE", "random directions" (as many, where the
-            activations have unit covariance) and "random readout" (LEACE of as many random linear
-            functions of the activation, which takes about as much of it); amount: the rank. "words
-            right": of members all next symbols, or of a run taught verdicts these. "changed": the
-            mean square of the change in parts of the variance. "probe R2", "probe accuracy": of a
-            new probe on held-out words.
-        steering: of counting languages. k (amount) times the direction of the last difference is
-            added at all symbols of the last block (of an LSTM or GRU at the first, from which it
-            goes on): "added"; "added in proportion", k / (t + 1) times the direction of difference
-            / (t + 1) at position t, which moves what averages over the word hold. Both beside
-            random directions as long, and "state of another word", the activation of the word with
-            k more in all earlier blocks. "moved by k": the share of words whose end, the first
-            symbol after which END may follow, came exactly k later; "shift": by how much it came
-            later, of those that ended.
-        interchange: the activation where the verdict is read, along one direction (amount 1) that
-            was trained for it, comes from another prefix. "as predicted": the share of held-out
-            pairs judged as the language would judge the base with the variable of the source.
-            Methods "DAS", "placebo" (as far in a random direction), "random direction", "whole
-            activation" and "none"; half of the pairs are judged alike without.
+        erasure: the variable is erased at all positions; an LSTM or GRU goes on from the erased
+            state. Methods: "none"; "LEACE"; "random directions" (as many, where the activations
+            have unit covariance); "random readout" (LEACE of as many random linear functions of
+            the activation, which takes about as much of it). Amount: the rank. Measures: "words
+            right" (the share of members with all next symbols right; for a run that was taught
+            verdicts alone, the share of right verdicts); "changed" (the mean square of the change,
+            as a share of the variance); "probe R2", "probe accuracy" (of a new probe on held-out
+            words).
+        steering: for counting languages. Amount: k. Methods: "added" (k times the direction of the
+            last difference is added at all symbols of the last block; in an LSTM or GRU at the
+            first, from which it goes on); "added in proportion" (at position t, k / (t + 1) times
+            the direction of difference / (t + 1), which moves what averages over the word hold);
+            for both, random directions of the same length; "state of another word" (the activation
+            of the word with k more symbols in all earlier blocks). The end is the first symbol
+            after which END may follow. Measures: "moved by k" (the share of words whose end came
+            exactly k later); "shift" (by how much it came later, over the words that ended).
+        interchange: where the verdict is read, the activation of a word (the base) gets that of
+            another prefix (the source) along one direction (amount 1) that was trained for it.
+            Methods: "DAS", "placebo" (as far in a random direction), "random direction", "whole
+            activation" and "none". Measure: "as predicted" (the share of held-out pairs judged as
+            the language would judge the base with the variable of the source); for half of the
+            pairs this is the verdict without any exchange.
 
     Raises:
         UserError: nothing is known of the language's state, or the model has no activations.
@@ -110,7 +112,8 @@ def main_variable(language: Language) -> str:
 
 
 def findings(table: pd.DataFrame, main: str, no_steering: str | None) -> tuple[str, dict[str, Any]]:
-    """Per variable the site where erasing it does most harm; where moving and exchanging work."""
+    """For each variable, the site where erasing it does most harm; and the sites where moving and
+    exchanging it work best."""
     trained = table[table["model"] == "trained"]
     erased = {
         name: _erased(trained[trained["variable"] == name])
@@ -121,33 +124,33 @@ def findings(table: pd.DataFrame, main: str, no_steering: str | None) -> tuple[s
     if main in erased:
         found = erased[main]
         said.append(
-            f"With {main} erased at {found['site']} {found['LEACE']:.0%} of the words are right "
-            f"(before {found['none']:.0%}; with random directions erased "
-            f"{found['random directions']:.0%}, with a random readout "
+            f"With {main} erased at {found['site']}, {found['LEACE']:.0%} of the words are right "
+            f"(before: {found['none']:.0%}; with random directions erased: "
+            f"{found['random directions']:.0%}; with a random readout erased: "
             f"{found['random readout']:.0%})."
         )
     if steered:
         read = steered["read"]
         said.append(
-            f"{steered['method'].capitalize()} at {steered['site']}, k moves the end by exactly k "
-            f"in {steered['exact']:.0%} of cases (a random direction in {steered['random']:.0%}); "
+            f"When k is {steered['method']} at {steered['site']}, the end moves by exactly k in "
+            f"{steered['exact']:.0%} of cases (in a random direction: {steered['random']:.0%}). "
             + (
-                f"there {main} is read best too (R2 {read['R2']:.2f})."
+                f"A probe reads {main} best at the same site (R2 {read['R2']:.2f})."
                 if read["site"] == steered["site"]
-                else f"at {read['site']}, where it is read best (R2 {read['R2']:.2f}), in "
-                f"{read['exact']:.0%}."
+                else f"A probe reads {main} best at {read['site']} (R2 {read['R2']:.2f}); there it "
+                f"moves by exactly k in {read['exact']:.0%}."
             )
         )
     if exchanged:
         said.append(
-            f"One direction for {exchanged['variable']}, exchanged at {exchanged['site']}, gives "
-            f"the other word's verdict in {exchanged['DAS']:.0%} of the pairs (placebo "
-            f"{exchanged['placebo']:.0%}, trained so in the untrained model "
+            f"Exchanging one direction for {exchanged['variable']} at {exchanged['site']} gives "
+            f"the other word's verdict in {exchanged['DAS']:.0%} of the pairs (placebo: "
+            f"{exchanged['placebo']:.0%}; a direction trained in the untrained model: "
             f"{exchanged['untrained']:.0%})."
         )
     refused = [f"No steering: {no_steering}."] if no_steering else []
     if not exchanged:
-        refused.append("No interchange: whether a word may end hangs on no variable alone.")
+        refused.append("No interchange: no single variable decides whether a word may end.")
     sentence = " ".join(said) or "No variable varies in the training window."
     return sentence, {
         "refused": refused,
@@ -159,7 +162,8 @@ def findings(table: pd.DataFrame, main: str, no_steering: str | None) -> tuple[s
 
 
 def _erased(rows: pd.DataFrame) -> dict[str, Any]:
-    """Where LEACE does most harm beyond random directions: words right there, by method."""
+    """The site where LEACE does most harm beyond random directions, and the words right there by
+    method."""
     right = rows[rows["measure"] == "words right"]
     wide = right.pivot(index="site", columns="method", values="value").loc[right["site"].unique()]
     site = (wide["random directions"] - wide["LEACE"]).idxmax()
@@ -169,7 +173,8 @@ def _erased(rows: pd.DataFrame) -> dict[str, Any]:
 
 
 def _steered(trained: pd.DataFrame) -> dict[str, Any] | None:
-    """The best site and way, beside its control; and the site where the variable is read best."""
+    """The site and the way to move that work best, with their control; and the site where a probe
+    reads the variable best."""
     rows = trained[trained["measure"] == "moved by k"]
     if rows.empty:
         return None
@@ -196,7 +201,7 @@ def _steered(trained: pd.DataFrame) -> dict[str, Any] | None:
 
 
 def _exchanged(table: pd.DataFrame) -> dict[str, Any] | None:
-    """The site where the learned direction is best beyond its placebo, and the controls there."""
+    """The site where the learned direction exceeds its placebo by most, and the controls there."""
     rows = table[table["measure"] == "as predicted"]
     if rows.empty:
         return None

@@ -32,7 +32,7 @@ class LastBlocks:
 
     @classmethod
     def of(cls, language: CountingLanguage, n: Int[np.ndarray, " batch"], more: int) -> LastBlocks:
-        """The last block has ``more`` symbols than the others."""
+        """Words whose last block is ``more`` symbols longer than the others."""
         *first, last = language.vocabulary.symbols
         spelled = [
             (*(s for s in first for _ in range(size)), *[last] * (size + more)) for size in n
@@ -45,12 +45,13 @@ class LastBlocks:
 
     @property
     def difference(self) -> Int[Tensor, "batch pos"]:
-        """How many symbols the last block lacks after each position of it."""
+        """How many symbols the last block still lacks after each of its positions."""
         position = torch.arange(self.tokens.shape[1])
         return torch.as_tensor(self.n)[:, None] - (position - self.start[:, None] + 1)
 
     def ends(self, logits: Float[Tensor, "copies pos d_vocab"]) -> Float[np.ndarray, "k batch"]:
-        """After which symbol of the last block END's logit is first above 0; NaN if after none.
+        """The first symbol of the last block after which END's logit is above 0; NaN if there is
+        none.
 
         The logits are those of one or several copies of the words, one copy after the other.
         """
@@ -66,9 +67,10 @@ def states_of_others(
     k: Int[Tensor, " copies"],
     at: Bool[Tensor, "batch pos"],
 ) -> Callable[..., Tensor]:
-    """A hook that puts in place what the word of size n + k has after as many last symbols.
+    """A hook that puts in place the state of the word of size n + k after as many last symbols.
 
-    What no linear direction may do: it shows whether the site carries the counter at all.
+    It may move an end that no linear direction moves. So it shows whether the site carries the
+    counter at all.
     """
     copy, position = at.repeat(len(k) // len(words.n), 1).nonzero(as_tuple=True)
     word = copy % len(words.n)

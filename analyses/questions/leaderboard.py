@@ -34,49 +34,57 @@ MEASURES = (*METRICS, "stability", "calls", "seconds", "completeness", "shortcut
 the symbol that is no more than a shortcut."""
 FOUND = "shortcut found"
 MEANINGS = {
-    "AUROC": "how often a deciding position (by the rationale) has a larger absolute value than "
-    "another one; chance is 0.5",
-    "average precision": "precision at each deciding position down the ranking, averaged",
-    "hit@1": "is the position with the largest absolute value a deciding one?",
-    "R-precision": "of R deciding positions, the share among the first R",
-    "mass": "the share of the absolute values on deciding positions",
-    "NDCG": "discounted gain of the ranking beside the best ranking's",
-    "cosine to the model": "of the angle to the exact Shapley values of the model's verdict: 1 the "
-    "same up to scale, 0 unrelated",
+    "AUROC": "how often a position that decides (by the rationale) has a larger absolute value "
+    "than one that does not; chance is 0.5",
+    "average precision": "go down the ranking, and at each position that decides take the share of "
+    "deciding positions so far; the mean of these shares",
+    "hit@1": "does the position with the largest absolute value decide?",
+    "R-precision": "if R positions decide, the share of them among the first R of the ranking",
+    "mass": "the share of the absolute values that lies on positions that decide",
+    "NDCG": "the gain of the ranking, in which later deciding positions count less, as a share of "
+    "the best possible gain",
+    "cosine to the model": "cosine of the angle to the exact Shapley values of the model's "
+    "verdict: 1 is the same up to scale, 0 is unrelated",
     "cosine to the language": "the same with the exact Shapley values of the true membership",
-    "error": "mean absolute difference from the model's exact Shapley values, in probability; of "
-    "methods that estimate these; lower is better",
-    "comprehensiveness": "what the verdict loses while positions are hidden, the largest first",
-    "sufficiency": "what the verdict lacks while the first positions alone are shown; lower is "
-    "better",
-    "normalised AOPC": "the area under hiding, between the worst (0) and the best (1) order of all",
+    "error": "mean absolute difference from the model's exact Shapley values, in probability; only "
+    "for methods that estimate these; lower is better",
+    "comprehensiveness": "how much probability the verdict loses on average while positions are "
+    "hidden one after the other, the largest value first",
+    "sufficiency": "how much probability the verdict still lacks on average while positions are "
+    "shown one after the other, the largest value first; lower is better",
+    "normalised AOPC": "how fast the verdict falls while positions are hidden, between the worst "
+    "order of all (0) and the best (1)",
     "insertion": "the area under the verdict's probability while positions are shown",
-    "deletion": "the same while they are hidden; lower is better",
-    "stability": "mean cosine between the answers of other seeds; 1 of a method without one",
-    "calls": "words that the method had the model score",
-    "seconds": "that it took",
-    "completeness": "how far values that promise a sum miss it, in log odds",
+    "deletion": "the area under the verdict's probability while positions are hidden; lower is "
+    "better",
+    "stability": "mean cosine between the answers with different seeds; 1 for a method that has no "
+    "seed",
+    "calls": "how many words the method had the model score",
+    "seconds": "how many seconds the method took",
+    "completeness": "for methods whose values should have a known sum: how far they miss it, in "
+    "log odds",
     "shortcut": "the share of the absolute values on a symbol that decides nothing, but goes with "
     "the label in the training lines of a variant of the language",
-    FOUND: "how often a method puts more on the shortcut in a model that leans on it than in a "
-    "clean one; chance is 0.5",
+    FOUND: "how often a method gives the shortcut a larger share in a model that leans on it than "
+    "in a clean one; chance is 0.5",
 }
 """What each measure says, in one line."""
 BOUNDED = {"normalised AOPC", "insertion", "deletion", "stability", "shortcut", "shortcut found"}
 BOUNDED |= {*RATIONALE, *SHAPLEY[:2]}
 """Measures that are at most 1."""
 AGAIN = 2
-"""More seeds with which a method is asked the same, for its stability."""
+"""How many more seeds a method is asked with, to measure its stability."""
 TIMED = 3
-"""Words on which each method pays its own way; on the others all share one table of values."""
+"""Words on which each method computes all values that it needs, so that its cost is measured. On
+the other words all methods share one table of values."""
 
 
 def analyse(run: Run, options: Options, progress: Progress = quiet) -> Answer:
     """One row per word, replacement and method.
 
-    Columns: word (its number), text, label (is it in the language?), probability (that it is, says
-    the model), right (is its verdict?), replacement, method, family, the ``MEASURES``. A method
-    that replaces nothing is asked once per word and scored in each game.
+    Columns: word (its number), text, label (is it in the language?), probability (the model's, that
+    it is), right (is the model's verdict right?), replacement, method, family, the ``MEASURES``. A
+    method that replaces nothing is asked once per word and scored under each replacement.
 
     Raises:
         UserError: bad options, or no words so short.
@@ -111,7 +119,7 @@ def analyse(run: Run, options: Options, progress: Progress = quiet) -> Answer:
 def words_of(run: Run, options: Options) -> Sample:
     """Fresh words of the training window that are long enough to say something, and not too long.
 
-    The lengths are those that have members and others; where no length has both, all of them.
+    Lengths are used that have both members and others; where no length has both, all of them.
     """
     language = run.language
     longest = min(options.longest, language.length_of(run.config.max_n))
@@ -177,7 +185,7 @@ def stabilities(case: Case, names: list[str], first: pd.DataFrame) -> dict[str, 
 def on_shortcut(case: Case, language: Language, word: Word, table: pd.DataFrame) -> pd.Series:
     """The share of each method's absolute values on a shortcut symbol that decides nothing here.
 
-    NaN where the word has none, or the language knows of no shortcut.
+    NaN where the word has no such symbol, or the language no shortcut.
     """
     idle = [
         i
@@ -226,7 +234,7 @@ def headline(result: Answer) -> pd.DataFrame:
 
 
 def in_words(table: pd.DataFrame) -> str:
-    """One sentence: who is nearest to the truth, and where the best-known methods stand."""
+    """A sentence: which methods are nearest to the truth, and where the best-known ones stand."""
     means = table.groupby("method", sort=False)[list(METRICS)].mean()
     controls = set(table.loc[table["family"] == "control", "method"])
     for measure in ("cosine to the language", "AUROC", "cosine to the model"):
@@ -236,12 +244,15 @@ def in_words(table: pd.DataFrame) -> str:
         if best:
             first = ", ".join(f"{name} {known[name]:.2f}" for name in best)
             rest = [f"{name} {known[name]:.2f}" for name in named if name in known.index]
-            return f"{measure}, over words and replacements: best {first}; {', '.join(rest)}."
+            return (
+                f"{measure}, mean over {table['word'].nunique()} words and all replacements: the "
+                f"best are {first}; for comparison, {', '.join(rest)}."
+            )
     return "No truth is known here: methods are compared by what hiding symbols does."
 
 
 def chart(result: Answer) -> ChartType:
-    """Three views of the same ranking: against the rationale, the language, and by hiding."""
+    """The methods by four measures: by the rationale, by the language, by the model, by hiding."""
     shown = ["AUROC", "cosine to the language", "cosine to the model", "normalised AOPC"]
     rows = board(result.table)
     rows = rows[rows["measure"].isin(shown)]
@@ -251,7 +262,7 @@ def chart(result: Answer) -> ChartType:
 def panels(rows: pd.DataFrame, shown: list[str]) -> ChartType:
     """A panel per measure, a row per method, a colour per replacement; columns as of ``board``."""
     order = [name for name in (*METHODS, "chance") if (rows["method"] == name).any()]
-    # Told apart on a light and on a dark page, and by those who see few colours.
+    # These can be told apart on a light and on a dark page, and by people who see few colours.
     colors = dict(zip(REPLACEMENTS, ("#4c78a8", "#f58518", "#54a24b"), strict=True))
     there = [kind for kind in REPLACEMENTS if (rows["replacement"] == kind).any()]
     parts = []

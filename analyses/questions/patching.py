@@ -1,4 +1,5 @@
-"""Where is the difference carried? Activation patching between a word and its counterfactuals."""
+"""Which activations carry the difference between a word and its counterfactuals? Activation
+patching between the two."""
 
 from __future__ import annotations
 
@@ -35,7 +36,8 @@ METRICS: dict[MetricName, str] = {
     "closeness": "closeness of all next-token probabilities (-KL)",
 }
 MOST_ROWS = 48
-"""Of a picture: of many neurons or pattern entries, those of the largest effects."""
+"""The most rows of a picture. Of many neurons or pattern entries, it shows those with the largest
+effects."""
 
 
 def analyse(run: Run, options: Options, progress: Progress = quiet) -> Answer:
@@ -48,7 +50,7 @@ def analyse(run: Run, options: Options, progress: Progress = quiet) -> Answer:
 
     Raises:
         UserError: an unknown symbol, a word without counterfactual, an unknown line of a corpus, a
-            component that the model has not.
+            component that the model does not have.
     """
     language = run.language
     word = given(language, options.word, member(run, options.n))
@@ -100,16 +102,17 @@ def _metric(
 def components_of(model: LanguageModel, asked: Sequence[str] = ()) -> list[str]:
     """What is patched: the stream or the states, what each part writes, and the heads.
 
-    On a residual stream the layer's end is the next one's beginning; a recurrent layer's states are
-    more than its output, since the next position goes on from them.
+    On a residual stream the end of a layer is the beginning of the next, so it is not patched
+    again. The states of a recurrent layer are more than its output, since the next position goes on
+    from them, so they are patched as well.
 
     Raises:
-        UserError: the model has not what was asked for.
+        UserError: the model does not have what was asked for.
     """
     has = [c for c in get_args(Component) if Site(c, 0, 0).hook in model.hook_dict]
     for name in asked:
         if name not in has:
-            raise UserError(f"this model has no {name}: choose of {', '.join(has)}")
+            raise UserError(f"this model has no {name}: choose from {', '.join(has)}")
     recurrent = model.config.family.recurrent
     usual = [c for c in DEFAULTS if c in has and (c != "resid_post" or recurrent)]
     return list(dict.fromkeys(asked)) or usual
@@ -133,19 +136,21 @@ def findings(table: pd.DataFrame) -> tuple[str, dict[str, Any]]:
     """The head and position with the largest effect; without heads, the site."""
     trained = table[table["model"] == "trained"].dropna(subset="effect")
     if trained.empty:
-        return "The model does not tell the words apart: there is nothing to carry.", {}
+        return "The model does not tell the words apart, so no activation carries a difference.", {}
     heads = trained[trained["component"] == "z"]
     among = trained if heads.empty else heads
     top = among.loc[among["effect"].abs().idxmax()]
     layer, position = int(top["layer"]), int(top["position"])
     place = "all positions" if position < 0 else f"position {position} ({top['symbol']})"
     size, site = f"effect {top['effect']:.2f}", site_name(top.to_dict())
+    if pd.notna(top["low"]):
+        size += f" [{top['low']:.2f}, {top['high']:.2f}]"
     if heads.empty:
         inside = top["head"] >= 0 or top["neuron"] >= 0
         what = site if inside else f"layer {layer}'s {top['component']} at {place}"
-        return f"Of all sites {what} carries most: {size}.", {"top_site": site}
+        return f"The site that carries most is {what}: {size}.", {"top_site": site}
     head = int(top["head"])
-    return f"Of all heads L{layer}H{head} at {place} carries most: {size}.", {
+    return f"The head that carries most is L{layer}H{head} at {place}: {size}.", {
         "top_head": {"layer": layer, "head": head, "position": position},
         "top_site": site,
     }
@@ -154,8 +159,8 @@ def findings(table: pd.DataFrame) -> tuple[str, dict[str, Any]]:
 def headline(result: Answer) -> pd.DataFrame:
     """The numbers that are compared over seeds: variable (the component), of, value.
 
-    Of the sizes of a component's effects: the largest, and which shares of their sum lie in that
-    one site and at the positions where the words differ.
+    For each component, of the absolute values of its effects: the largest, and the shares of their
+    sum that lie in that one site and at the positions where the words differ.
     """
     table = result.table.assign(size=result.table["effect"].abs()).dropna(subset="size")
     changed = table["position"].isin(result.findings["changed_positions"])
@@ -173,10 +178,10 @@ def headline(result: Answer) -> pd.DataFrame:
 
 
 def charts(result: Answer, chosen: str | None = None) -> dict[str, ChartType]:
-    """A heatmap of the effect by position for the stream and each kind of what is inside, by name.
+    """Heatmaps of the effect by position: of the stream, and of each kind of part in the layers.
 
-    Changed positions are in red. With a chosen site, which is framed, a click selects another: its
-    name is the field "site" of the selection "cell".
+    Changed positions are in red. A chosen site is framed, and a click selects another one: its name
+    is the field "site" of the selection "cell".
     """
     table = result.table[result.table["model"] == "trained"].copy()
     table["place"] = table["position"].astype(str) + " " + table["symbol"]
@@ -200,7 +205,7 @@ def charts(result: Answer, chosen: str | None = None) -> dict[str, ChartType]:
 def _heat(rows: pd.DataFrame, title: str, changed: list[int], chosen: str | None) -> ChartType:
     size = rows.assign(size=rows["effect"].abs()).groupby("row")["size"].max()
     if len(size) > MOST_ROWS:
-        title += f" (the {MOST_ROWS} of the largest effects)"
+        title += f" (the {MOST_ROWS} with the largest effects)"
         rows = rows[rows["row"].isin(size.nlargest(MOST_ROWS).index)]
     ordered = rows.drop_duplicates("position").sort_values("position")
     places = ordered["place"].tolist()
@@ -236,7 +241,7 @@ def chart(result: Answer) -> ChartType:
 
 
 def said_chart(table: pd.DataFrame) -> ChartType:
-    """What three runs say: a matrix each, positions across and next tokens down.
+    """What some runs say: a matrix for each, positions across and next tokens down.
 
     Args:
         table: columns run, place, token, probability.

@@ -1,7 +1,8 @@
 """What can be read off the activations? Probes of the language's hidden state, with controls.
 
-Readable is not learned, and a probe may do the work itself: beside every score stand those of the
-untrained model, of shuffled labels, of a control task, and of what the word's form gives away.
+A variable that is readable need not have been learned, and a probe may do the work itself. So every
+score stands beside those of the untrained model, of shuffled labels, of a control task, and of
+what the form of the word gives away: the position alone, and the symbol alone.
 """
 
 from __future__ import annotations
@@ -42,11 +43,12 @@ CONTROLS = (
 )
 METHODS: tuple[Method, ...] = ("linear", "mlp", "1-sparse", "8-sparse")
 NUISANCE = ("symbol", "position")
-"""Not of the language's state: what a model has without any learning, for comparison."""
+"""Targets that say nothing of the language's state. A model has them without any learning; they are
+probed for comparison."""
 
 
 ENOUGH = 200
-"""Words from which on the probes are worth processes of their own, one per core."""
+"""With at least so many words, probes are fitted in several processes, one per core."""
 LONGER = "longer words"
 Step = tuple[str, str, tuple[Any, ...]]
 """The model, what is done, and the delayed call."""
@@ -73,11 +75,11 @@ def site_hooks(model: HookedModel) -> dict[str, str]:
 
 
 def targets(language: Language, words: Words) -> dict[str, Target]:
-    """What is probed for, where it is defined.
+    """What is probed for, each with the positions where it is defined.
 
-    The language's hidden variables and the set of symbols that may come next, before a violation;
-    `valid` on the whole word; and the nuisance variables, which say nothing of the state: the
-    symbol and its position.
+    The language's hidden variables and the set of symbols that may come next are defined up to the
+    first violation of the language, `valid` on the whole word. The symbol and its position are
+    nuisance variables: they say nothing of the state.
     """
     traced = language.trace(words)
     inside = np.pad(words.mask, ((0, 0), (1, 0)), constant_values=True)
@@ -99,11 +101,11 @@ def targets(language: Language, words: Words) -> dict[str, Target]:
 def readout(
     run: Run, model: LanguageModel, options: Options, only: str | None = None, keep: bool = True
 ) -> tuple[dict[str, np.ndarray], dict[str, Target], np.ndarray, np.ndarray]:
-    """Activations by site, targets, the words that fit probes, and the length of each word.
+    """Activations by site, targets, which words fit the probes, and the length of each word.
 
     Args:
-        only: this site alone.
-        keep: on disk, for the next time.
+        only: read this site alone.
+        keep: keep the activations on disk for the next time.
 
     Raises:
         UserError: the language has no hidden variables that are known.
@@ -172,7 +174,7 @@ def analyse(run: Run, options: Options, progress: Progress = quiet) -> Answer:
 
 
 def findings(table: pd.DataFrame) -> tuple[str, dict[str, Any]]:
-    """Per target the site that a linear probe reads best, and each control's best score.
+    """For each target, the site where a linear probe reads it best, and each control's best score.
 
     Keys of "best": site, metric, score, controls (by name), mlp, 1-sparse, 8-sparse (there), longer
     (there, on longer words), compression (there, trained and untrained), selectivity (there, linear
@@ -210,8 +212,8 @@ def findings(table: pd.DataFrame) -> tuple[str, dict[str, Any]]:
     summary = f"{main} is read best at {found['site']}: {found['metric']} {found['score']:.3f} "
     summary += f"(untrained model {untrained[main]:.3f})."
     if easy:
-        summary += f" The untrained model gives as much of {', '.join(easy)}: being readable is "
-        summary += "no sign of being learned."
+        summary += f" {', '.join(easy)} can be read from the untrained model just as well: being "
+        summary += "readable is no sign of being learned."
     return summary, {"main": main, "best": best}
 
 
@@ -242,10 +244,10 @@ def heatmap(
     target: str | None = None,
     marked: str | None = None,
 ) -> ChartType:
-    """Score by site and target, a panel per model; of one target, a row per model.
+    """Score by site and target, a panel per model; for a single target, a row per model.
 
     Args:
-        marked: the site that is framed, of one target; a click on another one selects it.
+        marked: for a single target, the site that is framed; a click on another site selects it.
     """
     shown = table[(table["probe"] == method) & (table["split"] == split)]
     shown = shown[shown["model"].isin(["trained", "untrained", "shuffled labels", "control task"])]

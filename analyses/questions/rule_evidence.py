@@ -1,4 +1,4 @@
-"""What is said of an automaton: as data, with the evidence for it, and in words."""
+"""What the lab says of an automaton: as data, with the evidence for it, and in words."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ from interp.statistics import wilson
 from models.languages import LabelledCorpus, Language
 
 SURE = 0.01
-"""p-value of the held-out lines (Fisher's exact test), had rule and labels nothing in common."""
+"""A rule is reliable only below this p-value: how likely so many right verdicts on held-out lines
+would be, if rule and labels had nothing in common (Fisher's exact test)."""
 WRITTEN = 8
 """States of the largest automaton that is written as a regular expression."""
 
@@ -34,7 +35,7 @@ class Lines:
 
     @classmethod
     def drawn(cls, language: Language, max_n: int, count: int, seed: int, test: bool) -> Lines:
-        """Of a corpus its own lines, each once: those set apart for the test, or all others. Of a
+        """For a corpus its own lines, each once: those set apart for the test, or all others. For a
         grammar fresh words of the training window.
         """
         if isinstance(language, LabelledCorpus):
@@ -74,7 +75,7 @@ def described(dfa: DFA, found: Found | None, symbols: Sequence[str]) -> dict[str
 
 
 def on_held_out(dfa: DFA, held: Lines) -> dict[str, Any]:
-    """A rule on lines that neither the network nor the choice of the rule has seen."""
+    """How a rule does on lines that neither the network nor the choice of the rule has seen."""
     answers, count = verdicts_of(dfa, held.words), len(held.words)
     right = int((answers == held.labels).sum())
     majority = float(max(held.labels.mean(), 1 - held.labels.mean())) if count else 1.0
@@ -88,7 +89,8 @@ def on_held_out(dfa: DFA, held: Lines) -> dict[str, Any]:
 
 
 def in_common(answers: np.ndarray, labels: np.ndarray) -> float:
-    """p-value of Fisher's exact test, one-sided: had answers and labels nothing in common."""
+    """The p-value of Fisher's exact test, one-sided: how likely so many right answers would be if
+    answers and labels had nothing in common. It is 1 where there are no lines."""
     if not len(labels):
         return 1.0
     hits = (answers & labels).sum()
@@ -96,7 +98,7 @@ def in_common(answers: np.ndarray, labels: np.ndarray) -> float:
 
 
 def by_length(dfa: DFA, teacher: Teacher, held: Lines) -> dict[str, Any]:
-    """The held-out lines that rule and network get right, in all and for each length."""
+    """The share of held-out lines that rule and network get right, in all and for each length."""
     answers = teacher(held.words)
     by_rule = verdicts_of(dfa, held.words) == held.labels
     by_network = answers == held.labels
@@ -114,10 +116,11 @@ def by_length(dfa: DFA, teacher: Teacher, held: Lines) -> dict[str, Any]:
 
 
 def status(about: dict[str, Any]) -> str:
-    """Is there a rule to be trusted?
+    """Can the rule be trusted?
 
-    It must explain the lines in fewer bits than no rule at all, tell the held-out labels, and no
-    worse than always the same answer does; and what it leaves over must look like noise.
+    It must explain the lines in fewer bits than no rule at all. It must tell the held-out labels
+    better than chance, and no worse than always giving the same answer. And the lines that
+    contradict it must look like noise.
     """
     if about["bits"] is None or about["bits"] >= about["bits_without"] or about["p"] >= SURE:
         return "none"
@@ -194,40 +197,41 @@ def sentences(found: dict[str, Any], max_states: int) -> dict[str, str]:
             headline = f"The network accepts a word if it {found['rule']}."
         evidence = f"{states}; {network}, {truth}."
         if found["way"] == "families":
-            evidence += " Found at the lines' own lengths: at others the network goes other ways."
+            evidence += " The rule was found at the lines' own lengths; at others the network "
+            evidence += "behaves differently."
         if found["is_the_language"]:
             evidence += " This is exactly the language's own automaton."
         if found["wrong"]:
             noise = found["wrong"] / found["lines"]
-            evidence += f" {found['wrong']} of {found['lines']} lines ({noise:.1%}) contradict it, "
-            evidence += "and share "
-            evidence += f"nothing that others have not (p = {found['leftovers']['p']:.2g})."
+            evidence += f" {found['wrong']} of {found['lines']} lines ({noise:.1%}) contradict it; "
+            evidence += "they share nothing that sets them apart from the others "
+            evidence += f"(p = {found['leftovers']['p']:.2g})."
     elif found["status"] == "counts":
         seen, grows = found["envelope"], found["states_by_length"]
         headline = f"The network accepts a word if it {found['rule']}."
-        evidence = f"No finite automaton: it grows with the words ({steps(grows)}). "
+        evidence = f"No finite automaton fits: it grows with the words ({steps(grows)}). "
         evidence += f"Of {seen['asked']} fresh words and near misses, {seen['inside']:.1%} of those"
-        evidence += f" that obey are accepted, {seen['outside']:.1%} of the others rejected."
+        evidence += f" that obey are accepted, {seen['outside']:.1%} of the others are rejected."
     elif not found["complete"]:
         evidence = f"No automaton of at most {max_states} states describes this network; "
         evidence += f"the best so far has {states} and agrees with it on {found['agreement']:.2%} "
         evidence += "of the words asked."
     elif found["leftovers"]["p"] >= LIKE_NOISE:
         evidence = f"The best automaton ({states}) is right on "
-        evidence += f"{per_cent(found['agreement_truth'])} of the held-out labels; always the same "
-        evidence += f"answer on {found['majority']:.2%}."
+        evidence += f"{per_cent(found['agreement_truth'])} of the held-out labels; always giving "
+        evidence += f"the same answer is right on {found['majority']:.2%}."
     else:
-        evidence = f"The best automaton has {states}; {network}, {truth}. But its exceptions are "
-        evidence += f"no noise: {found['leftovers']['feature']}."
+        evidence = f"The best automaton has {states}; {network}, {truth}. But the lines that "
+        evidence += f"contradict it are not noise: {found['leftovers']['feature']}."
     if found["status"] == "none" and (seen := found.get("envelope")):
-        evidence += f" Accepted words obey {seen['constraints']}; yet that is not all: of words "
-        evidence += f"that obey, in the same shape, {seen['inside']:.1%} are accepted, and of the "
-        evidence += f"others {seen['outside']:.1%} rejected."
+        evidence += f" Accepted words obey {seen['constraints']}, but this is not the whole rule: "
+        evidence += f"of words of the same shape that obey, {seen['inside']:.1%} are accepted, and "
+        evidence += f"of the others {seen['outside']:.1%} are rejected."
     return {"headline": headline, "evidence": evidence}
 
 
 def per_cent(share: float | None) -> str:
-    """A share; of no lines at all it is not known."""
+    """A share in per cent; "none" where there are no lines to take it of."""
     return "none" if share is None else f"{share:.2%}"
 
 

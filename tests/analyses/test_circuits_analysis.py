@@ -110,14 +110,14 @@ def test_the_sentences_say_what_the_circuit_says() -> None:
     table = pd.DataFrame(edges, columns=["sender", "receiver"]).assign(exact=0.1)
     table.loc[table["sender"] == "L1H0", "exact"] = 0.8
     assert describe(table, found).split("\n") == [
-        "8 of 20 edges carry 96% [90%, 100%] of the difference on 9 held-out pairs, as many random "
-        "edges 11%, all others together 0%.",
-        "L0H1 looks evenly over the word (90% of its attention), moves what embed wrote.",
+        "8 of 20 edges carry 96% [90%, 100%] of the difference on 9 held-out pairs of words; as "
+        "many random edges carry 11%, and all edges outside the circuit together 0%.",
+        "L0H1 looks evenly over the word (90% of its attention) and passes on what embed wrote.",
         "L0 mlp reads embed and L0H1.",
-        "L1H0 looks at equal symbols (50% of its attention), moves what L0 mlp wrote and is aimed "
-        "by keys from L0 mlp and by queries from L0H1.",
-        "The verdict is read off L1H0 (0.80) and embed (0.10): in brackets each one's direct "
-        "effect.",
+        "L1H0 looks at equal symbols (50% of its attention), passes on what L0 mlp wrote and takes "
+        "its keys from L0 mlp and its queries from L0H1.",
+        "The verdict is read off L1H0 (0.80) and embed (0.10); the brackets give the direct effect "
+        "of each.",
     ]
 
 

@@ -55,11 +55,11 @@ def test_when_a_rule_is_reliable(changes: dict[str, Any], expected: str) -> None
         (
             {"status": "exceptions", "wrong": 90},
             "accepts a word if it contains a.",
-            "90 of 900 lines (10.0%) contradict it, and share nothing that others have not",
+            "90 of 900 lines (10.0%) contradict it; they share nothing that sets them apart",
         ),
         ({"status": "rule", "rule": None}, "see the regular expression.", "2 states"),
         ({"status": "rule", "rule": None, "regex": None}, "see the table of transitions.", "2"),
-        ({"status": "rule", "way": "families"}, "contains a", "at others the network goes other"),
+        ({"status": "rule", "way": "families"}, "contains a", "at others the network behaves"),
         (
             {"status": "none", "complete": False},
             "No reliable rule was found.",
@@ -68,12 +68,12 @@ def test_when_a_rule_is_reliable(changes: dict[str, Any], expected: str) -> None
         (
             {"status": "none", "p": 0.5},
             "No reliable rule was found.",
-            "is right on 100.00% of the held-out labels; always the same answer on 70.00%",
+            "of the held-out labels; always giving the same answer is right on 70.00%",
         ),
         (
             {"status": "none", "leftovers": {"feature": "they contain b", "p": 1e-9}},
             "No reliable rule was found.",
-            "its exceptions are no noise: they contain b.",
+            "the lines that contradict it are not noise: they contain b.",
         ),
     ],
 )

@@ -148,7 +148,7 @@ def test_a_window_of_short_words_has_nothing_to_hold_against(tmp_path: object) -
     assert heads.changed_words(run, 3, 0) == []
     result = heads.analyse(run, OPTIONS)
     assert heads.LOOK not in set(result.table["measure"])
-    assert "attention is held against no effect" in result.sentence
+    assert "attention is not compared with effects" in result.sentence
     assert heads.chart(result).to_dict()["$schema"]
 
 
@@ -206,11 +206,12 @@ def test_findings_by_hand() -> None:
     )
     assert found["attention_against_effect"] == {"L0H0": 0.3, "L0H1": 0.9, "flow": 0.5}
     assert sentence == (
-        "Without L0H0 (mean ablation) 50.0% of the verdicts are lost [40.0%, 100.0%]; "
-        "1 of 2 heads are needed (L0H0). The clearest by type is L0H1: 60% of its attention is on "
-        "BOS (untrained 10%, even attention 20%). 1 of 2 heads look where it matters (L0H1), "
-        "untrained 2: the rank correlation of their attention with its effect is surely above 0 "
-        "(flow 0.50). It is undefined in 4 of 12 cases."
+        "Without L0H0 (mean ablation), 50.0% of the verdicts on 2 words are lost [40.0%, 100.0%]; "
+        "1 of 2 heads are needed (L0H0). The head with the clearest type is L0H1: 60% of its "
+        "attention is on BOS (untrained 10%, even attention 20%). 1 of 2 heads look where it "
+        "matters (L0H1), in the untrained model 2: the 95% interval of the rank correlation "
+        "between their attention and its effect lies above 0 (for comparison, flow 0.50). It is "
+        "undefined in 4 of 12 cases (a head on a word, trained or untrained)."
     )
 
 

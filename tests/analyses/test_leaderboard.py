@@ -86,7 +86,9 @@ def test_what_is_finished_is_not_done_again(
 def test_other_runs_are_not_overwritten(out: Path, capsys: pytest.CaptureFixture[str]) -> None:
     asked = ["leaderboard", "dieren", *SMALL, "--steps", "4", "--out", str(out)]
     assert main(asked) == 2
-    assert "was trained otherwise: choose another folder" in capsys.readouterr().err
+    assert (
+        "holds a run of other settings or lines: choose another folder" in capsys.readouterr().err
+    )
 
 
 class Links(HTMLParser):

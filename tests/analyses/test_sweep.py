@@ -188,7 +188,9 @@ def test_what_cannot_be_is_refused_before_anything_is_written(file: Path) -> Non
     file.write_text(TINY)
     sweep(asked(file, languages=("parity",), seeds=1))
     before = content(out)
-    with pytest.raises(UserError, match="parity-n_layers-1-s0 was trained otherwise: choose"):
+    with pytest.raises(
+        UserError, match="parity-n_layers-1-s0 holds a run of other settings: choose"
+    ):
         sweep(asked(file, steps=3))
     assert content(out) == before
     (file.parent / "not a folder").touch()

@@ -362,6 +362,6 @@ def test_train_and_resume_leave_their_sessions_too(tmp_path: Path) -> None:
 def test_another_configuration_is_refused(tmp_path: Path) -> None:
     run = trained(tmp_path / "run", tiny_config())
     before = json.dumps(run.record), (run.path / METRICS).read_bytes()
-    with pytest.raises(UserError, match="was trained otherwise"):
+    with pytest.raises(UserError, match="holds a run of other settings"):
         trained(tmp_path / "run", replace(tiny_config(), seed=1))
     assert (json.dumps(run.record), (run.path / METRICS).read_bytes()) == before

@@ -118,7 +118,9 @@ def refuse_others(out: Path, runs: Sequence[Planned]) -> None:
     for run in runs:
         path = out / run.name
         if (path / RUN_FILE).exists() and Run(path).config != run.config:
-            raise UserError(f"{path} was trained otherwise: choose another folder with --out")
+            raise UserError(
+                f"{path} holds a run of other settings: choose another folder with --out"
+            )
 
 
 def make(out: Path) -> None:
