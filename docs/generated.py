@@ -31,8 +31,12 @@ from models.training.recipes import recipes_of
 ROOT = Path(__file__).parents[1]
 HOOKS = "<!-- the tables of hooks stand here -->"
 """In the glossary."""
-WIDTH = 92
+WIDTH = 80
 """Characters of a line of help."""
+ABOUT = """Each command takes `--help`: here stands what it says. A mistake is answered by one line
+and exit status 2, and nothing half written is left."""
+SCRIPTS = """The options of `lab analyse RUN NAME`. Each question is a script too:
+`python -m analyses.questions.patching RUN`."""
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
@@ -69,10 +73,10 @@ def pages() -> dict[str, str]:
 
 def commands() -> str:
     """What every command answers to ``--help``."""
-    parts = ["# Every command", block(said()), "## Each by itself"]
+    parts = ["# Every command", ABOUT, block(said()), "## Each by itself"]
     for name in COMMANDS:
         parts += [f"### lab {name}", block(said(name, "--help"))]
-    parts += ["## Each question", "The options of `lab analyse RUN NAME`."]
+    parts += ["## Each question", SCRIPTS]
     for name in BUILT_IN:
         parts += [f"### {name}", block(said("analyse", "RUN", name, "--help"))]
     return "\n\n".join(parts)

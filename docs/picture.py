@@ -29,6 +29,7 @@ def picture(run: Path) -> alt.VConcatChart:
         alt.vconcat(automaton, heads)
         .resolve_scale(color="independent")
         .configure(background="white", padding=12)
+        .configure_view(stroke=None)
     )
 
 

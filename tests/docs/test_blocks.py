@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import re
+import runpy
 import shlex
 import shutil
 import sys
@@ -34,7 +35,7 @@ FENCE = re.compile(
 SHORT = {
     "train": ["--steps", "20", "--evaluate-every", "10"],
     "demo": ["--workers", "1"],
-    "discover lines.tsv": ["--no-rivals", "--networks", "1"],
+    "rule lines.tsv": ["--no-rivals", "--networks", "1"],
     "sweep": ["--seeds", "1", "--steps", "2", "--workers", "1", "--languages", "anbn"],
 }
 """What is added to a command that begins so, that it takes seconds."""
@@ -166,11 +167,10 @@ def test_the_blocks_of_a_page_run(
     for block in blocks(page.read_text(encoding="utf-8")):
         where = f"{page.relative_to(ROOT)}:{block.line}"
         capsys.readouterr()
-        if block.language == "toml":
-            written(block, folder)
-        elif block.about:
-            assert "registry.py" in block.about, where
+        if "registry.py" in block.about:
             registry.LANGUAGES.update(eval(f"{{{block.code}}}", vars(registry)))
+        elif block.about:
+            written(block, folder)
         elif block.language == "python":
             exec(compile(block.code, where, "exec"), names)
         else:
@@ -182,11 +182,26 @@ def test_the_blocks_of_a_page_run(
             assert not missing, f"{where} did not say: {missing}\n\nIt said:\n{said}"
 
 
+@pytest.mark.slow
+def test_the_picture_is_made_from_the_demo(folder: Path) -> None:
+    """With the network of the pages it says the same as the picture that they show."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("sys.argv", ["picture.py", "runs/dieren-s0", "picture.svg"])
+        runpy.run_path(str(ROOT / "docs" / "picture.py"), run_name="__main__")
+    made, shown = folder / "picture.svg", ROOT / "docs" / "pages" / "picture.svg"
+    says = [re.findall(r">([^<>]+)</text>", path.read_text("utf-8")) for path in (made, shown)]
+    assert "leeuw" in says[0]
+    if Run(folder / "runs" / "dieren-s0").model_hash() == HERE:
+        assert says[0] == says[1]
+
+
 def written(block: Block, folder: Path) -> None:
-    """A file that the page tells to write: it is one that TOML knows."""
+    """A file that the page tells to write, or to go on with. One of TOML is read here."""
     name = re.findall(r'title="(.+)"', block.about)[0]
-    tomllib.loads(block.code)
-    (folder / name).write_text(block.code, encoding="utf-8")
+    with (folder / name).open("a", encoding="utf-8") as file:
+        file.write(block.code)
+    if block.language == "toml":
+        tomllib.loads(block.code)
 
 
 def typed(line: str, where: str) -> None:
@@ -199,6 +214,10 @@ def typed(line: str, where: str) -> None:
         assert f"\n{rest[0]}:" in (ROOT / "Makefile").read_text(encoding="utf-8"), where
     elif name == "python":
         assert Path(rest[0]).is_file(), where
+        if "/" not in rest[0]:  # a file of the page; one of the lab has tests of its own
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr("sys.argv", rest)
+                runpy.run_path(rest[0], run_name="__main__")
     else:
         assert name == "lab", where
         command, *rest = rest
