@@ -59,7 +59,7 @@ COMMANDS = {
         "kernels", "kernel attention (Nadaraya-Watson) in one picture", "show:kernels"
     ),
     "dashboard": Command("dashboard [RUNS]", "look at it all in the browser", "show:dashboard"),
-    "demo": Command("demo", "train four languages and ask every question", "demo:demo"),
+    "demo": Command("demo [LANGUAGE ...]", "train some languages, ask every question", "demo:demo"),
     "completion": Command(
         "completion SHELL", "what makes the Tab key complete lab", "completion:completion"
     ),

@@ -149,16 +149,23 @@ class Dashboard:
 
 @dataclass(frozen=True)
 class Demo(Shows, Trains, Works):
-    """Train four languages, ask every question, show the answers.
+    """Train a few languages, ask every question, show the answers.
 
     Attributes:
+        languages: in this order; the longest first, so that no core waits at the end.
         recipe: plain, the Transformer of the lectures; or counting, with heads that count built in
             where a language has that recipe.
         out: the folder of all runs; finished runs and answers in it are kept.
     """
 
+    languages: tyro.conf.Positional[tuple[str, ...]] = ("anbncn", "dieren", "anbn", "an")
     recipe: str = "plain"
     out: Path = Path("runs")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name in self.languages:
+            language(name)
 
 
 Shell = Literal["bash", "zsh", "fish"]

@@ -1,4 +1,4 @@
-"""Everything at once: four languages trained and asked, several side by side."""
+"""Everything at once: a few languages trained and asked, several side by side."""
 
 from __future__ import annotations
 
@@ -28,30 +28,22 @@ from models.languages.registry import DIEREN_FILE
 from models.runs.run import Run, run_name
 from models.training.recipes import ABOUT, recipe_or_plain
 
-LANGUAGES = (
-    "anbncn",
-    "dieren",
-    "anbn",
-    "an",
-)  # the longest first, so that no core waits at the end
-
-
 LEGEND = (
-    "Trained on sizes 1 to 25, dieren on lines of 1 to 20 words. exact: all next-symbol sets "
-    "are right up to this size; recognised: right verdicts in the training window; probe: of the "
-    "main hidden variable, in brackets from the untrained model; heads: how many are needed."
+    "exact: all next-symbol sets are right up to this size; recognised: right verdicts in the "
+    "training window; probe: of the main hidden variable, in brackets from the untrained model; "
+    "heads: how many are needed."
 )
 
 
 def demo(options: Demo) -> None:
     """Trains seed 0 of each language, answers every question, and prints what came out.
 
-    Of a language that has no recipe of this name the plain one is trained.
+    A language without a recipe of this name is trained by its plain one.
 
     What is finished already is kept, so an interrupted demo goes on where it stopped.
     """
     start, out = time.monotonic(), options.out
-    configs = planned(options.recipe)
+    configs = planned(options)
     paths = {name: out / run_name(config) for name, config in configs.items()}
     jobs = {name: (paths[name], config, options.device) for name, config in configs.items()}
     with Live(
@@ -59,12 +51,12 @@ def demo(options: Demo) -> None:
     ) as live:
         for name, seconds in side_by_side(complete, jobs, options.workers, options.scheduler):
             live.console.print(f"{paths[name]}: trained and analysed in {seconds:.0f} s")
-    runs = [Run(paths[name]) for name in sorted(LANGUAGES)]
+    runs = [Run(paths[name]) for name in sorted(paths)]
     table = pd.DataFrame([overview(run) for run in runs])
     if shown(options, table):
         return
-    OUT.print(table_of(table, "Four small Transformers"))
-    OUT.print(f"{used(configs)} {LEGEND}")
+    OUT.print(table_of(table, "Small Transformers"))
+    OUT.print(f"{used(configs)} {windows(configs)} {LEGEND}")
     for run in runs:
         verdicts = printed_verdicts(run)
         if verdicts is not None:
@@ -72,15 +64,16 @@ def demo(options: Demo) -> None:
         for name in ("discovery", "explanations"):
             result = load(run.path, name)
             OUT.print(f"[bold]{run.name}[/bold] {name}: {result.sentence if result else '-'}")
-    lines = discover(Discover(DIEREN_FILE, out))
-    OUT.print(f"[bold]{lines['name']}[/bold] discover: {' '.join(remarks(lines))}")
+    if "dieren" in paths:
+        lines = discover(Discover(DIEREN_FILE, out))
+        OUT.print(f"[bold]{lines['name']}[/bold] rule: {' '.join(remarks(lines))}")
     seconds = time.monotonic() - start
     OUT.print(f"Done in {seconds:.0f} s. Open the dashboard: [bold]lab dashboard {out}[/bold]")
 
 
-def planned(recipe: str) -> dict[str, TrainConfig]:
+def planned(options: Demo) -> dict[str, TrainConfig]:
     """What is trained of each language. Raises UserError for an unknown recipe."""
-    return {name: recipe_or_plain(name, recipe) for name in LANGUAGES}
+    return {name: recipe_or_plain(name, options.recipe) for name in options.languages}
 
 
 def used(configs: Mapping[str, TrainConfig]) -> str:
@@ -90,6 +83,15 @@ def used(configs: Mapping[str, TrainConfig]) -> str:
         by_recipe.setdefault(configs[name].recipe, []).append(name)
     parts = [f"{', '.join(names)} {each} ({ABOUT[each]})" for each, names in by_recipe.items()]
     return f"Recipes: {'; '.join(parts)}."
+
+
+def windows(configs: Mapping[str, TrainConfig]) -> str:
+    """The sizes that each language was trained on, as a sentence."""
+    by_size: dict[int, list[str]] = {}
+    for name in sorted(configs):
+        by_size.setdefault(configs[name].max_n, []).append(name)
+    parts = [f"1 to {size} ({', '.join(names)})" for size, names in by_size.items()]
+    return f"Training window: n = {', '.join(parts)}."
 
 
 def complete(path: Path, config: TrainConfig, device: str) -> float:

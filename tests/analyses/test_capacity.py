@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from conftest import without_pictures
 
 from analyses.answers import Answer
 from analyses.charts.sweeps import (
@@ -143,7 +144,7 @@ def test_the_map_is_what_plain_loops_find() -> None:
     """Random tables with a second setting and sizes of one number of parameters."""
     rng = np.random.default_rng(0)
     by = ["variant", LAYERS, HEADS, WIDTH]
-    for _ in range(5):
+    for _ in range(3):
         parts = []
         for language, variant, layers, heads, width, seed in product(
             ("an", "anbn"), ("x", "y"), (1, 2), (1, 2), (4, 8), range(3)
@@ -268,7 +269,8 @@ def test_a_saved_sweep_has_its_map_beside_it(tmp_path: Path) -> None:
 def test_a_damaged_sweep_is_one_clear_line(tmp_path: Path, damage: str) -> None:
     table = sized(HOLDS)
     result = Answer(table, *sweep_findings(table, BY, Measure()), ASKED)
-    keep(tmp_path, result)
+    with without_pictures():
+        keep(tmp_path, result)
     results = tmp_path / "results"
     if damage == "table":
         (results / "sweep.parquet").write_bytes(b"PAR1 and no more")

@@ -59,8 +59,12 @@ TASKS: dict[str, tuple[object, object]] = {
 
 @pytest.fixture(scope="module", params=KINDS)
 def run(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Run:
-    """A finished tiny run of each kind, shared by the tests of this file."""
-    model = ModelConfig(**{**SIZES, **KINDS[request.param]})
+    """A finished tiny run of each kind, shared by the tests of this file.
+
+    Of one layer but for the plain decoder, whose circuits lead from layer to layer.
+    """
+    layers = 2 if request.param == "decoder" else 1
+    model = ModelConfig(**{**SIZES, "n_layers": layers, **KINDS[request.param]})
     objective = "verdict" if model.sees_ahead else "next-symbols"
     config = tiny_config(model=model, objective=objective, steps=3)
     made = Run.create(tmp_path_factory.mktemp("kinds") / request.param.replace(" ", "-"), config)
@@ -107,8 +111,9 @@ def test_probing_sees_the_states_of_every_kind(run: Run) -> None:
     model = run.model()
     sites = probing.site_hooks(model)
     assert set(sites.values()) <= set(model.hook_dict)
-    wanted = {"lstm": "L1 cell", "gru": "L1 resid_post", "cnn": "L1 conv_out", "ngram": "embed"}
-    assert wanted.get(run.config.model.architecture, "L1 attn_out") in sites
+    wanted = {"lstm": "cell", "gru": "resid_post", "cnn": "conv_out"}
+    last = f"L{model.cfg.n_layers - 1} {wanted.get(run.config.model.architecture, 'attn_out')}"
+    assert (last if run.config.model.architecture != "ngram" else "embed") in sites
 
 
 @pytest.mark.parametrize("mlp", ["plain", "none"])

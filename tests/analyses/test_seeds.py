@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from conftest import TINY, tiny_config
+from conftest import TINY, tiny_config, without_pictures
 from scipy.stats import ttest_1samp
 from streamlit.testing.v1 import AppTest
 from test_kinds import TASKS, refused
@@ -65,7 +65,8 @@ def swept(tmp_path_factory: pytest.TempPathFactory) -> Path:
         run = Run(folder / path)
         for name, (_, options) in TASKS.items():
             if refused(run, name) is None:
-                answer(run, name, options)
+                with without_pictures():
+                    answer(run, name, options)
                 change(run, name, arguments=asdict(question(name).options()))
     return folder
 
