@@ -1,8 +1,9 @@
 """From labelled lines to the rule behind them: `lab rule lines.tsv`.
 
-The lines are split; networks learn them, one kind after the other, until the rule of one explains
-them; the best is kept by training and validation lines alone, and judged once on held-out ones. The
-rivals get the same lines: passive learning of automata, an LSTM, a search over word patterns.
+The lines are split. Networks learn them, one kind after the other, until the rule of one network
+explains them. The best rule is chosen by training and validation lines alone, and judged once on
+held-out lines. The rivals get the same lines: passive learning of automata, an LSTM, and a search
+over word patterns. Network and rivals are called the ways to the rule.
 
     OUT/NAME-s0/ ...                  the networks, each a normal run
     OUT/discoveries/NAME/lines.tsv    the lines as they were used
@@ -43,9 +44,10 @@ from models.training.recipes import recipe
 
 RECORD, LINES, FOLDER = "record.json", "lines.tsv", "discoveries"
 TOKENS = 2048
-"""Symbols in a training step, more or less: of long lines there are fewer."""
+"""About so many symbols are in a training step: the longer the lines, the fewer of them."""
 PASSIVE = 30_000
-"""Symbols of the lines that passive learning is given: of twice as many it takes minutes."""
+"""The most symbols, over all lines, that passive learning is given. With twice as many it takes
+minutes."""
 
 CANDIDATES: tuple[dict[str, Any], ...] = (
     {"positions": "none"},
@@ -54,17 +56,20 @@ CANDIDATES: tuple[dict[str, Any], ...] = (
     {"positions": "none", "d_model": 128, "d_mlp": 256, "seed": 1, "steps": 1200},
     {"positions": "rotary", "seed": 1, "steps": 1200},
 )
-"""The networks that learn the lines, in this order, until the rule of one explains them. Without
-positions a network holds best at other lengths; neighbours and ends want positions."""
+"""The networks that learn the lines, in this order, until the rule of one explains them. A network
+without positions is the most reliable at other lengths; rules about neighbouring words or the ends
+of a line call for positions."""
 
 HOPELESS = 3
-"""Networks without anything to say of held-out lines, after which no other is trained."""
+"""After so many networks that are no better than chance on held-out lines, no other is trained."""
 
 Way = Literal["Transformer", "LSTM", "RPNI", "word patterns"]
 
 
 def discover(options: Discover, progress: Progress = quiet) -> dict[str, Any]:
-    """Learns, extracts, says, compares; the record, as it is kept too.
+    """Trains networks, extracts a rule, says it in words and compares it with those of the rivals.
+
+    Returns the record, which is also kept in the folder.
 
     Raises:
         UserError: the file cannot be read, a line is malformed, there is nothing to learn from.
@@ -115,7 +120,7 @@ def discover(options: Discover, progress: Progress = quiet) -> dict[str, Any]:
 
 
 def too_few(corpus: LabelledCorpus) -> dict[str, Any]:
-    """What is found where there are too few lines to set some of both labels apart."""
+    """The findings where there are too few lines to set some of both labels apart."""
     lines = len(corpus.lines)
     return {
         "status": "none",
@@ -169,7 +174,7 @@ def learned(
 def watched(
     config: TrainConfig, report: Callable[[int, str], None]
 ) -> Callable[[int, float | None], None]:
-    """The progress of training, as a report now and then."""
+    """A progress function for training that reports at every evaluation."""
 
     def progress(step: int, value: float | None) -> None:
         if step % config.evaluate_every == 0:
@@ -181,7 +186,7 @@ def watched(
 def configuration(
     options: Discover, corpus: LabelledCorpus, changes: dict[str, Any]
 ) -> TrainConfig:
-    """How a candidate is trained: longer lines, fewer of them in a step."""
+    """How a candidate is trained: the longer the lines, the fewer of them are in a step."""
     model = {k: v for k, v in changes.items() if k not in ("seed", "steps")}
     base = recipe("")
     longest = int(corpus.lines.lengths.max())
@@ -198,7 +203,8 @@ def configuration(
 
 
 def code_length(found: dict[str, Any]) -> float:
-    """Bits of rule and exceptions; a shape with equations counts as explaining all."""
+    """The bits of a rule and its exceptions. A shape with equations counts as explaining all lines
+    (0 bits); without any rule the number is infinite."""
     if found["status"] == "counts":
         return 0.0
     if found["bits"] is None:
@@ -219,10 +225,11 @@ def explained(found: dict[str, Any]) -> bool:
 def rivals(
     options: Discover, folder: Path, corpus: LabelledCorpus, enough: bool
 ) -> dict[Way, Callable[[], dict[str, Any]]]:
-    """What each rival finds, when called.
+    """A function for each rival, which returns what the rival finds.
 
     Args:
-        enough: are there lines to set apart? Otherwise none is held out, and no network learns.
+        enough: whether there are lines to set apart. If not, none is held out, and no network
+            learns.
     """
     lines, held = (Lines(*corpus.sides(*s)) for s in (("train", "validation"), ("test",)))
     if not enough:
@@ -277,7 +284,7 @@ def passive(lines: Lines, symbols: Iterable[str]) -> DFA:
 def row(
     way: Way, found: dict[str, Any], transformer: dict[str, Any], seconds: float
 ) -> dict[str, Any]:
-    """A line of the table of all ways."""
+    """A row of the table of all ways."""
     alphabet = list(dict.fromkeys(symbol for _, symbol, _ in found["dfa"]["transitions"]))
     theirs, ours = (
         rebuilt(each["dfa"], alphabet) if each["dfa"] else None for each in (found, transformer)
@@ -344,7 +351,7 @@ def table(record: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def remarks(record: dict[str, Any]) -> list[str]:
-    """What else is to be said, in sentences: the best pattern, and what rivals know better."""
+    """More sentences: the best word pattern, and the rules of rivals where the network has none."""
     said, first = [], record["labels"]
     for way in record["ways"]:
         if seen := way.get("pattern"):
@@ -356,7 +363,7 @@ def remarks(record: dict[str, Any]) -> list[str]:
             )
     if record["found"]["status"] == "none":
         knowing = [w for w in record["ways"] if w["status"] != "none" and w["rule"]]
-        said += [f"A rule by {w['way']}: {first[0]} {w['rule']}." for w in knowing]
+        said += [f"{w['way']}: a line is {first[0]} if it {w['rule']}." for w in knowing]
     return said
 
 

@@ -13,17 +13,19 @@ from models.languages import HEADERS, Word, read_lines
 
 MOST_BYTES, MOST_LINES, LONGEST = 64 * 2**20, 100_000, 200
 MOST_WORDS = 60
-"""Different words that are told apart; of more, those that tell the labels apart best."""
+"""The most different words that are told apart. If there are more, the words that tell the labels
+apart best are kept."""
 COMMON, BEYOND_DOUBT = 0.005, 4.5
-"""Of more words: share of the lines that a common word is in, and standard errors beyond doubt."""
+"""A word is common if it is in this share of the lines. It tells the labels apart beyond doubt if
+the labels' shares of lines with it differ by this many standard errors."""
 OTHER, OTHERS = "…", 6
-"""Stands for the words that are not told apart: in six groups, so that lines still differ."""
+"""What words that are not told apart are read as, in so many groups, so that lines still differ."""
 FEWEST = 20
-"""Lines below which none can be set apart."""
+"""The fewest lines to learn from: of fewer, none could be set apart for a test."""
 
 
 def prepared(path: Path, accepted: str | None = None) -> tuple[list[str], list[Word], list[str]]:
-    """The labels and words to learn from, the accepted label first, and what was changed, in words.
+    """The labels and words to learn from, the accepted label first; and sentences on what changed.
 
     Args:
         path: a file of lines, label <tab> words.
@@ -48,7 +50,7 @@ def prepared(path: Path, accepted: str | None = None) -> tuple[list[str], list[W
         raise UserError(f"{path}, {line}: {len(words[longest])} words: {LONGEST} at most, cut it")
     names = list(dict.fromkeys(labels))
     if accepted is not None and accepted not in names:
-        raise UserError(f"no line is labelled {accepted!r}: choose of {', '.join(names)}")
+        raise UserError(f"no line is labelled {accepted!r}: choose from {', '.join(names)}")
     if len(names) != 2:
         known = ", ".join(names[:4]) or "no line"
         raise UserError(f"{path}: found {len(names)} label(s) ({known}): exactly two are needed")
@@ -72,10 +74,11 @@ def has_header(path: Path) -> bool:
 
 
 def fewer_words(words: list[Word], labels: np.ndarray, notes: list[str]) -> list[Word]:
-    """The lines with at most so many different words; the same lines where there are no more.
+    """The lines with at most ``MOST_WORDS`` different words; unchanged where there are no more.
 
-    Kept are the words that tell the labels apart best, by the difference of the shares of lines
-    that have them in standard errors; a word in few lines only if it does so beyond doubt.
+    The words that tell the labels apart best are kept. How well a word does so is measured by how
+    far the two labels' shares of lines with it differ, in standard errors. A word in few lines is
+    kept only if it does so beyond doubt.
     """
     present = Counter(word for line in words for word in set(line))
     if len(present) <= MOST_WORDS:
@@ -94,14 +97,16 @@ def fewer_words(words: list[Word], labels: np.ndarray, notes: list[str]) -> list
     others = sorted(set(present) - kept)
     read = {word: f"{OTHER}{index % OTHERS + 1}" for index, word in enumerate(others)}
     notes.append(
-        f"{len(present)} different words: {len(kept)} that are common and tell the labels apart "
-        f"best are kept, the others are read as {OTHERS}, {OTHER}1 to {OTHER}{OTHERS}"
+        f"the lines have {len(present)} different words: the {len(kept)} that tell the labels "
+        f"apart best are kept, and all others are read as {OTHERS} words, {OTHER}1 to "
+        f"{OTHER}{OTHERS}"
     )
     return [tuple(read.get(word, word) for word in line) for line in words]
 
 
 def once(labels: list[str], words: list[Word], notes: list[str]) -> tuple[list[str], list[Word]]:
-    """Each different line once, with the label that it has more often; ties are left out."""
+    """Each different line once, with the label that it has more often. A line that has both equally
+    often is left out."""
     votes: dict[Word, Counter[str]] = {}
     for label, line in zip(labels, words, strict=True):
         votes.setdefault(line, Counter())[label] += 1
@@ -109,8 +114,8 @@ def once(labels: list[str], words: list[Word], notes: list[str]) -> tuple[list[s
     ties = {line for line in both if len(set(votes[line].values())) == 1}
     if both:
         notes.append(
-            f"{len(both)} lines stand there with both labels: the commoner label is kept, "
-            f"{len(ties)} ties are left out"
+            f"{len(both)} lines have both labels: each keeps its commoner label, and {len(ties)} "
+            "with both equally often are left out"
         )
     kept = [line for line in votes if line not in ties]
     return [votes[line].most_common(1)[0][0] for line in kept], kept

@@ -1,4 +1,4 @@
-"""The 26 printed Dutch lines: the test that nobody made."""
+"""The verdicts on the 26 printed Dutch lines, a test that was not drawn by the lab."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""How much of a rule comes back? Planted rules, labelled lines, and what is made of them.
+"""How much of a rule comes back? Rules are planted in labelled lines and discovered again.
 
-A study plants rules, draws lines, and asks `lab rule` and its rivals for the rule; what comes
-back is right only if its automaton is the planted one. "No reliable rule" and a wrong rule are
-different mistakes, and are counted apart.
+A study plants rules, draws lines, and asks `lab rule` and its rivals for the rule. An answer is
+right only if its automaton is the planted one. "No reliable rule" and a wrong rule are different
+mistakes, and are counted apart. A way is one of those that look for the rule.
 
     OUT/recovery/NAME/...            the runs of each corpus
     OUT/results/recovery-STUDY.*     a row per corpus and way
@@ -39,23 +39,23 @@ from models.runs.files import write_bytes
 
 VOCABULARY = ("appel", "brood", "kaas", "melk", "peer", "soep", "thee", "vis")
 LENGTHS = (1, 12)
-"""Words of a planted rule's line, evenly."""
+"""The fewest and the most words in a line of a planted rule; all lengths are equally likely."""
 LINES = 5000
 SIZES = (100, 250, 500, 1000, 2500, 5000)
 NOISE = (0.0, 0.05, 0.1, 0.2, 0.3)
 OUTCOMES = ("exact", "no reliable rule", "wrong rule")
 QUESTION = "How much of a planted rule comes back from labelled lines?"
 KEPT = "recovered"
-"""What a corpus' folder keeps its rows under."""
+"""The name under which the folder of a corpus keeps its rows."""
 
 
 def file_name(study: str) -> str:
-    """Of its table, record and figures."""
+    """The name of a study's table, record and figures."""
     return f"recovery-{study}"
 
 
 def planted() -> dict[str, tuple[str, DFA]]:
-    """The rules by what they say: their family, and the automaton."""
+    """The planted rules by what they say: the family of each, and its automaton."""
     f = Families(VOCABULARY)
     a, b, k, m, p, s, t, v = VOCABULARY
     rules = {
@@ -87,7 +87,7 @@ def planted() -> dict[str, tuple[str, DFA]]:
         ],
     }
     known = {rule.text: (family, rule.dfa.minify()) for family, of in rules.items() for rule in of}
-    odd = f.even(a) ^ f.even(b) ^ f.even(k) ^ f.even(m)  # of four parities the sum
+    odd = f.even(a) ^ f.even(b) ^ f.even(k) ^ f.even(m)  # the sum of four parities
     said = f"has an even number of {a}, {b}, {k} and {m} together"
     return known | {said: ("even", (~odd).dfa.minify())}
 
@@ -97,11 +97,11 @@ class Corpus:
     """Lines that are drawn from a rule.
 
     Attributes:
-        name: of its folder.
-        family: of the rule.
-        rule: what it says; of ``planted``, "dieren", "random labels" or "as many x as y".
+        name: the name of its folder.
+        family: the family of the rule.
+        rule: what the rule says: one of ``planted``, "dieren", "random labels" or "as many x as y".
         lines: how many.
-        noise: share of the labels that are turned round.
+        noise: the share of the labels that are turned into the other one.
         seed: of the lines.
     """
 
@@ -149,7 +149,7 @@ RANDOM = "random labels"
 
 
 def corpora(study: Study, seeds: int) -> list[Corpus]:
-    """What a study asks for; 0 seeds are its own number."""
+    """The corpora of a study; 0 seeds stand for the study's own number."""
     if study == "rules":
         known = [(family, rule) for rule, (family, _) in planted().items()]
         known += [("no rule", RANDOM), ("no automaton", COUNTED)]
@@ -178,7 +178,7 @@ def recover(options: Recover, progress: Progress = quiet) -> Answer:
 
     Columns: family, rule, lines, noise, positives (their share), seed, way, outcome (exact, no
     reliable rule, wrong rule), says, states, against (lines that contradict what was found), right
-    (share of the held-out lines), seconds.
+    (share of the held-out lines), networks (how many were trained), seconds.
     """
     asked = corpora(options.study, options.seeds)
     out = options.out / "recovery"
@@ -196,7 +196,7 @@ def recover(options: Recover, progress: Progress = quiet) -> Answer:
 
 
 def recovered(corpus: Corpus, out: Path, with_rivals: bool, device: Device) -> list[dict[str, Any]]:
-    """What every way makes of one corpus; kept in its folder."""
+    """What every way finds in one corpus; kept in the folder of the corpus."""
     folder, asked = out / corpus.name, plain(asdict(corpus) | {"rivals": with_rivals})
     known = load(folder, KEPT)
     if known is not None and known.arguments == asked:
@@ -252,15 +252,16 @@ def findings(table: pd.DataFrame) -> tuple[str, dict[str, Any]]:
     missed = int((ruled["outcome"] == "no reliable rule").sum())
     wrong = int((ours["outcome"] == "wrong rule").sum())
     sentence = (
-        f"{exact} of {count} recovered exactly ({exact / count:.0%}, 95% interval "
-        f"{low:.0%} to {high:.0%}); {missed} times no reliable rule, {wrong} times a wrong one; "
-        f"median {ours['seconds'].median():.0f} s from lines to rule."
+        f"Rules recovered exactly by the Transformer: {exact} of {count} ({exact / count:.0%}, 95% "
+        f"interval {low:.0%} to {high:.0%}). Rules for which it found no reliable rule: {missed}. "
+        f"Corpora for which it found a wrong one: {wrong} of {len(ours)}. From lines to rule: "
+        f"{ours['seconds'].median():.0f} s (median)."
     )
     return sentence, {"shares": shares(table).to_dict("records")}
 
 
 def shares(table: pd.DataFrame, by: str = "family") -> pd.DataFrame:
-    """Outcomes by family (or another column) and way, the exact share with Wilson's interval."""
+    """Outcomes by family (or another column) and way; the exact share has Wilson's interval."""
     rows = []
     for (name, way), part in table.groupby([by, "way"], sort=False):
         counts: Mapping[str, int] = part["outcome"].value_counts()
@@ -274,7 +275,7 @@ def shares(table: pd.DataFrame, by: str = "family") -> pd.DataFrame:
 def chart(result: Answer) -> ChartType:
     """The exact share by family, number of lines or noise, with its interval, a line per way."""
     by = {"lines": "lines", "noise": "noise"}.get(result.arguments["study"], "family")
-    ruled = result.table[result.table["family"] != "no rule"]  # where nothing can come back
+    ruled = result.table[result.table["family"] != "no rule"]  # there, nothing can come back
     table = shares(ruled, by)
     ways = list(dict.fromkeys(table["way"]))
     colour = alt.Color("way:N", title=None, sort=ways)
@@ -298,7 +299,7 @@ def chart(result: Answer) -> ChartType:
         points = base.mark_point(filled=True, size=50, opacity=1).encode(x=across)
         return (ranges + points).properties(width=420, height=alt.Step(11))
     scale = alt.Scale(type="log" if by == "lines" else "linear", nice=False)
-    title = "lines" if by == "lines" else "share of labels turned round"
+    title = "lines" if by == "lines" else "share of wrong labels"
     base = alt.Chart(table).encode(
         x=alt.X(f"{by}:Q", scale=scale, title=title), color=colour, tooltip=tooltip
     )

@@ -1,1 +1,1 @@
-"""Many runs at once: seeds, sweeps, leaderboards."""
+"""Studies of many runs: seeds, sweeps, leaderboards."""

@@ -1,6 +1,7 @@
 """What a leaderboard says: the lectures' claims about the classical techniques, tested over runs.
 
-A run, one seed of one language, is the unit; its numbers are means over words and replacements.
+The unit of the tests is a run, one seed of one language. Its numbers are means over words and
+replacements.
 """
 
 from __future__ import annotations
@@ -24,17 +25,18 @@ PLANNED = (
     ("cosine to the model", "SHAP kernel", "LIME"),
     ("stability", "SHAP kernel", "LIME"),
 )
-"""The comparisons that the claims rest on, fixed before any number is seen: measure and methods."""
+"""The comparisons that the claims rest on: a measure and two methods. They were fixed before any
+number was seen."""
 EXACT = ("SHAP exact", "Shapley exact")
 
 
 @dataclass(frozen=True)
 class Evidence:
-    """What the claims are read from.
+    """The numbers that the claims are read from.
 
     Attributes:
         by_run: rows language and seed, columns measure and method; means over replacements.
-        families: of the methods.
+        families: the family of each method.
     """
 
     by_run: pd.DataFrame
@@ -42,7 +44,7 @@ class Evidence:
 
     @cached_property
     def pairs(self) -> pd.DataFrame:
-        """``PLANNED`` where both methods were asked.
+        """The comparisons of ``PLANNED`` for which both methods were asked.
 
         Columns: measure, first, second, the attributes of ``Paired``, corrected (p, by Holm's
         method, over all rows).
@@ -61,14 +63,15 @@ class Evidence:
         return float(self.by_run.mean().get((measure, method), np.nan))
 
     def told(self, measure: str, first: str, second: str) -> float:
-        """How much larger the first is, if its corrected p is at most ``LEVEL``; else 0."""
+        """By how much the first is larger, if the corrected p is at most ``LEVEL``; else 0."""
         for row in self.pairs.to_dict("records"):
             if (row["measure"], row["first"], row["second"]) == (measure, first, second):
                 return float(row["difference"]) if row["corrected"] <= LEVEL else 0.0
         return 0.0
 
     def best(self, measure: str) -> str:
-        """The method with the largest mean, exact ones and controls aside, and whom it beats."""
+        """The method with the largest mean, apart from exact ones and controls; and how many others
+        it is significantly above."""
         grid = self.by_run[measure].drop(columns=list(EXACT), errors="ignore")
         grid = grid[[name for name in grid if self.families[name] != "control"]]
         if grid.shape[1] == 1:
@@ -76,11 +79,12 @@ class Evidence:
         pairs = all_pairs(grid)
         own = pairs[pairs["first"] == pairs["first"].iloc[0]]
         name, beaten = own["first"].iloc[0], int((own["corrected"] <= LEVEL).sum())
-        return f"{name} ({grid[name].mean():.2f}, told from {beaten} of {len(own)} others)"
+        beats = f"significantly above {beaten} of {len(own)} others"
+        return f"{name} ({grid[name].mean():.2f}, {beats})"
 
 
 def evidence(by_seed: pd.DataFrame) -> Evidence:
-    """The evidence of all runs. Languages with a planted shortcut count where there are no others.
+    """The evidence of all runs. Languages with a planted shortcut count if there are no others.
 
     Args:
         by_seed: rows of ``leaderboard.means`` of all runs.
@@ -90,13 +94,13 @@ def evidence(by_seed: pd.DataFrame) -> Evidence:
 
 
 def _honest(by_seed: pd.DataFrame) -> pd.DataFrame:
-    """The rows of languages without a planted shortcut; all rows where there is no such one."""
+    """The rows of languages without a planted shortcut; all rows if there is no such language."""
     clean = by_seed["language"] != PLANTED
     return by_seed[clean] if clean.any() else by_seed
 
 
 def verdict(by_seed: pd.DataFrame) -> list[str]:
-    """The claims, one text each, and what was measured.
+    """The claims, one text each, with the numbers that were measured.
 
     Args:
         by_seed: columns language, seed, replacement, method, family, measure, value.
@@ -121,20 +125,21 @@ def _useful(found: Evidence) -> str:
     sure = all(found.told(*each) > 0 for each in asked)
     text = '"Often less useful than hoped in Transformers": '
     if not above:
-        text += "so it is here"
+        text += "this holds here"
     elif sure:
-        text += "not so on these models, which follow the rule"
+        text += "this does not hold for these models, which follow the rule"
     else:
-        text += "not so on average, but these runs do not tell them from chance"
+        text += "this does not hold on average, but these runs do not tell the methods from chance"
     text += f" ({numbers})"
     gaps = {m: found.told(m, "substitution", "SHAP kernel") for m in measures}
     higher = [m for m in measures if found.of(m, "substitution") >= found.of(m, "SHAP kernel")]
     better = [m for m in higher if gaps[m] > 0]
     level = [m for m in higher if not gaps[m]]
     if better:
-        text += f"; yet one substitution per symbol does better by {' and '.join(better)}"
+        text += f"; but one substitution per symbol does better by {' and '.join(better)}"
     if level:
-        text += f"; one substitution per symbol is not told to do worse by {' and '.join(level)}"
+        text += "; these runs do not show that one substitution per symbol does worse by "
+        text += " and ".join(level)
     return text + "."
 
 
@@ -145,20 +150,21 @@ def _fast(found: Evidence) -> str:
     )
     fast = _three(
         found.told("seconds", "SHAP kernel", "LIME"),
-        "Fast it is.",
-        "Fast it is not, beside SHAP.",
-        "That it is faster than SHAP these runs do not tell.",
+        "It is faster than SHAP.",
+        "It is slower than SHAP.",
+        "These runs do not show that it is faster than SHAP.",
     )
     approximate = _three(
         found.told("cosine to the model", "SHAP kernel", "LIME"),
-        "Approximate it is.",
-        "More exact than SHAP it is.",
-        "That it is less exact than SHAP these runs do not tell.",
+        "It is less exact than SHAP.",
+        "It is more exact than SHAP.",
+        "These runs do not show that it is less exact than SHAP.",
     )
     return (
-        f'LIME is "fast, approximate": it took {ours} model calls a word, SHAP\'s kernel {theirs}; '
-        f"its cosine to the exact Shapley values is {found.of('cosine to the model', 'LIME'):.2f} "
-        f"(kernel {found.of('cosine to the model', 'SHAP kernel'):.2f}). {fast} {approximate}"
+        f'LIME is "fast, approximate": it took {ours} model calls a word, SHAP\'s kernel {theirs}. '
+        "Its cosine to the model's exact Shapley values is "
+        f"{found.of('cosine to the model', 'LIME'):.2f} "
+        f"(kernel: {found.of('cosine to the model', 'SHAP kernel'):.2f}). {fast} {approximate}"
     )
 
 
@@ -169,28 +175,28 @@ def _grounded(found: Evidence) -> str:
     )
     consistent = _three(
         found.told("stability", "SHAP kernel", "LIME"),
-        "Consistent it is",
-        "Less consistent than LIME it is",
-        "That it is more consistent than LIME these runs do not tell",
+        "SHAP's kernel is more consistent than LIME.",
+        "SHAP's kernel is less consistent than LIME.",
+        "These runs do not show that SHAP's kernel is more consistent than LIME.",
     )
     dear = _three(
         found.told("seconds", "SHAP kernel", "LIME"),
-        "and dearer",
-        "and on words this short cheaper",
-        "and on words this short not told to be dearer",
+        "It is more expensive.",
+        "On words this short it is cheaper.",
+        "These runs do not show that it is more expensive on words this short.",
     )
     return (
-        'SHAP is "grounded, consistent, but expensive": over its own seeds the kernel agrees with '
-        f"itself at {found.of('stability', 'SHAP kernel'):.2f}, LIME at "
-        f"{found.of('stability', 'LIME'):.2f}; it misses the exact values by "
-        f"{found.of('error', 'SHAP kernel'):.3f} (LIME {found.of('error', 'LIME'):.3f}). All "
-        f"coalitions of these short words in one batch cost {exact:.1f} times LIME, SHAP's kernel "
-        f"{kernel:.1f} times. {consistent}, {dear}."
+        'SHAP is "grounded, consistent, but expensive": between its own seeds, the values of the '
+        f"kernel have a mean cosine of {found.of('stability', 'SHAP kernel'):.2f}, those of LIME "
+        f"{found.of('stability', 'LIME'):.2f}. The kernel misses the exact values by "
+        f"{found.of('error', 'SHAP kernel'):.3f} on average, LIME by "
+        f"{found.of('error', 'LIME'):.3f}. All coalitions of these short words in one batch take "
+        f"{exact:.1f} times as long as LIME, SHAP's kernel {kernel:.1f} times. {consistent} {dear}"
     )
 
 
 def _three(gap: float, more: str, less: str, level: str) -> str:
-    """What a tested difference says: above 0, below 0, or not told (0)."""
+    """The text for a tested difference: above 0, below 0, or neither shown (0)."""
     return more if gap > 0 else less if gap < 0 else level
 
 
@@ -207,7 +213,11 @@ def _replacement(by_seed: pd.DataFrame) -> str:
         index="seed", columns="replacement", values="value"
     )
     _, low, high = t_interval((seeds[most] - seeds[least]).to_numpy())
-    apart = "" if np.isnan(low) else f", a difference of {low:.2f} to {high:.2f} over the seeds"
+    apart = (
+        ""
+        if np.isnan(low)
+        else f"; over {len(seeds)} seeds the difference is {low:.2f} to {high:.2f} (95%)"
+    )
     return (
         "What stands in for hidden symbols decides the answer: on "
         f"{name} the AUROC of SHAP's kernel goes from {row.iloc[0]:.2f} ({least}) to "
@@ -228,9 +238,10 @@ def _shortcut(by_seed: pd.DataFrame) -> str:
         return f"{name} {mean:.2f}" + ("" if np.isnan(low) else f" [{low:.2f}, {min(high, 1):.2f}]")
 
     return (
-        "A model that leans on a planted shortcut is told from a clean one, line by line "
-        f"(AUROC), by {', '.join(map(text, means.index[:4]))}; worst by {text(means.index[-1])}; "
-        f"random {by_run['random'].mean() if 'random' in by_run else np.nan:.2f}."
+        "The methods that best tell a model with a planted shortcut from a clean one, line by line "
+        f"(AUROC over {len(by_run)} {'seed' if len(by_run) == 1 else 'seeds'}), are "
+        f"{', '.join(map(text, means.index[:4]))}; the worst is {text(means.index[-1])}; random "
+        f"values reach {by_run['random'].mean() if 'random' in by_run else np.nan:.2f}."
     )
 
 
@@ -240,8 +251,8 @@ def _tested(found: Evidence) -> str:
     tests, runs = len(found.pairs), len(found.by_run)
     needed = pairs_needed(tests, LEVEL)
     text = (
-        f"Each comparison is paired, over {runs} {'run' if runs == 1 else 'runs'}: a sign-flip "
-        f"test, p at most {LEVEL} after Holm's correction for {tests} (of the best method: for all "
-        "pairs of methods)."
+        f"Each comparison is paired over {runs} {'run' if runs == 1 else 'runs'}: a sign-flip "
+        f"test, with p at most {LEVEL} after Holm's correction for {tests} tests (for the best "
+        "method: for all pairs of methods)."
     )
-    return text if runs >= needed else f"{text} Fewer than {needed} runs cannot tell anything."
+    return text if runs >= needed else f"{text} Fewer than {needed} runs cannot show anything."

@@ -1,8 +1,8 @@
-"""Who tells the truth? Every explanation method on many models that learned the rule, in one table.
+"""Which explanation method tells the truth? Every method on many models that learned the rule.
 
-Several seeds of each language are trained as normal runs, each is asked for its own leaderboard,
-and the means over words are compared over seeds. What is finished is not done again, so a
-leaderboard that broke off goes on. OUT keeps the runs, and beside them
+Several seeds of each language are trained as normal runs. Each run is asked for its own
+leaderboard, and the means over words are compared over seeds. What is finished is not done again,
+so a leaderboard that was interrupted goes on. OUT keeps the runs, and beside them
 
     OUT/results/leaderboard.{parquet,json}    a row per language, replacement, method and measure
     OUT/figures/leaderboard.{svg,html}
@@ -33,17 +33,17 @@ from models.config import TrainConfig
 from models.runs.run import Run, run_name
 from models.training.recipes import recipe_or_plain
 
-QUESTION = "LIME, SHAP, gradients, attention or cause: who tells the truth?"
+QUESTION = "LIME, SHAP, gradients, attention or interventions: which of them tells the truth?"
 NAME = "leaderboard"
 
 
 def recipes(asked: Leaderboard) -> dict[str, TrainConfig]:
-    """What is trained of each language."""
+    """How the runs of each language are trained."""
     return {name: recipe_or_plain(name, asked.recipe) for name in asked.languages}
 
 
 def leaderboard(asked: Leaderboard, progress: Progress = quiet) -> Answer:
-    """Runs it. One row per language, replacement, method and measure.
+    """Trains the runs and scores every method. One row per language, replacement, method, measure.
 
     Columns: language, replacement, method, family, measure (``of_run.MEASURES``, and for the
     pair of clean and planted models "shortcut found"), mean, low, high (95%, Student's t over
@@ -85,7 +85,7 @@ def leaderboard(asked: Leaderboard, progress: Progress = quiet) -> Answer:
 
 
 def first_words(asked: Leaderboard) -> dict[str, Answer]:
-    """One explained word per language, of its first seed."""
+    """One explained word per language, by its first seed."""
     paths = {name: asked.out / run_name(config) for name, config in recipes(asked).items()}
     return {name: answer(Run(path), "explanations")[0] for name, path in paths.items()}
 
@@ -98,7 +98,7 @@ def complete(path: Path, config: TrainConfig, words: int, device: str) -> pd.Dat
 
 
 def means(table: pd.DataFrame, name: str, seed: int) -> pd.DataFrame:
-    """One run: a row per replacement, method and measure; the mean over words."""
+    """The means over words of one run: a row per replacement, method and measure."""
     keys = ["replacement", "method", "family"]
     mean = table.groupby(keys, sort=False)[list(of_run.MEASURES)].mean().reset_index()
     long = mean.melt(keys, var_name="measure").dropna(subset=["value"])
@@ -108,9 +108,9 @@ def means(table: pd.DataFrame, name: str, seed: int) -> pd.DataFrame:
 def shortcut_found(tables: Mapping[tuple[str, int], pd.DataFrame]) -> pd.DataFrame:
     """Does a method tell a model that leans on the shortcut from a clean one?
 
-    "shortcut found" is the AUROC of the share of absolute value that it puts on the shortcut
-    symbol, over all pairs of a line of the planted and of the clean model of one seed: 0.5 is
-    chance. Empty without both kinds of models.
+    "shortcut found" is an AUROC over all pairs of a line of the planted model and a line of the
+    clean model of the same seed: how often the method puts a larger share of its absolute values on
+    the shortcut symbol in the first. 0.5 is chance. Empty without both kinds of models.
     """
     parts = []
     for (name, seed), planted in tables.items():
@@ -148,7 +148,8 @@ def over_seeds(by_seed: pd.DataFrame) -> pd.DataFrame:
 
 
 def wide(table: pd.DataFrame, name: str, replacement: str, measures: Sequence[str]) -> pd.DataFrame:
-    """For reading: a row per method of one language and replacement, "mean ± half the interval"."""
+    """The table for reading, of one language and replacement: a row per method, a column per
+    measure, "mean ± half of the interval"."""
     rows = table[(table["language"] == name) & (table["replacement"] == replacement)]
     rows = rows[rows["measure"].isin(measures)]
     half = (rows["high"] - rows["low"]) / 2

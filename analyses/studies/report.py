@@ -1,7 +1,7 @@
-"""The leaderboard as one HTML file: it asks for nothing else, so it opens offline and travels.
+"""The leaderboard as one HTML file. It needs no other file, so it opens offline and can be sent.
 
-What it looks like is in ``report.html.jinja``, beside this file. The template trusts the pictures
-and the tables, whose cells pandas escapes, and escapes all else.
+Its looks are in ``report.html.jinja``, beside this file. The template trusts the pictures and the
+tables, whose cells pandas escapes, and escapes everything else itself.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""One seed is an anecdote: the same question over all runs that differ in the seed alone.
+"""The same question over all runs that differ in the seed alone, since one seed is an anecdote.
 
-A folder of runs, as a sweep leaves it, is read as groups: the runs of one configuration.
+A folder of runs, as a sweep leaves it, is read as groups. A group is the runs of one configuration.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from interp.statistics import t_interval
 from models.errors import UserError
 from models.runs.run import RUN_FILE, Run, find_runs
 
-ASKED_OTHERWISE = "asked with other options than most"
+ASKED_OTHERWISE = "the options differ from those of most seeds"
 EARLIER = "asked about an earlier checkpoint"
 UNASKED = "not asked"
 UNFINISHED = "not finished"
@@ -51,7 +51,7 @@ class Group:
 
 
 def settings(run: Run) -> dict[str, Any]:
-    """The configuration but for the seed, in one level; of a corpus also which lines it had."""
+    """The configuration without the seed, in one level; for a corpus with a hash of its lines."""
     values = asdict(run.config)
     del values["seed"]
     lines = run.corpus_bytes()
@@ -62,7 +62,7 @@ def settings(run: Run) -> dict[str, Any]:
 
 
 def siblings(run: Run) -> list[Run]:
-    """The runs beside this one with its configuration, up to the seed; itself among them."""
+    """This run and those beside it that have the same configuration, apart from the seed."""
     own = settings(run)
     runs = [Run(path) for path in find_runs(run.path.parent)]
     same = [other for other in runs if settings(other) == own]
@@ -70,7 +70,7 @@ def siblings(run: Run) -> list[Run]:
 
 
 def groups(runs: Sequence[Run]) -> list[Group]:
-    """The runs by configuration, in the order of what sets the groups apart."""
+    """The runs by configuration, ordered by the settings that tell the groups apart."""
     together: dict[tuple[tuple[str, Any], ...], list[Run]] = {}
     for run in runs:
         together.setdefault(tuple(settings(run).items()), []).append(run)
@@ -89,8 +89,8 @@ def groups(runs: Sequence[Run]) -> list[Group]:
 def told_apart(configs: Sequence[Mapping[str, Any]]) -> list[str]:
     """The settings that tell the configurations apart.
 
-    The language; architecture and mask where those of one language differ; and what differs beside
-    these, as they decide the defaults of all others.
+    First the language. Then architecture and mask, if they differ within a language: they decide
+    the defaults of all other settings. Last, whatever else differs between runs that agree so far.
     """
     told = ["language"]
 
@@ -103,10 +103,10 @@ def told_apart(configs: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def chosen(path: Path) -> tuple[list[Run], list[str]]:
-    """The finished runs that a path stands for, each seed once, and who is left out and why.
+    """The finished runs that a path stands for, each seed once; and notes on runs left out.
 
     Args:
-        path: a run, which stands for its siblings, or a folder of runs.
+        path: a run, which stands for all its seeds, or a folder of runs.
 
     Raises:
         UserError: no finished run is there.
@@ -118,7 +118,8 @@ def chosen(path: Path) -> tuple[list[Run], list[str]]:
         if run.record["status"] != "finished":
             left_out.setdefault(f"{UNFINISHED}: `lab resume` goes on with it", []).append(run.name)
         elif key in runs:
-            left_out.setdefault(f"{runs[key].name} once more", []).append(run.name)
+            reason = f"the same configuration and seed as {runs[key].name}"
+            left_out.setdefault(reason, []).append(run.name)
         else:
             runs[key] = run
     notes = [f"without {', '.join(names)}: {reason}" for reason, names in left_out.items()]
@@ -128,7 +129,8 @@ def chosen(path: Path) -> tuple[list[Run], list[str]]:
 
 
 def _opened(path: Path, damaged: dict[str, list[str]]) -> list[Run]:
-    """Of a folder all runs that can be opened; the others are told by reason."""
+    """The seeds of a run, or all runs of a folder that can be opened. The names of those that
+    cannot be opened are added to ``damaged``, by reason."""
     inside = find_runs(path)
     if (path / RUN_FILE).is_file() or not inside:
         return siblings(Run(path))
@@ -154,7 +156,7 @@ def ask_all(
     """Asks every run what it was not asked before.
 
     Returns:
-        By run and analysis, why there is no answer.
+        The reason why there is no answer, by run and analysis, where there is none.
     """
     jobs = {
         (run.name, name): (run.path, name)
@@ -184,12 +186,12 @@ def ask_all(
 def _is_kept(run: Run, name: str) -> bool:
     try:
         return kept(run, name) is not None
-    except UserError:  # damaged: it is told when it is asked
+    except UserError:  # damaged: the reason is told when it is asked
         return False
 
 
 def _asked(path: Path, name: str, progress: Progress = quiet) -> str | None:
-    """Answers one question in the run's folder; why not, where it cannot."""
+    """Answers one question in the run's folder. Returns the reason where this is not possible."""
     try:
         answer(Run(path), name, None, progress)
     except UserError as error:
@@ -201,18 +203,18 @@ def _asked(path: Path, name: str, progress: Progress = quiet) -> str | None:
 
 
 def over_seeds(runs: Sequence[Run], name: str) -> tuple[pd.DataFrame, int]:
-    """Means over the runs that were asked, of the numbers that the analysis calls its headline.
+    """Means over the runs that were asked: of the numbers that the analysis calls its headline.
 
     Returns:
-        One row per number: the columns of the analysis' ``headline`` but value, then mean, low and
-        high (95%, Student's t over the runs) and seeds; and how many runs had a kept answer.
+        One row per number: the columns of the analysis' ``headline`` except value, then mean, low
+        and high (95%, Student's t over the runs) and seeds; and how many runs had a kept answer.
     """
     results, _ = comparable(runs, name)
     return means(results, name), len(results)
 
 
 def means(results: Sequence[Answer], name: str) -> pd.DataFrame:
-    """The table of ``over_seeds``, of answers to one question."""
+    """The table of ``over_seeds``, from answers to one question."""
     if not results:
         return pd.DataFrame()
     module = question(name)
@@ -231,10 +233,10 @@ def means(results: Sequence[Answer], name: str) -> pd.DataFrame:
 def comparable(runs: Sequence[Run], name: str) -> tuple[list[Answer], dict[str, str]]:
     """The kept answers of finished runs to one and the same question.
 
-    Where answers differ in their options, those count that most runs have.
+    Where answers were asked with different options, only those with the commonest options count.
 
     Returns:
-        The answers; and by run, why it has none here.
+        The answers; and the reason by run, for each run that has none among them.
     """
     found: dict[str, Answer] = {}
     reasons: dict[str, str] = {}
@@ -266,11 +268,11 @@ def over_groups(
     """The table of every group and analysis, one below the other.
 
     Args:
-        refused: by run and analysis, why it was not answered.
+        refused: the reason why there is no answer, by run and analysis.
 
     Returns:
-        The columns of ``over_seeds`` after group (its label), its fields and analysis; and in one
-        line each, which runs are missing where.
+        A table with the columns group (its label), the fields of the group, analysis, and those of
+        ``over_seeds``; and notes, a line each, on which runs are missing where.
     """
     tables, notes = [], []
     for group in groups(runs):
@@ -296,10 +298,11 @@ def for_reading(
     """The table of ``over_groups`` for reading.
 
     Args:
-        columns: variables that stand side by side; the others follow below.
+        columns: how many variables stand side by side; the others follow below.
 
     Returns:
-        Tables, the first of each group and analysis with a title; and what their numbers are.
+        Tables, the first of each group and analysis with a title; and a sentence that says what
+        their numbers are.
     """
     parts: list[tuple[str | None, pd.DataFrame]] = []
     counts = table.groupby(["group", "analysis"], sort=False)["seeds"].max()
@@ -323,7 +326,7 @@ def _seeds(count: int) -> str:
 def wide(table: pd.DataFrame) -> pd.DataFrame:
     """For reading: a row per number, a column per variable, "mean [low, high]".
 
-    A number that fewer seeds have than others says so: "(2 of 3)".
+    A number that not all seeds have says so: "(2 of 3)".
     """
     if table.empty:
         return pd.DataFrame()

@@ -187,12 +187,12 @@ def said(holds: dict[tuple[int, int], tuple[int, ...]], share: float = 1.0) -> s
 
 def test_a_sentence_says_from_which_size_on() -> None:
     assert said(HOLDS) == (
-        "anbn: learned by all 2 seeds from 1 layer, width 16 (160 parameters) on; smaller ones "
-        "fail. It holds as far as tested, 3 windows."
+        "anbn: learned by all 2 seeds from 1 layer, width 16 (160 parameters) on; smaller sizes "
+        "fail. It holds as far as tested, up to 3 training windows."
     )
     assert said(HOLDS, 0.5) == (
-        "anbn: learned by 1 of 2 seeds from 2 layers, width 4 (80 parameters) on; smaller ones "
-        "fail. It holds to 1 windows (seeds 0.5 to 1.5) of 3 tested."
+        "anbn: learned by 1 of 2 seeds from 2 layers, width 4 (80 parameters) on; smaller sizes "
+        "fail. It holds up to 1 training windows on average (seeds 0.5 to 1.5); 3 were tested."
     )
 
 
@@ -200,19 +200,20 @@ def test_a_sentence_does_not_say_on_where_a_larger_size_fails() -> None:
     holds = {(1, 4): (2, 4), (1, 8): (0, 0), (1, 16): (2, 2)}
     assert said(holds) == (
         "anbn: learned by all 2 seeds with 1 layer, width 4 (40 parameters), and with 1 of the 2 "
-        "larger sizes; it is the smallest tried. It holds to 1.5 windows (seeds 1 to 2) of 3 "
-        "tested."
+        "larger sizes; this is the smallest size tried. It holds up to 1.5 training windows on "
+        "average (seeds 1 to 2); 3 were tested."
     )
 
 
 def test_a_sentence_says_what_comes_nearest_or_that_nothing_does() -> None:
     assert said({(1, 4): (0, 0), (1, 8): (0, 2), (1, 16): (0, 4)}) == (
-        "anbn: no size tried is enough; 1 layer, width 16 (160 parameters) is learned by "
-        "1 of 2 seeds."
+        "anbn: no size tried is enough; at the nearest, 1 layer, width 16 (160 parameters), it is "
+        "learned by 1 of 2 seeds."
     )
     nothing = said({(1, 4): (0, 1), (1, 8): (1, 1)})
-    assert nothing == "anbn: no size tried is learned by any of its 2 seeds."
-    assert said({(1, 4): (0,), (1, 8): (1,)}).endswith("learned by its one seed.")
+    assert nothing == "anbn: none of its 2 seeds learns it at any size tried."
+    alone = said({(1, 4): (0,), (1, 8): (1,)})
+    assert alone == "anbn: its one seed does not learn it at any size tried."
 
 
 def test_there_is_a_map_where_two_sizes_vary_and_the_window_was_tested() -> None:

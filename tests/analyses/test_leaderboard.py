@@ -44,7 +44,7 @@ def test_one_command_leaves_runs_table_figure_and_report(out: Path) -> None:
     assert result.arguments["words"] == 2
     assert len(result.findings["right"]["dieren"]) == 2
     assert {row["pairs"] for row in result.findings["pairs"]} == {2}
-    assert "Fewer than 9 runs cannot tell anything." in result.findings["claims"][-1]
+    assert "Fewer than 9 runs cannot show anything." in result.findings["claims"][-1]
 
 
 def test_a_number_is_the_mean_over_seeds_of_means_over_words(out: Path) -> None:
@@ -173,7 +173,7 @@ def test_the_replacement_that_decides_most_is_named() -> None:
     said = " ".join(verdict(table))
     assert "on dieren the AUROC of SHAP's kernel goes from 0.61 (data) to 0.95 (fixed)" in said
     _, low, high = t_interval(0.35 - np.array([0, 0.01, 0.02]))
-    assert f", a difference of {low:.2f} to {high:.2f} over the seeds" in said
+    assert f"; over 3 seeds the difference is {low:.2f} to {high:.2f} (95%)" in said
     alone = " ".join(verdict(table[table["seed"] == 0]))
     assert "to 0.95 (fixed)." in alone  # one seed has no interval
 
@@ -197,20 +197,20 @@ def claims(seeds: int = SEEDS, **changes: float | list[float]) -> list[str]:
 @pytest.mark.slow
 def test_the_claims_follow_the_numbers() -> None:
     useful, *_ = claims(substitution__AUROC=0.1, substitution__cosine_to_the_language=0.1)
-    assert "not so on these models, which follow the rule" in useful
+    assert "this does not hold for these models, which follow the rule" in useful
     assert "substitution" not in useful
     useless, *_ = claims(LIME__AUROC=0.6, SHAP_kernel__AUROC=0.6)
-    assert "so it is here" in useless
+    assert "this holds here" in useless
     assert "substitution per symbol does better by AUROC" in useless
-    assert "not told to do worse by cosine to the language" in useless
+    assert "substitution per symbol does worse by cosine to the language" in useless
     _, fast, *_ = claims(LIME__seconds=0.01, LIME__cosine_to_the_model=0.5)
-    assert fast.endswith("Fast it is. Approximate it is.")
+    assert fast.endswith("It is faster than SHAP. It is less exact than SHAP.")
     _, slow, *_ = claims(LIME__seconds=1.0, SHAP_kernel__cosine_to_the_model=0.5)
-    assert slow.endswith("Fast it is not, beside SHAP. More exact than SHAP it is.")
+    assert slow.endswith("It is slower than SHAP. It is more exact than SHAP.")
     _, _, dear, *_ = claims(SHAP_kernel__seconds=1.0, SHAP_kernel__stability=0.99)
-    assert dear.endswith("Consistent it is, and dearer.")
+    assert dear.endswith("is more consistent than LIME. It is more expensive.")
     _, _, cheap, *_ = claims(SHAP_kernel__seconds=0.01, SHAP_kernel__stability=0.5)
-    assert cheap.endswith("Less consistent than LIME it is, and on words this short cheaper.")
+    assert cheap.endswith("is less consistent than LIME. On words this short it is cheaper.")
 
 
 def test_what_hangs_on_the_seed_is_not_claimed() -> None:
@@ -224,10 +224,10 @@ def test_what_hangs_on_the_seed_is_not_claimed() -> None:
         "LIME__seconds": 0.9,
     }
     _, fast, grounded, *_ = claims(**changes)
-    assert "That it is faster than SHAP these runs do not tell." in fast
-    assert "That it is less exact than SHAP these runs do not tell." in fast
-    assert "That it is more consistent than LIME these runs do not tell" in grounded
-    assert grounded.endswith("on words this short not told to be dearer.")
+    assert "These runs do not show that it is faster than SHAP." in fast
+    assert "These runs do not show that it is less exact than SHAP." in fast
+    assert "do not show that SHAP's kernel is more consistent than LIME." in grounded
+    assert grounded.endswith("do not show that it is more expensive on words this short.")
 
 
 def test_too_few_runs_claim_nothing() -> None:
@@ -236,19 +236,20 @@ def test_too_few_runs_claim_nothing() -> None:
     for seeds in (needed - 1, needed):
         useful, fast, grounded, *_, tested = claims(seeds, **changes)
         enough = seeds == needed
-        assert ("not so on these models" in useful) == enough
-        assert ("but these runs do not tell them from chance" in useful) != enough
-        assert ("Fast it is." in fast) == enough
-        assert ("Consistent it is" in grounded) == enough
-        assert f"paired, over {seeds} runs" in tested
-        assert (f"Fewer than {needed} runs cannot tell anything." in tested) != enough
+        assert ("this does not hold for these models" in useful) == enough
+        assert ("but these runs do not tell the methods from chance" in useful) != enough
+        assert ("It is faster than SHAP." in fast) == enough
+        assert ("times. SHAP's kernel is more consistent" in grounded) == enough
+        assert f"paired over {seeds} runs" in tested
+        assert (f"Fewer than {needed} runs cannot show anything." in tested) != enough
 
 
 def test_the_best_is_told_from_those_it_beats() -> None:
     mixed = ([0.84, 0.94] * SEEDS)[:SEEDS]
     useful, *_ = claims(LIME__AUROC=0.8, substitution__AUROC=mixed)
     assert (
-        "AUROC: LIME 0.80, SHAP kernel 0.90, best SHAP kernel (0.90, told from 1 of 2 oth" in useful
+        "AUROC: LIME 0.80, SHAP kernel 0.90, best SHAP kernel (0.90, significantly above 1 of 2 "
+        "others)" in useful
     )
 
 
@@ -285,8 +286,8 @@ def test_the_planted_shortcut_comes_with_its_spread() -> None:
     ).assign(language="dieren_muis")
     said = " ".join(verdict(found))
     _, low, _ = t_interval(np.array([0.8, 0.9, 1.0]))
-    assert f"by LIME 0.90 [{low:.2f}, 1.00], flow 0.60 [0.60, 0.60]; worst by flow" in said
-    assert "random 0.50." in said
+    assert f"are LIME 0.90 [{low:.2f}, 1.00], flow 0.60 [0.60, 0.60]; the worst is flow" in said
+    assert "random values reach 0.50." in said
 
 
 def test_people_read_a_row_per_method() -> None:

@@ -196,9 +196,11 @@ def test_the_best_setting_is_compared_over_the_same_seeds() -> None:
     assert found["corrected"].tolist() == pytest.approx(expected.tolist())
     assert found["corrected"].tolist()[0] > 0.05 > found["corrected"].tolist()[1]
     text = said(ranked(8))
-    assert text.startswith("anbn: good: 57.0% on average, 64.0% at best, 0 of 8 perfect; ahead of")
+    assert text.startswith(
+        "anbn: good: 57.0% on average, 64.0% at best, 0 of 8 seeds perfect; ahead of"
+    )
     assert "the nearest other setting, torn, by 0.120 [" in text
-    told = f", corrected p = {expected[0]:.2g}, and told from 1 of the 2 others."
+    told = f", corrected p = {expected[0]:.2g}, and significantly ahead of 1 of the 2 others."
     assert told in text
     assert "members with every next-symbol set right, mean over the bands of sizes beyond" in text
     assert "paired over 8 seeds: mean difference [Student's 95% interval], sign-flip test" in text
@@ -216,7 +218,7 @@ def test_findings_count_what_is_told_after_correction() -> None:
             table.loc[rows, "exact"] = share
     found = beside(table).set_index("other")
     assert found.loc["torn", ["p", "corrected"]].tolist() == pytest.approx([10 / 256, 20 / 256])
-    assert "told from 1 of the 2 others" in said(table)
+    assert "significantly ahead of 1 of the 2 others" in said(table)
 
 
 @pytest.mark.slow
@@ -226,13 +228,13 @@ def test_too_few_seeds_are_said_to_be_too_few() -> None:
     few = said(ranked(needed - 1))
     assert f"{needed - 1} seeds are too few to tell any two apart" in few
     assert f"the exact test needs {needed}." in few
-    assert "told from" not in few
+    assert "significantly" not in few
 
 
 def test_one_seed_tests_nothing() -> None:
     sentence, lone = findings(ranked(1), BY, BANDS)
     assert "One seed tests nothing" in sentence
-    assert "told from" not in sentence
+    assert "significantly" not in sentence
     assert lone["pairs"][0]["low"] is None
     (rows,) = versus(beside(ranked(1))).values()
     assert rows["by [95%]"].tolist() == ["0.400", "0.400"]
@@ -244,7 +246,7 @@ def test_settings_that_are_equal_share_the_first_place() -> None:
     same = twin["variant"] == "twin"
     twin.loc[same, "exact"] = twin.loc[twin["variant"] == "good", "exact"].to_numpy()
     assert "; level with twin; ahead of the nearest other setting, bad," in said(twin)
-    assert "told from 1 of the 1 others" in said(twin)
+    assert "significantly ahead of 1 of the 1 others" in said(twin)
 
 
 def test_a_single_setting_has_no_pairs() -> None:
@@ -254,7 +256,7 @@ def test_a_single_setting_has_no_pairs() -> None:
         assert how(pairs(made_up(), by, Measure()), Measure()) == ""
     sentence, found = findings(made_up(), BY, BANDS)
     assert found["pairs"] == []
-    assert sentence == "anbn: v: 16.7% on average, 33.3% at best, 0 of 2 perfect."
+    assert sentence == "anbn: v: 16.7% on average, 33.3% at best, 0 of 2 seeds perfect."
     assert findings(made_up(), [], BANDS)[0].startswith("anbn: 16.7% on average")
 
 

@@ -211,7 +211,7 @@ def test_who_is_left_out_is_told(own: Path) -> None:
         "without anbn-s5",
         "without broken",
     ]
-    assert sorted(notes)[0].endswith(": anbn-s3 once more")
+    assert sorted(notes)[0].endswith(": the same configuration and seed as anbn-s3")
     assert UNFINISHED in sorted(notes)[1]
 
 

@@ -180,7 +180,7 @@ def test_a_file_that_grew_adds_its_runs(file: Path) -> None:
 def test_what_cannot_be_is_refused_before_anything_is_written(file: Path) -> None:
     out = file.with_name("out")
     file.write_text(TINY.replace("max_length = 6", 'max_length = 6\n"model.n_heads" = 3'))
-    with pytest.raises(UserError, match="anbn-n_layers-1 cannot be: d_model 8"):
+    with pytest.raises(UserError, match="anbn-n_layers-1 is impossible: d_model 8"):
         sweep(asked(file))
     assert not out.exists()
     with pytest.raises(UserError, match="--workers is 0"):

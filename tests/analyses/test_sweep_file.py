@@ -102,7 +102,7 @@ def test_without_anything_varied_the_recipes_are_trained() -> None:
 def test_a_file_says_which_recipe_it_changes() -> None:
     found = configs("[fixed]\nsteps = 5\n", HEAD + 'recipe = "counting"\n')
     assert found["anbn-s0"] == replace(recipe("anbn", name="counting"), steps=5)
-    with pytest.raises(UserError, match="parity cannot be: parity has no recipe 'counting'"):
+    with pytest.raises(UserError, match="parity is impossible: parity has no recipe 'counting'"):
         configs("", 'question = "?"\nlanguages = ["parity"]\nrecipe = "counting"\n')
 
 
@@ -121,7 +121,7 @@ def test_a_group_of_languages() -> None:
 
 def test_impossible_combinations_are_skipped_where_the_file_says_so() -> None:
     vary = '[vary]\n"model.d_model" = [16, 18]\n"model.n_heads" = [4]\n'
-    with pytest.raises(UserError, match=r"^anbn-d_model-18-n_heads-4 cannot be: d_model 18 does"):
+    with pytest.raises(UserError, match=r"^anbn-d_model-18-n_heads-4 is impossible: d_model 18"):
         configs(vary)
     runs, skipped = plan(parsed(vary, HEAD + "skip_impossible = true\n"))
     assert [run.name for run in runs] == [f"anbn-d_model-16-n_heads-4-s{seed}" for seed in (0, 1)]
@@ -143,7 +143,7 @@ def test_impossible_combinations_are_skipped_where_the_file_says_so() -> None:
         ('[fixed]\nsteps = "many"', r"steps in \[fixed\] is 'many': write a whole number"),
         ("[fixed]\nsteps = true", r"steps in \[fixed\] is True: write a whole number"),
         ("[fixed]\nsteps = 1.5", r"steps in \[fixed\] is 1.5: write a whole number"),
-        ("[fixed]\nsteps = 0", "anbn cannot be: steps is 0: it must be at least 1"),
+        ("[fixed]\nsteps = 0", "anbn is impossible: steps is 0: it must be at least 1"),
         ('[fixed]\nlearning_rate = "x"', r"learning_rate in \[fixed\] is 'x': write a number"),
         ('[fixed]\n"model.bias" = 1', r"model.bias in \[fixed\] is 1: write true or false"),
         ('[vary]\n"model.norm" = ["rsm"]', r"model.norm in \[vary\] is 'rsm': choose one of lay"),
@@ -152,9 +152,12 @@ def test_impossible_combinations_are_skipped_where_the_file_says_so() -> None:
         ("[vary]\nsteps = [3, 4, 3]", r"steps in \[vary\] has 3 twice: drop one"),
         ("[fixed]\nsteps = 3\n[vary]\nsteps = [4]", r"steps stands in \[vary\] and \[fixed\]"),
         ("[language.anbn]\nsteps = 3\n[vary]\nsteps = [4]", r"stands in \[vary\] and \[language\]"),
-        ("[language.parity]\nsteps = 3", r"\[language.parity\] is for no language of this sweep"),
+        (
+            "[language.parity]\nsteps = 3",
+            r"\[language.parity\] is for a language that this sweep has not",
+        ),
         ("[fixed]\nmax_n = 3\nmax_length = 4", "max_n and max_length both set the training window"),
-        ("[fixed]\nmax_length = 1", "anbn cannot be: anbn has no word of 1 symbols"),
+        ("[fixed]\nmax_length = 1", "anbn is impossible: anbn has no word of 1 symbols"),
         ('[[variants]]\n"model.norm" = "rms"', "a variant's name is None: "),
         ('[[variants]]\nname = "a/b"', "a variant's name is 'a/b': "),
         ('[[variants]]\nname = "a"\n[[variants]]\nname = "a"', "has 'a' twice"),
@@ -167,14 +170,14 @@ def test_impossible_combinations_are_skipped_where_the_file_says_so() -> None:
         ('[test]\nlengths = "41-500"', 'lengths is "41-500": write "FIRST:LAST"'),
         ('[test]\nlengths = "9:4"', 'lengths is "9:4": write "FIRST:LAST"'),
         ('[test]\nlengths = "1:9"\nwindows = 2', "has lengths and windows: leave one out"),
-        ('[test]\nlengths = "41:41"', "anbn cannot be: anbn has no test words of these lengths"),
+        ('[test]\nlengths = "41:41"', "anbn is impossible: anbn has no test words of these"),
         ("[test]\ncount = 1", r"count in \[test\] is 1: it must be at least 2"),
         ("[test]\nhard = 1", r"hard in \[test\] is 1: write true or false"),
         ('[test]\nlengths = "1:9"\nthinned = true', "has lengths and thinned: leave one out"),
         ("[fixed]\nmax_offset = 3\nshifted = true", "both set where training words start"),
-        ("[fixed]\nshifted = true", "anbn cannot be: max_offset shifts absolute positions"),
+        ("[fixed]\nshifted = true", "anbn is impossible: max_offset shifts absolute positions"),
         ("[compare]\nbands = [2, 1]", r"bands is \[2, 1\]: write windows in ascending order"),
-        ("[compare]\nbands = [1, 2]", "bands end at 2 windows and the test at 4: let both"),
+        ("[compare]\nbands = [1, 2]", "bands end at 2 windows and the test at 4: make both"),
         ('[test]\nlengths = "1:9"\n[compare]\nbands = [1]', "bands of windows and .* lengths"),
         ('[compare]\nmeasure = "exat"', r"measure in \[compare\] is 'exat': choose one of reco"),
         ("[compare]\nmesure = 1", r"unknown 'mesure' in \[compare\]: did you mean measure"),
@@ -182,12 +185,12 @@ def test_impossible_combinations_are_skipped_where_the_file_says_so() -> None:
         ("[test]\nwords = 1", r"unknown 'words' in \[test\]"),
         (
             '[fixed]\n"model.positions" = "learned"\n[test]\nlengths = "1000:1200"',
-            "anbn cannot be: words reach position 1200 and the learned table ends at 1023",
+            "anbn is impossible: words reach position 1200 and the learned table ends at 1023",
         ),
         (
             '[[variants]]\nname = "rms"\n[[variants]]\nname = "b"\n[vary]\n"model.norm" = ["rms"]\n'
             '[fixed]\n"model.n_heads" = 3',
-            "anbn-rms-rms cannot be: d_model 64 does not divide",
+            "anbn-rms-rms is impossible: d_model 64 does not divide",
         ),
     ],
 )

@@ -1,1 +1,1 @@
-"""Many runs from one file."""
+"""Sweeps: many runs that one file describes."""

@@ -15,14 +15,15 @@ LEARNED = 0.99
 """The mean share below which a setting fails inside the window."""
 
 LEGEND = (
-    "Share right (every next-symbol set of the members; of verdict runs the verdicts) of the sizes "
-    "up to so many training windows: mean over seeds [worst seed, best seed]."
+    "Each column is a language and a band: x4 has the sizes up to four training windows that no "
+    "smaller band has. Its numbers are the share right: mean over seeds [worst seed, best seed]. "
+    "Right are members with every next-symbol set right; where verdicts alone are taught, verdicts."
 )
 """What the columns of ``wide`` are."""
 
 
 def summary(values: pd.DataFrame) -> pd.DataFrame:
-    """One row per language, setting and band: what happens on average and at the worst seed.
+    """One row per language, setting and band: the mean, and the worst and the best seed.
 
     Args:
         values: as of ``by_seed``.
@@ -39,7 +40,7 @@ def summary(values: pd.DataFrame) -> pd.DataFrame:
 
 
 def wide(values: pd.DataFrame) -> pd.DataFrame:
-    """The summary as people read it: a row per setting, a column per language and band."""
+    """The summary for reading: a row per setting, a column per language and band."""
     short = summary(values)
     text = [
         f"{mean:.2f}" if low == high else f"{mean:.2f} [{low:.2f}, {high:.2f}]"
@@ -59,8 +60,8 @@ def failing(values: pd.DataFrame, language: str) -> list[str]:
 
 
 def save_bands(out: Path, result: Answer) -> None:
-    """Table and figure beside a sweep's, where its file names bands. Raises UserError if the folder
-    cannot be written."""
+    """Keeps table and figure beside those of the sweep, if its file names bands. Raises UserError
+    if the folder cannot be written."""
     asked = Measure.model_validate(result.arguments["compare"])
     if not asked.bands:
         return

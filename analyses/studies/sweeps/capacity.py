@@ -1,14 +1,16 @@
 """What is the smallest Transformer that learns a language, and how far does it hold?
 
-The map of a sweep that varies at least two of depth, heads and width. Beside the sweep's own:
+A capacity map of a sweep that varies at least two of depth, heads and width. OUT keeps, beside the
+sweep's own files,
 
     OUT/results/capacity.{parquet,json}    a row per language and size
     OUT/figures/capacity.{svg,html}
 
-A length is *right* if every next-symbol set of its members is (where a run was taught verdicts
-alone, every verdict) and no other word is accepted: members alone would not do, as a network may
-accept whatever is longer than it knows. A seed *learns* a language if all lengths tested inside its
-training window are right, and *holds* up to the last one before the first that is not.
+A length is *right* if every next-symbol set of its members is right (where a run was taught
+verdicts alone, every verdict) and no other word is accepted. Members alone would not be enough: a
+network may accept every word that is longer than those it knows. A seed *learns* a language if all
+lengths tested inside its training window are right. It *holds* up to the last length before the
+first that is not right.
 """
 
 from __future__ import annotations
@@ -29,7 +31,7 @@ from analyses.charts.theme import CHOSEN, QUIET, figures
 NAME = "capacity"
 QUESTION = "What is the smallest Transformer that learns a language, and how far does it hold?"
 SIZES = {"model.n_layers": "layer", "model.n_heads": "head", "model.d_model": "width"}
-"""What bounds a Transformer, in the order in which it is told."""
+"""The sizes that bound a Transformer, in the order in which sentences name them."""
 
 MARK, NEAR = CHOSEN, "#6b8fb5"
 
@@ -45,8 +47,8 @@ def sizes_of(by: Sequence[str]) -> list[str]:
 
 
 def accuracy(table: pd.DataFrame) -> pd.Series:
-    """Members and others weigh alike: the share of members that are exact (accepted, where
-    exactness is not defined) and the share of others that are rejected; 1 if a row is right."""
+    """The mean of two shares: of members that are exact (accepted, where exactness is not defined),
+    and of others that are rejected. It is 1 if a row is right."""
     members = table["exact"].astype(float).fillna(table["members"].astype(float))
     return pd.concat([members, table["others"].astype(float)], axis=1).mean(axis=1)
 
@@ -54,8 +56,8 @@ def accuracy(table: pd.DataFrame) -> pd.Series:
 def by_run(table: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
     """One row per run that was tested inside its window, in the sweep's order.
 
-    Columns: language, those of ``by``, seed, run, parameters, learned, holds (to how many windows
-    all lengths tested are right; 0 where the first is not), tested (how many windows).
+    Columns: language, those of ``by``, seed, run, parameters, learned, holds (up to how many
+    windows all lengths tested are right; 0 where the first is not), tested (how many windows).
     """
     records = []
     for run, rows in table.assign(right=accuracy(table) == 1).groupby("run", sort=False):
@@ -85,9 +87,9 @@ def capacity_map(table: pd.DataFrame, by: Sequence[str], share: float = 1.0) -> 
 
     Columns: language, those of ``by``, of (language and other settings, for reading), parameters,
     seeds, learned (how many of them learn it), enough, holds, holds_min, holds_max (training
-    windows up to which all is right: mean, worst and best seed), tested (the most that it can be),
-    smallest (whether it is the size of fewest parameters that is enough; of equals the one with
-    fewer layers, then heads, then width).
+    windows up to which all is right: mean, worst and best seed), tested (the most that holds can
+    be), smallest (whether it is the size of fewest parameters that is enough; among equals the one
+    with fewer layers, then heads, then width).
     """
     sizes = sizes_of(by)
     others = [key for key in by if key not in sizes]
@@ -121,7 +123,7 @@ def capacity_map(table: pd.DataFrame, by: Sequence[str], share: float = 1.0) -> 
 
 
 def sentences(found: pd.DataFrame, by: Sequence[str]) -> list[str]:
-    """Per language (and other setting) one: the smallest size that is enough, and how far it
+    """A sentence per language (and other setting): the smallest size that is enough, and how far it
     holds."""
     return [_sentence(str(name), rows, by) for name, rows in found.groupby("of", sort=False)]
 
@@ -130,10 +132,12 @@ def _sentence(name: str, rows: pd.DataFrame, by: Sequence[str]) -> str:
     chosen = chosen_of(rows)
     seeds, told = int(chosen["seeds"]), _told(chosen, by)
     if not rows["learned"].any():
-        who = f"any of its {seeds} seeds" if seeds > 1 else "its one seed"
-        return f"{name}: no size tried is learned by {who}."
+        if seeds > 1:
+            return f"{name}: none of its {seeds} seeds learns it at any size tried."
+        return f"{name}: its one seed does not learn it at any size tried."
     if not chosen["smallest"]:
-        return f"{name}: no size tried is enough; {told} is learned by {_seeds(chosen)}."
+        learned = f"learned by {_seeds(chosen)}"
+        return f"{name}: no size tried is enough; at the nearest, {told}, it is {learned}."
     place = int(rows["enough"].to_numpy().argmax())
     larger = rows["enough"].iloc[place + 1 :]
     on = " on" if len(larger) and larger.all() else ""
@@ -142,12 +146,12 @@ def _sentence(name: str, rows: pd.DataFrame, by: Sequence[str]) -> str:
         sentence = f"{name}: learned by {_seeds(chosen)} with {told}"
     if len(larger) and not on:
         sentence += f", and with {int(larger.sum())} of the {len(larger)} larger sizes"
-    sentence += "; smaller ones fail" if place else "; it is the smallest tried"
+    sentence += "; smaller sizes fail" if place else "; this is the smallest size tried"
     return f"{sentence}. {_holds(chosen)}"
 
 
 def _seeds(row: pd.Series) -> str:
-    """Of a size."""
+    """The seeds that learn a language at a size, in words."""
     learned, seeds = int(row["learned"]), int(row["seeds"])
     if learned < seeds:
         return f"{learned} of {seeds} seeds"
@@ -160,7 +164,7 @@ def _told(row: pd.Series, by: Sequence[str]) -> str:
 
 
 def size_of(row: pd.Series | dict[str, Any], sizes: Sequence[str]) -> str:
-    """Those sizes in words: "1 layer, 2 heads, width 8"."""
+    """The given sizes in words: "1 layer, 2 heads, width 8"."""
     parts = []
     for key in sizes:
         plural = "s" if row[key] > 1 else ""
@@ -172,14 +176,14 @@ def size_of(row: pd.Series | dict[str, Any], sizes: Sequence[str]) -> str:
 def _holds(row: pd.Series) -> str:
     low, high, tested = row["holds_min"], row["holds_max"], row["tested"]
     if low == tested:
-        return f"It holds as far as tested, {tested:.3g} windows."
-    spread = "" if row["seeds"] == 1 else f" (seeds {low:.2g} to {high:.2g})"
-    return f"It holds to {row['holds']:.2g} windows{spread} of {tested:.3g} tested."
+        return f"It holds as far as tested, up to {tested:.3g} training windows."
+    spread = "" if row["seeds"] == 1 else f" on average (seeds {low:.2g} to {high:.2g})"
+    return f"It holds up to {row['holds']:.2g} training windows{spread}; {tested:.3g} were tested."
 
 
 def chosen_of(rows: pd.DataFrame) -> pd.Series:
-    """Of one language the smallest size that is enough, or else the one that comes nearest: most
-    seeds learn it, they hold furthest, it is the smallest."""
+    """The smallest size that is enough for a language. If none is, the one that comes nearest: the
+    size that most seeds learn; among equals the one that holds furthest, then the smallest."""
     if rows["smallest"].any():
         return rows[rows["smallest"]].iloc[0]
     share = rows.assign(share=rows["learned"] / rows["seeds"])
@@ -195,8 +199,8 @@ def findings(table: pd.DataFrame, by: Sequence[str]) -> dict[str, list[str]]:
 
 
 def save_map(out: Path, result: Answer) -> None:
-    """Table and figure beside a sweep's, where there is a map. Raises UserError if the folder
-    cannot be written."""
+    """Keeps table and figure beside those of the sweep, if it has a map. Raises UserError if the
+    folder cannot be written."""
     by = result.arguments["by"]
     if not has_map(result.table, by):
         return
@@ -210,8 +214,9 @@ def save_map(out: Path, result: Answer) -> None:
 
 
 def chart(table: pd.DataFrame, by: Sequence[str], share: float = 1.0) -> ChartType:
-    """Per language a row: how many seeds learn each size, how far it holds, and the accuracy by
-    length, a line per seed; the smallest size that is enough is framed, and its lines coloured.
+    """A row per language: how many seeds learn it at each size, how far each size holds, and the
+    accuracy by length, a line per seed. The smallest size that is enough has a frame, and its lines
+    are coloured.
 
     Args:
         share: as of ``capacity_map``.
@@ -281,7 +286,7 @@ def _cells(
 
 
 def _lines(table: pd.DataFrame, part: pd.DataFrame, by: Sequence[str]) -> alt.LayerChart:
-    """Accuracy by length, a line per seed: of the chosen size in colour, of all others grey."""
+    """Accuracy by length, a line per seed: in colour for the chosen size, grey for all others."""
     chosen, keys = chosen_of(part), ["language", *by]
     others = [key for key in keys if key not in SIZES]
     rows = table[(table[others] == chosen[others]).all(axis=1)]

@@ -1,4 +1,4 @@
-"""How every run of a sweep is judged: on the same words, each run once."""
+"""How the runs of a sweep are judged: all on the same words, and each run only once."""
 
 from __future__ import annotations
 
@@ -20,28 +20,28 @@ from models.training.evaluation import balanced_words, scores
 from models.training.trainer import choose_device
 
 KEPT = "exam"
-"""What a run keeps it under: a row per length, the exam, and the hash of the model."""
+"""The name under which a run keeps its exam: a row per length, the options, the model's hash."""
 
 TOGETHER = 2**14
-"""Tokens that are judged in one batch: an LSTM is 1.7 times faster so, a Transformer as fast."""
+"""Tokens that are judged in one batch. This makes an LSTM 1.7 times faster, a Transformer not."""
 
 WRITTEN = ConfigDict(frozen=True, strict=True, extra="forbid")
-"""Of all that people write into a sweep's file: nothing is guessed, and no key is passed over."""
+"""For all that people write into a sweep's file: no value is guessed, and no key is ignored."""
 
 
 class Exam(BaseModel):
     """How every run is judged.
 
     Attributes:
-        lengths: word lengths, FIRST:LAST, both included; None where ``windows`` says which.
+        lengths: word lengths, FIRST:LAST, both included; None where ``windows`` gives the sizes.
         windows: all sizes up to so many training windows.
-        thinned: beyond two windows every other size, beyond four every fifth.
+        thinned: with windows, only every other size beyond two, and every fifth beyond four.
         count: words per length, half of them members.
-        hard: the others are near misses alone; only lengths that have both are judged.
+        hard: all the others are near misses; only lengths that have both are judged.
         seed: of the test words.
 
     Raises:
-        UserError: lengths that are no range, or beside what belongs to windows.
+        UserError: lengths are no range, or stand beside windows or thinned.
     """
 
     model_config = WRITTEN
@@ -104,7 +104,7 @@ def exam_words(
 
 
 def judged(run: Run, exam: Exam, device: str = "auto") -> pd.DataFrame:
-    """A row per length; kept in the run's folder, so that no model is judged twice.
+    """Judges a run. One row per length; kept in the run's folder, so no model is judged twice.
 
     Columns: those of ``LengthScore``, objective, window (longest training word, in symbols),
     parameters (numbers that are learned), seconds (of training), steps.
@@ -134,7 +134,7 @@ def judged(run: Run, exam: Exam, device: str = "auto") -> pd.DataFrame:
 
 
 def kept(path: Path, exam: Exam) -> pd.DataFrame | None:
-    """The rows of a finished run that was judged just so; None where they are still to come."""
+    """The rows of a finished run that was judged by this very exam; None if there are none yet."""
     if not (path / RUN_FILE).exists():
         return None
     run = Run(path)

@@ -1,4 +1,4 @@
-"""What is wrong with a sweep's file: pydantic's words as one line that names the cure."""
+"""What is wrong with a sweep's file: pydantic's error as one line that names fault and cure."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ WRITE = {
 """The cure, by pydantic's kind of error."""
 
 DEPTH = {"variants": 2, "language": 2}
-"""Of tables of tables: how much of a place names one of them."""
+"""Tables that hold tables: how many parts of an error's place name one of the inner tables."""
 
 
 def told(
     error: ErrorDetails, content: Mapping[str, Any], known: Mapping[str, Iterable[str]]
 ) -> str:
-    """One error as people read it: the field, what came, what was expected.
+    """One error in plain words: the field, what came, what was expected.
 
     Args:
         content: the whole file.
@@ -71,7 +71,7 @@ def _of_key(error: ErrorDetails, key: str, where: str, known: Iterable[str]) -> 
 
 
 def _unknown(key: str, value: Any, where: str, known: list[str]) -> str:
-    """A key that means nothing there; the one that was meant, if one is near."""
+    """The error for an unknown key, with the key that was probably meant, if one is similar."""
     if key == "model" and isinstance(value, dict):
         return f'{where}: write "model.{next(iter(value), "n_layers")}" in quotes'
     near = get_close_matches(key, known, n=1)

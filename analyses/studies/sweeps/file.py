@@ -3,20 +3,20 @@
 question = "..."
 languages = ["anbn", "anbncn"]  # or "table-1", the twelve of Li and Cotterell (2025)
 seeds = 10                      # 0 to 9
-recipe = "plain"                # what is changed below; or "counting", with what is built in for it
-skip_impossible = false         # leave out combinations that no model has, instead of refusing
+recipe = "plain"                # the recipe that is changed below; or "counting"
+skip_impossible = false         # true: leave out combinations that no model can have
 [test]
-lengths = "41:500"              # word lengths; or windows = 4: all sizes to so many windows
-thinned = false                 # of windows: every other size beyond two, every fifth beyond four
+lengths = "41:500"              # word lengths; or windows = 4: all sizes up to four windows
+thinned = false                 # with windows: every other size beyond two, every fifth beyond four
 count = 8                       # words per length: half members, half others
-hard = true                     # the others are near misses alone
-[compare]                       # what the best setting is told from the others by, seed for seed
+hard = true                     # all the others are near misses
+[compare]                       # by what the best setting is compared with the others
 measure = "recognition"         # or "exact": members with every next-symbol set right
-bands = [1, 2, 4, 10]           # tell sizes apart up to so many windows, and compare beyond one
-[fixed]                         # changes of the languages' recipes; model.X of the model's
+bands = [1, 2, 4, 10]           # score the sizes up to so many windows apart; compare beyond one
+[fixed]                         # changes of the languages' recipes; model.X changes the model
 max_length = 40                 # the training window in symbols, instead of max_n
-shifted = true                  # the max_offset that trains all positions of the test words
-[vary]                          # every combination of these
+shifted = true                  # set max_offset so that all positions of test words are trained
+[vary]                          # every combination of these values is trained
 "model.n_layers" = [1, 2]
 [[variants]]                    # named bundles of changes, crossed with [vary]
 name = "lstm"
@@ -58,7 +58,7 @@ SHIFTED = "shifted"
 """Whether ``max_offset`` is such that training reaches every position of the longest test word."""
 
 INSTEAD = {MAX_LENGTH: "max_n", SHIFTED: "max_offset"}
-"""What a sweep may say instead of a field."""
+"""The field that each of these two sets in its own way."""
 WHAT = {MAX_LENGTH: "the training window", SHIFTED: "where training words start"}
 
 
@@ -88,12 +88,12 @@ FIELDS = _fields()
 
 
 def _changes(_: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-    """A table that may hold each field, and nothing else."""
+    """A table that may hold any of the fields, and nothing else."""
     return _table({key: handler.generate_schema(kind) for key, kind in FIELDS.items()})
 
 
 def _varied(_: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-    """The same with a list of values for each."""
+    """A table that may hold a list of values for any of the fields, and nothing else."""
     lists = {
         key: core_schema.list_schema(handler.generate_schema(kind)) for key, kind in FIELDS.items()
     }
@@ -154,18 +154,18 @@ Variants = Annotated[Mapping[str, Mapping[str, Any]], GetPydanticSchema(_variant
 
 
 class SweepFile(BaseModel):
-    """What is asked, checked.
+    """The content of a sweep's file, checked.
 
     Attributes:
-        question: in one sentence.
+        question: what the sweep asks, in one sentence.
         languages: by their registry names.
         seeds: how many, from 0 on.
-        recipe: what is changed.
+        recipe: the recipe that is changed.
         skip_impossible: leave out combinations that the configuration refuses.
         exam: how every run is judged.
         measure: by what settings are compared.
         fixed: changes of every recipe, by dotted name.
-        vary: values by dotted name, every combination of which is trained.
+        vary: lists of values by dotted name; every combination of them is trained.
         variants: changes by the variant's name; empty where there are none.
         of_language: changes by language.
     """
@@ -189,21 +189,23 @@ class SweepFile(BaseModel):
         for name in self.of_language:
             if name not in self.languages:
                 raise UserError(
-                    f"[language.{name}] is for no language of this sweep: add it, or drop"
+                    f"[language.{name}] is for a language that this sweep has not: add the "
+                    "language, or drop the table"
                 )
         bands = self.measure.bands
         if bands and self.exam.lengths is not None:
-            raise UserError("[compare] has bands of windows and [test] lengths: leave one out")
+            raise UserError("[compare] has bands of windows and [test] has lengths: leave one out")
         if bands and bands[-1] != self.exam.windows:
             raise UserError(
-                f"bands end at {bands[-1]} windows and the test at {self.exam.windows}: let both "
-                "end alike"
+                f"bands end at {bands[-1]} windows and the test at {self.exam.windows}: make both "
+                "end at the same"
             )
         self._refuse_twice()
         return self
 
     def _refuse_twice(self) -> None:
-        """A field that two places set would be lost in one; [fixed] alone is a default."""
+        """Refuses a field that two places set: one of the values would be lost. Only [fixed] may be
+        overridden, because it is a default."""
         places = {"[vary]": set(self.vary)}
         places["[[variants]]"] = {key for changes in self.variants.values() for key in changes}
         places["[language]"] = {key for changes in self.of_language.values() for key in changes}
@@ -221,7 +223,7 @@ class SweepFile(BaseModel):
     def narrowed(
         self, languages: tuple[str, ...] = (), seeds: int | None = None, steps: int | None = None
     ) -> SweepFile:
-        """With other languages, fewer or more seeds, and so many steps for every run.
+        """The same sweep with other languages, another number of seeds, or other steps for all.
 
         Raises:
             UserError: an unknown language, no seed or step, or steps that the file varies.
@@ -273,7 +275,7 @@ def checked(content: Mapping[str, Any]) -> SweepFile:
 
 
 def _known() -> dict[str, list[str]]:
-    """What may be written, by table; "" is the top of the file."""
+    """The keys that may be written, by table; "" is the top of the file."""
     names = {name: field.alias or name for name, field in SweepFile.model_fields.items()}
     tables = {name: [*FIELDS] for name in ("fixed", "vary", "variants", "language")}
     own = {"test": [*Exam.model_fields], "compare": [*Measure.model_fields]}

@@ -1,4 +1,4 @@
-"""What a seed of a setting is worth: the number that settings are summed up and compared by."""
+"""The score of a seed of a setting: the number by which settings are summed up and compared."""
 
 from __future__ import annotations
 
@@ -20,19 +20,21 @@ WORDS = {
     "exact": "the share of members with every next-symbol set right",
 }
 ALL = 0
-"""The band of a measure that has none: all lengths tested."""
+"""The one band of a measure that tells no bands apart: all lengths tested."""
 
 
 class Measure(BaseModel):
-    """What settings are compared by, seed for seed.
+    """What settings are compared by, seed by seed.
 
     Attributes:
-        measure: "recognition", the mean of the members' share that is right and of the others';
-            or "exact", the share of members with every next-symbol set right. On a language of
-            which some run was taught verdicts alone, it is recognition for all.
-        bands: training windows, ascending. The sizes up to the first, from there up to the second
-            and so on are told apart, and a seed's number is the mean over the bands beyond one
-            window (over all, where none is beyond). Empty: all lengths tested count alike.
+        measure: "recognition", the mean of two shares, of members and of others judged rightly; or
+            "exact", the share of members with every next-symbol set right. If some run of a
+            language was taught verdicts alone, all runs of the language are compared by
+            recognition.
+        bands: training windows, ascending. The sizes up to the first are one band, the sizes from
+            there up to the second the next, and so on. A seed's number is the mean over the bands
+            beyond one window (over all bands, if none is beyond). Empty: all lengths tested count
+            alike.
 
     Raises:
         UserError: bands that do not ascend.
@@ -82,7 +84,7 @@ def by_seed(table: pd.DataFrame, by: Sequence[str], asked: Measure) -> pd.DataFr
 
 
 def _bands(table: pd.DataFrame, bands: Sequence[int]) -> pd.Series:
-    """The first band that a length lies within; missing beyond the last."""
+    """The first band that each row's length lies within; missing beyond the last."""
     if not bands:
         return pd.Series(ALL, index=table.index)
     windows = table["length"] / table["window"]
@@ -92,12 +94,12 @@ def _bands(table: pd.DataFrame, bands: Sequence[int]) -> pd.Series:
 
 
 def grids(values: pd.DataFrame) -> dict[str, pd.DataFrame]:
-    """Per language what settings are ranked by: a row per seed, a column per setting.
+    """The numbers by which settings are ranked, per language: a row per seed, a column per setting.
+
+    A number is the mean over the bands beyond the window; over all bands if none is beyond.
 
     Args:
         values: as of ``by_seed``.
-
-    The mean over the bands beyond the window; over all of them if none is beyond.
     """
     found = {}
     for name, rows in values.groupby("language", sort=False):
@@ -108,7 +110,8 @@ def grids(values: pd.DataFrame) -> dict[str, pd.DataFrame]:
 
 
 def balanced_recognition(rows: pd.DataFrame) -> float:
-    """Members and others weigh alike, whatever their number: chance is one half."""
+    """The recognition in which members and others weigh alike, whatever their number. Chance is one
+    half."""
     return float(balanced_shares(rows).mean())
 
 
@@ -120,8 +123,8 @@ def balanced_shares(rows: pd.DataFrame) -> Float[np.ndarray, " length"]:
 
 
 def exact_to(rows: pd.DataFrame) -> int | None:
-    """The largest size such that all sizes tested up to it are exact; 0 where the first is not, and
-    None where the run was taught verdicts alone."""
+    """The largest size up to which all sizes tested are exact; 0 where the first is not, and None
+    where the run was taught verdicts alone."""
     tested = rows.dropna(subset=["exact", "n"]).sort_values("n")
     if tested.empty:
         return None

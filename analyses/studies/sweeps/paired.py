@@ -1,4 +1,4 @@
-"""Is the best setting of a sweep better, or was it lucky? The same seeds, compared in pairs."""
+"""Is the best setting of a sweep better, or was it lucky? Settings are compared seed by seed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ COLUMNS = ("language", "measure", "best", "other")
 
 
 def pairs(table: pd.DataFrame, by: Sequence[str], asked: Measure) -> pd.DataFrame:
-    """Per language the best setting beside every other one; empty where there is one alone.
+    """The best setting of each language beside every other one; empty if there is a single setting.
 
     Columns: language, measure, best, other, difference (of the shares of ``grids``, best less
     other), low, high (95%, Student's t over seeds), p (of the sign-flip test over seeds), wins
@@ -35,7 +35,7 @@ def pairs(table: pd.DataFrame, by: Sequence[str], asked: Measure) -> pd.DataFram
 
 
 def versus(tested: pd.DataFrame) -> dict[str, pd.DataFrame]:
-    """The pairs as people read them: a table per language, under a title that names the best."""
+    """The pairs for reading: a table per language, under a title that names the best setting."""
     if tested.empty:
         return {}
     tables = {}
@@ -58,12 +58,13 @@ def gap(row: pd.Series) -> str:
 
 
 def drawn(own: pd.DataFrame) -> pd.Series:
-    """Whether the other one is as good as the best, of the pairs of one language."""
+    """For each pair of one language: is the other setting as good as the best?"""
     return own["difference"].abs() < 1e-9
 
 
 def told(own: pd.DataFrame) -> str:
-    """From how many others the best setting of one language is told; "" where there is none."""
+    """How far the best setting of one language is ahead, and of how many others significantly. ""
+    where no other one is behind."""
     others = own[~drawn(own)]
     if others.empty:
         return ""
@@ -73,16 +74,16 @@ def told(own: pd.DataFrame) -> str:
         return sentence
     apart = int((others["corrected"] <= LEVEL).sum())
     sentence += f", corrected p = {nearest['corrected']:.2g}"
-    return f"{sentence}, and told from {apart} of the {len(others)} others"
+    return f"{sentence}, and significantly ahead of {apart} of the {len(others)} others"
 
 
 def tests_of(own: pd.DataFrame) -> int:
-    """How many pairs the settings of one language make, all of which the correction counts."""
+    """How many pairs the settings of one language make. The correction counts all of them."""
     return comb(len(own) + 1, 2)
 
 
 def needed(own: pd.DataFrame) -> int:
-    """Seeds below which the exact test cannot tell any two settings of one language apart."""
+    """The fewest seeds with which the exact test can tell two settings of one language apart."""
     return pairs_needed(tests_of(own), LEVEL)
 
 
@@ -97,7 +98,7 @@ def how(tested: pd.DataFrame, asked: Measure) -> str:
     if len(others):
         words += f" (by words recognised on {', '.join(others)}, where verdicts alone are taught)"
     if seeds < 2:
-        return f"{words}. One seed tests nothing: their order may be the seed's."
+        return f"{words}. One seed tests nothing: the order of the settings may be chance."
     tests = tests_of(own)
     correction = f"p corrected for all {tests} pairs of a language (Holm)"
     words += (

@@ -21,8 +21,8 @@ class Planned:
     """A run of a sweep.
 
     Attributes:
-        name: of its folder.
-        variant: its name; None where the file has none.
+        name: the name of its folder.
+        variant: the name of its variant; None where the file has no variants.
         varied: the values of the fields that the sweep varies.
         config: what is trained.
     """
@@ -53,7 +53,7 @@ def plan(file: SweepFile) -> tuple[list[Planned], list[str]]:
             config = configured(name, changes, file.exam, file.recipe)
         except UserError as error:
             if not file.skip_impossible:
-                raise UserError(f"{label} cannot be: {error}") from None
+                raise UserError(f"{label} is impossible: {error}") from None
             skipped.append(f"{label}: {error}")
             continue
         runs += [
@@ -96,7 +96,7 @@ def configured(name: str, changes: Mapping[str, Any], exam: Exam, of: str = "pla
 
 
 def largest_size(name: str, max_length: int) -> int:
-    """The largest n whose words are no longer. Raises UserError where none is as short."""
+    """The largest n whose words have at most so many symbols. Raises UserError if there is none."""
     known = language(name)
     largest = max_length // known.length_of(1)  # lengths grow evenly with n
     if largest < 1:
@@ -107,8 +107,8 @@ def largest_size(name: str, max_length: int) -> int:
 def folder_name(name: str, variant: str | None, varied: Mapping[str, Any]) -> str:
     """Language, variant, and the varied values in the order of their fields' names.
 
-    A value that another field might have too carries its field: "n_layers-2", but "rotary". So a
-    run keeps its name when the file gets more languages, variants, values or seeds.
+    A value that another field might have too stands with its field: "n_layers-2", but "rotary". So
+    a run keeps its name when the file gets more languages, variants, values or seeds.
     """
     parts = [name, *([variant] if variant else [])]
     for key, value in sorted(varied.items()):

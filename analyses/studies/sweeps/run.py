@@ -7,10 +7,10 @@ OUT is a folder of normal runs, and beside them
     OUT/figures/sweep.{svg,html}
 
 and the map of ``capacity`` where the sizes of a Transformer vary, and the table of ``bands`` where
-the file tells bands of sizes apart.
+the file names bands of sizes.
 
-Nothing that is finished is trained or judged again: a sweep that broke off goes on, on this machine
-or on the workers of a Dask scheduler, and a file that has grown adds its new runs.
+What is finished is never trained or judged again. So a sweep that was interrupted goes on, on this
+machine or on the workers of a Dask scheduler, and a file that has grown adds its new runs.
 """
 
 from __future__ import annotations
@@ -52,16 +52,16 @@ COLUMNS = (
 
 
 def sweep(asked: Sweep, progress: Progress = quiet) -> Answer:
-    """Runs it. One row per run and length.
+    """Trains and judges the runs of a sweep. One row per run and length.
 
     Columns: run (its folder), language, seed, variant (where the file has some), a column per
     varied field by its dotted name, and ``COLUMNS``: window is the longest training word, in
     symbols; exact is missing where the run was taught verdicts alone; members and others are the
-    shares of both that were judged right; seconds are those of training.
+    shares of the two that were judged right; seconds are those of training.
 
     Raises:
-        UserError: whatever is wrong with the file, before anything is written; a folder that holds
-            other runs of these names.
+        UserError: something is wrong with the file, and nothing was written; the folder holds other
+            runs of these names.
     """
     path, device = find(asked.file), asked.device
     file = read(path).narrowed(asked.languages, asked.seeds, asked.steps)
@@ -95,14 +95,15 @@ def sweep(asked: Sweep, progress: Progress = quiet) -> Answer:
 
 
 def on_gpu(asked: Sweep) -> bool:
-    """Do its workers have a GPU, as far as can be known here?"""
+    """Do the workers of a sweep have a GPU, as far as this process can know?"""
     if asked.scheduler is not None:
         return asked.device == "cuda"
     return choose_device(asked.device).type == "cuda"
 
 
 def keep(out: Path, result: Answer) -> None:
-    """A sweep with what is told of it apart. Raises UserError if the folder cannot be written."""
+    """Keeps a sweep, with its capacity map and its table of bands if it has them. Raises UserError
+    if the folder cannot be written."""
     save(out, NAME, result.arguments["question"], result, chart(result))
     capacity.save_map(out, result)
     bands.save_bands(out, result)
@@ -124,7 +125,7 @@ def refuse_others(out: Path, runs: Sequence[Planned]) -> None:
 
 
 def make(out: Path) -> None:
-    """The folder, before any worker looks for it."""
+    """Makes the folder, before any worker looks for it."""
     try:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -132,7 +133,7 @@ def make(out: Path) -> None:
 
 
 def groups(runs: Sequence[Planned], at_once: int) -> list[list[Planned]]:
-    """Runs that one worker trains at once: up to so many that differ in the seed alone."""
+    """The runs in groups that a worker trains at once: up to so many, which differ in the seed."""
     if at_once == 1:
         return [[run] for run in runs]
     alike: dict[TrainConfig, list[Planned]] = {}
@@ -167,7 +168,7 @@ def tabulated(runs: Sequence[Planned], judged: Mapping[str, pd.DataFrame]) -> pd
     for run in runs:
         variant = {} if run.variant is None else {"variant": run.variant}
         about = {"run": run.name, "language": run.config.language, "seed": run.config.seed}
-        about |= variant | dict(run.varied)  # of the steps, where they vary, those asked for
+        about |= variant | dict(run.varied)  # where steps vary, those that the file asks for
         rows = judged[run.name].assign(**about)
         tables.append(rows[list(dict.fromkeys([*about, *COLUMNS]))])
     return pd.concat(tables, ignore_index=True)

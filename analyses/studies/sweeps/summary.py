@@ -15,9 +15,10 @@ from analyses.studies.sweeps.measures import Measure, balanced_shares, by_seed, 
 from interp.statistics import nested_bootstrap
 
 LEGEND = (
-    "Words recognised, members and others alike: best seed, mean over seeds with its 95% interval "
-    "(bootstrapped over seeds and lengths); perfect: seeds without a mistake; exact to: the size "
-    "up to which every size tested is, worst to best seed."
+    "The share of words recognised, in which members and others weigh alike. Best: the best seed. "
+    "Mean: over seeds, with its 95% interval (bootstrapped over seeds and lengths). Perfect: seeds "
+    "without a mistake. Exact to: the size up to which every size tested is exact, worst to best "
+    "seed."
 )
 """What the columns of ``readable`` are."""
 
@@ -52,7 +53,7 @@ def summary(table: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
 
 
 def readable(short: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
-    """The summary as people read it, for the terminal."""
+    """The summary for reading, in the terminal and on the page."""
     bounds = zip(short["low"], short["high"], strict=True)
     interval = ["-" if np.isnan(low) else f"{100 * low:.0f}-{high:.0%}" for low, high in bounds]
     perfect = short["perfect"].astype(str) + " of " + short["seeds"].astype(str)
@@ -66,12 +67,12 @@ def readable(short: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
 
 
 def findings(table: pd.DataFrame, by: Sequence[str], asked: Measure) -> tuple[str, dict[str, Any]]:
-    """Per language the setting whose seeds do best, and how surely it is ahead of the others.
+    """The setting whose seeds do best, for each language, and how surely it is ahead of the others.
 
     Returns:
         The sentence; and {"sentences": one per language, "how": by what settings are compared,
-        "settings": the rows of ``summary``, "pairs": those of ``paired.pairs``}, where there are
-        such with "bands" and "capacity".
+        "settings": the rows of ``summary``, "pairs": those of ``paired.pairs``}, with "bands" and
+        "capacity" if the sweep has them.
     """
     short, values = summary(table, by), by_seed(table, by, asked)
     tested = paired.pairs(table, by, asked)
@@ -92,11 +93,11 @@ def findings(table: pd.DataFrame, by: Sequence[str], asked: Measure) -> tuple[st
 
 
 def sentence(name: str, grid: pd.DataFrame, own: pd.DataFrame, failing: Sequence[str]) -> str:
-    """One language's.
+    """The sentence of one language.
 
     Args:
-        grid: as of ``grids``.
-        own: as of ``paired.pairs``, its rows alone.
+        grid: its table of ``grids``.
+        own: its rows of ``paired.pairs``.
         failing: the settings that do not learn it inside the window.
     """
     best = own["best"].iloc[0] if len(own) else grid.columns[0]
@@ -104,7 +105,7 @@ def sentence(name: str, grid: pd.DataFrame, own: pd.DataFrame, failing: Sequence
     label = f"{best}: " if best != ALONE else ""
     said = (
         f"{name}: {label}{seeds.mean():.1%} on average, {seeds.max():.1%} at best, "
-        f"{int((seeds == 1).sum())} of {len(seeds)} perfect"
+        f"{int((seeds == 1).sum())} of {len(seeds)} seeds perfect"
     )
     level = own.loc[paired.drawn(own), "other"]
     parts = [said, f"level with {' and '.join(level)}" if len(level) else "", paired.told(own)]
