@@ -97,8 +97,8 @@ def fewer_words(words: list[Word], labels: np.ndarray, notes: list[str]) -> list
     others = sorted(set(present) - kept)
     read = {word: f"{OTHER}{index % OTHERS + 1}" for index, word in enumerate(others)}
     notes.append(
-        f"the lines have {len(present)} different words: the {len(kept)} that tell the labels "
-        f"apart best are kept, and all others are read as {OTHERS} words, {OTHER}1 to "
+        f"the lines have {len(present)} different words: {len(kept)} that are common and tell the "
+        f"labels apart best are kept, all others are read as {OTHERS} words, {OTHER}1 to "
         f"{OTHER}{OTHERS}"
     )
     return [tuple(read.get(word, word) for word in line) for line in words]
@@ -114,8 +114,8 @@ def once(labels: list[str], words: list[Word], notes: list[str]) -> tuple[list[s
     ties = {line for line in both if len(set(votes[line].values())) == 1}
     if both:
         notes.append(
-            f"{len(both)} lines have both labels: each keeps its commoner label, and {len(ties)} "
-            "with both equally often are left out"
+            f"{len(both)} lines have both labels: the commoner label is kept, and {len(ties)} that "
+            "have both equally often are left out"
         )
     kept = [line for line in votes if line not in ties]
     return [votes[line].most_common(1)[0][0] for line in kept], kept

@@ -247,7 +247,8 @@ def test_a_line_with_both_labels_has_the_commoner_one(tmp_path: Path) -> None:
     assert ("tie",) not in known
     assert len(words) == 31
     assert notes == [
-        "2 lines stand there with both labels: the commoner label is kept, 1 ties are left out"
+        "2 lines have both labels: the commoner label is kept, and 1 that have both equally often "
+        "are left out"
     ]
 
 
@@ -269,7 +270,7 @@ def test_of_many_words_the_telling_ones_are_kept(tmp_path: Path) -> None:
     others = {f"{OTHER}{i}" for i in range(1, OTHERS + 1)}
     assert {"leeuw", "muis"} | others <= kept
     assert len(kept) < MOST_WORDS  # of words in one line in six hundred none is sure to tell
-    assert "tell the labels apart best are kept, the others are read as 6" in notes[0]
+    assert "tell the labels apart best are kept, all others are read as 6" in notes[0]
     assert len(words) > 3900
     for line in words:
         assert len(line) == 8
