@@ -216,7 +216,7 @@ def test_what_cannot_be_learned_is_refused_in_one_line(
 def test_bounds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = written(tmp_path / "lines.tsv", *drawn(100))
     assert "cannot be read" in refused(tmp_path / "none.tsv")
-    assert "no line is labelled 'yes': choose of" in refused(path, accepted="yes")
+    assert "no line is labelled 'yes': choose from" in refused(path, accepted="yes")
     monkeypatch.setattr("analyses.rules.lines.MOST_LINES", 99)
     assert "100 lines: 99 at most" in refused(path)
     monkeypatch.setattr("analyses.rules.lines.MOST_BYTES", 100)
