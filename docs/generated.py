@@ -20,6 +20,7 @@ from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
 from analyses.command_line.app import COMMANDS, main
+from analyses.questions.leaderboard import MEANINGS
 from analyses.registry import BUILT_IN
 from models.base import hook_table
 from models.config import CHOICES, Counting, ModelConfig
@@ -30,6 +31,7 @@ from models.training.recipes import recipes_of
 
 ROOT = Path(__file__).parents[1]
 HOOKS = "<!-- the tables of hooks stand here -->"
+MEASURES = "<!-- the table of measures stands here -->"
 """In the glossary."""
 WIDTH = 80
 """Characters of a line of help."""
@@ -47,8 +49,11 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Puts the tables of hooks where the glossary wants them."""
-    return markdown.replace(HOOKS, hooks()) if HOOKS in markdown else markdown
+    """Puts the tables where the glossary wants them."""
+    for mark, made in ((HOOKS, hooks), (MEASURES, measures)):
+        if mark in markdown:
+            markdown = markdown.replace(mark, made())
+    return markdown
 
 
 def pages() -> dict[str, str]:
@@ -103,7 +108,8 @@ def columns(width: int) -> Iterator[None]:
 
 def block(text: str) -> str:
     """Text as it was printed."""
-    return f"```text\n{text.strip(chr(10))}\n```"
+    lines = [line.rstrip() for line in text.strip("\n").splitlines()]
+    return "\n".join(["```text", *lines, "```"])
 
 
 # -- languages ------------------------------------------------------------------------------------
@@ -145,7 +151,13 @@ def reference(title: str, about: str, files: list[Path]) -> str:
     return "\n\n".join([f"# {title}", about, *(f"::: {name}" for name in names)])
 
 
-# -- hooks ----------------------------------------------------------------------------------------
+# -- tables of the glossary ------------------------------------------------------------------------
+
+
+def measures() -> str:
+    """What each measure of explanations says."""
+    rows = [f"| {name} | {meaning} |" for name, meaning in MEANINGS.items()]
+    return "\n".join(["| measure | what it says |", "|---|---|", *rows])
 
 
 def hooks() -> str:

@@ -18,6 +18,7 @@ from mkdocs.config import load_config
 from mkdocs.exceptions import Abort
 
 from analyses.command_line.app import COMMANDS
+from analyses.options.questions import Component
 from analyses.registry import BUILT_IN
 from interp.explanations.methods import METHODS
 from interp.explanations.scores import METRICS
@@ -26,7 +27,9 @@ from models.base import hook_table
 from models.config import CHOICES, ModelConfig
 from models.errors import UserError
 from models.families import FAMILIES
-from models.languages import LANGUAGES
+from models.languages import LANGUAGES, language
+from models.objectives import OBJECTIVES
+from models.training.recipes import RECIPES
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -114,7 +117,9 @@ def test_every_row_of_the_lectures_is_there() -> None:
 
 def test_the_glossary_has_what_tables_and_pictures_name() -> None:
     page = read(PAGES / "glossary.md").lower()
-    named = [*METRICS, *METHODS, *TYPES, *("plain", "counting", "next-symbols", "verdict")]
+    variables = {name for each in LANGUAGES for name in language(each).variables}
+    named = [*METRICS, *METHODS, *TYPES, *RECIPES, *OBJECTIVES, *get_args(Component)]
+    named += {re.sub(r"^(count_|open_).*|^\w-\w$", r"\1", name) for name in variables}
     shown = {"oracle": "position, random, oracle, language"}
     assert [name for name in named if shown.get(name, name).lower() not in page] == []
 
