@@ -183,17 +183,17 @@ def downloads(name: str, result: Answer, draw: Callable[[], ChartType]) -> None:
 
 
 def seeds_of(run: Run, name: str) -> None:
-    """The headline numbers, as means over this run and the runs beside it that differ from it only
-    in the seed."""
+    """The headline numbers, as means over this run and those beside it that differ from it only in
+    the seed."""
     runs = siblings(run)
     table, asked = over_seeds(runs, name)
     if len(runs) < 2:
         return
-    st.header(f"Over {asked} seeds", divider="gray")
+    st.header(f"Over {asked} seed{'s' * (asked != 1)}", divider="gray")
     if asked < len(runs):
         st.caption(
-            f"{len(runs) - asked} of {len(runs)} runs have not been asked: "
-            f"`lab seeds {run.path} {name}` asks them."
+            f"{len(runs) - asked} of {len(runs)} runs have no answer to compare: it is missing, "
+            f"out of date, or asked with other options. `lab seeds {run.path} {name}` asks them."
         )
     if asked:
         st.dataframe(wide(table))

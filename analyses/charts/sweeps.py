@@ -124,7 +124,7 @@ def curves(table: pd.DataFrame, by: Sequence[str], measure: str = "recognition")
 
 def bands(seeds: pd.DataFrame) -> pd.DataFrame:
     """The curves' mean over seeds: language, setting, window, length, right, low, high (95%,
-    Student's t, cut off at 0 and 1; of a single seed both are missing), seeds."""
+    Student's t, cut off at 0 and 1; for a single seed both are missing), seeds."""
     records = []
     keys = ["language", "setting", "window", "group"]
     for key, rows in seeds.groupby(keys, sort=False):
@@ -222,7 +222,7 @@ def cells(table: pd.DataFrame, row: str, column: str, measure: str = "recognitio
     over a seed's runs, then over seeds. The interval is over seeds.
 
     Columns: those of ``row`` and ``column``, right (the mean), low, high (95%, Student's t, cut off
-    at 0 and 1; missing of a single seed), seeds, runs. A cell where nothing is defined is left out.
+    at 0 and 1; missing for a single seed), seeds, runs. A cell is left out if nothing is defined.
     """
     halves = ["members", "others"] if measure == "recognition" else [measure]
     keys = list(dict.fromkeys([row, column, "seed", "run"]))

@@ -136,7 +136,7 @@ def as_json(run: Run, result: Answer) -> dict[str, Any]:
 
 
 def chart(result: Answer) -> ChartType:
-    """Curves by length; the training window is shaded."""
+    """Curves by length; a dashed line marks the end of the training window."""
     long = result.table.melt(
         ["model", "length", "n", "low", "high"], ["exact", "recognition"], "measure"
     )

@@ -56,7 +56,7 @@ LONGEST = 40
 
 
 def refusal(run: Run) -> str | None:
-    """Why there is nothing to ask of this run, in one line; None where there is."""
+    """Why this question cannot be asked of the run, in one line; None where it can."""
     model = run.config.model
     if not model.family.attends:
         return f"{run.name} has no attention heads: it is of architecture {model.architecture}"
@@ -254,7 +254,7 @@ def describe(table: pd.DataFrame, found: Mapping[str, Any]) -> str:
 
 
 def _share(value: float) -> str:
-    """Without a sign before a zero."""
+    """A share in per cent, without a sign before a zero."""
     return f"{value:.0%}".replace("-0%", "0%") if abs(value) < 0.01 else f"{value:.0%}"
 
 

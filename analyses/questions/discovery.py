@@ -43,7 +43,7 @@ from models.runs.run import Run
 from models.training.evaluation import verdicts
 
 MOST_LINES = 5000
-"""Words of a grammar that choose between the rules; of a corpus, all lines not held out do."""
+"""Words of a grammar that choose between the rules; of a corpus, all lines but the held-out do."""
 HELD_OUT = 1000
 """Words of a grammar on which the rule is judged; of a corpus, all lines set apart for this."""
 PAIRS = 24

@@ -35,7 +35,7 @@ changed symbol and a replaced value."""
 
 
 def refusal(run: Run) -> str | None:
-    """Why there is nothing to ask of this run, in one line; None where there is."""
+    """Why this question cannot be asked of the run, in one line; None where it can."""
     family = run.config.model.family
     if family.attends:
         return None

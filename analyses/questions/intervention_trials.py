@@ -38,7 +38,7 @@ RANDOM = {
 }
 """The control of each way to move a counter."""
 LONGEST = 40  # symbols of a prefix: every training step of a direction runs a batch of prefixes
-HELD_OUT = 256  # pairs
+HELD_OUT = 256  # pairs that score an exchanged direction
 
 
 def stream_hooks(model: HookedModel) -> dict[str, str]:
@@ -128,7 +128,7 @@ def erasure(
 
 
 def steering_refusal(run: Run) -> str | None:
-    """Why no counter can be moved; None where one can."""
+    """Why no counter can be moved; None where one can be moved."""
     language = run.language
     if not isinstance(language, CountingLanguage) or language.blocks < 2:
         return f"{language.name} has no two blocks whose difference could be moved"

@@ -33,7 +33,7 @@ from models.runs.run import Run
 
 
 def refusal(run: Run) -> str | None:
-    """Why there is nothing to ask of this run, in one line; None where there is."""
+    """Why this question cannot be asked of the run, in one line; None where it can."""
     if not run.language.variables:
         return f"nothing is known of the hidden state of {run.language.name}: no variable to change"
     family = run.config.model.family

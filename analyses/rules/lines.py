@@ -40,14 +40,18 @@ def prepared(path: Path, accepted: str | None = None) -> tuple[list[str], list[W
     except OSError as error:
         raise UserError(f"{path}: cannot be read ({error.strerror}): check the path") from None
     if size > MOST_BYTES:
-        raise UserError(f"{path}: {size / 2**20:.0f} MiB: {MOST_BYTES // 2**20} at most, cut it")
+        raise UserError(
+            f"{path} has {size / 2**20:.0f} MiB: cut it to {MOST_BYTES // 2**20} at most"
+        )
     labels, words = read_lines(path)
     if len(words) > MOST_LINES:
-        raise UserError(f"{path}: {len(words)} lines: {MOST_LINES} at most, draw some of them")
+        raise UserError(f"{path} has {len(words)} lines: draw {MOST_LINES} of them at most")
     longest = max(range(len(words)), key=lambda i: len(words[i]), default=0)
     if words and len(words[longest]) > LONGEST:
         line = f"line {longest + 1 + has_header(path)}"
-        raise UserError(f"{path}, {line}: {len(words[longest])} words: {LONGEST} at most, cut it")
+        raise UserError(
+            f"{path}, {line} has {len(words[longest])} words: cut it to {LONGEST} at most"
+        )
     names = list(dict.fromkeys(labels))
     if accepted is not None and accepted not in names:
         raise UserError(f"no line is labelled {accepted!r}: choose from {', '.join(names)}")
@@ -60,7 +64,7 @@ def prepared(path: Path, accepted: str | None = None) -> tuple[list[str], list[W
     if len(words) < FEWEST or len(set(labels)) != 2:
         raise UserError(
             f"{path}: {len(words)} different lines of {len(set(labels))} label(s): "
-            f"at least {FEWEST} of two are needed"
+            f"at least {FEWEST} lines of two labels are needed"
         )
     first = accepted or names[0]
     order = sorted(range(len(words)), key=lambda i: labels[i] != first)

@@ -2,7 +2,7 @@
 
 A study plants rules, draws lines, and asks `lab rule` and its rivals for the rule. An answer is
 right only if its automaton is the planted one. "No reliable rule" and a wrong rule are different
-mistakes, and are counted apart. A way is one of those that look for the rule.
+mistakes, and are counted apart. A way is the Transformer of `lab rule` or one of its rivals.
 
     OUT/recovery/NAME/...            the runs of each corpus
     OUT/results/recovery-STUDY.*     a row per corpus and way

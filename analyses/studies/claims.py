@@ -84,7 +84,7 @@ class Evidence:
 
 
 def evidence(by_seed: pd.DataFrame) -> Evidence:
-    """The evidence of all runs. Languages with a planted shortcut count if there are no others.
+    """The evidence of all runs. Planted shortcuts count only if no other language is there.
 
     Args:
         by_seed: rows of ``leaderboard.means`` of all runs.

@@ -6,7 +6,7 @@ so a leaderboard that was interrupted goes on. OUT keeps the runs, and beside th
 
     OUT/results/leaderboard.{parquet,json}    a row per language, replacement, method and measure
     OUT/figures/leaderboard.{svg,html}
-    OUT/leaderboard.html                      the report: one file, which asks for no other
+    OUT/leaderboard.html                      the report: one file, which needs no other
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def leaderboard(asked: Leaderboard, progress: Progress = quiet) -> Answer:
 
     Columns: language, replacement, method, family, measure (``of_run.MEASURES``, and for the
     pair of clean and planted models "shortcut found"), mean, low, high (95%, Student's t over
-    seeds; NaN of a single one), seeds.
+    seeds; NaN for a single one), seeds.
     """
     configs = {
         (name, seed): replace(config, seed=seed, steps=asked.steps or config.steps)

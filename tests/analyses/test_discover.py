@@ -200,8 +200,8 @@ def refused(path: Path, **options: object) -> str:
         ("A\ta\nB\tb\nC\tc\n", "found 3 label(s)"),
         ("A\ta b\nB a b\n", "line 2: expected one tab, found 0"),
         ("A\ta b\nB\ta\tb\n", "line 2: expected one tab, found 2"),
-        ("A\ta b\nB\t" + "b " * 201 + "\n", "line 2: 201 words: 200 at most"),
-        ("label\tline\nA\ta b\nB\t" + "b " * 201 + "\n", "line 3: 201 words: 200 at most"),
+        ("A\ta b\nB\t" + "b " * 201 + "\n", "line 2 has 201 words: cut it to 200"),
+        ("label\tline\nA\ta b\nB\t" + "b " * 201 + "\n", "line 3 has 201 words: cut it to 200"),
         ("A\ta\n" * 30 + "B\tb\n" * 30, "2 different lines of 2 label(s): at least 20"),
     ],
 )
@@ -218,9 +218,9 @@ def test_bounds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "cannot be read" in refused(tmp_path / "none.tsv")
     assert "no line is labelled 'yes': choose from" in refused(path, accepted="yes")
     monkeypatch.setattr("analyses.rules.lines.MOST_LINES", 99)
-    assert "100 lines: 99 at most" in refused(path)
+    assert "has 100 lines: draw 99 of them at most" in refused(path)
     monkeypatch.setattr("analyses.rules.lines.MOST_BYTES", 100)
-    assert "100 MiB at most" not in refused(path)
+    assert "100 at most" not in refused(path)
     with pytest.raises(UserError, match="networks"):
         Discover(path, networks=0)
     with pytest.raises(UserError, match="seed"):

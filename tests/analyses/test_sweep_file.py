@@ -154,7 +154,7 @@ def test_impossible_combinations_are_skipped_where_the_file_says_so() -> None:
         ("[language.anbn]\nsteps = 3\n[vary]\nsteps = [4]", r"stands in \[vary\] and \[language\]"),
         (
             "[language.parity]\nsteps = 3",
-            r"\[language.parity\] is for a language that this sweep has not",
+            r"\[language.parity\] is for a language that this sweep does not",
         ),
         ("[fixed]\nmax_n = 3\nmax_length = 4", "max_n and max_length both set the training window"),
         ("[fixed]\nmax_length = 1", "anbn is impossible: anbn has no word of 1 symbols"),

@@ -189,8 +189,8 @@ class SweepFile(BaseModel):
         for name in self.of_language:
             if name not in self.languages:
                 raise UserError(
-                    f"[language.{name}] is for a language that this sweep has not: add the "
-                    "language, or drop the table"
+                    f"[language.{name}] is for a language that this sweep does not have: "
+                    "add the language, or drop the table"
                 )
         bands = self.measure.bands
         if bands and self.exam.lengths is not None:

@@ -31,7 +31,7 @@ def summary(table: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
 
     Columns: language, those of ``by``, best, mean, low, high (of the seeds' balanced recognition:
     the mean of the members' mean over lengths and of the others'; 95%, bootstrapped over seeds and
-    over the lengths of each, NaN of a single seed), seeds, perfect (seeds without a mistake),
+    over the lengths of each, NaN for a single seed), seeds, perfect (seeds without a mistake),
     exact_to_min and exact_to_max (the size up to which all sizes tested are exact, at the worst and
     the best seed; missing where a run was taught verdicts alone).
     """
