@@ -1,4 +1,4 @@
-"""What each command takes: its arguments as a dataclass, read from the words of the command line.
+"""The arguments of each command as a dataclass, read from the words of the command line.
 
 Nothing heavy is imported here, so that ``--help`` and mistakes are answered at once.
 """
@@ -32,12 +32,12 @@ class Languages(Shows):
 
 @dataclass(frozen=True)
 class Train(Trains):
-    """Train a language or a corpus; the run's folder is OUT/LANGUAGE-sSEED.
+    """Train on a language or on a corpus. The run's folder is OUT/LANGUAGE-sSEED.
 
-    Of a recipe with a name it is OUT/LANGUAGE-RECIPE-sSEED.
+    With another recipe than the plain one it is OUT/LANGUAGE-RECIPE-sSEED.
 
     Attributes:
-        corpus: a file of lines, label <tab> words, instead of a language.
+        corpus: a file of lines, label <tab> words, to train on instead of a language.
         out: the folder of all runs.
     """
 
@@ -59,10 +59,10 @@ class Resume(Trains):
 
 @dataclass(frozen=True)
 class Runs(Shows):
-    """The runs of a folder.
+    """List the runs of a folder.
 
     Attributes:
-        folder: of all runs.
+        folder: the folder of all runs.
     """
 
     folder: tyro.conf.Positional[Path] = Path("runs")
@@ -74,7 +74,7 @@ class Show(Shows):
 
     Attributes:
         run: the run's folder.
-        name: the question; without it, a list of all kept answers.
+        name: the question; without it, all kept answers are listed.
     """
 
     run: tyro.conf.Positional[Path]
@@ -97,10 +97,10 @@ class Seeds(Shows, Works):
     """Means with 95% intervals over all runs that differ in the seed alone.
 
     Attributes:
-        path: one of them, with which those beside it go; or a folder of runs, which gets a table
-            for each configuration.
+        path: one of these runs, which stands for all that lie beside it; or a folder of runs, which
+            gets a table for each configuration.
         name: the question, or all.
-        ask: ask what was not asked before; without, only what is kept is shown.
+        ask: ask the runs that were not asked before. With --no-ask, only kept answers are shown.
     """
 
     path: tyro.conf.Positional[Path]
@@ -110,7 +110,7 @@ class Seeds(Shows, Works):
 
 @dataclass(frozen=True)
 class Predict(Shows):
-    """What may follow each symbol, and whether the word is in the language.
+    """Say what may follow each symbol, and whether the word is in the language.
 
     Attributes:
         run: the run's folder.
@@ -123,7 +123,7 @@ class Predict(Shows):
 
 @dataclass(frozen=True)
 class Hooks(Shows):
-    """Every hook of a run's model: name, shape, meaning.
+    """List every hook of a run's model: name, shape, meaning.
 
     Attributes:
         run: the run's folder.
@@ -134,11 +134,11 @@ class Hooks(Shows):
 
 @dataclass(frozen=True)
 class Dashboard:
-    """Browse runs in the browser; nothing leaves this machine.
+    """Look at runs in the browser. Nothing leaves this machine.
 
     Attributes:
         runs: the folder of all runs.
-        port: where to serve.
+        port: the port on which the pages are served.
         headless: do not open a browser.
     """
 
@@ -149,16 +149,19 @@ class Dashboard:
 
 @dataclass(frozen=True)
 class Demo(Shows, Trains, Works):
-    """Train a few languages, ask every question, show the answers.
+    """Train on some languages, ask every question, show the answers.
 
     Attributes:
-        languages: in this order; the longest first, so that no core waits at the end.
-        recipe: plain, the Transformer of the lectures; or counting, with heads that count built in
-            where a language has that recipe.
-        out: the folder of all runs; finished runs and answers in it are kept.
+        languages: the languages, in the order in which they are begun. Put the slowest first, so
+            that no core waits at the end.
+        recipe: plain is the Transformer of the lectures; counting builds in heads that count, for
+            languages that have this recipe.
+        out: the folder of all runs. Finished runs and answers that lie there are kept.
     """
 
-    languages: tyro.conf.Positional[tuple[str, ...]] = ("anbncn", "dieren", "anbn", "an")
+    languages: Annotated[
+        tyro.conf.Positional[tuple[str, ...]], tyro.conf.arg(metavar="[LANGUAGE ...]")
+    ] = ("anbncn", "dieren", "anbn", "an")
     recipe: str = "plain"
     out: Path = Path("runs")
 
@@ -176,7 +179,7 @@ class Completion:
     """Print what makes the Tab key complete `lab` in a shell.
 
     Attributes:
-        shell: for example, `source <(lab completion bash)` in ~/.bashrc.
+        shell: your shell. For bash, write `source <(lab completion bash)` into ~/.bashrc.
     """
 
     shell: tyro.conf.Positional[Shell]

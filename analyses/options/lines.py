@@ -1,4 +1,4 @@
-"""From lines to rules: what may be asked of labelled lines, and of many planted rules."""
+"""From lines to rules: the options of `lab rule` and of `lab plant`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from models.languages import LANGUAGES
 
 Study = Literal["rules", "dieren", "lines", "noise"]
 NETWORKS = 5
-"""Kinds of networks that learn the lines, until the rule of one explains them."""
+"""Networks of so many kinds learn the lines, one after the other, until one gives a rule."""
 
 
 @dataclass(frozen=True)
@@ -22,12 +22,12 @@ class Discover(Shows, Trains):
     """From labelled lines to the rule behind them.
 
     Attributes:
-        lines: a file of lines, label <tab> words; two labels of any name.
+        lines: a file of lines, label <tab> words. There are two labels, of any name.
         out: the folder of all runs.
-        accepted: the label whose lines the rule describes; by default that of the first line.
-        networks: train no more than so many before giving up.
-        rivals: let the rivals learn the same lines.
-        seed: of networks and words.
+        accepted: the label whose lines the rule describes; by default the label of the first line.
+        networks: the largest number of networks to train before giving up.
+        rivals: let methods without a Transformer learn the same lines.
+        seed: the seed of networks and words.
     """
 
     lines: Positional[Path]
@@ -56,11 +56,12 @@ class Recover(Shows, Trains, Works):
     """How much of a planted rule comes back?
 
     Attributes:
-        study: "rules" (37 rules and lines without one), "dieren" (ten-word lines, ten seeds),
-            "lines" (how many it takes) or "noise" (how many wrong labels it bears).
-        out: the folder of the runs; what is there is not trained again.
-        seeds: how many; 0 is the study's own number.
-        rivals: let the rivals learn the same lines.
+        study: "rules" plants 37 rules, and makes lines without a rule; "dieren" takes ten-word
+            lines and ten seeds; "lines" asks how many lines it takes; "noise" asks how many wrong
+            labels it bears.
+        out: the folder of all runs. A run that lies there already is not trained again.
+        seeds: the number of seeds; 0 is the study's own number.
+        rivals: let methods without a Transformer learn the same lines.
     """
 
     study: Positional[Study]

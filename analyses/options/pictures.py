@@ -11,10 +11,10 @@ class Kernels:
     """Kernel attention (Nadaraya-Watson) on a noisy function, as one picture.
 
     Attributes:
-        file: the picture's file: html, svg or png.
-        width: of the kernels.
-        keys: noisy observations of the function.
-        seed: of the noise.
+        file: the file of the picture: html, svg or png.
+        width: the width of the kernels.
+        keys: the number of noisy observations of the function.
+        seed: the seed of the noise.
     """
 
     file: Path = Path("kernels.html")

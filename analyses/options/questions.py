@@ -1,7 +1,7 @@
-"""What each question may be asked, a class each: its fields are the options of the command.
+"""The options of each question, one class per question. Each field is an option of the command.
 
-They check their values when they are built. They stand apart from the work, so that the command
-line can show them without importing it.
+The classes check their values when they are built. They stand apart from the code that answers, so
+that the command line can show the options without importing it.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ MetricName = Literal["logit", "probability", "closeness"]
 EdgeAblation = Literal["resample", "mean", "zero"]
 EdgeMethod = Literal["exact", "EAP", "EAP-IG"]
 Replacement = Literal["uniform", "data", "fixed"]
-"""What stands in for hidden symbols: symbols drawn evenly; other words of the language's own
-distribution, members and near misses, of the same length; one symbol everywhere, the alphabet's
-first."""
+"""What stands in for hidden symbols. "uniform": symbols drawn evenly. "data": symbols of other
+words of the same length, members and near misses of the language. "fixed": the first symbol of the
+alphabet, everywhere."""
 SHORTEST, LONGEST = 4, 12
-"""Symbols of the words of a leaderboard: all subsets of them can be tried."""
+"""The shortest and longest words of a leaderboard: all subsets of 12 symbols can be tried."""
 
 
 @dataclass(frozen=True)
@@ -33,10 +33,10 @@ class Accuracy(Checked):
     """What to evaluate.
 
     Attributes:
-        max_n: every size from 1 to this; by default twice the training window.
-        lengths: word lengths instead of sizes, FIRST:LAST, both included.
-        count: words per length, half of them members where there are any.
-        seed: of the test words.
+        max_n: the largest size to test, from 1 on; by default twice the training window.
+        lengths: the word lengths to test, instead of sizes: FIRST:LAST, both included.
+        count: the number of test words per length. Half of them are members, if there are any.
+        seed: the seed that draws the test words.
     """
 
     max_n: int | None = None
@@ -66,8 +66,9 @@ class Probing:
     """What to probe.
 
     Attributes:
-        words: words of the training window; half of them fit the probes, half score them.
-        seed: of the words and of the split.
+        words: the number of words, drawn from the training window. Half of them fit the probes,
+            the other half score them.
+        seed: the seed that draws the words and splits them.
     """
 
     words: int = 400
@@ -83,9 +84,10 @@ class Emergence:
     """What to follow.
 
     Attributes:
-        words: of the training window; half of them fit the probes at each checkpoint.
-        count: words per length, by which the model is judged there.
-        seed: of the words.
+        words: the number of words, drawn from the training window. Half of them fit the probes at
+            each checkpoint, the other half score them.
+        count: the number of test words per length on which each checkpoint is judged.
+        seed: the seed that draws the words.
     """
 
     words: int = 200
@@ -104,10 +106,10 @@ class Interventions:
     """What to change.
 
     Attributes:
-        words: words of the training window that erasers and probes are fitted and scored on; half
-            as many others are those to get right.
-        pairs: pairs of words on which a direction to exchange is learned.
-        seed: of words and pairs.
+        words: the number of words, drawn from the training window, on which erasers and probes are
+            fitted and scored. Half as many other words test what the model still gets right.
+        pairs: the number of word pairs on which a direction to exchange is learned.
+        seed: the seed that draws words and pairs.
     """
 
     words: int = 300
@@ -124,9 +126,9 @@ class Heads:
     """What to look at.
 
     Attributes:
-        words: words of the training window, half members, half hard negatives.
-        members: members on which attention is held against effects, at the most.
-        seed: of the words.
+        words: the number of words, drawn from the training window: half members, half near misses.
+        members: the largest number of members on which attention is compared with effects.
+        seed: the seed that draws the words.
     """
 
     words: int = 200
@@ -145,14 +147,15 @@ class Patching:
     Attributes:
         word: the clean word; by default a member of the language.
         n: the size of the default word.
-        pairs: the most counterfactuals of the word to pair it with.
-        direction: "restore" puts clean activations into the corrupted run, "break" corrupted ones
-            into the clean run.
-        components: what to patch; by default the stream, what each part writes, and the heads.
-        metric: END's logit or its probability where the verdict is read, or how close all that the
-            model says there is to the run patched from.
-        whole: patch every site at all positions at once.
-        seed: of the choice of counterfactuals.
+        pairs: the largest number of counterfactuals that the word is paired with.
+        direction: "restore" puts clean activations into the corrupted run; "break" puts corrupted
+            activations into the clean run.
+        components: what to patch; by default the residual stream, the output of each part, and the
+            heads.
+        metric: what is measured where the verdict is read. "logit" and "probability" are those of
+            END; "closeness" says how near the whole output comes to the run patched from.
+        whole: patch each site at all positions at once.
+        seed: the seed that chooses the counterfactuals.
     """
 
     word: str | None = None
@@ -174,14 +177,14 @@ class Circuits:
     """What to look for.
 
     Attributes:
-        pairs: members of the training window, of 40 symbols at the most, each with a
-            counterfactual; every third one is held out.
-        goal: the faithfulness that is wanted on these. On the others the search aims at half the
-            distance from 1, as what is held out is always a little worse.
-        ablation: what an edge outside carries: "resample" the counterfactual's activation, "mean"
-            that of the counterfactuals, "zero" none.
-        scores: by which edges are left out, the lowest first.
-        seed: of the words.
+        pairs: the number of members, drawn from the training window, of 40 symbols at the most.
+            Each has a counterfactual. Every third pair is held out.
+        goal: the faithfulness wanted on the held-out pairs. On the other pairs the search aims at
+            half the distance from 1, because held-out pairs always come out a little worse.
+        ablation: what an edge outside the circuit carries. "resample": the activation of the
+            counterfactual; "mean": the mean over the counterfactuals; "zero": nothing.
+        scores: the scores that order the edges; the search leaves out the lowest first.
+        seed: the seed that draws the words.
     """
 
     pairs: int = 96
@@ -202,13 +205,15 @@ class Explanations:
     """What to explain.
 
     Attributes:
-        word: the word; by default a printed line of `dieren`, and else a near miss.
+        word: the word to explain; by default a printed line for `dieren`, a near miss elsewhere.
         n: the size of the default word.
-        replacement: what stands in for hidden symbols: drawn evenly (uniform), words of the
-            language's own distribution (data), or one symbol everywhere (fixed).
-        samples: coalitions that LIME and SHAP may ask for.
-        draws: replacements over which the model's probability of "in the language" is averaged.
-        seed: of the replacements and of the methods.
+        replacement: what stands in for hidden symbols: symbols drawn evenly (uniform), symbols of
+            other words of the language and its near misses (data), or one symbol (fixed).
+        samples: the number of coalitions that LIME and SHAP may ask for. A coalition is a set of
+            symbols that stay visible.
+        draws: the number of replacements over which the model's probability of "in the language"
+            is averaged.
+        seed: the seed of the replacements and of the methods.
     """
 
     word: str | None = None
@@ -229,11 +234,14 @@ class Leaderboard:
     """Which words to explain.
 
     Attributes:
-        words: how many, fresh ones, members and near misses in equal parts.
-        longest: their most symbols; at most 12, so that all subsets can be tried.
-        samples: coalitions that LIME and SHAP may ask for.
-        draws: replacements over which the model's probability of "in the language" is averaged.
-        seed: of the words, the replacements and the methods.
+        words: the number of fresh words: half members, half near misses.
+        longest: the largest number of symbols in a word; at most 12, so that all subsets of its
+            symbols can be tried.
+        samples: the number of coalitions that LIME and SHAP may ask for. A coalition is a set of
+            symbols that stay visible.
+        draws: the number of replacements over which the model's probability of "in the language"
+            is averaged.
+        seed: the seed of the words, the replacements and the methods.
     """
 
     words: int = 100
@@ -258,10 +266,11 @@ class Discovery:
     """How hard to look.
 
     Attributes:
-        words: words on which automaton and network must agree.
-        max_states: give up beyond so many states.
-        max_seconds: give up after so long; a slow machine may then miss a large automaton.
-        seed: of the words.
+        words: the number of words on which automaton and network must agree.
+        max_states: the search gives up when the automaton needs more states than this.
+        max_seconds: the search gives up after this time. A slow machine may then miss a large
+            automaton.
+        seed: the seed that draws the words.
     """
 
     words: int = 2000

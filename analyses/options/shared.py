@@ -70,7 +70,7 @@ class Works(Checked):
     """Options of a command that does many things side by side.
 
     Attributes:
-        workers: processes on this machine that work side by side.
+        workers: the number of processes that work side by side on this machine.
         scheduler: the address of a Dask scheduler; its workers do the work instead. They need this
             folder under the same name.
     """

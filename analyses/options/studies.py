@@ -1,4 +1,4 @@
-"""Studies of many runs: what may be asked of a leaderboard, and of a sweep."""
+"""Studies of many runs: the options of a leaderboard and of a sweep."""
 
 from __future__ import annotations
 
@@ -22,15 +22,17 @@ class Leaderboard(Shows, Trains, Works):
     """Train several seeds, explain their verdicts with every method, and score the methods.
 
     Attributes:
-        languages: whose models are explained.
-        recipe: of the networks: plain, or counting where a language has it.
-        seeds: how many, from 0 on.
-        words: per seed, other ones for each.
-        steps: of every run, instead of its recipe's.
+        languages: the languages whose models are explained.
+        recipe: how the networks are built: plain; or counting, for languages that have this recipe.
+        seeds: the number of seeds, from 0 on.
+        words: the number of words explained per seed. Each seed gets other words.
+        steps: the training steps of every run, instead of its recipe's number.
         out: the folder of the runs, the table and the report.
     """
 
-    languages: Positional[tuple[str, ...]] = ("anbncn", "anbn", CLEAN, PLANTED)
+    languages: Annotated[Positional[tuple[str, ...]], arg(metavar="[LANGUAGE ...]")] = (
+        *("anbncn", "anbn", CLEAN, PLANTED),
+    )
     recipe: str = "plain"
     seeds: int = 5
     words: int = 100
@@ -51,15 +53,15 @@ class Sweep(Shows, Trains, Works):
     """Train every run of a sweep, judge all alike, and tabulate.
 
     Attributes:
-        languages: instead of the file's.
-        seeds: how many, from 0 on, instead of the file's.
-        steps: of every run, instead of the file's.
+        languages: the languages, instead of those in the file.
+        seeds: the number of seeds, from 0 on, instead of the file's number.
+        steps: the training steps of every run, instead of the file's number.
         out: the folder of the runs and of the table; runs/NAME by default.
     """
 
     file: Annotated[
         Positional[str],
-        arg(help=f"a TOML file, or a sweep of the lab: {', '.join(shipped())}"),
+        arg(metavar="FILE", help=f"a TOML file, or a sweep of the lab: {', '.join(shipped())}"),
     ]
     languages: tuple[str, ...] = ()
     seeds: int | None = None
