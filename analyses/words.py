@@ -40,7 +40,10 @@ class WordTensors:
 
 
 def sample_window(run: Run, count: int, seed: int) -> Sample:
-    """Fresh words of the training window, members and hard negatives in equal parts."""
+    """Fresh words of the training window, members and others with equal chances.
+
+    Part of the others are near misses, see ``Language.sample``.
+    """
     rng = np.random.default_rng([ANALYSIS_SEED, seed])
     return run.language.sample(rng, count, run.language.lengths(run.config.max_n), split="test")
 

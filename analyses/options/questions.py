@@ -126,7 +126,7 @@ class Heads:
     """What to look at.
 
     Attributes:
-        words: the number of words, drawn from the training window: half members, half near misses.
+        words: the number of words, drawn from the training window: about half are members.
         members: the largest number of members on which attention is compared with effects.
         seed: the seed that draws the words.
     """
