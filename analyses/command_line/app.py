@@ -74,8 +74,8 @@ ABOUT = """[bold]lab[/bold]: small Transformers on languages whose truth is know
 {commands}
 
 Each command takes --help; lab --version says which version this is.
-lab train anbn --recipe counting trains heads that count; lab train --corpus lines.tsv trains your
-own lines: label <tab> words."""
+"lab train anbn --recipe counting" trains heads that count.
+"lab train --corpus lines.tsv" trains on your own lines: label <tab> words."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
