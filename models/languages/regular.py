@@ -13,6 +13,7 @@ from automata.fa.dfa import DFA
 from automata.fa.nfa import NFA
 
 from models.languages.language import ChomskyType, FormalLanguage, VariableKind
+from models.languages.recurrence import Recurrence
 from models.languages.vocabulary import END_ID, FIRST_SYMBOL_ID, Vocabulary, Word, Words
 
 NearMiss = Literal["edit", "shuffle"]
@@ -63,8 +64,11 @@ class RegularLanguage(FormalLanguage):
             "valid": "category",
         }
         self.delta, self.accepting = _table(self.dfa, self.vocabulary.symbols)
-        self._weights: dict[bool, list[np.ndarray]] = {}
-        self._misses: list[tuple[np.ndarray, np.ndarray]] = []
+        # By label and length: how many continuations have this membership (rescaled), [states].
+        self._weights = {
+            label: Recurrence(ends.astype(np.float64), self._longer)
+            for label, ends in ((True, self.accepting), (False, ~self.accepting))
+        }
 
     @classmethod
     def from_regex(cls, name: str, regex: str, symbols: str) -> RegularLanguage:
@@ -140,29 +144,20 @@ class RegularLanguage(FormalLanguage):
 
     # -- data -----------------------------------------------------------------------------------
 
-    def _weight(self, label: bool, length: int) -> np.ndarray:
-        """Per state, how many continuations of this length have the wanted membership (rescaled).
-
-        Shape [states].
-        """
-        weights = self._weights.setdefault(
-            label, [(self.accepting if label else ~self.accepting).astype(np.float64)]
-        )
-        while len(weights) <= length:
-            following = weights[-1][self.delta].sum(axis=1)
-            weights.append(following / max(following.max(), 1.0))
-        return weights[length]
+    def _longer(self, weights: np.ndarray) -> np.ndarray:
+        """The weights of continuations that are one symbol longer, [states]."""
+        following = weights[self.delta].sum(axis=1)
+        return np.asarray(following / max(following.max(), 1.0))
 
     def has(self, length: int, label: bool) -> bool:
-        return length > 0 and bool(self._weight(label, length)[0] > 0)
+        return length > 0 and bool(self._weights[label][length][0] > 0)
 
     def _uniform(self, rng: np.random.Generator, lengths: np.ndarray, labels: np.ndarray) -> Words:
         """Draws each row evenly from all words of its length and membership."""
         longest = int(lengths.max(initial=0))
-        self._weight(True, longest), self._weight(False, longest)
         # [label, symbols that remain, state]
         weights = np.stack(
-            [np.stack(self._weights[label][: longest + 1]) for label in (False, True)]
+            [np.stack(self._weights[label].up_to(longest)) for label in (False, True)]
         )
         ids = np.full((len(lengths), longest), END_ID, dtype=np.int64)
         state = np.zeros(len(lengths), dtype=np.int64)
@@ -196,36 +191,37 @@ class RegularLanguage(FormalLanguage):
                 return apart
             apart = grown
 
-    def _miss_weights(self, length: int) -> tuple[np.ndarray, np.ndarray]:
+    @cached_property
+    def _misses(self) -> Recurrence[tuple[np.ndarray, np.ndarray]]:
         """How many continuations of so many symbols end in a member and its near miss (rescaled).
 
-        Returns:
-            Per state, the continuations that still contain the substitution, [states]; and per pair
-            of states, those after the substitution, where the member and its copy read the same
-            symbols, [states, states].
+        An entry holds two arrays: per state, the continuations that still contain the
+        substitution, [states]; and per pair of states, those after the substitution, where the
+        member and its copy read the same symbols, [states, states].
         """
-        if not self._misses:
-            ends = self.accepting[:, None] & ~self.accepting & self._apart
-            self._misses.append((np.zeros(len(self.delta)), ends.astype(np.float64)))
-        while len(self._misses) <= length:
-            before, after = self._misses[-1]
-            # [state, the member's symbol, the copy's symbol]
-            split = after[self.delta[:, :, None], self.delta[:, None, :]]
-            kept = np.trace(split, axis1=1, axis2=2)  # equal symbols are no substitution
-            holding = before[self.delta].sum(axis=1) + split.sum(axis=(1, 2)) - kept
-            shared = after[self.delta[:, None, :], self.delta[None, :, :]].sum(axis=2) * self._apart
-            largest = max(holding.max(), shared.max()) or 1.0
-            self._misses.append((holding / largest, shared / largest))
-        return self._misses[length]
+        ends = self.accepting[:, None] & ~self.accepting & self._apart
+        none = np.zeros(len(self.delta))
+        return Recurrence((none, ends.astype(np.float64)), self._longer_misses)
+
+    def _longer_misses(
+        self, weights: tuple[np.ndarray, np.ndarray]
+    ) -> tuple[np.ndarray, np.ndarray]:
+        before, after = weights
+        # [state, the member's symbol, the copy's symbol]
+        split = after[self.delta[:, :, None], self.delta[:, None, :]]
+        kept = np.trace(split, axis1=1, axis2=2)  # equal symbols are no substitution
+        holding = before[self.delta].sum(axis=1) + split.sum(axis=(1, 2)) - kept
+        shared = after[self.delta[:, None, :], self.delta[None, :, :]].sum(axis=2) * self._apart
+        largest = max(holding.max(), shared.max()) or 1.0
+        return holding / largest, shared / largest
 
     def has_near_miss(self, length: int) -> bool:
-        return length > 0 and bool(self._miss_weights(length)[0][0] > 0)
+        return length > 0 and bool(self._misses[length][0][0] > 0)
 
     def near_misses(self, rng: np.random.Generator, lengths: np.ndarray) -> Words:
         """Draws evenly from all pairs of a member and a substitution that leaves the language."""
         longest, size = int(lengths.max(initial=0)), len(self.vocabulary.symbols)
-        self._miss_weights(longest)
-        before, after = (np.stack(w) for w in zip(*self._misses[: longest + 1], strict=True))
+        before, after = (np.stack(w) for w in zip(*self._misses.up_to(longest), strict=True))
         same = np.eye(size, dtype=bool)  # the member's symbol is the copy's
         ids = np.full((len(lengths), longest), END_ID, dtype=np.int64)
         member, copy = np.zeros((2, len(lengths)), dtype=np.int64)

@@ -8,6 +8,7 @@ import numpy as np
 
 from models.languages.dyck import BRACKETS
 from models.languages.language import ChomskyType, FormalLanguage, VariableKind
+from models.languages.recurrence import Recurrence
 from models.languages.vocabulary import END_ID, FIRST_SYMBOL_ID, Vocabulary, Word, Words
 
 Depths = tuple[int, ...]
@@ -29,7 +30,8 @@ class ShuffleLanguage(FormalLanguage):
         self.kinds = [BRACKETS[2 * i : 2 * i + 2] for i in range(pairs)]
         self.variables: dict[str, VariableKind] = {f"open_{kind}": "count" for kind in self.kinds}
         self.variables |= {"valid": "category"}
-        self._paths = [np.array([1.0])]  # [steps left][open brackets]: ways to balance
+        # [steps left][open brackets]: how many continuations balance (rescaled)
+        self._ways = Recurrence(np.array([1.0]), self._longer)
 
     # -- the truth ------------------------------------------------------------------------------
 
@@ -96,22 +98,18 @@ class ShuffleLanguage(FormalLanguage):
     def has(self, length: int, label: bool) -> bool:
         return length > 0 and (not label or length % 2 == 0)
 
-    def _ways(self, steps: int) -> np.ndarray:
-        """How many continuations of ``steps`` symbols balance (rescaled), [open brackets]."""
-        while len(self._paths) <= steps:
-            last = np.pad(self._paths[-1], (1, 2))
-            ways = last[:-2] + last[2:]  # from d: open to d + 1, or close to d - 1
-            self._paths.append(ways / ways.max())
-        return self._paths[steps]
+    def _longer(self, ways: np.ndarray) -> np.ndarray:
+        """The ways to balance with one more step, [open brackets]."""
+        last = np.pad(ways, (1, 2))
+        ways = last[:-2] + last[2:]  # from d: open to d + 1, or close to d - 1
+        return np.asarray(ways / ways.max())
 
     def _balanced(self, rng: np.random.Generator, lengths: np.ndarray) -> np.ndarray:
         """Balanced words of one kind, drawn evenly: True opens, False closes, [batch, longest]."""
         longest = int(lengths.max(initial=0))
-        self._ways(longest)
         table = np.zeros((longest + 1, longest + 3))
-        for steps in range(longest + 1):
-            ways = self._paths[steps][: longest + 3]
-            table[steps, : len(ways)] = ways
+        for steps, ways in enumerate(self._ways.up_to(longest)):
+            table[steps, : len(ways)] = ways[: longest + 3]
         opens = np.zeros((len(lengths), longest), dtype=bool)
         depth = np.zeros(len(lengths), dtype=np.int64)
         for t in range(longest):
