@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 from filelock import FileLock
 
@@ -33,12 +34,13 @@ def write_bytes(path: Path, content: bytes) -> None:
     Raises:
         UserError: the folder cannot be written or the disk is full; the old file is untouched.
     """
-    beside = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    beside = _partial(path)
     with writing(path):
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            beside.write_bytes(content)
+            _write(beside, content)
             os.replace(beside, path)
+            _settle(path.parent)
         finally:
             beside.unlink(missing_ok=True)
 
@@ -53,20 +55,82 @@ def as_json(content: Any) -> bytes:
     return (json.dumps(content, indent=2, ensure_ascii=False) + "\n").encode()
 
 
+def make_folder(path: Path, files: dict[str, bytes]) -> bool:
+    """Makes a folder of files at once. Of several processes that make the same one, one succeeds.
+
+    Returns:
+        Whether it was made. A folder that is there already is untouched.
+
+    Raises:
+        UserError: as ``write_bytes``.
+    """
+    with _folder_beside(path, files) as beside:
+        try:
+            os.rename(beside, path)
+        except OSError:
+            if path.exists():
+                return False
+            raise
+    return True
+
+
 def write_folder(path: Path, files: dict[str, bytes]) -> None:
-    """Replaces a folder of files at once; raises UserError like ``write_bytes``."""
-    beside = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    """Replaces a folder of files; the old one is removed once the new one stands in its place.
+
+    Raises:
+        UserError: as ``write_bytes``.
+    """
+    with _folder_beside(path, files) as beside:
+        old = _partial(path)
+        replaced = path.exists()
+        if replaced:
+            os.rename(path, old)
+        try:
+            os.rename(beside, path)
+        except OSError:
+            if replaced:
+                os.rename(old, path)
+            raise
+        shutil.rmtree(old, ignore_errors=True)
+
+
+@contextmanager
+def _folder_beside(path: Path, files: dict[str, bytes]) -> Iterator[Path]:
+    """The whole folder under another name. What is left under this name in the end is removed."""
+    beside = _partial(path)
     with writing(path):
         try:
-            shutil.rmtree(beside, ignore_errors=True)  # of a killed process with the same number
             beside.mkdir(parents=True)
             for name, content in files.items():
-                (beside / name).write_bytes(content)
-            if path.exists():
-                shutil.rmtree(path)
-            os.replace(beside, path)
+                _write(beside / name, content)
+            _settle(beside)
+            yield beside
+            _settle(path.parent)
         finally:
             shutil.rmtree(beside, ignore_errors=True)
+
+
+def _partial(path: Path) -> Path:
+    """A name beside ``path`` that no other thread, process or container writes to."""
+    return path.with_name(f".{path.name}.{uuid4().hex}.partial")
+
+
+def _write(path: Path, content: bytes) -> None:
+    """Writes a new file down to the disk, so that a rename never precedes what it renames."""
+    with path.open("xb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _settle(folder: Path) -> None:
+    """Writes the names of a folder down to the disk. Windows cannot, and does so by itself."""
+    if os.name == "posix":
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
 
 
 @contextmanager

@@ -30,7 +30,7 @@ from models.languages import LabelledCorpus, Language, language
 from models.objectives import objective
 from models.objectives.base import Objective
 from models.runs.checkpoints import CONFIG, folder_name, load_checkpoint
-from models.runs.files import as_json, read_json, write_folder, write_json
+from models.runs.files import as_json, make_folder, read_json, write_json
 
 RUN_FILE, METRICS, CORPUS = "run.json", "metrics.jsonl", "corpus.tsv"
 PACKAGES = ("structure-lab", "torch", "transformer-lens", "numpy")
@@ -71,11 +71,12 @@ class Run:
         Raises:
             UserError: the folder exists or cannot be written, or the configuration cannot work.
         """
+        exists = UserError(
+            f"{path} exists already: continue it with `lab resume {path}`, "
+            "or choose another folder with --out, or another --seed"
+        )
         if path.exists():
-            raise UserError(
-                f"{path} exists already: continue it with `lab resume {path}`, "
-                "or choose another folder with --out, or another --seed"
-            )
+            raise exists
         files: dict[str, bytes] = {}
         # Whatever cannot work is refused before anything is written.
         if corpus is not None:
@@ -98,7 +99,8 @@ class Run:
             "git_commit": _git_commit(),
         }
         files[RUN_FILE] = as_json(record)
-        write_folder(path, files)
+        if not make_folder(path, files):  # another process was faster
+            raise exists
         return cls(path)
 
     @property

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import resource
 import signal
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -14,7 +17,7 @@ from conftest import tiny_config
 
 from models.errors import UserError
 from models.runs.checkpoints import save_checkpoint
-from models.runs.files import read_json, write_bytes, write_folder, write_json
+from models.runs.files import make_folder, read_json, write_bytes, write_folder, write_json
 from models.runs.run import Run
 from models.training.loop import train
 
@@ -134,12 +137,82 @@ def test_a_protected_folder_is_refused_in_one_line(tmp_path: Path) -> None:
         tmp_path.chmod(0o700)
 
 
-def test_what_a_killed_process_of_the_same_number_left_is_no_obstacle(tmp_path: Path) -> None:
+def test_what_a_killed_process_left_is_no_obstacle(tmp_path: Path) -> None:
     """In a container every process that trains may have the number 7."""
-    left = tmp_path / f".folder.{os.getpid()}.partial"
-    left.mkdir()
-    (left / "half").write_bytes(b"half")
-    (tmp_path / f".file.{os.getpid()}.partial").write_bytes(b"half")
+    for number in (os.getpid(), 7):
+        left = tmp_path / f".folder.{number}.partial"
+        left.mkdir()
+        (left / "half").write_bytes(b"half")
+    before = tree(tmp_path)
     write_folder(tmp_path / "folder", {"a": b"whole"})
     write_bytes(tmp_path / "file", b"whole")
-    assert tree(tmp_path) == {"folder/a": b"whole", "file": b"whole"}
+    assert tree(tmp_path) == before | {"folder/a": b"whole", "file": b"whole"}
+
+
+def test_threads_may_write_one_file_at_once(tmp_path: Path) -> None:
+    """The last one wins; nobody takes away what another is about to rename."""
+    path = tmp_path / "file"
+    contents = [bytes([i]) * 3000 for i in range(8)]
+    with ThreadPoolExecutor(8) as pool:
+        for _ in range(20):
+            list(pool.map(lambda content: write_bytes(path, content), contents))
+            assert path.read_bytes() in contents
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_of_many_that_make_a_folder_one_succeeds(tmp_path: Path) -> None:
+    for turn in range(20):
+        path = tmp_path / f"run-{turn}"
+        with ThreadPoolExecutor(4) as pool:
+            made = list(
+                pool.map(partial(make_folder, path), [{"who": bytes([i])} for i in range(4)])
+            )
+        assert made.count(True) == 1
+        assert (path / "who").read_bytes() == bytes([made.index(True)])
+    assert not list(tmp_path.glob(".*"))
+
+
+def test_a_second_training_of_the_same_name_leaves_the_first_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It passed the first look, while the other was still to make the folder."""
+    first = Run.create(tmp_path / "run", tiny_config())
+    before = tree(tmp_path)
+    looks = iter([False])
+    exists = Path.exists
+    monkeypatch.setattr(
+        Path, "exists", lambda path: next(looks, True) if path == first.path else exists(path)
+    )
+    with pytest.raises(UserError, match="exists already: continue it with `lab resume"):
+        Run.create(first.path, tiny_config(steps=99))
+    monkeypatch.undo()
+    assert tree(tmp_path) == before
+
+
+def test_a_rename_that_fails_leaves_the_old_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "folder"
+    write_folder(path, {"a": b"old"})
+    rename = os.rename
+
+    def full(source: Path, target: Path) -> None:
+        if target == path and (source / "a").read_bytes() == b"new":
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        rename(source, target)
+
+    monkeypatch.setattr(os, "rename", full)
+    with pytest.raises(UserError, match=ONE_LINE):
+        write_folder(path, {"a": b"new"})
+    monkeypatch.undo()
+    assert tree(tmp_path) == {"folder/a": b"old"}
+
+
+def test_what_is_renamed_is_on_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Content, then name, then the folder that holds the name."""
+    done: list[str] = []
+    for name in ("fsync", "replace"):
+        real = getattr(os, name)
+        monkeypatch.setattr(os, name, lambda *a, r=real, n=name: (done.append(n), r(*a))[1])
+    write_bytes(tmp_path / "file", b"content")
+    assert done == ["fsync", "replace", "fsync"]
