@@ -66,7 +66,7 @@ def make_folder(path: Path, files: dict[str, bytes]) -> bool:
     """
     with _folder_beside(path, files) as beside:
         try:
-            os.rename(beside, path)
+            os.replace(beside, path)
         except OSError:
             if path.exists():
                 return False
@@ -84,12 +84,12 @@ def write_folder(path: Path, files: dict[str, bytes]) -> None:
         old = _partial(path)
         replaced = path.exists()
         if replaced:
-            os.rename(path, old)
+            os.replace(path, old)
         try:
-            os.rename(beside, path)
+            os.replace(beside, path)
         except OSError:
             if replaced:
-                os.rename(old, path)
+                os.replace(old, path)
             raise
         shutil.rmtree(old, ignore_errors=True)
 

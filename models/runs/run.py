@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import json
 import platform
+import shutil
 import subprocess
 from collections.abc import Iterable
 from dataclasses import asdict
@@ -30,7 +31,7 @@ from models.languages import LabelledCorpus, Language, language
 from models.objectives import objective
 from models.objectives.base import Objective
 from models.runs.checkpoints import CONFIG, folder_name, load_checkpoint
-from models.runs.files import as_json, make_folder, read_json, write_json
+from models.runs.files import as_json, make_folder, read_json, write_json, writing
 
 RUN_FILE, METRICS, CORPUS = "run.json", "metrics.jsonl", "corpus.tsv"
 PACKAGES = ("structure-lab", "torch", "transformer-lens", "numpy")
@@ -154,6 +155,17 @@ class Run:
         """The steps that have a checkpoint, ascending."""
         names = (p.name.removeprefix("step-") for p in self.checkpoints.glob("step-*"))
         return sorted(int(name) for name in names if name.isdecimal())
+
+    def forget_checkpoints(self, after: int) -> None:
+        """Removes the checkpoints of later steps, which a training that was killed left behind.
+
+        Training goes on from its saved state. Until it comes there again, they would be taken for
+        the newest.
+        """
+        for step in self.steps():
+            if step > after:
+                with writing(self.checkpoints):
+                    shutil.rmtree(self.checkpoints / folder_name(step))
 
     def model(self, step: int | None = None) -> LanguageModel:
         """The model of a checkpoint, by default the last, in evaluation mode on the CPU.

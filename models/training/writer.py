@@ -61,6 +61,7 @@ class RunWriter:
         self.trainer, run = trainer, trainer.run
         if (run.path / STATE).exists():
             load_state(trainer)
+        run.forget_checkpoints(trainer.step)
         kept = [line for line in run.metrics() if line["step"] <= trainer.step]
         write_bytes(run.path / METRICS, "".join(json.dumps(line) + "\n" for line in kept).encode())
         self._started = time.monotonic() - (kept[-1]["seconds"] if kept else 0.0)

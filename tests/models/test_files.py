@@ -194,14 +194,14 @@ def test_a_rename_that_fails_leaves_the_old_folder(
 ) -> None:
     path = tmp_path / "folder"
     write_folder(path, {"a": b"old"})
-    rename = os.rename
+    replace = os.replace
 
     def full(source: Path, target: Path) -> None:
         if target == path and (source / "a").read_bytes() == b"new":
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        rename(source, target)
+        replace(source, target)
 
-    monkeypatch.setattr(os, "rename", full)
+    monkeypatch.setattr(os, "replace", full)
     with pytest.raises(UserError, match=ONE_LINE):
         write_folder(path, {"a": b"new"})
     monkeypatch.undo()

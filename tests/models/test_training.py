@@ -283,6 +283,26 @@ def test_a_killed_and_resumed_run_ends_with_the_same_bits(trained: Run, tmp_path
         assert bits(run) == expected, kill
 
 
+def test_checkpoints_later_than_the_saved_state_are_forgotten(tmp_path: Path) -> None:
+    """Killed at step 11, it goes on from step 9: a checkpoint of step 10 is no state of it."""
+    run = Run.create(tmp_path / "run", tiny_config())
+
+    class KilledError(Exception):
+        pass
+
+    def kill(step: int, value: float | None) -> None:
+        if step == 11:
+            raise KilledError
+
+    with pytest.raises(KilledError):
+        train(run, "cpu", kill)
+    assert run.steps()[-1] == 10
+    seen = []
+    train(run, "cpu", lambda step, value: seen.append((step, run.steps()[-1])))
+    assert seen[0] == (9, 5)
+    assert run.steps() == [0, 1, 2, 5, 10, 12]
+
+
 def test_a_resumed_run_that_was_already_flawless_stops_at_once(tmp_path: Path) -> None:
     whole = make(tmp_path / "whole", patience=3, **EASY)
     run = make(tmp_path / "run", patience=3, **EASY)
