@@ -33,6 +33,8 @@ NormPlacement = Literal["pre", "post", "sandwich"]
 Mlp = Literal["plain", "gated", "none"]
 Activation = Literal["relu", "gelu", "silu"]
 Device = Literal["auto", "cpu", "cuda"]
+MOST_SEED = 2**32 - 1
+"""The largest seed that every source of random numbers takes."""
 
 CHOICES = {
     "mask": Mask,
@@ -357,6 +359,8 @@ class TrainConfig:
         for name in ("seed", "max_offset", "warmup", "weight_decay", "patience"):
             if not getattr(self, name) >= 0:
                 raise UserError(f"{name} is {getattr(self, name)}: it cannot be negative")
+        if self.seed > MOST_SEED:
+            raise UserError(f"seed is {self.seed}: it must be at most {MOST_SEED}")
         for name in ("learning_rate", "clip"):
             if not getattr(self, name) > 0:
                 raise UserError(f"{name} is {getattr(self, name)}: it must be positive")

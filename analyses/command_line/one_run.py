@@ -34,6 +34,8 @@ from models.runs.files import locked
 from models.runs.run import Run, run_name
 from models.training.evaluation import predict as predict_word
 from models.training.recipes import recipes_of
+from models.training.trainer import choose_device
+from models.training.writer import validation_sample
 
 
 def languages(options: Languages) -> None:
@@ -60,11 +62,13 @@ def languages(options: Languages) -> None:
 
 
 def train(options: Train) -> None:
-    """Train a language or a corpus."""
+    """Train a language or a corpus. Whatever must be refused is refused before a folder is made."""
     config = options.config
+    choose_device(options.device)
     if options.corpus is not None:
-        LabelledCorpus.from_file(options.corpus)
+        corpus = LabelledCorpus.from_file(options.corpus)
         config = replace(config, objective="verdict")
+        validation_sample(corpus, config)
     go(Run.create(options.out / run_name(config), config, options.corpus), options.device)
 
 
@@ -147,6 +151,7 @@ def analyse(asked: Analyse) -> None:
         ask(run, asked.name, asked.options, asked.how)
         return
     found: dict[str, Any] = {}
+    refused: dict[str, str] = {}
     for each in registered():
         try:
             if asked.how.json:
@@ -154,11 +159,14 @@ def analyse(asked: Analyse) -> None:
             else:
                 ask(run, each, None, asked.how)
         except UserError as error:
-            found[each] = {"not here": str(error)}
+            refused[each] = str(error)
             if not asked.how.json:
                 OUT.print(f"[bold]{each}[/bold]: not here: {escape(str(error))}")
+    if len(refused) == len(registered()):
+        raise UserError(f"{run.path} answers no question: {next(iter(refused.values()))}")
     if asked.how.json:
-        print(json.dumps(found, ensure_ascii=False))
+        notes = {name: {"not here": why} for name, why in refused.items()}
+        print(json.dumps(found | notes, ensure_ascii=False))
 
 
 def hooks(options: Hooks) -> None:

@@ -16,6 +16,7 @@ from models.runs.run import RUN_FILE, Run
 from models.training.loop import train
 from models.training.state import saved_step
 from models.training.together import train_together
+from models.training.trainer import choose_device
 
 
 def trained(
@@ -35,6 +36,7 @@ def trained(
     Raises:
         UserError: the folder holds a run of another configuration, or of other lines.
     """
+    choose_device(device)  # a device that is missing leaves no folder behind
     with held(path, config, corpus) as run:
         finish(run, device, progress)
     return run
@@ -46,6 +48,7 @@ def trained_together(configs: Mapping[Path, TrainConfig], device: str) -> list[R
     Raises:
         UserError: as ``trained``.
     """
+    choose_device(device)
     with ExitStack() as locks:
         # Every process takes the locks in the order of the names, so that two processes that want
         # the same runs never wait for each other.

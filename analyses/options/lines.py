@@ -8,8 +8,7 @@ from typing import Literal
 
 from tyro.conf import Positional
 
-from analyses.options.shared import Shows, Trains, Works
-from models.errors import UserError
+from analyses.options.shared import Shows, Trains, Works, at_least, check_seed
 from models.languages import LANGUAGES
 
 Study = Literal["rules", "dieren", "lines", "noise"]
@@ -39,10 +38,8 @@ class Discover(Shows, Trains):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.networks < 1:
-            raise UserError(f"--networks is {self.networks}: it must be at least 1")
-        if self.seed < 0:
-            raise UserError(f"--seed is {self.seed}: it cannot be negative")
+        at_least(1, self, "networks")
+        check_seed(self.seed)
 
     @property
     def name(self) -> str:
@@ -71,5 +68,4 @@ class Recover(Shows, Trains, Works):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.seeds < 0:
-            raise UserError(f"--seeds is {self.seeds}: it cannot be negative")
+        at_least(0, self, "seeds")

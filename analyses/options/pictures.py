@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from analyses.options.shared import at_least, check_seed
+
 
 @dataclass(frozen=True)
 class Kernels:
@@ -21,3 +23,7 @@ class Kernels:
     width: float = 1.0
     keys: int = 40
     seed: int = 0
+
+    def __post_init__(self) -> None:
+        at_least(1, self, "keys")
+        check_seed(self.seed)

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from analyses.options.shared import Checked
+from analyses.options.shared import Checked, at_least, check_seed
 from models.errors import UserError, unknown
 
 Component = Literal[
@@ -46,10 +46,8 @@ class Accuracy(Checked):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.count < 1:
-            raise UserError(f"--count is {self.count}: it must be at least 1")
-        if self.max_n is not None and self.max_n < 1:
-            raise UserError(f"--max-n is {self.max_n}: it must be at least 1")
+        at_least(1, self, "count", "max_n")
+        check_seed(self.seed)
         if self.lengths is not None:
             self.range()
 
@@ -75,8 +73,8 @@ class Probing:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        if self.words < 8:
-            raise UserError(f"--words is {self.words}: probing needs at least 8")
+        at_least(8, self, "words")
+        check_seed(self.seed)
 
 
 @dataclass(frozen=True)
@@ -95,10 +93,9 @@ class Emergence:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        if self.words < 8:
-            raise UserError(f"--words is {self.words}: probing needs at least 8")
-        if self.count < 1:
-            raise UserError(f"--count is {self.count}: it must be at least 1")
+        at_least(8, self, "words")
+        at_least(1, self, "count")
+        check_seed(self.seed)
 
 
 @dataclass(frozen=True)
@@ -117,8 +114,8 @@ class Interventions:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        if min(self.words, self.pairs) < 8:
-            raise UserError("--words and --pairs must be at least 8")
+        at_least(8, self, "words", "pairs")
+        check_seed(self.seed)
 
 
 @dataclass(frozen=True)
@@ -136,8 +133,8 @@ class Heads:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        if min(self.words, self.members) < 1:
-            raise UserError("--words and --members must be at least 1")
+        at_least(1, self, "words", "members")
+        check_seed(self.seed)
 
 
 @dataclass(frozen=True)
@@ -168,8 +165,8 @@ class Patching:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        if self.pairs < 1:
-            raise UserError(f"--pairs is {self.pairs}: it must be at least 1")
+        at_least(1, self, "n", "pairs")
+        check_seed(self.seed)
 
 
 @dataclass(frozen=True)
@@ -194,8 +191,8 @@ class Circuits:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        if self.pairs < 4:
-            raise UserError(f"--pairs is {self.pairs}: it must be at least 4")
+        at_least(4, self, "pairs")
+        check_seed(self.seed)
         if not 0 < self.goal < 1:
             raise UserError(f"--goal is {self.goal}: it must lie between 0 and 1")
 
@@ -226,7 +223,9 @@ class Explanations:
     def __post_init__(self) -> None:
         if self.replacement not in get_args(Replacement):
             raise unknown("replacement", self.replacement, get_args(Replacement))
-        _check_cost(self.samples, self.draws)
+        at_least(1, self, "n", "draws")
+        at_least(16, self, "samples")
+        check_seed(self.seed)
 
 
 @dataclass(frozen=True)
@@ -251,9 +250,9 @@ class Leaderboard:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        _check_cost(self.samples, self.draws)
-        if self.words < 1:
-            raise UserError(f"--words is {self.words}: it must be at least 1")
+        at_least(1, self, "words", "draws")
+        at_least(16, self, "samples")
+        check_seed(self.seed)
         if not SHORTEST <= self.longest <= LONGEST:
             raise UserError(
                 f"--longest is {self.longest}: it must be {SHORTEST} to {LONGEST}, "
@@ -279,10 +278,8 @@ class Discovery:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        if self.words < 10 or self.max_states < 1 or self.max_seconds <= 0:
-            raise UserError("--words must be at least 10, --max-states and --max-seconds positive")
-
-
-def _check_cost(samples: int, draws: int) -> None:
-    if draws < 1 or samples < 16:
-        raise UserError("--draws must be at least 1 and --samples at least 16")
+        at_least(10, self, "words")
+        at_least(1, self, "max_states")
+        if not self.max_seconds > 0:
+            raise UserError(f"--max-seconds is {self.max_seconds}: it must be positive")
+        check_seed(self.seed)

@@ -8,11 +8,26 @@ from typing import Annotated
 
 from tyro.conf import FlagCreatePairsOff
 
-from models.config import Device
+from models.config import MOST_SEED, Device
 from models.errors import UserError
 
 Flag = Annotated[bool, FlagCreatePairsOff]
 """Off unless it is given; there is no --no-... of it."""
+
+
+def at_least(least: int, options: object, *names: str) -> None:
+    """Raises UserError if an option is smaller than this; one that is not given passes."""
+    for name in names:
+        value = getattr(options, name)
+        if value is not None and value < least:
+            option = f"--{name.replace('_', '-')}"
+            raise UserError(f"{option} is {value}: it must be at least {least}")
+
+
+def check_seed(seed: int) -> None:
+    """Raises UserError for a seed that not every source of random numbers takes."""
+    if not 0 <= seed <= MOST_SEED:
+        raise UserError(f"--seed is {seed}: it must lie between 0 and {MOST_SEED}")
 
 
 class Checked:
@@ -80,5 +95,4 @@ class Works(Checked):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.workers < 1:
-            raise UserError(f"--workers is {self.workers}: it must be at least 1")
+        at_least(1, self, "workers")

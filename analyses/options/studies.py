@@ -8,9 +8,8 @@ from typing import Annotated
 
 from tyro.conf import Positional, arg
 
-from analyses.options.shared import Shows, Trains, Works
+from analyses.options.shared import Shows, Trains, Works, at_least
 from analyses.options.shipped import find, shipped
-from models.errors import UserError
 from models.languages import language
 
 CLEAN, PLANTED = "dieren", "dieren_muis"
@@ -41,9 +40,7 @@ class Leaderboard(Shows, Trains, Works):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name in ("seeds", "words"):
-            if getattr(self, name) < 1:
-                raise UserError(f"--{name} is {getattr(self, name)}: it must be at least 1")
+        at_least(1, self, "seeds", "words", "steps")
         for name in self.languages:
             language(name)
 

@@ -10,10 +10,12 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+import torch
 from conftest import tiny_config
 
 from analyses.command_line.app import COMMANDS, main
 from analyses.questions import leaderboard as of_run
+from models.errors import UserError
 from models.runs.run import Run
 from models.training.loop import train
 
@@ -163,6 +165,11 @@ def test_the_only_run_of_a_folder_is_meant(run: Run, capsys: pytest.CaptureFixtu
         (["train", "anbn", "--model.n-heads", "7"], "does not divide"),
         (["train", "dieren", "--recipe", "counting"], "has no recipe 'counting': choose one of"),
         (["demo", "--recipe", "fast"], "unknown recipe 'fast': choose one of plain, counting"),
+        (["train", "anbn", "--seed", "-1"], "seed is -1: it cannot be negative"),
+        (["train", "anbn", "--seed", "18446744073709551616"], "it must be at most 4294967295"),
+        (["rule", "x.tsv", "--seed", "-1"], "--seed is -1: it must lie between 0 and"),
+        (["leaderboard", "--steps", "0"], "--steps is 0: it must be at least 1"),
+        (["kernels", "--keys", "0"], "--keys is 0: it must be at least 1"),
         (["train", "anbn", "--objective", "guess"], "objective is 'guess': choose one of next-sym"),
         (["train", "anbn", "--wings", "2"], "see `lab train --help`"),
         (["train", "--corpus", "missing.tsv"], "missing.tsv: cannot be read"),
@@ -201,6 +208,9 @@ def test_mistakes(
         (["analyse", "RUN", "patching", "--word", "a c"], "unknown symbol 'c'"),
         (["analyse", "RUN", "patching", "--word", "a a b"], "no counterfactual"),
         (["analyse", "RUN", "patching", "--pairs", "0"], "it must be at least 1"),
+        (["analyse", "RUN", "patching", "--n", "-5"], "--n is -5: it must be at least 1"),
+        (["analyse", "RUN", "heads", "--seed", "-1"], "--seed is -1: it must lie between 0 and"),
+        (["evaluate", "RUN", "--seed", "4294967296"], "it must lie between 0 and 4294967295"),
         (["analyse", "RUN", "explanations", "--word", ""], "the word is empty"),
         (["analyse", "RUN", "explanations", "--word", "a"], "explain one of 2 to"),
         (["analyse", "RUN", "probing", "--words", "2"], "at least 8"),
@@ -235,6 +245,31 @@ def test_malformed_corpora_leave_nothing_behind(
     lines.write_bytes(content)
     assert part in fault(capsys, "train", "--corpus", lines, "--out", tmp_path / "runs")
     assert not (tmp_path / "runs").exists()
+
+
+def test_what_is_refused_late_leaves_no_folder_either(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A folder would stand in the way of the right command."""
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    out = tmp_path / "runs"
+    assert "no CUDA device" in fault(capsys, "train", "anbn", "--out", out, "--device", "cuda")
+    assert "no CUDA device" in fault(capsys, "demo", "an", "--out", out, "--device", "cuda")
+    few = tmp_path / "few.tsv"
+    few.write_text("A\tx y\nB\ty x\n")
+    assert "add lines (20 or more)" in fault(capsys, "train", "--corpus", few, "--out", out)
+    assert not out.exists()
+
+
+def test_a_run_that_answers_nothing_is_a_fault(
+    run: Run, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise UserError("has no heads")
+
+    monkeypatch.setattr("analyses.command_line.one_run.ask", refuse)
+    assert main(["analyse", str(run.path)]) == 2
+    assert "answers no question: has no heads" in capsys.readouterr().err
 
 
 def test_a_run_is_never_overwritten(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
