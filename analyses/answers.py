@@ -14,6 +14,7 @@ import json
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field
+from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -31,6 +32,10 @@ if TYPE_CHECKING:
 
 Progress = Callable[[int, int, str], None]
 """Called with (done, total, what is being done)."""
+
+
+SHOWN = 10
+"""The most rows and columns of a table that an answer shows of itself."""
 
 
 def quiet(done: int, total: int, what: str) -> None:
@@ -54,6 +59,17 @@ class Answer:
     findings: Mapping[str, Any] = field(default_factory=dict)
     arguments: Mapping[str, Any] = field(default_factory=dict)
     model_hash: str = ""
+
+    def __repr__(self) -> str:
+        return f"{self.sentence}\n\n{self.table.to_string(max_rows=SHOWN, max_cols=SHOWN)}"
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the sentence, and the first and last rows of the table."""
+        table = self.table.to_html(
+            max_rows=SHOWN, max_cols=SHOWN, border=0, float_format="{:.3g}".format
+        )
+        size = f"{len(self.table)} rows and {len(self.table.columns)} columns"
+        return f"<div><p>{escape(self.sentence)}</p>{table}<p>{size}</p></div>"
 
 
 Options = TypeVar("Options", bound="DataclassInstance")

@@ -1,19 +1,22 @@
 """The pages that are made from the code each time the site is built: nothing of them is a copy.
 
 A hook of MkDocs (``hooks`` in mkdocs.yml). It makes the reference of every command, of ``interp``
-and of the languages, and the tables of hooks in the glossary. It takes CONTRIBUTING.md in.
+and of the languages, and the tables of hooks in the glossary. It takes CONTRIBUTING.md in, and the
+notebooks as they are kept, with their output.
 """
 
 from __future__ import annotations
 
 import ast
+import base64
 import contextlib
 import io
+import json
 import os
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
@@ -30,6 +33,7 @@ from models.languages import LANGUAGES, FormalLanguage, language
 from models.training.recipes import recipes_of
 
 ROOT = Path(__file__).parents[1]
+NOTEBOOKS = ROOT / "docs" / "notebooks"
 HOOKS = "<!-- the tables of hooks stand here -->"
 MEASURES = "<!-- the table of measures stands here -->"
 """In the glossary."""
@@ -45,6 +49,8 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Adds the pages that are made."""
     for path, text in pages().items():
         files.append(File.generated(config, path, content=text))
+    for path in sorted(NOTEBOOKS.glob("*.ipynb")):  # to be downloaded
+        files.append(File.generated(config, f"notebooks/{path.name}", abs_src_path=str(path)))
     return files
 
 
@@ -60,17 +66,24 @@ def pages() -> dict[str, str]:
     """Every made page by its path in the site."""
     rooms = sorted(path for path in (ROOT / "interp").iterdir() if (path / "__init__.py").exists())
     own = [path for path in modules(ROOT / "interp") if path.parent == ROOT / "interp"]
-    return {
-        "contributing.md": (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8"),
-        "reference/commands.md": commands(),
-        "reference/languages.md": languages(),
-        "reference/interp.md": reference("interp", first_line(ROOT / "interp"), own),
-    } | {
-        f"reference/interp-{room.name}.md": reference(
-            f"interp.{room.name}", first_line(room), modules(room)
-        )
-        for room in rooms
-    }
+    return (
+        {
+            "contributing.md": (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8"),
+            "reference/commands.md": commands(),
+            "reference/languages.md": languages(),
+            "reference/interp.md": reference("interp", first_line(ROOT / "interp"), own),
+        }
+        | {
+            f"reference/interp-{room.name}.md": reference(
+                f"interp.{room.name}", first_line(room), modules(room)
+            )
+            for room in rooms
+        }
+        | {
+            f"notebooks/{path.stem}.md": notebook(path)
+            for path in sorted(NOTEBOOKS.glob("*.ipynb"))
+        }
+    )
 
 
 # -- commands -------------------------------------------------------------------------------------
@@ -110,6 +123,37 @@ def block(text: str) -> str:
     """Text as it was printed."""
     lines = [line.rstrip() for line in text.strip("\n").splitlines()]
     return "\n".join(["```text", *lines, "```"])
+
+
+# -- notebooks ------------------------------------------------------------------------------------
+
+
+def notebook(path: Path) -> str:
+    """A notebook as a page: its text, its code, and the output that is kept with it."""
+    title, *cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
+    about = f"[The notebook]({path.name}) itself, for Jupyter."
+    parts = ["".join(title["source"]), about]
+    for cell in cells:
+        source = "".join(cell["source"])
+        if cell["cell_type"] == "markdown":
+            # The same pages, seen from the site and not from the folder of notebooks.
+            parts.append(source.replace("](../pages/", "](../").replace(".ipynb)", ".md)"))
+        else:
+            parts += [f"```python\n{source}\n```", *map(output, cell["outputs"])]
+    return "\n\n".join(parts)
+
+
+def output(kept: dict[str, Any]) -> str:
+    """What a cell printed, or what its last line is."""
+    if kept["output_type"] == "stream":
+        return block("".join(kept["text"]))
+    shown = {kind: "".join(text) for kind, text in kept["data"].items()}
+    if "image/svg+xml" in shown:
+        picture = base64.b64encode(shown["image/svg+xml"].encode()).decode()
+        return f'<img alt="What the code above draws" src="data:image/svg+xml;base64,{picture}">'
+    if "text/html" in shown:
+        return f"<div>{shown['text/html']}</div>"
+    return block(shown["text/plain"])
 
 
 # -- languages ------------------------------------------------------------------------------------

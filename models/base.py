@@ -12,11 +12,15 @@ from torch import Tensor, nn
 from transformer_lens import ActivationCache, HookedRootModule
 from transformer_lens.config import TransformerBridgeConfig
 
+from models.cards import card
 from models.config import ModelConfig
 from models.errors import UserError
 from models.hooks import HookRow
 from models.languages import FIRST_SYMBOL_ID, Vocabulary
 from models.objectives import read_at
+
+SIZES = ("n_layers", "n_heads", "d_model", "d_mlp", "kernel_size", "order")
+"""The fields of ``ModelConfig`` that a model names as its sizes, as far as its family has them."""
 
 
 class LanguageModel(HookedRootModule):
@@ -99,6 +103,24 @@ class LanguageModel(HookedRootModule):
         if not return_cache_object:
             return out, cache
         return out, ActivationCache(cache, self, not kwargs.get("remove_batch_dim", False))
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        return card(type(self).__name__, self.about())
+
+    def about(self) -> dict[str, object]:
+        """The kind of model, its sizes, how many numbers it learns, and its symbols."""
+        config = self.config
+        sizes = {name: getattr(config, name) for name in SIZES if name in config.family.reads}
+        if config.mlp == "none":
+            sizes.pop("d_mlp", None)
+        learned = sum(tensor.numel() for tensor in self.state_dict().values())
+        return {
+            "kind": config.kind or "decoder",
+            **sizes,
+            "parameters": f"{learned:,}",
+            "symbols": " ".join(self.vocabulary.symbols),
+        }
 
     # -- the vocabulary -------------------------------------------------------------------------
 

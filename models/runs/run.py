@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from models.base import LanguageModel, build
+from models.cards import card
 from models.config import TrainConfig
 from models.errors import UserError
 from models.languages import LabelledCorpus, Language, language
@@ -103,6 +104,24 @@ class Run:
         if not make_folder(path, files):  # another process was faster
             raise exists
         return cls(path)
+
+    def __repr__(self) -> str:
+        return f"Run({self.name!r})"
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        config, symbols = self.config, " ".join(self.language.vocabulary.symbols)
+        rows: dict[str, object] = {
+            "language": f"{config.language} ({self.language.chomsky}; {symbols})",
+            "model": config.model.kind or "decoder",
+            "taught": f"{config.objective}, sizes 1 to {config.max_n}, seed {config.seed}",
+            "status": self.record["status"],
+        }
+        if evaluated := self.metrics():
+            last = evaluated[-1]
+            rows["step"] = last["step"]
+            rows["right verdicts"] = f"{last['recognition']:.1%} in the training window"
+        return card(self.name, rows)
 
     @property
     def name(self) -> str:

@@ -27,7 +27,7 @@ ABOVE = {
 
 FLOORS: Mapping[str, Sequence[str]] = {
     "models": (
-        "errors",
+        "errors cards",
         "languages",
         "objectives",
         "families",
