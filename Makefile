@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 INSTALLED := .venv/.installed
 
-.PHONY: help lab quick test check docs dashboard bench
+.PHONY: help lab quick test check docs notebooks dashboard bench
 
 help:
 	@echo "make lab        train, analyse and score four languages: the whole lab in one go"
@@ -13,6 +13,7 @@ help:
 	@echo "make test       all tests"
 	@echo "make check      lint, format, types, no import circle, no broken link in the pages"
 	@echo "make docs       the pages as a site, in docs/site"
+	@echo "make notebooks  run the notebooks anew and keep their output"
 	@echo "make bench      how fast, against named peers"
 	@echo
 	@echo "PYTHON=python3.12 make ... chooses the interpreter (3.11 or newer)"
@@ -35,6 +36,9 @@ check: $(INSTALLED)  # lint, format, types, the floors of the house, and the lin
 
 docs: $(INSTALLED)  # a broken link or anchor fails; nothing is fetched
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict -f docs/mkdocs.yml
+
+notebooks: $(INSTALLED)  # the tests compare what they keep with what they say now
+	OMP_NUM_THREADS=1 $(BIN)/python docs/notebooks/run.py
 
 dashboard: $(INSTALLED)
 	$(BIN)/lab dashboard

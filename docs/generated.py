@@ -152,7 +152,9 @@ def output(kept: dict[str, Any]) -> str:
         picture = base64.b64encode(shown["image/svg+xml"].encode()).decode()
         return f'<img alt="What the code above draws" src="data:image/svg+xml;base64,{picture}">'
     if "text/html" in shown:
-        return f"<div>{shown['text/html']}</div>"
+        # Without the class of pandas a table looks like every table of the site.
+        table = shown["text/html"].replace('border="1" class="dataframe"', "")
+        return f"<div>{table}</div>"
     return block(shown["text/plain"])
 
 
