@@ -131,7 +131,10 @@ def block(text: str) -> str:
 def notebook(path: Path) -> str:
     """A notebook as a page: its text, its code, and the output that is kept with it."""
     title, *cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
-    about = f"[The notebook]({path.name}) itself, for Jupyter."
+    about = (
+        f"[The notebook]({path.name}) lies in `docs/notebooks`. To run it: "
+        "`.venv/bin/pip install jupyterlab`, then `.venv/bin/jupyter lab docs/notebooks`."
+    )
     parts = ["".join(title["source"]), about]
     for cell in cells:
         source = "".join(cell["source"])
