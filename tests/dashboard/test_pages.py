@@ -181,7 +181,8 @@ def test_home_says_what_the_run_is_and_how_it_went(run: Run) -> None:
     assert (row["run"], row["language"], row["status"]) == (run.name, "anbn", "finished")
     assert row["step"] == 6
     assert row["recognition in the window"] == share(metrics[-1]["recognition"])
-    assert row["exact to n"] == str(kept.findings["exact_to"] or "-")
+    reach = kept.findings["exact_to"]  # 0: not even at size 1; None: not asked of a corpus
+    assert row["exact to n"] == ("-" if reach is None else str(reach))
     example = " ".join(run.language.example())
     for fact in (run.language.chomsky, example, f"n = 1 to {run.config.max_n}"):
         assert f"**{fact}**" in said(page)
