@@ -143,6 +143,8 @@ class Patching:
 
     Attributes:
         word: the clean word; by default a member of the language.
+        corrupted: the word to compare it with, which must be as long; by default counterfactuals of
+            the clean word are drawn.
         n: the size of the default word.
         pairs: the largest number of counterfactuals that the word is paired with.
         direction: "restore" puts clean activations into the corrupted run; "break" puts corrupted
@@ -156,6 +158,7 @@ class Patching:
     """
 
     word: str | None = None
+    corrupted: str | None = None
     n: int = 8
     pairs: int = 16
     direction: Literal["restore", "break"] = "restore"

@@ -26,7 +26,7 @@ from interp.causal.patching import over_pairs, patch
 from interp.causal.sites import PLACE, Site
 from models.base import LanguageModel
 from models.errors import UserError
-from models.languages import END_ID, FormalLanguage
+from models.languages import END_ID, FormalLanguage, Language, Word
 from models.runs.run import Run
 
 DEFAULTS = ("resid_pre", "attn_out", "conv_out", "mlp_out", "cell", "resid_post", "z")
@@ -49,12 +49,12 @@ def analyse(run: Run, options: Options, progress: Progress = quiet) -> Answer:
     over pairs; missing with one pair).
 
     Raises:
-        UserError: an unknown symbol, a word without counterfactual, an unknown line of a corpus, a
-            component that the model does not have.
+        UserError: an unknown symbol, a word without counterfactual, a corrupted word of another
+            length, an unknown line of a corpus, a component that the model does not have.
     """
     language = run.language
     word = given(language, options.word, member(run, options.n))
-    others = counterfactuals(language, word, options.pairs, options.seed)
+    others = corrupted_words(language, word, options)
     clean = torch.as_tensor(language.vocabulary.words([word] * len(others)).tokens)
     corrupted = torch.as_tensor(language.vocabulary.words(others).tokens)
     if options.direction == "break":
@@ -83,9 +83,26 @@ def analyse(run: Run, options: Options, progress: Progress = quiet) -> Answer:
         "word": list(word),
         "counterfactuals": [list(other) for other in others],
         "changed_positions": changed,
-        "in_language": bool(isinstance(language, FormalLanguage) and language.contains(word)),
+        "in_language": language.contains(word) if isinstance(language, FormalLanguage) else None,
     }
     return Answer(table, sentence, plain(found), asdict(options), digest)
+
+
+def corrupted_words(language: Language, word: Word, options: Options) -> list[Word]:
+    """The words to compare with: the one that was asked for, or counterfactuals.
+
+    Raises:
+        UserError: as ``analyse``.
+    """
+    if options.corrupted is None:
+        return counterfactuals(language, word, options.pairs, options.seed)
+    other = given(language, options.corrupted, word)
+    if len(other) != len(word) or other == word:
+        raise UserError(
+            f"the corrupted word has {len(other)} symbols and the clean one {len(word)}: "
+            "give two different words of one length"
+        )
+    return [other]
 
 
 def _metric(

@@ -208,6 +208,14 @@ def test_mistakes(
         (["analyse", "RUN", "patching", "--word", "a c"], "unknown symbol 'c'"),
         (["analyse", "RUN", "patching", "--word", "a a b"], "no counterfactual"),
         (["analyse", "RUN", "patching", "--pairs", "0"], "it must be at least 1"),
+        (
+            ["analyse", "RUN", "patching", "--word", "ab", "--corrupted", "abb"],
+            "words of one length",
+        ),
+        (
+            ["analyse", "RUN", "patching", "--word", "ab", "--corrupted", "ab"],
+            "two different words",
+        ),
         (["analyse", "RUN", "patching", "--n", "-5"], "--n is -5: it must be at least 1"),
         (["analyse", "RUN", "heads", "--seed", "-1"], "--seed is -1: it must lie between 0 and"),
         (["evaluate", "RUN", "--seed", "4294967296"], "it must lie between 0 and 4294967295"),
@@ -259,6 +267,17 @@ def test_what_is_refused_late_leaves_no_folder_either(
     few.write_text("A\tx y\nB\ty x\n")
     assert "add lines (20 or more)" in fault(capsys, "train", "--corpus", few, "--out", out)
     assert not out.exists()
+
+
+def test_patching_compares_the_two_words_that_are_given(
+    run: Run, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["--word", "a a b b", "--corrupted", "a b b b"]
+    found = json.loads(answer(capsys, "analyse", run.path, "patching", *words, "--json"))
+    assert found["findings"]["counterfactuals"] == [["a", "b", "b", "b"]]
+    assert found["findings"]["changed_positions"] == [2]
+    before = [row["effect"] for row in found["table"] if row["position"] == 1]
+    assert before == [0] * len(before)  # a causal model cannot know there what comes
 
 
 def test_a_run_that_answers_nothing_is_a_fault(

@@ -30,6 +30,11 @@ from interp.causal.sites import PLACE, Site
 from models.languages import END_ID, Word
 from models.runs.run import Run
 
+IN_LANGUAGE = {
+    True: "In the language.",
+    False: "Not in the language.",
+    None: "Whether it is in the language is not known.",
+}
 DIRECTIONS = {
     "restore": "clean into corrupted (restore)",
     "break": "corrupted into clean (break)",
@@ -64,7 +69,7 @@ def show() -> None:
     found = result.findings
     chips(tuple(found["word"]), tuple(p - 1 for p in found["changed_positions"]))
     st.caption(
-        f"{'In' if found['in_language'] else 'Not in'} the language. In colour: the positions at "
+        f"{IN_LANGUAGE[found['in_language']]} In colour: the positions at "
         f"which at least one of its {len(found['counterfactuals'])} counterfactuals differs from "
         "it. A counterfactual is a word of the same length for which the other verdict is right, "
         f"with as few symbols changed as possible, for example "
