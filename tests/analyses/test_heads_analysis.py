@@ -217,5 +217,5 @@ def test_findings_by_hand() -> None:
 
 @pytest.mark.parametrize("options", [{"words": 0}, {"members": 0}])
 def test_no_words_is_a_readable_mistake(trained: Run, options: dict[str, int]) -> None:
-    with pytest.raises(UserError, match=r"^--words and --members must be at least 1$"):
+    with pytest.raises(UserError, match=r"^--(words|members) is 0: it must be at least 1$"):
         heads.analyse(trained, heads.Options(**options))
