@@ -121,7 +121,7 @@ def jobqueue() -> ModuleType:
         def __init__(self, cores: int, processes: int, memory: str, walltime: str) -> None: ...
         def scale(self, jobs: int) -> None: ...
 
-    module.SLURMCluster = SLURMCluster  # type: ignore[attr-defined]
+    vars(module)["SLURMCluster"] = SLURMCluster
     return module
 
 
