@@ -68,6 +68,7 @@ def runs(package: Path) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_the_example_is_registered_once_and_works_everywhere(
     runs: Path,
     package: Path,
