@@ -1,0 +1,126 @@
+"""The one reader of JSON files that come from outside: every file is checked against a schema.
+
+A run may be edited by hand, cut off by a full disk, or come from another program. Whoever reads a
+file of it says what the file must hold, as a type that pydantic knows, and what helps if it does
+not hold it. Whatever is wrong is then a UserError of one line.
+"""
+
+from __future__ import annotations
+
+import stat
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Annotated, Any, Literal, NotRequired, TypeVar
+
+from pydantic import ConfigDict, Field, TypeAdapter, ValidationError, with_config
+from typing_extensions import TypedDict
+
+from models.errors import UserError
+
+T = TypeVar("T")
+
+_adapter: Callable[[Any], TypeAdapter[Any]] = cache(TypeAdapter)
+
+MOST_BYTES = 256 * 2**20
+"""No file of JSON that the lab writes comes near to this."""
+
+AS_WRITTEN = ConfigDict(strict=True, extra="allow")
+"""No value is converted. Fields that a schema does not name are kept: another version of the lab
+may know more of them."""
+
+Step = Annotated[int, Field(ge=0, lt=2**53)]
+"""A number of steps that fits a column of whole numbers."""
+
+
+@with_config(AS_WRITTEN)
+class RunRecord(TypedDict):
+    """run.json."""
+
+    status: Literal["training", "finished"]
+    config: dict[str, Any]  # ``TrainConfig.from_dict`` checks it
+    device: NotRequired[str]
+    sessions: NotRequired[list[dict[str, Any]]]
+    steps: NotRequired[Step]
+    seconds: NotRequired[float]
+
+
+@with_config(AS_WRITTEN)
+class Evaluation(TypedDict):
+    """A line of metrics.jsonl. Where a training diverged, a number may be missing."""
+
+    step: Step
+    loss: float | None
+    validation_loss: float | None
+    exact: float | None
+    recognition: float
+    learning_rate: float
+    seconds: float
+
+
+@with_config(AS_WRITTEN)
+class CheckpointRecord(TypedDict):
+    """config.json of a checkpoint."""
+
+    step: Step
+    sha256: str
+    vocabulary: list[str]
+    config: dict[str, Any]
+
+
+def read_record(path: Path, schema: type[T], cure: str) -> T:
+    """The content of a JSON file, checked.
+
+    Args:
+        schema: what the file must hold: a TypedDict, a dataclass, a pydantic model.
+        cure: what helps if the file is missing or damaged; the end of the error's sentence.
+
+    Raises:
+        UserError: the file cannot be read, is not JSON, or does not fit the schema.
+    """
+    return _checked(path, read_bytes(path, cure), schema, cure)
+
+
+def read_record_lines(path: Path, schema: type[T], cure: str) -> list[T]:
+    """The lines of a JSON lines file, checked; a line that is still being written is left out.
+
+    Args:
+        schema: what each line must hold.
+        cure: as of ``read_record``.
+
+    Raises:
+        UserError: as ``read_record``.
+    """
+    complete = read_bytes(path, cure).split(b"\n")[:-1]
+    return [
+        _checked(path, line, schema, cure, f"line {number}, ")
+        for number, line in enumerate(complete, 1)
+    ]
+
+
+def read_bytes(path: Path, cure: str) -> bytes:
+    """The content of a file. Raises UserError if it is missing, no plain file, or far too large."""
+    try:
+        status = path.stat()
+        if stat.S_ISDIR(status.st_mode):
+            raise UserError(f"{path} is a folder, not a file: {cure}")
+        if not stat.S_ISREG(status.st_mode):  # reading a pipe or a device might never end
+            raise UserError(f"{path} is not a plain file: {cure}")
+        if status.st_size > MOST_BYTES:
+            raise UserError(f"{path} has {status.st_size / 2**20:.0f} MiB, far too many: {cure}")
+        return path.read_bytes()
+    except OSError as error:
+        raise UserError(f"cannot read {path} ({error.strerror}): {cure}") from None
+
+
+def _checked(path: Path, content: bytes, schema: type[T], cure: str, where: str = "") -> T:
+    try:
+        return _adapter(schema).validate_json(content)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        if first["type"] == "json_invalid":
+            fault = f"is not valid JSON ({where}{first['ctx']['error']})"
+        else:
+            field = ".".join(map(str, first["loc"]))
+            fault = f"is damaged ({where}{field + ': ' if field else ''}{first['msg']})"
+        raise UserError(f"{path} {fault}: {cure}") from None
