@@ -1,4 +1,4 @@
-"""The dashboard: `lab dashboard RUNS`, or `streamlit run dashboard/app.py -- RUNS`.
+"""The dashboard's script, which draws a page. ``server.py`` serves it.
 
 The folder of the views is not called ``pages``, because Streamlit makes pages of its own from the
 files of a folder of that name. Until this script had run once, a link would lead to one of those

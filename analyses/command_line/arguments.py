@@ -5,6 +5,7 @@ Nothing heavy is imported here, so that ``--help`` and mistakes are answered at 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -140,11 +141,19 @@ class Dashboard:
         runs: the folder of all runs.
         port: the port on which the pages are served.
         headless: do not open a browser.
+        allow: further host names under which browsers may ask. Without it these are localhost,
+            127.0.0.1 and ::1; a tunnel needs no more.
     """
 
     runs: tyro.conf.Positional[Path] = Path("runs")
     port: int = 8501
     headless: bool = False
+    allow: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        for name in self.allow:
+            if not re.fullmatch(r"[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)*", name):
+                raise UserError(f"--allow {name!r} is no host name: write, say, lab.example.org")
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import sys
+import tomllib
 from pathlib import Path
 
 from analyses.command_line.arguments import Dashboard
@@ -31,22 +32,15 @@ def dashboard(options: Dashboard) -> None:
     package = importlib.util.find_spec("dashboard")
     if package is None or package.origin is None:
         raise UserError("the dashboard is not installed: install the lab again with `make lab`")
-    app = Path(package.origin).with_name("app.py")
-    command = [
-        sys.executable,
-        "-m",
-        "streamlit",
-        "run",
-        str(app),
-        "--server.port",
-        str(options.port),
-    ]
-    command += [
-        "--server.headless",
-        str(options.headless).lower(),
-        "--",
-        str(options.runs.resolve()),
-    ]
+    app = Path(package.origin).with_name("server.py")
+    command = [sys.executable, "-m", "streamlit", "run", str(app)]
+    command += ["--server.port", str(options.port)]
+    command += ["--server.headless", str(options.headless).lower()]
+    if options.allow:  # the option takes the place of the file's names
+        config = tomllib.loads(app.with_name(".streamlit").joinpath("config.toml").read_text())
+        for name in (*config["server"]["allowedHosts"], *options.allow):
+            command += ["--server.allowedHosts", name]
+    command += ["--", str(options.runs.resolve())]
     OUT.print(f"dashboard: http://127.0.0.1:{options.port} (stop with Ctrl-C)")
     OUT.file.flush()
     os.execv(sys.executable, command)  # takes this process' place, so that stopping it stops all

@@ -1,0 +1,100 @@
+"""The dashboard's server answers its own pages alone."""
+
+from __future__ import annotations
+
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+from starlette.applications import Starlette
+from starlette.middleware import Middleware
+from starlette.responses import PlainTextResponse
+from starlette.routing import Route, WebSocketRoute
+from starlette.testclient import TestClient
+from starlette.websockets import WebSocket, WebSocketDisconnect
+from streamlit import config
+
+from analyses.command_line import show
+from analyses.command_line.arguments import Dashboard
+from dashboard import server
+from models.errors import UserError
+
+SETTINGS = Path(server.__file__).with_name(".streamlit") / "config.toml"
+HOSTS = tomllib.loads(SETTINGS.read_text())["server"]["allowedHosts"]
+
+
+async def greets(connection: WebSocket) -> None:
+    await connection.accept()
+    await connection.close()
+
+
+@pytest.fixture
+def client(monkeypatch: pytest.MonkeyPatch) -> TestClient:
+    """A server of one page and one WebSocket behind the guard, with the hosts that are kept."""
+    monkeypatch.setattr(config, "get_option", {"server.allowedHosts": HOSTS}.__getitem__)
+    routes = [
+        Route("/", lambda request: PlainTextResponse("the page")),
+        WebSocketRoute("/stream", greets),
+    ]
+    return TestClient(Starlette(routes=routes, middleware=[Middleware(server.OwnPages)]))
+
+
+OWN = ["127.0.0.1:8501", "localhost:8501", "localhost", "[::1]:8501"]
+FOREIGN = [
+    "evil.example",
+    "evil.example:8501",
+    "localhost.evil.example",
+    "127.0.0.1@evil.example",
+    "",
+]
+
+
+@pytest.mark.parametrize("host", OWN)
+def test_this_machine_is_answered_under_each_of_its_names(client: TestClient, host: str) -> None:
+    assert client.get("/", headers={"host": host}).text == "the page"
+    assert client.get("/", headers={"host": host, "origin": f"http://{host}"}).text == "the page"
+    headers = {"host": host, "origin": f"http://{host}"}
+    with client.websocket_connect("/stream", headers=headers):
+        pass
+
+
+@pytest.mark.parametrize("host", FOREIGN)
+def test_a_forged_host_gets_neither_page_nor_connection(client: TestClient, host: str) -> None:
+    headers = {"host": host, "origin": f"http://{host}"}  # as after DNS rebinding
+    for sent in (headers, {"host": host}):
+        assert client.get("/", headers=sent).status_code == 403
+        with pytest.raises(WebSocketDisconnect), client.websocket_connect("/stream", headers=sent):
+            pass
+
+
+@pytest.mark.parametrize(
+    "origin",
+    [
+        "http://evil.example",
+        "null",
+        "http://localhost:8501",
+        "http://127.0.0.1:9999",
+        "127.0.0.1:8501",
+    ],
+)
+def test_a_foreign_page_is_refused(client: TestClient, origin: str) -> None:
+    headers = {"host": "127.0.0.1:8501", "origin": origin}
+    assert client.get("/", headers=headers).status_code == 403
+    with pytest.raises(WebSocketDisconnect), client.websocket_connect("/stream", headers=headers):
+        pass
+
+
+def test_a_host_that_is_allowed_is_added_to_those_of_this_machine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commands: list[list[str]] = []
+    monkeypatch.setattr(show.os, "execv", lambda program, command: commands.append(command))
+    show.dashboard(Dashboard(tmp_path, headless=True, allow=("lab.example.org", "box")))
+    command = commands[0]
+    given = [command[i + 1] for i, word in enumerate(command) if word == "--server.allowedHosts"]
+    assert given == [*HOSTS, "lab.example.org", "box"]
+    assert command[0] == sys.executable
+    for name in ("http://lab.example.org", "*", "a b", "", "lab.example.org:80"):
+        with pytest.raises(UserError, match="no host name"):
+            Dashboard(tmp_path, allow=(name,))
