@@ -5,12 +5,14 @@ from __future__ import annotations
 import contextlib
 import io
 import json
+import os
 import re
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import make_dataclass
+from functools import partial
 from itertools import dropwhile, takewhile
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
@@ -19,9 +21,10 @@ from rich.box import SIMPLE
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
+from rich.text import Text
 
 from analyses.options.shared import Asks, Shows
-from models.errors import UserError
+from models.errors import CURES, UserError, cure, told
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -32,8 +35,10 @@ T = TypeVar("T")
 
 WIDE = 160
 """Columns where there is no terminal, as in a pipe: a table is not cut to 80."""
-OUT = Console(highlight=False, soft_wrap=True, width=None if sys.stdout.isatty() else WIDE)
-ERR = Console(stderr=True, highlight=False)
+PLAIN = partial(Console, markup=False, emoji=False, highlight=False)
+"""Words of a corpus, names and paths are shown as they are. What is bold or dim is a ``Text``."""
+OUT = PLAIN(soft_wrap=True, width=None if sys.stdout.isatty() else WIDE)
+ERR = PLAIN(stderr=True)
 
 
 EVERY = 5.0
@@ -50,7 +55,7 @@ def progress_bar(title: str) -> Iterator[Report]:
         yield progress_lines()
         return
     columns = (
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
         BarColumn(),
         MofNCompleteColumn(),
         TimeRemainingColumn(),
@@ -129,7 +134,8 @@ def parse(kind: type[T], args: Sequence[str], command: str, default: T | None = 
     except SystemExit as stop:
         if not stop.code:
             raise
-        raise UserError(f"{_fault(said.getvalue())} (see `lab {command} --help`)") from None
+        fault = _plain(_fault(said.getvalue()))
+        raise UserError(f"{fault} (see `lab {command} --help`)") from None
 
 
 def _fault(said: str) -> str:
@@ -144,6 +150,19 @@ def _fault(said: str) -> str:
         return fault
     near = lines[lines.index("Perhaps you meant:") + 1].split()[0]
     return f"{fault}: did you mean {near}?"
+
+
+NUMBERS = {"int()": "a whole number", "integer string": "a shorter number", "float": "a number"}
+"""What Python's own words on a failed conversion ask for."""
+
+
+def _plain(fault: str) -> str:
+    """The fault without Python's own words on numbers."""
+    option, _, said = fault.partition(": ")
+    for kind, wanted in NUMBERS.items():
+        if option.startswith("Error parsing") and kind in said:
+            return f"{option.removeprefix('Error parsing ')}: write {wanted}"
+    return fault
 
 
 def parse_asked(kind: type[T], args: Sequence[str], command: str) -> tuple[T, Asks]:
@@ -167,21 +186,70 @@ def option_values(kind: type[T], default: T | None = None) -> dict[str, list[str
         default: as of ``parse``.
     """
     said = io.StringIO()
-    with contextlib.suppress(SystemExit), contextlib.redirect_stdout(said):
+    with suppress(SystemExit), contextlib.redirect_stdout(said):
         parse(kind, ["--help"], "", default)
     listed = r"^\W*(?:-h, )?(--[a-z][\w.-]*(?:, --[\w.-]+)*)(?: \{([\w,-]+)\}(?!\|))?"
     found: list[tuple[str, str]] = re.findall(listed, said.getvalue(), flags=re.MULTILINE)
     return {name: values.split(",") for names, values in found for name in names.split(", ")}
 
 
+def titled(title: str, text: str) -> Text:
+    """A bold title, and a text after it."""
+    return Text.assemble((title, "bold"), text)
+
+
 def exit_status(action: Callable[[], None]) -> int:
     """Does it; a user's mistake is one line on stderr and exit status 2."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # a terminal may not know all letters
+            stream.reconfigure(errors="backslashreplace")
     try:
-        action()
+        try:
+            action()
+        finally:
+            sys.stdout.flush()
     except UserError as error:
-        print(f"lab: {error}", file=sys.stderr)
-        return 2
+        return _refused(str(error))
     except KeyboardInterrupt:
         print("lab: stopped; what is finished is kept", file=sys.stderr)
         return 130
+    except BrokenPipeError:  # whoever read has seen enough, as `head` does
+        _drop_output()
+        return 141
+    except OSError as error:
+        if error.filename is not None:
+            return _refused(f"cannot use {error.filename} ({told(error)}): {cure(error)}")
+        if error.errno not in CURES:
+            raise
+        _drop_output()
+        return _refused(f"cannot write the answer ({told(error)}): {cure(error)}")
+    except (MemoryError, RuntimeError) as error:
+        if not out_of_memory(error):
+            raise
+        return _refused("the memory of this machine is too small for this: ask for less")
     return 0
+
+
+MOST_TOLD = 1000
+"""Letters of the line that tells a mistake. A file's name or an option may be longer than that."""
+
+
+def _refused(why: str) -> int:
+    """Says in one line what is wrong, and returns the exit status of a mistake."""
+    line = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in why)
+    if len(line) > MOST_TOLD:
+        line = f"{line[: MOST_TOLD // 2]} ... {line[-MOST_TOLD // 2 :]}"
+    print(f"lab: {line}", file=sys.stderr)
+    return 2
+
+
+def _drop_output() -> None:
+    """What is still to be printed goes nowhere. Otherwise Python complains of it at its end."""
+    with suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def out_of_memory(error: Exception) -> bool:
+    """Is the error that memory is used up? PyTorch raises a RuntimeError of many words."""
+    said = str(error)
+    return isinstance(error, MemoryError) or "allocate memory" in said or "out of memory" in said

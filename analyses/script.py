@@ -8,10 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from rich.markup import escape
-
 from analyses.answers import Answer, Question, answer, question
-from analyses.console import OUT, exit_status, parse_asked, progress_bar, shown
+from analyses.console import OUT, exit_status, parse_asked, progress_bar, shown, titled
 from analyses.options.shared import Asks
 from models.runs.run import Run
 
@@ -39,7 +37,7 @@ def ask(run: Run, name: str, options: Any, how: Asks) -> None:
     if shown(how, found.table, as_json(found)):
         return
     note = " (kept from before; --again answers afresh)" if known else ""
-    OUT.print(f"[bold]{name}[/bold]: {escape(found.sentence)}{note}")
+    OUT.print(titled(name, f": {found.sentence}{note}"))
     where(run, name)
 
 

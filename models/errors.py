@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Iterable
 from difflib import get_close_matches
 
@@ -21,3 +22,28 @@ def unknown(what: str, name: str, known: Iterable[str]) -> UserError:
     near = get_close_matches(name, known, n=1)
     meant = f"did you mean {near[0]}? " if near else ""
     return UserError(f"unknown {what} {name!r}: {meant}choose one of {', '.join(known)}")
+
+
+CURES = {
+    errno.ENOSPC: "free some space",
+    errno.EDQUOT: "free some space",
+    errno.EFBIG: "free some space",
+    errno.ENAMETOOLONG: "choose a shorter name",
+    errno.EACCES: "choose another folder, or change its rights",
+    errno.EPERM: "choose another folder, or change its rights",
+    errno.EROFS: "choose another folder",
+    errno.ENOTDIR: "choose another path, where no file is in the way",
+    errno.EEXIST: "choose another path, where no file is in the way",
+    errno.EMFILE: "close some files, or raise the limit with `ulimit -n`",
+}
+"""What helps, by the system's number of an error."""
+
+
+def told(error: OSError) -> str:
+    """The system's reason, in its own words."""
+    return error.strerror or str(error)
+
+
+def cure(error: OSError) -> str:
+    """What helps against an error of the system."""
+    return CURES.get(error.errno or 0, "check the path")

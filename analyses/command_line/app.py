@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from pkgutil import resolve_name
 
-from rich.markup import escape
+from rich.text import Text
 
-from analyses.console import OUT, exit_status
-from models.errors import unknown
+from analyses.console import OUT, exit_status, titled
+from models.errors import UserError, unknown
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ OLD_NAMES = {"discover": "rule", "recover": "plant"}
 """Names of the version before this one, which still work. "discover" was too near to the question
 "discovery", and "recover" to "resume"."""
 
-ABOUT = """[bold]lab[/bold]: small Transformers on languages whose truth is known, seen from inside.
+ABOUT = """: small Transformers on languages whose truth is known, seen from inside.
 
 {commands}
 
@@ -81,25 +81,35 @@ Each command takes --help; lab --version says which version this is.
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs one command; a user's mistake is one line on stderr and exit status 2."""
     args = list(sys.argv[1:] if argv is None else argv)
+    return exit_status(lambda: obey(args))
+
+
+def obey(args: Sequence[str]) -> None:
+    """Does what the words of a command line ask for. Raises UserError for a mistake."""
     if not args or args[0] in ("-h", "--help"):
         OUT.print(usage())
-        return 0
-    if args[0] == "--complete":  # the shell asks, see completion.py
+    elif args[0] == "--complete":  # the shell asks, see completion.py
         from analyses.command_line.completion import candidates
 
         print("\n".join(candidates(args[1:], COMMANDS)))
-        return 0
-    if args[0] == "--version":
+    elif args[0] == "--version":
         OUT.print(f"structure-lab {version('structure-lab')}")
-        return 0
-    return exit_status(lambda: run(*args))
+    elif any(map(not_utf8, args)):
+        raise UserError("a word of the command is not UTF-8: rename the file, or write it in UTF-8")
+    else:
+        run(*args)
 
 
-def usage() -> str:
+def not_utf8(word: str) -> bool:
+    """Does a word hold bytes that are no letters? No file of a run could name it."""
+    return any("\ud800" <= letter <= "\udfff" for letter in word)
+
+
+def usage() -> Text:
     """The commands, one line each."""
     width = max(len(command.usage) for command in COMMANDS.values())
     lines = [f"  lab {each.usage:{width}}  {each.about}" for each in COMMANDS.values()]
-    return ABOUT.format(commands=escape("\n".join(lines)))
+    return titled("lab", ABOUT.format(commands="\n".join(lines)))
 
 
 def run(name: str, *args: str) -> None:

@@ -260,7 +260,7 @@ def _train(args: Sequence[str]) -> Train:
     return replace(options, config=replace(options.config, language=name))
 
 
-ANALYSE = """usage: lab analyse RUN \\[NAME] \\[OPTIONS]
+ANALYSE = """usage: lab analyse RUN [NAME] [OPTIONS]
 
 RUN is the run's folder. NAME is one of these questions; without a name, all are asked:
 

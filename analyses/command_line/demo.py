@@ -14,7 +14,7 @@ from rich.table import Table
 
 from analyses.answers import answer, load, question
 from analyses.command_line.arguments import Demo
-from analyses.console import ERR, OUT, shown, table_of
+from analyses.console import ERR, OUT, shown, table_of, titled
 from analyses.jobs.trained import trained
 from analyses.jobs.workers import side_by_side
 from analyses.options.lines import Discover
@@ -63,12 +63,12 @@ def demo(options: Demo) -> None:
             OUT.print(printed_summary(verdicts))
         for name in ("discovery", "explanations"):
             result = load(run.path, name)
-            OUT.print(f"[bold]{run.name}[/bold] {name}: {result.sentence if result else '-'}")
+            OUT.print(titled(run.name, f" {name}: {result.sentence if result else '-'}"))
     if "dieren" in paths:
         lines = discover(Discover(DIEREN_FILE, out))
-        OUT.print(f"[bold]{lines['name']}[/bold] rule: {' '.join(remarks(lines))}")
+        OUT.print(titled(lines["name"], f" rule: {' '.join(remarks(lines))}"))
     seconds = time.monotonic() - start
-    OUT.print(f"Done in {seconds:.0f} s. Open the dashboard: [bold]lab dashboard {out}[/bold]")
+    OUT.print(f"Done in {seconds:.0f} s. Open the dashboard: lab dashboard {out}")
 
 
 def planned(options: Demo) -> dict[str, TrainConfig]:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import pandas as pd
-from rich.markup import escape
 
 from analyses.answers import load, question
 from analyses.command_line.arguments import Runs, Show
-from analyses.console import OUT, shown, table_of
+from analyses.console import OUT, shown, table_of, titled
 from analyses.options.shared import Shows
 from analyses.registry import entry, registered
 from analyses.script import as_json, where
@@ -44,7 +43,7 @@ def show(options: Show) -> None:
         )
     if shown(options, found.table, as_json(found)):
         return
-    OUT.print(f"[bold]{options.name}[/bold]: {escape(found.sentence)}")
+    OUT.print(titled(options.name, f": {found.sentence}"))
     OUT.print(table_of(question(options.name).headline(found)))
     if found.model_hash != run.model_hash():
         OUT.print("The answer is about an earlier checkpoint; `lab analyse --again` renews it.")
@@ -58,7 +57,7 @@ def show_all(run: Run, how: Shows) -> None:
     if shown(how, pd.DataFrame(rows, columns=["question", "answer"])):
         return
     for name, found in kept.items():
-        OUT.print(f"[bold]{name}[/bold]: {escape(found.sentence)}")
+        OUT.print(titled(name, f": {found.sentence}"))
     left = ", ".join(name for name in registered() if name not in kept)
     if left:
         OUT.print(f"not asked yet: {left}", style="dim")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pandas as pd
-from rich.markup import escape
 
 from analyses.console import OUT, progress_bar, shown, table_of
 from analyses.options.lines import Discover, Recover
@@ -20,12 +19,12 @@ def discover(options: Discover) -> None:
     if shown(options, table, record["found"] | {"ways": record["ways"]}):
         return
     for note in record["notes"]:
-        OUT.print(escape(note))
-    OUT.print(f"[bold]{escape(discoveries.headline(record))}[/bold]")
-    OUT.print(escape(record["found"]["evidence"]))
+        OUT.print(note)
+    OUT.print(discoveries.headline(record), style="bold")
+    OUT.print(record["found"]["evidence"])
     OUT.print(table_of(table))
     for remark in discoveries.remarks(record):
-        OUT.print(escape(remark))
+        OUT.print(remark)
     folders = [options.out / record["run"]] if record["run"] else []
     folders.append(options.out / discoveries.FOLDER / record["name"])
     OUT.print("  " + ", ".join(map(str, folders)), style="dim")
@@ -39,6 +38,6 @@ def recover(options: Recover) -> None:
         return
     by = {"lines": "lines", "noise": "noise"}.get(options.study, "family")
     OUT.print(table_of(recovery.shares(result.table, by)))
-    OUT.print(escape(result.sentence))
+    OUT.print(result.sentence)
     kept = options.out / "results" / recovery.file_name(options.study)
     OUT.print(f"  {kept}.parquet", style="dim")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pandas as pd
-from rich.markup import escape
 
 from analyses.answers import question
 from analyses.command_line.arguments import Seeds
@@ -42,13 +41,13 @@ def seeds(options: Seeds) -> None:
     if table.empty:
         raise UserError(f"nothing to show: {'; '.join(missing)}")
     for note in (*notes, *missing):  # JSON and CSV stand alone on stdout
-        (ERR if options.json or options.csv else OUT).print(escape(note), soft_wrap=True)
+        (ERR if options.json or options.csv else OUT).print(note, soft_wrap=True)
     if shown(options, table):
         return
     tables, what = for_reading(table, COLUMNS)
     for title, part in tables:
-        OUT.print(table_of(part, escape(title) if title else None))
-    OUT.print(escape(what))
+        OUT.print(table_of(part, title))
+    OUT.print(what)
 
 
 def sweep(options: Sweep) -> None:
@@ -58,7 +57,7 @@ def sweep(options: Sweep) -> None:
     if shown(options, result.table, as_json(result)):
         return
     table, by, measure = result.table, result.arguments["by"], sweeps.measure_of(result)
-    OUT.print(escape(result.arguments["question"]))
+    OUT.print(result.arguments["question"])
     OUT.print(table_of(of_sweep.readable(of_sweep.summary(table, by), by)))
     OUT.print(of_sweep.LEGEND)
     if measure.bands:
@@ -66,14 +65,14 @@ def sweep(options: Sweep) -> None:
             short = bands.wide(values)
             short.columns = short.columns.str.removeprefix(f"{name} ")
             OUT.print(table_of(short, f"{name}, share right of sizes up to ... windows"))
-        OUT.print(escape(bands.LEGEND))
+        OUT.print(bands.LEGEND)
     for title, rows in paired.versus(pd.DataFrame(result.findings["pairs"])).items():
         OUT.print(table_of(rows, title))
-    OUT.print(escape(result.sentence))
+    OUT.print(result.sentence)
     for sentence in result.findings.get("capacity", []):
-        OUT.print(escape(sentence))
+        OUT.print(sentence)
     for note in result.arguments["skipped"]:
-        OUT.print(f"left out: {escape(note)}", style="dim")
+        OUT.print(f"left out: {note}", style="dim")
     OUT.print(f"  {options.folder / 'results' / sweeps.NAME}.parquet", style="dim")
 
 
@@ -97,5 +96,5 @@ def leaderboard(options: Leaderboard) -> None:
             )
     OUT.print(f"Means over {options.seeds} seeds ± half of the 95% interval, Student's t.")
     for claim in result.findings["claims"]:
-        OUT.print(escape(claim))
+        OUT.print(claim)
     OUT.print(f"  {page}", style="dim")

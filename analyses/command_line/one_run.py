@@ -7,7 +7,6 @@ from dataclasses import replace
 from typing import Any
 
 import pandas as pd
-from rich.markup import escape
 
 from analyses.answers import answer
 from analyses.command_line.arguments import (
@@ -19,7 +18,7 @@ from analyses.command_line.arguments import (
     Resume,
     Train,
 )
-from analyses.console import ERR, OUT, progress_bar, shown, table_of
+from analyses.console import ERR, OUT, progress_bar, shown, table_of, titled
 from analyses.jobs.trained import finish
 from analyses.options.questions import Accuracy
 from analyses.questions import accuracy
@@ -161,7 +160,7 @@ def analyse(asked: Analyse) -> None:
         except UserError as error:
             refused[each] = str(error)
             if not asked.how.json:
-                OUT.print(f"[bold]{each}[/bold]: not here: {escape(str(error))}")
+                OUT.print(titled(each, f": not here: {error}"))
     if len(refused) == len(registered()):
         raise UserError(f"{run.path} answers no question: {next(iter(refused.values()))}")
     if asked.how.json:
@@ -181,4 +180,4 @@ def hooks(options: Hooks) -> None:
         return
     OUT.print(table_of(table))
     if not config.family.tabular:
-        OUT.print(f"{{layer}} is 0 to {config.n_layers - 1}", markup=False)
+        OUT.print(f"{{layer}} is 0 to {config.n_layers - 1}")

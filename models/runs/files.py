@@ -13,7 +13,7 @@ from uuid import uuid4
 
 from filelock import FileLock
 
-from models.errors import UserError
+from models.errors import UserError, cure, told
 
 
 @contextmanager
@@ -22,10 +22,7 @@ def writing(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        reason = error.strerror or str(error)
-        raise UserError(
-            f"cannot write {path} ({reason}): free some space, or choose another folder with --out"
-        ) from None
+        raise UserError(f"cannot write {path} ({told(error)}): {cure(error)}") from None
 
 
 def write_bytes(path: Path, content: bytes) -> None:

@@ -7,7 +7,6 @@ not hold it. Whatever is wrong is then a UserError of one line.
 
 from __future__ import annotations
 
-import stat
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -17,13 +16,11 @@ from pydantic import ConfigDict, Field, TypeAdapter, ValidationError, with_confi
 from typing_extensions import TypedDict
 
 from models.errors import UserError
+from models.reading import read_bytes
 
 T = TypeVar("T")
 
 _adapter: Callable[[Any], TypeAdapter[Any]] = cache(TypeAdapter)
-
-MOST_BYTES = 256 * 2**20
-"""No file of JSON that the lab writes comes near to this."""
 
 AS_WRITTEN = ConfigDict(strict=True, extra="allow")
 """No value is converted. Fields that a schema does not name are kept: another version of the lab
@@ -96,21 +93,6 @@ def read_record_lines(path: Path, schema: type[T], cure: str) -> list[T]:
         _checked(path, line, schema, cure, f"line {number}, ")
         for number, line in enumerate(complete, 1)
     ]
-
-
-def read_bytes(path: Path, cure: str) -> bytes:
-    """The content of a file. Raises UserError if it is missing, no plain file, or far too large."""
-    try:
-        status = path.stat()
-        if stat.S_ISDIR(status.st_mode):
-            raise UserError(f"{path} is a folder, not a file: {cure}")
-        if not stat.S_ISREG(status.st_mode):  # reading a pipe or a device might never end
-            raise UserError(f"{path} is not a plain file: {cure}")
-        if status.st_size > MOST_BYTES:
-            raise UserError(f"{path} has {status.st_size / 2**20:.0f} MiB, far too many: {cure}")
-        return path.read_bytes()
-    except OSError as error:
-        raise UserError(f"cannot read {path} ({error.strerror}): {cure}") from None
 
 
 def _checked(path: Path, content: bytes, schema: type[T], cure: str, where: str = "") -> T:

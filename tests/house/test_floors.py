@@ -28,6 +28,7 @@ ABOVE = {
 FLOORS: Mapping[str, Sequence[str]] = {
     "models": (
         "errors cards",
+        "reading",
         "languages",
         "objectives",
         "families",

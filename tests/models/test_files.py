@@ -21,7 +21,7 @@ from models.runs.files import make_folder, read_json, write_bytes, write_folder,
 from models.runs.run import Run
 from models.training.loop import train
 
-ONE_LINE = r"^cannot write [^\n]+ \([^\n]+\): free some space, or choose another folder[^\n]*$"
+ONE_LINE = r"^cannot write [^\n]+ \([^\n]+\): [^\n]+$"
 
 
 @contextmanager

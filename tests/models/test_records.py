@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from models.errors import UserError
-from models.runs import records
 from models.runs.records import Evaluation, RunRecord, read_record, read_record_lines
 
 LINE = (
@@ -63,7 +62,7 @@ def test_what_is_no_file_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyP
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(UserError, match=r"pipe is not a plain file: look$"):
         read_record(tmp_path / "pipe", RunRecord, "look")
-    monkeypatch.setattr(records, "MOST_BYTES", 2**20)
+    monkeypatch.setattr("models.reading.MOST_BYTES", 2**20)
     with (tmp_path / "large").open("wb") as file:
         file.truncate(2**21)
     with pytest.raises(UserError, match=r"large has 2 MiB, far too many: look$"):

@@ -1,0 +1,38 @@
+"""Bytes from outside: a plain file of a size that fits into memory, or one clear line."""
+
+from __future__ import annotations
+
+import stat
+from pathlib import Path
+
+from models.errors import UserError, told
+
+MOST_BYTES = 256 * 2**20
+"""No file that the lab writes or reads as a whole comes near to this."""
+
+
+def read_bytes(path: Path, cure: str, most: int | None = None) -> bytes:
+    """The content of a file.
+
+    Args:
+        cure: what helps if the file cannot be read; the end of the error's sentence.
+        most: the largest number of bytes; ``MOST_BYTES`` unless it is given.
+
+    Raises:
+        UserError: the file is missing, no plain file, or larger than ``most``.
+    """
+    most = MOST_BYTES if most is None else most
+    try:
+        status = path.stat()
+        if stat.S_ISDIR(status.st_mode):
+            raise UserError(f"{path} is a folder, not a file: {cure}")
+        if not stat.S_ISREG(status.st_mode):  # reading a pipe or a device might never end
+            raise UserError(f"{path} is not a plain file: {cure}")
+        if status.st_size > most:
+            raise UserError(
+                f"{path} has {status.st_size / 2**20:.0f} MiB, far too many (at most "
+                f"{most // 2**20}): {cure}"
+            )
+        return path.read_bytes()
+    except OSError as error:
+        raise UserError(f"cannot read {path} ({told(error)}): {cure}") from None

@@ -1,0 +1,104 @@
+"""The terminal: letters that mean something to it, pipes that close, disks that are full."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from io import StringIO
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from analyses.command_line.app import main
+from analyses.console import PLAIN, exit_status, table_of, titled
+from models.errors import UserError
+
+HOSTILE = "[/z] [bold]x[/bold] :smile: \\[b]"
+"""What rich takes for markup or for an emoji."""
+
+
+def printed(what: object) -> str:
+    said = StringIO()
+    PLAIN(file=said, width=200).print(what)
+    return said.getvalue()
+
+
+@pytest.mark.parametrize(
+    "what",
+    [
+        HOSTILE,
+        titled(HOSTILE, HOSTILE),
+        table_of(pd.DataFrame({HOSTILE: [HOSTILE]})),
+        table_of(pd.DataFrame({"a": [1]}), HOSTILE),
+    ],
+)
+def test_words_are_never_markup(what: object) -> None:
+    assert "".join(HOSTILE.split()) in "".join(printed(what).split())  # a title is folded
+
+
+def refuse(error: Exception) -> None:
+    raise error
+
+
+@pytest.mark.parametrize(
+    ("error", "part"),
+    [
+        (UserError("two\nlines \x1b[31m \udcff"), r"two\nlines \x1b[31m \udcff"),
+        (OSError(36, "File name too long", "x" * 3000), "choose a shorter name"),
+        (PermissionError(13, "Permission denied", "/x"), "cannot use /x (Permission denied): choo"),
+        (OSError(28, "No space left on device"), "cannot write the answer (No space left on"),
+        (MemoryError(), "the memory of this machine is too small"),
+        (RuntimeError("DefaultCPUAllocator: can't allocate memory"), "ask for less"),
+    ],
+)
+def test_a_fault_of_the_outside_is_one_line(
+    error: Exception, part: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("analyses.console._drop_output", lambda: None)
+    assert exit_status(lambda: refuse(error)) == 2
+    said = capsys.readouterr().err
+    assert part in said
+    assert said.count("\n") == 1
+    assert said.endswith("\n")
+    assert len(said) < 1100
+
+
+@pytest.mark.parametrize("error", [OSError("a bug"), RuntimeError("a bug"), KeyError("a bug")])
+def test_a_bug_is_still_a_traceback(error: Exception) -> None:
+    with pytest.raises(type(error), match="a bug"):
+        exit_status(lambda: refuse(error))
+
+
+def test_numbers_that_are_none_are_told_in_plain_words(capsys: pytest.CaptureFixture[str]) -> None:
+    for value, wanted in (("²", "a whole number"), ("1" * 5000, "a shorter number")):
+        assert main(["train", "anbn", "--steps", value]) == 2
+        assert f"lab: --steps: write {wanted} (see `lab train" in capsys.readouterr().err
+    assert main(["train", "anbn", "--clip", "much"]) == 2
+    assert "lab: --clip: write a number (see" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full here")
+def test_pipes_disks_and_terminals() -> None:
+    """Whoever reads may leave early, the disk may be full, the terminal may know ASCII alone."""
+    lab = [sys.executable, "-m", "analyses.command_line", "languages", "--json"]
+    reader, writer = os.pipe()
+    os.close(reader)
+    ascii_only = {**os.environ, "PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"}
+    with open("/dev/full", "wb") as full:
+        left, filled, plain = (
+            subprocess.Popen(args, stdout=out, stderr=subprocess.PIPE, text=True, env=env)
+            for args, out, env in (
+                (lab, writer, None),
+                (lab, full, None),
+                ([*lab[:3], "train", "--help"], subprocess.PIPE, ascii_only),
+            )
+        )
+        errors = [each.communicate()[1] for each in (left, filled, plain)]
+    os.close(writer)
+    assert (left.returncode, errors[0]) == (141, "")
+    assert filled.returncode == 2
+    assert errors[1] == "lab: cannot write the answer (No space left on device): free some space\n"
+    assert (plain.returncode, errors[2]) == (0, "")
