@@ -1,7 +1,7 @@
 """Activations, kept on disk: the same model is never run twice on the same words.
 
-A file's name is the hash of the model (weights and configuration), of the tokens and of the hook,
-so that nothing in it can be out of date. The folder lies outside the runs, which therefore stay
+A file's name is the hash of the model (weights and configuration), of the tokens, of the hook and
+of the lab's own code, so that nothing in it can be out of date. The folder lies outside the runs, which therefore stay
 small enough to be copied. When it grows beyond its bound, the files used longest ago are removed.
 """
 
@@ -18,6 +18,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save
 from torch import Tensor
 
+from analyses.source import MODELS, source_hash
 from interp.model import activations
 from models.base import LanguageModel
 from models.errors import UserError
@@ -48,7 +49,7 @@ def kept_activations(
 ) -> dict[str, Tensor]:
     """``interp.model.activations``, read from disk where they were computed before."""
     words = hashlib.sha256(repr(tuple(tokens.shape)).encode() + tokens.cpu().numpy().tobytes())
-    of = f"{model_digest(model)} {words.hexdigest()}"
+    of = f"{source_hash(*MODELS)} {model_digest(model)} {words.hexdigest()}"
     files = {
         name: folder() / f"{hashlib.sha256(f'{of} {name}'.encode()).hexdigest()}.safetensors"
         for name in names

@@ -1,30 +1,30 @@
 """What a question is, and what an answer leaves behind.
 
-An answer is kept in a folder, a run's or a study's:
-
-results/probing.parquet     the table
-results/probing.json        question, sentence, findings, arguments, model hash, versions
-figures/probing.{svg,html}  the chart; the page holds all it needs, so it opens offline
+An answer is kept by what was asked: the question, its options, the weights, the version of the lab.
+Another question never takes its place. ``analyses.answer_files`` says where it lies.
 """
 
 from __future__ import annotations
 
+import hashlib
 import io
 import json
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
+from datetime import UTC, datetime
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import pandas as pd
 from altair.typing import ChartType
-from pyarrow import ArrowException
 
+from analyses.answer_files import RESULTS, Kept, Record, kept_in, newest, write
 from analyses.registry import entry
+from analyses.source import code_of
 from models.errors import UserError
-from models.runs.files import read_json, write_bytes, write_json
+from models.runs.files import locked
 from models.runs.run import PACKAGES, Run, installed_versions
 
 if TYPE_CHECKING:
@@ -52,6 +52,7 @@ class Answer:
         findings: the numbers behind the sentence, as JSON-able values.
         arguments: the options that it was asked with, as JSON-able values.
         model_hash: SHA-256 of the weights that were looked at; "" where there were several models.
+        folder: where it is kept; None before it is.
     """
 
     table: pd.DataFrame
@@ -59,6 +60,7 @@ class Answer:
     findings: Mapping[str, Any] = field(default_factory=dict)
     arguments: Mapping[str, Any] = field(default_factory=dict)
     model_hash: str = ""
+    folder: Path | None = None
 
     def __repr__(self) -> str:
         return f"{self.sentence}\n\n{self.table.to_string(max_rows=SHOWN, max_cols=SHOWN)}"
@@ -144,37 +146,79 @@ def answer(
     options = asked.options() if options is None else options
     if not again and (known := kept(run, name, options)):
         return known, True
-    start = time.monotonic()
-    found = asked.analyse(run, options, progress)
-    about = {"seconds": round(time.monotonic() - start, 2)}
-    save(run.path, name, asked.asks, found, asked.chart(found), about)
-    return found, False
+    arguments = json.dumps(plain(asdict(options)), sort_keys=True)
+    what = hashlib.sha256(arguments.encode()).hexdigest()[:8]
+    with locked(run.path / RESULTS / f"{name}-{what}"):  # two who ask the same compute it once
+        if not again and (known := kept(run, name, options)):
+            return known, True
+        start = time.monotonic()
+        found = asked.analyse(run, options, progress)
+        seconds = round(time.monotonic() - start, 2)
+        return save(run.path, name, asked.asks, found, asked.chart(found), seconds), False
 
 
 def kept(run: Run, name: str, options: Any = None) -> Answer | None:
-    """The kept answer to this very question about the last checkpoint; None where there is none.
+    """The kept answer to this very question about the last checkpoint, by this version of the lab;
+    None where there is none.
 
     Args:
         options: as in ``answer``.
     """
     options = question(name).options() if options is None else options
-    return kept_as_asked(run, name, plain(asdict(options)))
+    return kept_as_asked(run.path, name, plain(asdict(options)), run.model_hash())
 
 
-def kept_as_asked(run: Run, name: str, arguments: Mapping[str, Any]) -> Answer | None:
-    """The answer that a run keeps under a name. None if there is none, if it is about an earlier
-    checkpoint, or if it was asked with other options.
+def kept_as_asked(
+    folder: Path, name: str, arguments: Mapping[str, Any], model_hash: str = ""
+) -> Answer | None:
+    """The kept answer that was asked with these options about these weights, by this version of the
+    lab; None where there is none.
 
     Args:
+        folder: a run's, or a study's.
         arguments: the options, as JSON-able values.
+
+    Raises:
+        UserError: it is damaged.
     """
-    found = load(run.path, name)
-    if found is None or found.model_hash != run.model_hash():
+
+    def fits(record: Record) -> bool:
+        return is_current(record, model_hash) and record.arguments == arguments
+
+    return _opened(newest(folder, name, fits))
+
+
+def is_current(record: Record, model_hash: str = "") -> bool:
+    """Is a kept answer about these weights, and by this version of the lab?"""
+    return record.model_hash == model_hash and record.code == code_of(record.analysis)
+
+
+def current(run: Run, name: str) -> list[Kept]:
+    """The kept answers about the last checkpoint by this version of the lab, the newest first."""
+    digest = run.model_hash()
+    return [each for each in kept_in(run.path, name) if is_current(each.record, digest)]
+
+
+def load(folder: Path, name: str) -> Answer | None:
+    """The answer that was asked last, by this version of the lab; None where there is none.
+
+    Args:
+        folder: a run's, or a study's.
+
+    Raises:
+        UserError: it is damaged.
+    """
+    return _opened(newest(folder, name, lambda record: record.code == code_of(name)))
+
+
+def _opened(found: tuple[Kept, pd.DataFrame] | None) -> Answer | None:
+    if found is None:
         return None
-    return found if found.arguments == arguments else None
+    kept, table = found
+    record = kept.record
+    fields = record.sentence, record.findings, record.arguments, record.model_hash
+    return Answer(table, *fields, kept.folder)
 
-
-# -- the folder -----------------------------------------------------------------------------------
 
 LIBRARIES = (*PACKAGES, "scikit-learn", "shap", "lime", "captum", "aalpy", "distributed")
 
@@ -185,54 +229,37 @@ def save(
     asks: str,
     found: Answer,
     figure: ChartType | None,
-    about: Mapping[str, Any] | None = None,
-) -> None:
-    """Writes table, record and figures. Raises UserError if the folder cannot be written.
+    seconds: float | None = None,
+) -> Answer:
+    """Keeps an answer with its figures, all of it or nothing.
 
     Args:
+        folder: a run's, or a study's.
         asks: the question in words.
         figure: None where nobody looks at a picture, for example where there are hundreds of runs.
-        about: further fields of the record.
-    """
-    buffer = io.BytesIO()
-    found.table.to_parquet(buffer, index=False)
-    write_bytes(folder / "results" / f"{name}.parquet", buffer.getvalue())
-    if figure is not None:
-        for suffix in ("svg", "html"):
-            write_bytes(folder / "figures" / f"{name}.{suffix}", render(figure, suffix))
-    record = {
-        "analysis": name,
-        "question": asks,
-        "sentence": found.sentence,
-        "arguments": dict(found.arguments),
-        "model_hash": found.model_hash,
-        "findings": dict(found.findings),
-        **(about or {}),
-        "versions": installed_versions(LIBRARIES),
-    }
-    write_json(folder / "results" / f"{name}.json", record)
+        seconds: how long it took.
 
-
-def load(folder: Path, name: str) -> Answer | None:
-    """The kept answer. None where there is none, or one of an older version, without a sentence.
+    Returns:
+        The answer, with the folder that it is kept in.
 
     Raises:
-        UserError: it is damaged.
+        UserError: the folder cannot be written.
     """
-    table, record = folder / "results" / f"{name}.parquet", folder / "results" / f"{name}.json"
-    if not (table.exists() and record.exists()):
-        return None
-    content = read_json(record)
-    if "sentence" not in content:
-        return None
-    try:
-        fields = [content[key] for key in ("sentence", "findings", "arguments", "model_hash")]
-        return Answer(pd.read_parquet(table), *fields)
-    except (ArrowException, OSError, KeyError) as error:
-        broken = record if isinstance(error, KeyError) else table
-        raise UserError(
-            f"{broken} is damaged: remove it and ask again, with the command that made it"
-        ) from None
+    endings = ("svg", "html") if figure is not None else ()
+    record = Record(
+        analysis=name,
+        question=asks,
+        sentence=found.sentence,
+        arguments=dict(found.arguments),
+        model_hash=found.model_hash,
+        findings=dict(found.findings),
+        code=code_of(name),
+        asked_at=datetime.now(UTC).isoformat(timespec="microseconds"),
+        seconds=seconds,
+        versions=installed_versions(LIBRARIES),
+    )
+    pictures = {ending: render(figure, ending) for ending in endings}
+    return replace(found, folder=write(folder, record, found.table, pictures))
 
 
 def render(figure: ChartType, suffix: str) -> bytes:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+
 from analyses.answers import Answer, Question, answer, question
 from analyses.console import OUT, exit_status, parse_asked, progress_bar, shown, titled
 from analyses.options.shared import Asks
@@ -38,7 +39,7 @@ def ask(run: Run, name: str, options: Any, how: Asks) -> None:
         return
     note = " (kept from before; --again answers afresh)" if known else ""
     OUT.print(titled(name, f": {found.sentence}{note}"))
-    where(run, name)
+    where(found, name)
 
 
 def answered(run: Run, name: str, options: Any, how: Asks) -> tuple[Answer, bool]:
@@ -47,9 +48,12 @@ def answered(run: Run, name: str, options: Any, how: Asks) -> tuple[Answer, bool
         return answer(run, name, options, report, how.again)
 
 
-def where(run: Run, name: str) -> None:
-    """Says where an answer's table and figure lie."""
-    OUT.print(f"  {run.results / name}.parquet, {run.figures / name}.html", style="dim")
+def where(found: Answer, name: str) -> None:
+    """Says where the table of a kept answer lies, and its figure if it has one."""
+    if found.folder is not None:
+        files = (found.folder / f"{name}.{ending}" for ending in ("parquet", "html"))
+        there = ", ".join(str(file) for file in files if file.exists())
+        OUT.print(f"  {there}", style="dim")
 
 
 def as_json(found: Answer) -> dict[str, Any]:

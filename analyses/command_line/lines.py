@@ -8,7 +8,7 @@ from analyses.console import OUT, progress_bar, shown, table_of
 from analyses.options.lines import Discover, Recover
 from analyses.rules import discover as discoveries
 from analyses.rules import recovery
-from analyses.script import as_json
+from analyses.script import as_json, where
 
 
 def discover(options: Discover) -> None:
@@ -39,5 +39,4 @@ def recover(options: Recover) -> None:
     by = {"lines": "lines", "noise": "noise"}.get(options.study, "family")
     OUT.print(table_of(recovery.shares(result.table, by)))
     OUT.print(result.sentence)
-    kept = options.out / "results" / recovery.file_name(options.study)
-    OUT.print(f"  {kept}.parquet", style="dim")
+    where(result, recovery.file_name(options.study))

@@ -73,7 +73,7 @@ def sweep(options: Sweep) -> None:
         OUT.print(sentence)
     for note in result.arguments["skipped"]:
         OUT.print(f"left out: {note}", style="dim")
-    OUT.print(f"  {options.folder / 'results' / sweeps.NAME}.parquet", style="dim")
+    where(result, sweeps.NAME)
 
 
 def leaderboard(options: Leaderboard) -> None:

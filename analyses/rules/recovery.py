@@ -5,7 +5,7 @@ right only if its automaton is the planted one. "No reliable rule" and a wrong r
 mistakes, and are counted apart. A way is the Transformer of `lab rule` or one of its rivals.
 
     OUT/recovery/NAME/...            the runs of each corpus
-    OUT/results/recovery-STUDY.*     a row per corpus and way
+    OUT/results/recovery-STUDY-1/    a row per corpus and way
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import pandas as pd
 from altair.typing import ChartType
 from automata.fa.dfa import DFA
 
-from analyses.answers import Answer, Progress, load, plain, quiet, save
+from analyses.answers import Answer, Progress, kept_as_asked, plain, quiet, save
 from analyses.jobs.workers import side_by_side
 from analyses.options.lines import Discover, Recover, Study
 from analyses.questions.rule_evidence import rebuilt
@@ -190,16 +190,15 @@ def recover(options: Recover, progress: Progress = quiet) -> Answer:
         progress(len(rows), len(jobs), corpus.rule)
     table = pd.DataFrame([row for corpus in asked for row in rows[corpus]])
     sentence, found = findings(table)
-    result = Answer(table, sentence, plain(found), {"study": options.study})
-    save(options.out, file_name(options.study), QUESTION, result, chart(result))
-    return result
+    arguments = {"study": options.study, "seeds": options.seeds, "rivals": options.rivals}
+    result = Answer(table, sentence, plain(found), arguments)
+    return save(options.out, file_name(options.study), QUESTION, result, chart(result))
 
 
 def recovered(corpus: Corpus, out: Path, with_rivals: bool, device: Device) -> list[dict[str, Any]]:
     """What every way finds in one corpus; kept in the folder of the corpus."""
     folder, asked = out / corpus.name, plain(asdict(corpus) | {"rivals": with_rivals})
-    known = load(folder, KEPT)
-    if known is not None and known.arguments == asked:
+    if (known := kept_as_asked(folder, KEPT, asked)) is not None:
         return known.table.to_dict("records")
     labels, words = corpus.drawn()
     write_bytes(folder / "lines.tsv", as_tsv(labels, words).encode())

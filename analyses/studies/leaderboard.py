@@ -4,9 +4,8 @@ Several seeds of each language are trained as normal runs. Each run is asked for
 leaderboard, and the means over words are compared over seeds. What is finished is not done again,
 so a leaderboard that was interrupted goes on. OUT keeps the runs, and beside them
 
-    OUT/results/leaderboard.{parquet,json}    a row per language, replacement, method and measure
-    OUT/figures/leaderboard.{svg,html}
-    OUT/leaderboard.html                      the report: one file, which needs no other
+    OUT/results/leaderboard-1/    a row per language, replacement, method and measure
+    OUT/leaderboard.html          the report: one file, which needs no other
 """
 
 from __future__ import annotations
@@ -80,8 +79,7 @@ def leaderboard(asked: Leaderboard, progress: Progress = quiet) -> Answer:
     found = {"claims": said, "right": right}
     found["pairs"] = claims.evidence(by_seed).pairs.replace({np.nan: None}).to_dict("records")
     result = Answer(table, " ".join(said), plain(found), arguments)
-    save(asked.out, NAME, QUESTION, result, chart(result))
-    return result
+    return save(asked.out, NAME, QUESTION, result, chart(result))
 
 
 def first_words(asked: Leaderboard) -> dict[str, Answer]:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pandas as pd
 
-from analyses.answers import load
+from analyses.answers import current
 from models.errors import UserError
 from models.runs.run import Run, find_runs
 
@@ -28,7 +28,7 @@ def runs_of(folder: Path) -> pd.DataFrame:
 def _row(path: Path) -> dict[str, Any]:
     try:
         run = Run(path)
-        metrics, accuracy = run.metrics(), load(path, "accuracy")
+        metrics, accuracy = run.metrics(), current(run, "accuracy") if run.steps() else []
         last = metrics[-1] if metrics else {}
         return {
             "run": run.name,
@@ -40,7 +40,7 @@ def _row(path: Path) -> dict[str, Any]:
             "status": run.record["status"],
             "step": last.get("step", 0),
             "recognition": last.get("recognition"),
-            "exact_to": accuracy.findings["exact_to"] if accuracy else None,
+            "exact_to": accuracy[0].record.findings["exact_to"] if accuracy else None,
         }
     except UserError as error:
         return {"run": path.name, "status": str(error)}

@@ -31,7 +31,7 @@ def write_bytes(path: Path, content: bytes) -> None:
     Raises:
         UserError: the folder cannot be written or the disk is full; the old file is untouched.
     """
-    beside = _partial(path)
+    beside = partial_name(path)
     with writing(path):
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -78,7 +78,7 @@ def write_folder(path: Path, files: dict[str, bytes]) -> None:
         UserError: as ``write_bytes``.
     """
     with _folder_beside(path, files) as beside:
-        old = _partial(path)
+        old = partial_name(path)
         replaced = path.exists()
         if replaced:
             os.replace(path, old)
@@ -94,7 +94,7 @@ def write_folder(path: Path, files: dict[str, bytes]) -> None:
 @contextmanager
 def _folder_beside(path: Path, files: dict[str, bytes]) -> Iterator[Path]:
     """The whole folder under another name. What is left under this name in the end is removed."""
-    beside = _partial(path)
+    beside = partial_name(path)
     with writing(path):
         try:
             beside.mkdir(parents=True)
@@ -107,7 +107,7 @@ def _folder_beside(path: Path, files: dict[str, bytes]) -> Iterator[Path]:
             shutil.rmtree(beside, ignore_errors=True)
 
 
-def _partial(path: Path) -> Path:
+def partial_name(path: Path) -> Path:
     """A name beside ``path`` that no other thread, process or container writes to."""
     return path.with_name(f".{path.name}.{uuid4().hex}.partial")
 

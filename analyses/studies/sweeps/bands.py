@@ -66,5 +66,5 @@ def save_bands(out: Path, result: Answer) -> None:
     if not asked.bands:
         return
     values = by_seed(result.table, result.arguments["by"], asked)
-    found = Answer(summary(values), result.sentence, {}, dict(result.arguments["compare"]))
+    found = Answer(summary(values), result.sentence, {}, result.arguments)
     save(out, NAME, f"Up to how many windows? {asked.words}", found, band_chart(values))

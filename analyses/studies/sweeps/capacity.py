@@ -3,8 +3,7 @@
 A capacity map of a sweep that varies at least two of depth, heads and width. OUT keeps, beside the
 sweep's own files,
 
-    OUT/results/capacity.{parquet,json}    a row per language and size
-    OUT/figures/capacity.{svg,html}
+    OUT/results/capacity-1/    a row per language and size
 
 A length is *right* if every next-symbol set of its members is right (where a run was taught
 verdicts alone, every verdict) and no other word is accepted. Members alone would not be enough: a
@@ -206,7 +205,7 @@ def save_map(out: Path, result: Answer) -> None:
         return
     table = capacity_map(result.table, by)
     said = sentences(table, by)
-    found = Answer(table, " ".join(said), {NAME: said}, {"by": by})
+    found = Answer(table, " ".join(said), {NAME: said}, result.arguments)
     save(out, NAME, QUESTION, found, chart(result.table, by))
 
 

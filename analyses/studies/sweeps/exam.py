@@ -140,5 +140,5 @@ def kept(path: Path, exam: Exam) -> pd.DataFrame | None:
     run = Run(path)
     if run.record["status"] != "finished":
         return None
-    found = kept_as_asked(run, KEPT, exam.model_dump())
+    found = kept_as_asked(path, KEPT, exam.model_dump(), run.model_hash())
     return None if found is None else found.table

@@ -2,9 +2,7 @@
 
 OUT is a folder of normal runs, and beside them
 
-    OUT/results/sweep.parquet     a row per run and length
-    OUT/results/sweep.json        what was asked, and what came out
-    OUT/figures/sweep.{svg,html}
+    OUT/results/sweep-1/    a row per run and length; what was asked, and what came out
 
 and the map of ``capacity`` where the sizes of a Transformer vary, and the table of ``bands`` where
 the file names bands of sizes.
@@ -90,8 +88,7 @@ def sweep(asked: Sweep, progress: Progress = quiet) -> Answer:
     }
     arguments |= {"languages": list(file.languages), "seeds": file.seeds, "steps": asked.steps}
     result = Answer(table, *findings(table, by, file.measure), arguments)
-    keep(asked.folder, result)
-    return result
+    return keep(asked.folder, result)
 
 
 def on_gpu(asked: Sweep) -> bool:
@@ -101,12 +98,12 @@ def on_gpu(asked: Sweep) -> bool:
     return choose_device(asked.device).type == "cuda"
 
 
-def keep(out: Path, result: Answer) -> None:
+def keep(out: Path, result: Answer) -> Answer:
     """Keeps a sweep, with its capacity map and its table of bands if it has them. Raises UserError
     if the folder cannot be written."""
-    save(out, NAME, result.arguments["question"], result, chart(result))
     capacity.save_map(out, result)
     bands.save_bands(out, result)
+    return save(out, NAME, result.arguments["question"], result, chart(result))
 
 
 def measure_of(result: Answer) -> Measure:
@@ -191,6 +188,6 @@ def load(out: Path) -> Answer | None:
         return replace(found, table=found.table[list(columns)])
     except (KeyError, TypeError):
         raise UserError(
-            f"{out / 'results' / NAME}.json is damaged: remove it and run `lab sweep` again, which "
-            "trains no finished run again"
+            f"{found.folder} is damaged: remove it and run `lab sweep` again, which trains no "
+            "finished run again"
         ) from None

@@ -1,0 +1,199 @@
+"""Kept answers: a folder for each, which is there as a whole or not at all.
+
+    results/patching-1/patching.parquet       the table
+                       patching.json          the record: what was asked, and what came out
+                       patching.{svg,html}    the chart; the page holds all it needs, offline
+    results/patching-2/...                    the same question, asked with other options
+
+Nothing is written over. An answer that is asked again is written beside the old one, which is
+removed after that. So a reader finds the old one or the new one.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+import shutil
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from glob import escape
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+from pyarrow import ArrowException
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from models.errors import UserError
+from models.runs.files import as_json, make_folder, partial_name, read_json, writing
+
+RESULTS = "results"
+TRIES = 5
+"""How often a reader looks again when an answer was renewed while it read."""
+
+
+class Record(BaseModel):
+    """What a kept answer says of itself.
+
+    Attributes:
+        analysis: the name of the question.
+        question: the question in words.
+        sentence: the answer in words.
+        arguments: the options that it was asked with.
+        model_hash: SHA-256 of the weights; "" where there were several models.
+        findings: the numbers behind the sentence.
+        code: the version of the lab that answered, as of ``analyses.source``.
+        asked_at: when it was answered, in ISO 8601, UTC.
+        seconds: how long it took; None for a study.
+        versions: of Python and of the libraries.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    analysis: str
+    question: str
+    sentence: str
+    arguments: dict[str, Any]
+    model_hash: str
+    findings: dict[str, Any]
+    code: str
+    asked_at: str
+    seconds: float | None = None
+    versions: dict[str, str] = {}
+
+
+@dataclass(frozen=True)
+class Kept:
+    """An answer's folder and its record; the table is not read yet."""
+
+    folder: Path
+    record: Record
+
+    def table(self) -> pd.DataFrame:
+        """Reads the table.
+
+        Raises:
+            FileNotFoundError: the answer was renewed just now.
+            UserError: the table is damaged.
+        """
+        try:
+            return pd.read_parquet(self.folder / f"{self.record.analysis}.parquet")
+        except FileNotFoundError:
+            raise
+        except (ArrowException, OSError, ValueError) as error:
+            raise damaged(self.folder / f"{self.record.analysis}.parquet") from error
+
+
+def damaged(file: Path) -> UserError:
+    """The error for a file of a kept answer that cannot be read."""
+    return UserError(
+        f"{file} is damaged: remove the folder {file.parent} and ask again, with the command that "
+        "made it"
+    )
+
+
+def folders_of(folder: Path, name: str) -> list[Path]:
+    """The folders of the kept answers to a question, in the order of their numbers.
+
+    Args:
+        folder: a run's, or a study's.
+    """
+    numbered = re.compile(rf"{re.escape(name)}-(\d+)")
+    found = [
+        (int(number[1]), path)
+        for path in (folder / RESULTS).glob(f"{escape(name)}-*")
+        if (number := numbered.fullmatch(path.name)) and (path / f"{name}.json").exists()
+    ]
+    return [path for _, path in sorted(found)]
+
+
+def kept_in(folder: Path, name: str) -> list[Kept]:
+    """All kept answers to a question, the newest first.
+
+    Raises:
+        UserError: the record of one is damaged, and all the others are, too.
+    """
+    found, faults = [], []
+    for path in folders_of(folder, name):
+        try:
+            record = Record.model_validate(read_json(path / f"{name}.json"))
+        except (UserError, ValidationError):
+            if path.exists():  # else it was renewed just now
+                faults.append(damaged(path / f"{name}.json"))
+            continue
+        if record.analysis != name:
+            faults.append(damaged(path / f"{name}.json"))
+            continue
+        found.append(Kept(path, record))
+    if faults and not found:
+        raise faults[0]
+    return sorted(reversed(found), key=lambda kept: kept.record.asked_at, reverse=True)
+
+
+def newest(
+    folder: Path, name: str, fits: Callable[[Record], bool]
+) -> tuple[Kept, pd.DataFrame] | None:
+    """The newest kept answer that fits, with its table; None where there is none.
+
+    Raises:
+        UserError: it is damaged.
+    """
+    for _ in range(TRIES):
+        kept = next((kept for kept in kept_in(folder, name) if fits(kept.record)), None)
+        if kept is None:
+            return None
+        try:
+            return kept, kept.table()
+        except FileNotFoundError:  # it was renewed just now: look again
+            continue
+    raise damaged(kept.folder / f"{name}.parquet")
+
+
+def write(
+    folder: Path, record: Record, table: pd.DataFrame, pictures: Mapping[str, bytes]
+) -> Path:
+    """Keeps an answer, and removes the older ones to the same question about the same weights.
+
+    Args:
+        folder: a run's, or a study's.
+        pictures: the chart, by the ending of its file.
+
+    Returns:
+        The answer's own folder.
+
+    Raises:
+        UserError: it cannot be written; what was kept before is untouched.
+    """
+    name, buffer = record.analysis, io.BytesIO()
+    table.to_parquet(buffer, index=False)
+    files = {
+        f"{name}.parquet": buffer.getvalue(),
+        **{f"{name}.{ending}": picture for ending, picture in pictures.items()},
+        f"{name}.json": as_json(record.model_dump()),
+    }
+    try:
+        before = kept_in(folder, name)
+    except UserError:
+        before = []  # all damaged: they stay, for somebody to look at
+    numbers = [int(path.name.rpartition("-")[2]) for path in folders_of(folder, name)]
+    for number in count(max(numbers, default=0) + 1):  # pragma: no branch
+        path = folder / RESULTS / f"{name}-{number}"
+        if make_folder(path, files):
+            break
+    for kept in before:
+        same = ("arguments", "model_hash")
+        if all(getattr(kept.record, key) == getattr(record, key) for key in same):
+            _remove(kept.folder)
+    return path
+
+
+def _remove(folder: Path) -> None:
+    """Takes a folder away at once: a reader sees all of it or nothing."""
+    gone = partial_name(folder)
+    with writing(folder):
+        try:
+            folder.rename(gone)
+        except FileNotFoundError:  # another process removed it
+            return
+    shutil.rmtree(gone, ignore_errors=True)
