@@ -1,8 +1,9 @@
 """Activations, kept on disk: the same model is never run twice on the same words.
 
 A file's name is the hash of the model (weights and configuration), of the tokens, of the hook and
-of the lab's own code, so that nothing in it can be out of date. The folder lies outside the runs, which therefore stay
-small enough to be copied. When it grows beyond its bound, the files used longest ago are removed.
+of the lab's own code, so that nothing in it can be out of date. The folder lies outside the runs,
+which therefore stay small enough to be copied. When it grows beyond its bound, the files used
+longest ago are removed.
 """
 
 from __future__ import annotations

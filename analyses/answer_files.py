@@ -23,10 +23,11 @@ from typing import Any
 
 import pandas as pd
 from pyarrow import ArrowException
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict
 
 from models.errors import UserError
-from models.runs.files import as_json, make_folder, partial_name, read_json, writing
+from models.runs.files import as_json, make_folder, partial_name, writing
+from models.runs.records import read_record
 
 RESULTS = "results"
 TRIES = 5
@@ -82,15 +83,17 @@ class Kept:
         except FileNotFoundError:
             raise
         except (ArrowException, OSError, ValueError) as error:
-            raise damaged(self.folder / f"{self.record.analysis}.parquet") from error
+            raise self.damaged() from error
+
+    def damaged(self) -> UserError:
+        """The error for a table that cannot be read."""
+        file = self.folder / f"{self.record.analysis}.parquet"
+        return UserError(f"{file} is damaged: {cure_of(self.folder)}")
 
 
-def damaged(file: Path) -> UserError:
-    """The error for a file of a kept answer that cannot be read."""
-    return UserError(
-        f"{file} is damaged: remove the folder {file.parent} and ask again, with the command that "
-        "made it"
-    )
+def cure_of(folder: Path) -> str:
+    """What helps if an answer's folder is damaged."""
+    return f"remove the folder {folder} and ask again, with the command that made it"
 
 
 def folders_of(folder: Path, name: str) -> list[Path]:
@@ -114,21 +117,23 @@ def kept_in(folder: Path, name: str) -> list[Kept]:
     Raises:
         UserError: the record of one is damaged, and all the others are, too.
     """
-    found, faults = [], []
+    found: list[Kept] = []
+    faults: list[UserError] = []
     for path in folders_of(folder, name):
+        file = path / f"{name}.json"
         try:
-            record = Record.model_validate(read_json(path / f"{name}.json"))
-        except (UserError, ValidationError):
+            record = read_record(file, Record, cure_of(path))
+        except UserError as fault:
             if path.exists():  # else it was renewed just now
-                faults.append(damaged(path / f"{name}.json"))
+                faults.append(fault)
             continue
-        if record.analysis != name:
-            faults.append(damaged(path / f"{name}.json"))
-            continue
-        found.append(Kept(path, record))
+        if record.analysis == name:
+            found.insert(0, Kept(path, record))
+        else:
+            faults.append(UserError(f"{file} answers {record.analysis}: {cure_of(path)}"))
     if faults and not found:
         raise faults[0]
-    return sorted(reversed(found), key=lambda kept: kept.record.asked_at, reverse=True)
+    return sorted(found, key=lambda kept: kept.record.asked_at, reverse=True)
 
 
 def newest(
@@ -139,20 +144,19 @@ def newest(
     Raises:
         UserError: it is damaged.
     """
-    for _ in range(TRIES):
+    for tries_left in reversed(range(TRIES)):
         kept = next((kept for kept in kept_in(folder, name) if fits(kept.record)), None)
         if kept is None:
-            return None
+            break
         try:
             return kept, kept.table()
         except FileNotFoundError:  # it was renewed just now: look again
-            continue
-    raise damaged(kept.folder / f"{name}.parquet")
+            if not tries_left:
+                raise kept.damaged() from None
+    return None
 
 
-def write(
-    folder: Path, record: Record, table: pd.DataFrame, pictures: Mapping[str, bytes]
-) -> Path:
+def write(folder: Path, record: Record, table: pd.DataFrame, pictures: Mapping[str, bytes]) -> Path:
     """Keeps an answer, and removes the older ones to the same question about the same weights.
 
     Args:

@@ -199,6 +199,13 @@ def current(run: Run, name: str) -> list[Kept]:
     return [each for each in kept_in(run.path, name) if is_current(each.record, digest)]
 
 
+def asked_with(name: str, arguments: Mapping[str, Any]) -> str:
+    """The options of an answer in words: those that are not the default ones."""
+    default = plain(asdict(question(name).options()))
+    differ = [(key, value) for key, value in arguments.items() if default.get(key) != value]
+    return ", ".join(f"{key.replace('_', ' ')} {value}" for key, value in differ) or "the defaults"
+
+
 def load(folder: Path, name: str) -> Answer | None:
     """The answer that was asked last, by this version of the lab; None where there is none.
 
@@ -245,7 +252,6 @@ def save(
     Raises:
         UserError: the folder cannot be written.
     """
-    endings = ("svg", "html") if figure is not None else ()
     record = Record(
         analysis=name,
         question=asks,
@@ -258,8 +264,8 @@ def save(
         seconds=seconds,
         versions=installed_versions(LIBRARIES),
     )
-    pictures = {ending: render(figure, ending) for ending in endings}
-    return replace(found, folder=write(folder, record, found.table, pictures))
+    drawn = {} if figure is None else {each: render(figure, each) for each in ("svg", "html")}
+    return replace(found, folder=write(folder, record, found.table, drawn))
 
 
 def render(figure: ChartType, suffix: str) -> bytes:

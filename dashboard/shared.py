@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -14,12 +14,16 @@ import pandas as pd
 import streamlit as st
 from altair.typing import ChartType
 
+from analyses.answer_files import Kept, kept_in
 from analyses.answers import (
     Answer,
     Progress,
     answer,
+    asked_with,
+    current,
+    kept,
+    kept_as_asked,
     load,
-    plain,
     question,
     quiet,
     render,
@@ -102,30 +106,45 @@ def ask(path: str, digest: str, name: str, arguments: str) -> Answer:
 def asked(run: Run, name: str, **arguments: Any) -> Answer:
     """The answer to a question with the page's own options: the answer that the run keeps, if it
     was asked with the same options, and else a new one."""
-    kept = load(run.path, name)
-    options = question(name).options(**arguments)
-    if kept and kept.model_hash == run.model_hash() and kept.arguments == plain(vars(options)):
-        return kept
+    if (known := kept(run, name, question(name).options(**arguments))) is not None:
+        return known
     with st.spinner("Computing ..."):
         return ask(str(run.path), run.model_hash(), name, json.dumps(arguments))
 
 
 def kept_or_computed(run: Run, name: str) -> Answer | None:
-    """The answer that the run keeps.
+    """The answer that the run keeps. Where it keeps several, the reader chooses one.
 
     Where there is none, the page shows a button that computes it with a progress bar; until it is
     pressed, the result is None.
     """
+    if found := current(run, name):
+        return chosen(run, name, found)
     result = load(run.path, name)
     if result is None:
-        st.info(f"This question has not been asked of {run.name} yet.")
+        older = kept_in(run.path, name)
+        st.info(
+            f"Another version of the lab answered this question, in {older[0].folder}."
+            if older
+            else f"This question has not been asked of {run.name} yet."
+        )
         if not st.button("Ask it now", type="primary", key=f"ask-{name}"):
             return None
         with progress_bar() as report:
             result, _ = answer(run, name, None, report)
-    elif result.model_hash != run.model_hash():
+    else:
         st.warning("This answer is about an earlier checkpoint; `lab analyse --again` renews it.")
     return result
+
+
+def chosen(run: Run, name: str, found: Sequence[Kept]) -> Answer | None:
+    """One of several kept answers: the one with the default options, or the reader's choice."""
+    labels = {asked_with(name, each.record.arguments): each.record.arguments for each in found}
+    names = sorted(labels, key=lambda label: label != "the defaults")
+    label = names[0]
+    if len(names) > 1:
+        label = st.selectbox("Asked with", names, key=f"asked-{run.name}-{name}")
+    return kept_as_asked(run.path, name, labels[label], run.model_hash())
 
 
 @contextmanager

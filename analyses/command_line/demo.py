@@ -12,7 +12,8 @@ from rich.live import Live
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 
-from analyses.answers import answer, load, question
+from analyses.answer_files import folders_of
+from analyses.answers import Answer, answer, kept, question
 from analyses.command_line.arguments import Demo
 from analyses.console import ERR, OUT, shown, table_of, titled
 from analyses.jobs.trained import trained
@@ -62,8 +63,7 @@ def demo(options: Demo) -> None:
         if verdicts is not None:
             OUT.print(printed_summary(verdicts))
         for name in ("discovery", "explanations"):
-            result = load(run.path, name)
-            OUT.print(titled(run.name, f" {name}: {result.sentence if result else '-'}"))
+            OUT.print(titled(run.name, f" {name}: {asked(run, name).sentence}"))
     if "dieren" in paths:
         lines = discover(Discover(DIEREN_FILE, out))
         OUT.print(titled(lines["name"], f" rule: {' '.join(remarks(lines))}"))
@@ -111,7 +111,7 @@ def state_of(paths: dict[str, Path]) -> Table:
         try:
             run = Run(path)
             steps = [line["step"] for line in run.metrics()]
-            answered = [name for name in registered() if (run.results / f"{name}.json").exists()]
+            answered = [name for name in registered() if folders_of(path, name)]
             done, total = float(steps[-1]) if steps else 0.0, float(run.config.steps)
             what = "training"
             if run.record["status"] == "finished":
@@ -124,9 +124,19 @@ def state_of(paths: dict[str, Path]) -> Table:
     return table
 
 
+def asked(run: Run, name: str) -> Answer:
+    """The answer to a question as the demo asks it. Raises UserError where it was removed."""
+    found = kept(run, name, question(name).brief)
+    if found is None:
+        raise UserError(f"{run.path} keeps no answer to {name}: run `lab demo` again")
+    return found
+
+
 def overview(run: Run) -> dict[str, object]:
     """A run in one row."""
-    found = {name: result.findings for name in registered() if (result := load(run.path, name))}
+    found = {
+        name: asked(run, name).findings for name in ("accuracy", "probing", "heads", "discovery")
+    }
     main = found["probing"]["main"]
     probe = found["probing"]["best"][main]
     heads = len(found["heads"]["needed"]), run.config.model.n_layers * run.config.model.n_heads

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pandas as pd
 
-from analyses.answers import load, question
+from analyses.answer_files import kept_in
+from analyses.answers import Answer, asked_with, current, load, question
 from analyses.command_line.arguments import Runs, Show
 from analyses.console import OUT, shown, table_of, titled
 from analyses.options.shared import Shows
@@ -35,19 +36,30 @@ def show(options: Show) -> None:
         show_all(run, options)
         return
     entry(options.name)
-    found = load(run.path, options.name)
-    if found is None:
-        raise UserError(
-            f"{run.path} keeps no answer to {options.name}: "
-            f"ask with `lab analyse {run.path} {options.name}`"
-        )
+    found = newest_of(run, options.name)
     if shown(options, found.table, as_json(found)):
         return
     OUT.print(titled(options.name, f": {found.sentence}"))
     OUT.print(table_of(question(options.name).headline(found)))
     if found.model_hash != run.model_hash():
         OUT.print("The answer is about an earlier checkpoint; `lab analyse --again` renews it.")
-    where(run, options.name)
+    where(found, options.name)
+    for other in current(run, options.name):
+        if other.folder != found.folder:
+            asked = asked_with(options.name, other.record.arguments)
+            OUT.print(f"  asked with {asked}: {other.folder}", style="dim")
+
+
+def newest_of(run: Run, name: str) -> Answer:
+    """The answer that the run was asked last. Raises UserError where it keeps none."""
+    found = load(run.path, name)
+    if found is None:
+        older = kept_in(run.path, name)
+        why = f"no answer to {name}"
+        if older:
+            why += f" by this version of the lab ({older[0].folder} is by another)"
+        raise UserError(f"{run.path} keeps {why}: ask with `lab analyse {run.path} {name}`")
+    return found
 
 
 def show_all(run: Run, how: Shows) -> None:

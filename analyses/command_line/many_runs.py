@@ -11,7 +11,7 @@ from analyses.options.studies import Leaderboard, Sweep
 from analyses.questions.explanations import replacement_in_words
 from analyses.questions.leaderboard import REPLACEMENTS
 from analyses.registry import registered
-from analyses.script import as_json
+from analyses.script import as_json, where
 from analyses.studies import leaderboard as leaderboards
 from analyses.studies.report import report as report_of
 from analyses.studies.seeds import ask_all, chosen, for_reading, over_groups

@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
@@ -16,7 +16,18 @@ from typing import Any
 
 import pandas as pd
 
-from analyses.answers import Answer, Progress, answer, kept, load, question, quiet
+from analyses.answer_files import Kept, kept_in
+from analyses.answers import (
+    Answer,
+    Progress,
+    answer,
+    is_current,
+    kept,
+    kept_as_asked,
+    plain,
+    question,
+    quiet,
+)
 from analyses.jobs.workers import side_by_side
 from interp.statistics import t_interval
 from models.errors import UserError
@@ -24,6 +35,7 @@ from models.runs.run import RUN_FILE, Run, find_runs
 
 ASKED_OTHERWISE = "the options differ from those of most seeds"
 EARLIER = "asked about an earlier checkpoint"
+OTHER_VERSION = "answered by another version of the lab"
 UNASKED = "not asked"
 UNFINISHED = "not finished"
 
@@ -233,31 +245,65 @@ def means(results: Sequence[Answer], name: str) -> pd.DataFrame:
 def comparable(runs: Sequence[Run], name: str) -> tuple[list[Answer], dict[str, str]]:
     """The kept answers of finished runs to one and the same question.
 
-    Where answers were asked with different options, only those with the commonest options count.
+    They are those to the question that most runs were asked, with the same options. Among several
+    such questions it is the one with the default options.
 
     Returns:
         The answers; and the reason by run, for each run that has none among them.
     """
-    found: dict[str, Answer] = {}
+    asked: dict[str, list[Kept]] = {}
     reasons: dict[str, str] = {}
     for run in runs:
         try:
-            result = load(run.path, name)
+            found, why = _usable(run, name)
+        except UserError as error:
+            found, why = [], str(error)
+        if found:
+            asked[run.name] = found
+        else:
+            reasons[run.name] = why
+    if not asked:
+        return [], reasons
+    arguments = _commonest(asked.values(), name)
+    results = []
+    for run in runs:
+        if run.name not in asked:
+            continue
+        try:
+            result = kept_as_asked(run.path, name, arguments, run.model_hash())
         except UserError as error:
             reasons[run.name] = str(error)
             continue
-        if run.record["status"] != "finished":
-            reasons[run.name] = UNFINISHED
-        elif result is None:
-            reasons[run.name] = UNASKED
-        elif result.model_hash != run.model_hash():
-            reasons[run.name] = EARLIER
+        if result is None:
+            reasons[run.name] = ASKED_OTHERWISE
         else:
-            found[run.name] = result
-    questions = {run: json.dumps(result.arguments, sort_keys=True) for run, result in found.items()}
-    most = Counter(questions.values()).most_common(1)
-    reasons |= {run: ASKED_OTHERWISE for run, asked in questions.items() if asked != most[0][0]}
-    return [result for run, result in found.items() if run not in reasons], reasons
+            results.append(result)
+    return results, reasons
+
+
+def _usable(run: Run, name: str) -> tuple[list[Kept], str]:
+    """The kept answers of a finished run that still hold; where there is none, the reason."""
+    if run.record["status"] != "finished":
+        return [], UNFINISHED
+    found, digest = kept_in(run.path, name), run.model_hash()
+    if not found:
+        return [], UNASKED
+    about = [each for each in found if each.record.model_hash == digest]
+    usable = [each for each in about if is_current(each.record, digest)]
+    return usable, OTHER_VERSION if about else EARLIER
+
+
+def _commonest(asked: Iterable[Sequence[Kept]], name: str) -> dict[str, Any]:
+    """The options that most runs were asked with."""
+    counts = Counter(
+        arguments
+        for found in asked
+        for arguments in {json.dumps(each.record.arguments, sort_keys=True) for each in found}
+    )
+    default = json.dumps(plain(asdict(question(name).options())), sort_keys=True)
+    chosen = max(counts, key=lambda arguments: (counts[arguments], arguments == default))
+    found: dict[str, Any] = json.loads(chosen)
+    return found
 
 
 def over_groups(

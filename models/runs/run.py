@@ -6,7 +6,7 @@
       corpus.tsv               the lines of a corpus run
       training.safetensors     the state to resume from
       checkpoints/step-000500/
-      results/  figures/
+      results/                 what was found out about it, as of ``analyses.answer_files``
 
 A run can be copied from one machine and opened on another.
 """
@@ -218,10 +218,6 @@ class Run:
     @property
     def results(self) -> Path:
         return self.path / "results"
-
-    @property
-    def figures(self) -> Path:
-        return self.path / "figures"
 
 
 def installed_versions(packages: Iterable[str]) -> dict[str, str]:

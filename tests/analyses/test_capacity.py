@@ -256,10 +256,10 @@ def test_a_saved_sweep_has_its_map_beside_it(tmp_path: Path) -> None:
     table = sized(HOLDS).astype({"n": "Int64", "exact": "Float64"})
     result = Answer(table, *sweep_findings(table, BY, Measure()), ASKED)
     keep(tmp_path, result)
-    kept = pd.read_parquet(tmp_path / "results" / "capacity.parquet")
+    kept = pd.read_parquet(tmp_path / "results/capacity-1/capacity.parquet")
     pd.testing.assert_frame_equal(kept, capacity_map(table, BY))
-    assert (tmp_path / "figures" / "capacity.svg").read_bytes().startswith(b"<svg")
-    assert b"windows it holds" in (tmp_path / "figures" / "capacity.html").read_bytes()
+    assert (tmp_path / "results/capacity-1/capacity.svg").read_bytes().startswith(b"<svg")
+    assert b"windows it holds" in (tmp_path / "results/capacity-1/capacity.html").read_bytes()
     again = load(tmp_path)
     assert again is not None
     assert again.findings["capacity"] == sentences(capacity_map(table, BY), BY)
@@ -272,7 +272,7 @@ def test_a_damaged_sweep_is_one_clear_line(tmp_path: Path, damage: str) -> None:
     result = Answer(table, *sweep_findings(table, BY, Measure()), ASKED)
     with without_pictures():
         keep(tmp_path, result)
-    results = tmp_path / "results"
+    results = tmp_path / "results" / "sweep-1"
     if damage == "table":
         (results / "sweep.parquet").write_bytes(b"PAR1 and no more")
     elif damage == "record":

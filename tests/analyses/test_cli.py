@@ -132,7 +132,7 @@ def test_a_corpus_of_ones_own(
     assert run.config.objective == "verdict"
     said = answer(capsys, "analyse", path, "all")
     for name in ("accuracy", "heads", "patching", "explanations", "leaderboard", "discovery"):
-        assert (run.results / f"{name}.parquet").exists()
+        assert (run.results / f"{name}-1" / f"{name}.parquet").exists()
     for name in ("probing", "interventions"):
         assert f"{name}: not here: nothing is known of the hidden state" in said
 

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from analyses.answer_files import folders_of
 from analyses.command_line.app import main
 from analyses.questions.rule_evidence import Lines, rebuilt
 from analyses.rules import discover as module
@@ -98,7 +99,7 @@ def test_the_best_network_is_a_normal_run(found: Path) -> None:
     run = Run(found / record["run"])
     assert run.record["status"] == "finished"
     assert record["run"] in [network["run"] for network in record["networks"]]
-    assert (run.results / "discovery.json").exists()
+    assert folders_of(run.path, "discovery")
 
 
 def test_nothing_is_learned_twice(

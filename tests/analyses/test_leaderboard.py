@@ -37,7 +37,7 @@ def test_one_command_leaves_runs_table_figure_and_report(out: Path) -> None:
     assert [path.name for path in find_runs(out)] == [
         *("dieren-s0", "dieren-s1", "dieren_muis-s0", "dieren_muis-s1")
     ]
-    for name in ("results/leaderboard.json", "figures/leaderboard.svg", "leaderboard.html"):
+    for name in ("results/leaderboard-1/leaderboard.svg", "leaderboard.html"):
         assert (out / name).stat().st_size > 1000
     result = load(out, NAME)
     assert result is not None

@@ -204,7 +204,7 @@ def test_the_user_s_own_lines(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     few = ["--words", "3", "--samples", "32", "--draws", "2"]
     assert main(["analyse", str(run.path), "leaderboard", *few]) == 0
     assert "cosine to the model" in capsys.readouterr().out
-    table = pd.read_parquet(run.results / "leaderboard.parquet")
+    table = pd.read_parquet(run.results / "leaderboard-1" / "leaderboard.parquet")
     assert set(table["text"].str.split().str.len()) == {6}
     assert table[list(RATIONALE)].isna().all(axis=None)
     assert "language" not in set(table["method"])

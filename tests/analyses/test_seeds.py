@@ -20,6 +20,7 @@ from scipy.stats import ttest_1samp
 from streamlit.testing.v1 import AppTest
 from test_kinds import TASKS, refused
 
+from analyses.answer_files import folders_of
 from analyses.answers import Answer, answer, load, question
 from analyses.command_line.app import main
 from analyses.questions import accuracy, heads, patching
@@ -91,7 +92,8 @@ def lab(capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[str, str]]:
 
 def change(run: Run, name: str, **values: object) -> None:
     """Makes a kept answer say something else."""
-    record = run.results / f"{name}.json"
+    (folder,) = folders_of(run.path, name)
+    record = folder / f"{name}.json"
     write_json(record, read_json(record) | values)
 
 
@@ -417,8 +419,8 @@ def test_answers_to_other_questions_are_not_averaged(own: Path) -> None:
     shutil.copytree(runs[0].results, runs[2].results)
     change(runs[1], "heads", arguments={"words": 7})
     change(runs[1], "accuracy", model_hash="another")
-    (runs[1].results / "patching.json").unlink()
-    (runs[1].results / "circuits.parquet").write_bytes(b"damaged")
+    shutil.rmtree(runs[1].results / "patching-1")
+    (runs[1].results / "circuits-1" / "circuits.parquet").write_bytes(b"damaged")
     _, reasons = comparable(runs, "circuits")
     assert "circuits.parquet is damaged" in reasons["anbn-s4"]
     for name, reason in {
@@ -441,11 +443,10 @@ def test_only_what_was_not_asked_is_asked(own: Path, monkeypatch: pytest.MonkeyP
 
     monkeypatch.setattr(seeds, "answer", note)
     runs, _ = chosen(own)
-    for file in runs[1].results.glob("heads.*"):
-        file.unlink()
+    shutil.rmtree(runs[1].results / "heads-1")
     change(runs[1], "patching", model_hash="another")
     change(runs[2], "accuracy", arguments={"words": 7})
-    (runs[2].results / "patching.parquet").write_bytes(b"damaged")
+    (runs[2].results / "patching-1" / "patching.parquet").write_bytes(b"damaged")
     reasons = ask_all(runs, ["accuracy", "patching", "heads", "circuits"])
     expected = [("anbn-2-gram-s0", "heads"), ("anbn-2-gram-s0", "circuits")]
     expected += [("anbn-s3", "patching"), ("anbn-s3", "heads")]
@@ -582,13 +583,12 @@ def test_what_is_kept_can_be_shown_without_asking(
     own: Path, lab: Callable[..., tuple[str, str]]
 ) -> None:
     for path in ("anbn-s3", "anbn-s4"):
-        for file in (own / path / "results").glob("discovery.*"):
-            file.unlink()
+        shutil.rmtree(own / path / "results" / "discovery-1")
     printed, _ = lab(own, "discovery", "--no-ask")
     assert "discovery without anbn-s3, anbn-s4: not asked" in printed
     assert "architecture ngram: discovery, 1 seed" in printed
     assert "transformer" not in printed
-    assert not (own / "anbn-s3" / "results" / "discovery.json").exists()
+    assert not folders_of(own / "anbn-s3", "discovery")
     printed, _ = lab(own, "discovery")
     assert "architecture transformer: discovery, 2 seeds" in printed
     assert "not asked" not in printed

@@ -20,6 +20,7 @@ import psutil
 import pytest
 from rich.console import Console
 
+from analyses.answer_files import kept_in
 from analyses.answers import render
 from analyses.charts.sweeps import POINTS, chart, curves
 from analyses.command_line.app import main
@@ -35,7 +36,6 @@ from analyses.studies.sweeps.summary import readable, summary
 from interp.statistics import nested_bootstrap
 from models.errors import UserError
 from models.languages import language
-from models.runs.files import read_json
 from models.runs.run import Run, find_runs
 from models.training.evaluation import evaluate
 from models.training.loop import train
@@ -102,7 +102,7 @@ def test_one_command_makes_runs_table_and_figure(
     assert kept.arguments["by"] == ["model.n_layers"]
     assert kept.arguments["question"] == "Which?"
     assert kept.arguments["file"] == TINY
-    assert (out / "figures/sweep.html").stat().st_size > 10_000
+    assert (out / "results/sweep-1/sweep.html").stat().st_size > 10_000
     assert kept.sentence.startswith("anbn: ")
     before = content(out)
     assert main(command) == 0  # nothing is trained or judged again
@@ -436,4 +436,4 @@ def test_ctrl_c_ends_all_and_the_sweep_goes_on(tmp_path: Path) -> None:
         run = Run(out / name)
         assert run.record["sessions"][-1]["from_step"] in (0, step)
         assert [line["step"] for line in run.metrics()] == list(range(20, 401, 20))
-    assert read_json(out / "results" / "sweep.json")["findings"]["settings"][0]["seeds"] == 3
+    assert kept_in(out, "sweep")[0].record.findings["settings"][0]["seeds"] == 3

@@ -27,6 +27,7 @@ from streamlit.testing.v1 import AppTest
 from streamlit.testing.v1.element_tree import Selectbox
 from test_kinds import KINDS, SIZES, TASKS, refused
 
+from analyses.answer_files import folders_of
 from analyses.answers import Answer, answer, load, question, save
 from analyses.charts.interventions import charts
 from analyses.close_ups.intervention import changed
@@ -143,7 +144,7 @@ def has_heads(run: Run) -> bool:
 
 def change(run: Run, name: str, **values: object) -> None:
     """Makes a kept answer say something else."""
-    record = run.results / f"{name}.json"
+    record = folders_of(run.path, name)[-1] / f"{name}.json"
     write_json(record, read_json(record) | values)
 
 
@@ -423,8 +424,8 @@ def test_a_run_that_was_not_asked_is_asked_of_few_words(
     own: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """At once, without writing into the run; of more words on demand, and then it is kept."""
-    for path in own.results.glob("leaderboard.*"):
-        path.unlink()
+    for path in folders_of(own.path, "leaderboard"):
+        shutil.rmtree(path)
     quick = partial(view.Leaderboard, samples=64, draws=2)
     monkeypatch.setattr(view, "FEW", 2)
     monkeypatch.setattr(view, "Leaderboard", lambda words=3: quick(words=words))
@@ -592,8 +593,8 @@ def test_the_kept_answer_is_used_for_the_same_model_alone(own: Run) -> None:
 
 
 def test_a_question_that_was_not_asked_can_be(own: Run) -> None:
-    for path in own.results.glob("accuracy.*"):
-        path.unlink()
+    for path in folders_of(own.path, "accuracy"):
+        shutil.rmtree(path)
     page = opened("runs")
     assert "has not been asked" in page.info[0].value
     before = len(page.get("vega_lite_chart"))

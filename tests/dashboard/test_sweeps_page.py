@@ -13,6 +13,7 @@ from streamlit.testing.v1 import AppTest
 from test_capacity import BY, LAYERS, WIDTH, WINDOW, sized
 from test_pages import SHOW, assert_same, drawn, healthy, said
 
+from analyses.answers import Answer, save
 from analyses.charts.sweeps import cells, curves, settings_of
 from analyses.studies.sweeps import bands, capacity, paired
 from analyses.studies.sweeps.measures import Measure, by_seed
@@ -36,13 +37,10 @@ def write(
     folder: Path, table: pd.DataFrame, by: list[str] = BY, measure: Measure = MEASURE
 ) -> None:
     """A sweep as `lab sweep` leaves it, but for its runs and figures."""
-    (folder / "results").mkdir(parents=True)
-    table.to_parquet(folder / "results" / "sweep.parquet", index=False)
     sentence, found = findings(table, by, measure)
-    record = {"sentence": sentence, "findings": found, "model_hash": ""}
     arguments = {"by": by, "file": "seeds = 2", "skipped": [], "question": f"Why {folder.name}?"}
     arguments |= {"compare": measure.model_dump()}
-    write_json(folder / "results" / "sweep.json", record | {"arguments": arguments})
+    save(folder, "sweep", f"Why {folder.name}?", Answer(table, sentence, found, arguments), None)
 
 
 @pytest.fixture
@@ -229,8 +227,7 @@ def test_sweeps_are_found_wherever_they_lie_but_not_inside_runs(tmp_path: Path) 
     for name in (".", "b", "a/deep", "one/two/three", "one/two/three/four", ".hidden", "run/in"):
         write(tmp_path / name, table_of())
     (tmp_path / "run" / "run.json").write_text("{}")
-    (tmp_path / "half" / "results").mkdir(parents=True)
-    (tmp_path / "half" / "results" / "sweep.json").write_text("{}")
+    (tmp_path / "half" / "results" / ".sweep-1.partial").mkdir(parents=True)
     found = [path.relative_to(tmp_path).as_posix() for path in find_sweeps(tmp_path)]
     assert found == [".", "a/deep", "b", "one/two/three"]
     assert find_sweeps(tmp_path / "missing") == []
@@ -241,7 +238,7 @@ def test_sweeps_are_found_wherever_they_lie_but_not_inside_runs(tmp_path: Path) 
 def test_a_damaged_sweep_is_one_line_and_leaves_the_others(folder: Path, damage: str) -> None:
     write(folder / "a", table_of())
     write(folder / "b", table_of())
-    results = folder / "a" / "results"
+    results = folder / "a" / "results" / "sweep-1"
     if damage == "table":
         (results / "sweep.parquet").write_bytes(b"PAR1")
     elif damage == "columns":

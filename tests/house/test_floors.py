@@ -44,6 +44,7 @@ FLOORS: Mapping[str, Sequence[str]] = {
     "analyses": (
         "options",
         "registry",
+        "source answer_files",
         "answers",
         "console words activations",
         "jobs charts script",

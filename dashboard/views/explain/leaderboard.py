@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
-from analyses.answers import Answer, answer, load
+from analyses.answers import Answer, answer, current, load
 from analyses.options.questions import Leaderboard, Replacement
 from analyses.options.studies import CLEAN, PLANTED
 from analyses.questions import leaderboard as of_run
@@ -16,6 +16,7 @@ from analyses.questions.explanations import replacement_in_words
 from analyses.questions.leaderboard import FOUND, MEANINGS, MEASURES, REPLACEMENTS
 from analyses.studies import leaderboard
 from dashboard.shared import (
+    chosen,
     current_run,
     downloads,
     heading,
@@ -118,9 +119,8 @@ def shortcut(result: Answer, kinds: Sequence[Replacement]) -> None:
 def one_model(run: Run, kinds: Sequence[Replacement], measures: Sequence[str]) -> None:
     """Every method on many words of this run."""
     st.header(f"{run.name} alone", divider="gray")
-    result = load(run.path, "leaderboard") or of_few_words(run)
-    if result.model_hash != run.model_hash():
-        st.warning("This answer is about an earlier checkpoint; `lab analyse --again` renews it.")
+    found = current(run, "leaderboard")
+    result = (chosen(run, "leaderboard", found) if found else None) or of_few_words(run)
     if result.findings["words"] < Leaderboard().words and st.button(
         f"Ask about {Leaderboard().words} words",
         help="The answer is kept in the run's folder.",

@@ -11,6 +11,7 @@ from urllib.parse import quote
 import pandas as pd
 import streamlit as st
 
+from analyses.answer_files import folders_of
 from analyses.answers import Answer
 from analyses.charts.sweeps import (
     LEGIBLE,
@@ -90,7 +91,7 @@ def find_sweeps(folder: Path) -> list[Path]:
     found = []
     for place, inside, _ in os.walk(folder):
         path = Path(place)
-        if all((path / "results" / f"{sweep.NAME}.{s}").exists() for s in ("parquet", "json")):
+        if folders_of(path, sweep.NAME):
             found.append(path)
         deep = len(path.relative_to(folder).parts) >= DEPTH
         inside[:] = [

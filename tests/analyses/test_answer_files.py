@@ -1,0 +1,237 @@
+"""What was asked is kept for itself: whole, by its options, weights and code, and never mixed."""
+
+from __future__ import annotations
+
+import shutil
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from itertools import count
+from pathlib import Path
+
+import altair as alt
+import pandas as pd
+import pytest
+
+from analyses import answers
+from analyses.answer_files import Record, folders_of, kept_in
+from analyses.answers import Answer, Progress, Question, answer, kept, load, numbers, save
+from analyses.source import ROOT, source_hash
+from models.config import ModelConfig, TrainConfig
+from models.errors import UserError
+from models.runs.checkpoints import save_checkpoint
+from models.runs.files import read_json, write_json
+from models.runs.run import Run
+
+NAME = "accuracy"
+
+
+@dataclass(frozen=True)
+class Asked:
+    """Options of the question of these tests."""
+
+    words: int = 3
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Run:
+    model = ModelConfig(n_layers=1, n_heads=1, d_model=8, d_mlp=8)
+    made = Run.create(tmp_path / "anbn-s0", TrainConfig(language="anbn", model=model))
+    save_checkpoint(made.checkpoints, made.untrained(), made.config, 0)
+    return made
+
+
+@pytest.fixture
+def calls(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many words each computation was asked for. The question answers with a row per word."""
+    asked: list[int] = []
+
+    def analyse(run: Run, options: Asked, progress: Progress) -> Answer:
+        asked.append(options.words)
+        table = pd.DataFrame({"row": range(options.words)})
+        found = {"rows": options.words}
+        return Answer(table, f"{options.words} rows", found, vars(options), run.model_hash())
+
+    made = Question(
+        NAME, "How many?", Asked, analyse, lambda _: numbers([]), lambda _: alt.Chart().mark_point()
+    )
+    monkeypatch.setattr(answers, "question", lambda name: made)
+    monkeypatch.setattr(answers, "render", lambda figure, suffix: b"drawn")
+    return asked
+
+
+def consistent(found: Answer) -> bool:
+    return len(found.table) == found.findings["rows"] == found.arguments["words"]
+
+
+def test_another_question_takes_no_place(run: Run, calls: list[int]) -> None:
+    for words in (3, 7, 3, 7):
+        found, _ = answer(run, NAME, Asked(words))
+        assert consistent(found)
+        assert found.arguments == {"words": words}
+    assert calls == [3, 7]
+    assert [path.name for path in folders_of(run.path, NAME)] == [f"{NAME}-1", f"{NAME}-2"]
+
+
+def test_what_is_asked_again_replaces_itself_alone(run: Run, calls: list[int]) -> None:
+    first, _ = answer(run, NAME, Asked(3))
+    answer(run, NAME, Asked(7))
+    again, known = answer(run, NAME, Asked(3), again=True)
+    assert not known
+    assert calls == [3, 7, 3]
+    assert first.folder is not None
+    assert not first.folder.exists()
+    assert [each.record.arguments["words"] for each in kept_in(run.path, NAME)] == [3, 7]
+    latest = load(run.path, NAME)
+    assert latest is not None
+    assert latest.folder == again.folder
+    assert {path.name for path in run.results.iterdir()} == {f"{NAME}-2", f"{NAME}-3"}
+
+
+def test_an_answer_by_other_code_is_asked_anew(
+    run: Run, calls: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answer(run, NAME, Asked(3))
+    with monkeypatch.context() as patch:
+        patch.setattr(answers, "code_of", lambda name: "another")
+        assert kept(run, NAME, Asked(3)) is None
+        assert load(run.path, NAME) is None
+        _, known = answer(run, NAME, Asked(3))
+        assert not known
+    assert calls == [3, 3]
+    assert len(kept_in(run.path, NAME)) == 1  # of no use to anybody
+
+
+def test_an_answer_about_other_weights_is_asked_anew(run: Run, calls: list[int]) -> None:
+    answer(run, NAME, Asked(3))
+    other = replace(run.config, seed=1)
+    model = Run.create(run.path.parent / "anbn-s1", other).untrained()
+    save_checkpoint(run.checkpoints, model, run.config, 1)
+    assert kept(Run(run.path), NAME, Asked(3)) is None
+    answer(Run(run.path), NAME, Asked(3))
+    assert calls == [3, 3]
+    assert len(kept_in(run.path, NAME)) == 2  # that about the earlier weights is still true of them
+
+
+def test_the_hash_of_the_source_sees_what_answers_depend_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for place in ("interp", "analyses/questions"):
+        shutil.copytree(ROOT / place, tmp_path / place)
+    monkeypatch.setattr("analyses.source.ROOT", tmp_path)
+    hashes = set()
+    for _ in range(2):
+        source_hash.cache_clear()
+        hashes.add(source_hash("interp", "analyses/questions"))
+    assert len(hashes) == 1
+    for changed in ("interp/heads/types.py", "analyses/questions/heads.py"):
+        with (tmp_path / changed).open("a") as file:
+            file.write("\n")
+        source_hash.cache_clear()
+        hashes.add(source_hash("interp", "analyses/questions"))
+    assert len(hashes) == 3
+    source_hash.cache_clear()
+
+
+def test_two_who_ask_the_same_compute_it_once(run: Run, calls: list[int]) -> None:
+    with ThreadPoolExecutor(8) as pool:
+        found = list(pool.map(lambda _: answer(run, NAME, Asked(3)), range(8)))
+    assert calls == [3]
+    assert sorted(known for _, known in found) == [False] + [True] * 7
+    assert {path.name for path in run.results.iterdir()} == {f"{NAME}-1"}
+
+
+@pytest.mark.parametrize("rounds", [30])
+def test_readers_never_see_a_mixture(run: Run, calls: list[int], rounds: int) -> None:
+    """Two writers renew two questions while readers read."""
+    for words in (3, 7):
+        answer(run, NAME, Asked(words))
+    done = threading.Event()
+
+    def renew(words: int) -> None:
+        for _ in range(rounds):
+            answer(run, NAME, Asked(words), again=True)
+
+    def read(_: int) -> int:
+        reads = 0
+        while not done.is_set() or not reads:
+            for found in (load(run.path, NAME), *(kept(run, NAME, Asked(w)) for w in (3, 7))):
+                assert found is not None
+                assert consistent(found)
+                reads += 1
+        return reads
+
+    with ThreadPoolExecutor(6) as pool:
+        readers = [pool.submit(read, number) for number in range(4)]
+        for writer in [pool.submit(renew, words) for words in (3, 7)]:
+            writer.result()
+        done.set()
+        assert all(reader.result() for reader in readers)
+    assert sorted(each.record.arguments["words"] for each in kept_in(run.path, NAME)) == [3, 7]
+
+
+def test_an_interrupt_leaves_the_old_answer(
+    run: Run, calls: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Wherever the writing stops, what was kept before is whole, and what is new is not there."""
+    answer(run, NAME, Asked(3))
+    before = {file: file.read_bytes() for file in run.results.rglob("*") if file.is_file()}
+
+    def stop_at(call: int) -> Callable[..., None]:
+        calls = count(1)
+
+        def fsync(handle: int) -> None:
+            if next(calls) == call:
+                raise KeyboardInterrupt
+
+        return fsync
+
+    for call in (1, 2, 3, 4):
+        monkeypatch.setattr("models.runs.files.os.fsync", stop_at(call))
+        with pytest.raises(KeyboardInterrupt):
+            answer(run, NAME, Asked(7))
+        after = {file: file.read_bytes() for file in run.results.rglob("*") if file.is_file()}
+        assert after == before
+
+
+def test_a_damaged_answer_is_told_and_hides_no_other(run: Run, calls: list[int]) -> None:
+    found, _ = answer(run, NAME, Asked(3))
+    assert found.folder is not None
+    record = found.folder / f"{NAME}.json"
+    for damage in (None, [], 3, {"sentence": "?"}, {**read_json(record), "findings": []}):
+        write_json(record, damage)
+        with pytest.raises(UserError, match=f"remove the folder {found.folder}"):
+            load(run.path, NAME)
+    other, _ = save_and_load(run, 7)
+    assert consistent(other)
+
+
+def save_and_load(run: Run, words: int) -> tuple[Answer, Path]:
+    """An answer beside a damaged one."""
+    table = pd.DataFrame({"row": range(words)})
+    made = Answer(table, "?", {"rows": words}, {"words": words}, run.model_hash())
+    saved = save(run.path, NAME, "How many?", made, None)
+    found = load(run.path, NAME)
+    assert found is not None
+    assert saved.folder is not None
+    return found, saved.folder
+
+
+def test_what_an_older_lab_kept_is_not_read(run: Run, calls: list[int]) -> None:
+    """Its files lay in the folder of results itself."""
+    run.results.mkdir()
+    write_json(run.results / f"{NAME}.json", {"sentence": "old", "findings": {}})
+    (run.results / f"{NAME}.parquet").write_bytes(b"old")
+    assert load(run.path, NAME) is None
+    assert answer(run, NAME, Asked(3))[1] is False
+
+
+def test_a_record_knows_its_question(run: Run, calls: list[int]) -> None:
+    found, _ = answer(run, NAME, Asked(3))
+    assert found.folder is not None
+    found.folder.rename(run.results / "heads-1")
+    (run.results / "heads-1" / f"{NAME}.json").rename(run.results / "heads-1" / "heads.json")
+    with pytest.raises(UserError, match="answers accuracy"):
+        load(run.path, "heads")
+    assert set(Record.model_fields) >= {"analysis", "code", "asked_at", "versions"}
