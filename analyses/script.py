@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-
 from analyses.answers import Answer, Question, answer, question
 from analyses.console import OUT, exit_status, parse_asked, progress_bar, shown, titled
 from analyses.options.shared import Asks
