@@ -40,6 +40,7 @@ class RunRecord(TypedDict):
     sessions: NotRequired[list[dict[str, Any]]]
     steps: NotRequired[Step]
     seconds: NotRequired[float]
+    corpus_sha256: NotRequired[str]
 
 
 @with_config(AS_WRITTEN)

@@ -13,6 +13,7 @@ A run can be copied from one machine and opened on another.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import platform
 import shutil
@@ -100,6 +101,8 @@ class Run:
             "versions": installed_versions(PACKAGES),
             "git_commit": _git_commit(),
         }
+        if corpus is not None:
+            record["corpus_sha256"] = hashlib.sha256(files[CORPUS]).hexdigest()
         files[RUN_FILE] = as_json(record)
         if not make_folder(path, files):  # another process was faster
             raise exists
@@ -139,7 +142,7 @@ class Run:
 
     @cached_property
     def language(self) -> Language:
-        if (self.path / CORPUS).exists():
+        if self.corpus_bytes() is not None:
             return LabelledCorpus.from_file(self.path / CORPUS, self.config.language)
         return language(self.config.language)
 
@@ -149,9 +152,19 @@ class Run:
         return objective(self.config.objective)
 
     def corpus_bytes(self) -> bytes | None:
-        """The lines of a corpus run as its file holds them; None for a language."""
-        path = self.path / CORPUS
-        return path.read_bytes() if path.exists() else None
+        """The lines of a corpus run as its file holds them; None for a language.
+
+        Raises:
+            UserError: they are not those that the run was made with.
+        """
+        path, made_with = self.path / CORPUS, self.record.get("corpus_sha256")
+        found = path.read_bytes() if path.exists() else None
+        if made_with is not None and hashlib.sha256(found or b"").hexdigest() != made_with:
+            raise UserError(
+                f"{path} is not the file that the run was made with (its hash differs): "
+                "put that file back, or train again"
+            )
+        return found
 
     def metrics(self) -> list[dict[str, Any]]:
         """All evaluations so far; a line that is still being written is left out."""
@@ -207,7 +220,13 @@ class Run:
         return self.checkpoints / folder_name(steps[-1] if step is None else step)
 
     def model_hash(self) -> str:
-        """SHA-256 of the last checkpoint's weights, without building the model."""
+        """SHA-256 of the last checkpoint's weights, without building the model.
+
+        Raises:
+            UserError: there is no checkpoint, or the lines of a corpus run were changed: what was
+                found out about it was about other lines.
+        """
+        self.corpus_bytes()
         return str(read_json(self._folder(None) / CONFIG).get("sha256"))
 
     def untrained(self) -> LanguageModel:

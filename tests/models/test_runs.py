@@ -14,7 +14,7 @@ from conftest import tiny_config
 
 from models.config import ModelConfig
 from models.errors import UserError
-from models.runs.run import METRICS, RUN_FILE, Run, find_runs, run_name
+from models.runs.run import CORPUS, METRICS, RUN_FILE, Run, find_runs, run_name
 
 
 def test_a_new_run_records_what_it_is(tmp_path: Path) -> None:
@@ -90,6 +90,25 @@ def test_a_malformed_corpus_leaves_no_folder(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="expected one tab"):
         Run.create(tmp_path / "run", tiny_config(), corpus=tmp_path / "lines.tsv")
     assert not (tmp_path / "run").exists()
+
+
+def test_lines_that_were_changed_are_refused(tmp_path: Path) -> None:
+    """With all labels turned round, neither an answer nor a training would be about these lines."""
+    lines = "".join(
+        f"{'AB'[i % 2]}\tkat {'hond ' * (1 + i % 7)}{['aap', 'muis'][i % 2]}\n" for i in range(40)
+    )
+    (tmp_path / "lines.tsv").write_text(lines)
+    config = tiny_config(language="lines", max_n=9)
+    made = Run.create(tmp_path / "run", config, corpus=tmp_path / "lines.tsv")
+    assert made.corpus_bytes() == lines.encode()
+    corpus = made.path / CORPUS
+    corpus.write_text(lines.translate(str.maketrans("AB", "BA")))
+    for ask in (Run.corpus_bytes, Run.model_hash, lambda run: run.language):
+        with pytest.raises(UserError, match="not the file that the run was made with"):
+            ask(Run(made.path))
+    corpus.unlink()
+    with pytest.raises(UserError, match="not the file that the run was made with"):
+        _ = Run(made.path).language
 
 
 def test_a_run_can_be_copied_and_opened_elsewhere(trained: Run, tmp_path: Path) -> None:
