@@ -38,9 +38,14 @@ def bootstrap_mean(
 
     Returns:
         mean, low, high, each of shape [*cells], in the unit of the values.
+
+    Raises:
+        ValueError: there is no row.
     """
     values = np.asarray(values, dtype=np.float64)
     count = len(values)
+    if not count:
+        raise ValueError("there is nothing to take the mean of: give at least one row")
     rng = np.random.default_rng(seed)
     # Resampled means as one product: how often each row was drawn, times the rows.
     drawn = rng.multinomial(count, np.full(count, 1 / count), size=resamples) / count

@@ -30,6 +30,10 @@ class LanguageModel(HookedRootModule):
     says that the token may come after position t. A positive logit of END at
     ``verdict_positions`` says that the word is in the language.
 
+    Give the lenses the model itself, never its ``torch.compile``: a compiled model ignores hooks
+    that are set later. Keep float32: bfloat16 and half round the sums that count by more than one
+    symbol, which is why no option chooses the precision.
+
     Attributes:
         config: our own frozen configuration.
         vocabulary: input and output tokens.
@@ -58,7 +62,8 @@ class LanguageModel(HookedRootModule):
         Args:
             tokens: token ids that begin with BOS, padded at the right with END; or text for
                 ``to_tokens``.
-            offsets: the number of each word's first absolute position; None means 0 for every word.
+            offsets: the number of each word's first absolute position, best on the CPU, where they
+                can be checked without waiting for the device; None means 0 for every word.
         """
         return self.logits(
             tokens if isinstance(tokens, Tensor) else self.to_tokens(tokens), offsets

@@ -19,6 +19,7 @@ from interp.probing.erasure import Eraser
 from interp.probing.erasure_trials import columns
 from interp.probing.steering import adding, direction
 from models.base import LanguageModel
+from models.errors import UserError
 from models.languages import Word, Words
 from models.languages.counting import CountingLanguage
 from models.runs.run import Run
@@ -90,7 +91,10 @@ def _hook(
     at = target.mask & counted(run, variable, sample.words)
     length = np.arange(1, at.shape[1] + 1) if change == "add in proportion" else 1
     z = np.broadcast_to(target.values / length, at.shape)[at]
-    way = direction(x[torch.as_tensor(at)], torch.as_tensor(z))
+    try:
+        way = direction(x[torch.as_tensor(at)], torch.as_tensor(z))
+    except ValueError as error:
+        raise UserError(f"{variable} cannot be moved: {error}") from None
     moved = counted(run, variable, words)
     if run.config.model.family.recurrent:
         moved &= np.cumsum(moved, axis=1) == 1

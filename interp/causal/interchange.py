@@ -127,7 +127,8 @@ def interchange(
         right = [
             das.intervened_logits(model, hook, step, base, source, task, positions=test.base_at)
             .argmax(dim=1)
-            .eq(test.target)
+            .cpu()
+            .eq(test.target.cpu())
             for step in steps
         ]
         value, low, high = bootstrap_mean(torch.stack(right).double().mean(dim=0).numpy())
@@ -143,7 +144,9 @@ def _rows(tokens: Int[Tensor, "pair pos"], at: Int[Tensor, " pair"]) -> Int[Tens
 
 def _task(model: HookedModel, answers: Answers) -> Callable[[Tensor], Tensor]:
     def task(rows: Int[Tensor, "batch pos_at"]) -> Float[Tensor, "batch answer"]:
-        return answers(model(rows[:, :-1])[torch.arange(len(rows)), rows[:, -1]])
+        return answers(
+            model(rows[:, :-1])[torch.arange(len(rows), device=rows.device), rows[:, -1]]
+        )
 
     return task
 

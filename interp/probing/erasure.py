@@ -41,7 +41,7 @@ class Eraser:
             z: the variable: numbers, or categories in one-hot form.
         """
         mean, root, inverse = _whitening(x)
-        z = z.double()
+        z = z.double().to(mean.device)
         cross = (x.double() - mean).T @ (z - z.mean(0)) / len(x)  # [d, k]
         directions, strength, _ = torch.linalg.svd(inverse @ cross, full_matrices=False)
         directions = directions[:, strength > RELATIVE * strength[:1]]
@@ -56,7 +56,7 @@ class Eraser:
         mean, root, inverse = _whitening(x)
         generator = torch.Generator().manual_seed(seed)
         drawn = torch.randn(x.shape[1], rank, generator=generator, dtype=torch.float64)
-        directions, _, _ = torch.linalg.svd(inverse @ root @ drawn, full_matrices=False)
+        directions, _, _ = torch.linalg.svd(inverse @ root @ drawn.to(root), full_matrices=False)
         return cls(mean, root @ directions, directions.T @ inverse)
 
     @property
@@ -66,8 +66,9 @@ class Eraser:
 
     def __call__(self, x: Float[Tensor, "*batch d"]) -> Float[Tensor, "*batch d"]:
         """x without the variable, in the dtype of x."""
-        held = (x.double() - self.mean) @ self.right.T
-        return (x.double() - held @ self.left.T).type_as(x)
+        mean, left, right = (part.to(x.device) for part in (self.mean, self.left, self.right))
+        held = (x.double() - mean) @ right.T
+        return (x.double() - held @ left.T).type_as(x)
 
     def hook(self, x: Float[Tensor, "*batch d"], hook: object) -> Float[Tensor, "*batch d"]:
         """The eraser as a TransformerLens hook."""

@@ -17,11 +17,16 @@ def direction(x: Float[Tensor, "n d"], z: Shaped[Tensor, " n"]) -> Float[Tensor,
 
     Args:
         x: activations.
-        z: the variable; it must vary, else the direction is NaN.
+        z: the variable.
 
     Returns:
         The direction in float64, in units of x per unit of z; it points to larger z.
+
+    Raises:
+        ValueError: the variable does not vary.
     """
+    if not (z != z[:1]).any():
+        raise ValueError("the variable is the same everywhere: take words in which it varies")
     x, z = x.double() - x.double().mean(0), z.double() - z.double().mean()
     return x.T @ z / z.square().sum()
 
@@ -29,7 +34,7 @@ def direction(x: Float[Tensor, "n d"], z: Shaped[Tensor, " n"]) -> Float[Tensor,
 def random_direction(like: Float[Tensor, " d"], seed: int) -> Float[Tensor, " d"]:
     """The control: a direction drawn evenly from all directions, as long as ``like``."""
     generator = torch.Generator().manual_seed(seed)
-    drawn = torch.randn(like.shape, generator=generator, dtype=like.dtype)
+    drawn = torch.randn(like.shape, generator=generator, dtype=like.dtype).to(like)
     return drawn * like.norm() / drawn.norm()
 
 

@@ -131,7 +131,7 @@ class RegularLanguage(FormalLanguage):
         costs.reverse()
         if not np.isfinite(costs[0][0]):
             raise LookupError(
-                f"{self.name} has no word of length {len(word)} to change {word} into"
+                f"{self.name} has no word of length {len(word)} to change {' '.join(word)!r} into"
             )
         state, changed = 0, []
         for t in range(len(ids)):

@@ -45,10 +45,15 @@ class Batch:
     ) -> Batch:
         """The words with what the teacher says of them, on a device."""
         return cls(
-            torch.as_tensor(words.tokens, device=device),
-            torch.as_tensor(target, device=device, dtype=torch.float32),
-            torch.as_tensor(weight, device=device, dtype=torch.float32),
-        )
+            torch.as_tensor(words.tokens),
+            torch.as_tensor(target, dtype=torch.float32),
+            torch.as_tensor(weight, dtype=torch.float32),
+        ).to(device)
+
+    def to(self, device: torch.device | str) -> Batch:
+        """The same on a device, for which nobody waits."""
+        parts = (self.tokens, self.target, self.weight)
+        return Batch(*(part.to(device, non_blocking=True) for part in parts))
 
 
 class Objective(ABC):

@@ -33,7 +33,18 @@ class Recurrence(nn.Module):
     def forward(self, x: Float[Tensor, "batch pos d_model"]) -> Float[Tensor, "batch pos d_model"]:
         x = self.hook_resid_pre(x)
         points = [self.hook_resid_post, *([self.hook_cell] if hasattr(self, "hook_cell") else [])]
-        return self._walk(x) if listened(*points) else self.rnn(x)[0]
+        return self._walk(x) if listened(*points) else self._fused(x)
+
+    def _fused(self, x: Tensor) -> Tensor:
+        """PyTorch's layer, told to train wherever a gradient may be asked for: on a GPU cuDNN has
+        none in evaluation mode. Without dropout both modes compute the same."""
+        weights: list[Tensor] = list(self.rnn.parameters())
+        train = self.training or torch.is_grad_enabled()
+        start = x.new_zeros(1, len(x), self.rnn.hidden_size)
+        how = (weights, self.rnn.bias, 1, 0.0, train, False, True)
+        if isinstance(self.rnn, nn.LSTM):
+            return torch.lstm(x, (start, start), *how)[0]
+        return torch.gru(x, start, *how)[0]
 
     def _walk(self, x: Tensor) -> Tensor:
         weights: list[Tensor] = list(self.rnn.parameters())

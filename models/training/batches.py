@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
@@ -36,7 +36,7 @@ class Group:
 
     Attributes:
         batch: a position's weight is the number of drawn words for which it is computed.
-        offsets: the number of each word's first absolute position; None if all are 0.
+        offsets: the number of each word's first absolute position, on the CPU; None if all are 0.
     """
 
     batch: Batch
@@ -109,15 +109,16 @@ class Batches:
         for shortest, longest in bands(lengths, steps * self._overhead):
             inside = np.flatnonzero((lengths > shortest) & (lengths <= longest))
             some = Words(ids[inside, :longest], lengths[inside])
-            batch = taught.batch(self.language, some, config.model.readout, self.device)
+            batch = taught.batch(self.language, some, config.model.readout)
             counted = np.ascontiguousarray(drawn[inside, : longest + 1], dtype=np.float32)
-            weight = batch.weight * torch.as_tensor(counted, device=self.device)[:, :, None]
+            weight = batch.weight * torch.as_tensor(counted)[:, :, None]
             starts = np.searchsorted(step[inside], np.arange(steps + 1))
-            np.add.at(answers, step[inside], weight.sum(dim=(1, 2)).double().cpu().numpy())
-            shifted = torch.as_tensor(offsets[inside], device=self.device)
+            np.add.at(answers, step[inside], weight.sum(dim=(1, 2)).double().numpy())
+            shifted = torch.as_tensor(offsets[inside])
+            batch = replace(batch, weight=weight).to(self.device)
             for number, (a, b) in enumerate(pairwise(starts)):
                 if a < b:
-                    own = Batch(batch.tokens[a:b], batch.target[a:b], weight[a:b])
+                    own = Batch(batch.tokens[a:b], batch.target[a:b], batch.weight[a:b])
                     parts[number].append(Group(own, shifted[a:b] if config.max_offset else None))
         for groups, total in zip(parts, answers, strict=True):
             yield Step(tuple(groups), float(total))
@@ -136,8 +137,8 @@ class JointStep:
 
     Attributes:
         batch: the words of the first model, then those of the second, ...; as many for each.
-        offsets: the number of each word's first absolute position; None if all are 0 and positions
-            are not learned.
+        offsets: the number of each word's first absolute position, on the CPU; None if all are 0
+            and positions are not learned.
         answers: how many answers the teacher gives each model.
     """
 
@@ -176,13 +177,12 @@ def joint_steps(
         generator=torch.Generator(),  # without it the global random state would change
     )
     for chunk in chunks:
-        table = Batch(
-            torch.as_tensor(chunk.tokens, device=device),
-            torch.as_tensor(chunk.target, device=device).float(),
-            torch.as_tensor(chunk.weight, device=device).float(),
+        arrays = (chunk.tokens, chunk.target, chunk.weight, chunk.rows)
+        tokens, target, weight, rows = (
+            torch.as_tensor(array).to(device, non_blocking=True) for array in arrays
         )
-        rows = torch.as_tensor(chunk.rows, device=device)
-        offsets = torch.as_tensor(chunk.offsets, device=device)
+        table = Batch(tokens, target.float(), weight.float())
+        offsets = torch.as_tensor(chunk.offsets)
         answers = table.weight.sum(dim=(1, 2))[rows].unflatten(1, (len(configs), -1)).sum(dim=2)
         for step in range(skipped, together):
             words = rows[step]

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import torch
+from torch import Tensor
+
 from models.runs.run import Run
 from models.training.trainer import Trainer, choose_device, threads
 from models.training.writer import RunWriter
 
-Progress = Callable[[int, float | None], None]  # called with (step, last loss)
+Progress = Callable[[int, float | None], None]
+"""Called with the step and the loss of the last evaluated step; None before the first evaluation,
+at the start and at the end."""
 
 
 def train(run: Run, device: str = "auto", progress: Progress = lambda step, value: None) -> None:
@@ -28,12 +33,15 @@ def train(run: Run, device: str = "auto", progress: Progress = lambda step, valu
 
 
 def _train(trainer: Trainer, progress: Progress) -> None:
-    writer = RunWriter(trainer)
+    writer, last = RunWriter(trainer), None
+    losses: list[Tensor] = []
     progress(trainer.step, None)
     while not trainer.done:
-        value = trainer.advance()
-        writer.losses.append(value)
+        losses.append(trainer.advance())
+        if writer.evaluates:  # read only now: reading waits for the device
+            writer.losses, losses = torch.stack(losses).tolist(), []
+            last = writer.losses[-1]
         writer.write()
-        progress(trainer.step, value)
+        progress(trainer.step, last)
     progress(trainer.step, None)
     writer.finish()

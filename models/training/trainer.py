@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import torch
+from jaxtyping import Float
 from torch import Tensor, nn
 
 from models.base import LanguageModel, build
@@ -91,8 +92,10 @@ class Trainer:
         enough = self.config.patience and self.flawless >= self.config.patience
         return bool(enough) or self.step >= self.config.steps
 
-    def advance(self) -> float:
+    def advance(self) -> Float[Tensor, ""]:
         """Takes one step and returns the loss before it, in nats per answer.
+
+        The loss stays on the device: whoever reads it waits until the device has done the step.
 
         Which words it reads depends on the seed and the number of the step alone.
         """
@@ -108,7 +111,7 @@ class Trainer:
             for group in taught.groups:
                 self.model.count(group.batch.tokens, group.batch.target, group.batch.weight)
         self.step += 1
-        return float(value.detach())
+        return value.detach()
 
     def _descend(self, optimizer: torch.optim.AdamW, value: Tensor) -> None:
         for group in optimizer.param_groups:

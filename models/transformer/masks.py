@@ -15,17 +15,19 @@ def valid_keys(lengths: Int[Tensor, " batch"], positions: int) -> Bool[Tensor, "
 
 
 def allowed(
-    mask: Mask, positions: int, valid: Bool[Tensor, "batch key"] | None = None
+    mask: Mask,
+    positions: int,
+    valid: Bool[Tensor, "batch key"] | None = None,
+    device: torch.device | None = None,
 ) -> Bool[Tensor, "#batch query key"]:
     """True where a query may attend to a key.
 
     Args:
         mask: "causal" key <= query, "strictly_causal" key < query, "bidirectional" every key.
         valid: False on padding, which nobody may attend to; None where there is none.
+        device: where the mask is made; that of ``valid``.
     """
-    everything = torch.ones(
-        1, positions, positions, dtype=torch.bool, device=None if valid is None else valid.device
-    )
+    everything = torch.ones(1, positions, positions, dtype=torch.bool, device=device)
     if mask == "causal":
         everything = everything.tril()
     elif mask == "strictly_causal":

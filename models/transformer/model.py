@@ -77,12 +77,13 @@ class HookedTransformer(IncrementalTransformer):
         self, tokens: Int[Tensor, "batch pos"], offsets: Int[Tensor, " batch"] | None
     ) -> Float[Tensor, "#batch pos d_model"]:
         """What absolute positions add to the embeddings."""
-        length, shift = tokens.shape[1], 0
+        length = tokens.shape[1]
         position = torch.arange(length, device=tokens.device)[None]
         if offsets is not None:
-            position, shift = position + offsets[:, None], int(offsets.max())
+            position = position + offsets.to(tokens.device, non_blocking=True)[:, None]
         if self.pos_embed is None:
             return sinusoidal(position, self.config.d_model).to(self.W_E.dtype)
+        shift = 0 if offsets is None else int(offsets.max())
         if length + shift > self.config.n_ctx:
             shifted = f", shifted by {shift}," if shift else ""
             raise UserError(
@@ -97,7 +98,7 @@ class HookedTransformer(IncrementalTransformer):
         may = bias = rotation = None
         if config.mask != "causal":
             valid = tokens != END_ID if config.sees_ahead else None
-            may = allowed(config.mask, length, valid)[:, None].to(device)
+            may = allowed(config.mask, length, valid, device)[:, None]
         if config.positions == "alibi":
             bias = alibi(config.learned_heads, length, device)
         elif self.relative is not None:

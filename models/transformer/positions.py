@@ -13,14 +13,14 @@ T5_BUCKETS, T5_FARTHEST = 32, 128
 BASE = 10_000.0
 
 
-def frequencies(width: int) -> Float[Tensor, " half"]:
+def frequencies(width: int, device: torch.device | None = None) -> Float[Tensor, " half"]:
     """10000^(-2i / width) for i = 0 .. width/2 - 1, in radians per position."""
-    return BASE ** (-torch.arange(0, width, 2, dtype=torch.float64) / width)
+    return BASE ** (-torch.arange(0, width, 2, dtype=torch.float64, device=device) / width)
 
 
 def sinusoidal(position: Int[Tensor, "*any"], width: int) -> Float[Tensor, "*any width"]:
     """sin(pos / 10000^(2i/width)) at 2i and the cosine at 2i + 1 (Vaswani et al. 2017, 3.5)."""
-    angles = position[..., None].double() * frequencies(width).to(position.device)
+    angles = position[..., None].double() * frequencies(width, position.device)
     return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(-2).float()
 
 
@@ -33,9 +33,10 @@ def rotations(
 
     Dimension i is paired with i + width/2, as in LLaMA and GPT-NeoX.
     """
-    angles = torch.arange(positions, dtype=torch.float64)[:, None] * frequencies(width)
+    place = torch.arange(positions, dtype=torch.float64, device=device)
+    angles = place[:, None] * frequencies(width, device)
     angles = torch.cat([angles, angles], dim=-1)[:, None]
-    return angles.cos().float().to(device), angles.sin().float().to(device)
+    return angles.cos().float(), angles.sin().float()
 
 
 def rotate(
@@ -77,7 +78,8 @@ def alibi(
     n_heads: int, positions: int, device: torch.device | None = None
 ) -> Float[Tensor, "head query key"]:
     """-slope * distance, to be added to the scores; the same before and after the query."""
-    return -alibi_slopes(n_heads).to(device)[:, None, None] * distances(positions, device).abs()
+    slopes = alibi_slopes(n_heads).to(device, non_blocking=True)
+    return -slopes[:, None, None] * distances(positions, device).abs()
 
 
 def t5_buckets(distance: Int[Tensor, "query key"], bidirectional: bool) -> Int[Tensor, "query key"]:

@@ -33,7 +33,7 @@ class Relations:
             return self
         may = self.may
         if may is None:
-            may = allowed("causal", positions)[:, None].to(device)
+            may = allowed("causal", positions, device=device)[:, None]
         return Relations(
             may[..., first:last, :],
             None if self.bias is None else self.bias[:, first:last],
@@ -53,7 +53,7 @@ class Relations:
         """``may`` as a tensor, also where None stands for a causal mask."""
         if self.may is not None:
             return self.may
-        return allowed("causal", q.shape[2])[:, None].to(q.device)
+        return allowed("causal", q.shape[2], device=q.device)[:, None]
 
     def copied(self, copies: int) -> Relations:
         """The same for copies of the batch, one after the other."""

@@ -170,6 +170,23 @@ def test_agreement_is_the_correlation_of_the_means() -> None:
     assert row["mean_error"] == pytest.approx(5 / 3)
 
 
+def test_a_stream_of_large_parts_that_cancel_is_a_sum(small_model: Make) -> None:
+    """The second MLP takes away what the first one wrote, but for rounding."""
+    model = small_model()
+    with torch.no_grad():
+        for sign, block in zip((1, -1), model.blocks, strict=True):
+            block.mlp.b_out.copy_(torch.full((16,), sign * 1e6))
+    writes(model, model.to_tokens(["abc"]))
+
+
+def test_a_stream_that_is_not_finite_is_no_matter_of_norms(small_model: Make) -> None:
+    model = small_model()
+    with torch.no_grad():
+        model.W_E[2] = torch.nan
+    with pytest.raises(ValueError, match="not finite"):
+        writes(model, model.to_tokens(["abc"]))
+
+
 @pytest.mark.parametrize("placement", ["post", "sandwich"])
 def test_a_stream_that_is_no_sum_is_refused(small_model: Make, placement: str) -> None:
     model = small_model(norm_placement=placement)

@@ -62,6 +62,11 @@ def test_cells_of_one_row_stay_together() -> None:
     assert high[1] == pytest.approx(1 - low[0])
 
 
+def test_the_bootstrap_of_nothing_is_refused() -> None:
+    with pytest.raises(ValueError, match="at least one row"):
+        bootstrap_mean(np.zeros((0, 3)))
+
+
 def test_the_bootstrap_hangs_on_its_seed_alone() -> None:
     values = np.random.default_rng(0).normal(size=20)
     np.random.seed(1)

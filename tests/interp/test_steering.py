@@ -25,6 +25,11 @@ def test_it_is_the_slope_of_x_on_z_and_no_probe() -> None:
     assert direction(x, z).tolist() == [2.0]
 
 
+def test_what_does_not_vary_has_no_direction() -> None:
+    with pytest.raises(ValueError, match="the same everywhere"):
+        direction(torch.randn(5, 3), torch.full((5,), 0.1))
+
+
 def test_the_control_is_as_long_and_hangs_on_the_seed_alone() -> None:
     way = torch.tensor([3.0, 0.0, 4.0])
     drawn = [random_direction(way, seed) for seed in (0, 0, 1)]
