@@ -1,12 +1,12 @@
-"""All benchmarks, a table each. Targets are reported, not asserted."""
+"""How many times faster than named peers: one table, and what changed since the kept figures.
+
+Targets are reported, not asserted. --keep keeps the figures that were measured last.
+"""
 
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Callable, Iterator
-from importlib.metadata import version
-from pathlib import Path
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
@@ -14,7 +14,20 @@ from rich.table import Table
 
 from tests.benchmarks.attribution_speed import attribution_speed
 from tests.benchmarks.discovery_speed import discovery_speed
-from tests.benchmarks.measure import Result, Seconds
+from tests.benchmarks.kept import (
+    KEPT,
+    LAST,
+    Record,
+    change,
+    keep,
+    key,
+    read,
+    record_of,
+    told,
+    write,
+)
+from tests.benchmarks.kept import rows as results_of
+from tests.benchmarks.measure import Result
 from tests.benchmarks.model_speed import model_speed
 from tests.benchmarks.patching_speed import patching_speed
 from tests.benchmarks.probing_speed import probing_speed
@@ -23,72 +36,83 @@ from tests.benchmarks.training_speed import training_speed
 from tests.benchmarks.variant_speed import variant_speed
 
 BENCHMARKS: dict[str, Callable[[], Iterator[Result]]] = {
-    "model speed": model_speed,
-    "variant speed": variant_speed,
-    "training speed": training_speed,
-    "patching speed": patching_speed,
-    "probing speed": probing_speed,
-    "attribution speed": attribution_speed,
+    "model": model_speed,
+    "variant": variant_speed,
+    "training": training_speed,
+    "patching": patching_speed,
+    "probing": probing_speed,
+    "attribution": attribution_speed,
+    "together": together_speed,  # no row without a CUDA device
+    "discovery": discovery_speed,
 }
-PACKAGES = ("torch", "transformer-lens", "scikit-learn", "shap")
 
 
-def draw(title: str, results: list[Result]) -> Table:
-    """A row per comparison: which ratio, its median and quartiles, and the target."""
-    columns = ("task", "ratio of times", "median", "quartiles", "target", "met")
-    table = Table(*columns, title=title, title_justify="left", box=SIMPLE_HEAD, padding=0)
-    for r in results:
-        slowdown = r.kind == "slowdown"
-        rates = ""
-        if r.ours_per_second and r.peer_per_second:
-            rates = f"\n{r.ours_per_second:,.0f} against {r.peer_per_second:,.0f} words a second"
+def draw(record: Record, before: Record) -> Table:
+    """A row per comparison: what each side does, the ratio, its quartiles, and what it was."""
+    table = Table(
+        "what, ours, the peer's",
+        *("times faster", "quartiles", "target", "ms, ours", "the peer's", "kept"),
+        box=SIMPLE_HEAD,
+        padding=(0, 1, 0, 0),
+        title="The peer's CPU time over ours, one thread on each side",
+        title_justify="left",
+    )
+    old = results_of(before)
+    for r in results_of(record).values():
+        target = "" if r.target is None else f"{'[green]' if r.met else '[red]'}{r.target:.2f}"
+        was = old.get(key(r))
+        colour = {"slower": "[red]", "faster": "[green]", "": ""}[change(was, r) if was else ""]
         table.add_row(
-            r.task + rates,
-            f"ours / {r.peer}" if slowdown else f"{r.peer} / ours",
+            f"[bold]{r.task}[/bold]\n{r.ours}\n{r.peer}",
             f"{r.ratio:.2f}",
             f"{r.low:.2f}-{r.high:.2f}",
-            f"{'<=' if slowdown else '>='} {r.target:.2f}",
-            "[green]yes" if r.met else "[red]no",
+            target,
+            f"{1000 * r.our_seconds:,.2f}",
+            f"{1000 * r.peer_seconds:,.2f}",
+            f"{colour}{was.ratio:.2f}" if was else "",
         )
     return table
 
 
-def draw_seconds(title: str, results: list[Seconds]) -> Table:
-    """A row for each whose time it is."""
-    columns = ("task", "who", "median s", "range", "target", "met")
-    table = Table(*columns, title=title, title_justify="left", box=SIMPLE_HEAD, padding=0)
-    for r in results:
-        target = "-" if r.target is None else f"<= {r.target:.0f}"
-        met = {None: "-", True: "[green]yes", False: "[red]no"}[r.met]
-        table.add_row(r.task, r.who, f"{r.median:.1f}", f"{r.low:.1f}-{r.high:.1f}", target, met)
-    return table
+def compared(record: Record, kept: dict[str, Record]) -> tuple[Record, list[str]]:
+    """The record to compare with, and what to say: that of this processor, else the newest."""
+    if not kept:
+        return {}, ["Nothing was kept before."]
+    before = kept.get(record["processor"]) or max(kept.values(), key=lambda r: r["date"])
+    since = f"since {before['date']}, commit {before['commit']}"
+    lines = told(before, record)
+    said = [f"Changed {since}:", *lines] if lines else [f"Nothing changed {since}."]
+    if before["processor"] != record["processor"]:
+        said.append(f"That was another processor: {before['processor']}.")
+    return before, said
 
 
 def main() -> None:
-    """Runs all benchmarks, prints the tables and, if asked to, writes them as JSON."""
+    """Measures, or keeps what was measured last."""
     parser = argparse.ArgumentParser(prog="python -m tests.benchmarks", description=__doc__)
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write the numbers here too")
-    path: Path | None = parser.parse_args().json
+    parser.add_argument("--keep", action="store_true", help=f"make {LAST.name} the kept figures")
+    parser.add_argument("--only", nargs="+", choices=BENCHMARKS, help="measure these alone")
+    options = parser.parse_args()
     console = Console()
-    report: dict[str, object] = {"versions": {name: version(name) for name in PACKAGES}}
-    for title, benchmark in BENCHMARKS.items():
-        with console.status(f"{title} ..."):
-            results = list(benchmark())
-        console.print(draw(f"{title}: CPU time in one thread", results))
-        report[title] = [result.to_json() for result in results]
-    with console.status("together speed ..."):
-        joint = list(together_speed())
-    if joint:
-        console.print(draw("together speed: wall clock, this GPU", joint))
-    else:
-        console.print("together speed: no CUDA device\n")
-    report["together speed"] = [result.to_json() for result in joint]
-    with console.status("discovery speed ..."):
-        timed = list(discovery_speed())
-    console.print(draw_seconds("discovery speed: wall clock, this machine", timed))
-    report["discovery speed"] = [result.to_json() for result in timed]
-    if path is not None:
-        path.write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
+    if options.keep:
+        record = keep()
+        console.print(f"kept in {KEPT}" if record else "nothing was measured: make bench")
+        raise SystemExit(0 if record else 2)
+    results: dict[str, list[Result]] = {}
+    for name in options.only or BENCHMARKS:
+        with console.status(f"{name} ..."):
+            results[name] = list(BENCHMARKS[name]())
+    record = record_of(results, read(LAST))
+    write(LAST, record)
+    before, said = compared(record, read(KEPT))
+    console.print(draw(record, before))
+    versions = ", ".join(f"{name} {number}" for name, number in record["versions"].items())
+    console.print(f"{record['processor']}; {versions}")
+    for line in said:
+        console.print(line, markup=False)
+    if missing := [name for name in BENCHMARKS if name not in record["results"]]:
+        console.print(f"Not measured on this commit: {', '.join(missing)}")
+    console.print("Keep these figures: .venv/bin/python -m tests.benchmarks --keep")
 
 
 if __name__ == "__main__":

@@ -1,26 +1,45 @@
-"""How many times faster or slower than a peer: a ratio of two times taken side by side.
+"""How many times faster than a peer: a ratio of two times taken side by side.
 
 A time alone says more about the machine, and about who else is using it, than about the code. So
 the candidates take turns in many short rounds, every round gives one ratio, and the result is the
-median of these. Both run in one thread, and what is counted is CPU time: waiting for a busy core
-is not work.
+median of these. Both compute in one thread. What is counted is CPU time: waiting for a busy core
+is not work. CPU time is that of all threads, so a library that is not bound would pay for threads
+that spin. That is why ``one_thread`` binds them all, and why a round in which another thread has
+computed is an error.
 """
 
 from __future__ import annotations
 
 import gc
+import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
-from typing import Literal
 
 import numpy as np
 import torch
+from threadpoolctl import threadpool_info, threadpool_limits
 
-Kind = Literal["slowdown", "speedup"]
 Work = Callable[[], object]
 
 TURN = 0.01  # seconds, at the least: far above the clock's grain, and far below a change of weather
+ELSEWHERE = 0.05  # the largest share of a turn that may be computed in other threads
+
+
+@dataclass(frozen=True)
+class Side:
+    """One of the two that are timed.
+
+    Attributes:
+        who: "ours", or the peer.
+        does: what it does, in a clause.
+        work: does it once.
+    """
+
+    who: str
+    does: str
+    work: Work
 
 
 @dataclass(frozen=True)
@@ -28,68 +47,86 @@ class Result:
     """One row of the table.
 
     Attributes:
-        task: what was timed.
-        peer: against what.
-        kind: "slowdown" is our time over the peer's and aims below its target; "speedup" is the
-            peer's time over ours and aims above it.
-        target: what the ratio should be, at most or at least.
-        ratio: the median over the rounds.
+        task: what both do.
+        ours, peer: what each side does; the peer's begins with its name.
+        target: what the ratio should be, at least; None without one.
+        ratio: the peer's time over ours, the median over the rounds.
         low, high: the quartiles over the rounds.
         rounds: how many ratios were taken.
-        ours_per_second, peer_per_second: words, where work is counted in them; the medians.
+        our_seconds, peer_seconds: of doing it once, the medians.
     """
 
     task: str
+    ours: str
     peer: str
-    kind: Kind
-    target: float
+    target: float | None
     ratio: float
     low: float
     high: float
     rounds: int
-    ours_per_second: float | None = None
-    peer_per_second: float | None = None
+    our_seconds: float
+    peer_seconds: float
 
-    @property
-    def met(self) -> bool:
-        return self.ratio <= self.target if self.kind == "slowdown" else self.ratio >= self.target
-
-    def to_json(self) -> dict[str, object]:
-        return {**asdict(self), "met": self.met}
-
-
-@dataclass(frozen=True)
-class Seconds:
-    """A row of wall-clock times, of work that has no peer to take turns with.
-
-    Attributes:
-        task: what was timed.
-        who: whose time.
-        median, low, high: over the repetitions, seconds; low and high are the extremes.
-        target: seconds at most; None without one.
-    """
-
-    task: str
-    who: str
-    median: float
-    low: float
-    high: float
-    target: float | None
+    @classmethod
+    def of(
+        cls, task: str, ours: Side, peer: Side, target: float | None, times: np.ndarray
+    ) -> Result:
+        """From the seconds of each round, [round, (ours, the peer's)]."""
+        low, median, high = np.quantile(times[:, 1] / times[:, 0], [0.25, 0.5, 0.75]).tolist()
+        name, clause = f"{peer.who}: {peer.does}", ours.does
+        seconds_of_each = np.median(times, axis=0).tolist()
+        return cls(task, clause, name, target, median, low, high, len(times), *seconds_of_each)
 
     @property
     def met(self) -> bool | None:
-        return None if self.target is None else self.median <= self.target
+        return None if self.target is None else self.ratio >= self.target
 
     def to_json(self) -> dict[str, object]:
-        return {**asdict(self), "met": self.met}
+        return asdict(self)
 
 
-def seconds(work: Work, calls: int) -> float:
-    """CPU time of ``calls`` calls."""
-    start = time.process_time()
+class UnboundError(RuntimeError):
+    """A library computes in more than one thread."""
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Binds PyTorch, every BLAS and OpenMP that is loaded, numba and pyarrow to one thread.
+
+    Raises:
+        UnboundError: a library is still free to use more.
+    """
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    others = {"numba": "set_num_threads", "pyarrow": "set_cpu_count"}
+    for name, bind in others.items():
+        if name in sys.modules:
+            getattr(sys.modules[name], bind)(1)
+    try:
+        with threadpool_limits(1):
+            free = [pool["filepath"] for pool in threadpool_info() if pool["num_threads"] != 1]
+            if free or torch.get_num_threads() != 1:
+                raise UnboundError(f"more than one thread: {', '.join(free) or 'torch'}")
+            yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def seconds(side: Side, calls: int = 1) -> float:
+    """CPU time of ``calls`` calls.
+
+    Raises:
+        UnboundError: part of it was spent in other threads.
+    """
+    start, own = time.process_time(), time.thread_time()
     for _ in range(calls):
-        work()
-    return time.process_time() - start
+        side.work()
+    own, total = time.thread_time() - own, time.process_time() - start
+    if total - own > ELSEWHERE * total + TURN:
+        raise UnboundError(
+            f"{side.who} computed {total - own:.2f} s of {total:.2f} s in other threads"
+        )
+    return total
 
 
 def settle_allocator() -> None:
@@ -102,50 +139,39 @@ def settle_allocator() -> None:
     torch.empty(31 * 2**20, dtype=torch.uint8)
 
 
-def calls_for(work: Work, turn: float) -> int:
-    """How many calls last ``turn`` seconds. Warms up on the way: the first calls are never kept."""
+def calls_for(side: Side) -> int:
+    """How many calls last a turn. Warms up on the way: the first calls are never kept."""
     calls = 1
-    for _ in range(3):
-        work()
-    while seconds(work, calls) < turn:
+    while seconds(side, calls) < TURN:
         calls *= 2
     return calls
 
 
 def compare(
-    task: str,
-    ours: Work,
-    peer: tuple[str, Work],
-    kind: Kind,
-    target: float,
-    rounds: int = 100,
-    words: int | None = None,
+    task: str, ours: Side, peer: Side, target: float | None = None, rounds: int = 100
 ) -> Result:
-    """Measures ours against the peer, which is given as (name, work); ``words`` are in one call.
+    """Measures ours against the peer.
 
     Both do the same number of calls in a turn, and who goes first alternates, so that neither
     always finds the caches as the other left them.
     """
-    torch.set_num_threads(1)
     settle_allocator()
-    name, theirs = peer
-    calls = max(calls_for(ours, TURN), calls_for(theirs, TURN))
-    gc.collect()
-    gc.disable()  # else one of the two pays for the garbage of both
-    try:
-        times = np.array([_round(ours, theirs, calls, turn % 2 == 0) for turn in range(rounds)])
-    finally:
-        gc.enable()
-    slowdown = times[:, 0] / times[:, 1]
-    ratios = slowdown if kind == "slowdown" else 1 / slowdown
-    low, median, high = (float(q) for q in np.quantile(ratios, [0.25, 0.5, 0.75]))
-    rates = [None, None] if words is None else (words * calls / np.median(times, axis=0)).tolist()
-    return Result(task, name, kind, target, median, low, high, rounds, *rates)
+    for side in (ours, peer):  # loads what is imported late, before it is bound
+        side.work()
+    with one_thread():
+        calls = max(calls_for(ours), calls_for(peer))
+        gc.collect()
+        gc.disable()  # else one of the two pays for the garbage of both
+        try:
+            times = np.array([_round(ours, peer, calls, turn % 2 == 0) for turn in range(rounds)])
+        finally:
+            gc.enable()
+    return Result.of(task, ours, peer, target, times / calls)
 
 
-def _round(ours: Work, theirs: Work, calls: int, ours_first: bool) -> tuple[float, float]:
-    """(our seconds, their seconds) of one round."""
+def _round(ours: Side, peer: Side, calls: int, ours_first: bool) -> tuple[float, float]:
+    """(our seconds, the peer's seconds) of one round."""
     if ours_first:
-        return seconds(ours, calls), seconds(theirs, calls)
-    second = seconds(theirs, calls)
+        return seconds(ours, calls), seconds(peer, calls)
+    second = seconds(peer, calls)
     return seconds(ours, calls), second

@@ -20,7 +20,7 @@ from models.runs.run import Run
 from models.training.loop import train
 from models.training.recipes import recipe
 from models.training.together import train_together
-from tests.benchmarks.measure import Result
+from tests.benchmarks.measure import Result, Side
 
 FASTER = 8.0
 SEEDS, IN_TURN = 32, 4  # all alike: in turn, a part of them is timed
@@ -38,7 +38,7 @@ def compare_seeds(
     config: TrainConfig, device: str, seeds: int, in_turn: int, rounds: int
 ) -> Result:
     """So many seeds at once against some of them in turn; who goes first alternates."""
-    rates = np.empty((rounds, 2))  # ours, theirs
+    times = np.empty((rounds, 2))  # of a sequence; ours, theirs
     with tempfile.TemporaryDirectory() as folder:
         sequences_per_second(replace(config, steps=2), device, 2, True, Path(folder) / "first")
         for turn in range(rounds):
@@ -46,13 +46,14 @@ def compare_seeds(
                 count = seeds if together else in_turn
                 path = Path(folder) / f"{turn}-{together}"
                 rate = sequences_per_second(config, device, count, together, path)
-                rates[turn, 0 if together else 1] = rate
-    ratios = rates[:, 0] / rates[:, 1]
-    low, median, high = (float(q) for q in np.quantile(ratios, [0.25, 0.5, 0.75]))
-    ours, theirs = np.median(rates, axis=0).tolist()
-    task = f"training {config.language}, {seeds} seeds at once, {device}"
-    peer = "one after the other"
-    return Result(task, peer, "speedup", FASTER, median, low, high, rounds, ours, theirs)
+                times[turn, 0 if together else 1] = 1 / rate
+    return Result.of(
+        f"training {config.language}, a word, {device}, wall clock",
+        Side("ours", f"{seeds} seeds at once", lambda: None),
+        Side("ours", f"{in_turn} of the seeds, one after the other", lambda: None),
+        FASTER,
+        times,
+    )
 
 
 def sequences_per_second(
