@@ -14,7 +14,7 @@ help:
 	@echo "make check      lint, format, types, no import circle, no broken link in the pages"
 	@echo "make docs       the pages as a site, in docs/site"
 	@echo "make notebooks  run the notebooks anew and keep their output"
-	@echo "make bench      how fast, against named peers"
+	@echo "make bench      how fast, against named peers, and what got slower"
 	@echo
 	@echo "PYTHON=python3.12 make ... chooses the interpreter (3.11 or newer)"
 

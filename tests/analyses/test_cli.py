@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from conftest import tiny_config
+from conftest import tiny_config, without_pictures
 
 from analyses.command_line.app import COMMANDS, main
 from analyses.questions import leaderboard as of_run
@@ -130,7 +130,8 @@ def test_a_corpus_of_ones_own(
     run = Run(path)
     assert run.language.chomsky == "finite sample"
     assert run.config.objective == "verdict"
-    said = answer(capsys, "analyse", path, "all")
+    with without_pictures():
+        said = answer(capsys, "analyse", path, "all")
     for name in ("accuracy", "heads", "patching", "explanations", "leaderboard", "discovery"):
         assert (run.results / f"{name}-1" / f"{name}.parquet").exists()
     for name in ("probing", "interventions"):

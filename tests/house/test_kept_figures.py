@@ -1,0 +1,110 @@
+"""Benchmarks bind what they time to one thread, and tell what has changed since kept figures."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from threading import Thread
+
+import numpy as np
+import pytest
+import sklearn.linear_model  # noqa: F401 - it brings libraries that torch does not bind
+import torch
+from threadpoolctl import threadpool_info, threadpool_limits
+
+from tests.benchmarks import kept
+from tests.benchmarks.measure import Result, Side, UnboundError, compare, one_thread, seconds
+
+ROW = Result("task", "ours", "peer: does", 1.5, 2.0, 1.9, 2.1, 9, 0.01, 0.02)
+
+
+def test_every_library_is_bound_and_freed_again() -> None:
+    with threadpool_limits(2):
+        torch.set_num_threads(2)
+        before = [pool["num_threads"] for pool in threadpool_info()]
+        with one_thread():
+            assert {pool["num_threads"] for pool in threadpool_info()} == {1}
+            assert torch.get_num_threads() == 1
+        assert [pool["num_threads"] for pool in threadpool_info()] == before
+    torch.set_num_threads(1)
+
+
+def test_work_in_another_thread_is_an_error() -> None:
+    x = np.random.default_rng(0).normal(size=2_000_000)
+
+    def elsewhere() -> None:
+        thread = Thread(target=np.sort, args=(x,))
+        thread.start()
+        thread.join()
+
+    with pytest.raises(UnboundError, match=r"^peer computed .* in other threads$"):
+        seconds(Side("peer", "sorts", elsewhere))
+    assert seconds(Side("ours", "sorts", lambda: np.sort(x))) > 0
+
+
+def test_twice_the_work_is_half_as_fast() -> None:
+    x = np.random.default_rng(0).normal(size=20_000)
+    twice = Side("peer", "sorts twice", lambda: (np.sort(x), np.sort(x)))
+    found = compare("sorting", Side("ours", "sorts once", lambda: np.sort(x)), twice, 1.5, 5)
+    assert 1.5 < found.ratio < 2.7
+    assert found.low <= found.ratio <= found.high
+    assert found.met
+    assert found.peer == "peer: sorts twice"
+    assert found.peer_seconds > found.our_seconds
+
+
+@pytest.mark.parametrize(
+    ("ratio", "low", "high", "said"),
+    [
+        (1.5, 1.4, 1.6, "slower"),
+        (2.6, 2.5, 2.7, "faster"),
+        (1.7, 1.5, 1.95, ""),  # the quartiles overlap
+        (1.85, 1.84, 1.86, ""),  # within what two processes differ by
+    ],
+)
+def test_a_change_is_told_if_quartiles_and_drift_are_passed(
+    ratio: float, low: float, high: float, said: str
+) -> None:
+    now = replace(ROW, ratio=ratio, low=low, high=high)
+    assert kept.change(ROW, now) == said
+    lines = kept.changes(kept.record_of({"b": [ROW]}, {}), kept.record_of({"b": [now]}, {}))
+    assert lines == ([f"{said}: task, beside peer: does: 2.00 -> {ratio:.2f}"] if said else [])
+
+
+def test_what_is_seen_once_is_not_told() -> None:
+    before = kept.record_of({"b": [ROW]}, {})
+    slow, usual = replace(ROW, ratio=1.0, low=0.9, high=1.1), replace(ROW, ratio=2.02)
+    assert kept.nearer(before, [slow], [usual]) == [usual]
+    new = replace(slow, task="new")
+    assert kept.nearer(before, [new], [new]) == [new]
+
+
+def test_the_last_figures_become_those_of_their_processor(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kept, "KEPT", tmp_path / "kept.json")
+    monkeypatch.setattr(kept, "LAST", tmp_path / "last.json")
+    monkeypatch.setattr(kept, "PAGE", tmp_path / "speed.md")
+    kept.PAGE.write_text(f"# Speed\n{kept.BEGIN}old\n{kept.END}\nMore.\n")
+    assert kept.keep() is None
+    part = kept.record_of({"a": [ROW]}, {})
+    whole = kept.record_of({"b": [ROW]}, part)  # of the same code: one adds to the other
+    assert set(whole["results"]) == {"a", "b"}
+    assert set(kept.record_of({"b": [ROW]}, {**part, "commit": "another"})["results"]) == {"b"}
+    kept.write(kept.KEPT, {"another": {}})
+    kept.write(kept.LAST, whole)
+    assert kept.keep() == whole
+    assert kept.read(kept.KEPT) == {"another": {}, kept.processor(): whole}
+    assert kept.rows(whole) == {kept.key(ROW): ROW}
+    first, *_, last = kept.PAGE.read_text().splitlines()
+    assert (first, last) == ("# Speed", "More.")
+    assert "| task | ours | peer: does | 2.00 | 1.90-2.10 |" in kept.PAGE.read_text()
+    older = {**whole, "versions": {**whole["versions"], "shap": "0.1"}}
+    said = [f"beside another shap: 0.1 -> {whole['versions']['shap']}"]
+    assert kept.other_versions(older, whole) == said
+
+
+def test_the_page_holds_the_kept_figures() -> None:
+    assert any(
+        kept.markdown(record) in kept.PAGE.read_text() for record in kept.read(kept.KEPT).values()
+    )
