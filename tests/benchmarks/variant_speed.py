@@ -213,7 +213,7 @@ class PlainTransformer(nn.Module):
             valid = (tokens != END_ID)[:, None, None]
             return valid if bias is None else bias.masked_fill(~valid, -math.inf)
         if bias is not None:
-            return bias
+            return bias[None]  # with three axes PyTorch would not take the fused attention
         return self.may if config.mask != "causal" or config.scores == "additive" else None
 
     def forward(self, tokens: Tensor) -> Tensor:
