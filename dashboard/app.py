@@ -14,10 +14,8 @@ import streamlit as st
 from streamlit.navigation.page import StreamlitPage
 
 from dashboard.pages import pages
-from dashboard.shared import choose_run, explain_errors, runs_folder
 from interp.explanations.games import Game
 from interp.explanations.lime_and_shap import permutation_shap
-from models.runs.run import find_runs
 
 st.set_page_config(page_title="Structure Lab", page_icon="🔬", layout="wide")
 
@@ -38,16 +36,10 @@ warm_up()
 # On a narrow screen a wide chart is scrolled, not cut off.
 st.html("<style>[data-testid=stVegaLiteChart] {overflow-x: auto; max-width: 100%}</style>")
 
-KNOWN = pages()
 groups: dict[str, list[StreamlitPage]] = {}
-for address, known in KNOWN.items():
-    icon = f":material/{known.icon}:"
+for address, each in pages().items():
+    icon = f":material/{each.icon}:"
     first = not groups
-    drawn = st.Page(known.show, title=known.title, icon=icon, url_path=address, default=first)
-    groups.setdefault(known.group, []).append(drawn)
-page = st.navigation(groups, expanded=True)  # no page is hidden behind a click
-with explain_errors():
-    # A folder without runs may still hold sweeps or a leaderboard, and users bring lines.
-    if KNOWN[page.url_path or next(iter(KNOWN))].needs_run or find_runs(runs_folder()):
-        choose_run()
-    page.run()
+    drawn = st.Page(each.draw, title=each.title, icon=icon, url_path=address, default=first)
+    groups.setdefault(each.group, []).append(drawn)
+st.navigation(groups, expanded=True).run()  # no page is hidden behind a click

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from typing import Literal
 
 from analyses.registry import registered
+from dashboard.shared import choose_run, current_run, explain_errors, has_model, runs_folder
 from dashboard.views import question
 from dashboard.views.discover import from_lines, rule_of_run
 from dashboard.views.explain import explanations, leaderboard
@@ -21,6 +23,7 @@ from dashboard.views.look_inside import (
 )
 from dashboard.views.many_runs import sweeps
 from dashboard.views.start import runs, try_it
+from models.runs.run import find_runs
 
 
 @dataclass(frozen=True)
@@ -31,22 +34,31 @@ class Page:
         group: its heading in the sidebar.
         title: its name there.
         icon: the name of one of Material's icons.
-        show: draws the page.
-        needs_run: True if the page shows a run; the other pages also open where there is no run.
+        show: draws what is its own.
+        needs: without which the page cannot be shown.
     """
 
     group: str
     title: str
     icon: str
     show: Callable[[], None]
-    needs_run: bool = True
+    needs: Literal["model", "run", "nothing"] = "model"
+
+    def draw(self) -> None:
+        """Draws the page beside the choice of the run. What is missing or fails is one line."""
+        with explain_errors():
+            # A folder without runs may still hold sweeps or a leaderboard, and users bring lines.
+            if self.needs != "nothing" or find_runs(runs_folder()):
+                choose_run()
+            if self.needs != "model" or has_model(current_run()):
+                self.show()
 
 
 START, INSIDE, EXPLAIN = "Start", "Look inside", "Explain"
 DISCOVER, MANY, MORE = "Discover", "Many runs", "More questions"
 
 OWN = {
-    "runs": Page(START, "Runs", "home", runs.show),
+    "runs": Page(START, "Runs", "home", runs.show, needs="run"),
     "try": Page(START, "Try it", "edit", try_it.show),
     "model": Page(INSIDE, "Model", "account_tree", model.show),
     "probing": Page(INSIDE, "Probing", "sensors", probing.show),
@@ -56,12 +68,12 @@ OWN = {
     "patching": Page(INSIDE, "Patching", "healing", patching.show),
     "circuits": Page(INSIDE, "Circuits", "schema", circuits.show),
     "explanations": Page(EXPLAIN, "Explanations", "balance", explanations.show),
-    "leaderboard": Page(EXPLAIN, "Leaderboard", "trophy", leaderboard.show, needs_run=False),
+    "leaderboard": Page(EXPLAIN, "Leaderboard", "trophy", leaderboard.show, needs="nothing"),
     "discovery": Page(DISCOVER, "Discovery", "explore", rule_of_run.show),
     "discover": Page(
-        DISCOVER, "From lines to a rule", "lightbulb", from_lines.show, needs_run=False
+        DISCOVER, "From lines to a rule", "lightbulb", from_lines.show, needs="nothing"
     ),
-    "sweeps": Page(MANY, "Sweeps", "grid_view", sweeps.show, needs_run=False),
+    "sweeps": Page(MANY, "Sweeps", "grid_view", sweeps.show, needs="nothing"),
 }
 """The pages of this package by address. The dashboard opens with the first."""
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+import logging
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,6 @@ from altair.typing import ChartType
 from analyses.answer_files import Kept, kept_in
 from analyses.answers import (
     Answer,
-    Progress,
     answer,
     asked_with,
     current,
@@ -30,19 +30,31 @@ from analyses.answers import (
 )
 from analyses.registry import registered
 from analyses.studies.seeds import over_seeds, siblings, wide
+from dashboard.background import offer
 from models.base import LanguageModel
 from models.errors import UserError
 from models.languages import Language, Word
 from models.runs.run import Run, find_runs
 
+LOG = logging.getLogger(__name__)
+
 
 @contextmanager
 def explain_errors() -> Iterator[None]:
-    """A user's mistake is one readable line on the page, never a traceback."""
+    """Keeps what fails inside it from the rest of the page: a reader sees one line, never a
+    traceback. A part of a page that can fail for itself stands in one of its own."""
     try:
         yield
     except UserError as error:
         st.error(str(error), icon=":material/error:")
+    except Exception as error:
+        LOG.exception("a part of the page %s failed", st.context.url)
+        st.error(
+            f"This part cannot be shown ({type(error).__name__}). If it is still so when the page "
+            "is loaded again, a file may be damaged. What happened stands in the terminal in which "
+            "`lab dashboard` runs.",
+            icon=":material/error:",
+        )
 
 
 def runs_folder() -> Path:
@@ -59,11 +71,12 @@ def choose_run() -> None:
         )
     with st.sidebar:
         st.selectbox("Run", names, key="run", bind="query-params")
-        run = current_run()
-        st.caption(
-            f"{run.language.name}, {run.language.chomsky}; {shape_of(run)}; "
-            f"recipe {run.config.recipe}; seed {run.config.seed}"
-        )
+        with suppress(UserError):  # the pages that need the run say what is wrong with it
+            run = current_run()
+            st.caption(
+                f"{run.language.name}, {run.language.chomsky}; {shape_of(run)}; "
+                f"recipe {run.config.recipe}; seed {run.config.seed}"
+            )
 
 
 def shape_of(run: Run) -> str:
@@ -79,6 +92,14 @@ def shape_of(run: Run) -> str:
 def current_run() -> Run:
     """The chosen run."""
     return Run(runs_folder() / st.session_state["run"])
+
+
+def has_model(run: Run) -> bool:
+    """Is there a checkpoint to look into? If not, the page says so."""
+    if run.steps():
+        return True
+    st.info(f"{run.name} has no checkpoint yet. The page Runs shows how far its training is.")
+    return False
 
 
 @st.cache_resource(max_entries=16, show_spinner=False)
@@ -115,8 +136,8 @@ def asked(run: Run, name: str, **arguments: Any) -> Answer:
 def kept_or_computed(run: Run, name: str) -> Answer | None:
     """The answer that the run keeps. Where it keeps several, the reader chooses one.
 
-    Where there is none, the page shows a button that computes it with a progress bar; until it is
-    pressed, the result is None.
+    Where there is none, the page shows a button that has it computed, and then how far that is;
+    the result is None.
     """
     if found := current(run, name):
         return chosen(run, name, found)
@@ -128,10 +149,9 @@ def kept_or_computed(run: Run, name: str) -> Answer | None:
             if older
             else f"This question has not been asked of {run.name} yet."
         )
-        if not st.button("Ask it now", type="primary", key=f"ask-{name}"):
-            return None
-        with progress_bar() as report:
-            result, _ = answer(run, name, None, report)
+        with explain_errors():
+            key = f"{name} of {run.path}, {run.model_hash()}"
+            offer(key, "Ask it now", lambda told: answer(run, name, None, told), type="primary")
     else:
         st.warning("This answer is about an earlier checkpoint; `lab analyse --again` renews it.")
     return result
@@ -145,18 +165,6 @@ def chosen(run: Run, name: str, found: Sequence[Kept]) -> Answer | None:
     if len(names) > 1:
         label = st.selectbox("Asked with", names, key=f"asked-{run.name}-{name}")
     return kept_as_asked(run.path, name, labels[label], run.model_hash())
-
-
-@contextmanager
-def progress_bar() -> Iterator[Progress]:
-    """Shows how far an analysis is, until it is done."""
-    bar = st.progress(0.0)
-
-    def report(done: int, total: int, what: str) -> None:
-        bar.progress(min(done / total, 1.0), what)
-
-    yield report
-    bar.empty()
 
 
 def heading(title: str, name: str) -> None:

@@ -20,9 +20,10 @@ from analyses.jobs.trained import trained
 from analyses.jobs.workers import side_by_side
 from analyses.options.lines import Discover
 from analyses.registry import registered
-from analyses.rules.discover import discover, remarks
+from analyses.rules.discover import discover
 from analyses.rules.printed import printed_verdicts
 from analyses.rules.printed import summary as printed_summary
+from analyses.rules.record import remarks
 from models.config import TrainConfig
 from models.errors import UserError
 from models.languages.registry import DIEREN_FILE

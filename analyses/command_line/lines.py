@@ -7,6 +7,7 @@ import pandas as pd
 from analyses.console import OUT, progress_bar, shown, table_of
 from analyses.options.lines import Discover, Recover
 from analyses.rules import discover as discoveries
+from analyses.rules import record as records
 from analyses.rules import recovery
 from analyses.script import as_json, where
 
@@ -15,18 +16,18 @@ def discover(options: Discover) -> None:
     """From labelled lines to the rule behind them."""
     with progress_bar(options.lines.name) as report:
         record = discoveries.discover(options, report)
-    table = pd.DataFrame(discoveries.table(record))
+    table = pd.DataFrame(records.table(record))
     if shown(options, table, record["found"] | {"ways": record["ways"]}):
         return
     for note in record["notes"]:
         OUT.print(note)
-    OUT.print(discoveries.headline(record), style="bold")
+    OUT.print(records.headline(record), style="bold")
     OUT.print(record["found"]["evidence"])
     OUT.print(table_of(table))
-    for remark in discoveries.remarks(record):
+    for remark in records.remarks(record):
         OUT.print(remark)
     folders = [options.out / record["run"]] if record["run"] else []
-    folders.append(options.out / discoveries.FOLDER / record["name"])
+    folders.append(options.out / records.FOLDER / record["name"])
     OUT.print("  " + ", ".join(map(str, folders)), style="dim")
 
 

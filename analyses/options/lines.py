@@ -23,6 +23,7 @@ class Discover(Shows, Trains):
     Attributes:
         lines: a file of lines, label <tab> words. There are two labels, of any name.
         out: the folder of all runs.
+        name: the name of the corpus, which its runs and its folder bear; by default the file's.
         accepted: the label whose lines the rule describes; by default the label of the first line.
         networks: the largest number of networks to train before giving up.
         rivals: let methods without a Transformer learn the same lines.
@@ -31,6 +32,7 @@ class Discover(Shows, Trains):
 
     lines: Positional[Path]
     out: Path = Path("runs")
+    name: str = ""
     accepted: str | None = None
     networks: int = NETWORKS
     rivals: bool = True
@@ -40,12 +42,13 @@ class Discover(Shows, Trains):
         super().__post_init__()
         at_least(1, self, "networks")
         check_seed(self.seed)
+        object.__setattr__(self, "name", safe_name(self.name or self.lines.stem))
 
-    @property
-    def name(self) -> str:
-        """Of the runs and the folder: the file's, without what no folder should be called."""
-        kept = "".join(c if c.isalnum() or c in "-_" else "-" for c in self.lines.stem).strip("-")
-        return f"{kept}-lines" if kept in LANGUAGES else kept or "lines"
+
+def safe_name(name: str) -> str:
+    """A name without what no folder should be called, and not that of a language."""
+    kept = "".join(c if c.isalnum() or c in "-_" else "-" for c in name).strip("-")
+    return f"{kept}-lines" if kept in LANGUAGES else kept or "lines"
 
 
 @dataclass(frozen=True)

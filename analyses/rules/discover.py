@@ -13,8 +13,8 @@ over word patterns. Network and rivals are called the ways to the rule.
 from __future__ import annotations
 
 import time
-from collections import Counter
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -30,6 +30,7 @@ from analyses.options.questions import Discovery
 from analyses.questions.discovery import judge
 from analyses.questions.rule_evidence import SURE, Lines, described, on_held_out, rebuilt, status
 from analyses.rules.lines import as_tsv, prepared
+from analyses.rules.record import FOLDER, LINES, RECORD, kept
 from interp.automata.extraction import as_dfa
 from interp.automata.extraction import run as verdicts_of
 from interp.automata.induction import ENOUGH, constant_bits, weighed
@@ -38,11 +39,10 @@ from interp.automata.rule_search import rule_of, same
 from models.config import ModelConfig, TrainConfig
 from models.errors import UserError
 from models.languages import SPLITS, LabelledCorpus
-from models.runs.files import read_json, write_bytes, write_json
+from models.runs.files import locked, write_bytes, write_json
 from models.runs.run import Run, run_name
 from models.training.recipes import recipe
 
-RECORD, LINES, FOLDER = "record.json", "lines.tsv", "discoveries"
 TOKENS = 2048
 """About so many symbols are in a training step: the longer the lines, the fewer of them."""
 PASSIVE = 30_000
@@ -69,26 +69,51 @@ Way = Literal["Transformer", "LSTM", "RPNI", "word patterns"]
 def discover(options: Discover, progress: Progress = quiet) -> dict[str, Any]:
     """Trains networks, extracts a rule, says it in words and compares it with those of the rivals.
 
-    Returns the record, which is also kept in the folder.
+    Returns the record, which is also kept in the folder. While another process learns the same
+    corpus, this one waits until that one has finished or died.
 
     Raises:
         UserError: the file cannot be read, a line is malformed, there is nothing to learn from.
     """
-    start = time.monotonic()
     labels, words, notes = prepared(options.lines, options.accepted)
     folder, content = options.out / FOLDER / options.name, as_tsv(labels, words).encode()
-    if (folder / LINES).exists() and (folder / LINES).read_bytes() != content:
-        raise UserError(
-            f"{folder} was made of other lines, or for the other label: rename {options.lines}, "
-            "or choose another folder with --out"
-        )
-    write_bytes(folder / LINES, content)
-    corpus = LabelledCorpus(options.name, labels, words)
+    with locked(folder):
+        if (folder / LINES).exists() and (folder / LINES).read_bytes() != content:
+            raise UserError(
+                f"{folder} was made of other lines, or for the other label: choose another name "
+                "with --name, or another folder with --out"
+            )
+        before: dict[str, Any] = {}
+        with suppress(UserError):  # a damaged record is written anew
+            before = kept(options.out, options.name) or {}
+        if before.get("notes") and options.lines.resolve() == (folder / LINES).resolve():
+            notes = before["notes"]  # these lines are prepared already
+        write_bytes(folder / LINES, content)
+        corpus = LabelledCorpus(options.name, labels, words)
+        # A finished record stays until the new one is finished, too.
+        follow = before.get("status") != "finished"
+        return _discover(options, folder, corpus, notes, progress, follow)
+
+
+def _discover(
+    options: Discover,
+    folder: Path,
+    corpus: LabelledCorpus,
+    notes: list[str],
+    progress: Progress,
+    follow: bool,
+) -> dict[str, Any]:
+    """``discover`` on prepared lines. The caller holds the folder's lock.
+
+    Args:
+        follow: whether the record says in between how far it is.
+    """
+    start, positive = time.monotonic(), int(corpus.line_labels.sum())
     record: dict[str, Any] = {
         "name": options.name,
         "options": {k: str(v) if isinstance(v, Path) else v for k, v in asdict(options).items()},
         "labels": [corpus.positive, corpus.negative],
-        "lines": dict(Counter(labels)),
+        "lines": {corpus.positive: positive, corpus.negative: len(corpus.lines) - positive},
         "notes": notes,
         "status": "learning",
         "networks": [],
@@ -99,7 +124,8 @@ def discover(options: Discover, progress: Progress = quiet) -> dict[str, Any]:
 
     def report(done: int, what: str) -> None:
         record["doing"] = what
-        write_json(folder / RECORD, record)
+        if follow or record["status"] == "finished":
+            write_json(folder / RECORD, record)
         progress(done, 1 + len(ways), what)
 
     report(0, "learning")
@@ -303,9 +329,6 @@ def row(
     }
 
 
-# -- what is shown ------------------------------------------------------------------------------
-
-
 def disagreements(run: Run, found: dict[str, Any], most: int = 200) -> list[dict[str, Any]]:
     """Lines on which label, rule and network do not all agree."""
     corpus = run.language
@@ -324,50 +347,3 @@ def disagreements(run: Run, found: dict[str, Any], most: int = 200) -> list[dict
         }
         for i in odd[:most]
     ]
-
-
-def headline(record: dict[str, Any]) -> str:
-    """The answer in a sentence, in the lines' own label."""
-    found, label = record["found"], record["labels"][0]
-    if found["status"] in ("rule", "exceptions", "counts") and found["rule"]:
-        return f"A line is {label} if it {found['rule']}."
-    return str(found["headline"])
-
-
-def table(record: dict[str, Any]) -> list[dict[str, Any]]:
-    """The ways side by side."""
-    return [
-        {
-            "way": way["way"],
-            "says": way["rule"] or f"an automaton of {way['states']} states",
-            "reliable": {"none": "no", "exceptions": "with exceptions"}.get(way["status"], "yes"),
-            "lines against": way["wrong"],
-            "held-out right": way["held-out right"],
-            "same": {True: "yes", False: "no", None: None}[way["same"]],
-            "seconds": way["seconds"],
-        }
-        for way in record["ways"]
-    ]
-
-
-def remarks(record: dict[str, Any]) -> list[str]:
-    """More sentences: the best word pattern, and the rules of rivals where the network has none."""
-    said, first = [], record["labels"]
-    for way in record["ways"]:
-        if seen := way.get("pattern"):
-            (inside, outside), (yes, no) = seen["having"], seen["lines"]
-            said.append(
-                f"Word patterns: {inside} of {yes} lines of {first[0]} and {outside} of {no} of "
-                f"{first[1]} {seen['text'].replace('contains', 'contain', 1)} "
-                f"(exact test, p = {seen['p']:.2g} after correction for {seen['tried']} patterns)."
-            )
-    if record["found"]["status"] == "none":
-        knowing = [w for w in record["ways"] if w["status"] != "none" and w["rule"]]
-        said += [f"{w['way']}: a line is {first[0]} if it {w['rule']}." for w in knowing]
-    return said
-
-
-def records(out: Path) -> dict[str, dict[str, Any]]:
-    """All discoveries of a folder, finished or not, by name."""
-    found = sorted((out / FOLDER).glob(f"*/{RECORD}"))
-    return {path.parent.name: read_json(path) for path in found}

@@ -7,6 +7,7 @@ SHAP's kernel runs with ``l1_reg=False``, since its default drops features.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -73,15 +74,20 @@ def kernel_shap(game: Game, samples: int = 512, seed: int = 0) -> Values:
     return np.asarray(values, dtype=np.float64).reshape(size)
 
 
+_GLOBAL_STATE = threading.Lock()
+
+
 @contextmanager
 def _seeded(seed: int) -> Iterator[None]:
-    """Sets numpy's global random state, from which shap draws, and puts it back afterwards."""
-    state = np.random.get_state()
-    np.random.seed(seed)
-    try:
-        yield
-    finally:
-        np.random.set_state(state)
+    """Sets numpy's global random state, from which shap draws, and puts it back afterwards. All
+    threads share this state, so one at a time has it."""
+    with _GLOBAL_STATE:
+        state = np.random.get_state()
+        np.random.seed(seed)
+        try:
+            yield
+        finally:
+            np.random.set_state(state)
 
 
 def permutation_shap(game: Game, samples: int = 512, seed: int = 0) -> Values:

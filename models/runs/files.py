@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-from filelock import FileLock
+from filelock import BaseFileLock, FileLock, Timeout
 
 from models.errors import UserError, cure, told
 
@@ -140,21 +140,46 @@ def locked(path: Path) -> Iterator[None]:
     Raises:
         UserError: the lock cannot be written, or the file system knows no locks.
     """
-    path = path.resolve()
-    beside = path.with_name(f".{path.name}.lock")
+    beside = _lock_of(path)
     # Without system locks filelock falls back to a marker file, which would outlive its holder.
     lock = FileLock(beside, fallback_to_soft=False)
     with writing(beside):
-        path.parent.mkdir(parents=True, exist_ok=True)
+        beside.parent.mkdir(parents=True, exist_ok=True)
         lock.acquire()
     try:
         yield
     finally:
-        # Removed while the lock is held, so that whoever waits sees that the file is gone. Windows
-        # refuses to do this; there filelock removes the file itself.
-        with suppress(PermissionError):
-            beside.unlink(missing_ok=True)
-        lock.release()
+        _give_back(lock, beside)
+
+
+def is_locked(path: Path) -> bool:
+    """Does somebody hold the lock of a folder now: another process, or a thread of this one?
+
+    A lock that this process may not open counts as held.
+    """
+    beside = _lock_of(path)
+    if not beside.exists():
+        return False
+    lock = FileLock(beside, fallback_to_soft=False)
+    try:
+        lock.acquire(blocking=False)
+    except (Timeout, OSError):
+        return True
+    _give_back(lock, beside)
+    return False
+
+
+def _lock_of(path: Path) -> Path:
+    path = path.resolve()
+    return path.with_name(f".{path.name}.lock")
+
+
+def _give_back(lock: BaseFileLock, beside: Path) -> None:
+    # Removed while the lock is held, so that whoever waits sees that the file is gone. Windows
+    # refuses to do this; there filelock removes the file itself.
+    with suppress(PermissionError):
+        beside.unlink(missing_ok=True)
+    lock.release()
 
 
 def read_json(path: Path) -> Any:

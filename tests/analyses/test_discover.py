@@ -15,16 +15,9 @@ from analyses.answer_files import folders_of
 from analyses.command_line.app import main
 from analyses.questions.rule_evidence import Lines, rebuilt
 from analyses.rules import discover as module
-from analyses.rules.discover import (
-    LINES,
-    RECORD,
-    Discover,
-    discover,
-    headline,
-    passive,
-    remarks,
-)
+from analyses.rules.discover import Discover, discover, passive
 from analyses.rules.lines import MOST_LINES, MOST_WORDS, OTHER, OTHERS, prepared
+from analyses.rules.record import LINES, RECORD, headline, remarks
 from interp.automata.extraction import run as verdicts_of
 from models.errors import UserError
 from models.languages import LabelledCorpus, printed_lines

@@ -24,7 +24,7 @@ from conftest import tiny_config, without_pictures
 from streamlit.dataframe_util import convert_arrow_bytes_to_pandas_df
 from streamlit.delta_generator import DeltaGenerator
 from streamlit.testing.v1 import AppTest
-from streamlit.testing.v1.element_tree import Selectbox
+from streamlit.testing.v1.element_tree import Button, Selectbox
 from test_kinds import KINDS, SIZES, TASKS, refused
 
 from analyses.answer_files import folders_of
@@ -35,6 +35,7 @@ from analyses.questions import leaderboard as of_run
 from analyses.registry import registered
 from analyses.studies import leaderboard
 from analyses.words import near_miss
+from dashboard.background import JOBS
 from dashboard.shared import share
 from dashboard.views.explain import leaderboard as view
 from models.config import ModelConfig
@@ -46,12 +47,8 @@ from models.training.loop import train
 pytestmark = pytest.mark.slow  # runs of three kinds, asked everything, before the first page
 
 SHOW = """
-import streamlit as st
 from dashboard.pages import pages
-from dashboard.shared import choose_run, explain_errors
-with explain_errors():
-    choose_run()
-    pages()["{page}"].show()
+pages()["{page}"].draw()
 """
 PAGES = ("runs", "try", "probing", "emergence", "interventions", "heads", "circuits")
 PAGES += ("patching", "explanations", "leaderboard", "discovery")
@@ -101,6 +98,13 @@ def healthy(page: AppTest) -> AppTest:
     assert not page.exception
     assert all(error.value.startswith("The model says") for error in page.error)  # after 6 steps
     return page
+
+
+def computed(widget: Button | AppTest) -> AppTest:
+    """The page once what it has computed in the background is there."""
+    page = widget.run()
+    JOBS.wait()
+    return healthy(page.run())
 
 
 def said(page: AppTest) -> str:
@@ -429,11 +433,11 @@ def test_a_run_that_was_not_asked_is_asked_of_few_words(
     quick = partial(view.Leaderboard, samples=64, draws=2)
     monkeypatch.setattr(view, "FEW", 2)
     monkeypatch.setattr(view, "Leaderboard", lambda words=3: quick(words=words))
-    page = opened("leaderboard")
+    page = computed(opened("leaderboard"))
     assert any(caption.value.startswith("2 fresh words") for caption in page.caption)
     assert load(own.path, "leaderboard") is None
     (button,) = [button for button in page.button if button.label == "Ask about 3 words"]
-    healthy(button.click().run())
+    computed(button.click())
     assert any(caption.value.startswith("3 fresh words") for caption in page.caption)
     kept = load(own.path, "leaderboard")
     assert kept is not None
@@ -455,7 +459,7 @@ def test_the_kept_leaderboard_is_shown_and_filtered(
         kept,
         leaderboard.chart(kept),
     )
-    script = SHOW.format(page="leaderboard").replace("    choose_run()\n", "")
+    script = SHOW.format(page="leaderboard")
     page = healthy(AppTest.from_string(script, default_timeout=120).run())
     assert all(claim in said(page) for claim in kept.findings["claims"])
     assert_same(page.dataframe[1].value, kept.table)
@@ -598,6 +602,7 @@ def test_a_question_that_was_not_asked_can_be(own: Run) -> None:
     page = opened("runs")
     assert "has not been asked" in page.info[0].value
     before = len(page.get("vega_lite_chart"))
-    healthy(page.button(key="ask-accuracy").click().run())
+    (button,) = (each for each in page.button if each.label == "Ask it now")
+    computed(button.click())
     assert len(page.get("vega_lite_chart")) == before + 1
     assert load(own.path, "accuracy") is not None

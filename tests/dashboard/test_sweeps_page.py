@@ -21,7 +21,7 @@ from analyses.studies.sweeps.summary import findings, readable, summary
 from dashboard.views.many_runs.sweeps import ENOUGH, PAGES, find_sweeps
 from models.runs.files import read_json, write_json
 
-SCRIPT = SHOW.format(page="sweeps").replace("    choose_run()\n", "")
+SCRIPT = SHOW.format(page="sweeps")
 MEASURE = Measure()
 LANGUAGES = {"an": {(1, 4): (2, 6), (2, 4): (6, 6), (1, 8): (1, 2), (2, 8): (5, 6)}}
 LANGUAGES |= {"anbn": {(1, 4): (0, 1), (2, 4): (2, 1), (1, 8): (3, 2), (2, 8): (4, 6)}}

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import altair as alt
@@ -15,27 +14,20 @@ from automata.fa.dfa import DFA
 
 from analyses.answers import load
 from analyses.charts.automaton import automaton_chart, note
-from analyses.options.lines import Discover, Study
+from analyses.options.lines import Study, safe_name
 from analyses.questions.rule_evidence import rebuilt, transitions
-from analyses.rules.discover import (
-    FOLDER,
-    RECORD,
-    headline,
-    records,
-    remarks,
-    table,
-)
 from analyses.rules.lines import MOST_BYTES, MOST_LINES, as_tsv, prepared
+from analyses.rules.record import headline, kept, names, remarks, table
 from analyses.rules.recovery import chart, file_name
-from dashboard.shared import model_of, picture, runs_folder
+from dashboard.shared import explain_errors, model_of, picture, runs_folder
+from dashboard.views.discover.learners import begin, fault, is_learning, learn
 from dashboard.views.discover.rule_of_run import details, expression, metrics
 from interp.automata.extraction import run as verdicts_of
-from models.languages import printed_lines
-from models.runs.files import write_bytes, write_json
+from models.errors import UserError
+from models.languages import Word, printed_lines
 from models.runs.run import Run
 from models.training.evaluation import predict
 
-LOG = "log.txt"
 STUDIES: dict[Study, str] = {
     "rules": "planted rules",
     "dieren": "the Dutch rule, ten seeds",
@@ -49,17 +41,29 @@ def show() -> None:
     """The page."""
     st.title("From lines to a rule")
     st.markdown("**Two groups of lines: which rule sets them apart?**")
-    kept = records(runs_folder())
     if "begun" in st.session_state:  # a widget's own value cannot be set once it is drawn
         st.session_state["corpus"] = st.session_state.pop("begun")
-    chosen = st.selectbox("Corpus", [*kept, NEW], key="corpus", bind="query-params")
-    if chosen == NEW:
-        new_corpus()
-    elif kept[chosen]["status"] != "finished":
-        learning(chosen)
+    chosen = st.selectbox("Corpus", [*names(runs_folder()), NEW], key="corpus", bind="query-params")
+    with explain_errors():
+        if chosen == NEW:
+            new_corpus()
+        else:
+            known_corpus(chosen)
+    with explain_errors():
+        studies()
+
+
+def known_corpus(name: str) -> None:
+    """A corpus that is learned, was learned, or was given up."""
+    record = kept(runs_folder(), name)
+    if record is None:
+        st.info(f"{name} has been removed.")
+    elif record["status"] == "finished":
+        found_rule(record)
+    elif is_learning(name):
+        learning(name)
     else:
-        found_rule(kept[chosen])
-    studies()
+        stopped(name, record)
 
 
 # -- a new corpus -------------------------------------------------------------------------------
@@ -100,15 +104,12 @@ def new_corpus() -> None:
     upload = st.file_uploader("Lines", ["tsv", "txt"], max_upload_size=MOST_BYTES // 2**20)
     printed = st.button("Take the 26 printed lines of the lecture", type="tertiary")
     if printed:
-        content, name = as_tsv(*zip(*printed_lines(), strict=True)).encode(), "printed"
+        content, file = as_tsv(*zip(*printed_lines(), strict=True)).encode(), "printed.tsv"
     elif upload is not None:
-        content, name = upload.getvalue(), Path(upload.name).stem
+        content, file = upload.getvalue(), upload.name
     else:
         return
-    options = Discover(Path(f"{name}.tsv"), runs_folder())
-    path = runs_folder() / FOLDER / options.name / f"{options.name}.tsv"
-    write_bytes(path, content)
-    labels, words, notes = prepared(path)
+    labels, words, notes = lines_of(content, file)
     for remark in notes:
         st.info(remark)
     counts = pd.Series(labels).value_counts()
@@ -119,25 +120,22 @@ def new_corpus() -> None:
         "Describe the lines of the label", list(counts.index), default=labels[0]
     )
     if printed or st.button("Discover the rule", type="primary"):
-        begin(path, accepted or labels[0])
-        st.session_state["begun"] = options.name
+        labels, words, notes = lines_of(content, file, accepted)
+        st.session_state["begun"] = learn(safe_name(Path(file).stem), labels, words, notes)
         st.rerun()
 
 
-def begin(path: Path, accepted: str) -> None:
-    """Starts `lab rule` as a process of its own, which lives on when the page is closed."""
-    command = [sys.executable, "-m", "analyses.command_line", "rule", str(path)]
-    command += ["--out", str(runs_folder()), "--accepted", accepted]
-    starting = {"name": path.stem, "status": "learning", "doing": "starting", "networks": []}
-    write_json(path.parent / RECORD, starting | {"options": {"accepted": accepted}})
-    with (path.parent / LOG).open("wb") as log:
-        learners()[path.stem] = subprocess.Popen(command, stdout=log, stderr=log)
-
-
-@st.cache_resource
-def learners() -> dict[str, subprocess.Popen[bytes]]:
-    """The learning processes, by the name of their corpus."""
-    return {}
+def lines_of(
+    content: bytes, file: str, accepted: str | None = None
+) -> tuple[list[str], list[Word], list[str]]:
+    """``prepared`` on an uploaded file. Nothing of it is kept."""
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "lines"
+        path.write_bytes(content)
+        try:
+            return prepared(path, accepted)
+        except UserError as error:
+            raise UserError(str(error).replace(str(path), file)) from None
 
 
 # -- while it learns ----------------------------------------------------------------------------
@@ -148,38 +146,27 @@ def learning(name: str) -> None:
 
     @st.fragment(run_every=1)
     def watch() -> None:
-        record = records(runs_folder())[name]
-        if record["status"] == "finished":
-            st.rerun(scope="app")
-        process = learners().get(name)
-        if process is None or process.poll() is not None:
-            stopped(name, record)
-            return
-        st.info(record["doing"], icon=":material/hourglass_top:")
-        curves = learning_curves(record)
-        if curves is not None:
-            picture(curves, "Validation lines that each network gets right, by training step.")
+        with explain_errors():
+            record = kept(runs_folder(), name)
+            if record is None or record["status"] == "finished" or not is_learning(name):
+                st.rerun(scope="app")
+            st.info(record["doing"], icon=":material/hourglass_top:")
+            curves = learning_curves(record)
+            if curves is not None:
+                picture(curves, "Validation lines that each network gets right, by training step.")
 
     watch()
 
 
 def stopped(name: str, record: dict[str, Any]) -> None:
-    """The learning process has ended too early: shows why, if it said so, and how to go on."""
-    folder = runs_folder() / FOLDER / name
-    log = folder / LOG
-    said = (
-        log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
-        if log.exists()
-        else []
-    )
-    if name in learners() and said:
-        st.error(said[-1].removeprefix("lab: "), icon=":material/error:")
+    """The learner has ended too early: shows why, if it said so, and how to go on."""
+    if said := fault(name):
+        st.error(said, icon=":material/error:")
     else:
         st.warning(f"The discovery of {name} did not finish. What it has learned so far is kept.")
-    path = folder / f"{name}.tsv"
-    if path.exists() and st.button("Go on", type="primary"):
-        begin(path, record["options"]["accepted"])
-        st.rerun(scope="app")
+    if st.button("Go on", type="primary"):
+        begin(name, record["options"])
+        st.rerun()
 
 
 def learning_curves(record: dict[str, Any]) -> alt.Chart | None:
@@ -215,7 +202,7 @@ def found_rule(record: dict[str, Any]) -> None:
     found, (accepted, other) = record["found"], record["labels"]
     st.markdown(f"#### {headline(record)}")
     st.markdown(found["evidence"])
-    for remark in [*record["notes"], *remarks(record)]:
+    for remark in [*record.get("notes", []), *remarks(record)]:
         st.markdown(remark)
     if found["dfa"]:
         metrics(found)
@@ -229,7 +216,8 @@ def found_rule(record: dict[str, Any]) -> None:
         column_config={"held-out right": st.column_config.NumberColumn(format="percent")},
     )
     if found["dfa"]:
-        try_lines(record, automaton(found["dfa"]))
+        with explain_errors():
+            try_lines(record, automaton(found["dfa"]))
         details(found)
     if record["disagreements"]:
         st.header("Where label, rule and network disagree", divider="gray")

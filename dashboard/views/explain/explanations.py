@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import streamlit as st
 
+from analyses.answers import Answer
 from analyses.options.questions import SHORTEST, Explanations
 from analyses.questions.explanations import LONGEST, chart, replacement_in_words
 from analyses.questions.leaderboard import REPLACEMENTS
@@ -17,6 +18,7 @@ from dashboard.shared import (
     chips,
     current_run,
     downloads,
+    explain_errors,
     heading,
     picture,
     seeds_of,
@@ -60,7 +62,13 @@ def show() -> None:
         + "."
     )
     own = {} if text == " ".join(default) else {"word": text}
-    result = asked(run, "explanations", replacement=replacement, **own)
+    with explain_errors():
+        answered(asked(run, "explanations", replacement=replacement, **own))
+    seeds_of(run, "explanations")
+
+
+def answered(result: Answer) -> None:
+    """What every method says of the word, and how right it is."""
     found = result.findings
     chips(tuple(found["word"]), tuple(found["rationale"] or ()))
     truth = {True: "it is", False: "it is not", None: "not known"}[found["in_language"]]
@@ -93,7 +101,6 @@ def show() -> None:
         "words the method had the model score. The row chance: what values without any knowledge "
         "get on average."
     )
-    seeds_of(run, "explanations")
     downloads("explanations", result, lambda: figure)
 
 

@@ -15,13 +15,15 @@ from analyses.questions import leaderboard as of_run
 from analyses.questions.explanations import replacement_in_words
 from analyses.questions.leaderboard import FOUND, MEANINGS, MEASURES, REPLACEMENTS
 from analyses.studies import leaderboard
+from dashboard.background import at_once, offer
 from dashboard.shared import (
     chosen,
     current_run,
     downloads,
+    explain_errors,
+    has_model,
     heading,
     picture,
-    progress_bar,
     runs_folder,
     seeds_of,
     share,
@@ -55,9 +57,10 @@ def show() -> None:
         bind="query-params",
     )
     kinds, measures = kinds or list(REPLACEMENTS), measures or list(leaderboard.SHOWN)
-    many_models(kinds, measures)
-    if find_runs(runs_folder()):
-        one_model(current_run(), kinds, measures)
+    with explain_errors():
+        many_models(kinds, measures)
+    if find_runs(runs_folder()) and has_model(run := current_run()):
+        one_model(run, kinds, measures)
 
 
 # -- over many models -----------------------------------------------------------------------------
@@ -121,13 +124,16 @@ def one_model(run: Run, kinds: Sequence[Replacement], measures: Sequence[str]) -
     st.header(f"{run.name} alone", divider="gray")
     found = current(run, "leaderboard")
     result = (chosen(run, "leaderboard", found) if found else None) or of_few_words(run)
-    if result.findings["words"] < Leaderboard().words and st.button(
-        f"Ask about {Leaderboard().words} words",
-        help="The answer is kept in the run's folder.",
-    ):
-        with progress_bar() as report:
-            answer(run, "leaderboard", Leaderboard(), report)
-        st.rerun()
+    if result is None:
+        return
+    if result.findings["words"] < Leaderboard().words:
+        with explain_errors():
+            offer(
+                f"leaderboard of {run.path}, {run.model_hash()}",
+                f"Ask about {Leaderboard().words} words",
+                lambda told: answer(run, "leaderboard", Leaderboard(), told),
+                help="The answer is kept in the run's folder.",
+            )
     st.markdown(result.sentence)
     words = result.table.drop_duplicates("word")
     verdicts = st.segmented_control(
@@ -167,19 +173,13 @@ def one_model(run: Run, kinds: Sequence[Replacement], measures: Sequence[str]) -
         downloads("leaderboard", result, lambda: figure)
 
 
-@st.cache_resource(show_spinner=False)
-def _answers() -> dict[tuple[str, str], Answer]:
-    """Answers about few words, for all tabs; they are not written into the runs."""
-    return {}
-
-
-def of_few_words(run: Run) -> Answer:
-    """The answer about few words, computed now with a progress bar; for a run that keeps none."""
-    key = str(run.path), run.model_hash()
-    if key not in _answers():
-        with progress_bar() as report:
-            _answers()[key] = of_run.analyse(run, Leaderboard(words=FEW), report)
-    return _answers()[key]
+def of_few_words(run: Run) -> Answer | None:
+    """The answer about few words, for a run that keeps none; None as long as it is computed. It is
+    not written into the run."""
+    return at_once(
+        f"few words of {run.path}, {run.model_hash()}",
+        lambda told: of_run.analyse(run, Leaderboard(words=FEW), told),
+    )
 
 
 @st.cache_data(max_entries=64, show_spinner="Computing ...")

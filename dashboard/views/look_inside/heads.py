@@ -16,6 +16,7 @@ from analyses.words import member
 from dashboard.shared import (
     current_run,
     downloads,
+    explain_errors,
     heading,
     kept_or_computed,
     model_of,
@@ -47,10 +48,8 @@ def show() -> None:
     if result is not None:
         _glance(run, result.table, part)
     st.header(f"{part} on a word", divider="gray")
-    word = run.language.vocabulary.parse(word_input(run, member(run, 4)))
-    if len(word) > LONGEST:
-        raise UserError(f"the word has {len(word)} symbols: attention is drawn for up to {LONGEST}")
-    _one_head(run, word, part)
+    with explain_errors():
+        _one_head(run, _typed(run), part)
     if result is not None:
         st.header("All heads and parts", divider="gray")
         figure = chart(result)
@@ -65,6 +64,13 @@ def show() -> None:
         )
         seeds_of(run, "heads")
         downloads("heads", result, lambda: figure)
+
+
+def _typed(run: Run) -> Word:
+    word = run.language.vocabulary.parse(word_input(run, member(run, 4)))
+    if len(word) > LONGEST:
+        raise UserError(f"the word has {len(word)} symbols: attention is drawn for up to {LONGEST}")
+    return word
 
 
 def _parts(run: Run) -> list[str]:

@@ -20,7 +20,7 @@ from analyses.close_ups.worked_example import (
     window_table,
 )
 from analyses.words import member
-from dashboard.shared import current_run, model_of, picture, word_input
+from dashboard.shared import current_run, explain_errors, model_of, picture, word_input
 from models.errors import UserError
 from models.rivals.ngram import HookedNGram
 from models.runs.run import Run
@@ -36,21 +36,32 @@ def show() -> None:
         "**What is the model made of, what does it do with a word, and what does that cost?**"
     )
     run = current_run()
+    tokens: torch.Tensor | None = None
+    with explain_errors():
+        tokens = _typed(run)
+    with st.container(horizontal=True, gap="medium"):
+        if tokens is not None:
+            with st.container(width=400), explain_errors():
+                _drawing(run, tokens.shape[1])
+        with st.container(width=500), explain_errors():
+            _inventory(run)
+    if tokens is not None:
+        st.header("Step by step", divider="gray")
+        with explain_errors():
+            _steps(run, tokens)
+    st.header("Where the compute goes", divider="gray")
+    with explain_errors():
+        _costs(run)
+    with st.expander("Kernel attention (Nadaraya-Watson)"):
+        _kernels()
+
+
+def _typed(run: Run) -> torch.Tensor:
+    """The tokens of the typed word."""
     word = run.language.vocabulary.parse(word_input(run, member(run, 4)))
     if len(word) > LONGEST:
         raise UserError(f"the word has {len(word)} symbols: steps are drawn for up to {LONGEST}")
-    tokens = torch.as_tensor(run.language.vocabulary.words([word]).tokens)
-    with st.container(horizontal=True, gap="medium"):
-        with st.container(width=400):
-            _drawing(run, tokens.shape[1])
-        with st.container(width=500):
-            _inventory(run)
-    st.header("Step by step", divider="gray")
-    _steps(run, tokens)
-    st.header("Where the compute goes", divider="gray")
-    _costs(run)
-    with st.expander("Kernel attention (Nadaraya-Watson)"):
-        _kernels()
+    return torch.as_tensor(run.language.vocabulary.words([word]).tokens)
 
 
 def _drawing(run: Run, positions: int) -> None:

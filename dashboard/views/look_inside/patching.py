@@ -18,6 +18,7 @@ from dashboard.shared import (
     chips,
     current_run,
     downloads,
+    explain_errors,
     heading,
     model_of,
     picture,
@@ -65,7 +66,17 @@ def show() -> None:
             format_func=METRICS.__getitem__,
         )
     own = {} if text == " ".join(default) else {"word": text}
-    result = asked(run, "patching", direction=direction or "restore", metric=metric, **own)
+    with explain_errors():
+        answered(
+            run,
+            asked(run, "patching", direction=direction or "restore", metric=metric, **own),
+            direction or "restore",
+        )
+    seeds_of(run, "patching")
+
+
+def answered(run: Run, result: Answer, direction: str) -> None:
+    """What patching does in the word, and one site of the reader's choice."""
     found = result.findings
     chips(tuple(found["word"]), tuple(p - 1 for p in found["changed_positions"]))
     st.caption(
@@ -85,8 +96,7 @@ def show() -> None:
         "untrained model. Click a cell to see what patching it does."
     )
     if chosen:
-        _one_site(run, result, chosen, direction or "restore")
-    seeds_of(run, "patching")
+        _one_site(run, result, chosen, direction)
     downloads("patching", result, lambda: chart(result))
 
 

@@ -11,12 +11,14 @@ from analyses.studies.listing import runs_of
 from dashboard.shared import (
     current_run,
     downloads,
+    explain_errors,
     kept_or_computed,
     picture,
     runs_folder,
     seeds_of,
     share,
 )
+from models.runs.files import is_locked
 from models.runs.run import Run
 
 
@@ -34,7 +36,8 @@ def show() -> None:
     st.header(run.name)
     language_card(run)
     st.subheader("Training")
-    training(run)
+    with explain_errors():
+        training(run)
     if run.record["status"] != "finished":
         return
     st.subheader("Accuracy by length")
@@ -85,19 +88,29 @@ def language_card(run: Run) -> None:
 
 
 def training(run: Run) -> None:
-    """The training curve. While the run is still training, the curve is drawn anew all the time."""
-    follow = run.record["status"] != "finished"
+    """The training curve. As long as a process trains the run, it is drawn anew all the time."""
+    follow = is_training(run)
+    if not follow and run.record["status"] != "finished":
+        st.warning(f"The training has stopped. `lab resume {run.path}` goes on with it.")
 
     @st.fragment(run_every=2 if follow else None)
     def curve() -> None:
-        metrics = run.metrics()
-        if not metrics:
-            st.info("The first evaluation is still to come.")
-            return
-        if follow:
-            st.progress(
-                min(metrics[-1]["step"] / run.config.steps, 1.0), f"step {metrics[-1]['step']}"
-            )
-        picture(training_chart(metrics), "Loss and shares on the training window by training step.")
+        if follow and not is_training(run):
+            st.rerun()
+        with explain_errors():
+            metrics = run.metrics()
+            if not metrics:
+                st.info("There is no evaluation yet.")
+                return
+            if follow:
+                step = metrics[-1]["step"]
+                st.progress(min(step / run.config.steps, 1.0), f"step {step}")
+            words = "Loss and shares on the training window by training step."
+            picture(training_chart(metrics), words)
 
     curve()
+
+
+def is_training(run: Run) -> bool:
+    """Does a process train the run now?"""
+    return run.record["status"] != "finished" and is_locked(run.path)

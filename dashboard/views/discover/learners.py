@@ -1,0 +1,97 @@
+"""The processes that learn a corpus, each a `lab rule`, which lives on when the page is closed."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Mapping
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import streamlit as st
+
+from analyses.rules.lines import as_tsv
+from analyses.rules.record import FOLDER, LINES, RECORD
+from dashboard.shared import runs_folder
+from models.languages import Word
+from models.runs.files import as_json, is_locked, make_folder
+
+LOG = "log.txt"
+SAYS = "lab: "
+"""So begins the line in which a command says why it failed."""
+
+
+def folder_of(name: str) -> Path:
+    """The folder of a corpus."""
+    return runs_folder() / FOLDER / name
+
+
+def learn(name: str, labels: list[str], words: list[Word], notes: list[str]) -> str:
+    """Has prepared lines learned, and returns the name that their corpus has got.
+
+    The name has a number if other lines have it already. If these very lines are known already,
+    nothing is begun.
+    """
+    content = as_tsv(labels, words).encode()
+    record = {"status": "learning", "doing": "starting", "notes": notes, "networks": []}
+    while not is_known(name := free_name(name, content), content):
+        files = {LINES: content, RECORD: as_json({**record, "name": name, "options": {}})}
+        if make_folder(folder_of(name), files):  # another tab may have been faster
+            begin(name, {})
+            break
+    return name
+
+
+def free_name(name: str, content: bytes) -> str:
+    """The name, or the first one with a number, that no other lines and no other runs have."""
+    tried = (name if number == 1 else f"{name}-{number}" for number in count(1))
+    return next(each for each in tried if is_known(each, content) or is_free(each))
+
+
+def is_known(name: str, content: bytes) -> bool:
+    """Does the corpus of this name have these very lines?"""
+    lines = folder_of(name) / LINES
+    return lines.is_file() and lines.read_bytes() == content
+
+
+def is_free(name: str) -> bool:
+    """Does neither a corpus nor a run bear this name?"""
+    return not folder_of(name).exists() and not any(runs_folder().glob(f"{name}-*"))
+
+
+def begin(name: str, options: Mapping[str, Any]) -> None:
+    """Starts to learn the lines that lie in the folder of a corpus, or goes on with them.
+
+    Args:
+        options: of an earlier `lab rule`, as its record has them.
+    """
+    folder = folder_of(name)
+    command = [sys.executable, "-m", "analyses.command_line", "rule", str(folder / LINES)]
+    command += ["--out", str(runs_folder()), "--name", name]
+    for option in ("networks", "seed", "device"):
+        if option in options:
+            command += [f"--{option}", str(options[option])]
+    if options.get("rivals") is False:
+        command.append("--no-rivals")
+    with (folder / LOG).open("wb") as log:
+        _processes()[folder] = subprocess.Popen(command, stdout=log, stderr=log)
+
+
+def is_learning(name: str) -> bool:
+    """Does a process learn this corpus now, here or from a command line?"""
+    own = _processes().get(folder_of(name))
+    return (own is not None and own.poll() is None) or is_locked(folder_of(name))
+
+
+def fault(name: str) -> str | None:
+    """Why the learner that a page has started failed; None where it did not say so."""
+    log = folder_of(name) / LOG
+    said = log.read_text(encoding="utf-8", errors="replace").splitlines() if log.is_file() else []
+    return next((x.removeprefix(SAYS) for x in reversed(said) if x.startswith(SAYS)), None)
+
+
+@st.cache_resource
+def _processes() -> dict[Path, subprocess.Popen[bytes]]:
+    """The learners that the pages have started, by the folder of their corpus."""
+    return {}

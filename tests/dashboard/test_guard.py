@@ -1,0 +1,199 @@
+"""What fails on a page is one line beside what works; what is computed outlives its page."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from threading import Event
+
+import pytest
+from conftest import tiny_config, without_pictures
+from streamlit.testing.v1 import AppTest
+from test_pages import SHOW, computed, said
+
+from analyses.answers import load
+from dashboard.background import JOBS
+from models.errors import UserError
+from models.runs.files import is_locked, locked, write_json
+from models.runs.run import Run
+
+PART = """
+import streamlit as st
+from dashboard.shared import explain_errors
+with explain_errors():
+    st.markdown("before")
+    {}["found"]
+st.markdown("after")
+"""
+OFFER = """
+import streamlit as st
+from dashboard.background import offer
+from dashboard.shared import explain_errors
+from test_guard import WORK
+with explain_errors():
+    offer("work", "Ask it now", WORK[0])
+st.markdown("after")
+"""
+WORK: list[object] = []
+"""What the page ``OFFER`` has computed."""
+
+
+def opened(name: str, **link: str) -> AppTest:
+    page = AppTest.from_string(SHOW.format(page=name), default_timeout=120)
+    for key, value in link.items():
+        page.query_params[key] = value
+    page.run()
+    assert not page.exception
+    return page
+
+
+@pytest.fixture
+def run(trained: Run, monkeypatch: pytest.MonkeyPatch) -> Run:
+    """A run of which nothing was asked, which the pages show."""
+    monkeypatch.setattr(sys, "argv", ["app.py", str(trained.path.parent)])
+    return trained
+
+
+# -- what fails ---------------------------------------------------------------------------------
+
+
+def test_what_fails_is_one_line_and_its_traceback_is_logged(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    with caplog.at_level(logging.ERROR):
+        page = AppTest.from_string(PART).run()
+    assert not page.exception
+    (error,) = page.error
+    assert "KeyError" in error.value
+    assert "Traceback" not in error.value
+    assert "\n" not in error.value
+    assert [part.value for part in page.markdown] == ["before", "after"]
+    assert "Traceback" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("name", "remains"), [("model", "Where the compute goes"), ("heads", "L0H0 on a word")]
+)
+def test_a_bad_symbol_leaves_the_rest_of_the_page(run: Run, name: str, remains: str) -> None:
+    page = opened(name, word_anbn="a x b")
+    assert ["unknown symbol 'x'" in error.value for error in page.error] == [True]
+    assert remains in [header.value for header in page.header]
+    assert name == "heads" or len(page.dataframe) >= 2
+
+
+@pytest.mark.parametrize("record", [[], {}, {"status": "finished", "config": 3}])
+def test_a_damaged_run_leaves_the_others_and_the_pages_that_need_none(
+    run: Run, record: object
+) -> None:
+    (run.path.parent / "another").mkdir()
+    write_json(run.path.parent / "another" / "run.json", record)
+    page = opened("runs")
+    assert page.selectbox(key="run").value == "another"
+    assert page.dataframe[0].value["run"].tolist() == ["another", "run"]
+    assert len(page.error) == 1
+    assert not opened("sweeps").error
+    page.selectbox(key="run").set_value("run").run()
+    assert not page.exception
+    assert not page.error
+    assert len(page.get("vega_lite_chart"))
+
+
+# -- while a run is trained -----------------------------------------------------------------------
+
+
+def test_home_knows_whether_a_training_goes_on_has_died_or_has_ended(run: Run) -> None:
+    run.update(status="training")
+    page = opened("runs")
+    assert "`lab resume" in page.warning[0].value
+    with locked(run.path):
+        page.run()
+        assert not page.warning
+        assert not page.error
+    run.update(status="finished")
+    page.run()
+    assert not page.warning
+    assert not page.error
+
+
+@pytest.mark.parametrize("name", ["try", "model", "probing", "heads", "leaderboard", "discovery"])
+def test_a_run_without_a_checkpoint_is_no_error(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Run.create(tmp_path / "run", tiny_config())
+    monkeypatch.setattr(sys, "argv", ["app.py", str(tmp_path)])
+    page = opened(name)
+    assert not page.error
+    assert "has no checkpoint yet" in page.info[-1].value
+
+
+def test_whether_a_lock_is_held_is_known(tmp_path: Path) -> None:
+    assert not is_locked(tmp_path / "run")
+    assert list(tmp_path.iterdir()) == []  # asking leaves nothing behind
+    with locked(tmp_path / "run"):
+        assert is_locked(tmp_path / "run")
+    (tmp_path / ".run.lock").touch()  # left behind by a process that was killed
+    assert not is_locked(tmp_path / "run")
+
+
+# -- in the background ----------------------------------------------------------------------------
+
+
+@pytest.fixture
+def go() -> Iterator[Event]:
+    """Lets the work of the page ``OFFER`` end."""
+    event = Event()
+    yield event
+    event.set()
+    JOBS.wait()
+
+
+def test_two_tabs_share_one_computation_that_outlives_them(go: Event) -> None:
+    begun = []
+
+    def work(report: object) -> None:
+        begun.append(1)
+        assert callable(report)
+        report(1, 4, "a quarter")
+        go.wait(60)
+
+    WORK[:] = [work]
+    first = AppTest.from_string(OFFER).run()
+    first.button[0].click().run()
+    other = AppTest.from_string(OFFER).run()  # another tab, or the same page opened again
+    for page in (first.run(), other):
+        assert not page.button
+        assert [bar.proto.text for bar in page.get("progress")] == ["a quarter"]
+        assert [part.value for part in page.markdown] == ["after"]
+    assert begun == [1]
+    go.set()
+    JOBS.wait()
+    assert [button.label for button in other.run().button] == ["Ask it now"]
+
+
+def test_work_that_fails_says_so_and_can_be_tried_again(go: Event) -> None:
+    def work(report: object) -> None:
+        raise UserError("no space: free some")
+
+    WORK[:] = [work]
+    page = AppTest.from_string(OFFER).run()
+    page.button[0].click().run()
+    JOBS.wait()
+    page.run()
+    assert [error.value for error in page.error] == ["no space: free some"]
+    WORK[:] = [lambda report: None]
+    page.button[0].click().run()
+    JOBS.wait()
+    assert not page.run().error
+
+
+@pytest.mark.slow
+def test_a_question_is_answered_without_its_page(run: Run) -> None:
+    with without_pictures():
+        page = opened("runs")
+        (button,) = (each for each in page.button if each.label == "Ask it now")
+        page = computed(button.click())
+    kept = load(run.path, "accuracy")
+    assert kept is not None
+    assert kept.sentence in said(page)

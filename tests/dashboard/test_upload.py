@@ -1,0 +1,203 @@
+"""The page "From lines to a rule" without a browser: uploads, learners, damaged records.
+
+The learner's process is not started: its command is noted, and run here where a test needs it.
+"""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+from streamlit.testing.v1 import AppTest
+from test_pages import said
+
+from analyses.command_line.app import main
+from analyses.rules.lines import as_tsv
+from analyses.rules.record import LINES, RECORD
+from models.languages import printed_lines
+from models.runs.files import locked, read_json, write_json
+
+PAGE = """
+from dashboard.shared import explain_errors
+from dashboard.views.discover import from_lines
+with explain_errors():
+    from_lines.show()
+"""
+GROUPS, WORDS = zip(*printed_lines(), strict=True)
+PRINTED = as_tsv(GROUPS, WORDS).encode()
+TURNED = as_tsv(["B" if group == "A" else "A" for group in GROUPS], WORDS).encode()
+
+
+class Learners(list[list[str]]):
+    """The commands that a page has started; each process has ended already."""
+
+    def __call__(self, command: list[str], **_: object) -> subprocess.CompletedProcess[bytes]:
+        self.append(command[3:])
+        return subprocess.CompletedProcess(command, 1)
+
+
+@pytest.fixture
+def started(monkeypatch: pytest.MonkeyPatch) -> Learners:
+    learners = Learners()
+    monkeypatch.setattr(subprocess.CompletedProcess, "poll", lambda _: 1, raising=False)
+    monkeypatch.setattr("dashboard.views.discover.learners.subprocess.Popen", learners)
+    return learners
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr("sys.argv", ["app.py", str(tmp_path)])
+    return tmp_path / "discoveries"
+
+
+def opened() -> AppTest:
+    page = AppTest.from_string(PAGE, default_timeout=60).run()
+    assert not page.exception
+    return page
+
+
+def press(page: AppTest, label: str) -> None:
+    (button,) = (each for each in page.button if each.label == label)
+    button.click().run()
+    assert not page.exception
+
+
+def upload(name: str, content: bytes) -> AppTest:
+    page = opened()
+    page.selectbox(key="corpus").set_value("A new corpus").run()
+    page.file_uploader[0].set_value((name, content, "text/plain")).run()
+    assert not page.exception
+    return page
+
+
+def learn(name: str, content: bytes) -> AppTest:
+    page = upload(name, content)
+    assert not page.error
+    press(page, "Discover the rule")
+    return page
+
+
+def choose(page: AppTest, name: str) -> AppTest:
+    page.selectbox(key="corpus").set_value(name).run()
+    assert not page.exception
+    return page
+
+
+def test_a_file_named_as_the_readme_names_it_is_learned(folder: Path, started: Learners) -> None:
+    page = learn("lines.tsv", PRINTED.partition(b"\n")[2])  # no header
+    (command,) = started
+    assert page.selectbox(key="corpus").value == "lines"
+    assert main([*command, "--no-rivals"]) == 0
+    assert read_json(folder / "lines" / RECORD)["status"] == "finished"
+    page.run()
+    assert "#### No reliable rule was found." in said(page)
+
+
+def test_lines_of_a_taken_name_get_another_and_known_lines_are_opened(
+    folder: Path, started: Learners
+) -> None:
+    learn("mine.tsv", PRINTED)
+    assert main([*started[0], "--no-rivals"]) == 0
+    before = {path.name: path.read_bytes() for path in (folder / "mine").iterdir()}
+    page = learn("mine.tsv", TURNED)
+    assert page.selectbox(key="corpus").value == "mine-2"
+    assert len(started) == 2
+    page = learn("mine.tsv", PRINTED)
+    assert page.selectbox(key="corpus").value == "mine"
+    assert len(started) == 2  # nothing is learned twice
+    assert "No reliable rule was found." in said(page)
+    assert {path.name: path.read_bytes() for path in (folder / "mine").iterdir()} == before
+    (folder.parent / "other-s0").mkdir()  # a run of this name would be in the way
+    assert learn("other.tsv", PRINTED).selectbox(key="corpus").value == "other-2"
+
+
+@pytest.mark.parametrize(
+    ("content", "fault"),
+    [
+        (b"yes\ta b\nno a\n", "mine.tsv, line 2: expected one tab"),
+        (b"\xff\xfe\x00", "mine.tsv: not UTF-8"),
+        (b"yes\ta b\n" * 30, "mine.tsv: found 1 label"),
+    ],
+)
+def test_a_bad_upload_leaves_the_good_file_of_its_name(
+    folder: Path, started: Learners, content: bytes, fault: str
+) -> None:
+    learn("mine.tsv", PRINTED)
+    page = upload("mine.tsv", content)
+    (error,) = page.error
+    assert error.value.startswith(fault)
+    assert "\n" not in error.value
+    assert (folder / "mine" / LINES).read_bytes() == PRINTED
+    assert [path.name for path in folder.iterdir()] == ["mine"]
+    assert len(started) == 1
+
+
+def test_go_on_after_a_command_line_that_was_interrupted(folder: Path, started: Learners) -> None:
+    """With its options, and with the notes on its lines, which its own lines no longer show."""
+    options = {"lines": "gone.tsv", "accepted": None, "networks": 2, "rivals": False, "seed": 3}
+    record = {"name": "mine", "status": "learning", "doing": "mine-s0: step 50", "networks": []}
+    (folder / "mine").mkdir(parents=True)
+    (folder / "mine" / LINES).write_bytes(PRINTED)
+    write_json(folder / "mine" / RECORD, record | {"options": options, "notes": ["a note"]})
+    page = choose(opened(), "mine")
+    assert "did not finish" in page.warning[0].value
+    press(page, "Go on")
+    assert main(started[0]) == 0
+    after = read_json(folder / "mine" / RECORD)
+    assert after["status"] == "finished"
+    assert after["notes"] == ["a note"]
+    assert after["options"] | {"lines": "gone.tsv"} == after["options"] | options | {
+        "lines": "gone.tsv"
+    }
+
+
+def test_a_learner_of_another_process_is_watched_not_doubled(
+    folder: Path, started: Learners
+) -> None:
+    page = learn("mine.tsv", PRINTED)
+    with locked(folder / "mine"):
+        page.run()
+        assert [info.value for info in page.info] == ["starting"]
+        assert not page.button
+        assert not page.warning
+    page.run()
+    assert [button.label for button in page.button] == ["Go on"]
+    assert len(started) == 1
+
+
+def test_a_learner_that_failed_says_why(folder: Path, started: Learners) -> None:
+    learn("mine.tsv", PRINTED)
+    (folder / "mine" / "log.txt").write_text("learning\nlab: no GPU here\n")
+    page = choose(opened(), "mine")
+    assert [error.value for error in page.error] == ["no GPU here"]
+    assert [button.label for button in page.button] == ["Go on"]
+
+
+def test_a_damaged_record_is_one_line_and_the_others_are_shown(
+    folder: Path, started: Learners
+) -> None:
+    learn("good.tsv", PRINTED)
+    assert main([*started[0], "--no-rivals"]) == 0
+    good = read_json(folder / "good" / RECORD)
+    damages = {
+        "list": [],
+        "text": "no record",
+        "no-found": {key: value for key, value in good.items() if key != "found"},
+        "no-status": good | {"status": None},
+        "no-network": good | {"networks": [{}]},
+        "no-ways": good | {"ways": [1]},
+        "lines": good | {"labels": ["A"]},
+        "no-dfa": good | {"found": good["found"] | {"dfa": {"start": 0}}},
+        "run": good | {"run": 5},
+    }
+    for name, damage in damages.items():
+        (folder / name).mkdir()
+        write_json(folder / name / RECORD, damage)
+    (folder / "folder" / RECORD).mkdir(parents=True)
+    page = opened()
+    for name in (*damages, "folder"):
+        (error,) = choose(page, name).error
+        assert "\n" not in error.value
+    assert "No reliable rule was found." in said(choose(page, "good"))
+    assert not page.error
