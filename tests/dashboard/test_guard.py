@@ -83,6 +83,7 @@ def test_a_bad_symbol_leaves_the_rest_of_the_page(run: Run, name: str, remains: 
     assert name == "heads" or len(page.dataframe) >= 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("record", [[], {}, {"status": "finished", "config": 3}])
 def test_a_damaged_run_leaves_the_others_and_the_pages_that_need_none(
     run: Run, record: object
@@ -103,6 +104,7 @@ def test_a_damaged_run_leaves_the_others_and_the_pages_that_need_none(
 # -- while a run is trained -----------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_home_knows_whether_a_training_goes_on_has_died_or_has_ended(run: Run) -> None:
     run.update(status="training")
     page = opened("runs")

@@ -84,6 +84,7 @@ def choose(page: AppTest, name: str) -> AppTest:
     return page
 
 
+@pytest.mark.slow
 def test_a_file_named_as_the_readme_names_it_is_learned(folder: Path, started: Learners) -> None:
     page = learn("lines.tsv", PRINTED.partition(b"\n")[2])  # no header
     (command,) = started
@@ -94,6 +95,7 @@ def test_a_file_named_as_the_readme_names_it_is_learned(folder: Path, started: L
     assert "#### No reliable rule was found." in said(page)
 
 
+@pytest.mark.slow
 def test_lines_of_a_taken_name_get_another_and_known_lines_are_opened(
     folder: Path, started: Learners
 ) -> None:
@@ -174,6 +176,7 @@ def test_a_learner_that_failed_says_why(folder: Path, started: Learners) -> None
     assert [button.label for button in page.button] == ["Go on"]
 
 
+@pytest.mark.slow
 def test_a_damaged_record_is_one_line_and_the_others_are_shown(
     folder: Path, started: Learners
 ) -> None:
