@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, is_dataclass, replace
-from typing import Annotated, Any, Literal, TypeVar, get_args
+from functools import cache
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, get_args
 
 from tyro.conf import Positional, arg
 from tyro.extras import literal_type_from_choices
 
-from models.errors import UserError
+from models.errors import UserError, first_fault
 from models.families import FAMILIES, Family
 from models.languages import Spread
 from models.objectives import Readout, check_sight
+
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter
 
 Config = TypeVar("Config", bound=Any)  # a frozen dataclass
 
@@ -35,6 +40,9 @@ Activation = Literal["relu", "gelu", "silu"]
 Device = Literal["auto", "cpu", "cuda"]
 MOST_SEED = 2**32 - 1
 """The largest seed that every source of random numbers takes."""
+
+AS_WRITTEN: dict[str, Any] = {"strict": True, "extra": "forbid"}
+"""How pydantic reads a configuration from a file: no value is converted, no field is unknown."""
 
 CHOICES = {
     "mask": Mask,
@@ -111,6 +119,8 @@ class Counting:
             long word reads like a short one.
     """
 
+    __pydantic_config__ = AS_WRITTEN
+
     centred: bool = False
     averaging_heads: int = 0
     head_norm: bool = False
@@ -172,6 +182,8 @@ class ModelConfig:
             like 1 / length, and its square soon falls below 1e-5.
         counting: what is built in for counting; nothing by default.
     """
+
+    __pydantic_config__ = AS_WRITTEN
 
     architecture: Architecture = "transformer"
     n_layers: int = 2
@@ -333,6 +345,8 @@ class TrainConfig:
         model: the parts and their sizes.
     """
 
+    __pydantic_config__ = AS_WRITTEN
+
     language: Positional[str]
     recipe: str = "plain"
     seed: int = 0
@@ -379,12 +393,22 @@ class TrainConfig:
         Raises:
             UserError: a field is missing, unknown, or has a value that it cannot have.
         """
+        from pydantic import ValidationError
+
         try:
-            counting = Counting(**values["model"]["counting"])
-            model = ModelConfig(**{**values["model"], "counting": counting})
-            return cls(**{**values, "model": model})
-        except (TypeError, KeyError) as error:
+            values["model"]["counting"]  # left out, they would be the defaults
+            return _adapter().validate_json(json.dumps(values))
+        except (TypeError, KeyError, ValueError) as error:
+            fault = first_fault(error) if isinstance(error, ValidationError) else error
             raise UserError(
-                f"the configuration does not fit this version of the lab ({error}): "
+                f"the configuration does not fit this version of the lab ({fault}): "
                 "train the run again"
             ) from None
+
+
+@cache
+def _adapter() -> TypeAdapter[TrainConfig]:
+    """What checks the types of a configuration; imported late, because help needs no file."""
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(TrainConfig)

@@ -5,6 +5,10 @@ from __future__ import annotations
 import errno
 from collections.abc import Iterable
 from difflib import get_close_matches
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pydantic import ValidationError
 
 
 class UserError(Exception):
@@ -47,3 +51,12 @@ def told(error: OSError) -> str:
 def cure(error: OSError) -> str:
     """What helps against an error of the system."""
     return CURES.get(error.errno or 0, "check the path")
+
+
+def first_fault(error: ValidationError) -> str:
+    """What pydantic found wrong first, in one line: "seed: Input should be a valid integer"."""
+    found = error.errors(include_url=False, include_input=False)[0]
+    if found["type"] == "json_invalid":
+        return str(found["ctx"]["error"])
+    parts = [*map(str, found["loc"]), found["msg"]]
+    return " ".join(f"{'.'.join(parts[:-1])}: {parts[-1]}".removeprefix(": ").split())

@@ -145,7 +145,7 @@ def overview(run: Run) -> dict[str, object]:
     return {
         "run": run.name,
         "exact": str(found["accuracy"]["exact_to"] or "-"),
-        "recognised": f"{run.metrics()[-1]['recognition']:.1%}",
+        "recognised": "".join(f"{last['recognition']:.1%}" for last in run.metrics()[-1:]) or "-",
         "probe": f"{main} {probe['score']:.2f} ({probe['controls']['untrained']:.2f})",
         "heads": f"{heads[0]} of {heads[1]}",
         "structure": structure(discovery),

@@ -94,11 +94,12 @@ def go(run: Run, device: str) -> None:
         except KeyboardInterrupt:
             ERR.print(f"go on with `lab resume {run.path}`")
             raise
-    last, record = run.metrics()[-1], run.record
-    OUT.print(
-        f"{run.path}: {record['steps']} steps in {record['seconds']:.0f} s; training window: "
-        f"exact {last['exact']:.1%}, recognition {last['recognition']:.1%}"
-    )
+    record = run.record
+    said = f"{run.path}: {record['steps']} steps in {record['seconds']:.0f} s"
+    for last in run.metrics()[-1:]:  # the file of a run that was resumed may have been removed
+        exact = "" if last["exact"] is None else f"exact {last['exact']:.1%}, "
+        said += f"; training window: {exact}recognition {last['recognition']:.1%}"
+    OUT.print(escape(said))
 
 
 def evaluate(options: Evaluate) -> None:

@@ -3,7 +3,7 @@ beside the untrained model."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -179,7 +179,7 @@ def chart(result: Answer) -> ChartType:
     return (band + lines + rule + label).properties(width=560, height=260)
 
 
-def training_chart(metrics: Sequence[dict[str, Any]]) -> ChartType:
+def training_chart(metrics: Sequence[Mapping[str, Any]]) -> ChartType:
     """Loss, and the shares on the training window, over the steps."""
     table = pd.DataFrame(metrics)
     x = alt.X("step:Q", title="training step")

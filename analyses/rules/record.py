@@ -29,6 +29,9 @@ class Way(TypedDict):
     rule: str | None
     states: int | None
     dfa: dict[str, Any] | None
+    wrong: int | None
+    same: bool | None
+    seconds: float
 
 
 @with_config(AS_WRITTEN)
@@ -103,7 +106,7 @@ def table(record: dict[str, Any]) -> list[dict[str, Any]]:
             "says": way["rule"] or f"an automaton of {way['states']} states",
             "reliable": {"none": "no", "exceptions": "with exceptions"}.get(way["status"], "yes"),
             "lines against": way["wrong"],
-            "held-out right": way["held-out right"],
+            "held-out right": way.get("held-out right"),
             "same": {True: "yes", False: "no", None: None}[way["same"]],
             "seconds": way["seconds"],
         }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +30,8 @@ def _row(path: Path) -> dict[str, Any]:
     try:
         run = Run(path)
         metrics, accuracy = run.metrics(), current(run, "accuracy") if run.steps() else []
-        last = metrics[-1] if metrics else {}
+        exact_to = accuracy[0].record.findings.get("exact_to") if accuracy else None
+        last: Mapping[str, Any] = metrics[-1] if metrics else {}
         return {
             "run": run.name,
             "language": run.config.language,
@@ -40,7 +42,7 @@ def _row(path: Path) -> dict[str, Any]:
             "status": run.record["status"],
             "step": last.get("step", 0),
             "recognition": last.get("recognition"),
-            "exact_to": accuracy[0].record.findings["exact_to"] if accuracy else None,
+            "exact_to": exact_to if isinstance(exact_to, int) else None,
         }
     except UserError as error:
         return {"run": path.name, "status": str(error)}

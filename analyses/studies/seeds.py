@@ -73,12 +73,29 @@ def settings(run: Run) -> dict[str, Any]:
     return values | model | counting | {"corpus": corpus}
 
 
-def siblings(run: Run) -> list[Run]:
-    """This run and those beside it that have the same configuration, apart from the seed."""
+def siblings(run: Run, damaged: dict[str, list[str]] | None = None) -> list[Run]:
+    """This run and those beside it that have the same configuration, apart from the seed.
+
+    Args:
+        damaged: the names of runs that cannot be opened are added to it, by reason.
+    """
     own = settings(run)
-    runs = [Run(path) for path in find_runs(run.path.parent)]
-    same = [other for other in runs if settings(other) == own]
+    beside = _opened(run.path.parent, {} if damaged is None else damaged)
+    same = [other for other, theirs in beside if theirs == own]
     return sorted(same, key=lambda other: other.config.seed)
+
+
+def _opened(folder: Path, damaged: dict[str, list[str]]) -> list[tuple[Run, dict[str, Any]]]:
+    """The runs of a folder, with their settings. The names of those that cannot be opened are added
+    to ``damaged``, by reason: one damaged or foreign run does not stop the others."""
+    opened = []
+    for path in find_runs(folder):
+        try:
+            run = Run(path)
+            opened.append((run, settings(run)))
+        except UserError as error:
+            damaged.setdefault(str(error), []).append(path.name)
+    return opened
 
 
 def groups(runs: Sequence[Run]) -> list[Group]:
@@ -125,7 +142,11 @@ def chosen(path: Path) -> tuple[list[Run], list[str]]:
     """
     left_out: dict[str, list[str]] = {}
     runs: dict[tuple[Any, ...], Run] = {}
-    for run in _opened(path, left_out):
+    if (path / RUN_FILE).is_file() or not find_runs(path):
+        opened = siblings(Run(path), left_out)
+    else:
+        opened = [run for run, _ in _opened(path, left_out)]
+    for run in opened:
         key = (*settings(run).values(), run.config.seed)
         if run.record["status"] != "finished":
             left_out.setdefault(f"{UNFINISHED}: `lab resume` goes on with it", []).append(run.name)
@@ -138,21 +159,6 @@ def chosen(path: Path) -> tuple[list[Run], list[str]]:
     if not runs:
         raise UserError(f"no finished run in {path}: {'; '.join(notes)}")
     return list(runs.values()), notes
-
-
-def _opened(path: Path, damaged: dict[str, list[str]]) -> list[Run]:
-    """The seeds of a run, or all runs of a folder that can be opened. The names of those that
-    cannot be opened are added to ``damaged``, by reason."""
-    inside = find_runs(path)
-    if (path / RUN_FILE).is_file() or not inside:
-        return siblings(Run(path))
-    runs = []
-    for folder in inside:
-        try:
-            runs.append(Run(folder))
-        except UserError as error:
-            damaged.setdefault(str(error), []).append(folder.name)
-    return runs
 
 
 # -- asking ---------------------------------------------------------------------------------------

@@ -10,6 +10,7 @@ belong to this run.
 from __future__ import annotations
 
 import hashlib
+import sys
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -22,9 +23,12 @@ from models.base import LanguageModel, build
 from models.config import TrainConfig
 from models.errors import UserError
 from models.languages import Vocabulary
-from models.runs.files import as_json, read_json, write_folder
+from models.reading import read_bytes
+from models.runs.files import as_json, write_folder
+from models.runs.records import CheckpointRecord, config_of, read_record
 
 WEIGHTS, CONFIG = "model.safetensors", "config.json"
+CURE = "put back the checkpoint, or train the run again"
 
 
 def folder_name(step: int) -> str:
@@ -55,24 +59,26 @@ def load_checkpoint(
     Raises:
         UserError: the checkpoint is missing, truncated, altered, or from another run.
     """
-    about = read_json(folder / CONFIG)
-    if not isinstance(about, dict):
-        raise UserError(f"{folder / CONFIG} is damaged: put back the file, or train the run again")
-    weights, digest = read_weights(folder / WEIGHTS)
-    expected: dict[str, Any] = {
+    about = read_about(folder)
+    weights, digest = read_weights(folder / WEIGHTS, CURE)
+    found: dict[str, Any] = {
+        "step": about["step"],
+        "vocabulary": about["vocabulary"],
+        # Compared as configurations, not as text: a field that the lab gained since is equal.
+        "config": config_of(folder / CONFIG, about),
+    }
+    expected = {
         "step": int(folder.name.removeprefix("step-")),
         "vocabulary": list(vocabulary.symbols),
         "config": config,
     }
-    # Compared as configurations, not as text: a field that the lab gained since is equal in both.
-    about["config"] = TrainConfig.from_dict(about.get("config") or {})
     for key, value in expected.items():
-        if about.get(key) != value:
+        if found[key] != value:
             raise UserError(
                 f"{folder} belongs to another run (its {key} differs from run.json): "
                 "put back the right checkpoint, or train again"
             )
-    if about.get("sha256") != digest:
+    if about["sha256"] != digest:
         raise UserError(
             f"{folder / WEIGHTS} is not the file that was written (its hash differs): "
             "put back the right checkpoint, or train again"
@@ -87,16 +93,22 @@ def load_checkpoint(
     return model.eval(), digest
 
 
-def read_weights(path: Path) -> tuple[dict[str, Tensor], str]:
-    """Tensors and SHA-256 of a safetensors file. Raises UserError if it is missing or damaged."""
+def read_about(folder: Path) -> CheckpointRecord:
+    """What a checkpoint says of itself. Raises UserError if it is missing or damaged."""
+    return read_record(folder / CONFIG, CheckpointRecord, CURE)
+
+
+def read_weights(path: Path, cure: str) -> tuple[dict[str, Tensor], str]:
+    """Tensors and SHA-256 of a safetensors file.
+
+    Args:
+        cure: what helps if the file is missing or damaged; the end of the error's sentence.
+
+    Raises:
+        UserError: it is missing or damaged.
+    """
+    content = read_bytes(path, cure, most=sys.maxsize)
     try:
-        content = path.read_bytes()
         return load(content), hashlib.sha256(content).hexdigest()
-    except OSError as error:
-        raise UserError(
-            f"cannot read {path} ({error.strerror}): train again, or check the path"
-        ) from None
     except SafetensorError:
-        raise UserError(
-            f"{path} is truncated or damaged: put back the file, or train the run again"
-        ) from None
+        raise UserError(f"{path} is truncated or damaged: {cure}") from None

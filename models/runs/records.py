@@ -15,7 +15,8 @@ from typing import Annotated, Any, Literal, NotRequired, TypeVar
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError, with_config
 from typing_extensions import TypedDict
 
-from models.errors import UserError
+from models.config import TrainConfig
+from models.errors import UserError, first_fault
 from models.reading import read_bytes
 
 T = TypeVar("T")
@@ -41,6 +42,14 @@ class RunRecord(TypedDict):
     steps: NotRequired[Step]
     seconds: NotRequired[float]
     corpus_sha256: NotRequired[str]
+
+
+@with_config(AS_WRITTEN)
+class Ending(TypedDict):
+    """What run.json holds too once the run is finished."""
+
+    steps: Step
+    seconds: float
 
 
 @with_config(AS_WRITTEN)
@@ -79,6 +88,15 @@ def read_record(path: Path, schema: type[T], cure: str) -> T:
     return _checked(path, read_bytes(path, cure), schema, cure)
 
 
+def config_of(path: Path, record: RunRecord | CheckpointRecord) -> TrainConfig:
+    """The configuration that a record holds. Raises UserError, with the record's path, for one that
+    this version of the lab cannot have."""
+    try:
+        return TrainConfig.from_dict(record["config"])
+    except UserError as error:
+        raise UserError(f"{path}: {error}") from None
+
+
 def read_record_lines(path: Path, schema: type[T], cure: str) -> list[T]:
     """The lines of a JSON lines file, checked; a line that is still being written is left out.
 
@@ -100,10 +118,5 @@ def _checked(path: Path, content: bytes, schema: type[T], cure: str, where: str 
     try:
         return _adapter(schema).validate_json(content)
     except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        if first["type"] == "json_invalid":
-            fault = f"is not valid JSON ({where}{first['ctx']['error']})"
-        else:
-            field = ".".join(map(str, first["loc"]))
-            fault = f"is damaged ({where}{field + ': ' if field else ''}{first['msg']})"
-        raise UserError(f"{path} {fault}: {cure}") from None
+        what = "not valid JSON" if error.errors()[0]["type"] == "json_invalid" else "damaged"
+        raise UserError(f"{path} is {what} ({where}{first_fault(error)}): {cure}") from None

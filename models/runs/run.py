@@ -14,8 +14,8 @@ A run can be copied from one machine and opened on another.
 from __future__ import annotations
 
 import hashlib
-import json
 import platform
+import re
 import shutil
 import subprocess
 from collections.abc import Iterable
@@ -32,8 +32,17 @@ from models.errors import UserError
 from models.languages import LabelledCorpus, Language, language
 from models.objectives import objective
 from models.objectives.base import Objective
-from models.runs.checkpoints import CONFIG, folder_name, load_checkpoint
-from models.runs.files import as_json, make_folder, read_json, write_json, writing
+from models.reading import read_bytes
+from models.runs.checkpoints import folder_name, load_checkpoint, read_about
+from models.runs.files import as_json, make_folder, write_json, writing
+from models.runs.records import (
+    Ending,
+    Evaluation,
+    RunRecord,
+    config_of,
+    read_record,
+    read_record_lines,
+)
 
 RUN_FILE, METRICS, CORPUS = "run.json", "metrics.jsonl", "corpus.tsv"
 PACKAGES = ("structure-lab", "torch", "transformer-lens", "numpy")
@@ -62,10 +71,7 @@ class Run:
                 cure = f"choose one of {known}" if known else "train one with `lab train anbn`"
                 raise UserError(f"{path} is not a run: {cure}")
         self.path = path
-        record = read_json(path / RUN_FILE)
-        if not isinstance(record, dict) or not isinstance(record.get("config"), dict):
-            raise UserError(f"{path / RUN_FILE} is not a run's record: restore it, or train again")
-        self.config = TrainConfig.from_dict(record["config"])
+        self.config = config_of(path / RUN_FILE, self.record)
 
     @classmethod
     def create(cls, path: Path, config: TrainConfig, corpus: Path | None = None) -> Run:
@@ -131,14 +137,18 @@ class Run:
         return self.path.name
 
     @property
-    def record(self) -> dict[str, Any]:
+    def record(self) -> RunRecord:
         """run.json as it now stands: ``status`` is "training" or "finished"."""
-        record: dict[str, Any] = read_json(self.path / RUN_FILE)
+        path = self.path / RUN_FILE
+        cure = f"put back the file, or remove {self.path} and train the run again"
+        record = read_record(path, RunRecord, cure)
+        if record["status"] == "finished":
+            read_record(path, Ending, cure)
         return record
 
     def update(self, **changes: Any) -> None:
         """Changes entries of run.json."""
-        write_json(self.path / RUN_FILE, self.record | changes)
+        write_json(self.path / RUN_FILE, {**self.record, **changes})
 
     @cached_property
     def language(self) -> Language:
@@ -155,27 +165,24 @@ class Run:
         """The lines of a corpus run as its file holds them; None for a language.
 
         Raises:
-            UserError: they are not those that the run was made with.
+            UserError: they cannot be read, or are not those that the run was made with.
         """
         path, made_with = self.path / CORPUS, self.record.get("corpus_sha256")
-        found = path.read_bytes() if path.exists() else None
+        cure = f"put back the file, or remove {self.path} and train the run again"
+        found = read_bytes(path, cure) if path.exists() else None
         if made_with is not None and hashlib.sha256(found or b"").hexdigest() != made_with:
             raise UserError(
-                f"{path} is not the file that the run was made with (its hash differs): "
-                "put that file back, or train again"
+                f"{path} is not the file that the run was made with (its hash differs): {cure}"
             )
         return found
 
-    def metrics(self) -> list[dict[str, Any]]:
+    def metrics(self) -> list[Evaluation]:
         """All evaluations so far; a line that is still being written is left out."""
         path = self.path / METRICS
         if not path.exists():
             return []
-        complete = path.read_text(encoding="utf-8").split("\n")[:-1]
-        try:
-            return [json.loads(line) for line in complete]
-        except ValueError:
-            raise UserError(f"{path} is damaged: remove it (the run itself is whole)") from None
+        cure = "remove it (the run is whole without it, only its training curve is lost)"
+        return read_record_lines(path, Evaluation, cure)
 
     # -- checkpoints ----------------------------------------------------------------------------
 
@@ -185,8 +192,9 @@ class Run:
 
     def steps(self) -> list[int]:
         """The steps that have a checkpoint, ascending."""
-        names = (p.name.removeprefix("step-") for p in self.checkpoints.glob("step-*"))
-        return sorted(int(name) for name in names if name.isdecimal())
+        names = (path.name for path in self.checkpoints.glob("step-*") if path.is_dir())
+        steps = (int(name[5:]) for name in names if re.fullmatch("step-[0-9]{6,15}", name))
+        return sorted(steps)
 
     def forget_checkpoints(self, after: int) -> None:
         """Removes the checkpoints of later steps, which a training that was killed left behind.
@@ -227,7 +235,7 @@ class Run:
                 found out about it was about other lines.
         """
         self.corpus_bytes()
-        return str(read_json(self._folder(None) / CONFIG).get("sha256"))
+        return read_about(self._folder(None))["sha256"]
 
     def untrained(self) -> LanguageModel:
         """The control: the same architecture and seed before the first step."""

@@ -4,19 +4,31 @@ from __future__ import annotations
 
 import hashlib
 import json
-from typing import Any
+from pathlib import Path
 
+from pydantic import TypeAdapter, with_config
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor
+from typing_extensions import TypedDict
 
 from models.errors import UserError
 from models.runs.checkpoints import read_weights
 from models.runs.files import write_bytes
+from models.runs.records import AS_WRITTEN, Step
 from models.runs.run import Run
 from models.training.trainer import Trainer
 
 STATE = "training.safetensors"
+
+
+@with_config(AS_WRITTEN)
+class About(TypedDict):
+    """What a state says of itself, as JSON in the header of its file."""
+
+    step: Step
+    flawless: Step
+    sha256: str
 
 
 def save_state(trainer: Trainer) -> None:
@@ -27,12 +39,12 @@ def save_state(trainer: Trainer) -> None:
             tensors[f"{key}.{name}"] = value
     # Copied: runs trained together share one count of steps, and a file refuses shared memory.
     tensors = {n: t.to("cpu", copy=True).contiguous() for n, t in tensors.items()}
-    about: dict[str, Any] = {"step": trainer.step, "flawless": trainer.flawless}
+    about: About = {"step": trainer.step, "flawless": trainer.flawless, "sha256": ""}
     about["sha256"] = _digest(trainer.run, tensors, about)
     write_bytes(trainer.run.path / STATE, save(tensors, {"about": json.dumps(about)}))
 
 
-def _digest(run: Run, tensors: dict[str, Tensor], about: dict[str, Any]) -> str:
+def _digest(run: Run, tensors: dict[str, Tensor], about: About) -> str:
     """SHA-256 of everything that a state holds and of the run's configuration.
 
     The configuration is that of the run's record, without fields that the lab gained since then.
@@ -48,11 +60,10 @@ def load_state(trainer: Trainer) -> None:
         UserError: the state is damaged, or it is another run's.
     """
     path = trainer.run.path / STATE
-    tensors, _ = read_weights(path)
-    with safe_open(path, framework="pt") as file:
-        metadata = file.metadata()
+    cure = "put back the file, or remove it, and training begins again at step 0"
+    tensors, _ = read_weights(path, cure)
     try:
-        about = json.loads(metadata["about"])
+        about = _about(path)
         if about["sha256"] != _digest(trainer.run, tensors, about):
             raise ValueError("not the state that was written")
         parts: dict[str, dict[str, Tensor]] = {}
@@ -65,16 +76,19 @@ def load_state(trainer: Trainer) -> None:
                 key: value[name].to(parameter.device) for key, value in parts.items()
             }
     except (KeyError, RuntimeError, TypeError, ValueError):
-        raise UserError(
-            f"{path} is damaged or another run's: train this run again in another folder"
-        ) from None
+        raise UserError(f"{path} is damaged or another run's: {cure}") from None
     trainer.step, trainer.flawless = about["step"], about["flawless"]
 
 
 def saved_step(run: Run) -> int:
     """The step from which training resumes: that of the saved state, or 0."""
     try:
-        with safe_open(run.path / STATE, framework="pt") as file:
-            return int(json.loads(file.metadata()["about"])["step"])
-    except (FileNotFoundError, SafetensorError, KeyError, TypeError, ValueError):
+        return _about(run.path / STATE)["step"]
+    except (OSError, SafetensorError, TypeError, KeyError, ValueError):
         return 0  # if the state is damaged, training itself will say so
+
+
+def _about(path: Path) -> About:
+    """What a state says of itself. Raises one of the errors that ``saved_step`` names."""
+    with safe_open(path, framework="pt") as file:
+        return TypeAdapter(About).validate_json(file.metadata()["about"])

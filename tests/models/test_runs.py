@@ -140,11 +140,14 @@ def test_where_there_is_no_run(tmp_path: Path) -> None:
     [
         ("", "is not valid JSON"),
         ('{"config": {"lang', "is not valid JSON"),
-        ("[]", "is not a run's record"),
-        ("{}", "is not a run's record"),
-        ('{"config": 3}', "is not a run's record"),
-        ('{"config": {}}', "the configuration does not fit"),
-        ('{"config": {"language": "anbn", "model": {"wheels": 4}}}', "does not fit"),
+        ("[]", "is damaged"),
+        ("{}", "is damaged"),
+        ('{"status": "training", "config": 3}', "is damaged"),
+        ('{"status": "training", "config": {}}', "the configuration does not fit"),
+        (
+            '{"status": "training", "config": {"language": "anbn", "model": {"wheels": 4}}}',
+            "does not fit",
+        ),
     ],
 )
 def test_a_damaged_record_is_refused_in_one_line(trained: Run, content: str, fault: str) -> None:
@@ -178,5 +181,5 @@ def test_an_edited_configuration_is_refused(trained: Run, field: str, value: obj
 def test_a_damaged_line_of_metrics_is_named(trained: Run) -> None:
     path = trained.path / METRICS
     path.write_text("{nonsense\n" + path.read_text())
-    with pytest.raises(UserError, match=r"metrics\.jsonl is damaged"):
+    with pytest.raises(UserError, match=r"metrics\.jsonl is not valid JSON \(line 1, "):
         trained.metrics()
