@@ -99,7 +99,7 @@ def go(run: Run, device: str) -> None:
     for last in run.metrics()[-1:]:  # the file of a run that was resumed may have been removed
         exact = "" if last["exact"] is None else f"exact {last['exact']:.1%}, "
         said += f"; training window: {exact}recognition {last['recognition']:.1%}"
-    OUT.print(escape(said))
+    OUT.print(said)
 
 
 def evaluate(options: Evaluate) -> None:

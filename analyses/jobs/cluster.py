@@ -133,6 +133,9 @@ async def _greet(scheduler: str) -> None:
 def local_cluster(workers: int) -> Iterator[LocalCluster]:
     """Processes of this machine, one thread each, that nobody else can reach.
 
+    Whoever reaches a scheduler can run anything as its user. So both sides prove by a key who they
+    are. The keys are made here, are known to these processes alone, and are gone with them.
+
     Where they can be forked, one process loads the modules that this process has loaded, and the
     workers share them.
     """
@@ -145,6 +148,8 @@ def local_cluster(workers: int) -> Iterator[LocalCluster]:
             threads_per_worker=1,
             memory_limit=0,
             host="127.0.0.1",
+            protocol="tls://",
+            security=Security.temporary(),
             dashboard_address="127.0.0.1:0",  # any free port; no page is served there
             scheduler_kwargs={"dashboard": False},
             silence_logs=logging.CRITICAL,

@@ -42,6 +42,7 @@ from models.languages import SPLITS, LabelledCorpus
 from models.runs.files import locked, write_bytes, write_json
 from models.runs.run import Run, run_name
 from models.training.recipes import recipe
+from models.training.trainer import choose_device
 
 TOKENS = 2048
 """About so many symbols are in a training step: the longer the lines, the fewer of them."""
@@ -75,6 +76,7 @@ def discover(options: Discover, progress: Progress = quiet) -> dict[str, Any]:
     Raises:
         UserError: the file cannot be read, a line is malformed, there is nothing to learn from.
     """
+    choose_device(options.device)  # a device that is missing leaves no record behind
     labels, words, notes = prepared(options.lines, options.accepted)
     folder, content = options.out / FOLDER / options.name, as_tsv(labels, words).encode()
     with locked(folder):

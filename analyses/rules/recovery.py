@@ -235,10 +235,10 @@ def recovered(corpus: Corpus, out: Path, with_rivals: bool, device: Device) -> l
                 "seconds": way["seconds"],
             }
         )
-    for run in folder.glob("*/checkpoints"):  # hundreds of networks, no longer needed
-        shutil.rmtree(run.parent)
     said = f"Of {corpus.rule}: {', '.join(row['outcome'] for row in rows)}."
     save(folder, KEPT, QUESTION, Answer(pd.DataFrame(rows), said, {}, asked), None)
+    for run in folder.glob("*/checkpoints"):  # hundreds of networks, no longer needed
+        shutil.rmtree(run.parent)
     return rows
 
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -14,6 +16,9 @@ from uuid import uuid4
 from filelock import BaseFileLock, FileLock, Timeout
 
 from models.errors import UserError, cure, told
+
+OLD = 3600.0
+"""Seconds after which nobody can still be writing a file."""
 
 
 @contextmanager
@@ -32,14 +37,14 @@ def write_bytes(path: Path, content: bytes) -> None:
         UserError: the folder cannot be written or the disk is full; the old file is untouched.
     """
     beside = partial_name(path)
-    with writing(path):
+    with writing(path), making(path.parent):
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
             _write(beside, content)
             os.replace(beside, path)
             _settle(path.parent)
         finally:
-            beside.unlink(missing_ok=True)
+            with suppress(OSError):
+                beside.unlink()
 
 
 def write_json(path: Path, content: Any) -> None:
@@ -95,9 +100,9 @@ def write_folder(path: Path, files: dict[str, bytes]) -> None:
 def _folder_beside(path: Path, files: dict[str, bytes]) -> Iterator[Path]:
     """The whole folder under another name. What is left under this name in the end is removed."""
     beside = partial_name(path)
-    with writing(path):
+    with writing(path), making(path.parent):
         try:
-            beside.mkdir(parents=True)
+            beside.mkdir()
             for name, content in files.items():
                 _write(beside / name, content)
             _settle(beside)
@@ -107,8 +112,44 @@ def _folder_beside(path: Path, files: dict[str, bytes]) -> Iterator[Path]:
             shutil.rmtree(beside, ignore_errors=True)
 
 
+@contextmanager
+def making(folder: Path) -> Iterator[None]:
+    """Makes a folder and those above it. After an error, those that were made here and are still
+    empty are removed again. Raises UserError if the folder cannot be made."""
+    made: list[Path] = []
+    with writing(folder):
+        made += takewhile(lambda each: not each.exists(), (folder, *folder.parents))
+    try:
+        with writing(folder):
+            folder.mkdir(parents=True, exist_ok=True)
+        yield
+    except BaseException:
+        for each in made:
+            with suppress(OSError):  # not empty: another process uses it
+                each.rmdir()
+        raise
+
+
+def sweep(folder: Path, age: float = OLD) -> None:
+    """Removes what writers that were killed have left half written in a folder.
+
+    Args:
+        age: how old it must be, in seconds. By default, so old that nobody can still be writing it.
+            0 is for whoever alone writes to this folder.
+    """
+    with suppress(OSError):  # another process may remove it too
+        for left in folder.glob(".*.partial"):
+            if time.time() - left.stat().st_mtime >= age:
+                if left.is_dir():
+                    shutil.rmtree(left, ignore_errors=True)
+                else:
+                    left.unlink()
+
+
 def partial_name(path: Path) -> Path:
-    """A name beside ``path`` that no other thread, process or container writes to."""
+    """A name beside ``path`` that no other thread, process or container writes to. Old leftovers of
+    killed writers are removed by the way."""
+    sweep(path.parent)
     return path.with_name(f".{path.name}.{uuid4().hex}.partial")
 
 
@@ -143,13 +184,13 @@ def locked(path: Path) -> Iterator[None]:
     beside = _lock_of(path)
     # Without system locks filelock falls back to a marker file, which would outlive its holder.
     lock = FileLock(beside, fallback_to_soft=False)
-    with writing(beside):
-        beside.parent.mkdir(parents=True, exist_ok=True)
-        lock.acquire()
-    try:
-        yield
-    finally:
-        _give_back(lock, beside)
+    with making(beside.parent):
+        with writing(beside):
+            lock.acquire()
+        try:
+            yield
+        finally:
+            _give_back(lock, beside)
 
 
 def is_locked(path: Path) -> bool:

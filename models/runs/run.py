@@ -80,6 +80,11 @@ class Run:
         Raises:
             UserError: the folder exists or cannot be written, or the configuration cannot work.
         """
+        if path.name.startswith("."):
+            raise UserError(
+                f"a run named {path.name} would be in no list, as its name begins with a dot: "
+                "rename the file of lines"
+            )
         exists = UserError(
             f"{path} exists already: continue it with `lab resume {path}`, "
             "or choose another folder with --out, or another --seed"

@@ -11,7 +11,7 @@ from models.config import TrainConfig
 from models.errors import UserError
 from models.languages import FormalLanguage, Language, Sample
 from models.runs.checkpoints import save_checkpoint
-from models.runs.files import write_bytes, writing
+from models.runs.files import sweep, write_bytes, writing
 from models.runs.run import METRICS
 from models.training.batches import VALIDATION
 from models.training.evaluation import judge
@@ -59,6 +59,8 @@ class RunWriter:
     def __init__(self, trainer: Trainer) -> None:
         """Takes up the saved state, if there is one, and forgets what was written after it."""
         self.trainer, run = trainer, trainer.run
+        for folder in (run.path, run.checkpoints):
+            sweep(folder, age=0.0)  # one process at a time trains a run
         if (run.path / STATE).exists():
             load_state(trainer)
         run.forget_checkpoints(trainer.step)

@@ -207,6 +207,17 @@ def test_what_cannot_be_learned_is_refused_in_one_line(
     assert fault in refused(path)
 
 
+def test_a_device_that_is_missing_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither the record of a learning that never began, nor a folder."""
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    path = written(tmp_path / "lines.tsv", *drawn(40))
+    with pytest.raises(UserError, match="no CUDA device here"):
+        discover(Discover(path, tmp_path / "out", device="cuda"))
+    assert list(tmp_path.iterdir()) == [path]
+
+
 def test_bounds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = written(tmp_path / "lines.tsv", *drawn(100))
     assert "cannot be read" in refused(tmp_path / "none.tsv")

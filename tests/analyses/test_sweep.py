@@ -194,8 +194,15 @@ def test_what_cannot_be_is_refused_before_anything_is_written(file: Path) -> Non
         sweep(asked(file, steps=3))
     assert content(out) == before
     (file.parent / "not a folder").touch()
-    with pytest.raises(UserError, match=r"cannot make .*not a folder"):
+    with pytest.raises(UserError, match=r"cannot write .*not a folder"):
         sweep(asked(file, out=file.parent / "not a folder" / "out"))
+
+
+def test_a_scheduler_that_cannot_be_leaves_no_folder(file: Path) -> None:
+    out = file.with_name("never") / "made"
+    with pytest.raises(UserError, match="no Dask scheduler answers"):
+        sweep(asked(file, out=out, scheduler="foo://127.0.0.1:1"))
+    assert not out.parent.exists()
 
 
 def test_a_worker_that_does_not_see_the_folder_says_so(file: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import signal
@@ -11,14 +12,18 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
+from itertools import product
 from pathlib import Path
 
+import dask
 import psutil
 import pytest
 import torch
 from conftest import tiny_config
+from distributed import LocalCluster, Security
+from distributed.comm.core import connect
 from joblib import Parallel, delayed
 
 from analyses.command_line.app import main
@@ -106,13 +111,46 @@ class Question:
     text: str
 
 
+@contextmanager
+def known(running: LocalCluster) -> Iterator[str]:
+    """The address of a scheduler whose keys stand in Dask's configuration, as those of a real
+    cluster do."""
+    tls = "distributed.comm.tls"
+    keys = {f"{tls}.ca-file": running.security.tls_ca_file}
+    for role, kind in product(("client", "scheduler", "worker"), ("cert", "key")):
+        keys[f"{tls}.{role}.{kind}"] = getattr(running.security, f"tls_{role}_{kind}")
+    with dask.config.set(keys):
+        yield str(running.scheduler_address)
+
+
 @pytest.fixture(scope="module")
 def scheduler() -> Iterator[str]:
     """The address of a scheduler with two workers here; two deaths of a job are enough."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(cluster.LOCAL, "distributed.scheduler.allowed-failures", 1)
-        with local_cluster(2) as running:
-            yield str(running.scheduler_address)
+        with local_cluster(2) as running, known(running) as address:
+            yield address
+
+
+def test_who_has_no_key_is_refused() -> None:
+    """Any user of this machine can find the port; whoever is let in can run anything as its owner.
+
+    Neither words in the clear nor a key of somebody else's making are let in.
+    """
+
+    async def greet(address: str, security: Security) -> None:
+        comm = await connect(address, timeout=2, **security.get_connection_args("client"))
+        await comm.write({"op": "identity", "reply": True})
+        assert (await comm.read())["type"] == "Scheduler"
+        comm.abort()
+
+    with local_cluster(0) as running:
+        address = str(running.scheduler_address)
+        asyncio.run(greet(address, running.security))
+        in_the_clear = address.replace("tls:", "tcp:"), Security()
+        for foreign in (in_the_clear, (address, Security.temporary())):
+            with pytest.raises(OSError, match=r"[Cc]losed|does not match"):
+                asyncio.run(greet(*foreign))
 
 
 def test_one_works_here() -> None:
@@ -243,8 +281,7 @@ def test_nobody_answers(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.slow
 def test_a_scheduler_that_goes_away() -> None:
-    with local_cluster(1) as running:
-        address = str(running.scheduler_address)
+    with local_cluster(1) as running, known(running) as address:
         answers = side_by_side(sleep, {1: (0.0,), 2: (600.0,)}, 1, address)
         assert next(answers) == (1, 0.0)
         running.close()

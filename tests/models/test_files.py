@@ -17,7 +17,7 @@ from conftest import tiny_config
 
 from models.errors import UserError
 from models.runs.checkpoints import save_checkpoint
-from models.runs.files import make_folder, read_json, write_bytes, write_folder, write_json
+from models.runs.files import locked, make_folder, read_json, write_bytes, write_folder, write_json
 from models.runs.run import Run
 from models.training.loop import train
 
@@ -216,3 +216,41 @@ def test_what_is_renamed_is_on_the_disk(tmp_path: Path, monkeypatch: pytest.Monk
         monkeypatch.setattr(os, name, lambda *a, r=real, n=name: (done.append(n), r(*a))[1])
     write_bytes(tmp_path / "file", b"content")
     assert done == ["fsync", "replace", "fsync"]
+
+
+def test_old_leftovers_go_and_young_ones_stay(tmp_path: Path) -> None:
+    """A young one may be what another process is writing now."""
+    for name in ("old", "young"):
+        (tmp_path / f".{name}.0123.partial").mkdir()
+        (tmp_path / f".{name}.0123.partial" / "half").touch()
+    (tmp_path / ".file.0123.partial").touch()
+    for name in ("old", "file"):
+        os.utime(tmp_path / f".{name}.0123.partial", (0, 0))
+    write_bytes(tmp_path / "another", b"content")
+    assert sorted(path.name for path in tmp_path.iterdir()) == [".young.0123.partial", "another"]
+
+
+def test_training_removes_what_its_killed_forerunner_left(trained: Run) -> None:
+    for folder in (trained.path, trained.checkpoints):
+        (folder / ".x.0123.partial").mkdir()
+    trained.update(status="training")
+    train(trained, device="cpu")
+    assert not list(trained.path.rglob("*.partial"))
+
+
+def test_what_fails_leaves_no_empty_folder(tmp_path: Path) -> None:
+    (tmp_path / "there").mkdir()
+    for place in (tmp_path / "new" / "deep", tmp_path / "there"):
+        with full_disk(1000), pytest.raises(UserError, match=ONE_LINE):
+            write_bytes(place / "file", bytes(5000))
+        with full_disk(1000), pytest.raises(UserError, match=ONE_LINE):
+            write_folder(place / "folder", {"a": bytes(5000)})
+        with pytest.raises(KeyboardInterrupt), locked(place / "run"):
+            raise KeyboardInterrupt
+    assert [path.name for path in tmp_path.rglob("*")] == ["there"]
+
+
+def test_a_name_that_no_list_shows_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"begins with a dot: rename the file"):
+        Run.create(tmp_path / ".hidden-s0", tiny_config())
+    assert list(tmp_path.iterdir()) == []

@@ -36,6 +36,7 @@ from analyses.studies.sweeps.plan import Planned, plan
 from analyses.studies.sweeps.summary import findings
 from models.config import TrainConfig
 from models.errors import UserError
+from models.runs.files import making
 from models.runs.run import RUN_FILE, Run
 from models.training.together import can_train_together
 from models.training.trainer import choose_device
@@ -67,16 +68,16 @@ def sweep(asked: Sweep, progress: Progress = quiet) -> Answer:
     refuse_others(asked.folder, runs)
     rows = {run.name: kept(asked.folder / run.name, file.exam) for run in runs}
     todo = [run for run in runs if rows[run.name] is None]
-    if todo:
-        make(asked.folder)
     jobs = {
         group[0].name: (asked.folder, {run.name: run.config for run in group}, file.exam, device)
         for group in groups(todo, AT_ONCE if on_gpu(asked) else 1)
     }
     progress(len(runs) - len(todo), len(runs), path.stem)
-    for name, found in side_by_side(complete, jobs, asked.workers, asked.scheduler):
-        rows |= found
-        progress(sum(each is not None for each in rows.values()), len(runs), name)
+    # The folder is there before any worker looks for it. If none comes to work, it goes again.
+    with making(asked.folder):
+        for name, found in side_by_side(complete, jobs, asked.workers, asked.scheduler):
+            rows |= found
+            progress(sum(each is not None for each in rows.values()), len(runs), name)
     table = tabulated(runs, {name: found for name, found in rows.items() if found is not None})
     by = [*(["variant"] if file.variants else []), *file.vary]
     arguments: dict[str, Any] = {
@@ -119,14 +120,6 @@ def refuse_others(out: Path, runs: Sequence[Planned]) -> None:
             raise UserError(
                 f"{path} holds a run of other settings: choose another folder with --out"
             )
-
-
-def make(out: Path) -> None:
-    """Makes the folder, before any worker looks for it."""
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UserError(f"cannot make {out} ({error.strerror}): choose another --out") from None
 
 
 def groups(runs: Sequence[Planned], at_once: int) -> list[list[Planned]]:
