@@ -12,6 +12,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 import pytest
@@ -29,8 +30,10 @@ if TYPE_CHECKING:
     from models.runs.run import Run
     from models.transformer.model import HookedTransformer
 
-# The machines are shared: no deadline. Derandomised: a red test is red for everybody.
+# The machines are shared: no deadline. Derandomised: a red test is red for everybody. To look where
+# no run has looked before, `pytest --hypothesis-profile=explore` draws other examples every time.
 settings.register_profile("lab", deadline=None, derandomize=True)
+settings.register_profile("explore", deadline=None, derandomize=False, max_examples=1000)
 settings.load_profile("lab")
 
 
@@ -75,6 +78,7 @@ def _no_components() -> Iterator[None]:
         yield
 
 
+NOBODY = 65534  # the user without rights, on every system that has users
 SMALL = ModelConfig(n_layers=2, n_heads=4, d_model=16, d_mlp=24, n_ctx=32)
 TINY = ModelConfig(n_layers=1, n_heads=2, d_model=8, d_mlp=16)
 
@@ -143,6 +147,23 @@ def trained(tmp_path: Path) -> Run:
     run = Run.create(tmp_path / "run", tiny_config())
     train(run, device="cpu")
     return run
+
+
+@pytest.fixture
+def read_only() -> Iterator[Path]:
+    """A folder in which nobody may write. Root may write everywhere, so root becomes another user
+    for the test; the folders of pytest are closed to others."""
+    with TemporaryDirectory() as folder:
+        os.chmod(folder, 0o555)
+        root = hasattr(os, "geteuid") and os.geteuid() == 0
+        if root:
+            os.seteuid(NOBODY)
+        try:
+            yield Path(folder)
+        finally:
+            if root:
+                os.seteuid(0)
+            os.chmod(folder, 0o700)
 
 
 @contextmanager

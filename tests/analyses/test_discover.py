@@ -6,12 +6,16 @@ import json
 import time
 from collections import Counter
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from streamlit.testing.v1 import AppTest
 
 from analyses.answer_files import folders_of
+from analyses.answers import Answer
 from analyses.command_line.app import main
 from analyses.questions.rule_evidence import Lines, rebuilt
 from analyses.rules import discover as module
@@ -136,6 +140,28 @@ def test_the_printed_lines_show_their_pattern(tmp_path: Path) -> None:
         "leeuw ... olifant ... leeuw in this order (exact test, p = 0.0031 after correction"
     )
     assert "contains leeuw ... olifant ... leeuw in this order" in rule
+
+
+@pytest.mark.parametrize("bits", [(30.0, 10.0, 20.0), (10.0, 20.0, 30.0), (None, 30.0, 20.0)])
+def test_the_network_of_the_shortest_code_is_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bits: tuple[float | None, ...]
+) -> None:
+    """Wherever it stands in the row of networks, of which none explains the lines."""
+    said = dict.fromkeys(("rule", "n_states", "wrong", "network_right"))
+    found = [{**said, "status": "none", "bits": b, "network_p": 0.0} for b in bits]
+    answers = (Answer(pd.DataFrame(), "", each) for each in found)
+    monkeypatch.setattr(module, "trained", lambda path, *_: SimpleNamespace(name=path.name))
+    monkeypatch.setattr(module, "answer", lambda *_: (next(answers), True))
+    path = written(tmp_path / "three.tsv", *drawn(100))
+    options = Discover(path, tmp_path, networks=len(bits))
+    labels, words, _ = prepared(path)
+    record: dict[str, Any] = {"networks": []}
+    corpus = LabelledCorpus(options.name, labels, words)
+    best, run = module.learned(options, tmp_path, corpus, record, lambda done, what: None)
+    least = min(range(3), key=lambda i: bits[i] or np.inf)
+    assert best == found[least]
+    assert run.name == record["networks"][least]["run"]
+    assert [network["bits"] for network in record["networks"]] == list(bits)
 
 
 @pytest.mark.slow

@@ -16,8 +16,10 @@ from hypothesis import strategies as st
 from models.base import LanguageModel, build
 from models.config import TrainConfig
 from models.languages import END_ID, language
+from models.languages.language import Spread
 from models.objectives import objective
 from models.training.batches import (
+    TRAIN,
     Batches,
     bands,
     distinct,
@@ -206,3 +208,15 @@ def test_no_other_bands_cost_less(lengths: list[int], overhead: float) -> None:
             assert cost(found) <= cost(list(pairwise(ends))) + 1e-9
     if overhead == np.inf:
         assert found == [(0, values[-1])]
+
+
+@pytest.mark.parametrize("spread", ["even", "log"])
+def test_words_are_drawn_with_the_spread_of_the_run(spread: Spread) -> None:
+    config, lang = tiny_config(spread=spread, max_n=20, batch_size=512), language("anbn")
+    rng = np.random.default_rng([config.seed, TRAIN, 0])
+    count = steps_at_once(config) * config.batch_size
+    by_hand = lang.sample(rng, count, lang.lengths(20), spread=spread).words
+    words, _ = draw(config, lang, 0)
+    assert words.ids.tolist() == by_hand.ids.tolist()
+    mean, even = words.lengths.mean(), np.mean(lang.lengths(20))
+    assert mean == pytest.approx(even, rel=0.1) if spread == "even" else mean < 0.7 * even

@@ -125,16 +125,12 @@ def test_a_folder_that_cannot_be_is_refused_in_one_line(tmp_path: Path, below: s
     assert tree(tmp_path) == {"file": b"in the way"}
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
-def test_a_protected_folder_is_refused_in_one_line(tmp_path: Path) -> None:
-    tmp_path.chmod(0o500)
-    try:
-        with pytest.raises(UserError, match=ONE_LINE):
-            write_bytes(tmp_path / "x", b"content")
-        with pytest.raises(UserError, match=ONE_LINE):
-            write_folder(tmp_path / "x", {"a": b"content"})
-    finally:
-        tmp_path.chmod(0o700)
+def test_a_protected_folder_is_refused_in_one_line(read_only: Path) -> None:
+    with pytest.raises(UserError, match=ONE_LINE):
+        write_bytes(read_only / "x", b"content")
+    with pytest.raises(UserError, match=ONE_LINE):
+        write_folder(read_only / "x", {"a": b"content"})
+    assert tree(read_only) == {}
 
 
 def test_what_a_killed_process_left_is_no_obstacle(tmp_path: Path) -> None:

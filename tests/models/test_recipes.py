@@ -81,3 +81,26 @@ def test_a_language_is_asked_for_its_own_recipes() -> None:
 def test_a_run_of_a_recipe_with_a_name_carries_it() -> None:
     assert run_name(recipe("anbn")) == "anbn-s0"
     assert run_name(replace(recipe("anbn", name="counting"), seed=3)) == "anbn-counting-s3"
+
+
+@pytest.mark.parametrize(
+    ("name", "language", "rate", "steps", "batch_size", "spread"),
+    [
+        ("plain", "an", 2e-3, 200, 64, "log"),
+        ("plain", "anbn", 3e-3, 800, 64, "log"),
+        ("plain", "anbncn", 2e-3, 1000, 48, "log"),
+        ("plain", "dyck1", 2e-3, 1000, 64, "log"),
+        ("plain", "dieren", 2e-3, 600, 128, "even"),
+        ("plain", "my lines", 2e-3, 600, 128, "even"),
+        ("counting", "anbn", 1e-3, 1200, 64, "even"),
+        ("counting", "anbncn", 2e-3, 1200, 48, "even"),
+    ],
+)
+def test_the_figures_of_the_pages_were_measured_with_these_numbers(
+    name: str, language: str, rate: float, steps: int, batch_size: int, spread: str
+) -> None:
+    """Another rate still learns, so that no other test would see it."""
+    found = recipe(language, name=name)
+    assert (found.learning_rate, found.steps) == (rate, steps)
+    assert (found.batch_size, found.spread) == (batch_size, spread)
+    assert (found.warmup, found.weight_decay, found.clip, found.patience) == (50, 0.0, 1.0, 0)

@@ -1,0 +1,468 @@
+"""Every row of an answer is the lens, called by hand on the model and the data that the row names.
+
+A lens may be right and its control be wired to the wrong thing: the untrained model is the trained
+one, or the longer words are the shorter ones. So each question has a function here that calls the
+lens itself. Its rows must come back. And no two controls may have the same numbers, because then
+nobody would see that they are exchanged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass, replace
+from functools import reduce
+from itertools import combinations
+from shutil import rmtree
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from conftest import TINY, tiny_config
+
+from analyses.answers import Answer, question, quiet
+from analyses.options import questions as options
+from analyses.questions import intervention_trials as wired
+from analyses.questions.circuits import _pairs
+from analyses.questions.discovery import HELD_OUT, MOST_LINES, judge
+from analyses.questions.emergence import MOST
+from analyses.questions.explanations import replacements
+from analyses.questions.heads import METHODS as ABLATIONS
+from analyses.questions.heads import changed_words
+from analyses.questions.last_blocks import LastBlocks
+from analyses.questions.leaderboard import words_of
+from analyses.questions.patching import components_of
+from analyses.questions.probing import METHODS, NUISANCE, site_hooks, targets
+from analyses.questions.rule_evidence import Lines, transitions
+from analyses.registry import BUILT_IN
+from analyses.words import ANALYSIS_SEED, WordTensors, counterfactuals, member, sample_window
+from interp.automata.induction import Search, induce
+from interp.causal import interchange as das
+from interp.causal.ablation import ablate
+from interp.causal.circuits import Bench, Quality, first_edges, random_scores, ranked, smallest
+from interp.causal.edge_scores import edge_scores
+from interp.causal.edges import edge_effects
+from interp.causal.metrics import logit_at
+from interp.causal.patching import patch
+from interp.explanations.case import Case
+from interp.explanations.explain import explain
+from interp.explanations.explain import judge as judged
+from interp.explanations.games import Game, exact_shapley
+from interp.heads.attention_and_effect import attention_and_effect, rank_correlation
+from interp.heads.logit_attribution import direct_logit_attribution
+from interp.heads.types import TYPES, head_types
+from interp.probing.description_length import code_lengths
+from interp.probing.erasure import Eraser
+from interp.probing.probes import Target, baseline, control_task, probe_sites
+from interp.probing.steering import adding, direction, random_direction
+from interp.probing.steering_trials import outcomes
+from models.base import LanguageModel
+from models.languages import END_ID, Sample
+from models.runs.checkpoints import folder_name
+from models.runs.run import Run
+from models.training.evaluation import balanced_words, evaluate
+from models.training.evaluation import judge as marks
+from models.training.loop import train
+
+SEED = 3  # another than the default: an option that is forgotten shows
+NEAR = {"rtol": 1e-3, "atol": 1e-4}
+Rows = tuple[Mapping[str, object], pd.DataFrame]
+"""Values of some columns, which choose rows of the answer, and what these rows must hold."""
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """One layer that has learned: an untrained one would say the same as its controls."""
+    changes: dict[str, Any] = {"steps": 60, "learning_rate": 1e-2, "batch_size": 32, "max_n": 5}
+    config = tiny_config(**changes, evaluate_every=60, model=replace(TINY, d_model=12))
+    made = Run.create(tmp_path_factory.mktemp("controls") / "run", config)
+    train(made, "cpu")
+    for step in made.steps()[2:-1]:  # three are enough to follow
+        rmtree(made.checkpoints / folder_name(step))
+    return made
+
+
+def models(run: Run) -> Iterator[tuple[str, LanguageModel]]:
+    yield "trained", run.model()
+    yield "untrained", run.untrained()
+
+
+def seen(model: LanguageModel, tokens: np.ndarray) -> dict[str, torch.Tensor]:
+    """What a model's sites hold, by label."""
+    with torch.no_grad():
+        _, cache = model.run_with_cache(torch.as_tensor(tokens))
+    return {label: cache[hook] for label, hook in site_hooks(model).items()}
+
+
+def arrays(model: LanguageModel, tokens: np.ndarray) -> dict[str, np.ndarray]:
+    return {label: x.numpy() for label, x in seen(model, tokens).items()}
+
+
+# -- the lenses, by hand --------------------------------------------------------------------------
+
+
+def accuracy(run: Run) -> Iterator[Rows]:
+    for name, model in models(run):
+        scores = evaluate(model, run.language, run.objective, range(2, 13, 2), 8, SEED)
+        yield {"model": name}, pd.DataFrame(map(asdict, scores))
+
+
+def probing(run: Run) -> Iterator[Rows]:
+    words = sample_window(run, 12, SEED).words
+    known = targets(run.language, words)
+    state = {name: target for name, target in known.items() if name not in NUISANCE}
+    half = np.random.default_rng([ANALYSIS_SEED, SEED]).permutation(12) % 2 == 0
+    shorter = words.lengths <= np.median(words.lengths)
+    sites = {name: arrays(model, words.tokens) for name, model in models(run)}
+    for name, x in sites.items():
+        for method in METHODS:
+            asked = known if method == "linear" else state
+            table = probe_sites(x, asked, half, SEED, methods=[method])
+            yield {"model": name, "split": "words", "probe": method}, table
+        yield {"model": name, "split": "longer"}, probe_sites(x, known, shorter, SEED)
+        table = code_lengths(x, known, SEED)
+        yield {"model": name, "split": "words", "probe": "online code"}, table
+    places = np.arange(words.tokens.shape[1])
+    kinds = words.tokens * len(places) + places
+    drawn = {name: control_task(target, kinds, half, SEED) for name, target in state.items()}
+    for method in METHODS[:2]:
+        table = probe_sites(sites["trained"], drawn, half, SEED, methods=[method])
+        yield {"model": "control task", "probe": method}, table
+    shuffled = probe_sites(sites["trained"], known, half, SEED, shuffled=True)
+    yield {"model": "shuffled labels"}, shuffled
+    form = {
+        "position": np.broadcast_to(places, words.tokens.shape),
+        "symbol": known["symbol"].values,
+    }
+    for name, values in form.items():
+        one_hot = {f"{name} alone": np.eye(values.max() + 1)[values]}
+        yield {"model": f"{name} alone"}, probe_sites(one_hot, state, half, SEED)
+    yield {"model": "no activation"}, baseline(known, half, SEED)
+
+
+def emergence(run: Run) -> Iterator[Rows]:
+    words, language = sample_window(run, 16, SEED).words, run.language
+    known = targets(language, words)
+    state = {name: target for name, target in known.items() if name not in NUISANCE}
+    half = np.random.default_rng([ANALYSIS_SEED, SEED]).permutation(16) % 2 == 0
+    lengths = language.lengths(run.config.max_n)
+    tests = [balanced_words(language, length, 4, SEED) for length in lengths]
+    sample = reduce(Sample.concatenate, [test for test in tests if test is not None])
+    for step in run.steps():
+        model = run.model(step)
+        probes = probe_sites(arrays(model, words.tokens), state, half, SEED, most=MOST)
+        exact, right, loss = marks(model, language, sample, run.objective)
+        table = pd.DataFrame({"length": sample.words.lengths, "recognition": right, "exact": exact})
+        yield (
+            {"step": step},
+            pd.DataFrame(
+                {
+                    "value": [
+                        *probes["score"],
+                        loss,
+                        *table.groupby("length")["recognition"].mean(),
+                        *table[sample.labels].groupby("length")["exact"].mean(),
+                    ]
+                }
+            ),
+        )
+
+
+def interventions(run: Run) -> Iterator[Rows]:
+    yield from erasure(run)
+    yield from steering(run)
+    found = wired.Prefixes.of(run, SEED)
+    for name, model in models(run):
+        fit, test = (
+            wired.drawn_pairs(model, run.language.vocabulary, found, side, count, SEED)
+            for side, count in zip(found.halves(SEED), (8, wired.HELD_OUT), strict=True)
+        )
+        tables = [
+            das.interchange(model, hook, fit, test, das.allowed_or_not(END_ID), seed=SEED)
+            for hook in wired.stream_before(model).values()
+        ]
+        columns = ["method", "value", "low", "high"]
+        yield {"model": name, "experiment": "interchange"}, pd.concat(tables)[columns]
+
+
+def erasure(run: Run) -> Iterator[Rows]:
+    """LEACE, four erasers of random directions, and four of random readouts."""
+    words, model = sample_window(run, 24, SEED).words, run.model()
+    fits = np.arange(24) % 2 == 0
+    right = wired.judge(run, model, wired.asked_words(run, 12, SEED))
+    known, hooks = targets(run.language, words), wired.stream_hooks(model)
+    sites, right_shares, changes = seen(model, words.tokens), list[Any](), list[Any]()
+    before = float(right().mean())
+    for site, hook in hooks.items():
+        for variable in wired.main_variables(run.language):
+            at = known[variable].mask & fits[:, None]
+            x = sites[site][torch.as_tensor(at)]
+            leace = Eraser.fit(x, as_columns(known[variable], at))
+            erasers = {"LEACE": [leace], "random directions": [], "random readout": []}
+            for seed in range(4):
+                generator = torch.Generator().manual_seed(seed)
+                size = x.shape[1], leace.rank
+                weights = torch.randn(size, generator=generator, dtype=torch.float64)
+                readout = (x.double() - x.double().mean(0)) @ weights
+                erasers["random directions"].append(Eraser.random(x, leace.rank, seed))
+                erasers["random readout"].append(Eraser.fit(x, readout))
+            shares, moved = {"none": before}, {"none": 0.0}
+            for method, some in erasers.items():
+                shares[method] = np.mean([right((hook, each.hook)) for each in some])
+                moved[method] = np.mean([each.changed(x) for each in some])
+            right_shares.append(shares)
+            changes.append(moved)
+    for method, values in pd.DataFrame([*right_shares, *changes]).items():
+        where = {"experiment": "erasure", "method": method, "model": "trained"}
+        measures = {"measure": ("words right", "changed")}
+        yield {**where, **measures}, values.rename("value").to_frame()
+
+
+def as_columns(target: Target, at: np.ndarray) -> torch.Tensor:
+    values = target.values[at]
+    wide = values[:, None] if target.kind == "count" else values[:, None] == np.unique(values)
+    return torch.as_tensor(wide).double()
+
+
+def steering(run: Run) -> Iterator[Rows]:
+    """The direction of a-b at the b's, in proportion or not, and three random ones as long."""
+    model, furthest = run.model(), wired.reach(run)
+    ks = np.array([k for k in range(-furthest, furthest + 1) if k])
+    assert hasattr(run.language, "blocks")
+    words = LastBlocks.of(run.language, np.arange(furthest + 1, 6 - furthest), 2 * furthest)
+    members = LastBlocks.of(run.language, np.arange(1, 6), 0)
+    ends = wired.ends_under(model, words, len(ks))
+    sizes = torch.as_tensor(np.repeat(ks, len(words.n)))[:, None] * words.last.repeat(len(ks), 1)
+    position = torch.arange(members.tokens.shape[1]).expand_as(members.tokens)[members.last]
+    length = torch.arange(1, words.tokens.shape[1] + 1)
+    states, tables = seen(model, members.tokens.numpy()), dict[str, list[pd.DataFrame]]()
+    unmoved = ends()
+    for site, hook in wired.stream_hooks(model).items():
+        x, d = states[site][members.last], members.difference[members.last]
+        for suffix, way, amount in (
+            ("", direction(x, d), sizes.double()),
+            (" in proportion", direction(x, d / (position + 1)), sizes / length),
+        ):
+            drawn = [random_direction(way, seed) for seed in range(3)]
+            for method, some in ((f"added{suffix}", [way]), (f"random direction{suffix}", drawn)):
+                shifts = [ends((hook, adding(each, amount))) - unmoved for each in some]
+                tables.setdefault(method, []).append(outcomes(ks, np.stack(shifts)))
+    for method, parts in tables.items():
+        where = {"experiment": "steering", "method": method, "model": "trained"}
+        yield where, pd.concat(parts)[["measure", "amount", "value"]]
+
+
+def heads(run: Run) -> Iterator[Rows]:
+    sample = sample_window(run, 16, SEED)
+    words, labels = WordTensors.of(sample.words), sample.labels
+    pairs = changed_words(run, 2, SEED)
+    for name, model in models(run):
+        metric, means = logit_at(END_ID, words.last), list[float]()
+        for method in ABLATIONS:
+            table = ablate(model, words.tokens, words.mask, metric, method)
+            truth = labels[table["word"]]
+            right = ((table[c] > 0) == truth for c in ("before", "after"))
+            lost = np.subtract(*(each.astype(float) for each in right))
+            means += list(lost.where(table["after"].notna()).groupby(table["head"]).mean())
+        direct = direct_logit_attribution(model, words.tokens, words.last, END_ID)
+        for side in (labels, ~labels):
+            part = direct[side[direct["word"]]].groupby("part", sort=False)["value"]
+            means += list(part.mean())
+        types = head_types(model, words.tokens, words.mask)
+        for kind in TYPES:
+            means += list(types[types["type"] == kind].groupby("head")["score"].mean())
+        looks = []
+        for word, changed in pairs:
+            at = len(word) - 1
+            found = attention_and_effect(model, word, changed, logit_at(END_ID, at), at)
+            parts = found.groupby("part", sort=False)[["attention", "effect"]]
+            looks.append([rank_correlation(*rows.to_numpy().T) for _, rows in parts])
+        means += list(np.nanmean(looks, axis=0))
+        yield {"model": name}, pd.DataFrame({"value": means})
+
+
+def patching(run: Run) -> Iterator[Rows]:
+    word, vocabulary = member(run, 3), run.language.vocabulary
+    others = counterfactuals(run.language, word, 2, SEED)
+    clean, corrupted = (
+        torch.as_tensor(vocabulary.words(some).tokens) for some in ([word] * len(others), others)
+    )
+    for name, model in models(run):
+        metric, components = logit_at(END_ID, len(word)), components_of(model)
+        table = patch(model, clean, corrupted, metric, components)
+        effect = table.groupby(["component", "layer", "head", "position"], sort=False)["effect"]
+        yield {"model": name}, effect.mean().reset_index()
+
+
+def circuits(run: Run) -> Iterator[Rows]:
+    """Found on two pairs of three, and judged on the third."""
+    words = _pairs(run, options.Circuits(pairs=9, seed=SEED))
+    clean, corrupted = (WordTensors.of(run.language.vocabulary.words(some)) for some in words)
+    held = np.arange(len(words[0])) % 3 == 2
+    for name, model in models(run):
+        seen, unseen = (
+            Bench(model, clean.tokens[some], corrupted.tokens[some], logit_at(END_ID, at))
+            for some in (~held, held)
+            for at in [clean.last[some]]
+        )
+        table = edge_effects(model, seen.clean, seen.corrupted, seen.metric)
+        scores = edge_scores(table)
+        exact = pd.Series(scores["exact"]).to_numpy()
+        columns = {"exact": exact, **{k: list(scores[k].values()) for k in ("EAP", "EAP-IG")}}
+        circuit = smallest(seen, scores["exact"], (1 + 0.6) / 2)
+        inside = [edge in circuit for edge in scores["exact"]]
+        yield {"model": name}, pd.DataFrame({**columns, "circuit": inside})
+        quality = asdict(Quality.on(unseen, circuit))
+        where = {"finding": "circuit" if name == "trained" else name}
+        how_good = {k: quality[k] for k in ("faithfulness", "completeness")}
+        yield where, pd.DataFrame([how_good])
+        if name == "trained":
+            graph, size = unseen.graph, [len(circuit)]
+            drawn = random_scores(graph, 16, ANALYSIS_SEED)
+            fronts = torch.cat([first_edges(ranked(some, graph), size) for some in drawn])
+            share = unseen.faithfulness(fronts).mean()
+            yield {"finding": "random"}, pd.DataFrame([{"faithfulness": share}])
+
+
+@dataclass
+class Said:
+    """The game of a word by hand: the model's probability of "in", or the truth."""
+
+    run: Run
+    truth: bool
+
+    def __call__(self, ids: np.ndarray) -> np.ndarray:
+        vocabulary = self.run.language.vocabulary
+        if self.truth:
+            words = [vocabulary.decode(row) for row in ids]
+            return np.array([float(self.run.language.contains(word)) for word in words])
+        with torch.no_grad():
+            logits = self.run.model()(torch.as_tensor(np.pad(ids, ((0, 0), (1, 0)))))
+        return logits[:, -1, END_ID].sigmoid().double().numpy()
+
+
+def case(run: Run, word: tuple[str, ...], kind: Any, seed: int) -> Case:
+    ids = run.language.vocabulary.words([word]).ids[0]
+    hidden = replacements(run.language, len(word), kind, 2, seed)
+    game, truth = (Game(Said(run, truth), ids, hidden) for truth in (False, True))
+    symbols = np.array(sorted(run.language.vocabulary.ids[s] for s in "ab"))
+    rationale = run.language.rationale(word)
+    return Case(game, run.model(), END_ID, len(word), symbols, truth, rationale, 16)
+
+
+def explanations(run: Run) -> Iterator[Rows]:
+    """Random values, the position, the rationale, and the exact values of model and language."""
+    word = tuple("abbb")
+    asked = case(run, word, "uniform", SEED)
+    assert asked.truth is not None
+    by_hand = {
+        "random": np.random.default_rng(SEED).normal(size=4),
+        "position": np.arange(1.0, 5.0),
+        "oracle": np.isin(np.arange(4), run.language.rationale(word)).astype(float),
+        "language": exact_shapley(asked.truth),
+        "Shapley exact": exact_shapley(asked.game),
+    }
+    for name, values in by_hand.items():
+        yield {"method": name}, pd.DataFrame({"value": values})
+    for name in ("LIME", "leave one out", "attention", "gradient x input"):
+        yield {"method": name}, explain(asked, [name], SEED)[["value"]]
+
+
+def leaderboard(run: Run) -> Iterator[Rows]:
+    wish = options.Leaderboard(words=2, longest=5, samples=16, draws=2, seed=SEED)
+    sample = words_of(run, wish)
+    for index, (row, size) in enumerate(zip(sample.words.ids, sample.words.lengths, strict=True)):
+        word, seed = run.language.vocabulary.decode(row[:size]), SEED * 1_000_003 + index
+        for kind in ("uniform", "data", "fixed"):
+            asked = case(run, word, kind, seed)
+            scores = judged(asked, explain(asked, None, seed, remember=True), seed)
+            columns = ["method", "AUROC", "cosine to the model", "cosine to the language", "error"]
+            yield {"word": index, "replacement": kind}, scores[columns]
+
+
+def discovery(run: Run) -> Iterator[Rows]:
+    language, symbols = run.language, run.language.vocabulary.symbols
+    lines, held = (
+        Lines.drawn(language, run.config.max_n, count, SEED, test=test)
+        for count, test in ((MOST_LINES, False), (HELD_OUT, True))
+    )
+    for name, model in models(run):
+        search = Search(40, 6, 20.0, SEED)
+        induced = induce(judge(run.objective, model), symbols, lines.words, lines.labels, search)
+        dfa = induced.found[0].dfa if induced.found else None
+        right = judge(run.objective, model)(held.words) == held.labels
+        where = {"finding": "" if name == "trained" else name}
+        yield where, pd.DataFrame([{"network_right": right.mean()}])
+        if dfa:
+            yield {"model": name}, transitions(dfa, symbols)
+
+
+@dataclass(frozen=True)
+class Contract:
+    """The options of a question, and its rows by hand."""
+
+    options: Any
+    by_hand: Callable[[Run], Iterator[Rows]]
+
+
+CONTRACTS = {
+    "accuracy": Contract(options.Accuracy(max_n=6, count=8, seed=SEED), accuracy),
+    "probing": Contract(options.Probing(words=12, seed=SEED), probing),
+    "emergence": Contract(options.Emergence(words=16, count=4, seed=SEED), emergence),
+    "interventions": Contract(options.Interventions(24, 8, SEED), interventions),
+    "heads": Contract(options.Heads(words=16, members=2, seed=SEED), heads),
+    "patching": Contract(options.Patching(n=3, pairs=2, seed=SEED), patching),
+    "circuits": Contract(options.Circuits(pairs=9, goal=0.6, seed=SEED), circuits),
+    "explanations": Contract(
+        options.Explanations("a b b b", samples=16, draws=2, seed=SEED), explanations
+    ),
+    "leaderboard": Contract(
+        options.Leaderboard(words=2, longest=5, samples=16, draws=2, seed=SEED), leaderboard
+    ),
+    "discovery": Contract(options.Discovery(words=40, max_states=6, seed=SEED), discovery),
+}
+
+
+def rows_of(answer: Answer, where: Mapping[str, object], columns: list[str]) -> pd.DataFrame:
+    """The rows of an answer, or what stands in its findings under a name."""
+    if "finding" in where:
+        name = str(where["finding"])
+        found = answer.findings[name] if name else answer.findings
+        table = pd.DataFrame([found if isinstance(found, Mapping) else {columns[0]: found}])
+    else:
+        table = answer.table
+        for column, value in where.items():
+            table = table[table[column].isin(value if isinstance(value, tuple) else [value])]
+    return table[columns].reset_index(drop=True)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", BUILT_IN)
+def test_every_row_is_the_lens_called_by_hand(
+    run: Run, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    few = {"resid_mid": "hook_resid_mid", "resid_post": "hook_resid_post"}
+    monkeypatch.setattr("analyses.questions.probing.SITES", few)  # probes take most of the time
+    contract = CONTRACTS[name]
+    answer = question(name).analyse(run, contract.options, quiet)
+    by_hand = list(contract.by_hand(run))
+    for where, rows in by_hand:
+        found = rows_of(answer, where, list(rows.columns))
+        pd.testing.assert_frame_equal(
+            found,
+            rows.reset_index(drop=True),
+            check_dtype=False,
+            check_names=False,
+            obj=str(where),
+            **NEAR,
+        )
+    numbers = [(where, rows.select_dtypes("number").to_numpy(float)) for where, rows in by_hand]
+    for (one, x), (other, y) in combinations(numbers, 2):
+        # A model this small ends no word later: that the ways to steer differ is seen where a
+        # counter is planted, in test_interventions.
+        if "steering" in (one.get("experiment"), other.get("experiment")):
+            continue
+        if one.keys() == other.keys() and x.shape == y.shape:
+            same = np.allclose(x, y, **NEAR, equal_nan=True)
+            assert not same, f"{one} and {other} could be exchanged"
