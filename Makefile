@@ -4,13 +4,14 @@ PYTHON ?= python3
 BIN := .venv/bin
 INSTALLED := .venv/.installed
 
-.PHONY: help lab quick test check docs notebooks dashboard bench
+.PHONY: help lab quick test torture check docs notebooks dashboard bench
 
 help:
 	@echo "make lab        train, analyse and score four languages: the whole lab in one go"
 	@echo "make dashboard  look at the runs in the browser"
 	@echo "make quick      tests of every room, in a minute or so"
 	@echo "make test       all tests"
+	@echo "make torture    kill, fill the disk, feed nonsense: every case, for an hour"
 	@echo "make check      lint, format, types, no import circle, no broken link in the pages"
 	@echo "make docs       the pages as a site, in docs/site"
 	@echo "make notebooks  run the notebooks anew and keep their output"
@@ -26,6 +27,9 @@ quick: $(INSTALLED)  # a break in any room shows here; what is slow is left to `
 
 test: $(INSTALLED)  # two workers fill two cores: more threads would only get into each other's way
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist worksteal
+
+torture: $(INSTALLED)  # `make test` runs a small part of it
+	OMP_NUM_THREADS=1 $(BIN)/pytest tests/torture --full -n 2 --dist worksteal
 
 check: $(INSTALLED)  # lint, format, types, the floors of the house, and the links of the pages
 	$(BIN)/ruff check

@@ -39,6 +39,7 @@ settings.load_profile("lab")
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--quick", action="store_true", help="the tests that answer in a minute")
+    parser.addoption("--full", action="store_true", help="every case of tests/torture")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -46,6 +47,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         kept = quick.selected(items)
         config.hook.pytest_deselected(items=list(set(items).difference(kept)))
         items[:] = kept
+
+
+@pytest.fixture
+def full(pytestconfig: pytest.Config) -> bool:
+    """Whether every case is asked for (`make torture`), or few of them (`make test`)."""
+    return bool(pytestconfig.getoption("full"))
 
 
 @pytest.fixture(autouse=True)

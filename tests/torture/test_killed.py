@@ -1,0 +1,62 @@
+"""Killed at random moments: what is there is whole, and goes on to the same bits."""
+
+from __future__ import annotations
+
+import random
+import shutil
+import signal
+import time
+from pathlib import Path
+from typing import Any
+
+import commands
+import pytest
+import victims
+from commands import COMMANDS, leftovers, outcome
+
+from analyses.studies.listing import runs_of
+
+SIGNALS = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT)
+
+pytestmark = pytest.mark.slow
+
+
+def whole(folder: Path) -> None:
+    """Every run can be opened, with all of its checkpoints; every table and record can be read."""
+    for place in (folder, folder / "swept"):
+        if place.exists():
+            assert set(runs_of(place)["status"]) <= {"training", "finished"}
+    outcome(folder)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_killed_at_random_moments(command: str, tmp_path: Path, full: bool) -> None:
+    """Each folder is killed up to three times in a row, by one signal after the other, and then
+    ends as an undisturbed one: same weights, tables and records, nothing left behind."""
+    context, rng = victims.server(), random.Random(command)
+    fresh = tmp_path / "fresh"
+    fresh.mkdir()
+    commands.prepare(command, fresh)
+    calm = Path(shutil.copytree(fresh, tmp_path / "calm"))
+    for _ in range(2):  # the first one also imports
+        shutil.rmtree(calm)
+        shutil.copytree(fresh, calm)
+        start = time.monotonic()
+        victim = victims.start(context, command, calm, tmp_path / f"calm{start}")
+        victim.join(300)
+        assert victim.exitcode == 0
+        lasts = time.monotonic() - start
+    expected: dict[str, Any] = outcome(calm)
+    kills, moments = 0, 40 if full else 2
+    while kills < moments:
+        folder = Path(shutil.copytree(fresh, tmp_path / f"killed{kills}"))
+        for _ in range(min(rng.choice((1, 1, 2, 3)), moments - kills)):
+            victim = victims.start(context, command, folder, tmp_path / f"begun{kills}")
+            time.sleep(rng.uniform(0, lasts))
+            victims.end(victim, SIGNALS[kills % len(SIGNALS)])
+            kills += 1
+            whole(folder)
+        assert commands.begin(command, folder) == 0
+        assert outcome(folder) == expected
+        assert leftovers(folder, and_locks=False) == []
+        shutil.rmtree(folder)
