@@ -104,7 +104,11 @@ def outcome(folder: Path) -> dict[str, Any]:
 def timeless(content: Any) -> Any:
     """The same without how long it took and where it lies."""
     if isinstance(content, dict):
-        return {key: timeless(value) for key, value in content.items() if key not in ("seconds", "options")}
+        return {
+            key: timeless(value)
+            for key, value in content.items()
+            if key not in ("seconds", "options")
+        }
     return [timeless(value) for value in content] if isinstance(content, list) else content
 
 
@@ -112,7 +116,7 @@ def leftovers(folder: Path, and_locks: bool = True) -> list[str]:
     """Half written files, locks and empty folders below a folder."""
     found = []
     for place, inside, files in os.walk(folder):
-        if not inside and not files:
+        if not inside and not files and Path(place) != folder:
             found.append(place)
         hidden = [name for name in (*inside, *files) if name.endswith(".partial")]
         hidden += [name for name in files if name.endswith(".lock") and and_locks]

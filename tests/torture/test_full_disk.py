@@ -95,6 +95,8 @@ def test_full_at_every_write(
     command: str, tmp_path: Path, full: bool, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """One line says so; nothing half made is left; with room, it ends as an undisturbed one."""
+    if not full and command != "train":
+        pytest.skip("make torture fills the disk for the other commands too")
     fresh, calm = tmp_path / "fresh", tmp_path / "calm"
     fresh.mkdir()
     commands.prepare(command, fresh)
