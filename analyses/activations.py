@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -36,6 +37,16 @@ def folder() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "structure-lab"
 
 
+def bound() -> int:
+    """Bytes that the kept activations may take. Raises UserError if what is set is no number."""
+    given = os.environ.get("STRUCTURE_LAB_CACHE_BYTES", str(BOUND))
+    if not re.fullmatch(r"[0-9]{1,18}", given):
+        raise UserError(
+            f"STRUCTURE_LAB_CACHE_BYTES is {given!r}: write a whole number of bytes, as {BOUND}"
+        )
+    return int(given)
+
+
 def model_digest(model: LanguageModel) -> str:
     """SHA-256 of configuration and weights."""
     digest = hashlib.sha256(repr(model.config).encode())
@@ -49,6 +60,7 @@ def kept_activations(
     model: LanguageModel, tokens: Int[Tensor, "batch pos"], names: Sequence[str]
 ) -> dict[str, Tensor]:
     """``interp.model.activations``, read from disk where they were computed before."""
+    bound()  # what cannot be read is told before the work
     words = hashlib.sha256(repr(tuple(tokens.shape)).encode() + tokens.cpu().numpy().tobytes())
     of = f"{source_hash(*MODELS)} {model_digest(model)} {words.hexdigest()}"
     files = {
@@ -77,7 +89,7 @@ def _read(file: Path) -> Tensor | None:
 
 def _prune() -> None:
     """Removes the files used longest ago until the rest fits."""
-    left = int(os.environ.get("STRUCTURE_LAB_CACHE_BYTES", BOUND))
+    left = bound()
     entries = []
     for file in folder().glob("*.safetensors"):
         with suppress(OSError):  # another process may have removed it

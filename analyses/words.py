@@ -79,7 +79,7 @@ def apart(language: Language) -> Split:
 def member(run: Run, n: int) -> Word:
     """A word in the language: for `dieren` the first printed line, else a word of about size n."""
     language = run.language
-    if language.name == "dieren":
+    if language.name == "dieren" and isinstance(language, FormalLanguage):
         return printed_lines()[0][1]
     lengths = language.positive_lengths(language.lengths(run.config.max_n))
     length = min(lengths, key=lambda k: abs(k - language.length_of(n)))

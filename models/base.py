@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import os
 from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Any
@@ -194,10 +196,32 @@ class LanguageModel(HookedRootModule):
 
 
 def build(config: ModelConfig, vocabulary: Vocabulary, seed: int = 0) -> LanguageModel:
-    """Builds the model of a configuration; its weights are drawn from ``seed`` alone."""
+    """Builds the model of a configuration; its weights are drawn from ``seed`` alone.
+
+    Raises:
+        UserError: it would not fit into the memory of this machine.
+    """
+    needed = BYTES_OF_A_WEIGHT * (config.size + 2 * config.d_model * len(vocabulary))
+    if needed > (here := memory()):
+        raise UserError(
+            f"a model of these sizes takes about {needed / 2**30:.1f} GiB to train, and this "
+            f"machine has {here / 2**30:.1f}: choose a smaller d_model, d_mlp or n_layers"
+        )
     model: LanguageModel = config.family.model(config, vocabulary, seed)
     model.constrain()
     return model
+
+
+BYTES_OF_A_WEIGHT = 16
+"""What a weight takes in training: itself, its gradient, and Adam's two moments."""
+
+
+def memory() -> float:
+    """The bytes of memory of this machine; infinite where the system does not tell."""
+    try:
+        return float(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
+    except (AttributeError, OSError, ValueError):  # Windows
+        return math.inf
 
 
 def hook_table(config: ModelConfig) -> list[HookRow]:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from pydantic import TypeAdapter
 
 Config = TypeVar("Config", bound=Any)  # a frozen dataclass
+Number = int | float
 
 Architecture = Annotated[
     str,
@@ -43,6 +44,40 @@ MOST_SEED = 2**32 - 1
 
 AS_WRITTEN: dict[str, Any] = {"strict": True, "extra": "forbid"}
 """How pydantic reads a configuration from a file: no value is converted, no field is unknown."""
+MOST_SYMBOLS = 10_000
+"""The most symbols in a word: the cost of attention grows with the square of this."""
+MOST_PAIRS = 2**27
+"""The most pairs of symbols that a model compares at once: the number of words that it reads
+together, times the square of their length."""
+
+BOUNDS: Mapping[str, tuple[Number, Number]] = {
+    # of a model
+    "n_layers": (1, 1000),
+    "n_heads": (1, 4096),
+    "d_model": (1, 2**20),
+    "head_width": (0, 2**20),
+    "d_mlp": (1, 2**22),
+    "n_ctx": (1, 2**24),
+    "kernel_size": (1, MOST_SYMBOLS),
+    "order": (1, 5),
+    "eps": (0, 1),
+    "averaging_heads": (0, 4096),
+    # of a training
+    "seed": (0, MOST_SEED),
+    "max_n": (1, MOST_SYMBOLS),
+    "steps": (1, 10**9),
+    "batch_size": (1, 2**20),
+    "learning_rate": (1e-12, 1e3),
+    "max_offset": (0, 2**24),
+    "warmup": (0, 10**9),
+    "weight_decay": (0, 1e3),
+    "clip": (1e-12, 1e12),
+    "evaluate_every": (1, 10**9),
+    "threads": (1, 256),
+    "patience": (0, 10**9),
+}
+"""The least and the largest value of every number of a configuration. Beyond them nothing useful
+happens: the machine's memory or everybody's patience ends first."""
 
 CHOICES = {
     "mask": Mask,
@@ -64,6 +99,27 @@ def _check_choices(config: object, **choices: Any) -> None:
         value = getattr(config, name)
         if value not in get_args(kind):
             raise UserError(f"{name} is {value!r}: choose one of {', '.join(get_args(kind))}")
+
+
+def _check_bounds(config: Config) -> None:
+    """Raises UserError for a number beyond ``BOUNDS``, infinite or none at all."""
+    for f in fields(config):
+        if f.name in BOUNDS:
+            least, most = BOUNDS[f.name]
+            check_bounds(f.name, getattr(config, f.name), least, most)
+
+
+def check_bounds(name: str, value: Number, least: Number, most: Number) -> None:
+    """Raises UserError for a value that is not within its bounds, and for "nan"."""
+    if value < least:
+        raise UserError(f"{name} is {_short(value)}: it must be at least {least}")
+    if not value <= most:
+        raise UserError(f"{name} is {_short(value)}: it must be at most {most}")
+
+
+def _short(value: Number) -> str:
+    """A number as it is written; one of many digits is cut."""
+    return str(value) if isinstance(value, float) or abs(value) < 10**40 else "too long"
 
 
 def dotted(config: Any) -> dict[str, Any]:
@@ -127,8 +183,7 @@ class Counting:
     counters: bool = False
 
     def __post_init__(self) -> None:
-        if self.averaging_heads < 0:
-            raise UserError(f"averaging_heads is {self.averaging_heads}: it cannot be negative")
+        _check_bounds(self)
         if self.counters and not self.averaging_heads:
             raise UserError(
                 "counters are averaging heads that count, and averaging_heads is 0: choose at "
@@ -211,18 +266,12 @@ class ModelConfig:
                 f"architecture is {self.architecture!r}: choose one of {', '.join(FAMILIES)}"
             )
         _check_choices(self, **CHOICES, act_fn=Activation)
-        for name in ("n_layers", "n_heads", "d_model", "d_mlp", "n_ctx", "kernel_size"):
-            if getattr(self, name) < 1:
-                raise UserError(f"{name} is {getattr(self, name)}: it must be at least 1")
+        _check_bounds(self)
         if self.learned_heads < 1:
             raise UserError(
                 f"averaging_heads is {self.counting.averaging_heads} and n_heads {self.n_heads}: "
                 "choose fewer averaging heads, so that at least one head learns where to look"
             )
-        if self.head_width < 0:
-            raise UserError(f"head_width is {self.head_width}: it cannot be negative")
-        if not 1 <= self.order <= 5:
-            raise UserError(f"order is {self.order}: choose 1 to 5 for an n-gram model")
         if self.norm == "none" and self.norm_placement != "pre":
             raise UserError(
                 f"norm_placement is {self.norm_placement}, but with norm none there is nothing to "
@@ -274,6 +323,16 @@ class ModelConfig:
     @property
     def d_head(self) -> int:
         return self.head_width or self.d_model // self.n_heads
+
+    @property
+    def size(self) -> int:
+        """About how many numbers a model learns, without the embeddings of the symbols."""
+        heads = 4 * self.n_heads * self.d_head if self.family.attends else 8 * self.d_model
+        layer = self.d_model * (heads + 3 * self.d_mlp)
+        if "kernel_size" in self.family.reads:
+            layer += self.kernel_size * self.d_model**2
+        table = self.n_ctx * self.d_model if self.positions == "learned" else 0
+        return 0 if self.family.tabular else self.n_layers * layer + table
 
     @property
     def learned_heads(self) -> int:
@@ -367,17 +426,7 @@ class TrainConfig:
 
     def __post_init__(self) -> None:
         _check_choices(self, spread=Spread)
-        for name in ("max_n", "steps", "batch_size", "evaluate_every", "threads"):
-            if getattr(self, name) < 1:
-                raise UserError(f"{name} is {getattr(self, name)}: it must be at least 1")
-        for name in ("seed", "max_offset", "warmup", "weight_decay", "patience"):
-            if not getattr(self, name) >= 0:
-                raise UserError(f"{name} is {getattr(self, name)}: it cannot be negative")
-        if self.seed > MOST_SEED:
-            raise UserError(f"seed is {self.seed}: it must be at most {MOST_SEED}")
-        for name in ("learning_rate", "clip"):
-            if not getattr(self, name) > 0:
-                raise UserError(f"{name} is {getattr(self, name)}: it must be positive")
+        _check_bounds(self)
         check_sight(self.objective, self.model.sees_ahead)
         if self.max_offset and self.model.positions not in ABSOLUTE:
             raise UserError(

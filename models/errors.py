@@ -15,6 +15,10 @@ class UserError(Exception):
     """A mistake outside the program: the message names the fault and the cure, in one line."""
 
 
+class DivergedError(UserError):
+    """A training whose loss or weights are no numbers any more."""
+
+
 def unknown(what: str, name: str, known: Iterable[str]) -> UserError:
     """The error for a name that does not exist: it names the one that was probably meant.
 

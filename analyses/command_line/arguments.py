@@ -17,12 +17,12 @@ from analyses.console import OUT, parse, parse_asked
 from analyses.options.lines import Discover, Recover
 from analyses.options.pictures import Kernels
 from analyses.options.questions import Accuracy
-from analyses.options.shared import Asks, Shows, Trains, Works
+from analyses.options.shared import Asks, Shows, Trains, Works, at_least
 from analyses.options.studies import Leaderboard, Sweep
 from analyses.registry import BUILT_IN, options_of, registered
 from models.config import TrainConfig
 from models.errors import UserError
-from models.languages import LANGUAGES, language
+from models.languages import LANGUAGES, corpus_name, language
 from models.training.recipes import recipe
 
 
@@ -151,6 +151,7 @@ class Dashboard:
     allow: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
+        at_least(1, self, "port")
         for name in self.allow:
             if not re.fullmatch(r"[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)*", name):
                 raise UserError(f"--allow {name!r} is no host name: write, say, lab.example.org")
@@ -247,8 +248,12 @@ def _train(args: Sequence[str]) -> Train:
         return parse(Train, args, "train", Train(recipe("")))
     first = parse(Train, asked, "train", Train(recipe("")))
     name = first.config.language
+    if first.corpus is not None and name:
+        raise UserError(
+            f"{name} and --corpus {first.corpus} are two things to train on: leave one out"
+        )
     if first.corpus is not None:
-        name = name or first.corpus.stem
+        name = corpus_name(first.corpus)
     elif not name:
         raise UserError(
             f"no language given: choose one of {', '.join(LANGUAGES)}, or give --corpus FILE"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from typing import Any
 
 import pandas as pd
@@ -66,7 +65,6 @@ def train(options: Train) -> None:
     choose_device(options.device)
     if options.corpus is not None:
         corpus = LabelledCorpus.from_file(options.corpus)
-        config = replace(config, objective="verdict")
         validation_sample(corpus, config)
     go(Run.create(options.out / run_name(config), config, options.corpus), options.device)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import socket
 import sys
 import tomllib
 from pathlib import Path
@@ -11,7 +12,7 @@ from pathlib import Path
 from analyses.command_line.arguments import Dashboard
 from analyses.console import OUT
 from analyses.options.pictures import Kernels
-from models.errors import UserError
+from models.errors import UserError, told
 
 
 def kernels(options: Kernels) -> None:
@@ -20,6 +21,19 @@ def kernels(options: Kernels) -> None:
 
     kernel_attention.draw(options)
     OUT.print(f"{options.file}")
+
+
+def refuse_taken(port: int) -> None:
+    """Raises UserError if another program serves at this port of this machine, or nobody may."""
+    with socket.socket() as ours:
+        if os.name == "posix":  # a port that was left a moment ago is free
+            ours.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            ours.bind(("127.0.0.1", port))
+        except OSError as error:
+            raise UserError(
+                f"port {port} cannot be served ({told(error)}): choose another with --port"
+            ) from None
 
 
 def dashboard(options: Dashboard) -> None:
@@ -41,6 +55,7 @@ def dashboard(options: Dashboard) -> None:
         for name in (*config["server"]["allowedHosts"], *options.allow):
             command += ["--server.allowedHosts", name]
     command += ["--", str(options.runs.resolve())]
+    refuse_taken(options.port)
     OUT.print(f"dashboard: http://127.0.0.1:{options.port} (stop with Ctrl-C)")
     OUT.file.flush()
     os.execv(sys.executable, command)  # takes this process' place, so that stopping it stops all

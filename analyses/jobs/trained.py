@@ -82,11 +82,11 @@ def finish(
 
 
 def note_start(run: Run) -> None:
-    """Notes in run.json that the training of a run begins or goes on here, unless it is finished.
+    """Notes in run.json that the training of a run begins or goes on here, unless it has ended.
 
     ``sessions`` lists them: host, pid, from_step, started (UTC).
     """
-    if run.record["status"] == "finished":
+    if run.record["status"] != "training":
         return
     session = {
         "host": socket.gethostname(),

@@ -9,7 +9,7 @@ from typing import Literal
 from tyro.conf import Positional
 
 from analyses.options.shared import Shows, Trains, Works, at_least, check_seed
-from models.languages import LANGUAGES
+from models.languages import corpus_name
 
 Study = Literal["rules", "dieren", "lines", "noise"]
 NETWORKS = 5
@@ -47,8 +47,7 @@ class Discover(Shows, Trains):
 
 def safe_name(name: str) -> str:
     """A name without what no folder should be called, and not that of a language."""
-    kept = "".join(c if c.isalnum() or c in "-_" else "-" for c in name).strip("-")
-    return f"{kept}-lines" if kept in LANGUAGES else kept or "lines"
+    return corpus_name(Path(f"{name}.tsv"))
 
 
 @dataclass(frozen=True)

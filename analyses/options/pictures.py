@@ -26,4 +26,5 @@ class Kernels:
 
     def __post_init__(self) -> None:
         at_least(1, self, "keys")
+        at_least(1e-6, self, "width")
         check_seed(self.seed)

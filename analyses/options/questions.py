@@ -6,11 +6,13 @@ that the command line can show the options without importing it.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
 
 from analyses.options.shared import Checked, at_least, check_seed
+from models.config import MOST_SYMBOLS
 from models.errors import UserError, unknown
 
 Component = Literal[
@@ -26,6 +28,14 @@ words of the same length, members and near misses of the language. "fixed": the 
 alphabet, everywhere."""
 SHORTEST, LONGEST = 4, 12
 """The shortest and longest words of a leaderboard: all subsets of 12 symbols can be tried."""
+
+
+def length_range(text: str) -> range:
+    """FIRST:LAST as a range; an empty one where that is not what it says, or beyond what a word may
+    have."""
+    found = re.fullmatch(r"(\d{1,9}):(\d{1,9})", text)
+    first, last = map(int, found.groups()) if found else (0, 0)
+    return range(first, last + 1) if first >= 1 and last <= MOST_SYMBOLS else range(0)
 
 
 @dataclass(frozen=True)
@@ -53,10 +63,13 @@ class Accuracy(Checked):
 
     def range(self) -> Sequence[int]:
         """The word lengths given. Raises UserError for a range that is none."""
-        first, _, last = str(self.lengths).partition(":")
-        if not (first.isdigit() and last.isdigit() and 1 <= int(first) <= int(last)):
-            raise UserError(f"--lengths is {self.lengths!r}: write FIRST:LAST, for example 41:500")
-        return range(int(first), int(last) + 1)
+        asked = length_range(str(self.lengths))
+        if not asked:
+            raise UserError(
+                f"--lengths is {self.lengths!r}: write FIRST:LAST, for example 41:500; the longest "
+                f"words have {MOST_SYMBOLS} symbols"
+            )
+        return asked
 
 
 @dataclass(frozen=True)
@@ -283,6 +296,5 @@ class Discovery:
     def __post_init__(self) -> None:
         at_least(10, self, "words")
         at_least(1, self, "max_states")
-        if not self.max_seconds > 0:
-            raise UserError(f"--max-seconds is {self.max_seconds}: it must be positive")
+        at_least(0.001, self, "max_seconds")
         check_seed(self.seed)

@@ -3,25 +3,49 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Annotated
 
 from tyro.conf import FlagCreatePairsOff
 
-from models.config import MOST_SEED, Device
+from models.config import MOST_SEED, MOST_SYMBOLS, Device, Number, check_bounds
 from models.errors import UserError
 
 Flag = Annotated[bool, FlagCreatePairsOff]
 """Off unless it is given; there is no --no-... of it."""
 
 
-def at_least(least: int, options: object, *names: str) -> None:
-    """Raises UserError if an option is smaller than this; one that is not given passes."""
+MOST: Mapping[str, Number] = {
+    "count": 100_000,
+    "draws": 10_000,
+    "keys": 100_000,
+    "max_n": MOST_SYMBOLS,
+    "max_seconds": 10**6,
+    "max_states": 10_000,
+    "members": 100_000,
+    "n": MOST_SYMBOLS,
+    "networks": 100,
+    "pairs": 100_000,
+    "port": 65_535,
+    "samples": 10**6,
+    "seeds": 10_000,
+    "steps": 10**9,
+    "width": 1e6,
+    "words": 100_000,
+    "workers": 10_000,
+}
+"""The largest value of every option that is a number. Beyond it the memory of a machine, or
+everybody's patience, ends before the work does."""
+
+
+def at_least(least: Number, options: object, *names: str) -> None:
+    """Raises UserError if an option is smaller than this, larger than ``MOST``, or no number; one
+    that is not given passes."""
     for name in names:
         value = getattr(options, name)
-        if value is not None and value < least:
-            option = f"--{name.replace('_', '-')}"
-            raise UserError(f"{option} is {value}: it must be at least {least}")
+        if value is not None:
+            check_bounds(f"--{name.replace('_', '-')}", value, least, MOST[name])
 
 
 def check_seed(seed: int) -> None:

@@ -65,6 +65,10 @@ class Sweep(Shows, Trains, Works):
     steps: int | None = None
     out: Path | None = None
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        at_least(1, self, "seeds", "steps")
+
     @property
     def folder(self) -> Path:
         return self.out or Path("runs") / find(self.file).stem

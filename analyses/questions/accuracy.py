@@ -17,6 +17,7 @@ from analyses.options.questions import Accuracy as Options
 from analyses.registry import BUILT_IN
 from analyses.script import script
 from interp.statistics import wilson
+from models.config import MOST_PAIRS
 from models.errors import UserError
 from models.runs.run import Run
 from models.training.evaluation import evaluate
@@ -41,6 +42,11 @@ def analyse(run: Run, options: Options, progress: Progress = quiet) -> Answer:
     there is none), and the 95% Wilson interval of recognition, low and high.
     """
     lengths = chosen_lengths(run, options)
+    if (longest := max(lengths, default=0)) ** 2 * options.count > MOST_PAIRS:
+        raise UserError(
+            f"{options.count} words of {longest} symbols are too many to read at once: choose a "
+            f"--count of at most {MOST_PAIRS // longest**2}, or shorter words"
+        )
     model, digest = run.model_and_hash()
     rows: list[dict[str, Any]] = []
     for name, judged in (("trained", model), ("untrained", run.untrained())):

@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 
 from models.errors import UserError
-from models.languages import HEADERS, Word, read_lines
+from models.languages import Word, read_lines
 
-MOST_BYTES, MOST_LINES, LONGEST = 64 * 2**20, 100_000, 200
+MOST_LINES, LONGEST = 100_000, 200
 MOST_WORDS = 60
 """The most different words that are told apart. If there are more, the words that tell the labels
 apart best are kept."""
@@ -35,23 +35,9 @@ def prepared(path: Path, accepted: str | None = None) -> tuple[list[str], list[W
         UserError: as ``read_lines``; a file, a number of lines or a line beyond the bounds; not two
             labels; too few lines.
     """
-    try:
-        size = path.stat().st_size
-    except OSError as error:
-        raise UserError(f"{path}: cannot be read ({error.strerror}): check the path") from None
-    if size > MOST_BYTES:
-        raise UserError(
-            f"{path} has {size / 2**20:.0f} MiB: cut it to {MOST_BYTES // 2**20} at most"
-        )
-    labels, words = read_lines(path)
+    labels, words = read_lines(path, LONGEST)
     if len(words) > MOST_LINES:
         raise UserError(f"{path} has {len(words)} lines: draw {MOST_LINES} of them at most")
-    longest = max(range(len(words)), key=lambda i: len(words[i]), default=0)
-    if words and len(words[longest]) > LONGEST:
-        line = f"line {longest + 1 + has_header(path)}"
-        raise UserError(
-            f"{path}, {line} has {len(words[longest])} words: cut it to {LONGEST} at most"
-        )
     names = list(dict.fromkeys(labels))
     if accepted is not None and accepted not in names:
         raise UserError(f"no line is labelled {accepted!r}: choose from {', '.join(names)}")
@@ -69,12 +55,6 @@ def prepared(path: Path, accepted: str | None = None) -> tuple[list[str], list[W
     first = accepted or names[0]
     order = sorted(range(len(words)), key=lambda i: labels[i] != first)
     return [labels[i] for i in order], [words[i] for i in order], notes
-
-
-def has_header(path: Path) -> bool:
-    """Does a header line come before the lines?"""
-    with path.open(encoding="utf-8-sig") as file:
-        return file.readline().split("\t")[0].strip().lower() in HEADERS
 
 
 def fewer_words(words: list[Word], labels: np.ndarray, notes: list[str]) -> list[Word]:

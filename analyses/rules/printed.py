@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pandas as pd
 
-from models.languages import printed_lines
+from models.languages import LabelledCorpus, printed_lines
 from models.runs.run import Run
 from models.training.evaluation import predict
 
 
 def printed_verdicts(run: Run) -> pd.DataFrame | None:
     """A row per line: group, line, in_language (by the rule), accepted. Only `dieren` has them."""
-    if run.language.name != "dieren":
+    if run.language.name != "dieren" or isinstance(run.language, LabelledCorpus):
         return None
     model = run.model()
     return pd.DataFrame(

@@ -38,6 +38,7 @@ EARLIER = "asked about an earlier checkpoint"
 OTHER_VERSION = "answered by another version of the lab"
 UNASKED = "not asked"
 UNFINISHED = "not finished"
+DIVERGED = "its training diverged"
 
 
 # -- which runs belong together -------------------------------------------------------------------
@@ -148,7 +149,9 @@ def chosen(path: Path) -> tuple[list[Run], list[str]]:
         opened = [run for run, _ in _opened(path, left_out)]
     for run in opened:
         key = (*settings(run).values(), run.config.seed)
-        if run.record["status"] != "finished":
+        if run.record["status"] == "diverged":
+            left_out.setdefault(DIVERGED, []).append(run.name)
+        elif run.record["status"] != "finished":
             left_out.setdefault(f"{UNFINISHED}: `lab resume` goes on with it", []).append(run.name)
         elif key in runs:
             reason = f"the same configuration and seed as {runs[key].name}"

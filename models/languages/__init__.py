@@ -5,7 +5,13 @@ from models.languages.counting import CountingLanguage
 from models.languages.dyck import DyckLanguage
 from models.languages.language import FormalLanguage, Language, Sample, Spread
 from models.languages.planted import PlantedLanguage
-from models.languages.registry import LANGUAGES, TABLE_1, language, printed_lines
+from models.languages.registry import (
+    LANGUAGES,
+    TABLE_1,
+    corpus_name,
+    language,
+    printed_lines,
+)
 from models.languages.regular import RegularLanguage
 from models.languages.shuffle import ShuffleLanguage
 from models.languages.vocabulary import (
@@ -42,6 +48,7 @@ __all__ = [
     "Vocabulary",
     "Word",
     "Words",
+    "corpus_name",
     "language",
     "printed_lines",
     "read_lines",

@@ -19,26 +19,38 @@ from models.languages.language import (
     VariableKind,
 )
 from models.languages.vocabulary import END_ID, Vocabulary, Word, Words
+from models.reading import read_bytes
 
 HEADERS = {"label", "column", "group", "class"}
 SPLITS = get_args(Split)
 
 
-def read_lines(path: Path) -> tuple[list[str], list[Word]]:
-    """The labels and words of a file of lines ``label <tab> words``; a header line may come first.
+MOST_BYTES = 64 * 2**20
+MOST_WORDS = 2000
+"""The most different words: a model weighs every word at every position."""
+
+
+def read_lines(path: Path, longest: int = 10_000) -> tuple[list[str], list[Word]]:
+    """The labels and words of a file of lines ``label <tab> words``.
+
+    A header line may come first: one of ``HEADERS`` stands where the label would be, and no other
+    line has it as its label.
+
+    Args:
+        longest: the most words in a line.
 
     Raises:
-        UserError: the file cannot be read, is not UTF-8, or a line is malformed.
+        UserError: the file cannot be read or is too large, is not UTF-8, or a line is malformed.
     """
+    content = read_bytes(path, "give a file of lines, label, tab, words", MOST_BYTES)
     try:
-        text = path.read_text(encoding="utf-8-sig")
+        text = content.decode("utf-8-sig").replace("\r\n", "\n").replace("\r", "\n")
     except UnicodeDecodeError as error:
         raise UserError(f"{path}: not UTF-8 (byte {error.start}): save the file as UTF-8") from None
-    except OSError as error:
-        raise UserError(f"{path}: cannot be read ({error.strerror}): check the path") from None
     labels, words = [], []
     lines = text.removesuffix("\n").split("\n") if text else []
-    start = 1 if lines and lines[0].split("\t")[0].strip().lower() in HEADERS else 0
+    first, *others = (line.split("\t")[0].strip() for line in lines or [""])
+    start = int(first.lower() in HEADERS and first not in others)
     for number, line in enumerate(lines[start:], start + 1):
         where = f"{path}, line {number}"
         if not line.strip():
@@ -50,6 +62,8 @@ def read_lines(path: Path) -> tuple[list[str], list[Word]]:
         label, rest = line.split("\t")
         if not label.strip() or not rest.split():
             raise UserError(f"{where}: the label or the words are missing: write label, tab, words")
+        if len(rest.split()) > longest:
+            raise UserError(f"{where} has {len(rest.split())} words: cut it to {longest} at most")
         labels.append(label.strip())
         words.append(tuple(rest.split()))
     return labels, words
@@ -70,7 +84,8 @@ class LabelledCorpus(Language):
     def __init__(self, name: str, labels: Sequence[str], words: Sequence[Word]) -> None:
         """
         Raises:
-            UserError: the lines do not have exactly two labels, or one line has both.
+            UserError: the lines do not have exactly two labels, one line has both, or there are too
+                many different words.
         """
         names = list(dict.fromkeys(labels))
         if len(names) != 2:
@@ -80,7 +95,13 @@ class LabelledCorpus(Language):
             )
         self.name = name
         self.positive, self.negative = names
-        self.vocabulary = Vocabulary(tuple(sorted({s for word in words for s in word})))
+        symbols = sorted({symbol for word in words for symbol in word})
+        if len(symbols) > MOST_WORDS:
+            raise UserError(
+                f"{name} has {len(symbols)} different words, and a model learns {MOST_WORDS} at "
+                "most: replace rare words"
+            )
+        self.vocabulary = Vocabulary(tuple(symbols))
         self.variables: dict[str, VariableKind] = {}
         self.lines = self.vocabulary.words(words)
         self.line_labels = np.array([label == self.positive for label in labels])

@@ -36,6 +36,13 @@ def printed_lines() -> list[tuple[str, Word]]:
     return list(zip(*read_lines(DIEREN_FILE), strict=True))
 
 
+def corpus_name(path: Path) -> str:
+    """What a corpus is called after its file: no language's name, and fit for a folder."""
+    kept = "".join(c if c.isalnum() or c in "-_" else "-" for c in path.stem).strip("-")
+    short = kept.encode(errors="ignore")[:100].decode(errors="ignore")
+    return f"{short}-lines" if short in LANGUAGES else short or "lines"
+
+
 def _regex(name: str, regex: str, symbols: str) -> Callable[[], Language]:
     return lambda: RegularLanguage.from_regex(name, regex, symbols)
 

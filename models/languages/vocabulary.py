@@ -17,6 +17,9 @@ BOS_ID, END_ID, FIRST_SYMBOL_ID = 0, 1, 2
 
 Word = tuple[str, ...]
 
+MOST_TYPED = 2000
+"""The most letters of a typed word: whatever is asked of it is asked of each of its symbols."""
+
 
 @dataclass(frozen=True)
 class Vocabulary:
@@ -29,9 +32,11 @@ class Vocabulary:
     symbols: tuple[str, ...]
 
     def __post_init__(self) -> None:
-        for index, symbol in enumerate(self.symbols):
-            if symbol in (BOS, END, *self.symbols[:index]):
+        seen = {BOS, END}
+        for symbol in self.symbols:
+            if symbol in seen:
                 raise UserError(f"the symbol {symbol!r} is taken already: give it another name")
+            seen.add(symbol)
 
     @cached_property
     def tokens(self) -> tuple[str, ...]:
@@ -50,6 +55,8 @@ class Vocabulary:
         Raises:
             UserError: the text holds something that is no symbol of this vocabulary.
         """
+        if len(text) > MOST_TYPED:
+            raise UserError(f"the word has {len(text)} letters: give at most {MOST_TYPED}")
         parts = text.split()
         if all(len(symbol) == 1 for symbol in self.symbols):
             parts = [part for chunk in parts for part in ([chunk] if chunk in self.ids else chunk)]

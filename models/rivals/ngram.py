@@ -68,8 +68,9 @@ class HookedNGram(LanguageModel):
             )
         self.blocks = nn.ModuleList([Window(config.order - 1, d_vocab)])
         for k in range(config.order):
-            self.register_buffer(f"allowed_{k}", torch.zeros(d_vocab**k, d_vocab))
-            self.register_buffer(f"seen_{k}", torch.zeros(d_vocab**k, d_vocab))
+            for name in ("allowed", "seen"):  # in float32, counting would stop at 2^24
+                counts = torch.zeros(d_vocab**k, d_vocab, dtype=torch.float64)
+                self.register_buffer(f"{name}_{k}", counts)
         self._table: Tensor | None = None  # all logits, once the model no longer counts
         self.setup()  # type: ignore[no-untyped-call]  # untyped in TransformerLens
 
@@ -104,7 +105,7 @@ class HookedNGram(LanguageModel):
         for k, row in enumerate(rows):
             allowed, seen = self.get_buffer(f"allowed_{k}")[row], self.get_buffer(f"seen_{k}")[row]
             p = (allowed + SMOOTHING * p) / (seen + SMOOTHING)
-        return torch.logit(torch.as_tensor(p), eps=1e-6)
+        return torch.logit(torch.as_tensor(p), eps=1e-6).float()
 
     def _all_contexts(self) -> Float[Tensor, "context d_vocab"]:
         """The logits after every longest context.
@@ -117,7 +118,7 @@ class HookedNGram(LanguageModel):
             shorter = p if k == 0 else p.repeat(len(self.vocabulary), 1)
             allowed, seen = self.get_buffer(f"allowed_{k}"), self.get_buffer(f"seen_{k}")
             p = (allowed + SMOOTHING * shorter) / (seen + SMOOTHING)
-        return torch.logit(p, eps=1e-6)
+        return torch.logit(p, eps=1e-6).float()
 
     def load_state_dict(self, *args: Any, **kwargs: Any) -> Any:
         """As in PyTorch; the table of logits is made anew."""
@@ -140,8 +141,10 @@ class HookedNGram(LanguageModel):
         self._table = None
         for k, row in enumerate(self._contexts(tokens)):
             rows = row.flatten()
-            self.get_buffer(f"allowed_{k}").index_add_(0, rows, (target * weight).flatten(0, 1))
-            self.get_buffer(f"seen_{k}").index_add_(0, rows, weight.flatten(0, 1))
+            self.get_buffer(f"allowed_{k}").index_add_(
+                0, rows, (target * weight).flatten(0, 1).double()
+            )
+            self.get_buffer(f"seen_{k}").index_add_(0, rows, weight.flatten(0, 1).double())
 
 
 def hook_rows(config: ModelConfig) -> list[HookRow]:

@@ -35,7 +35,7 @@ Step = Annotated[int, Field(ge=0, lt=2**53)]
 class RunRecord(TypedDict):
     """run.json."""
 
-    status: Literal["training", "finished"]
+    status: Literal["training", "finished", "diverged"]
     config: dict[str, Any]  # ``TrainConfig.from_dict`` checks it
     device: NotRequired[str]
     sessions: NotRequired[list[dict[str, Any]]]

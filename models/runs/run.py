@@ -27,7 +27,7 @@ from typing import Any
 
 from models.base import LanguageModel, build
 from models.cards import card
-from models.config import TrainConfig
+from models.config import MOST_PAIRS, MOST_SYMBOLS, TrainConfig
 from models.errors import UserError
 from models.languages import LabelledCorpus, Language, language
 from models.objectives import objective
@@ -96,10 +96,22 @@ class Run:
         if corpus is not None:
             learnt: Language = LabelledCorpus.from_file(corpus)
             files[CORPUS] = corpus.read_bytes()
+            if not objective(config.objective).verdict_alone:
+                raise UserError(
+                    "a corpus says which lines are in the language, and nothing of what may follow "
+                    "a part of one: choose the objective verdict"
+                )
         else:
             learnt = language(config.language)
         build(config.model, learnt.vocabulary)
-        longest = learnt.lengths(config.max_n)[-1] + config.max_offset
+        window = learnt.lengths(config.max_n)[-1]
+        if window > MOST_SYMBOLS or window**2 * config.batch_size > MOST_PAIRS:
+            raise UserError(
+                f"{config.batch_size} words of up to {window} symbols are too many for one step, "
+                f"and {MOST_SYMBOLS:,} symbols are the most in a word: choose a --batch-size of at "
+                f"most {MOST_PAIRS // window**2}, or shorter words"
+            )
+        longest = window + config.max_offset
         if config.model.positions == "learned" and longest >= config.model.n_ctx:
             raise UserError(
                 f"training words reach position {longest} and the learned table ends at "
@@ -143,11 +155,11 @@ class Run:
 
     @property
     def record(self) -> RunRecord:
-        """run.json as it now stands: ``status`` is "training" or "finished"."""
+        """run.json as it now stands: ``status`` is "training", "finished" or "diverged"."""
         path = self.path / RUN_FILE
         cure = f"put back the file, or remove {self.path} and train the run again"
         record = read_record(path, RunRecord, cure)
-        if record["status"] == "finished":
+        if record["status"] != "training":
             read_record(path, Ending, cure)
         return record
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
+from models.errors import DivergedError
 from models.runs.run import Run
 from models.training.trainer import Trainer, choose_device, threads
 from models.training.writer import RunWriter
@@ -25,11 +26,26 @@ def train(run: Run, device: str = "auto", progress: Progress = lambda step, valu
     Raises:
         UserError: the device does not exist, the folder cannot be written, or the saved state is
             damaged.
+        DivergedError: the loss or the weights are no numbers any more. The run keeps its last whole
+            checkpoint, and its status is "diverged".
     """
     if run.record["status"] == "finished":
         return
+    refuse_diverged(run)
     with threads(run.config.threads):
         _train(Trainer.at_start(run, choose_device(device)), progress)
+    refuse_diverged(run)
+
+
+def refuse_diverged(*runs: Run) -> None:
+    """Raises DivergedError if one of these trainings diverged."""
+    for run in runs:
+        record = run.record
+        if record["status"] == "diverged":
+            raise DivergedError(
+                f"{run.path} diverged before step {record['steps']}, its loss or weights are no "
+                "numbers any more: remove it, and train again with a smaller --learning-rate"
+            )
 
 
 def _train(trainer: Trainer, progress: Progress) -> None:

@@ -14,6 +14,7 @@ from __future__ import annotations
 import multiprocessing
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import asdict, replace
 from functools import partial
 from itertools import pairwise
@@ -26,10 +27,10 @@ from torch.nn.functional import pad
 
 from models.base import build, centre
 from models.config import TrainConfig
-from models.errors import UserError
+from models.errors import DivergedError, UserError
 from models.runs.run import Run
 from models.training.batches import joint_steps
-from models.training.loop import train
+from models.training.loop import refuse_diverged, train
 from models.training.stacked import StackedModel, can_be_stacked
 from models.training.trainer import Trainer, adamw, choose_device, threads
 from models.training.writer import RunWriter
@@ -69,12 +70,15 @@ def train_together(
 
     Raises:
         UserError: the runs differ in more than the seed; or for the reasons of ``train``.
+        DivergedError: a training diverged; all others were trained to their end.
     """
     check_alike(runs)
-    unfinished = [run for run in runs if run.record["status"] != "finished"]
+    unfinished = [run for run in runs if run.record["status"] == "training"]
     if len(unfinished) < 2 or not can_train_together(unfinished[0].config):
         for run in unfinished:
-            train(run, device, partial(progress, run))
+            with suppress(DivergedError):  # the others do not suffer from it
+                train(run, device, partial(progress, run))
+        refuse_diverged(*runs)
         return
     place = choose_device(device)
     with threads(unfinished[0].config.threads):
@@ -83,6 +87,7 @@ def train_together(
             writer.trainer.run.update(seeds_at_once=len(writers))
             progress(writer.trainer.run, writer.trainer.step, None)
         _train(writers, progress)
+    refuse_diverged(*runs)
 
 
 def helpers(device: torch.device) -> int:

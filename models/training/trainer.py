@@ -65,6 +65,7 @@ class Trainer:
     optimizer: torch.optim.AdamW | None  # None: the model learns by counting
     step: int = 0
     flawless: int = 0  # evaluations in a row without a mistake
+    diverged: bool = False  # the loss or a weight is no number any more
 
     @classmethod
     def at_start(cls, run: Run, device: torch.device) -> Trainer:
@@ -88,9 +89,10 @@ class Trainer:
 
     @property
     def done(self) -> bool:
-        """Were all steps taken, or enough flawless evaluations seen (``patience``)?"""
+        """Were all steps taken, or enough flawless evaluations seen (``patience``)? Or is there no
+        way on?"""
         enough = self.config.patience and self.flawless >= self.config.patience
-        return bool(enough) or self.step >= self.config.steps
+        return self.diverged or bool(enough) or self.step >= self.config.steps
 
     def advance(self) -> Float[Tensor, ""]:
         """Takes one step and returns the loss before it, in nats per answer.

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import math
 import time
 
 import numpy as np
+import torch
+from torch import Tensor
 
 from models.config import TrainConfig
 from models.errors import UserError
@@ -47,6 +50,16 @@ def checkpoint_steps(last: int) -> set[int]:
     """0, 1, 2, 5, 10, 20, 50, ... up to ``last``, and ``last``."""
     spaced = (m * 10**e for e in range(len(str(last))) for m in (1, 2, 5))
     return {0, last, *(s for s in spaced if s < last)}
+
+
+def all_finite(tensor: Tensor) -> bool:
+    """Is no number of a tensor infinite or NaN?"""
+    return bool(torch.isfinite(tensor).all())
+
+
+def number(value: float) -> float | None:
+    """A value as JSON knows it: None stands for NaN and infinity."""
+    return value if math.isfinite(value) else None
 
 
 class RunWriter:
@@ -93,6 +106,11 @@ class RunWriter:
                 saves it in any case.
         """
         evaluates = self.evaluates
+        if self.writes and not self._whole():
+            # The last checkpoint and the last state stay as they are.
+            self.trainer.diverged = True
+            self._evaluate()
+            return
         if evaluates:
             self._evaluate()
         if self.trainer.step in self._planned or self.trainer.done:
@@ -103,7 +121,13 @@ class RunWriter:
 
     def finish(self) -> None:
         seconds = round(time.monotonic() - self._started, 1)
-        self.trainer.run.update(status="finished", steps=self.trainer.step, seconds=seconds)
+        status = "diverged" if self.trainer.diverged else "finished"
+        self.trainer.run.update(status=status, steps=self.trainer.step, seconds=seconds)
+
+    def _whole(self) -> bool:
+        """Are the losses since the last evaluation, and all weights, numbers?"""
+        weights = self.trainer.model.state_dict().values()
+        return bool(np.isfinite(self.losses).all()) and all(map(all_finite, weights))
 
     def _save_checkpoint(self) -> None:
         run, trainer = self.trainer.run, self.trainer
@@ -119,13 +143,13 @@ class RunWriter:
         trainer.flawless = trainer.flawless + 1 if exact.all() and right.all() else 0
         line = {
             "step": trainer.step,
-            "loss": float(np.mean(self.losses)),
-            "validation_loss": value,
+            "loss": number(float(np.mean(self.losses or [np.nan]))),
+            "validation_loss": number(value),
             "exact": float(exact[validation.labels].mean()) if validation.labels.any() else None,
             "recognition": float(right.mean()),
             "learning_rate": trainer.learning_rate(trainer.step - 1),
             "seconds": round(time.monotonic() - self._started, 2),
         }
         with writing(run.path / METRICS), (run.path / METRICS).open("a", encoding="utf-8") as file:
-            file.write(json.dumps(line) + "\n")
+            file.write(json.dumps(line, allow_nan=False) + "\n")
         self.losses = []

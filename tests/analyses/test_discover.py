@@ -246,7 +246,7 @@ def test_a_device_that_is_missing_leaves_nothing(
 
 def test_bounds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = written(tmp_path / "lines.tsv", *drawn(100))
-    assert "cannot be read" in refused(tmp_path / "none.tsv")
+    assert "cannot read" in refused(tmp_path / "none.tsv")
     assert "no line is labelled 'yes': choose from" in refused(path, accepted="yes")
     monkeypatch.setattr("analyses.rules.lines.MOST_LINES", 99)
     assert "has 100 lines: draw 99 of them at most" in refused(path)

@@ -183,7 +183,7 @@ def test_a_study_is_kept_and_drawn(
     [
         (["plant", "colours"], "colours"),
         (["plant", "rules", "--seeds", "-1"], "--seeds is -1: it must be at least 0"),
-        (["rule", "NONE.tsv"], "NONE.tsv: cannot be read"),
+        (["rule", "NONE.tsv"], "cannot read"),
         (["rule"], "lines"),
     ],
 )

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from analyses.options.shipped import SWEEPS, find, shipped
+from analyses.options.studies import Sweep
 from analyses.studies.sweeps.exam import Exam
 from analyses.studies.sweeps.file import FIELDS, SweepFile, checked, read
 from analyses.studies.sweeps.plan import largest_size, plan
@@ -235,9 +236,9 @@ def test_the_command_line_narrows_a_file() -> None:
     with pytest.raises(UserError, match="unknown language"):
         file.narrowed(("nb",))
     with pytest.raises(UserError, match="--seeds is 0"):
-        file.narrowed(seeds=0)
+        Sweep("seeds", seeds=0)
     with pytest.raises(UserError, match="--steps is 0"):
-        file.narrowed(steps=0)
+        Sweep("seeds", steps=0)
     with pytest.raises(UserError, match="leave --steps out"):
         parsed("[vary]\nsteps = [4]").narrowed(steps=3)
 

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from models.errors import UserError
-from models.languages import BOS, END, LabelledCorpus, language, printed_lines
+from models.languages import (
+    BOS,
+    END,
+    LabelledCorpus,
+    corpus_name,
+    language,
+    printed_lines,
+    read_lines,
+)
 
 
 @pytest.fixture
@@ -63,9 +72,9 @@ def test_a_line_cannot_hold_the_lab_s_own_tokens(tmp_path: Path, token: str) -> 
 
 
 def test_a_missing_file_is_refused_in_one_line(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"^[^\n]*no\.tsv: cannot be read[^\n]*$"):
+    with pytest.raises(UserError, match=r"^cannot read [^\n]*no\.tsv \(No such file[^\n]*$"):
         LabelledCorpus.from_file(tmp_path / "no.tsv")
-    with pytest.raises(UserError, match=r"^[^\n]*cannot be read[^\n]*$"):
+    with pytest.raises(UserError, match=r"^[^\n]* is a folder, not a file[^\n]*$"):
         LabelledCorpus.from_file(tmp_path)
 
 
@@ -172,3 +181,39 @@ def test_the_printed_lines_are_a_corpus() -> None:
     assert corpus.lengths(3) == range(9, 11)
     assert corpus.positive_lengths(range(20)) == [9, 10]
     assert corpus.example() in words[:13]
+
+
+def test_a_header_is_no_label(tmp_path: Path) -> None:
+    """ "class" and "group" may also be what lines are labelled."""
+    path = tmp_path / "lines.tsv"
+    path.write_text("class\ta b\ngroup\tc\nclass\tc c\n")
+    assert read_lines(path)[0] == ["class", "group", "class"]
+    path.write_text("class\tline\nA\tc\nB\tc c\n")
+    assert read_lines(path)[0] == ["A", "B"]
+
+
+@pytest.mark.parametrize(
+    ("name", "called"),
+    [
+        ("lines.tsv", "lines"),
+        ("dieren.tsv", "dieren-lines"),
+        (".hidden.tsv", "hidden"),
+        ("[b] c.tsv", "b--c"),
+        ("--.tsv", "lines"),
+        ("x" * 300, "x" * 100),
+        ("ü" * 300, "ü" * 50),
+    ],
+)
+def test_a_corpus_is_called_what_a_folder_may_be_called(name: str, called: str) -> None:
+    assert corpus_name(Path(name)) == called
+
+
+def test_what_is_no_file_or_too_much_of_one_is_not_read(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    for path in (tmp_path / "pipe", Path("/dev/zero")):
+        with pytest.raises(UserError, match=r"^[^\n]* is not a plain file: [^\n]*$"):
+            read_lines(path)
+    (tmp_path / "large").touch()
+    os.truncate(tmp_path / "large", 65 * 2**20)
+    with pytest.raises(UserError, match=r"^[^\n]*large has 65 MiB, far too many [^\n]*$"):
+        read_lines(tmp_path / "large")

@@ -42,7 +42,11 @@ def test_a_folder_that_exists_is_not_overwritten(tmp_path: Path) -> None:
     [
         ({"positions": "learned", "n_ctx": 8}, {}, "reach position 8 and the learned table ends"),
         ({"positions": "learned", "n_ctx": 16}, {"max_offset": 8}, "reach position 16"),
-        ({"architecture": "ngram", "order": 5}, {"language": "wide"}, "choose a smaller"),
+        (
+            {"architecture": "ngram", "order": 5},
+            {"language": "wide", "objective": "verdict"},
+            "choose a smaller",
+        ),
     ],
 )
 def test_a_model_that_cannot_read_its_words_leaves_no_folder(

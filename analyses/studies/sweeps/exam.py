@@ -12,6 +12,8 @@ import pandas as pd
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from analyses.answers import Answer, kept_as_asked, save
+from analyses.options.questions import length_range
+from models.config import MOST_SEED
 from models.errors import UserError
 from models.languages import FormalLanguage, Sample, language
 from models.runs.files import locked
@@ -47,11 +49,11 @@ class Exam(BaseModel):
     model_config = WRITTEN
 
     lengths: str | None = None
-    windows: int = Field(default=4, ge=1)
+    windows: int = Field(default=4, ge=1, le=1000)
     thinned: bool = False
-    count: int = Field(default=8, ge=2)
+    count: int = Field(default=8, ge=2, le=100_000)
     hard: bool = True
-    seed: int = Field(default=0, ge=0)
+    seed: int = Field(default=0, ge=0, le=MOST_SEED)
 
     @model_validator(mode="after")
     def _lengths_alone(self) -> Self:
@@ -60,7 +62,7 @@ class Exam(BaseModel):
         for name in ("windows", "thinned"):
             if name in self.model_fields_set:
                 raise UserError(f"[test] has lengths and {name}: leave one out")
-        if not _range(self.lengths):
+        if not length_range(self.lengths):
             raise UserError(
                 f'lengths is "{self.lengths}": write "FIRST:LAST", for example "41:500"'
             )
@@ -72,7 +74,7 @@ class Exam(BaseModel):
         assert isinstance(known, FormalLanguage)
         lengths: Sequence[int] = [known.length_of(n) for n in self._sizes(max_n)]
         if self.lengths is not None:
-            lengths = _range(self.lengths)
+            lengths = length_range(self.lengths)
         if self.hard:
             return tuple(n for n in lengths if known.has_near_miss(n))
         return tuple(n for n in lengths if known.has(n, True) or known.has(n, False))
@@ -84,14 +86,6 @@ class Exam(BaseModel):
             return [*range(1, last + 1)]
         sparse = [*range(near + 2, middle + 1, 2), *range(middle + 5, last + 1, 5)]
         return [n for n in (*range(1, near + 1), *sparse) if n <= last]
-
-
-def _range(text: str) -> range:
-    """FIRST:LAST as a range; an empty one where that is not what it says."""
-    first, _, last = text.partition(":")
-    if not (first.isdecimal() and last.isdecimal() and int(first) >= 1):
-        return range(0)
-    return range(int(first), int(last) + 1)
 
 
 @lru_cache(maxsize=2)  # jobs come language by language; a range of 460 lengths takes 8 MB

@@ -67,6 +67,8 @@ def _of_key(error: ErrorDetails, key: str, where: str, known: Iterable[str]) -> 
         return f"{said}: choose one of {', '.join(choices)}"
     if kind == "greater_than_equal":
         return f"{said}: it must be at least {context['ge']}"
+    if kind == "less_than_equal":
+        return f"{said}: it must be at most {context['le']}"
     return f"{said}: {WRITE.get(kind, error['msg'])}"
 
 

@@ -50,8 +50,10 @@ from analyses.studies.sweeps.measures import Measure
 from models.config import TrainConfig
 from models.errors import UserError
 from models.languages import TABLE_1, language
+from models.reading import read_bytes
 
 GROUPS = {"table-1": TABLE_1}
+MOST_BYTES = 2**20
 MAX_LENGTH = "max_length"
 """The training window in symbols: the largest ``max_n`` whose words are no longer."""
 SHIFTED = "shifted"
@@ -174,7 +176,7 @@ class SweepFile(BaseModel):
 
     question: str
     languages: Annotated[tuple[str, ...], BeforeValidator(_languages)]
-    seeds: int = Field(default=10, ge=1)
+    seeds: int = Field(default=10, ge=1, le=10_000)
     recipe: Literal["plain", "counting"] = "plain"
     skip_impossible: bool = False
     exam: Exam = Field(default=Exam(), alias="test")
@@ -226,11 +228,8 @@ class SweepFile(BaseModel):
         """The same sweep with other languages, another number of seeds, or other steps for all.
 
         Raises:
-            UserError: an unknown language, no seed or step, or steps that the file varies.
+            UserError: an unknown language, or steps that the file varies.
         """
-        for name, number in (("--seeds", seeds), ("--steps", steps)):
-            if number is not None and number < 1:
-                raise UserError(f"{name} is {number}: it must be at least 1")
         changes: dict[str, Any] = {}
         if languages:
             changes["languages"] = _languages(list(languages), "--languages")
@@ -255,10 +254,10 @@ class SweepFile(BaseModel):
 def read(path: Path) -> SweepFile:
     """A sweep's file, checked. Raises UserError that names the file, the fault and the cure."""
     try:
-        content = tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise UserError(f"cannot read {path} ({error.strerror}): check the path") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        content = tomllib.loads(read_bytes(path, "check the path", MOST_BYTES).decode())
+    except RecursionError:
+        raise UserError(f"{path} has lists or tables in too many others: write fewer") from None
+    except ValueError as error:  # not TOML, not UTF-8, or a number of thousands of digits
         raise UserError(f"{path} is not TOML ({error}): correct it there") from None
     try:
         return checked(content)

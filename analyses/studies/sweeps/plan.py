@@ -6,14 +6,17 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from itertools import product
+from math import prod
 from typing import Any
 
 from analyses.studies.sweeps.exam import Exam
 from analyses.studies.sweeps.file import MAX_LENGTH, SHIFTED, SweepFile
-from models.config import ModelConfig, TrainConfig, changed
+from models.config import MOST_SYMBOLS, ModelConfig, TrainConfig, changed
 from models.errors import UserError
 from models.languages import language
 from models.training.recipes import recipe
+
+MOST_RUNS = 100_000
 
 
 @dataclass(frozen=True)
@@ -37,9 +40,15 @@ def plan(file: SweepFile) -> tuple[list[Planned], list[str]]:
     """The runs, language by language; and the combinations that were skipped, with the reason.
 
     Raises:
-        UserError: a combination that no model has, unless the file skips those; a language without
-            test words; two runs of one name; no run at all.
+        UserError: too many runs; a combination that no model has, unless the file skips those; a
+            language without test words; two runs of one name; no run at all.
     """
+    count = prod(map(len, (file.languages, file.variants or [None], *file.vary.values())))
+    if count * file.seeds > MOST_RUNS:
+        raise UserError(
+            f"the sweep would have {count * file.seeds:,} runs, more than {MOST_RUNS:,}: ask for "
+            "fewer seeds or combinations"
+        )
     runs: list[Planned] = []
     skipped = []
     combinations = [
@@ -80,6 +89,12 @@ def configured(name: str, changes: Mapping[str, Any], exam: Exam, of: str = "pla
     if max_length is not None:
         own["max_n"] = largest_size(name, max_length)
     config = changed(recipe(name, changed(ModelConfig(), model), of), own)
+    longest = language(name).length_of(exam.windows * config.max_n)
+    if exam.lengths is None and longest > MOST_SYMBOLS:
+        raise UserError(
+            f"{exam.windows} windows reach words of {longest} symbols, and the longest have "
+            f"{MOST_SYMBOLS}: choose fewer windows in [test], or a smaller max_n"
+        )
     tested = exam.tested(name, config.max_n)
     if not tested:
         raise UserError(f"{name} has no test words of these lengths: choose others in [test]")

@@ -35,7 +35,7 @@ from analyses.studies.sweeps.measures import Measure
 from analyses.studies.sweeps.plan import Planned, plan
 from analyses.studies.sweeps.summary import findings
 from models.config import TrainConfig
-from models.errors import UserError
+from models.errors import DivergedError, UserError
 from models.runs.files import making
 from models.runs.run import RUN_FILE, Run
 from models.training.together import can_train_together
@@ -78,7 +78,12 @@ def sweep(asked: Sweep, progress: Progress = quiet) -> Answer:
         for name, found in side_by_side(complete, jobs, asked.workers, asked.scheduler):
             rows |= found
             progress(sum(each is not None for each in rows.values()), len(runs), name)
-    table = tabulated(runs, {name: found for name, found in rows.items() if found is not None})
+    judged = {name: found for name, found in rows.items() if found is not None}
+    diverged = [run.name for run in runs if run.name not in judged]
+    if not judged:
+        raise UserError("every training of the sweep diverged: choose a smaller learning_rate")
+    skipped += [f"{name}: its training diverged" for name in diverged]
+    table = tabulated([run for run in runs if run.name in judged], judged)
     by = [*(["variant"] if file.variants else []), *file.vary]
     arguments: dict[str, Any] = {
         "question": file.question,
@@ -139,16 +144,22 @@ def groups(runs: Sequence[Planned], at_once: int) -> list[list[Planned]]:
 def complete(
     out: Path, configs: Mapping[str, TrainConfig], exam: Exam, device: str
 ) -> dict[str, pd.DataFrame]:
-    """Trains runs of a folder if need be, several at once, and judges them: a worker's job."""
+    """Trains runs of a folder if need be, several at once, and judges them: a worker's job. What
+    diverged is left out."""
     if not out.is_dir():
         raise UserError(
             f"the worker on {socket.gethostname()} does not see {out}: all workers need "
             "this folder under the same name, for example on a shared disk"
         )
-    if len(configs) > 1:
-        runs = trained_together({out / name: config for name, config in configs.items()}, device)
-    else:
-        runs = [trained(out / name, config, device=device) for name, config in configs.items()]
+    try:
+        if len(configs) > 1:
+            trained_together({out / name: config for name, config in configs.items()}, device)
+        else:
+            for name, config in configs.items():
+                trained(out / name, config, device=device)
+    except DivergedError:
+        pass  # the sweep says which
+    runs = [run for name in configs if (run := Run(out / name)).record["status"] == "finished"]
     return {run.name: judged(run, exam, device) for run in runs}
 
 

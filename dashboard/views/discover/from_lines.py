@@ -16,7 +16,7 @@ from analyses.answers import load
 from analyses.charts.automaton import automaton_chart, note
 from analyses.options.lines import Study, safe_name
 from analyses.questions.rule_evidence import rebuilt, transitions
-from analyses.rules.lines import MOST_BYTES, MOST_LINES, as_tsv, prepared
+from analyses.rules.lines import MOST_LINES, as_tsv, prepared
 from analyses.rules.record import headline, kept, names, remarks, table
 from analyses.rules.recovery import chart, file_name
 from dashboard.shared import explain_errors, model_of, picture, runs_folder
@@ -25,6 +25,7 @@ from dashboard.views.discover.rule_of_run import details, expression, metrics
 from interp.automata.extraction import run as verdicts_of
 from models.errors import UserError
 from models.languages import Word, printed_lines
+from models.languages.corpus import MOST_BYTES
 from models.runs.run import Run
 from models.training.evaluation import predict
 
