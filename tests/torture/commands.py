@@ -95,7 +95,9 @@ def outcome(folder: Path) -> dict[str, Any]:
             found[f"{path.name} weights"] = list(zip(run.steps(), weights, strict=True))
     for path in sorted(folder.rglob("*.parquet")):
         table = pd.read_parquet(path).drop(columns="seconds", errors="ignore")
-        found[str(path.relative_to(folder))] = table.to_csv()
+        # The folder of an answer ends in a number: an answer that is kept again has the next one.
+        answer = path.parent.with_name(path.parent.name.rpartition("-")[0])
+        found[str(answer.relative_to(folder))] = table.to_csv()
     for path in folder.rglob("record.json"):
         found["record"] = timeless(json.loads(path.read_text()))
     return found

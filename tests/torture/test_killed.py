@@ -12,7 +12,7 @@ from typing import Any
 import commands
 import pytest
 import victims
-from commands import leftovers, outcome
+from commands import COMMANDS, leftovers, outcome
 
 from analyses.studies.listing import runs_of
 
@@ -29,7 +29,7 @@ def whole(folder: Path) -> None:
     outcome(folder)
 
 
-@pytest.mark.parametrize("command", ["train", "analyse"])
+@pytest.mark.parametrize("command", COMMANDS)
 def test_killed_at_random_moments(command: str, tmp_path: Path, full: bool) -> None:
     """Each folder is killed up to three times in a row, by one signal after the other, and then
     ends as an undisturbed one: same weights, tables and records, nothing left behind."""
