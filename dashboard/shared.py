@@ -31,6 +31,7 @@ from analyses.answers import (
 from analyses.registry import registered
 from analyses.studies.seeds import over_seeds, siblings, wide
 from dashboard.background import offer
+from dashboard.markup import code, message, text
 from models.base import LanguageModel
 from models.errors import UserError
 from models.languages import Language, Word
@@ -46,11 +47,11 @@ def explain_errors() -> Iterator[None]:
     try:
         yield
     except UserError as error:
-        st.error(str(error), icon=":material/error:")
+        st.error(message(error), icon=":material/error:")
     except Exception as error:
         LOG.exception("a part of the page %s failed", st.context.url)
         st.error(
-            f"This part cannot be shown ({type(error).__name__}). If it is still so when the page "
+            f"This part cannot be shown ({text(type(error).__name__)}). If it is still so when the page "
             "is loaded again, a file may be damaged. What happened stands in the terminal in which "
             "`lab dashboard` runs.",
             icon=":material/error:",
@@ -74,8 +75,10 @@ def choose_run() -> None:
         with suppress(UserError):  # the pages that need the run say what is wrong with it
             run = current_run()
             st.caption(
-                f"{run.language.name}, {run.language.chomsky}; {shape_of(run)}; "
-                f"recipe {run.config.recipe}; seed {run.config.seed}"
+                text(
+                    f"{run.language.name}, {run.language.chomsky}; {shape_of(run)}; "
+                    f"recipe {run.config.recipe}; seed {run.config.seed}"
+                )
             )
 
 
@@ -145,9 +148,9 @@ def kept_or_computed(run: Run, name: str) -> Answer | None:
     if result is None:
         older = kept_in(run.path, name)
         st.info(
-            f"Another version of the lab answered this question, in {older[0].folder}."
+            f"Another version of the lab answered this question, in {code(older[0].folder)}."
             if older
-            else f"This question has not been asked of {run.name} yet."
+            else f"This question has not been asked of {text(run.name)} yet."
         )
         with explain_errors():
             key = f"{name} of {run.path}, {run.model_hash()}"
@@ -169,9 +172,9 @@ def chosen(run: Run, name: str, found: Sequence[Kept]) -> Answer | None:
 
 def heading(title: str, name: str) -> None:
     """The page's title and its question."""
-    st.title(title)
+    st.title(text(title))
     if name in registered():
-        st.markdown(f"**{question(name).asks}**")
+        st.markdown(f"**{text(question(name).asks)}**")
 
 
 def picture(figure: ChartType, alt_text: str, **events: Any) -> None:
@@ -206,7 +209,9 @@ def downloads(name: str, result: Answer, draw: Callable[[], ChartType]) -> None:
         for column, (label, (suffix, content, mime)) in zip(
             st.columns(len(files)), files.items(), strict=True
         ):
-            column.download_button(label, content, f"{name}.{suffix}", mime, on_click="ignore")
+            column.download_button(
+                text(label), content, f"{name}.{suffix}", mime, on_click="ignore"
+            )
 
 
 def seeds_of(run: Run, name: str) -> None:
@@ -216,11 +221,12 @@ def seeds_of(run: Run, name: str) -> None:
     table, asked = over_seeds(runs, name)
     if len(runs) < 2:
         return
-    st.header(f"Over {asked} seed{'s' * (asked != 1)}", divider="gray")
+    st.header(f"Over {asked:d} seed{'s' * (asked != 1)}", divider="gray")
     if asked < len(runs):
         st.caption(
-            f"{len(runs) - asked} of {len(runs)} runs have no answer to compare: it is missing, "
-            f"out of date, or asked with other options. `lab seeds {run.path} {name}` asks them."
+            f"{len(runs) - asked:d} of {len(runs)} runs have no answer to compare: it is missing, "
+            "out of date, or asked with other options. "
+            f"{code(f'lab seeds {run.path} {name}')} asks them."
         )
     if asked:
         st.dataframe(wide(table))
@@ -235,14 +241,14 @@ def word_key(run: Run) -> str:
 def word_input(run: Run, default: Word, label: str = "Word") -> str:
     """A field to type a word, which becomes part of the page's link. The default is the word that
     the analysis takes by itself."""
-    text = st.text_input(
-        label,
+    typed = st.text_input(
+        text(label),
         value=" ".join(default),
         key=word_key(run),
         bind="query-params",
-        help=f"Symbols: {' '.join(run.language.vocabulary.symbols)}",
+        help=f"Symbols: {code(' '.join(run.language.vocabulary.symbols))}",
     )
-    return text or ""
+    return typed or ""
 
 
 def truth_of(language: Language, word: Word) -> bool | None:
@@ -256,7 +262,7 @@ def truth_of(language: Language, word: Word) -> bool | None:
 def chips(word: Word, marked: tuple[int, ...]) -> None:
     """The word, with its marked positions in colour."""
     parts = [
-        f":orange-background[**{symbol}**]" if i in marked else symbol
+        f":orange-background[**{text(symbol)}**]" if i in marked else text(symbol)
         for i, symbol in enumerate(word)
     ]
     st.markdown("#### " + " ".join(parts))

@@ -6,6 +6,7 @@ from __future__ import annotations
 import streamlit as st
 
 from analyses.answers import question
+from dashboard.markup import text
 from dashboard.shared import (
     current_run,
     downloads,
@@ -28,7 +29,7 @@ def show(name: str) -> None:
     result = kept_or_computed(run, name)
     if result is None:
         return
-    st.markdown(result.sentence)
+    st.markdown(text(result.sentence))
     figure = question(name).chart(result)
     picture(figure, f"{title_of(name)}. {result.sentence}")
     seeds_of(run, name)

@@ -52,7 +52,7 @@ FLOORS: Mapping[str, Sequence[str]] = {
         "studies rules close_ups",
         "command_line",
     ),
-    "dashboard": ("background", "shared", "views", "pages", "app server"),
+    "dashboard": ("markup", "background", "shared", "views", "pages", "app server"),
 }
 """From the ground up. What stands side by side on a floor does not import each other."""
 

@@ -19,6 +19,7 @@ from analyses.questions.rule_evidence import rebuilt, transitions
 from analyses.rules.lines import MOST_LINES, as_tsv, prepared
 from analyses.rules.record import headline, kept, names, remarks, table
 from analyses.rules.recovery import chart, file_name
+from dashboard.markup import code, message, text
 from dashboard.shared import explain_errors, model_of, picture, runs_folder
 from dashboard.views.discover.learners import begin, fault, is_learning, learn
 from dashboard.views.discover.rule_of_run import details, expression, metrics
@@ -88,7 +89,7 @@ def studies() -> None:
         format_func=STUDIES.__getitem__,
     )
     result = kept[study]
-    st.markdown(result.sentence)
+    st.markdown(text(result.sentence))
     picture(chart(result), f"Share recovered exactly. {result.sentence}")
     with st.expander("Table"):
         st.dataframe(result.table, hide_index=True)
@@ -112,13 +113,13 @@ def new_corpus() -> None:
         return
     labels, words, notes = lines_of(content, file)
     for remark in notes:
-        st.info(remark)
+        st.info(text(remark))
     counts = pd.Series(labels).value_counts()
-    st.markdown(", ".join(f"**{n}** lines of {label}" for label, n in counts.items()))
+    st.markdown(", ".join(f"**{n:d}** lines of {text(label)}" for label, n in counts.items()))
     lines = pd.DataFrame({"label": labels, "line": [" ".join(word) for word in words]})
     st.dataframe(lines.head(200), hide_index=True, height=220)
     accepted = st.segmented_control(
-        "Describe the lines of the label", list(counts.index), default=labels[0]
+        "Describe the lines of the label", list(counts.index), default=labels[0], format_func=text
     )
     if printed or st.button("Discover the rule", type="primary"):
         labels, words, notes = lines_of(content, file, accepted)
@@ -151,7 +152,7 @@ def learning(name: str) -> None:
             record = kept(runs_folder(), name)
             if record is None or record["status"] == "finished" or not is_learning(name):
                 st.rerun(scope="app")
-            st.info(record["doing"], icon=":material/hourglass_top:")
+            st.info(text(record["doing"]), icon=":material/hourglass_top:")
             curves = learning_curves(record)
             if curves is not None:
                 picture(curves, "Validation lines that each network gets right, by training step.")
@@ -162,9 +163,11 @@ def learning(name: str) -> None:
 def stopped(name: str, record: dict[str, Any]) -> None:
     """The learner has ended too early: shows why, if it said so, and how to go on."""
     if said := fault(name):
-        st.error(said, icon=":material/error:")
+        st.error(message(said), icon=":material/error:")
     else:
-        st.warning(f"The discovery of {name} did not finish. What it has learned so far is kept.")
+        st.warning(
+            f"The discovery of {text(name)} did not finish. What it has learned so far is kept."
+        )
     if st.button("Go on", type="primary"):
         begin(name, record["options"])
         st.rerun()
@@ -201,10 +204,10 @@ def learning_curves(record: dict[str, Any]) -> alt.Chart | None:
 def found_rule(record: dict[str, Any]) -> None:
     """The rule, how far to trust it, what the rivals say, and lines to try."""
     found, (accepted, other) = record["found"], record["labels"]
-    st.markdown(f"#### {headline(record)}")
-    st.markdown(found["evidence"])
+    st.markdown(f"#### {text(headline(record))}")
+    st.markdown(text(found["evidence"]))
     for remark in [*record.get("notes", []), *remarks(record)]:
-        st.markdown(remark)
+        st.markdown(text(remark))
     if found["dfa"]:
         metrics(found)
     drawn_rule(record)
@@ -236,8 +239,8 @@ def found_rule(record: dict[str, Any]) -> None:
         )
     if record["run"]:
         st.caption(
-            f"The network is the run {record['run']}: all other pages look inside it. "
-            f"{accepted} is what it accepts, {other} what it rejects."
+            f"The network is the run {text(record['run'])}: all other pages look inside it. "
+            f"{text(accepted)} is what it accepts, {text(other)} what it rejects."
         )
 
 
@@ -257,7 +260,9 @@ def drawn_rule(record: dict[str, Any]) -> None:
         automaton_chart(transitions(dfa, sorted(dfa.input_symbols))),
         f"The automaton of the rule: a line is {accepted} if it {shown['rule'] or 'is accepted'}.",
     )
-    st.caption(f"{by}State 0 is the start; a ring marks a state in which a line is {accepted}.")
+    st.caption(
+        f"{text(by)}State 0 is the start; a ring marks a state in which a line is {text(accepted)}."
+    )
 
 
 def automaton(kept: dict[str, Any]) -> DFA:
@@ -271,10 +276,13 @@ def try_lines(record: dict[str, Any], dfa: DFA) -> None:
     run = Run(runs_folder() / record["run"])
     corpus = run.language
     example = " ".join(corpus.example())
-    text = st.text_input(
-        "Line", example, key=f"line_{record['name']}", help=" ".join(corpus.vocabulary.symbols)
+    typed = st.text_input(
+        "Line",
+        example,
+        key=f"line_{record['name']}",
+        help=code(" ".join(corpus.vocabulary.symbols)),
     )
-    word = corpus.vocabulary.parse(text or "")
+    word = corpus.vocabulary.parse(typed or "")
     if not word:
         st.info("Type a line.")
         return
@@ -283,13 +291,13 @@ def try_lines(record: dict[str, Any], dfa: DFA) -> None:
     by_rule = bool(verdicts_of(dfa, [word])[0])
     accepted, other = record["labels"]
     left, right = st.columns(2)
-    left.metric("The rule says", accepted if by_rule else other)
-    right.metric("The network says", accepted if by_network else other)
+    left.metric("The rule says", text(accepted if by_rule else other))
+    right.metric("The network says", text(accepted if by_network else other))
     states = [dfa.initial_state]
     for symbol in word:
         states.append(dfa.transitions[states[-1]][symbol])
     moves = [
-        f":orange-background[**{symbol}**] →{after}" if before != after else symbol
+        f":orange-background[**{text(symbol)}**] →{after:d}" if before != after else text(symbol)
         for symbol, before, after in zip(word, states, states[1:], strict=False)
     ]
     st.markdown(" ".join(moves))

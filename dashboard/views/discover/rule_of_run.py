@@ -10,6 +10,7 @@ import streamlit as st
 
 from analyses.charts.discovery import heads_chart, length_chart
 from analyses.questions.discovery import chart
+from dashboard.markup import code, text
 from dashboard.shared import (
     current_run,
     downloads,
@@ -29,16 +30,16 @@ def show() -> None:
     if result is None:
         return
     found = result.findings
-    st.markdown(f"#### {found['headline']}")
-    st.markdown(found["evidence"])
+    st.markdown(f"#### {text(found['headline'])}")
+    st.markdown(text(found["evidence"]))
     metrics(found)
     figure = chart(result)
     picture(figure, f"The extracted automaton. {result.sentence}")
     st.caption(
         "State 0 is the start; a ring marks an accepting state. The automaton was learned by "
-        f"asking the network about {found['queries']} words; lines with labels then chose among "
+        f"asking the network about {found['queries']:d} words; lines with labels then chose among "
         "the automata that were learned. The untrained model's automaton has "
-        f"{found['untrained']['n_states']} states and agrees with the held-out labels on "
+        f"{found['untrained']['n_states']:d} states and agrees with the held-out labels on "
         f"{share(found['untrained']['agreement_truth'])} of the words."
     )
     expression(found)
@@ -58,7 +59,7 @@ def metrics(found: Mapping[str, Any]) -> None:
     if found["agreement_truth_beyond"] is not None:
         facts["Right beyond the window"] = share(found["agreement_truth_beyond"])
     for column, (label, value) in zip(st.columns(len(facts)), facts.items(), strict=True):
-        column.metric(label, value)
+        column.metric(text(label), text(value))
 
 
 def expression(found: Mapping[str, Any]) -> None:
@@ -73,9 +74,9 @@ def details(found: Mapping[str, Any]) -> None:
         seen = found["envelope"]
         st.header("Beyond regular languages", divider="gray")
         st.markdown(
-            f"Accepted words have the shape `{seen['shape'] or 'any'}`, and obey "
-            f"**{seen['constraints']}**. "
-            f"Of {seen['asked']} fresh words and near misses, {seen['inside']:.1%} of those that "
+            f"Accepted words have the shape {code(seen['shape'] or 'any')}, and obey "
+            f"**{text(seen['constraints'])}**. "
+            f"Of {seen['asked']:d} fresh words and near misses, {seen['inside']:.1%} of those that "
             f"obey are accepted, and {seen['outside']:.1%} of the others are rejected."
         )
         grows = found.get("states_by_length", {}).items()

@@ -13,6 +13,7 @@ from analyses.options.questions import SHORTEST, Explanations
 from analyses.questions.explanations import LONGEST, chart, replacement_in_words
 from analyses.questions.leaderboard import REPLACEMENTS
 from analyses.words import ANALYSIS_SEED, apart, member, near_miss
+from dashboard.markup import text
 from dashboard.shared import (
     asked,
     chips,
@@ -42,9 +43,9 @@ def show() -> None:
     default = choose(run, Explanations().n)
     left, right = st.columns(2)
     with left:
-        text = word_input(run, default)
+        typed = word_input(run, default)
     with right:
-        pick(run, text)
+        pick(run, typed)
     replacement = st.segmented_control(
         "Hidden symbols become",
         list(REPLACEMENTS),
@@ -57,11 +58,12 @@ def show() -> None:
         "To find out what a symbol does, LIME, SHAP and methods like them hide it. A hidden symbol "
         "is replaced, never deleted, so the word keeps its length. "
         + "; ".join(
-            f"**{name}**: {replacement_in_words(name, run.language)}" for name in REPLACEMENTS
+            f"**{text(name)}**: {text(replacement_in_words(name, run.language))}"
+            for name in REPLACEMENTS
         )
         + "."
     )
-    own = {} if text == " ".join(default) else {"word": text}
+    own = {} if typed == " ".join(default) else {"word": typed}
     with explain_errors():
         answered(asked(run, "explanations", replacement=replacement, **own))
     seeds_of(run, "explanations")
@@ -74,10 +76,10 @@ def answered(result: Answer) -> None:
     truth = {True: "it is", False: "it is not", None: "not known"}[found["in_language"]]
     st.caption(
         f'The model\'s probability of "in the language": {found["probability"]:.3f} (truth: '
-        f"{truth}). In colour: the rationale, the positions that decide by a published rule: "
-        f"{found['rationale_rule']}."
+        f"{text(truth)}). In colour: the rationale, the positions that decide by a published rule: "
+        f"{text(found['rationale_rule'])}."
     )
-    st.markdown(result.sentence)
+    st.markdown(text(result.sentence))
     figure = chart(result)
     picture(figure, f"Attribution per symbol and method. {result.sentence}")
     st.caption(
@@ -104,13 +106,13 @@ def answered(result: Answer) -> None:
     downloads("explanations", result, lambda: figure)
 
 
-def pick(run: Run, text: str) -> None:
+def pick(run: Run, typed: str) -> None:
     """A select of the language's own words; the choice is typed into the box above."""
     known = lines(run)
     if not known:
         return
     key = f"line_of_{word_key(run)}"
-    st.session_state[key] = text if text in known else None
+    st.session_state[key] = typed if typed in known else None
 
     def choose() -> None:
         if chosen := st.session_state[key]:

@@ -16,6 +16,7 @@ from analyses.questions.explanations import replacement_in_words
 from analyses.questions.leaderboard import FOUND, MEANINGS, MEASURES, REPLACEMENTS
 from analyses.studies import leaderboard
 from dashboard.background import at_once, offer
+from dashboard.markup import code, text
 from dashboard.shared import (
     chosen,
     current_run,
@@ -39,7 +40,9 @@ def show() -> None:
     """The page."""
     heading("Leaderboard", "leaderboard")
     with st.expander("What the measures say"):
-        st.markdown("\n".join(f"- **{name}**: {text}" for name, text in MEANINGS.items()))
+        st.markdown(
+            "\n".join(f"- **{text(name)}**: {text(says)}" for name, says in MEANINGS.items())
+        )
     left, right = st.columns([1, 2])
     kinds = left.pills(
         "Hidden symbols become",
@@ -73,23 +76,29 @@ def many_models(kinds: Sequence[Replacement], measures: Sequence[str]) -> None:
     result = next((kept for folder in folders if (kept := load(folder, leaderboard.NAME))), None)
     if result is None:
         st.info(
-            f"No leaderboard in {runs_folder()} yet: `lab leaderboard` trains several seeds of "
-            "each language and scores every method on them."
+            f"No leaderboard in {code(runs_folder())} yet: `lab leaderboard` trains several seeds "
+            "of each language and scores every method on them."
         )
         return
-    st.markdown("\n".join(f"- {claim}" for claim in result.findings["claims"]))
+    st.markdown("\n".join(f"- {text(claim)}" for claim in result.findings["claims"]))
     names = list(dict.fromkeys(result.table["language"]))
     name = st.segmented_control(
-        "Language", names, default=names[0], required=True, key="language", bind="query-params"
+        "Language",
+        names,
+        default=names[0],
+        required=True,
+        key="language",
+        bind="query-params",
+        format_func=text,
     )
     rows = result.table[result.table["language"] == name]
     rows = rows[rows["replacement"].isin(kinds)]
     right = ", ".join(share(value) for value in result.findings["right"][name])
     figure = ranking(rows, measures, f"{name}, means over training seeds")
     st.caption(
-        f"Means over {rows['seeds'].max()} training seeds with 95% intervals (Student's t), "
-        f"{result.arguments['words']} words each. The share of these words on which each model's "
-        f"verdict is right: {right}."
+        f"Means over {rows['seeds'].max():d} training seeds with 95% intervals (Student's t), "
+        f"{text(result.arguments['words'])} words each. The share of these words on which "
+        f"each model's verdict is right: {text(right)}."
     )
     table(rows, measures)
     if figure is not None:
@@ -106,11 +115,11 @@ def shortcut(result: Answer, kinds: Sequence[Replacement]) -> None:
     symbol = language(PLANTED).shortcut
     st.subheader("Which method finds the planted shortcut?")
     st.markdown(
-        f"In the training lines of `{PLANTED}` the symbol `{symbol}` goes with the "
+        f"In the training lines of {code(PLANTED)} the symbol {code(symbol)} goes with the "
         "label; in truth it decides nothing. Models that lean on it are right for the wrong "
-        f"reason. How often does a method give `{symbol}` a larger share of its values in such a "
-        f"model than in a clean model of the same seed (`{CLEAN}`)? 1: in every pair of a line of "
-        "the one and a line of the other; 0.5: chance."
+        f"reason. How often does a method give {code(symbol)} a larger share of its values in "
+        f"such a model than in a clean model of the same seed ({code(CLEAN)})? 1: in every pair of "
+        "a line of the one and a line of the other; 0.5: chance."
     )
     ranking(rows, [FOUND], "Models told apart by the shortcut")
     table(rows, [FOUND])
@@ -121,7 +130,7 @@ def shortcut(result: Answer, kinds: Sequence[Replacement]) -> None:
 
 def one_model(run: Run, kinds: Sequence[Replacement], measures: Sequence[str]) -> None:
     """Every method on many words of this run."""
-    st.header(f"{run.name} alone", divider="gray")
+    st.header(f"{text(run.name)} alone", divider="gray")
     found = current(run, "leaderboard")
     result = (chosen(run, "leaderboard", found) if found else None) or of_few_words(run)
     if result is None:
@@ -130,11 +139,11 @@ def one_model(run: Run, kinds: Sequence[Replacement], measures: Sequence[str]) -
         with explain_errors():
             offer(
                 f"leaderboard of {run.path}, {run.model_hash()}",
-                f"Ask about {Leaderboard().words} words",
+                f"Ask about {Leaderboard().words:d} words",
                 lambda told: answer(run, "leaderboard", Leaderboard(), told),
                 help="The answer is kept in the run's folder.",
             )
-    st.markdown(result.sentence)
+    st.markdown(text(result.sentence))
     words = result.table.drop_duplicates("word")
     verdicts = st.segmented_control(
         "The model's verdicts",
@@ -150,16 +159,16 @@ def one_model(run: Run, kinds: Sequence[Replacement], measures: Sequence[str]) -
     st.caption(
         f"{len(words)} fresh words, members and near misses; the model's verdict is right on "
         f"{share(result.findings['right'])} of them. Hidden symbols become: "
-        + "; ".join(f"{kind}: {replacement_in_words(kind, run.language)}" for kind in kinds)
-        + f". The positions that decide: {result.findings['rationale_rule']}."
+        + "; ".join(text(f"{kind}: {replacement_in_words(kind, run.language)}") for kind in kinds)
+        + f". The positions that decide: {text(result.findings['rationale_rule'])}."
     )
     if asked_of.empty:
-        st.info(f"No verdict on these words is {verdicts}.")
+        st.info(f"No verdict on these words is {text(verdicts)}.")
         return
     rows = board(asked_of)
     rows = rows[rows["replacement"].isin(kinds)]
     figure = ranking(rows, measures, f"{run.name}, means over words")
-    st.caption(f"Means over {asked_of['word'].nunique()} words with 95% bootstrap intervals.")
+    st.caption(f"Means over {asked_of['word'].nunique():d} words with 95% bootstrap intervals.")
     table(rows, measures)
     with st.expander("The words"):
         shown = ["text", "label", "probability", "right"]
@@ -195,7 +204,7 @@ def ranking(rows: pd.DataFrame, measures: Sequence[str], words: str) -> Any:
     """The picture of the measures that these rows have; None if they have none."""
     there = [measure for measure in measures if (rows["measure"] == measure).any()]
     if missing := [measure for measure in measures if measure not in there]:
-        st.info(f"Not defined here: {', '.join(missing)}.")
+        st.info(f"Not defined here: {text(', '.join(missing))}.")
     if not there:
         return None
     figure = of_run.panels(rows[rows["measure"].isin(there)], there)

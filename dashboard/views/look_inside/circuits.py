@@ -12,6 +12,7 @@ from analyses.charts.circuit import agreement_chart, curve_chart, graph_chart
 from analyses.close_ups.circuit import verdicts
 from analyses.questions.circuits import ranking, refusal
 from analyses.words import given, member
+from dashboard.markup import text
 from dashboard.shared import (
     current_run,
     downloads,
@@ -34,16 +35,16 @@ def show() -> None:
     heading("Circuits", "circuits")
     run = current_run()
     if reason := refusal(run):
-        st.info(reason)
+        st.info(text(reason))
         return
     result = kept_or_computed(run, "circuits")
     if result is None:
         return
     first, *others = result.findings["text"].split("\n")
-    st.markdown(first)
+    st.markdown(text(first))
     graph(result)
     with st.expander("What it does, part by part", expanded=True):
-        st.markdown("\n".join(f"- {line}" for line in others))
+        st.markdown("\n".join(f"- {text(line)}" for line in others))
     st.subheader("On a word of your own")
     with explain_errors():
         on_a_word(run, result)
@@ -100,7 +101,7 @@ def graph(result: Answer) -> None:
         curve = pd.DataFrame(result.findings["curves"]["exact"]).set_index("edges")
         near = curve.index[abs(curve.index - size).argmin()]
         st.caption(
-            f"The nearest size that was measured: the {near} edges of the largest exact effects "
+            f"The nearest size that was measured: the {near:d} edges of the largest exact effects "
             f"have a faithfulness of {curve.loc[near, 'faithfulness']:.0%}."
         )
     figure = graph_chart(result.table, found)
@@ -115,8 +116,7 @@ def graph(result: Answer) -> None:
 
 def on_a_word(run: Run, result: Answer) -> None:
     """What the circuit alone says of a typed word, and which of its edges matter there."""
-    text = word_input(run, member(run, 8))
-    word = given(run.language, text, ())
+    word = given(run.language, word_input(run, member(run, 8)), ())
     edges = result.findings["circuit"]["edges"]
     said, effects = _on_word(
         str(run.path), run.model_hash(), edges, result.arguments["ablation"], word
@@ -134,9 +134,9 @@ def on_a_word(run: Run, result: Answer) -> None:
         hide_index=True,
     )
     left.caption(
-        f"The circuit alone: every other edge carries what it carries in one of the word's {pairs} "
-        "counterfactuals (or it is ablated in the way that the analysis was asked for). Taken as "
-        "in: END's logit is above 0."
+        f"The circuit alone: every other edge carries what it carries in one of the word's "
+        f"{pairs:d} counterfactuals (or it is ablated in the way that the analysis was asked for). "
+        "Taken as in: END's logit is above 0."
     )
     if effects["exact"].isna().all():
         left.info("The model does not tell this word from its counterfactuals.")

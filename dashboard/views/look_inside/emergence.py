@@ -13,6 +13,7 @@ import streamlit as st
 from analyses.close_ups.probe import PROJECTIONS, projection_chart, read_by
 from analyses.options.questions import Emergence, Probing
 from analyses.questions.emergence import chart
+from dashboard.markup import text
 from dashboard.shared import (
     current_run,
     downloads,
@@ -31,7 +32,7 @@ def show() -> None:
     result = kept_or_computed(run, "emergence")
     if result is None:
         return
-    st.markdown(result.sentence)
+    st.markdown(text(result.sentence))
     figure = chart(result)
     picture(figure, f"Scores along the training. {result.sentence}")
     st.caption(
@@ -63,10 +64,10 @@ def show() -> None:
     of = probes[(probes["step"] == step) & (probes["target"] == target) & (probes["site"] == site)]
     if len(of):
         st.caption(
-            f"Left: the activations at {site} at step {step}, along their first two principal "
-            f"components. A linear probe reads {target} there with {of['metric'].iloc[0]} "
-            f"{of['value'].iloc[0]:.3f}. Right: the share of words that the model itself gets "
-            "right, by their length."
+            f"Left: the activations at {text(site)} at step {step:d}, along their first two "
+            f"principal components. A linear probe reads {text(target)} there with "
+            f"{text(of['metric'].iloc[0])} {of['value'].iloc[0]:.3f}. Right: the share of words "
+            "that the model itself gets right, by their length."
         )
     seeds_of(run, "emergence")
     downloads("emergence", result, lambda: chart(result))

@@ -13,6 +13,7 @@ from analyses.charts.heads import chart, grid, pattern_chart
 from analyses.close_ups import head as one_head
 from analyses.questions.heads import refusal
 from analyses.words import member
+from dashboard.markup import text
 from dashboard.shared import (
     current_run,
     downloads,
@@ -38,16 +39,16 @@ def show() -> None:
     heading("Heads", "heads")
     run = current_run()
     if reason := refusal(run):
-        st.info(reason)
+        st.info(text(reason))
         return
     result = kept_or_computed(run, "heads")
     if result is not None:
-        st.markdown(result.sentence)
+        st.markdown(text(result.sentence))
     # This comes before the grid, because the grid frames the head that a link or a key chose.
     part = st.selectbox("Head", _parts(run), key=_key(run), bind="query-params")
     if result is not None:
         _glance(run, result.table, part)
-    st.header(f"{part} on a word", divider="gray")
+    st.header(f"{text(part)} on a word", divider="gray")
     with explain_errors():
         _one_head(run, _typed(run), part)
     if result is not None:
@@ -110,7 +111,13 @@ def _glance(run: Run, table: pd.DataFrame, part: str) -> None:
 
 def _segments(label: str, options: list[str], key: str) -> str:
     chosen = st.segmented_control(
-        label, options, default=options[0], required=True, key=key, bind="query-params"
+        text(label),
+        options,
+        default=options[0],
+        required=True,
+        key=key,
+        bind="query-params",
+        format_func=text,
     )
     return chosen or options[0]
 
@@ -155,9 +162,9 @@ def _one_head(run: Run, word: Word, part: str) -> None:
     asked = {"run": run.name, "word": list(word), "head": part}
     downloads(f"pattern-{part}", Answer(own(seen), "", asked), lambda: pattern)
     with st.container(horizontal=True, gap="medium"):
-        for name, says in CIRCUITS.items():
+        for name in CIRCUITS:
             with st.container(width="content"):
-                st.markdown(says)
+                st.markdown(CIRCUITS[name])
                 picture(one_head.circuit_chart(circuits, name), f"The {name} circuit of {part}.")
     st.caption(
         "Both circuits are computed from the weights alone, as if the stream held one token's "

@@ -19,6 +19,7 @@ from analyses.questions.intervention_trials import (
 from analyses.questions.interventions import main_variable, refusal
 from analyses.questions.patching import said_chart
 from analyses.words import given, member
+from dashboard.markup import text
 from dashboard.shared import (
     current_run,
     downloads,
@@ -72,7 +73,7 @@ def show() -> None:
     heading("Erase and steer", "interventions")
     run = current_run()
     if reason := refusal(run):
-        st.info(reason)
+        st.info(text(reason))
         return
     result = kept_or_computed(run, "interventions")
     if result is not None:
@@ -84,12 +85,12 @@ def show() -> None:
 
 def answered(result: Answer) -> None:
     """The answer, one experiment after the other."""
-    st.markdown(result.sentence)
+    st.markdown(text(result.sentence))
     for name, figure in charts(result).items():
         title, caption = CAPTIONS[name]
-        st.subheader(title)
+        st.subheader(text(title))
         picture(figure, f"{title}: {result.sentence}")
-        st.caption(caption)
+        st.caption(text(caption))
         if name == "erasure":
             st.dataframe(erased_table(result), hide_index=True)
             st.caption(
@@ -97,7 +98,7 @@ def answered(result: Answer) -> None:
                 "erasing random directions."
             )
     for line in result.findings["refused"]:
-        st.info(line)
+        st.info(text(line))
     seeds_of(current_run(), "interventions")
     downloads("interventions", result, lambda: chart(result))
 
@@ -174,6 +175,7 @@ def ends(said: pd.DataFrame, word: Word) -> str:
         for name in ("as it is", "changed")
     }
     return (
-        f"The word has {len(word)} symbols. The model lets it end after **{where['as it is']}**; "
-        f"with the variable changed, after **{where['changed']}**."
+        f"The word has {len(word)} symbols. The model lets it end after "
+        f"**{text(where['as it is'])}**; with the variable changed, after "
+        f"**{text(where['changed'])}**."
     )

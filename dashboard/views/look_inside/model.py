@@ -20,6 +20,7 @@ from analyses.close_ups.worked_example import (
     window_table,
 )
 from analyses.words import member
+from dashboard.markup import formula, text
 from dashboard.shared import current_run, explain_errors, model_of, picture, word_input
 from models.errors import UserError
 from models.rivals.ngram import HookedNGram
@@ -102,7 +103,7 @@ def _steps(run: Run, tokens: torch.Tensor) -> None:
         whole = f"\\sum_h z^{{(h)}} W_O^{{(h)}}{' + b_O' if config.bias else ''}"
         ending = (
             f"The layer's attention adds ${whole}$ to the residual stream. The matrices are those "
-            f"of one head h: head {head} is one of {config.n_heads}."
+            f"of one head h: head {head:d} is one of {config.n_heads:d}."
         )
     else:
         with model_of(run) as model:
@@ -110,7 +111,9 @@ def _steps(run: Run, tokens: torch.Tensor) -> None:
         ending = "A row is a unit, a column a position of the word."
         if "kernel_size" in config.family.reads:
             reach = 1 + (layer + 1) * (config.kernel_size - 1)
-            ending += f" After layer {layer} a position has seen the last {reach} positions, itself"
+            ending += (
+                f" After layer {layer:d} a position has seen the last {reach:d} positions, itself"
+            )
             ending += " among them."
     with st.container(horizontal=True, gap="medium"):
         for step in steps:
@@ -121,9 +124,9 @@ def _steps(run: Run, tokens: torch.Tensor) -> None:
 def _step(step: Step) -> None:
     """One matrix under its name, over its formula."""
     with st.container(width=450):
-        st.markdown(f"**{step.name}**")
+        st.markdown(f"**{text(step.name)}**")
         picture(step_chart(step), f"{step.name}: {step.shape}")
-        st.caption(f"${step.formula}$  \n{step.shape}")
+        st.caption(f"{formula(step.formula)}  \n{text(step.shape)}")
 
 
 def _choice(name: str, count: int) -> int:
@@ -132,9 +135,15 @@ def _choice(name: str, count: int) -> int:
     options = list(range(count))
     key = f"{name.lower()}_of_{count}"
     if count > 8:
-        return st.selectbox(name, options, key=key, bind="query-params")
+        return st.selectbox(text(name), options, key=key, bind="query-params")
     chosen = st.segmented_control(
-        name, options, default=0, required=True, key=key, bind="query-params"
+        text(name),
+        options,
+        default=0,
+        required=True,
+        key=key,
+        bind="query-params",
+        format_func=text,
     )
     return chosen or 0
 
@@ -165,7 +174,7 @@ def _costs(run: Run) -> None:
     if timed:
         bar = st.progress(0.0)
         for i, positions in enumerate(lengths):
-            bar.progress(i / len(lengths), f"{positions} positions")
+            bar.progress(i / len(lengths), f"{positions:d} positions")
             others += _timed(str(run.path), run.model_hash(), positions)
         bar.empty()
     table = costs.cost_table(prediction, others)
@@ -182,7 +191,7 @@ def _costs(run: Run) -> None:
             if timed:
                 picture(costs.growth_chart(table, "seconds"), "Seconds by length.")
             picture(costs.share_chart(table), "The parts' shares by length.")
-        st.caption(_lesson(run))
+        st.caption(text(_lesson(run)))
         with st.expander("Table"):
             st.dataframe(table, hide_index=True)
     st.markdown("**What a layer of this width costs**, constant factors left out")

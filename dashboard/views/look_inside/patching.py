@@ -13,6 +13,7 @@ from analyses.answers import Answer
 from analyses.options.questions import Patching
 from analyses.questions.patching import METRICS, chart, charts, said_chart, site_name
 from analyses.words import member
+from dashboard.markup import code, text
 from dashboard.shared import (
     asked,
     chips,
@@ -47,7 +48,7 @@ def show() -> None:
     heading("Activation patching", "patching")
     run = current_run()
     default = member(run, Patching().n)
-    text = word_input(run, default, "Clean word")
+    typed = word_input(run, default, "Clean word")
     with st.container(horizontal=True, gap="medium"):
         direction = st.segmented_control(
             "Direction",
@@ -65,7 +66,7 @@ def show() -> None:
             bind="query-params",
             format_func=METRICS.__getitem__,
         )
-    own = {} if text == " ".join(default) else {"word": text}
+    own = {} if typed == " ".join(default) else {"word": typed}
     with explain_errors():
         answered(
             run,
@@ -84,9 +85,9 @@ def answered(run: Run, result: Answer, direction: str) -> None:
         f"which at least one of its {len(found['counterfactuals'])} counterfactuals differs from "
         "it. A counterfactual is a word of the same length for which the other verdict is right, "
         f"with as few symbols changed as possible, for example "
-        f"`{' '.join(found['counterfactuals'][0])}`."
+        f"{code(' '.join(found['counterfactuals'][0]))}."
     )
-    st.markdown(result.sentence)
+    st.markdown(text(result.sentence))
     chosen = _heatmaps(run, result)
     st.caption(
         "Effect 1: with this one activation put in, the model behaves as in the run that the "
@@ -139,10 +140,11 @@ def _one_site(run: Run, result: Answer, chosen: str, direction: str) -> None:
     word: Word = tuple(result.findings["word"])
     given, into = (word, other) if direction == "restore" else (other, word)
     said, logits = _three_runs(run, given, into, site)
-    before, patched, after = (f"{value:.2f}" for value in logits)
+    before, patched, after = logits
     st.markdown(
-        f"**{chosen}**: END's logit (above 0 the word may end) is {before} before patching, "
-        f"**{patched}** with this activation put in, and {after} in the run that it was taken from."
+        f"**{text(chosen)}**: END's logit (above 0 the word may end) is {before:.2f} before "
+        f"patching, **{patched:.2f}** with this activation put in, and {after:.2f} in the run that "
+        "it was taken from."
     )
     picture(said_chart(said), f"What three runs say of the next token: {chosen} patched.")
 

@@ -15,6 +15,7 @@ from analyses.close_ups.probe import (
 )
 from analyses.options.questions import Probing
 from analyses.questions.probing import METHODS, chart, headline, heatmap
+from dashboard.markup import text
 from dashboard.shared import (
     current_run,
     downloads,
@@ -38,9 +39,9 @@ def show() -> None:
     result = kept_or_computed(run, "probing")
     if result is None:
         return
-    st.markdown(result.sentence)
+    st.markdown(text(result.sentence))
     target, site = _overview(run, result)
-    st.header(f"{target} at {site}", divider="gray")
+    st.header(f"{text(target)} at {text(site)}", divider="gray")
     with explain_errors():
         _one_probe(run, result, target, site)
     st.header("Best site per variable, beside its controls", divider="gray")
@@ -83,8 +84,8 @@ def _overview(run: Run, result: Answer) -> tuple[str, str]:
     shown = table[(table["probe"] == method) & (table["split"] == split)]
     if target not in set(shown["target"]):
         st.info(
-            f"{target} says nothing about the state of the language, so only the linear probe was "
-            "fitted to it."
+            f"{text(target)} says nothing about the state of the language, so only the linear "
+            "probe was fitted to it."
         )
         method, split = "linear", "words"
     sites = list(dict.fromkeys(table.loc[table["model"] == "trained", "site"]))

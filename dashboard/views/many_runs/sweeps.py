@@ -30,6 +30,7 @@ from analyses.studies.sweeps import bands, capacity, paired
 from analyses.studies.sweeps import run as sweep
 from analyses.studies.sweeps.measures import Measure, balanced_recognition, by_seed
 from analyses.studies.sweeps.summary import LEGEND, readable, summary
+from dashboard.markup import code, text
 from dashboard.shared import downloads, picture, runs_folder
 from models.runs.run import RUN_FILE
 
@@ -52,9 +53,9 @@ def show() -> None:
     found = find_sweeps(runs_folder())
     if not found:
         st.info(
-            f"No sweep in {runs_folder()} yet. A sweep trains many runs that one file describes. "
-            f"`lab sweep capacity` trains one into runs/capacity. The lab brings these sweeps "
-            f"along: {', '.join(shipped())}. You can also write a file of your own."
+            f"No sweep in {code(runs_folder())} yet. A sweep trains many runs that one file "
+            f"describes. `lab sweep capacity` trains one into runs/capacity. The lab brings these "
+            f"sweeps along: {text(', '.join(shipped()))}. You can also write a file of your own."
         )
         return
     names = {name_of(path): path for path in found}
@@ -62,12 +63,12 @@ def show() -> None:
     path = names[chosen]
     result = sweep.load(path)
     if result is None:
-        st.info(f"{path} has no sweep any more.")
+        st.info(f"{code(path)} has no sweep any more.")
         return
     table, by = result.table, list(result.arguments["by"])
-    st.markdown(f"**{result.arguments['question']}**")
-    st.markdown("\n".join(f"- {said}" for said in result.findings["sentences"]))
-    st.caption(about(table, by))
+    st.markdown(f"**{text(result.arguments['question'])}**")
+    st.markdown("\n".join(f"- {text(said)}" for said in result.findings["sentences"]))
+    st.caption(text(about(table, by)))
     rows = filtered(table, by)
     if rows.empty:
         st.info("No run fits all filters: take one away.")
@@ -138,10 +139,10 @@ def filtered(table: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
             for key in keys:
                 options = list(dict.fromkeys(table[key]))
                 picked = st.pills(
-                    short(key),
+                    text(short(key)),
                     options,
                     selection_mode="multi",
-                    format_func=str,
+                    format_func=text,
                     key=f"only_{short(key)}",
                     bind="query-params",
                 )
@@ -193,7 +194,7 @@ def against_the_best(rows: pd.DataFrame, by: Sequence[str], measure: Measure) ->
         hide_index=True,
         column_config=numbers,
     )
-    st.caption(paired.how(tested, measure))
+    st.caption(text(paired.how(tested, measure)))
 
 
 def measure_of(rows: pd.DataFrame, key: str) -> str:
@@ -201,7 +202,13 @@ def measure_of(rows: pd.DataFrame, key: str) -> str:
     there = [name for name in MEASURES if name == "recognition" or rows[name].notna().any()]
     return str(
         st.segmented_control(
-            "Measure", there, default=there[0], required=True, key=key, bind="query-params"
+            "Measure",
+            there,
+            default=there[0],
+            required=True,
+            key=key,
+            bind="query-params",
+            format_func=text,
         )
     )
 
@@ -216,10 +223,12 @@ def by_length(rows: pd.DataFrame, by: Sequence[str]) -> None:
     lines = "Thick: the mean over seeds; thin: each seed; band: the mean's 95% interval."
     if many > LEGIBLE:
         lines = (
-            f"Means over seeds. With {many} settings, single seeds and intervals would hide each "
+            f"Means over seeds. With {many:d} settings, single seeds and intervals would hide each "
             f"other. They are drawn for at most {LEGIBLE} settings: use the filters above."
         )
-    st.caption(f"{MEASURES[measure].capitalize()}. {lines} Dashed: the end of the training window.")
+    st.caption(
+        f"{text(MEASURES[measure].capitalize())}. {lines} Dashed: the end of the training window."
+    )
     found = curves(rows, by, measure)
     downloads("sweep-by-length", Answer(found, ""), lambda: figure)
 
@@ -241,14 +250,14 @@ def by_two_factors(rows: pd.DataFrame, by: Sequence[str]) -> None:
     row, column = names[str(down)], names[str(across)]
     found = cells(part, row, column, measure)
     if found.empty:
-        st.info(f"No words were tested for this (words: {words}).")
+        st.info(f"No words were tested for this (words: {text(words)}).")
         return
     figure = two_factors(part, row, column, measure)
     picture(figure, f"{MEASURES[measure].capitalize()} by {down} and {across}.")
     st.caption(
-        f"{MEASURES[measure].capitalize()}. Each number is a mean over all other factors: first "
-        "over the lengths of a run, then over the runs of a seed, last over seeds. Point at a cell "
-        "to see how many seeds it has and the 95% interval of the mean."
+        f"{text(MEASURES[measure].capitalize())}. Each number is a mean over all other factors: "
+        "first over the lengths of a run, then over the runs of a seed, last over seeds. Point at "
+        "a cell to see how many seeds it has and the 95% interval of the mean."
     )
     downloads(f"sweep-{down}-{across}", Answer(found, ""), lambda: figure)
 
@@ -270,7 +279,7 @@ def map_of(rows: pd.DataFrame, by: Sequence[str]) -> None:
         st.info("No length inside the training window was tested.")
         return
     said = capacity.sentences(found, by)
-    st.markdown("\n".join(f"- {sentence}" for sentence in said))
+    st.markdown("\n".join(f"- {text(sentence)}" for sentence in said))
     figure = capacity.chart(rows, by, share)
     picture(figure, f"Which sizes learn a language, and how far they hold. {' '.join(said)}")
     st.caption(
@@ -303,4 +312,4 @@ def runs_of(path: Path, rows: pd.DataFrame, by: Sequence[str]) -> None:
     if path == runs_folder():
         st.caption("All other pages can show each run: choose it at the left, or follow its link.")
     else:
-        st.caption(f"`lab dashboard {path}` shows these runs on all other pages.")
+        st.caption(f"{code(f'lab dashboard {path}')} shows these runs on all other pages.")

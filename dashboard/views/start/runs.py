@@ -8,6 +8,7 @@ import streamlit as st
 from analyses.questions.accuracy import chart, training_chart
 from analyses.rules.printed import printed_verdicts, summary
 from analyses.studies.listing import runs_of
+from dashboard.markup import text
 from dashboard.shared import (
     current_run,
     downloads,
@@ -33,7 +34,7 @@ def show() -> None:
     )
     st.dataframe(overview(), hide_index=True)
     run = current_run()
-    st.header(run.name)
+    st.header(text(run.name))
     language_card(run)
     st.subheader("Training")
     with explain_errors():
@@ -43,7 +44,7 @@ def show() -> None:
     st.subheader("Accuracy by length")
     result = kept_or_computed(run, "accuracy")
     if result is not None:
-        st.markdown(result.sentence)
+        st.markdown(text(result.sentence))
         figure = chart(result)
         picture(figure, f"Accuracy by word length. {result.sentence}")
         st.caption(
@@ -58,7 +59,7 @@ def show() -> None:
     verdicts = printed_verdicts(run)
     if verdicts is not None:
         st.subheader("The 26 printed lines")
-        st.markdown(summary(verdicts))
+        st.markdown(text(summary(verdicts)))
         st.dataframe(verdicts, hide_index=True, height=300)
 
 
@@ -83,8 +84,8 @@ def language_card(run: Run) -> None:
         }.items(),
         strict=True,
     ):
-        column.caption(label)
-        column.markdown(f"**{value}**")
+        column.caption(text(label))
+        column.markdown(f"**{text(value)}**")
 
 
 def training(run: Run) -> None:
@@ -104,7 +105,7 @@ def training(run: Run) -> None:
                 return
             if follow:
                 step = metrics[-1]["step"]
-                st.progress(min(step / run.config.steps, 1.0), f"step {step}")
+                st.progress(min(step / run.config.steps, 1.0), f"step {step:d}")
             words = "Loss and shares on the training window by training step."
             picture(training_chart(metrics), words)
 

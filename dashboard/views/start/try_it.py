@@ -11,6 +11,7 @@ from altair.typing import ChartType
 
 from analyses.charts.theme import CHOSEN, figures
 from analyses.words import member, near_miss
+from dashboard.markup import text
 from dashboard.shared import chips, current_run, model_of, picture, truth_of, word_input, word_key
 from models.languages import BOS_ID, END, FormalLanguage, Word
 from models.runs.run import Run
@@ -64,7 +65,9 @@ def verdict(run: Run, word: Word, accepted: bool) -> None:
     rationale = run.language.rationale(word)
     if rationale and len(word) <= 60:
         chips(word, rationale)
-        st.caption(f"In colour: the symbols that decide. Rule: {run.language.rationale_rule}.")
+        st.caption(
+            f"In colour: the symbols that decide. Rule: {text(run.language.rationale_rule)}."
+        )
 
 
 @torch.no_grad()

@@ -1,0 +1,140 @@
+"""No page hands to Streamlit, as Markdown, what the lab has not written itself.
+
+Where Streamlit draws Markdown, a page may give words of its own: literals, constants in capitals,
+numbers with a format, ``len``. All else goes through ``dashboard.markup`` first.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+PAGES = sorted((Path(__file__).parents[2] / "dashboard").rglob("*.py"))
+DRAWN = """
+badge button caption checkbox download_button error expander file_uploader header html info latex
+link_button markdown metric multiselect number_input page_link pills popover progress radio
+segmented_control select_slider selectbox slider spinner status subheader success table tabs
+text_area text_input title toast toggle warning write
+"""
+CHOICES = {"pills", "radio", "segmented_control"}
+"""Their options are drawn as Markdown, too."""
+ARGUMENTS = {"label", "body", "help", "text", "value", "delta"}
+"""What is Markdown where it is given by name; ``value`` alone in a metric."""
+SAFE = {"text", "code", "message", "formula", "share", "len"}
+"""What gives Markdown that shows the value as it is, or a number."""
+
+
+class Scope:
+    """What is safe in one function, whose local names stand for what they were given."""
+
+    def __init__(self, function: ast.AST, functions: dict[str, ast.FunctionDef]) -> None:
+        self.functions = functions
+        self.given: dict[str, list[ast.expr]] = {}
+        for node in ast.walk(function):
+            if isinstance(node, (ast.Assign, ast.AugAssign, ast.AnnAssign)) and node.value:
+                targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+                for name in targets:
+                    if isinstance(name, ast.Name):
+                        self.given.setdefault(name.id, []).append(node.value)
+
+    def safe(self, node: ast.expr | None) -> bool:
+        match node:
+            case None | ast.Constant():
+                return True
+            case ast.Name(id=name):
+                given = self.given.get(name, [])
+                return name.isupper() or (bool(given) and all(map(self.safe, given)))
+            case ast.JoinedStr(values=parts):
+                return all(map(self.safe, parts))
+            case ast.FormattedValue(value=value, format_spec=ast.JoinedStr(values=[spec])):
+                return ast.literal_eval(spec)[-1] in "dfg%," or self.safe(value)
+            case ast.FormattedValue(value=value) | ast.Starred(value=value):
+                return self.safe(value)
+            case ast.Subscript(value=ast.Name(id=name)) | ast.Attribute(attr=name):
+                return name.isupper()
+            case ast.BinOp(left=left, op=ast.Mult()):
+                return self.safe(left)
+            case ast.BinOp(left=left, right=right):
+                return self.safe(left) and self.safe(right)
+            case ast.IfExp(body=body, orelse=other):
+                return self.safe(body) and self.safe(other)
+            case ast.List(elts=parts):
+                return all(map(self.safe, parts))
+            case ast.GeneratorExp(elt=each) | ast.ListComp(elt=each):
+                return self.safe(each)
+            case ast.Call(func=ast.Name(id="list"), args=[inside]):
+                return self.safe(inside)
+            case ast.Call(func=ast.Attribute(attr="join", value=ast.Constant()), args=[inside]):
+                return self.safe(inside)
+            case ast.Call(func=ast.Name(id=name)):
+                return name in SAFE or self.gives(name)
+        return False
+
+    def gives(self, name: str) -> bool:
+        """Does this function of the same file return nothing but safe words?"""
+        function = self.functions.get(name)
+        if function is None:
+            return False
+        inner = Scope(function, self.functions)
+        said = [n.value for n in ast.walk(function) if isinstance(n, ast.Return)]
+        return bool(said) and all(map(inner.safe, said))
+
+
+def markdown_of(call: ast.Call, name: str) -> Iterator[ast.expr]:
+    """The arguments that Streamlit draws as Markdown."""
+    yield from call.args[1:2] if name == "progress" else call.args[: 3 if name == "metric" else 1]
+    named = {keyword.arg: keyword.value for keyword in call.keywords}
+    for argument in ARGUMENTS - ({"value"} if name != "metric" else set()):
+        if argument in named:
+            yield named[argument]
+    if name in CHOICES and not formatted(named.get("format_func")):
+        yield call.args[1]
+
+
+def formatted(by: ast.expr | None) -> bool:
+    """Do the options go through ``text``, or through constants?"""
+    return (isinstance(by, ast.Name) and by.id in SAFE) or isinstance(by, ast.Attribute)
+
+
+def unsafe(source: str) -> list[int]:
+    """The lines of arguments that go to Streamlit as they are."""
+    tree = ast.parse(source)
+    found = set()
+    inner = {id(n) for f in ast.walk(tree) if isinstance(f, ast.FunctionDef) for n in ast.walk(f)}
+    functions = {f.name: f for f in tree.body if isinstance(f, ast.FunctionDef)}
+    for part in [tree, *functions.values()]:
+        scope = Scope(part, functions)
+        for call in ast.walk(part):
+            if isinstance(part, ast.Module) and id(call) in inner:
+                continue
+            if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute):
+                name = call.func.attr
+                if name in DRAWN.split() and not isinstance(call.func.value, ast.Call):
+                    found |= {a.lineno for a in markdown_of(call, name) if not scope.safe(a)}
+    return sorted(found)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_pages_escape_what_they_have_not_written(page: Path) -> None:
+    assert unsafe(page.read_text(encoding="utf-8")) == []
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "st.markdown(result.sentence)",
+        'st.caption(f"the run {run.name}")',
+        'left.metric("says", label)',
+        "st.error(str(error))",
+        'st.info("a" + word)',
+        'st.pills("Label", labels)',
+        'st.text_input("Word", help=" ".join(symbols))',
+        'st.markdown(f"{name:>5}")',
+        "said = text(a)\n    said += b\n    st.markdown(said)",
+    ],
+)
+def test_the_check_sees(line: str) -> None:
+    assert unsafe(f"def show(a, b):\n    {line}\n")
