@@ -36,3 +36,8 @@ def alike(expected: str, said: str) -> bool:
         return False
     pairs = zip(NUMBER.findall(expected), NUMBER.findall(said), strict=True)
     return all(math.isclose(float(a), float(b), rel_tol=0.25, abs_tol=0.1) for a, b in pairs)
+
+
+def plainly(markdown: str) -> str:
+    """What a reader sees of escaped Markdown."""
+    return re.sub(r"\\(?=[^\w\s])|\u2060", "", markdown)

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from compared import plainly
 from streamlit.testing.v1 import AppTest
 
 from analyses.answer_files import folders_of
@@ -354,7 +355,7 @@ def page(found: Path, monkeypatch: pytest.MonkeyPatch) -> AppTest:
 
 
 def said(page: AppTest) -> str:
-    return "\n".join(element.value for element in [*page.markdown, *page.caption])
+    return "\n".join(plainly(element.value) for element in [*page.markdown, *page.caption])
 
 
 def test_the_page_says_the_rule_and_judges_a_typed_line(page: AppTest) -> None:

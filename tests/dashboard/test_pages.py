@@ -20,6 +20,7 @@ import pandas as pd
 import pytest
 import torch
 from altair.typing import ChartType
+from compared import plainly
 from conftest import tiny_config, without_pictures
 from streamlit.dataframe_util import convert_arrow_bytes_to_pandas_df
 from streamlit.delta_generator import DeltaGenerator
@@ -109,7 +110,7 @@ def computed(widget: Button | AppTest) -> AppTest:
 
 def said(page: AppTest) -> str:
     """The sentences of the page."""
-    return "\n".join(element.value for element in [*page.markdown, *page.caption])
+    return "\n".join(plainly(element.value) for element in [*page.markdown, *page.caption])
 
 
 def marked(page: AppTest) -> list[tuple[int, str]]:
@@ -130,7 +131,7 @@ def drawn(page: AppTest, words: str) -> list[pd.DataFrame]:
 def assert_shown(page: AppTest, words: str, result: Answer, chart: ChartType) -> None:
     """An answer's sentence, all rows of its picture, and its table, the last of the page."""
     summary = result.sentence
-    assert summary in [element.value for element in page.markdown]
+    assert summary in [plainly(element.value) for element in page.markdown]
     shown = [len(table) for table in drawn(page, f"{words} {summary}")]
     assert sorted(shown) == sorted(map(len, chart.to_dict()["datasets"].values()))
     assert_same(page.dataframe[-1].value, result.table)
@@ -158,7 +159,7 @@ def test_a_page_opens_or_says_why_not(run: Run, name: str) -> None:
     if name in registered():
         assert f"**{question(name).asks}**" in said(page)
     if reason := refused(run, name):
-        assert f"has {reason}" in page.info[0].value
+        assert f"has {reason}" in plainly(page.info[0].value)
         assert "\n" not in page.info[0].value
     else:
         assert len(page.get("vega_lite_chart"))
@@ -291,7 +292,7 @@ def test_a_variable_is_changed_in_the_typed_word(run: Run) -> None:
     kept, page = load(run.path, "interventions"), opened("interventions")
     assert kept is not None
     assert kept.sentence in said(page)
-    assert [line.value for line in page.info] == kept.findings["refused"]
+    assert [plainly(line.value) for line in page.info] == kept.findings["refused"]
     figures = charts(kept)
     for name, title in (("erasure", "Erased"), ("steering", "Moved"), ("interchange", "Exchanged")):
         assert (name in figures) == (title in [header.value for header in page.subheader])

@@ -8,6 +8,7 @@ from urllib.parse import quote
 
 import pandas as pd
 import pytest
+from compared import plainly
 from streamlit.delta_generator import DeltaGenerator
 from streamlit.testing.v1 import AppTest
 from test_capacity import BY, LAYERS, WIDTH, WINDOW, sized
@@ -305,7 +306,7 @@ def test_the_best_setting_is_held_beside_the_others(folder: Path) -> None:
     shown = frame(page, "p, corrected")
     assert set(shown["best"]) == {title}
     assert_same(shown.drop(columns="best"), expected)
-    assert paired.how(tested, MEASURE) in [caption.value for caption in page.caption]
+    assert paired.how(tested, MEASURE) in [plainly(caption.value) for caption in page.caption]
     assert "By windows" not in [header.value for header in page.header]
     alone = healthy(opened(only_n_layers="2", only_d_model="4"))
     assert "The best setting against the others" not in [header.value for header in alone.header]

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from compared import plainly
 from conftest import tiny_config
 from streamlit.testing.v1 import AppTest
 
@@ -105,7 +106,7 @@ def test_the_example_is_registered_once_and_works_everywhere(
     assert not page.exception
     kept = load(first.path, "stream_norm")
     assert kept is not None
-    said = [element.value for element in page.markdown]
+    said = [plainly(element.value) for element in page.markdown]
     assert kept.sentence in said
     assert f"**{question('stream_norm').asks}**" in said
     assert page.header[0].value == "Over 2 seeds"

@@ -49,7 +49,9 @@ def show() -> None:
 
 
 def metrics(found: Mapping[str, Any]) -> None:
-    """How far the rule holds, in numbers."""
+    """How far the automaton holds, in numbers; nothing where the language counts."""
+    if _counts(found):
+        return
     facts = {
         "States": str(found["n_states"]),
         "Agrees with the network": share(found["agreement"]),
@@ -64,8 +66,13 @@ def metrics(found: Mapping[str, Any]) -> None:
 
 def expression(found: Mapping[str, Any]) -> None:
     """The automaton as a regular expression, where it is small enough."""
-    if found["regex"]:
+    if found["regex"] and not _counts(found):
         st.code(found["regex"], language=None, wrap_lines=True)
+
+
+def _counts(found: Mapping[str, Any]) -> bool:
+    """Do a shape and equations stand in the place of the automaton? Then it was rejected."""
+    return bool(found["status"] == "counts")
 
 
 def details(found: Mapping[str, Any]) -> None:
@@ -86,6 +93,8 @@ def details(found: Mapping[str, Any]) -> None:
                 hide_index=True,
                 width="content",
             )
+    if _counts(found):
+        return
     if len(found["by_length"]) > 1:
         st.header("By length", divider="gray")
         picture(length_chart(found), "Held-out lines that rule and network get right, by length.")

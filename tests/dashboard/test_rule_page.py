@@ -1,0 +1,29 @@
+"""The page of a language that counts says nothing of the automaton that was rejected."""
+
+from __future__ import annotations
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+PAGE = """
+from dashboard.views.discover.rule_of_run import details, expression, metrics
+
+found = {{
+    "status": "{status}", "n_states": 8, "agreement": 0.9, "agreement_other_lengths": None,
+    "agreement_truth": 0.9, "agreement_truth_beyond": None, "regex": "(ab)*", "heads": [],
+    "by_length": [{{"length": n, "count": 2, "rule": 0.5, "network": 1.0}} for n in (2, 4)],
+    "envelope": {{"shape": "a* b*", "constraints": "a = b", "asked": 9, "inside": 1, "outside": 1}},
+}}
+metrics(found)
+expression(found)
+details(found)
+"""
+
+
+@pytest.mark.parametrize(("status", "automaton"), [("rule", True), ("counts", False)])
+def test_a_rejected_automaton_is_not_described(status: str, automaton: bool) -> None:
+    page = AppTest.from_string(PAGE.format(status=status), default_timeout=120).run()
+    assert not page.exception
+    assert any("`a* b*`" in line.value for line in page.markdown)
+    assert bool(page.metric) == bool(page.code) == automaton
+    assert ("By length" in [header.value for header in page.header]) == automaton
