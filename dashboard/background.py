@@ -10,6 +10,7 @@ from typing import Any, Generic, TypeVar
 import streamlit as st
 
 from analyses.answers import Progress
+from dashboard.markup import text
 
 T = TypeVar("T")
 
@@ -97,7 +98,7 @@ def offer(key: Hashable, label: str, work: Callable[[Progress], object], **looks
     """
     job = JOBS.get(key)
     if job is None or not job.running:
-        if not st.button(label, key=f"offer {key}", **looks):
+        if not st.button(text(label), key=f"offer {key}", **looks):
             if job is not None and job.error is not None:
                 raise job.error
             return
@@ -130,6 +131,6 @@ def _watch(job: Job[Any]) -> None:
     def follow() -> None:
         if not job.running:
             st.rerun()
-        st.progress(job.share, job.what)
+        st.progress(job.share, text(job.what))
 
     follow()

@@ -51,9 +51,9 @@ def explain_errors() -> Iterator[None]:
     except Exception as error:
         LOG.exception("a part of the page %s failed", st.context.url)
         st.error(
-            f"This part cannot be shown ({text(type(error).__name__)}). If it is still so when the page "
-            "is loaded again, a file may be damaged. What happened stands in the terminal in which "
-            "`lab dashboard` runs.",
+            f"This part cannot be shown ({text(type(error).__name__)}). If it is still so when "
+            "the page is loaded again, a file may be damaged. What happened stands in the terminal "
+            "in which `lab dashboard` runs.",
             icon=":material/error:",
         )
 
@@ -101,7 +101,7 @@ def has_model(run: Run) -> bool:
     """Is there a checkpoint to look into? If not, the page says so."""
     if run.steps():
         return True
-    st.info(f"{run.name} has no checkpoint yet. The page Runs shows how far its training is.")
+    st.info(f"{text(run.name)} has no checkpoint yet. The page Runs shows how far its training is.")
     return False
 
 

@@ -59,7 +59,7 @@ def known_corpus(name: str) -> None:
     """A corpus that is learned, was learned, or was given up."""
     record = kept(runs_folder(), name)
     if record is None:
-        st.info(f"{name} has been removed.")
+        st.info(f"{text(name)} has been removed.")
     elif record["status"] == "finished":
         found_rule(record)
     elif is_learning(name):

@@ -8,7 +8,7 @@ import streamlit as st
 from analyses.questions.accuracy import chart, training_chart
 from analyses.rules.printed import printed_verdicts, summary
 from analyses.studies.listing import runs_of
-from dashboard.markup import text
+from dashboard.markup import code, text
 from dashboard.shared import (
     current_run,
     downloads,
@@ -92,7 +92,7 @@ def training(run: Run) -> None:
     """The training curve. As long as a process trains the run, it is drawn anew all the time."""
     follow = is_training(run)
     if not follow and run.record["status"] != "finished":
-        st.warning(f"The training has stopped. `lab resume {run.path}` goes on with it.")
+        st.warning(f"The training has stopped. {code(f'lab resume {run.path}')} goes on with it.")
 
     @st.fragment(run_every=2 if follow else None)
     def curve() -> None:
