@@ -14,7 +14,7 @@ UNSEEN = re.compile(
 )
 """Control characters, marks that turn the direction of writing, halves of surrogate pairs."""
 SPECIAL = re.compile(r"(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])|[\\`*~\[\]<>&$:!|#]")
-FIRST = re.compile(r"^(\d*)([-+=.)])")
+FIRST = re.compile(r"^(\d*)([-+=]|(?<=\d)[.)](?=\s|$))")
 """What begins a list or underlines a headline, where a line begins."""
 LATE = re.compile(
     r"(?<=:)(?=streamlit:|material/|//)|(?<=www)(?=\.)|(?<=@)"
