@@ -64,8 +64,9 @@ def test_every_question_is_answered_and_drawn(demo: Path, name: str) -> None:
         assert result is not None
         assert len(result.table)
         assert result.model_hash == run.model_hash()
-        assert (run.figures / f"{each}.svg").read_text().startswith("<svg")
-        page = (run.figures / f"{each}.html").read_text()
+        assert result.folder is not None
+        assert (result.folder / f"{each}.svg").read_text().startswith("<svg")
+        page = (result.folder / f"{each}.html").read_text()
         assert "https://cdn" not in page  # all that the page needs is inside
 
 

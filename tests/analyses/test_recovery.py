@@ -175,7 +175,8 @@ def test_a_study_is_kept_and_drawn(
     pd.testing.assert_frame_equal(kept.table, result.table)
     assert set(kept.table["outcome"]) == {"wrong rule"}
     assert chart(kept).to_dict()["layer"]
-    assert (tmp_path / "figures" / f"recovery-{study}.svg").exists()
+    assert kept.folder is not None
+    assert (kept.folder / f"recovery-{study}.svg").exists()
 
 
 @pytest.mark.parametrize(

@@ -102,7 +102,7 @@ def test_lines_that_were_changed_are_refused(tmp_path: Path) -> None:
         f"{'AB'[i % 2]}\tkat {'hond ' * (1 + i % 7)}{['aap', 'muis'][i % 2]}\n" for i in range(40)
     )
     (tmp_path / "lines.tsv").write_text(lines)
-    config = tiny_config(language="lines", max_n=9)
+    config = tiny_config(language="lines", max_n=9, objective="verdict")
     made = Run.create(tmp_path / "run", config, corpus=tmp_path / "lines.tsv")
     assert made.corpus_bytes() == lines.encode()
     corpus = made.path / CORPUS
@@ -133,7 +133,9 @@ def test_the_only_run_in_a_folder_is_meant(tmp_path: Path) -> None:
 
 
 def test_where_there_is_no_run(tmp_path: Path) -> None:
-    for path in (tmp_path, tmp_path / "none", tmp_path / "none" / "deeper"):
+    empty = tmp_path / "empty"  # other tests may have left runs beside this one's folder
+    empty.mkdir()
+    for path in (empty, empty / "none", empty / "none" / "deeper"):
         with pytest.raises(UserError, match=r"^[^\n]* is not a run: train one with [^\n]*$"):
             Run(path)
         assert find_runs(path) == []
