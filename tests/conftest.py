@@ -26,6 +26,7 @@ from models.languages import Vocabulary
 
 if TYPE_CHECKING:
     import torch
+    from playwright.sync_api import Browser
 
     from models.runs.run import Run
     from models.transformer.model import HookedTransformer
@@ -211,3 +212,11 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> Path:
                 answer(Run(out / "anbncn-counting-s0"), name, question(name).brief)
             finished.touch()
     return out
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    from chromium import launched
+
+    with launched() as found:
+        yield found

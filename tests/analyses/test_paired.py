@@ -150,7 +150,8 @@ def test_a_sweep_with_bands_keeps_their_table_and_figure(tmp_path: Path) -> None
     assert len(values) == 3 * 3 * 4  # a tick for every variant, band and seed
     (shown,) = band_chart(values).to_dict()["datasets"].values()
     assert [row["value"] for row in shown] == values["value"].tolist()
-    assert (tmp_path / "figures" / "bands.svg").read_bytes().startswith(b"<svg")
+    assert kept.folder is not None
+    assert (kept.folder / "bands.svg").read_bytes().startswith(b"<svg")
 
 
 # -- measures -------------------------------------------------------------------------------------

@@ -2,74 +2,22 @@
 
 from __future__ import annotations
 
-import os
-import shutil
-import socket
-import subprocess
-import sys
-import time
-import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Page, TimeoutError, expect, sync_playwright
+from chromium import IDLE, PATIENCE, leaves, opened, serve
+from playwright.sync_api import Browser, Page, TimeoutError, expect
 
 pytestmark = pytest.mark.browser
 PAGES = ("", "try", "model", "probing", "interventions", "heads", "patching", "circuits")
 PAGES += ("explanations", "leaderboard", "discovery", "discover", "emergence")
-PATIENCE = 240_000  # ms: a machine may be shared by many; a page that is broken says so at once
-IDLE = "[data-testid=stApp][data-test-script-state=notRunning]"
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    """Debian's Chromium; a laptop without it skips these tests, the checks on a server do not."""
-    path = shutil.which("chromium") or shutil.which("google-chrome")
-    if path is None:
-        if os.environ.get("CI"):
-            pytest.fail("no Chromium here: install the package chromium")
-        pytest.skip("no Chromium here: install it to test the dashboard")
-    with sync_playwright() as playwright:
-        expect.set_options(timeout=PATIENCE)
-        yield playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
-
-
-def serve(runs: Path) -> tuple[subprocess.Popen[bytes], str]:
-    """`lab dashboard` on a free port, once it answers."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    command = [sys.executable, "-m", "analyses.command_line", "dashboard", str(runs), "--headless"]
-    server = subprocess.Popen(
-        [*command, "--port", str(port)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-    )
-    address = f"http://127.0.0.1:{port}"
-    for _ in range(120):
-        try:
-            urllib.request.urlopen(f"{address}/_stcore/health", timeout=1).close()
-            return server, address
-        except OSError:
-            time.sleep(0.5)
-    server.kill()
-    raise AssertionError("the dashboard did not start")
 
 
 @pytest.fixture(scope="module")
 def address(demo: Path) -> Iterator[str]:
-    server, address = serve(demo)
-    yield address
-    server.terminate()
-    server.wait(timeout=20)
-
-
-def opened(page: Page, url: str) -> None:
-    """Goes there and waits until the script has run."""
-    page.set_default_timeout(PATIENCE)
-    page.goto(url)
-    page.wait_for_selector(IDLE)
-    expect(page.locator("[data-testid=stSpinner]")).to_have_count(0)
-    page.wait_for_selector(IDLE)
+    with serve(demo) as address:
+        yield address
 
 
 def choose(page: Page, box: str, option: str) -> None:
@@ -116,10 +64,6 @@ def test_every_page_opens(
     context.close()
     assert outside == []
     assert crashed == []
-
-
-def leaves(url: str, address: str) -> bool:
-    return not url.startswith((address, address.replace("http", "ws"), "data:", "blob:"))
 
 
 def test_a_typed_word_is_judged_and_linked(browser: Browser, address: str) -> None:

@@ -15,6 +15,7 @@ from test_pages import SHOW, computed, said
 
 from analyses.answers import load
 from dashboard.background import JOBS
+from dashboard.markup import message
 from models.errors import UserError
 from models.runs.files import is_locked, locked, write_json
 from models.runs.run import Run
@@ -183,7 +184,7 @@ def test_work_that_fails_says_so_and_can_be_tried_again(go: Event) -> None:
     page.button[0].click().run()
     JOBS.wait()
     page.run()
-    assert [error.value for error in page.error] == ["no space: free some"]
+    assert [error.value for error in page.error] == [message("no space: free some")]
     WORK[:] = [lambda report: None]
     page.button[0].click().run()
     JOBS.wait()

@@ -15,9 +15,9 @@ from urllib.parse import quote, urlsplit
 import altair as alt
 import pandas as pd
 import pytest
+from chromium import leaves, opened, serve
 from conftest import tiny_config
 from playwright.sync_api import Browser, Page
-from test_dashboard import browser, leaves, opened, serve  # noqa: F401
 
 from analyses.answers import render
 from models.runs.run import Run
@@ -82,10 +82,8 @@ def address(runs: Path, notes: Path) -> Iterator[str]:
         path = f"{notes.parent}{os.pathsep}{os.environ.get('PYTHONPATH', os.getcwd())}"
         patch.setenv("PYTHONPATH", path)
         patch.setenv("NOTES", str(notes))
-        server, address = serve(runs)
-    yield address
-    server.terminate()
-    server.wait(timeout=20)
+        with serve(runs) as address:
+            yield address
 
 
 def status(address: str, path: str, host: str, origin: str) -> int:
@@ -123,10 +121,7 @@ def test_forged_requests_are_refused_and_nothing_is_asked(address: str, notes: P
     assert [line for line in asked if "127.0.0.1" not in line and "::" not in line] == []
 
 
-def test_hostile_words_are_shown_as_text(
-    browser: Browser,  # noqa: F811
-    address: str,
-) -> None:
+def test_hostile_words_are_shown_as_text(browser: Browser, address: str) -> None:
     context = browser.new_context()
     page = context.new_page()
     outside: list[str] = []
@@ -160,10 +155,7 @@ def as_text(page: Page) -> list[str]:
     return [str(found.nth(i).evaluate("e => e.outerHTML")) for i in range(found.count())]
 
 
-def test_an_exported_page_runs_no_script_of_a_word(
-    browser: Browser,  # noqa: F811
-    tmp_path: Path,
-) -> None:
+def test_an_exported_page_runs_no_script_of_a_word(browser: Browser, tmp_path: Path) -> None:
     table = pd.DataFrame({"word": [*WORDS, "<!--<script>"], "value": range(len(WORDS) + 1)})
     figure = alt.Chart(table).mark_bar().encode(x="value:Q", y="word:N", tooltip=["word"])
     file = tmp_path / "figure.html"

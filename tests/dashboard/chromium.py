@@ -1,0 +1,72 @@
+"""The dashboard as a browser sees it: what the tests in Chromium share."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Page, expect, sync_playwright
+
+PATIENCE = 240_000  # ms: a machine may be shared by many; a page that is broken says so at once
+IDLE = "[data-testid=stApp][data-test-script-state=notRunning]"
+
+
+@contextmanager
+def launched() -> Iterator[Browser]:
+    """Debian's Chromium; a laptop without it skips these tests, the checks on a server do not."""
+    path = shutil.which("chromium") or shutil.which("google-chrome")
+    if path is None:
+        if os.environ.get("CI"):
+            pytest.fail("no Chromium here: install the package chromium")
+        pytest.skip("no Chromium here: install it to test the dashboard")
+    with sync_playwright() as playwright:
+        expect.set_options(timeout=PATIENCE)
+        yield playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
+
+
+@contextmanager
+def serve(runs: Path) -> Iterator[str]:
+    """`lab dashboard` on a free port, once it answers: its address."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    command = [sys.executable, "-m", "analyses.command_line", "dashboard", str(runs), "--headless"]
+    server = subprocess.Popen(
+        [*command, "--port", str(port)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    address = f"http://127.0.0.1:{port}"
+    try:
+        for _ in range(120):
+            try:
+                urllib.request.urlopen(f"{address}/_stcore/health", timeout=1).close()
+                break
+            except OSError:
+                time.sleep(0.5)
+        else:
+            raise AssertionError("the dashboard did not start")
+        yield address
+    finally:
+        server.terminate()
+        server.wait(timeout=20)
+
+
+def opened(page: Page, url: str) -> None:
+    """Goes there and waits until the script has run."""
+    page.set_default_timeout(PATIENCE)
+    page.goto(url)
+    page.wait_for_selector(IDLE)
+    expect(page.locator("[data-testid=stSpinner]")).to_have_count(0)
+    page.wait_for_selector(IDLE)
+
+
+def leaves(url: str, address: str) -> bool:
+    return not url.startswith((address, address.replace("http", "ws"), "data:", "blob:"))
