@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import accumulate, groupby, pairwise
 
@@ -277,24 +275,3 @@ def test_registry() -> None:
     assert set(TABLE_1) <= set(LANGUAGES)
     with pytest.raises(UserError, match=r"^unknown language 'xy': choose one of an, anbn, [^\n]*$"):
         language("xy")
-
-
-@pytest.mark.parametrize("name", ["dieren", "dyck2", "shuffle2", "parity"])
-def test_threads_may_ask_one_language_at_once(name: str) -> None:
-    """As browser tabs do: its tables grow to what they are when one asks alone."""
-    lengths = range(2, 60, 2)
-
-    def drawn(made: FormalLanguage) -> bytes:
-        return made.sample(np.random.default_rng(0), 40, lengths, hard=True).words.ids.tobytes()
-
-    before = sys.getswitchinterval()
-    sys.setswitchinterval(1e-6)
-    try:
-        for _ in range(6):
-            shared, alone = (LANGUAGES[name]() for _ in range(2))
-            assert isinstance(shared, FormalLanguage)
-            assert isinstance(alone, FormalLanguage)
-            with ThreadPoolExecutor(4) as pool:
-                assert set(pool.map(drawn, [shared] * 4)) == {drawn(alone)}
-    finally:
-        sys.setswitchinterval(before)

@@ -21,12 +21,17 @@ def server() -> ForkServerContext:
     return context
 
 
-def work(command: str, folder: str, begun: str) -> None:
-    """What a victim does; the file ``begun`` says from when on it may be killed."""
-    signal.signal(signal.SIGINT, signal.default_int_handler)
+def silent() -> None:
+    """What this process prints goes nowhere."""
     null = os.open(os.devnull, os.O_WRONLY)
     os.dup2(null, 1)
     os.dup2(null, 2)
+
+
+def work(command: str, folder: str, begun: str) -> None:
+    """What a victim does; the file ``begun`` says from when on it may be killed."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    silent()
     Path(begun).touch()
     sys.exit(commands.begin(command, Path(folder)))
 
