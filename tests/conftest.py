@@ -186,13 +186,15 @@ def without_pictures() -> Iterator[None]:
 def demo(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The finished demo of networks that count, made by its own command as a user makes it.
 
-    They are exact, so that tests may ask for the truth; what is plain is not everywhere. Beside
-    them lies a run of a^n b^n c^n, the dearest, which is asked two questions only.
+    They are exact: tests may ask them for the truth, which plain ones do not know everywhere.
+    Beside them lie runs of a^n and a^n b^n c^n, which are asked two questions only.
 
     The workers of pytest-xdist share one: the first makes it, the others wait.
     """
     from analyses.answers import answer, question
     from models.runs.run import Run
+    from models.training.loop import train
+    from models.training.recipes import recipe
 
     shared = tmp_path_factory.getbasetemp()
     if "PYTEST_XDIST_WORKER" in os.environ:
@@ -202,14 +204,18 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> Path:
         if not finished.exists():
             lab = [sys.executable, "-m", "analyses.command_line"]
             to = ["--recipe", "counting", "--out", str(out)]
-            with subprocess.Popen([*lab, "train", "anbncn", *to]) as training:
-                demo = [*lab, "demo", "dieren", "anbn", "an", *to]
+            with subprocess.Popen([*lab, "train", "anbncn", *to, "--steps", "800"]) as training:
+                demo = [*lab, "demo", "dieren", "anbn", *to]
                 done = subprocess.run(demo, capture_output=True, text=True, check=False)
             assert training.returncode == 0
             assert done.returncode == 0, done.stderr
             assert "lab dashboard" in done.stdout
-            for name in ("accuracy", "discovery"):
-                answer(Run(out / "anbncn-counting-s0"), name, question(name).brief)
+            train(Run.create(out / "an-s0", recipe("an")), "cpu")
+            for run, name in (
+                *(("anbncn-counting-s0", name) for name in ("accuracy", "discovery")),
+                *(("an-s0", name) for name in ("accuracy", "patching")),
+            ):
+                answer(Run(out / run), name, question(name).brief)
             finished.touch()
     return out
 

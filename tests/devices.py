@@ -191,6 +191,6 @@ def second_device() -> Iterator[Waits]:
         stack.enter_context(_Functions())
         stack.enter_context(_Operations(waits))
         for table in tables:
-            table.cache_clear()  # type: ignore[attr-defined]
-            stack.callback(table.cache_clear)  # type: ignore[attr-defined]
+            table.cache_clear()
+            stack.callback(table.cache_clear)
         yield waits

@@ -78,7 +78,7 @@ class Asked:
         config = ModelConfig(**{**SMALL.__dict__, "n_heads": 2, **KINDS[kind]})
         model = build(config, VOCABULARY, 0)
         if kind != "ngram":
-            stir(model)  # type: ignore[arg-type]
+            stir(model)
         model.to(device).eval()
         words = [["abcab", "bbabb", "caabc"], ["abaab", "bbabc", "ccbaa"]]
         clean, corrupted = (model.to_tokens(some) for some in words)
