@@ -189,6 +189,20 @@ def picture(figure: ChartType, alt_text: str, **events: Any) -> None:
     st.altair_chart(shown, width="content", alt=alt_text, **events)
 
 
+def segments(label: str, options: Sequence[str], key: str) -> str:
+    """The option that the reader clicks, the first before that. The link keeps it under ``key``."""
+    chosen = st.segmented_control(
+        text(label),
+        options,
+        default=options[0],
+        required=True,
+        key=key,
+        bind="query-params",
+        format_func=text,
+    )
+    return chosen or options[0]
+
+
 def downloads(name: str, result: Answer, draw: Callable[[], ChartType]) -> None:
     """The table of an answer, and buttons to download table, picture, page and findings.
 

@@ -188,7 +188,7 @@ def sentences(found: dict[str, Any], max_states: int) -> dict[str, str]:
     network = f"it agrees with the network on {found['agreement']:.2%} of the words asked"
     truth = f"with the held-out labels on {per_cent(found['agreement_truth'])}"
     states = f"{found['n_states']} states"
-    headline, evidence = "No reliable rule was found.", ""
+    headline, evidence = "No reliable rule was found in the network.", ""
     if found["status"] in ("rule", "exceptions"):
         headline = "No rule of the known families fits; see the regular expression."
         if found["regex"] is None:

@@ -152,7 +152,7 @@ def too_few(corpus: LabelledCorpus) -> dict[str, Any]:
     lines = len(corpus.lines)
     return {
         "status": "none",
-        "headline": "No reliable rule was found.",
+        "headline": "No network was asked for a rule.",
         "evidence": f"{lines} lines are too few to teach a network and to judge its rule.",
         **dict.fromkeys(("rule", "regex", "dfa", "n_states", "agreement")),
     }

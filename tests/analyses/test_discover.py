@@ -175,7 +175,7 @@ def test_no_rule_is_said_to_be_none(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     path = written(tmp_path / "coin.tsv", labels, lines)
     record = discover(Discover(path, tmp_path, rivals=False))
     assert record["found"]["status"] == "none"
-    assert headline(record) == "No reliable rule was found."
+    assert headline(record) == "No reliable rule was found in the network."
     assert len(record["networks"]) == 1
 
 
@@ -387,7 +387,7 @@ def test_the_page_draws_a_rival_s_rule_where_the_network_has_none(
     monkeypatch.setattr("sys.argv", ["app.py", str(tmp_path)])
     page = AppTest.from_string(PAGE, default_timeout=60).run()
     assert not page.exception
-    assert "#### No reliable rule was found." in said(page)
+    assert "#### No network was asked for a rule." in said(page)
     assert "This rule was found by word patterns. State 0 is the start" in said(page)
     assert "26 lines are too few to teach a network" in said(page)
 

@@ -62,17 +62,17 @@ def test_when_a_rule_is_reliable(changes: dict[str, Any], expected: str) -> None
         ({"status": "rule", "way": "families"}, "contains a", "at others the network behaves"),
         (
             {"status": "none", "complete": False},
-            "No reliable rule was found.",
+            "No reliable rule was found in the network.",
             "No automaton of at most 30 states describes this network",
         ),
         (
             {"status": "none", "p": 0.5},
-            "No reliable rule was found.",
+            "No reliable rule was found in the network.",
             "of the held-out labels; always giving the same answer is right on 70.00%",
         ),
         (
             {"status": "none", "leftovers": {"feature": "they contain b", "p": 1e-9}},
-            "No reliable rule was found.",
+            "No reliable rule was found in the network.",
             "the lines that contradict it are not noise: they contain b.",
         ),
     ],

@@ -92,7 +92,7 @@ def test_a_file_named_as_the_readme_names_it_is_learned(folder: Path, started: L
     assert main([*command, "--no-rivals"]) == 0
     assert read_json(folder / "lines" / RECORD)["status"] == "finished"
     page.run()
-    assert "#### No reliable rule was found." in said(page)
+    assert "#### No network was asked for a rule." in said(page)
 
 
 @pytest.mark.slow
@@ -108,7 +108,7 @@ def test_lines_of_a_taken_name_get_another_and_known_lines_are_opened(
     page = learn("mine.tsv", PRINTED)
     assert page.selectbox(key="corpus").value == "mine"
     assert len(started) == 2  # nothing is learned twice
-    assert "No reliable rule was found." in said(page)
+    assert "No network was asked for a rule." in said(page)
     assert {path.name: path.read_bytes() for path in (folder / "mine").iterdir()} == before
     (folder.parent / "other-s0").mkdir()  # a run of this name would be in the way
     assert learn("other.tsv", PRINTED).selectbox(key="corpus").value == "other-2"
@@ -202,5 +202,5 @@ def test_a_damaged_record_is_one_line_and_the_others_are_shown(
     for name in (*damages, "folder"):
         (error,) = choose(page, name).error
         assert "\n" not in error.value
-    assert "No reliable rule was found." in said(choose(page, "good"))
+    assert "No network was asked for a rule." in said(choose(page, "good"))
     assert not page.error

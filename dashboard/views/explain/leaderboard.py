@@ -27,6 +27,7 @@ from dashboard.shared import (
     picture,
     runs_folder,
     seeds_of,
+    segments,
     share,
 )
 from models.languages import language
@@ -82,15 +83,7 @@ def many_models(kinds: Sequence[Replacement], measures: Sequence[str]) -> None:
         return
     st.markdown("\n".join(f"- {text(claim)}" for claim in result.findings["claims"]))
     names = list(dict.fromkeys(result.table["language"]))
-    name = st.segmented_control(
-        "Language",
-        names,
-        default=names[0],
-        required=True,
-        key="language",
-        bind="query-params",
-        format_func=text,
-    )
+    name = segments("Language", names, "language")
     rows = result.table[result.table["language"] == name]
     rows = rows[rows["replacement"].isin(kinds)]
     right = ", ".join(share(value) for value in result.findings["right"][name])

@@ -23,6 +23,7 @@ from dashboard.shared import (
     model_of,
     picture,
     seeds_of,
+    segments,
     word_input,
 )
 from interp.heads.attention import patterns
@@ -90,10 +91,10 @@ def _glance(run: Run, table: pd.DataFrame, part: str) -> None:
     for measure in table[table["head"] >= 0]["measure"].unique():
         kind, _, variant = measure.partition(", ")
         kinds.setdefault(kind, []).append(variant)
-    kind = _segments("Measure", list(kinds), "measure")
+    kind = segments("Measure", list(kinds), "measure")
     measure = kind
     if len(kinds[kind]) > 1:
-        measure += ", " + _segments(VARIANTS[kind], kinds[kind], f"{kind.split()[0]}_by")
+        measure += ", " + segments(VARIANTS[kind], kinds[kind], f"{kind.split()[0]}_by")
 
     clicked = f"grid_{part}"  # each choice begins with nothing clicked
 
@@ -107,19 +108,6 @@ def _glance(run: Run, table: pd.DataFrame, part: str) -> None:
         picture(figure, f"{words} trained.", on_select=choose, key=clicked)
         picture(grid(table, measure, "untrained", part), f"{words} untrained.")
     st.caption(f"{EXPLAINED[kind]} Click a head to look inside.")
-
-
-def _segments(label: str, options: list[str], key: str) -> str:
-    chosen = st.segmented_control(
-        text(label),
-        options,
-        default=options[0],
-        required=True,
-        key=key,
-        bind="query-params",
-        format_func=text,
-    )
-    return chosen or options[0]
 
 
 VARIANTS = {"accuracy lost": "Without the head", "direct logit": "Words", "attention": "Type"}
