@@ -30,8 +30,8 @@ from models.runs.files import as_json, make_folder, partial_name, writing
 from models.runs.records import read_record
 
 RESULTS = "results"
-TRIES = 5
-"""How often a reader looks again when an answer was renewed while it read."""
+TRIES = 100
+"""How often a reader looks again when answers were renewed while it read."""
 
 
 class Record(BaseModel):
@@ -117,9 +117,21 @@ def kept_in(folder: Path, name: str) -> list[Kept]:
     Raises:
         UserError: the record of one is damaged, and all the others are, too.
     """
+    for _ in range(TRIES):
+        folders = folders_of(folder, name)
+        found, faults = _read(folders, name)
+        if folders == folders_of(folder, name):  # else the renewed one may be on neither list
+            break
+    if faults and not found:
+        raise faults[0]
+    return sorted(found, key=lambda kept: kept.record.asked_at, reverse=True)
+
+
+def _read(folders: list[Path], name: str) -> tuple[list[Kept], list[UserError]]:
+    """The answers in these folders, the last first, and the faults of those that are damaged."""
     found: list[Kept] = []
     faults: list[UserError] = []
-    for path in folders_of(folder, name):
+    for path in folders:
         file = path / f"{name}.json"
         try:
             record = read_record(file, Record, cure_of(path))
@@ -131,9 +143,7 @@ def kept_in(folder: Path, name: str) -> list[Kept]:
             found.insert(0, Kept(path, record))
         else:
             faults.append(UserError(f"{file} answers {record.analysis}: {cure_of(path)}"))
-    if faults and not found:
-        raise faults[0]
-    return sorted(found, key=lambda kept: kept.record.asked_at, reverse=True)
+    return found, faults
 
 
 def newest(

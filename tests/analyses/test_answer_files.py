@@ -14,7 +14,7 @@ import altair as alt
 import pandas as pd
 import pytest
 
-from analyses import answers
+from analyses import answer_files, answers
 from analyses.answer_files import Record, folders_of, kept_in
 from analyses.answers import Answer, Progress, Question, answer, kept, load, numbers, save
 from analyses.source import ROOT, source_hash
@@ -169,6 +169,28 @@ def test_readers_never_see_a_mixture(run: Run, calls: list[int], rounds: int) ->
         done.set()
         assert all(reader.result() for reader in readers)
     assert sorted(each.record.arguments["words"] for each in kept_in(run.path, NAME)) == [3, 7]
+
+
+def test_an_answer_renewed_while_its_folders_are_listed_is_found(
+    run: Run, calls: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answer(run, NAME, Asked(3))
+    listed = answer_files.folders_of
+    renewals = iter(range(3))
+
+    def renewed_meanwhile(folder: Path, name: str) -> list[Path]:
+        folders = listed(folder, name)
+        if next(renewals, None) is not None:
+            with monkeypatch.context() as undone:
+                undone.setattr(answer_files, "folders_of", listed)
+                answer(run, NAME, Asked(3), again=True)
+        return folders
+
+    monkeypatch.setattr(answer_files, "folders_of", renewed_meanwhile)
+    found = kept(run, NAME, Asked(3))
+    assert found is not None
+    assert consistent(found)
+    assert len(calls) == 4
 
 
 def test_an_interrupt_leaves_the_old_answer(
