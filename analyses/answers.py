@@ -283,7 +283,10 @@ def render(figure: ChartType, suffix: str) -> bytes:
 
 
 class _InsideScript(json.JSONEncoder):
-    """JSON without "<", so that no word of a corpus ends the script that it stands in."""
+    """JSON that may stand inside a script of a page.
+
+    "<" is written as an escape. No word of a corpus can then close the script.
+    """
 
     def encode(self, o: Any) -> str:
         return super().encode(o).replace("<", "\\u003c")

@@ -34,7 +34,7 @@ from models.training.recipes import recipe
 
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.skipif(sys.platform != "linux", reason="the bounds are those of Linux"),
+    pytest.mark.skipif(sys.platform != "linux", reason="memory is bounded as on Linux"),
 ]
 
 
