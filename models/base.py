@@ -32,9 +32,8 @@ class LanguageModel(HookedRootModule):
     says that the token may come after position t. A positive logit of END at
     ``verdict_positions`` says that the word is in the language.
 
-    Give the lenses the model itself, never its ``torch.compile``: a compiled model ignores hooks
-    that are set later. Keep float32: bfloat16 and half round the sums that count by more than one
-    symbol, which is why no option chooses the precision.
+    Keep float32. bfloat16 and half round the sums that count by more than one symbol: heads that
+    count refuse them, and no option chooses the precision.
 
     Attributes:
         config: our own frozen configuration.
@@ -101,6 +100,17 @@ class LanguageModel(HookedRootModule):
     @torch.no_grad()
     def constrain(self) -> None:
         """Restores what the configuration demands of the weights; called after every step."""
+
+    def compile(self, *args: Any, **kwargs: Any) -> None:
+        """Refused: a model that is compiled in place ignores hooks, and its cache is empty.
+
+        Raises:
+            UserError: always.
+        """
+        raise UserError(
+            "a model that is compiled in place ignores hooks: keep the model, and call "
+            "torch.compile(model) where speed counts"
+        )
 
     def run_with_cache(
         self, *args: Any, return_cache_object: bool = True, **kwargs: Any

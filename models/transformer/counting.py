@@ -16,6 +16,7 @@ from torch.nn.functional import pad
 from transformer_lens.hook_points import HookPoint
 
 from models.config import Counting, ModelConfig
+from models.errors import UserError
 from models.hooks import HEADS, HookRow, norm_rows
 from models.transformer.attention import Attention
 from models.transformer.norm import Norm
@@ -24,6 +25,10 @@ from models.transformer.relations import Relations
 STEEPNESS = 32.0
 """How steep the slopes between a counter's steps are. A value on a slope is no whole number, and
 such errors would add up over a word. Few values lie on a steep slope."""
+
+TOO_COARSE = (torch.bfloat16, torch.half)
+"""Numbers of 8 and 11 bits. Rounded so, a mean over a few hundred symbols no longer tells one more
+from one less."""
 
 
 def attention(config: ModelConfig) -> Attention:
@@ -59,6 +64,10 @@ class CountingAttention(Attention):
 
     def values(self, v: Float[Tensor, "*any head d_head"]) -> Float[Tensor, "*any head d_head"]:
         """What the heads read, given x W_V + b_V: steps in heads that count, else unchanged."""
+        if v.dtype in TOO_COARSE:
+            raise UserError(
+                f"heads that count cannot use {v.dtype}, which rounds one symbol away: keep float32"
+            )
         if not self.counters:
             return v
         counted, others = v.split([self.averaging, self.n_heads - self.averaging], dim=-2)

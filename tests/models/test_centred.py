@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -12,10 +13,12 @@ from conftest import TINY, tiny_config
 
 from models.base import build
 from models.config import Counting, ModelConfig
+from models.errors import UserError
 from models.languages import FIRST_SYMBOL_ID, language
 from models.runs.run import Run
 from models.training.loop import train
 from models.training.together import train_together
+from models.transformer.model import HookedTransformer
 
 CENTRED = replace(TINY, counting=Counting(centred=True))
 
@@ -150,3 +153,19 @@ def test_counters_read_equal_counts_alike_at_every_length() -> None:
     differ = settled & (a + b == 0) & (a != 0)
     short, equal = (heard("a" * 400 + "b" * n, "z")[-1, differ] for n in (399, 400))
     assert ((short - equal).abs() > 0.2).all()
+
+
+@pytest.mark.parametrize("coarse", [torch.bfloat16, torch.half])
+@pytest.mark.parametrize("counting", [{"counters": True}, {"head_norm": True}, {}])
+def test_heads_that_count_refuse_a_precision_in_which_they_cannot(
+    small_model: Callable[..., HookedTransformer],
+    tokens: torch.Tensor,
+    coarse: torch.dtype,
+    counting: dict[str, bool],
+) -> None:
+    model = small_model(counting=Counting(averaging_heads=2, **counting))
+    with torch.autocast("cpu", dtype=coarse), pytest.raises(UserError, match="keep float32"):
+        model(tokens)
+    with pytest.raises(UserError, match="keep float32"):
+        model.to(coarse)(tokens)
+    small_model().to(coarse)(tokens)

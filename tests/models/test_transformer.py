@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -173,6 +174,17 @@ SHAPES = {
     "mlp.hook_pre": (BATCH, POS, HIDDEN),
     "mlp.hook_post": (BATCH, POS, HIDDEN),
 }
+
+
+def test_a_model_that_would_not_hear_its_hooks_is_refused(
+    model: HookedTransformer, tokens: torch.Tensor
+) -> None:
+    """Compiled in place it would answer, with an empty cache. Compiled beside itself it hears."""
+    with pytest.raises(UserError, match="ignores hooks"):
+        model.compile(backend="eager")
+    beside: Any = torch.compile(model, backend="eager")
+    _, cache = beside.run_with_cache(tokens)
+    assert len(cache) == len(model.run_with_cache(tokens)[1])
 
 
 def test_every_hook_and_its_shape(small_model: Make, tokens: torch.Tensor) -> None:
