@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import accumulate, groupby, pairwise
 
@@ -23,6 +25,7 @@ from models.languages import (
     Word,
     language,
 )
+from models.languages.recurrence import Recurrence
 
 
 def blocks(symbols: str, reach: int) -> Listed:
@@ -275,3 +278,19 @@ def test_registry() -> None:
     assert set(TABLE_1) <= set(LANGUAGES)
     with pytest.raises(UserError, match=r"^unknown language 'xy': choose one of an, anbn, [^\n]*$"):
         language("xy")
+
+
+def test_threads_that_need_the_same_entries_make_each_once() -> None:
+    """Each of them sleeps while it makes an entry, so that another could make it too."""
+    made = []
+
+    def after(entry: int) -> int:
+        made.append(entry)
+        time.sleep(0.001)
+        return entry + 1
+
+    numbers = Recurrence(0, after)
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(numbers.up_to, [20] * 4))
+    assert found == [list(range(21))] * 4
+    assert made == list(range(20))

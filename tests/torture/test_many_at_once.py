@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -37,8 +38,10 @@ def switching_often() -> Iterator[None]:
 
 def test_threads_may_ask_one_language_at_once(full: bool) -> None:
     """As browser tabs do: its tables grow to what they are when one asks alone."""
+    alone_at_it, both = threading.Barrier(1), threading.Barrier(2)
 
-    def drawn(made: FormalLanguage) -> bytes:
+    def drawn(made: FormalLanguage, readers: threading.Barrier = alone_at_it) -> bytes:
+        readers.wait()
         lengths = range(2, 60, 2)
         return made.sample(np.random.default_rng(0), 40, lengths, hard=True).words.ids.tobytes()
 
@@ -51,7 +54,7 @@ def test_threads_may_ask_one_language_at_once(full: bool) -> None:
     with switching_often(), ThreadPoolExecutor(2) as pool:
         for i in range(1000 if full else 24):
             name = NAMES[i % len(NAMES)]
-            assert set(pool.map(drawn, [made(name)] * 2)) == {alone[name]}
+            assert set(pool.map(drawn, [made(name)] * 2, [both] * 2)) == {alone[name]}
 
 
 def write(place: str, rounds: int, together: Barrier) -> None:
