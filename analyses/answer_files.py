@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import io
 import re
-import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from glob import escape
@@ -26,7 +25,7 @@ from pyarrow import ArrowException
 from pydantic import BaseModel, ConfigDict
 
 from models.errors import UserError
-from models.runs.files import as_json, make_folder, partial_name, writing
+from models.runs.files import as_json, make_folder, remove_folder
 from models.runs.records import read_record
 
 RESULTS = "results"
@@ -198,16 +197,5 @@ def write(folder: Path, record: Record, table: pd.DataFrame, pictures: Mapping[s
     for kept in before:
         same = ("arguments", "model_hash")
         if all(getattr(kept.record, key) == getattr(record, key) for key in same):
-            _remove(kept.folder)
+            remove_folder(kept.folder)
     return path
-
-
-def _remove(folder: Path) -> None:
-    """Takes a folder away at once: a reader sees all of it or nothing."""
-    gone = partial_name(folder)
-    with writing(folder):
-        try:
-            folder.rename(gone)
-        except FileNotFoundError:  # another process removed it
-            return
-    shutil.rmtree(gone, ignore_errors=True)

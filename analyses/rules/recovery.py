@@ -36,6 +36,7 @@ from interp.statistics import wilson
 from models.config import Device
 from models.languages import RegularLanguage, language
 from models.runs.files import write_bytes
+from models.training.trainer import choose_device
 
 VOCABULARY = ("appel", "brood", "kaas", "melk", "peer", "soep", "thee", "vis")
 LENGTHS = (1, 12)
@@ -200,6 +201,7 @@ def recovered(corpus: Corpus, out: Path, with_rivals: bool, device: Device) -> l
     folder, asked = out / corpus.name, plain(asdict(corpus) | {"rivals": with_rivals})
     if (known := kept_as_asked(folder, KEPT, asked)) is not None:
         return known.table.to_dict("records")
+    choose_device(device)  # a device that is missing leaves no lines behind
     labels, words = corpus.drawn()
     write_bytes(folder / "lines.tsv", as_tsv(labels, words).encode())
     lines = folder / "lines.tsv"

@@ -112,6 +112,21 @@ def _folder_beside(path: Path, files: dict[str, bytes]) -> Iterator[Path]:
             shutil.rmtree(beside, ignore_errors=True)
 
 
+def remove_folder(path: Path) -> None:
+    """Takes a folder away at once: a reader sees all of it or nothing.
+
+    Raises:
+        UserError: it cannot be removed.
+    """
+    gone = partial_name(path)
+    with writing(path):
+        try:
+            path.rename(gone)
+        except FileNotFoundError:  # another process removed it
+            return
+    shutil.rmtree(gone, ignore_errors=True)
+
+
 @contextmanager
 def making(folder: Path) -> Iterator[None]:
     """Makes a folder and those above it. After an error, those that were made here and are still
@@ -131,19 +146,23 @@ def making(folder: Path) -> Iterator[None]:
 
 
 def sweep(folder: Path, age: float = OLD) -> None:
-    """Removes what writers that were killed have left half written in a folder.
+    """Removes what killed processes have left in a folder: what is half written, and locks that
+    nobody holds.
 
     Args:
         age: how old it must be, in seconds. By default, so old that nobody can still be writing it.
             0 is for whoever alone writes to this folder.
     """
     with suppress(OSError):  # another process may remove it too
-        for left in folder.glob(".*.partial"):
-            if time.time() - left.stat().st_mtime >= age:
-                if left.is_dir():
-                    shutil.rmtree(left, ignore_errors=True)
-                else:
-                    left.unlink()
+        for left in (*folder.glob(".*.partial"), *folder.glob(".*.lock")):
+            if time.time() - left.stat().st_mtime < age:
+                continue
+            if left.suffix == ".lock":
+                is_locked(folder / left.name[1 : -len(".lock")])  # if not, the file is removed
+            elif left.is_dir():
+                shutil.rmtree(left, ignore_errors=True)
+            else:
+                left.unlink()
 
 
 def partial_name(path: Path) -> Path:
@@ -196,7 +215,7 @@ def locked(path: Path) -> Iterator[None]:
 def is_locked(path: Path) -> bool:
     """Does somebody hold the lock of a folder now: another process, or a thread of this one?
 
-    A lock that this process may not open counts as held.
+    If nobody does, its file is removed. A lock that this process may not open counts as held.
     """
     beside = _lock_of(path)
     if not beside.exists():

@@ -16,7 +16,6 @@ from __future__ import annotations
 import hashlib
 import platform
 import re
-import shutil
 import subprocess
 from collections.abc import Iterable
 from dataclasses import asdict
@@ -34,7 +33,7 @@ from models.objectives import objective
 from models.objectives.base import Objective
 from models.reading import read_bytes
 from models.runs.checkpoints import folder_name, load_checkpoint, read_about
-from models.runs.files import as_json, make_folder, write_json, writing
+from models.runs.files import as_json, make_folder, remove_folder, write_json
 from models.runs.records import (
     Ending,
     Evaluation,
@@ -221,8 +220,7 @@ class Run:
         """
         for step in self.steps():
             if step > after:
-                with writing(self.checkpoints):
-                    shutil.rmtree(self.checkpoints / folder_name(step))
+                remove_folder(self.checkpoints / folder_name(step))
 
     def model(self, step: int | None = None) -> LanguageModel:
         """The model of a checkpoint, by default the last, in evaluation mode on the CPU.

@@ -263,6 +263,8 @@ def test_what_is_refused_late_leaves_no_folder_either(
     out = tmp_path / "runs"
     assert "no CUDA device" in fault(capsys, "train", "anbn", "--out", out, "--device", "cuda")
     assert "no CUDA device" in fault(capsys, "demo", "an", "--out", out, "--device", "cuda")
+    assert "no CUDA device" in fault(capsys, "sweep", "capacity", "--out", out, "--device", "cuda")
+    assert "no CUDA device" in fault(capsys, "leaderboard", "an", "--out", out, "--device", "cuda")
     few = tmp_path / "few.tsv"
     few.write_text("A\tx y\nB\ty x\n")
     assert "add lines (20 or more)" in fault(capsys, "train", "--corpus", few, "--out", out)

@@ -30,6 +30,7 @@ from analyses.rules.recovery import (
     shares,
 )
 from interp.automata.rules import Families, Rule
+from models.errors import UserError
 from models.languages import language
 
 FAMILIES = (
@@ -146,6 +147,15 @@ def test_an_answer_is_judged_by_its_automaton(
     assert recovered(corpus, tmp_path, False, "cpu") == [row]
     assert len(asked) == 1  # kept
     assert asked[0].accepted == "in"
+
+
+def test_a_device_that_is_missing_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    with pytest.raises(UserError, match="no CUDA device here"):
+        recovery.recover(Recover("dieren", tmp_path / "out", seeds=1, workers=1, device="cuda"))
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_both_kinds_of_error_are_counted() -> None:

@@ -17,7 +17,15 @@ from conftest import tiny_config
 
 from models.errors import UserError
 from models.runs.checkpoints import save_checkpoint
-from models.runs.files import locked, make_folder, read_json, write_bytes, write_folder, write_json
+from models.runs.files import (
+    is_locked,
+    locked,
+    make_folder,
+    read_json,
+    write_bytes,
+    write_folder,
+    write_json,
+)
 from models.runs.run import Run
 from models.training.loop import train
 
@@ -212,6 +220,10 @@ def test_what_is_renamed_is_on_the_disk(tmp_path: Path, monkeypatch: pytest.Monk
         monkeypatch.setattr(os, name, lambda *a, r=real, n=name: (done.append(n), r(*a))[1])
     write_bytes(tmp_path / "file", b"content")
     assert done == ["fsync", "replace", "fsync"]
+    for write in (make_folder, write_folder):
+        done.clear()
+        write(tmp_path / write.__name__, {"a": b"1", "b": b"2"})
+        assert done == ["fsync", "fsync", "fsync", "replace", "fsync"]  # a, b, their folder
 
 
 def test_old_leftovers_go_and_young_ones_stay(tmp_path: Path) -> None:
@@ -224,6 +236,19 @@ def test_old_leftovers_go_and_young_ones_stay(tmp_path: Path) -> None:
         os.utime(tmp_path / f".{name}.0123.partial", (0, 0))
     write_bytes(tmp_path / "another", b"content")
     assert sorted(path.name for path in tmp_path.iterdir()) == [".young.0123.partial", "another"]
+
+
+def test_an_old_lock_goes_if_nobody_holds_it(tmp_path: Path) -> None:
+    """A training may hold one for days."""
+    (tmp_path / ".killed.lock").touch()
+    (tmp_path / ".young.lock").touch()
+    with locked(tmp_path / "held"):
+        for name in ("killed", "held"):
+            os.utime(tmp_path / f".{name}.lock", (0, 0))
+        write_bytes(tmp_path / "another", b"content")
+        assert is_locked(tmp_path / "held")
+        found = sorted(path.name for path in tmp_path.iterdir())
+        assert found == [".held.lock", ".young.lock", "another"]
 
 
 def test_training_removes_what_its_killed_forerunner_left(trained: Run) -> None:
