@@ -57,6 +57,16 @@ def test_other_weights_or_another_configuration_are_another_model(
             kept_activations(other, tokens, NAMES)
 
 
+def test_other_code_computes_again(
+    model: HookedTransformer, tokens: torch.Tensor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept_activations(model, tokens, NAMES)
+    monkeypatch.setattr(kept, "activations", no_run)
+    monkeypatch.setattr(kept, "source_hash", lambda *places: "another")
+    with pytest.raises(AssertionError, match="run again"):
+        kept_activations(model, tokens, NAMES)
+
+
 def test_a_damaged_file_is_computed_again(
     model: HookedTransformer, tokens: torch.Tensor, cache: Path
 ) -> None:

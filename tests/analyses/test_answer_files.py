@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from importlib.metadata import EntryPoint
 from itertools import count
 from pathlib import Path
 
@@ -17,7 +18,7 @@ import pytest
 from analyses import answer_files, answers
 from analyses.answer_files import Record, folders_of, kept_in
 from analyses.answers import Answer, Progress, Question, answer, kept, load, numbers, save
-from analyses.source import ROOT, source_hash
+from analyses.source import MODELS, ROOT, code_of, source_hash
 from models.config import ModelConfig, TrainConfig
 from models.errors import UserError
 from models.runs.checkpoints import save_checkpoint
@@ -117,21 +118,42 @@ def test_an_answer_about_other_weights_is_asked_anew(run: Run, calls: list[int])
 def test_the_hash_of_the_source_sees_what_answers_depend_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for place in ("interp", "analyses/questions"):
+    for place in ("models", "interp", "analyses"):
         shutil.copytree(ROOT / place, tmp_path / place)
     monkeypatch.setattr("analyses.source.ROOT", tmp_path)
-    hashes = set()
-    for _ in range(2):
-        source_hash.cache_clear()
-        hashes.add(source_hash("interp", "analyses/questions"))
-    assert len(hashes) == 1
-    for changed in ("interp/heads/types.py", "analyses/questions/heads.py"):
+    monkeypatch.setattr("analyses.source.source_hash", source_hash.__wrapped__)
+
+    def hashes() -> tuple[str, str]:
+        return code_of("heads"), source_hash.__wrapped__(*MODELS)
+
+    def of_models_too(changed: str) -> bool:
+        """Which of the two sees the change: answers alone, or activations as well?"""
+        before = hashes()
         with (tmp_path / changed).open("a") as file:
             file.write("\n")
-        source_hash.cache_clear()
-        hashes.add(source_hash("interp", "analyses/questions"))
-    assert len(hashes) == 3
-    source_hash.cache_clear()
+        after = hashes()
+        assert after[0] != before[0], changed
+        return after[1] != before[1]
+
+    assert hashes() == hashes()
+    for name in ("models/training/batches.py", "interp/heads/types.py", "analyses/activations.py"):
+        assert of_models_too(name)
+    for name in ("questions/heads", "rules/discover", "studies/seeds", "answers", "words"):
+        assert not of_models_too(f"analyses/{name}.py")
+
+
+def test_the_question_of_another_package_counts_with_its_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "theirs.py").write_text("first = 1\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    points = {name: EntryPoint(name, "theirs:QUESTION", "") for name in ("own", "heads")}
+    monkeypatch.setattr("analyses.source.registered", lambda: points)
+    monkeypatch.setattr("analyses.source.source_hash", source_hash.__wrapped__)
+    before = code_of("own"), code_of("heads")
+    (tmp_path / "theirs.py").write_text("second = 2\n")
+    assert code_of("own") != before[0]
+    assert code_of("heads") == before[1]  # it is the lab's own
 
 
 def test_two_who_ask_the_same_compute_it_once(run: Run, calls: list[int]) -> None:
@@ -191,6 +213,45 @@ def test_an_answer_renewed_while_its_folders_are_listed_is_found(
     assert found is not None
     assert consistent(found)
     assert len(calls) == 4
+
+
+def test_an_answer_renewed_before_its_table_is_read_is_found(
+    run: Run, calls: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answer(run, NAME, Asked(3))
+    read, renewals = pd.read_parquet, iter(range(3))
+
+    def renewed_before(path: Path) -> pd.DataFrame:
+        if next(renewals, None) is not None:
+            answer(run, NAME, Asked(3), again=True)
+        return read(path)
+
+    monkeypatch.setattr("pandas.read_parquet", renewed_before)
+    found = kept(run, NAME, Asked(3))
+    assert found is not None
+    assert consistent(found)
+    assert len(calls) == 4
+
+
+def test_an_answer_that_is_half_removed_is_not_there(
+    run: Run, calls: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever was stopped while it removed the old answer has left the new one alone."""
+    answer(run, NAME, Asked(3))
+
+    def stopped(folder: Path, **_: object) -> None:
+        if folder.exists():
+            (folder / f"{NAME}.parquet").unlink()
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr("shutil.rmtree", stopped)
+        with pytest.raises(KeyboardInterrupt):
+            answer(run, NAME, Asked(3), again=True)
+    assert [path.name for path in folders_of(run.path, NAME)] == [f"{NAME}-2"]
+    found = load(run.path, NAME)
+    assert found is not None
+    assert consistent(found)
 
 
 def test_an_interrupt_leaves_the_old_answer(
