@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import shutil
 import sys
+import tempfile
 from collections.abc import Callable, Hashable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from functools import cache
 from itertools import islice
+from multiprocessing import util
 from pathlib import Path
 from typing import Any, Literal, TypeVar
+from uuid import uuid4
 
 import dask
 from distributed import Client, Future, LocalCluster, Nanny, Security, as_completed
@@ -21,6 +26,7 @@ from distributed.utils import get_mp_context
 from analyses.console import ERR
 from analyses.jobs.limits import keep_memory, one_thread
 from models.errors import UserError
+from models.runs.files import is_locked, locked
 
 Key = TypeVar("Key", bound=Hashable)
 Answer = TypeVar("Answer")
@@ -139,7 +145,7 @@ def local_cluster(workers: int) -> Iterator[LocalCluster]:
     Where they can be forked, one process loads the modules that this process has loaded, and the
     workers share them.
     """
-    with dask.config.set(LOCAL):
+    with dask.config.set({**LOCAL, "temporary-directory": str(scratch())}):
         if FORKED:
             loaded = [name for name in sys.modules if name.partition(".")[0] in OURS]
             get_mp_context().set_forkserver_preload(["distributed", *loaded])
@@ -156,6 +162,33 @@ def local_cluster(workers: int) -> Iterator[LocalCluster]:
             worker_class=Impatient,
         ) as cluster:
             yield cluster
+
+
+SCRATCH = "structure-lab-workers-"
+"""How a folder of ``scratch`` begins; eight hex digits follow."""
+
+
+@cache
+def scratch() -> Path:
+    """The folder of this process for what its workers leave on the disk: sockets, and Dask's own.
+
+    It is removed when the process ends. A process that is killed cannot do that: the next one does.
+    """
+    place = Path(tempfile.gettempdir())
+    for left in place.glob(SCRATCH + 8 * "[0-9a-f]"):
+        if not is_locked(left):
+            shutil.rmtree(left, ignore_errors=True)
+    folder, held = place / f"{SCRATCH}{uuid4().hex[:8]}", ExitStack()
+    held.enter_context(locked(folder))
+    folder.mkdir(mode=0o700)
+    held.callback(shutil.rmtree, folder, ignore_errors=True)
+    tempfile.tempdir, before = str(folder), tempfile.tempdir
+    try:
+        util.get_temp_dir()  # multiprocessing asks for it once, and stays there
+    finally:
+        tempfile.tempdir = before
+    util.Finalize(None, held.close, exitpriority=-200)  # it removes its own folder at -100
+    return folder
 
 
 class Impatient(Nanny):

@@ -9,6 +9,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -29,7 +30,7 @@ from joblib import Parallel, delayed
 from analyses.command_line.app import main
 from analyses.jobs import cluster
 from analyses.jobs.cluster import local_cluster
-from analyses.jobs.trained import trained
+from analyses.jobs.trained import trained, trained_together
 from analyses.jobs.workers import side_by_side
 from models.errors import UserError
 from models.runs.files import locked
@@ -151,6 +152,28 @@ def test_who_has_no_key_is_refused() -> None:
         for foreign in (in_the_clear, (address, Security.temporary())):
             with pytest.raises(OSError, match=r"[Cc]losed|does not match"):
                 asyncio.run(greet(*foreign))
+
+
+WITH_A_WORKER = """
+import os, signal, sys
+from analyses.jobs.cluster import local_cluster
+
+with local_cluster(1):
+    print(len(os.listdir(os.environ["TMPDIR"])), flush=True)
+    if sys.argv[1] == "killed":
+        os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_what_a_killed_process_left_the_next_one_removes() -> None:
+    """A folder and its lock, for sockets of multiprocessing and folders of Dask."""
+    with tempfile.TemporaryDirectory() as folder:
+        environment = os.environ | {"TMPDIR": folder}  # a short path, as sockets need
+        for end, left in (("killed", 2), ("killed", 2), ("calm", 0)):
+            command = [sys.executable, "-c", WITH_A_WORKER, end]
+            done = subprocess.run(command, env=environment, capture_output=True, text=True)
+            assert done.stdout == "2\n", done.stderr
+            assert len(os.listdir(folder)) == left
 
 
 def test_one_works_here() -> None:
@@ -394,6 +417,18 @@ def test_train_and_resume_leave_their_sessions_too(tmp_path: Path) -> None:
     assert [session["from_step"] for session in run.record["sessions"]] == [0]
     assert main(["resume", str(run.path)]) == 0
     assert len(run.record["sessions"]) == 1
+
+
+def test_a_device_that_is_missing_leaves_no_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    config = tiny_config()
+    with pytest.raises(UserError, match="no CUDA device here"):
+        trained(tmp_path / "runs" / "one", config, device="cuda")
+    with pytest.raises(UserError, match="no CUDA device here"):
+        trained_together({tmp_path / "runs" / "one": config}, "cuda")
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_another_configuration_is_refused(tmp_path: Path) -> None:
