@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from itertools import takewhile
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 from uuid import uuid4
 
 from filelock import BaseFileLock, FileLock, Timeout
@@ -45,6 +45,16 @@ def write_bytes(path: Path, content: bytes) -> None:
         finally:
             with suppress(OSError):
                 beside.unlink()
+
+
+def append_bytes(path: Path, content: bytes) -> None:
+    """Adds to the end of a file, down to the disk. On a full disk a part may be added.
+
+    Raises:
+        UserError: the file cannot be written or the disk is full.
+    """
+    with writing(path):
+        _write(path, content, "ab")
 
 
 def write_json(path: Path, content: Any) -> None:
@@ -172,9 +182,9 @@ def partial_name(path: Path) -> Path:
     return path.with_name(f".{path.name}.{uuid4().hex}.partial")
 
 
-def _write(path: Path, content: bytes) -> None:
+def _write(path: Path, content: bytes, mode: Literal["xb", "ab"] = "xb") -> None:
     """Writes a new file down to the disk, so that a rename never precedes what it renames."""
-    with path.open("xb") as file:
+    with path.open(mode) as file:
         file.write(content)
         file.flush()
         os.fsync(file.fileno())

@@ -14,7 +14,7 @@ from models.config import TrainConfig
 from models.errors import UserError
 from models.languages import FormalLanguage, Language, Sample
 from models.runs.checkpoints import save_checkpoint
-from models.runs.files import sweep, write_bytes, writing
+from models.runs.files import append_bytes, sweep, write_bytes
 from models.runs.run import METRICS
 from models.training.batches import VALIDATION
 from models.training.evaluation import judge
@@ -150,6 +150,5 @@ class RunWriter:
             "learning_rate": trainer.learning_rate(trainer.step - 1),
             "seconds": round(time.monotonic() - self._started, 2),
         }
-        with writing(run.path / METRICS), (run.path / METRICS).open("a", encoding="utf-8") as file:
-            file.write(json.dumps(line, allow_nan=False) + "\n")
+        append_bytes(run.path / METRICS, f"{json.dumps(line, allow_nan=False)}\n".encode())
         self.losses = []

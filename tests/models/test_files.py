@@ -26,8 +26,9 @@ from models.runs.files import (
     write_folder,
     write_json,
 )
-from models.runs.run import Run
+from models.runs.run import METRICS, Run
 from models.training.loop import train
+from models.training.state import STATE
 
 ONE_LINE = r"^cannot write [^\n]+ \([^\n]+\): [^\n]+$"
 
@@ -224,6 +225,33 @@ def test_what_is_renamed_is_on_the_disk(tmp_path: Path, monkeypatch: pytest.Monk
         done.clear()
         write(tmp_path / write.__name__, {"a": b"1", "b": b"2"})
         assert done == ["fsync", "fsync", "fsync", "replace", "fsync"]  # a, b, their folder
+
+
+def test_evaluations_are_on_the_disk_before_the_state(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A training that goes on from a state has the curve up to it, also after a power failure."""
+    run = Run.create(tmp_path / "run", tiny_config(steps=6))
+    synced, on_disk = os.fsync, 0
+    replace, states = os.replace, []
+
+    def fsync(handle: int) -> None:
+        nonlocal on_disk
+        synced(handle)
+        metrics = (run.path / METRICS).stat() if (run.path / METRICS).exists() else None
+        if metrics is not None and os.path.samestat(os.fstat(handle), metrics):
+            on_disk = len((run.path / METRICS).read_bytes())
+
+    def replaced(source: Path, target: Path) -> None:
+        replace(source, target)
+        if target.name == STATE:
+            states.append((on_disk, (run.path / METRICS).stat().st_size))
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    monkeypatch.setattr(os, "replace", replaced)
+    train(run, device="cpu")
+    assert len(states) == 2
+    assert all(on_disk == size for on_disk, size in states)
 
 
 def test_old_leftovers_go_and_young_ones_stay(tmp_path: Path) -> None:
