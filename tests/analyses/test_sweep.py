@@ -165,6 +165,14 @@ def test_another_exam_is_another_question(file: Path) -> None:
 
 
 @pytest.mark.slow
+def test_a_part_of_a_sweep_takes_no_place(file: Path) -> None:
+    whole, part = sweep(asked(file, seeds=1)), sweep(asked(file, seeds=1, languages=("parity",)))
+    kept = [each.record.arguments["languages"] for each in kept_in(file.with_name("out"), "sweep")]
+    assert kept == [["parity"], ["anbn", "parity"]]
+    assert set(part.table["run"]) < set(whole.table["run"])
+
+
+@pytest.mark.slow
 def test_a_file_that_grew_adds_its_runs(file: Path) -> None:
     sweep(asked(file, languages=("anbn",), seeds=1))
     before = content(file.with_name("out"))

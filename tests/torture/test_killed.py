@@ -6,15 +6,22 @@ import random
 import shutil
 import signal
 import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import commands
 import pytest
 import victims
-from commands import COMMANDS, leftovers, outcome
+from commands import COMMANDS, leftovers, outcome, timeless
 
+from analyses.answers import Progress, quiet
+from analyses.options.lines import Discover
+from analyses.rules.discover import discover
+from analyses.rules.record import FOLDER, LINES
 from analyses.studies.listing import runs_of
+from models.runs.files import is_locked
 
 SIGNALS = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT)
 
@@ -27,6 +34,37 @@ def whole(folder: Path) -> None:
         if place.exists():
             assert set(runs_of(place)["status"]) <= {"training", "finished", "diverged"}
     outcome(folder)
+
+
+def test_a_learning_ends_with_one_record(tmp_path: Path) -> None:
+    """Also if it was stopped and begun again, as a page does it, or if two learn the same lines."""
+    commands.prepare("rule", tmp_path)
+    lines = tmp_path / "lines.tsv"
+    first = lines.read_text().splitlines()[0]
+    with lines.open("a") as file:  # with both labels, which the record notes
+        file.write("".join(f"{label}\t{first.split(chr(9))[1]}\n" for label in ("in", "out")))
+
+    def learned(out: Path, lines: Path = lines, progress: Progress = quiet) -> Any:
+        return timeless(discover(Discover(lines, out, networks=1, rivals=False), progress))
+
+    with commands.tiny():
+        held = set[bool]()
+        folder = tmp_path / "calm" / FOLDER / "lines"
+        calm = learned(tmp_path / "calm", progress=lambda *_: held.add(is_locked(folder)))
+        assert held == {True}  # nobody else writes the record meanwhile
+        assert calm["notes"]
+        with ThreadPoolExecutor(2) as pool:
+            assert list(pool.map(learned, [tmp_path / "two"] * 2)) == [calm] * 2
+        for moment in range(4):
+            out, moments = tmp_path / f"stopped{moment}", iter(range(moment))
+
+            def stop(*_: object, moments: Iterator[int] = moments) -> None:
+                if next(moments, None) is None:
+                    raise KeyboardInterrupt
+
+            with pytest.raises(KeyboardInterrupt):
+                learned(out, progress=stop)
+            assert learned(out, out / FOLDER / "lines" / LINES) == calm
 
 
 @pytest.mark.parametrize("command", COMMANDS)
