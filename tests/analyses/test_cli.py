@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import socket
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -167,6 +168,9 @@ def test_the_only_run_of_a_folder_is_meant(run: Run, capsys: pytest.CaptureFixtu
         (["demo", "--recipe", "fast"], "unknown recipe 'fast': choose one of plain, counting"),
         (["train", "anbn", "--seed", "-1"], "seed is -1: it must be at least 0"),
         (["train", "anbn", "--seed", "18446744073709551616"], "it must be at most 4294967295"),
+        (["train", "anbn", "--learning-rate", "inf"], "learning_rate is inf: it must be at most"),
+        (["train", "anbn", "--weight-decay", "inf"], "weight_decay is inf: it must be at most"),
+        (["train", "anbn", "--model.eps", "nan"], "eps is nan"),
         (["rule", "x.tsv", "--seed", "-1"], "--seed is -1: it must lie between 0 and"),
         (["leaderboard", "--steps", "0"], "--steps is 0: it must be at least 1"),
         (["kernels", "--keys", "0"], "--keys is 0: it must be at least 1"),
@@ -269,6 +273,19 @@ def test_what_is_refused_late_leaves_no_folder_either(
     few.write_text("A\tx y\nB\ty x\n")
     assert "add lines (20 or more)" in fault(capsys, "train", "--corpus", few, "--out", out)
     assert not out.exists()
+
+
+def test_no_address_is_told_of_a_port_that_is_taken(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("os.execv", lambda *_: None)  # or it would take the place of the tests
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        port = other.getsockname()[1]
+        said = fault(capsys, "dashboard", tmp_path, "--port", port)
+    assert f"port {port} cannot be served" in said
+    assert said.endswith("choose another with --port\n")
 
 
 def test_patching_compares_the_two_words_that_are_given(

@@ -16,7 +16,7 @@ import pytest
 from conftest import tiny_config
 
 from models.errors import UserError
-from models.runs.checkpoints import save_checkpoint
+from models.runs.checkpoints import WEIGHTS, save_checkpoint
 from models.runs.files import (
     is_locked,
     locked,
@@ -277,6 +277,20 @@ def test_an_old_lock_goes_if_nobody_holds_it(tmp_path: Path) -> None:
         assert is_locked(tmp_path / "held")
         found = sorted(path.name for path in tmp_path.iterdir())
         assert found == [".held.lock", ".young.lock", "another"]
+
+
+def test_a_checkpoint_is_forgotten_at_once(trained: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A training that is killed meanwhile leaves no half one."""
+
+    def stopped(folder: Path, **_: object) -> None:
+        (folder / WEIGHTS).unlink()
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("shutil.rmtree", stopped)
+    with pytest.raises(KeyboardInterrupt):
+        trained.forget_checkpoints(after=5)
+    assert trained.steps() == [0, 1, 2, 5, 12]  # not 10
+    trained.model()
 
 
 def test_training_removes_what_its_killed_forerunner_left(trained: Run) -> None:
