@@ -11,8 +11,11 @@ removed after that. So a reader finds the old one or the new one.
 
 from __future__ import annotations
 
+import hashlib
 import io
+import json
 import re
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from glob import escape
@@ -25,6 +28,7 @@ from pyarrow import ArrowException
 from pydantic import BaseModel, ConfigDict
 
 from models.errors import UserError
+from models.reading import read_bytes
 from models.runs.files import as_json, make_folder, remove_folder
 from models.runs.records import read_record
 
@@ -47,6 +51,8 @@ class Record(BaseModel):
         asked_at: when it was answered, in ISO 8601, UTC.
         seconds: how long it took; None for a study.
         versions: of Python and of the libraries.
+        sha256: of the table's file and the findings, so that a table of another answer, or findings
+            that were changed, are noticed.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -61,6 +67,7 @@ class Record(BaseModel):
     asked_at: str
     seconds: float | None = None
     versions: dict[str, str] = {}
+    sha256: str = ""
 
 
 @dataclass(frozen=True)
@@ -77,10 +84,14 @@ class Kept:
             FileNotFoundError: the answer was renewed just now.
             UserError: the table is damaged.
         """
+        file = self.folder / f"{self.record.analysis}.parquet"
+        if not file.exists():
+            raise FileNotFoundError(file)
+        content = read_bytes(file, cure_of(self.folder), sys.maxsize)
+        if self.record.sha256 not in ("", seal(content, self.record.findings)):
+            raise self.damaged()
         try:
-            return pd.read_parquet(self.folder / f"{self.record.analysis}.parquet")
-        except FileNotFoundError:
-            raise
+            return pd.read_parquet(io.BytesIO(content))
         except (ArrowException, OSError, ValueError) as error:
             raise self.damaged() from error
 
@@ -88,6 +99,12 @@ class Kept:
         """The error for a table that cannot be read."""
         file = self.folder / f"{self.record.analysis}.parquet"
         return UserError(f"{file} is damaged: {cure_of(self.folder)}")
+
+
+def seal(table: bytes, findings: Mapping[str, Any]) -> str:
+    """SHA-256 of a table's file and of the findings as their file holds them."""
+    written = json.dumps(json.loads(json.dumps(findings)), sort_keys=True)
+    return hashlib.sha256(table + written.encode()).hexdigest()
 
 
 def cure_of(folder: Path) -> str:
@@ -180,10 +197,11 @@ def write(folder: Path, record: Record, table: pd.DataFrame, pictures: Mapping[s
     """
     name, buffer = record.analysis, io.BytesIO()
     table.to_parquet(buffer, index=False)
+    digest = seal(buffer.getvalue(), record.findings)
     files = {
         f"{name}.parquet": buffer.getvalue(),
         **{f"{name}.{ending}": picture for ending, picture in pictures.items()},
-        f"{name}.json": as_json(record.model_dump()),
+        f"{name}.json": as_json(record.model_dump() | {"sha256": digest}),
     }
     try:
         before = kept_in(folder, name)

@@ -290,6 +290,27 @@ def test_a_damaged_answer_is_told_and_hides_no_other(run: Run, calls: list[int])
     assert consistent(other)
 
 
+def test_a_foreign_table_and_changed_findings_are_told(run: Run, calls: list[int]) -> None:
+    """A question would look in vain for its columns and numbers."""
+    found, _ = answer(run, NAME, Asked(3))
+    assert found.folder is not None
+    table, record = (found.folder / f"{NAME}.{ending}" for ending in ("parquet", "json"))
+    whole = table.read_bytes()
+    for content, findings in (
+        (pd.DataFrame({"foreign": [1]}).to_parquet(), {"rows": 3}),
+        (whole, {}),
+        (whole, {"rows": 4}),
+    ):
+        table.write_bytes(content)
+        write_json(record, {**read_json(record), "findings": findings})
+        with pytest.raises(UserError, match=f"damaged: remove the folder {found.folder}"):
+            load(run.path, NAME)
+    write_json(record, {**read_json(record), "findings": {"rows": 3}})
+    again = load(run.path, NAME)
+    assert again is not None
+    assert consistent(again)
+
+
 def save_and_load(run: Run, words: int) -> tuple[Answer, Path]:
     """An answer beside a damaged one."""
     table = pd.DataFrame({"row": range(words)})
