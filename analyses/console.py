@@ -9,7 +9,7 @@ import os
 import re
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import make_dataclass
 from functools import partial
@@ -20,6 +20,7 @@ import tyro
 from rich.box import SIMPLE
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
@@ -33,9 +34,31 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+for _name in ("stdout", "stderr"):
+    if getattr(sys, _name) is None:  # closed, as `lab >&-` does: what is printed goes nowhere
+        setattr(sys, _name, os.fdopen(os.open(os.devnull, os.O_WRONLY), "w"))
+
 WIDE = 160
 """Columns where there is no terminal, as in a pipe: a table is not cut to 80."""
-PLAIN = partial(Console, markup=False, emoji=False, highlight=False)
+
+
+class Harmless(Console):
+    """A console on which words from files command nothing: no colour, no title, no clipboard."""
+
+    def render(self, *args: Any, **kwargs: Any) -> Iterable[Segment]:
+        """As rich does it; letters that control a terminal are shown by their number."""
+        for part in super().render(*args, **kwargs):
+            yield part if part.control else part._replace(text=CONTROLS.sub(_number, part.text))
+
+
+CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+
+
+def _number(control: re.Match[str]) -> str:
+    return ascii(control[0])[1:-1]
+
+
+PLAIN = partial(Harmless, markup=False, emoji=False, highlight=False)
 """Words of a corpus, names and paths are shown as they are. What is bold or dim is a ``Text``."""
 OUT = PLAIN(soft_wrap=True, width=None if sys.stdout.isatty() else WIDE)
 ERR = PLAIN(stderr=True)

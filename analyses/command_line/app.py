@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -96,6 +97,8 @@ def obey(args: Sequence[str]) -> None:
         OUT.print(f"structure-lab {version('structure-lab')}")
     elif any(map(not_utf8, args)):
         raise UserError("a word of the command is not UTF-8: rename the file, or write it in UTF-8")
+    elif not _here():
+        raise UserError("the folder that you are in was removed: change to another one with cd")
     else:
         run(*args)
 
@@ -103,6 +106,14 @@ def obey(args: Sequence[str]) -> None:
 def not_utf8(word: str) -> bool:
     """Does a word hold bytes that are no letters? No file of a run could name it."""
     return any("\ud800" <= letter <= "\udfff" for letter in word)
+
+
+def _here() -> bool:
+    """Is the folder that the command was begun in still there? Some libraries end without it."""
+    try:
+        return bool(os.getcwd())
+    except FileNotFoundError:
+        return False
 
 
 def usage() -> Text:

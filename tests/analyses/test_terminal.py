@@ -38,6 +38,19 @@ def test_words_are_never_markup(what: object) -> None:
     assert "".join(HOSTILE.split()) in "".join(printed(what).split())  # a title is folded
 
 
+COMMANDS = "a\x1b[31m\x1b]0;title\x07\x9b2Jb\r"
+"""What a terminal would obey: a colour, a title, an empty screen, the line from its start."""
+
+
+@pytest.mark.parametrize(
+    "what", [COMMANDS, titled(COMMANDS, COMMANDS), table_of(pd.DataFrame({COMMANDS: [COMMANDS]}))]
+)
+def test_words_command_no_terminal(what: object) -> None:
+    said = printed(what)
+    assert not set("\x1b\x07\x9b\r") & set(said)
+    assert "\\x1b" in said
+
+
 def refuse(error: Exception) -> None:
     raise error
 
@@ -102,3 +115,7 @@ def test_pipes_disks_and_terminals() -> None:
     assert filled.returncode == 2
     assert errors[1] == "lab: cannot write the answer (No space left on device): free some space\n"
     assert (plain.returncode, errors[2]) == (0, "")
+    for lost in (">&-", ">&- 2>&-"):  # closed before the command begins, as of some services
+        shell = ["sh", "-c", f'exec "$@" {lost}', "sh", *lab]
+        done = subprocess.run(shell, capture_output=True, check=False)
+        assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
