@@ -33,6 +33,7 @@ def read_bytes(path: Path, cure: str, most: int | None = None) -> bytes:
                 f"{path} has {status.st_size / 2**20:.0f} MiB, far too many (at most "
                 f"{most // 2**20}): {cure}"
             )
-        return path.read_bytes()
+        # Some files of the system say that they have no bytes, and then wait or never end.
+        return path.read_bytes() if status.st_size else b""
     except OSError as error:
         raise UserError(f"cannot read {path} ({told(error)}): {cure}") from None

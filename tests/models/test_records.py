@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from models.errors import UserError
+from models.reading import read_bytes
 from models.runs.records import Evaluation, RunRecord, read_record, read_record_lines
 
 LINE = (
@@ -83,3 +84,16 @@ def test_a_damaged_line_is_named(tmp_path: Path, line: bytes) -> None:
     path.write_bytes(LINE + b"\n" + line + b"\n")
     with pytest.raises(UserError, match=rf"^{path} [^\n]*\(line 2, [^\n]*\): look$"):
         read_record_lines(path, Evaluation, "look")
+
+
+def test_a_file_that_says_it_is_empty_is_not_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As /proc/kmsg, a plain file of no bytes, whose reader waits for ever."""
+
+    def wait(path: Path) -> bytes:
+        raise AssertionError("for ever")
+
+    monkeypatch.setattr(Path, "read_bytes", wait)
+    (tmp_path / "empty").touch()
+    assert read_bytes(tmp_path / "empty", "look") == b""
