@@ -10,8 +10,9 @@ import pytest
 import torch
 
 from analyses import activations as kept
-from analyses.activations import kept_activations
+from analyses.activations import bound, kept_activations
 from interp.model import activations
+from models.errors import UserError
 from models.transformer.model import HookedTransformer
 
 NAMES = ["blocks.0.hook_resid_pre", "blocks.1.attn.hook_z"]
@@ -98,3 +99,12 @@ def test_a_folder_that_cannot_be_written_costs_nothing_but_time(
     monkeypatch.setenv("STRUCTURE_LAB_CACHE", str(tmp_path / "file" / "cache"))
     found = kept_activations(model, tokens, NAMES)
     assert set(found) == set(NAMES)
+
+
+@pytest.mark.parametrize("given", ["1G", "-1", "1.5", "", "²", "9" * 5000])
+def test_a_bound_that_is_no_number_is_told(given: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("STRUCTURE_LAB_CACHE_BYTES", given)
+    with pytest.raises(
+        UserError, match=r"^STRUCTURE_LAB_CACHE_BYTES is '[^\n]*: write a whole num"
+    ):
+        bound()

@@ -206,15 +206,19 @@ def test_who_is_left_out_is_told(own: Path) -> None:
     shutil.copytree(own / "anbn-s3", own / "anbn-s3-copy")
     shutil.copytree(own / "anbn-s3", own / "broken")
     (own / "broken" / "run.json").write_text("{")
+    diverged = Run(shutil.copytree(own / "anbn-s4", own / "anbn-s6"))
+    diverged.update(status="diverged")
     runs, notes = chosen(own)
     assert [run.name for run in runs] == ["anbn-2-gram-s0", "anbn-s3", "anbn-s4"]
     assert [note.split(": ")[0] for note in sorted(notes)] == [
         "without anbn-s3-copy",
         "without anbn-s5",
+        "without anbn-s6",
         "without broken",
     ]
     assert sorted(notes)[0].endswith(": the same configuration and seed as anbn-s3")
     assert UNFINISHED in sorted(notes)[1]
+    assert sorted(notes)[2].endswith(": its training diverged")
 
 
 # -- the numbers ----------------------------------------------------------------------------------

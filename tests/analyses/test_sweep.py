@@ -18,6 +18,7 @@ import numpy as np
 import pandas as pd
 import psutil
 import pytest
+import torch
 from rich.console import Console
 
 from analyses.answer_files import kept_in
@@ -40,6 +41,7 @@ from models.runs.run import Run, find_runs
 from models.training.evaluation import evaluate
 from models.training.loop import train
 from models.training.state import saved_step
+from models.training.trainer import Trainer
 
 TINY = """
 question = "Which?"
@@ -204,6 +206,29 @@ def test_what_cannot_be_is_refused_before_anything_is_written(file: Path) -> Non
     (file.parent / "not a folder").touch()
     with pytest.raises(UserError, match=r"cannot write .*not a folder"):
         sweep(asked(file, out=file.parent / "not a folder" / "out"))
+
+
+@pytest.mark.slow
+def test_what_diverged_is_named_and_left_out(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The others are judged; a sweep of which nothing is left is refused."""
+    step, broken = Trainer.advance, {1}
+
+    def advance(self: Trainer) -> object:
+        value = step(self)
+        if self.config.seed in broken:
+            with torch.no_grad():
+                next(self.model.parameters())[0] = torch.nan
+        return value
+
+    monkeypatch.setattr(Trainer, "advance", advance)
+    found = sweep(asked(file, languages=("parity",)))
+    assert found.table["seed"].unique().tolist() == [0]
+    assert found.arguments["skipped"] == [
+        f"parity-n_layers-{n}-s1: its training diverged" for n in (1, 2)
+    ]
+    broken.add(0)
+    with pytest.raises(UserError, match="every training of the sweep diverged: choose a smaller"):
+        sweep(asked(file, languages=("parity",), out=file.with_name("none")))
 
 
 def test_a_scheduler_that_cannot_be_leaves_no_folder(file: Path) -> None:

@@ -96,6 +96,14 @@ def test_a_malformed_corpus_leaves_no_folder(tmp_path: Path) -> None:
     assert not (tmp_path / "run").exists()
 
 
+def test_a_corpus_teaches_no_next_symbols(tmp_path: Path) -> None:
+    """It knows its whole lines alone: what it would say of a part of one is false."""
+    (tmp_path / "lines.tsv").write_text("A\tx\nB\ty\n")
+    with pytest.raises(UserError, match="choose the objective verdict"):
+        Run.create(tmp_path / "run", tiny_config(language="lines"), tmp_path / "lines.tsv")
+    assert not (tmp_path / "run").exists()
+
+
 def test_lines_that_were_changed_are_refused(tmp_path: Path) -> None:
     """With all labels turned round, neither an answer nor a training would be about these lines."""
     lines = "".join(
