@@ -17,7 +17,7 @@ from analyses.console import OUT, parse, parse_asked
 from analyses.options.lines import Discover, Recover
 from analyses.options.pictures import Kernels
 from analyses.options.questions import Accuracy
-from analyses.options.shared import Asks, Shows, Trains, Works, at_least
+from analyses.options.shared import Asks, Shows, Trains, Works, at_least, check_languages
 from analyses.options.studies import Leaderboard, Sweep
 from analyses.registry import BUILT_IN, options_of, registered
 from models.config import TrainConfig
@@ -75,7 +75,7 @@ class Show(Shows):
 
     Attributes:
         run: the run's folder.
-        name: the question; without it, all kept answers are listed.
+        name: the question; without it, or with all, every kept answer is listed.
     """
 
     run: tyro.conf.Positional[Path]
@@ -177,8 +177,7 @@ class Demo(Shows, Trains, Works):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name in self.languages:
-            language(name)
+        check_languages(self.languages)
 
 
 Shell = Literal["bash", "zsh", "fish"]

@@ -32,7 +32,7 @@ def runs(options: Runs) -> None:
 def show(options: Show) -> None:
     """Print an answer that a run keeps."""
     run = Run(options.run)
-    if options.name is None:
+    if options.name in (None, "all"):
         show_all(run, options)
         return
     entry(options.name)

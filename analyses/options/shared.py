@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated
 
@@ -11,6 +11,7 @@ from tyro.conf import FlagCreatePairsOff
 
 from models.config import MOST_SEED, MOST_SYMBOLS, Device, Number, check_bounds
 from models.errors import UserError
+from models.languages import language
 
 Flag = Annotated[bool, FlagCreatePairsOff]
 """Off unless it is given; there is no --no-... of it."""
@@ -19,7 +20,7 @@ Flag = Annotated[bool, FlagCreatePairsOff]
 MOST: Mapping[str, Number] = {
     "count": 100_000,
     "draws": 10_000,
-    "keys": 100_000,
+    "keys": 1000,
     "max_n": MOST_SYMBOLS,
     "max_seconds": 10**6,
     "max_states": 10_000,
@@ -52,6 +53,14 @@ def check_seed(seed: int) -> None:
     """Raises UserError for a seed that not every source of random numbers takes."""
     if not 0 <= seed <= MOST_SEED:
         raise UserError(f"--seed is {seed}: it must lie between 0 and {MOST_SEED}")
+
+
+def check_languages(names: Sequence[str]) -> None:
+    """Raises UserError for an unknown language, and for one that is named twice."""
+    for index, name in enumerate(names):
+        language(name)
+        if name in names[:index]:
+            raise UserError(f"{name} is named twice: drop one")
 
 
 class Checked:

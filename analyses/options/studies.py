@@ -8,9 +8,8 @@ from typing import Annotated
 
 from tyro.conf import Positional, arg
 
-from analyses.options.shared import Shows, Trains, Works, at_least
+from analyses.options.shared import Shows, Trains, Works, at_least, check_languages
 from analyses.options.shipped import find, shipped
-from models.languages import language
 
 CLEAN, PLANTED = "dieren", "dieren_muis"
 """The same language; the training lines of the second carry a shortcut."""
@@ -41,8 +40,7 @@ class Leaderboard(Shows, Trains, Works):
     def __post_init__(self) -> None:
         super().__post_init__()
         at_least(1, self, "seeds", "words", "steps")
-        for name in self.languages:
-            language(name)
+        check_languages(self.languages)
 
 
 @dataclass(frozen=True)

@@ -43,9 +43,10 @@ def analyse(run: Run, options: Options, progress: Progress = quiet) -> Answer:
     """
     lengths = chosen_lengths(run, options)
     if (longest := max(lengths, default=0)) ** 2 * options.count > MOST_PAIRS:
+        fits = MOST_PAIRS // longest**2
         raise UserError(
-            f"{options.count} words of {longest} symbols are too many to read at once: choose a "
-            f"--count of at most {MOST_PAIRS // longest**2}, or shorter words"
+            f"{options.count} words of {longest} symbols are too many to read at once: choose "
+            + (f"a --count of at most {fits}, or shorter words" if fits else "shorter words")
         )
     model, digest = run.model_and_hash()
     rows: list[dict[str, Any]] = []

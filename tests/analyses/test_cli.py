@@ -159,6 +159,9 @@ def test_the_only_run_of_a_folder_is_meant(run: Run, capsys: pytest.CaptureFixtu
         (["analize"], "unknown command 'analize': did you mean analyse?"),
         (["train"], "no language given"),
         (["train", "klingon"], "unknown language 'klingon': choose one of an, anbn"),
+        (["train", "anbn", "--corpus", "x.tsv"], "are two things to train on: leave one out"),
+        (["leaderboard", "an", "anbn", "an"], "an is named twice: drop one"),
+        (["demo", "an", "an"], "an is named twice: drop one"),
         (["train", "anbm"], "unknown language 'anbm': did you mean anbn?"),
         (["train", "anbn", "--stepz", "3"], "did you mean --steps? (see `lab train --help`)"),
         (["train", "anbn", "--steps", "many"], "--steps"),
@@ -200,6 +203,8 @@ def test_mistakes(
     [
         (["predict", "RUN", "a x b"], "unknown symbol 'x': use only a b"),
         (["evaluate", "RUN", "--lengths", "9:3"], "write FIRST:LAST"),
+        (["evaluate", "RUN", "--max-n", "10000"], "are too many to read at once: choose shorter w"),
+        (["evaluate", "RUN", "--max-n", "2000"], "choose a --count of at most 8, or shorter words"),
         (["evaluate", "RUN", "--max-n", "0"], "it must be at least 1"),
         (["evaluate", "RUN", "--count", "0"], "it must be at least 1"),
         (["analyse", "RUN", "astrology"], "unknown question 'astrology': choose one of accuracy"),
@@ -347,3 +352,19 @@ def test_a_read_only_folder(run: Run, read_only: Path, capsys: pytest.CaptureFix
     """``run`` has imported all that training needs; the other user may not read it."""
     assert "cannot write" in fault(capsys, "train", "anbn", "--out", read_only / "runs", *TINY)
     assert not list(read_only.iterdir())
+
+
+def test_a_folder_that_was_removed_meanwhile(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The one that the command is begun in. Some libraries end the process there."""
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    assert "the folder that you are in was removed" in fault(capsys, "runs")
+
+
+def test_all_answers_are_shown_by_name_too(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
+    said = answer(capsys, "show", run.path, "all")
+    assert "not asked yet: accuracy" in said
+    assert said == answer(capsys, "show", run.path)

@@ -254,6 +254,8 @@ def test_files_are_found_by_path_and_by_name(tmp_path: Path) -> None:
         (tmp_path / "x.toml").write_bytes(content)
         with pytest.raises(UserError, match=r"x.toml is not TOML \("):
             read(tmp_path / "x.toml")
+    (tmp_path / "x.toml").write_text(f"\ufeff{HEAD}", encoding="utf-8")  # as some editors do
+    assert read(tmp_path / "x.toml").languages == parsed("").languages
     (tmp_path / "x.toml").write_text('question = "?"\nlanguages = "nb"')
     with pytest.raises(UserError, match=r"x.toml: unknown language 'nb'"):
         read(tmp_path / "x.toml")

@@ -33,6 +33,7 @@ FILES = {
     "nan.toml": f"{SWEEP}[fixed]\nlearning_rate = nan\n",
     "many.toml": f"{SWEEP}[vary]\nmax_n = {list(range(1, 500))}\nsteps = {list(range(1, 500))}\n",
     "good.toml": SWEEP + FIXED,
+    "notepad.toml": "\ufeff" + SWEEP + FIXED,
     "diverging.toml": f"{SWEEP}{FIXED}learning_rate = 1e3\nweight_decay = 1e3\n".replace(
         "steps = 3", "steps = 300"
     ),
@@ -73,6 +74,7 @@ train --corpus empty.tsv
 train --corpus zero.tsv
 train --corpus fifo
 train --corpus /dev/zero
+train --corpus /proc/kmsg
 train --corpus .
 train --corpus {LONG}
 train ""
@@ -90,6 +92,7 @@ runs {"x/" * 3000}
 runs lines.tsv
 evaluate {LONG}
 evaluate RUN --max-n 10000000
+evaluate RUN --max-n 10000 --count 1
 evaluate RUN --lengths ²:³
 evaluate RUN --lengths 1:99999999999
 evaluate RUN --lengths 1:{DIGITS}
@@ -122,6 +125,8 @@ sweep windows.toml
 sweep window.toml
 sweep nan.toml
 sweep many.toml
+sweep diverging.toml --out o --workers 1
+sweep good.toml --languages an an
 sweep good.toml --seeds 1000000000
 sweep good.toml --scheduler http://127.0.0.1:1
 sweep good.toml --scheduler foo://
@@ -132,10 +137,12 @@ sweep {LONG}
 plant rules --seeds 1000000000
 leaderboard --words 1000000000
 leaderboard --seeds 1000000000
+leaderboard an an
 kernels --width 1e-320
 kernels --width nan
 kernels --width inf
 kernels --keys 1000000000
+kernels --keys 100000 --file x.svg
 kernels --file {LONG}.svg
 kernels --file .
 kernels --file lines.xyz
@@ -143,6 +150,7 @@ dashboard {LONG}
 dashboard . --port 99999
 dashboard . --port -1
 demo [/b]
+demo an an
 completion [/b]
 [/b]
 """
@@ -155,6 +163,9 @@ train --corpus mark.tsv --out o {TINY}
 train --corpus header.tsv --out o {TINY}
 train --corpus {"ü" * 120}.tsv --out o {TINY}
 sweep good.toml --out o --workers 1
+sweep notepad.toml --out o --workers 1
+show RUN all
+kernels --keys 1000 --file x.svg
 evaluate RUN --max-n 3 --count 2 --json
 predict RUN "a b"
 runs .

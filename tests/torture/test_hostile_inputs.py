@@ -15,6 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 from answered import answered
 from conftest import tiny_config, without_pictures
@@ -232,7 +233,20 @@ def test_any_sweep(check: Callable[..., None], rounds: Callable[[int], Any]) -> 
 
 # -- any damage to any file of a run ----------------------------------------------------------
 
-CONTENTS = [b"", b"null", b"[]", b"{}", b"1", b'"x"', b"NaN", b"[" * 10_000, b"9" * 5000, b"\xff"]
+FOREIGN = pd.DataFrame({"foreign": [1]}).to_parquet()
+CONTENTS = [
+    FOREIGN,
+    b"",
+    b"null",
+    b"[]",
+    b"{}",
+    b"1",
+    b'"x"',
+    b"NaN",
+    b"[" * 10_000,
+    b"9" * 5000,
+    b"\xff",
+]
 ASKED = [
     ["evaluate", "RUN", "--max-n", "2", "--count", "2"],
     ["predict", "RUN", "a b"],

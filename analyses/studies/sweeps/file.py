@@ -254,7 +254,7 @@ class SweepFile(BaseModel):
 def read(path: Path) -> SweepFile:
     """A sweep's file, checked. Raises UserError that names the file, the fault and the cure."""
     try:
-        content = tomllib.loads(read_bytes(path, "check the path", MOST_BYTES).decode())
+        content = tomllib.loads(read_bytes(path, "check the path", MOST_BYTES).decode("utf-8-sig"))
     except RecursionError:
         raise UserError(f"{path} has lists or tables in too many others: write fewer") from None
     except ValueError as error:  # not TOML, not UTF-8, or a number of thousands of digits
