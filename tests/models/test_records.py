@@ -38,6 +38,7 @@ FAULTS: dict[str, tuple[bytes, str]] = {
     "status": (b'{"config": {}, "status": "stopped"}', r"status: Input should be 'training', "),
     "config": (b'{"config": [], "status": "finished"}', "config: Input should be an object"),
     "steps": (b'{"config": {}, "status": "finished", "steps": 1.5}', "steps: .* valid integer"),
+    "text": (b'{"config": {}, "status": "finished", "steps": "12"}', "steps: .* valid integer"),
     "huge": (
         b'{"config": {}, "status": "finished", "steps": 1' + b"0" * 30 + b"}",
         "steps: .* less than",
