@@ -250,7 +250,10 @@ def test_files_are_found_by_path_and_by_name(tmp_path: Path) -> None:
         find("nosuch")
     with pytest.raises(UserError, match=r"cannot read .*x.toml \(No such file"):
         read(tmp_path / "x.toml")
-    for content in (b"question = ", b"\xff"):
+    (tmp_path / "x.toml").write_text("a = " + "[" * 5000 + "]" * 5000)
+    with pytest.raises(UserError, match=r"x.toml has lists or tables in too many others: write f"):
+        read(tmp_path / "x.toml")
+    for content in (b"question = ", b"\xff", b"a = " + b"9" * 5000):
         (tmp_path / "x.toml").write_bytes(content)
         with pytest.raises(UserError, match=r"x.toml is not TOML \("):
             read(tmp_path / "x.toml")

@@ -94,9 +94,11 @@ def test_numbers_that_are_none_are_told_in_plain_words(capsys: pytest.CaptureFix
 
 @pytest.mark.slow
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full here")
-def test_pipes_disks_and_terminals() -> None:
+def test_pipes_disks_and_terminals(tmp_path: Path) -> None:
     """Whoever reads may leave early, the disk may be full, the terminal may know ASCII alone."""
     lab = [sys.executable, "-m", "analyses.command_line", "languages", "--json"]
+    tmp_path = tmp_path / "über"
+    tmp_path.mkdir()
     reader, writer = os.pipe()
     os.close(reader)
     ascii_only = {**os.environ, "PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"}
@@ -106,7 +108,7 @@ def test_pipes_disks_and_terminals() -> None:
             for args, out, env in (
                 (lab, writer, None),
                 (lab, full, None),
-                ([*lab[:3], "train", "--help"], subprocess.PIPE, ascii_only),
+                ([*lab[:3], "runs", str(tmp_path)], subprocess.PIPE, ascii_only),
             )
         )
         errors = [each.communicate()[1] for each in (left, filled, plain)]
