@@ -14,7 +14,13 @@ from analyses.registry import BUILT_IN, options_of
 from models.config import Counting, ModelConfig, TrainConfig
 from models.errors import UserError
 
-KINDS = [*TAKES.values(), *map(options_of, BUILT_IN), TrainConfig, ModelConfig, Counting]
+KINDS: list[type[Any]] = [
+    *TAKES.values(),
+    *map(options_of, BUILT_IN),
+    TrainConfig,
+    ModelConfig,
+    Counting,
+]
 NEEDED: dict[str, Any] = dict.fromkeys(("run", "path", "lines"), Path("x"))
 NEEDED |= {"file": "seeds", "language": "an", "name": "", "word": "", "study": "rules"}
 BEYOND = {int: [-(10**30), 10**30], float: [-1e30, 1e30, math.inf, math.nan]}

@@ -136,6 +136,7 @@ def test_impossible_combinations_are_skipped_where_the_file_says_so() -> None:
     [
         ('recipe = "fast"', "recipe is 'fast': choose one of plain, counting"),
         ('[fixed]\nrecipe = "counting"', r"unknown 'recipe' in \[fixed\]"),
+        ('[test]\nlengths = "1:10001"', 'lengths is "1:10001": write "FIRST:LAST"'),
         ("seds = 3", "unknown 'seds' at the top of the file: did you mean seeds"),
         ("[fixed]\nstesp = 3", r"unknown 'stesp' in \[fixed\]: did you mean steps"),
         ("[fixed]\nseed = 3", r"unknown 'seed' in \[fixed\]: "),
@@ -212,6 +213,7 @@ def test_faults_are_told_in_one_line(text: str, fault: str) -> None:
         ('question = "?"\nlanguages = ["anbn", "anbn"]', "languages has 'anbn' twice"),
         ('question = "?"\nlanguages = 3', "languages is 3: write a list of names"),
         ('question = "?"\nlanguages = "an"\nseeds = 0', "seeds is 0: it must be at least 1"),
+        (f'question = "?"\nlanguages = "an"\nseeds = {10**9}', "it must be at most 10000"),
         ('question = "?"\nlanguages = "an"\nseeds = [1]', r"seeds is \[1\]: write a whole number"),
     ],
 )
