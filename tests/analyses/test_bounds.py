@@ -23,7 +23,10 @@ KINDS: list[type[Any]] = [
 ]
 NEEDED: dict[str, Any] = dict.fromkeys(("run", "path", "lines"), Path("x"))
 NEEDED |= {"file": "seeds", "language": "an", "name": "", "word": "", "study": "rules"}
-BEYOND = {int: [-(10**30), 10**30], float: [-1e30, 1e30, math.inf, math.nan]}
+BEYOND: dict[type[Any], list[float]] = {
+    int: [-(10**30), 10**30],
+    float: [-1e30, 1e30, math.inf, math.nan],
+}
 CASES = [
     pytest.param(kind, name, value, id=f"{kind.__name__} {name} {value:.0e}")
     for kind in KINDS
