@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -20,28 +20,39 @@ PATIENCE = 240_000  # ms: a machine may be shared by many; a page that is broken
 IDLE = "[data-testid=stApp][data-test-script-state=notRunning]"
 
 
+def needed(*names: str) -> str:
+    """A program that is installed under one of these names. A laptop without it skips its tests;
+    the checks on a server do not."""
+    for path in filter(None, map(shutil.which, names)):
+        return path
+    refuse = pytest.fail if os.environ.get("CI") else pytest.skip
+    refuse(f"no {names[0]} here: install it to test the dashboard")
+
+
 @contextmanager
 def launched() -> Iterator[Browser]:
-    """Debian's Chromium; a laptop without it skips these tests, the checks on a server do not."""
-    path = shutil.which("chromium") or shutil.which("google-chrome")
-    if path is None:
-        if os.environ.get("CI"):
-            pytest.fail("no Chromium here: install the package chromium")
-        pytest.skip("no Chromium here: install it to test the dashboard")
+    """Debian's Chromium."""
+    path = needed("chromium", "google-chrome")
     with sync_playwright() as playwright:
         expect.set_options(timeout=PATIENCE)
         yield playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
 
 
 @contextmanager
-def serve(runs: Path) -> Iterator[str]:
-    """`lab dashboard` on a free port, once it answers: its address."""
+def serve(runs: Path, tracer: Sequence[str] = ()) -> Iterator[str]:
+    """`lab dashboard` on a free port, once it answers: its address.
+
+    Args:
+        tracer: the command that starts the server, if it is not started by itself.
+    """
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     command = [sys.executable, "-m", "analyses.command_line", "dashboard", str(runs), "--headless"]
     server = subprocess.Popen(
-        [*command, "--port", str(port)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        [*tracer, *command, "--port", str(port)],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
     )
     address = f"http://127.0.0.1:{port}"
     try:

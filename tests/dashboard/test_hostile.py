@@ -1,25 +1,26 @@
 """Whatever a corpus, a label, a run or a link is called: pages show it as text and ask for nothing.
 
-One server, one run trained for two steps. A hook of Python's own counts what the server asks of the
-network.
+One server, whose system calls on the network are counted; two runs, a sweep, and an upload.
 """
 
 from __future__ import annotations
 
 import http.client
-import os
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote, urlencode, urlsplit
 
 import altair as alt
 import pandas as pd
 import pytest
-from chromium import leaves, opened, serve
+from chromium import IDLE, leaves, needed, opened, serve
 from conftest import tiny_config
-from playwright.sync_api import Browser, Page
+from playwright.sync_api import Browser, FilePayload, Page, expect
+from test_sweeps_page import LANGUAGES, table_of, write
 
 from analyses.answers import render
+from dashboard.markup import visible
 from models.runs.run import Run
 from models.training.loop import train
 
@@ -32,6 +33,7 @@ WORDS = (
     f"<img/src={AWAY}b.png>",
     "</script><script>document.title='taken'</script>",
     "$x^2$",
+    "$$",
     ":red[red]",
     ":material/home:",
     ":streamlit:",
@@ -42,48 +44,178 @@ WORDS = (
     "**bold**",
     f"{AWAY}c",
     "\u202eturned",
+    "\u2067isolated",
 )
-LABELS = (f"![]({AWAY}label.png)", "<b>other</b>")
-NAME = "[run](x)$y$:red[z]"
-WATCH = """
-import os, sys
-def note(event, arguments):
-    if event in ("socket.getaddrinfo", "socket.connect", "socket.sendto"):
-        with open(os.environ["NOTES"], "a") as notes:
-            notes.write(f"{event} {arguments[1:]}\\n")
-sys.addaudithook(note)
-"""
+TURNS = re.compile("[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+"""The marks that turn the direction of writing."""
+LABELS = (f"![]({AWAY}label.png)", "<b>other</b>\u202e")
+NAME = "[run](x)$y$:red[z]\u202e"
+SWEEP = "**sweep** $z$ [a](b)"
+SENDS = re.compile(r"(connect|send\w*)\(.*sa_family=AF_INET")
+"""A system call that asks another machine, as strace writes it down."""
+
+
+SHORT: list[tuple[str, ...]] = [(word, other) for word in WORDS for other in WORDS if word != other]
+LONG: list[tuple[str, ...]] = [WORDS, (*WORDS[:3], WORDS[0], *WORDS[4:])]
+
+
+def lines(rows: Sequence[Sequence[str]]) -> bytes:
+    """A corpus, whose labels say whether a line has the fourth of the hostile words."""
+    return "".join(f"{LABELS[WORDS[3] in row]}\t{' '.join(row)}\n" for row in rows).encode()
 
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with one run on a corpus of hostile words."""
+    """A folder with a run on a corpus of hostile words, one on brackets, and a sweep."""
     folder = tmp_path_factory.mktemp("hostile")
-    rows = [(word, other) for word in WORDS for other in WORDS if word != other]
-    lines = (f"{LABELS[i % 2]}\t{' '.join(row)}\n" for i, row in enumerate(rows))
     corpus = tmp_path_factory.mktemp("corpus") / "hostile.tsv"
-    corpus.write_text("".join(lines), encoding="utf-8")
-    config = tiny_config(language="hostile", objective="verdict", max_n=16, steps=2)
+    corpus.write_bytes(lines(SHORT + LONG))
+    config = tiny_config(language="hostile", objective="verdict", max_n=20, steps=2)
     train(Run.create(folder / NAME, config, corpus), "cpu")
+    train(Run.create(folder / "brackets", tiny_config(language="dyck2", steps=2)), "cpu")
+    names = dict(zip(LANGUAGES, WORDS, strict=False))
+    write(folder / SWEEP, table_of().replace({"language": names}))
     return folder
 
 
 @pytest.fixture(scope="module")
-def notes(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where the server's questions to the network are noted."""
-    folder = tmp_path_factory.mktemp("watched")
-    (folder / "sitecustomize.py").write_text(WATCH)
-    return folder / "notes.txt"
+def calls(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the server's system calls on the network are written down."""
+    return tmp_path_factory.mktemp("watched") / "calls"
 
 
 @pytest.fixture(scope="module")
-def address(runs: Path, notes: Path) -> Iterator[str]:
-    with pytest.MonkeyPatch.context() as patch:
-        path = f"{notes.parent}{os.pathsep}{os.environ.get('PYTHONPATH', os.getcwd())}"
-        patch.setenv("PYTHONPATH", path)
-        patch.setenv("NOTES", str(notes))
-        with serve(runs) as address:
-            yield address
+def address(runs: Path, calls: Path) -> Iterator[str]:
+    tracer = (needed("strace"), "-D", "-f", "--seccomp-bpf", "-s0", "-e", "trace=%network")
+    with serve(runs, (*tracer, "-o", str(calls))) as address:
+        yield address
+
+
+@pytest.fixture
+def page(browser: Browser, address: str) -> Iterator[Page]:
+    """A page that asks for nothing but what the server has."""
+    outside: list[str] = []
+    page = browser.new_page()
+    page.on("request", lambda r: outside.append(r.url) if leaves(r.url, address) else None)
+    yield page
+    page.close()
+    assert outside == []
+
+
+def says(page: Page, value: str) -> None:
+    """Waits until the page shows this, letter by letter."""
+    letters = "\u2060?".join(map(re.escape, visible(value)))
+    expect(page.get_by_test_id("stMain")).to_contain_text(re.compile(letters))
+
+
+def assert_text(page: Page) -> None:
+    """No word has become anything but text, nor turns the text around it.
+
+    A label of a picture or a cell of a table stands alone, and turns itself at most.
+    """
+    said = page.locator("[data-testid=stMarkdownContainer]")
+    made = said.locator("img, a:not([href^='#']), .stMarkdownColoredText, [role=img], script")
+    assert [made.nth(i).evaluate("e => e.outerHTML") for i in range(made.count())] == []
+    assert {"x^2", "y", "z"}.isdisjoint(said.locator(".katex annotation").all_text_contents())
+    assert not TURNS.search(" ".join(said.all_text_contents()))
+    assert page.title() != "taken"
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("", [NAME]),
+        ("try", []),
+        ("model", []),
+        ("heads", []),
+        ("interventions", []),
+        ("patching", WORDS),
+        ("explanations", WORDS),
+        ("leaderboard", [NAME]),
+        ("sweeps", [SWEEP, *WORDS[:2]]),
+    ],
+)
+def test_hostile_words_are_shown_as_text(
+    page: Page, address: str, name: str, expected: Sequence[str]
+) -> None:
+    opened(page, f"{address}/{name}?run={quote(NAME)}&word_hostile={quote(' '.join(WORDS))}")
+    for word in expected:
+        says(page, word)
+    assert_text(page)
+
+
+@pytest.mark.parametrize(
+    ("name", "key"),
+    [
+        ("try", "run"),
+        ("try", "word_hostile"),
+        ("patching", "word_hostile"),
+        ("discover", "corpus"),
+        ("sweeps", "sweep"),
+        ("sweeps", "only_language"),
+        ("sweeps", "down"),
+    ],
+)
+def test_a_hostile_link_is_shown_as_text(page: Page, address: str, name: str, key: str) -> None:
+    value = f"![]({AWAY}typed.png) {AWAY}typed $y$ \u202e"
+    opened(page, f"{address}/{name}?{urlencode({'run': NAME, key: value})}")
+    if key == "word_hostile":
+        says(page, f"![]({AWAY}typed.png)")
+    assert_text(page)
+
+
+def test_a_sweep_is_drawn(page: Page, address: str) -> None:
+    opened(page, f"{address}/sweeps")
+    for word in ("word length", "seeds that learn it"):
+        drawn = page.get_by_test_id("stVegaLiteChart").filter(has_text=word)
+        expect(drawn.first).to_be_visible()
+    assert page.get_by_test_id("stAlertContentError").count() == 0
+
+
+def test_brackets_are_no_link(page: Page, address: str) -> None:
+    opened(page, f"{address}/patching?run=brackets&word_dyck2={quote('( [ ] ( ) ] )')}")
+    says(page, "( [ ] ( ) ] )")
+    assert_text(page)
+
+
+def test_an_upload_is_learned_and_all_that_is_said_of_it_is_text(page: Page, address: str) -> None:
+    """From the file to the rule, as a user does it."""
+    opened(page, f"{address}/discover?corpus=A+new+corpus")
+    name, box = "![](x) $y$.tsv", page.locator("input[type=file]")
+    box.set_input_files(FilePayload(name=name, mimeType="text/plain", buffer=b"yes\n"))
+    says(page, f"{name}, line 1: expected one tab")
+    assert_text(page)
+    box.set_input_files(FilePayload(name=name, mimeType="text/plain", buffer=lines(SHORT)))
+    for label in LABELS:
+        says(page, f"lines of {label}")
+    assert_text(page)
+    page.get_by_role("button", name="Discover the rule").click()
+    expect(page.get_by_role("heading", name="Who finds what")).to_be_visible()
+    page.wait_for_selector(IDLE)
+    says(page, f"A line is {LABELS[0]} if it never contains {WORDS[3]}.")
+    page.get_by_role("textbox", name="Line").fill(f"{WORDS[0]} {WORDS[3]}")
+    page.get_by_role("textbox", name="Line").press("Enter")
+    assert_text(page)
+
+
+def test_an_exported_page_runs_no_script_of_a_word(browser: Browser, tmp_path: Path) -> None:
+    table = pd.DataFrame({"word": [*WORDS, "<!--<script>"], "value": range(len(WORDS) + 1)})
+    figure = alt.Chart(table).mark_bar().encode(x="value:Q", y="word:N", tooltip=["word", "value"])
+    file = tmp_path / "figure.html"
+    file.write_bytes(render(figure, "html"))
+    page = browser.new_page()
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    page.goto(file.as_uri())
+    bars = page.locator("svg.marks").bounding_box()
+    assert bars is not None
+    for y in range(10, int(bars["height"]), 10):  # each bar says its word where the mouse is
+        page.mouse.move(bars["x"] + bars["width"] / 2, bars["y"] + y)
+    expect(page.locator("#vg-tooltip-element")).to_contain_text("value")
+    assert page.title() != "taken"
+    assert asked == [file.as_uri()]
+    page.close()
+    assert b"<script>document" not in render(figure, "svg")
 
 
 def status(address: str, path: str, host: str, origin: str) -> int:
@@ -106,7 +238,8 @@ def status(address: str, path: str, host: str, origin: str) -> int:
         connection.close()
 
 
-def test_forged_requests_are_refused_and_nothing_is_asked(address: str, notes: Path) -> None:
+def test_forged_requests_are_refused_and_nothing_is_asked(address: str, calls: Path) -> None:
+    """Of the network, since the server was started: a name, its own address, or anything else."""
     own = urlsplit(address).netloc
     assert status(address, "/_stcore/stream", own, address) == 101
     for host, origin in (
@@ -116,56 +249,7 @@ def test_forged_requests_are_refused_and_nothing_is_asked(address: str, notes: P
         (own, "http://localhost:1"),
     ):
         assert status(address, "/_stcore/stream", host, origin) == 403
-        assert status(address, "/", host, origin) in (400, 403)
-    asked = notes.read_text().splitlines() if notes.exists() else []
-    assert [line for line in asked if "127.0.0.1" not in line and "::" not in line] == []
-
-
-def test_hostile_words_are_shown_as_text(browser: Browser, address: str) -> None:
-    context = browser.new_context()
-    page = context.new_page()
-    outside: list[str] = []
-    page.on("request", lambda r: outside.append(r.url) if leaves(r.url, address) else None)
-    run = quote(NAME)
-    for line in (" ".join(WORDS[:8]), " ".join(WORDS[8:])):
-        word = quote(line)
-        opened(page, f"{address}/try?run={run}&word_hostile={word}")
-        assert as_text(page) == []
-    unknown = quote(f"![]({AWAY}typed.png) {AWAY}typed $z$")
-    opened(page, f"{address}/try?run={run}&word_hostile={unknown}")
-    assert f"![]({AWAY}typed.png)" in shown(page)
-    opened(page, f"{address}/?run={run}")
-    assert NAME in shown(page)
-    assert as_text(page) == []
-    context.close()
-    assert outside == []
-
-
-def shown(page: Page) -> str:
-    """All text of the page, without the marks that part it."""
-    return str(page.locator("[data-testid=stMain]").inner_text()).replace("\u2060", "")
-
-
-def as_text(page: Page) -> list[str]:
-    """What a word has become that is no text."""
-    main = page.locator("[data-testid=stMain] [data-testid=stMarkdownContainer]")
-    found = main.locator(
-        "img, a:not([href^='#']), .katex, .stMarkdownColoredText, [role=img], script"
-    )
-    return [str(found.nth(i).evaluate("e => e.outerHTML")) for i in range(found.count())]
-
-
-def test_an_exported_page_runs_no_script_of_a_word(browser: Browser, tmp_path: Path) -> None:
-    table = pd.DataFrame({"word": [*WORDS, "<!--<script>"], "value": range(len(WORDS) + 1)})
-    figure = alt.Chart(table).mark_bar().encode(x="value:Q", y="word:N", tooltip=["word"])
-    file = tmp_path / "figure.html"
-    file.write_bytes(render(figure, "html"))
-    page = browser.new_page()
-    asked: list[str] = []
-    page.on("request", lambda request: asked.append(request.url))
-    page.goto(file.as_uri())
-    page.wait_for_selector("canvas, svg")
-    assert page.title() != "taken"
-    assert asked == [file.as_uri()]
-    page.close()
-    assert b"<script>document" not in render(figure, "svg")
+        assert status(address, "/", host, origin) == 403
+    seen = calls.read_text()
+    assert seen.count("accept4(") >= 9  # strace has counted
+    assert SENDS.findall(seen) == []
