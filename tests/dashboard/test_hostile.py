@@ -21,6 +21,7 @@ from test_sweeps_page import LANGUAGES, table_of, write
 
 from analyses.answers import render
 from dashboard.markup import visible
+from models.runs.files import locked
 from models.runs.run import Run
 from models.training.loop import train
 
@@ -170,6 +171,18 @@ def test_a_sweep_is_drawn(page: Page, address: str) -> None:
         drawn = page.get_by_test_id("stVegaLiteChart").filter(has_text=word)
         expect(drawn.first).to_be_visible()
     assert page.get_by_test_id("stAlertContentError").count() == 0
+
+
+def test_home_sees_a_training_end(page: Page, address: str, runs: Path) -> None:
+    """Nobody clicks: the page that follows a training finds out, and asks no more."""
+    run = Run(runs / "brackets")
+    run.update(status="training")
+    with locked(run.path):
+        opened(page, f"{address}/?run=brackets")
+        says(page, "step 2")
+        run.update(status="finished")
+    says(page, "Accuracy by length")
+    assert page.get_by_test_id("stProgress").count() == 0
 
 
 def test_brackets_are_no_link(page: Page, address: str) -> None:

@@ -9,12 +9,14 @@ import subprocess
 from pathlib import Path
 
 import pytest
+import streamlit as st
 from streamlit.testing.v1 import AppTest
 from test_pages import said
 
 from analyses.command_line.app import main
 from analyses.rules.lines import as_tsv
 from analyses.rules.record import LINES, RECORD
+from dashboard.views.discover import from_lines
 from models.languages import printed_lines
 from models.runs.files import locked, read_json, write_json
 
@@ -178,8 +180,9 @@ def test_a_learner_that_failed_says_why(folder: Path, started: Learners) -> None
 
 @pytest.mark.slow
 def test_a_damaged_record_is_one_line_and_the_others_are_shown(
-    folder: Path, started: Learners
+    folder: Path, started: Learners, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(from_lines, "studies", lambda: st.header("what stands below"))
     learn("good.tsv", PRINTED)
     assert main([*started[0], "--no-rivals"]) == 0
     good = read_json(folder / "good" / RECORD)
@@ -202,5 +205,6 @@ def test_a_damaged_record_is_one_line_and_the_others_are_shown(
     for name in (*damages, "folder"):
         (error,) = choose(page, name).error
         assert "\n" not in error.value
+        assert [header.value for header in page.header] == ["what stands below"]
     assert "No network was asked for a rule." in said(choose(page, "good"))
     assert not page.error
