@@ -14,6 +14,7 @@ from starlette.routing import Route, WebSocketRoute
 from starlette.testclient import TestClient
 from starlette.websockets import WebSocket, WebSocketDisconnect
 from streamlit import config
+from streamlit.web import skills
 
 from analyses.command_line import show
 from analyses.command_line.arguments import Dashboard
@@ -98,3 +99,11 @@ def test_a_host_that_is_allowed_is_added_to_those_of_this_machine(
     for name in ("http://lab.example.org", "*", "a b", "", "lab.example.org:80"):
         with pytest.raises(UserError, match="no host name"):
             Dashboard(tmp_path, allow=(name,))
+
+
+def test_streamlit_lays_no_note_over_the_headlines(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It would where a browser is opened and an assistant that writes code is installed."""
+    hidden = tomllib.loads(SETTINGS.read_text())["logger"]["hideWelcomeMessage"]
+    options = {"server.headless": False, "logger.hideWelcomeMessage": hidden}
+    monkeypatch.setattr(config, "get_option", options.__getitem__)
+    assert skills.nudge_suppression_reason(str(SETTINGS.parent)) == "welcome_hidden"
