@@ -104,7 +104,7 @@ def new_corpus() -> None:
         "needs some hundreds."
     )
     upload = st.file_uploader("Lines", ["tsv", "txt"], max_upload_size=MOST_BYTES // 2**20)
-    printed = st.button("Take the 26 printed lines of the lecture", type="tertiary")
+    printed = st.button("Take the 26 printed lines of the lecture")
     if printed:
         content, file = as_tsv(*zip(*printed_lines(), strict=True)).encode(), "printed.tsv"
     elif upload is not None:

@@ -32,7 +32,9 @@ def show() -> None:
         "inside a model; because the rule is known, the lens can be checked. Choose a run at the "
         "left."
     )
-    st.dataframe(overview(), hide_index=True)
+    # Of a damaged run the status says what is wrong, in a line that would push all else aside.
+    narrow = {"status": st.column_config.Column(width="small")}
+    st.dataframe(overview(), hide_index=True, column_config=narrow)
     run = current_run()
     st.header(text(run.name))
     language_card(run)
