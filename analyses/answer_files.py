@@ -84,9 +84,12 @@ class Kept:
             UserError: the table is damaged.
         """
         file = self.folder / f"{self.record.analysis}.parquet"
-        if not file.exists():
-            raise FileNotFoundError(file)
-        content = read_bytes(file, cure_of(self.folder), sys.maxsize)
+        try:
+            content = read_bytes(file, cure_of(self.folder), sys.maxsize)
+        except UserError:
+            if not file.exists():
+                raise FileNotFoundError(file) from None
+            raise
         if seal(content, self.record.findings) != self.record.sha256:
             raise self.damaged()
         return pd.read_parquet(io.BytesIO(content))

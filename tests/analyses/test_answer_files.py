@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from importlib.metadata import EntryPoint
 from itertools import count
 from pathlib import Path
+from typing import Any
 
 import altair as alt
 import pandas as pd
@@ -219,14 +220,14 @@ def test_an_answer_renewed_before_its_table_is_read_is_found(
     run: Run, calls: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     answer(run, NAME, Asked(3))
-    read, renewals = pd.read_parquet, iter(range(3))
+    read, renewals = answer_files.read_bytes, iter(range(3))
 
-    def renewed_before(path: Path) -> pd.DataFrame:
+    def renewed_before(*about: Any) -> bytes:
         if next(renewals, None) is not None:
             answer(run, NAME, Asked(3), again=True)
-        return read(path)
+        return read(*about)
 
-    monkeypatch.setattr("pandas.read_parquet", renewed_before)
+    monkeypatch.setattr(answer_files, "read_bytes", renewed_before)
     found = kept(run, NAME, Asked(3))
     assert found is not None
     assert consistent(found)

@@ -28,7 +28,7 @@ from streamlit.testing.v1 import AppTest
 from streamlit.testing.v1.element_tree import Button, Selectbox
 from test_kinds import KINDS, SIZES, TASKS, refused
 
-from analyses.answer_files import folders_of
+from analyses.answer_files import folders_of, seal
 from analyses.answers import Answer, answer, load, question, save
 from analyses.charts.interventions import charts
 from analyses.close_ups.intervention import changed
@@ -149,8 +149,10 @@ def has_heads(run: Run) -> bool:
 
 def change(run: Run, name: str, **values: object) -> None:
     """Makes a kept answer say something else."""
-    record = folders_of(run.path, name)[-1] / f"{name}.json"
-    write_json(record, read_json(record) | values)
+    folder = folders_of(run.path, name)[-1]
+    record = read_json(folder / f"{name}.json") | values
+    digest = seal((folder / f"{name}.parquet").read_bytes(), record["findings"])
+    write_json(folder / f"{name}.json", record | {"sha256": digest})
 
 
 @pytest.mark.parametrize("name", PAGES)
