@@ -43,7 +43,7 @@ def tried() -> pd.DataFrame:
             changed = change(changed, None)
         return (changed[:, 0, 0].round().numpy() == truth).astype(float)
 
-    train = np.arange(WORDS) % 2 == 0
+    train = np.arange(WORDS) % 3 > 0
     told: list[str] = []
     table = erasure_trials({"here": x}, targets, train, right, report=told.append)
     assert told == ["here"]
@@ -68,7 +68,7 @@ def test_the_probe_finds_it_before_and_not_after() -> None:
     assert score["count", "probe R2", "LEACE"] < 0.1
     assert score["category", "probe accuracy", "none"] == 1
     assert score["category", "probe accuracy", "LEACE"] < 0.7
-    assert set(probes["words"]) == {WORDS // 2}
+    assert set(probes["words"]) == {-(-WORDS // 3)}  # those that the probe did not see
 
 
 def test_controls_are_of_the_positions_where_a_variable_is_known() -> None:

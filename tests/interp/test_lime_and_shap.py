@@ -104,7 +104,7 @@ def test_the_partition_shares_out_the_whole_gain(size: int) -> None:
     assert partition_shap(played, samples=64).sum() == pytest.approx(full - empty, abs=1e-9)
 
 
-@pytest.mark.parametrize("size", [1, 2, 9])
+@pytest.mark.parametrize("size", [1, 2, 12])
 def test_shap_s_exact_values_are_ours(size: int) -> None:
     played = game(size)
     assert shap_exact(played.fresh()) == pytest.approx(exact_shapley(played), abs=1e-8)
