@@ -50,8 +50,7 @@ class Record(BaseModel):
         asked_at: when it was answered, in ISO 8601, UTC.
         seconds: how long it took; None for a study.
         versions: of Python and of the libraries.
-        sha256: of the table's file and the findings, so that a table of another answer, or findings
-            that were changed, are noticed.
+        sha256: of the table's file and the findings. It shows that neither was changed.
     """
 
     model_config = ConfigDict(frozen=True)

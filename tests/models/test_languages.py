@@ -281,7 +281,7 @@ def test_registry() -> None:
 
 
 def test_threads_that_need_the_same_entries_make_each_once() -> None:
-    """Each of them sleeps while it makes an entry, so that another could make it too."""
+    """Each thread sleeps while it makes an entry. Meanwhile another could make the same one."""
     made = []
 
     def after(entry: int) -> int:
