@@ -139,6 +139,18 @@ def settle_allocator() -> None:
     torch.empty(31 * 2**20, dtype=torch.uint8)
 
 
+def settle_threads() -> None:
+    """Waits until threads that computed before they were bound are asleep.
+
+    A thread of OpenBLAS looks for more work for about 0.1 s before it goes to sleep.
+    """
+    spent = 1.0
+    while spent > TURN / 2:
+        start = time.process_time()
+        time.sleep(TURN)
+        spent = time.process_time() - start
+
+
 def calls_for(side: Side) -> int:
     """How many calls last a turn. Warms up on the way: the first calls are never kept."""
     calls = 1
@@ -159,6 +171,7 @@ def compare(
     for side in (ours, peer):  # loads what is imported late, before it is bound
         side.work()
     with one_thread():
+        settle_threads()
         calls = max(calls_for(ours), calls_for(peer))
         gc.collect()
         gc.disable()  # else one of the two pays for the garbage of both

@@ -300,7 +300,7 @@ class PlainNGram(nn.Module):
             allowed, seen = ours.get_buffer(f"allowed_{k}"), ours.get_buffer(f"seen_{k}")
             shorter = p if k == 0 else p.repeat(self.d_vocab, 1)  # the oldest token counts most
             p = (allowed + shorter) / (seen + 1)
-        self.table = torch.logit(p, eps=1e-6)
+        self.table = torch.logit(p, eps=1e-6).float()
 
     def forward(self, tokens: Tensor) -> Tensor:
         n = tokens.shape[1]

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 from pathlib import Path
-from threading import Thread
+from threading import Event, Thread
 
 import numpy as np
 import pytest
@@ -12,7 +13,8 @@ import sklearn.linear_model  # noqa: F401 - it brings libraries that torch does 
 import torch
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from tests.benchmarks import kept
+from tests.benchmarks import kept, measure
+from tests.benchmarks.__main__ import BENCHMARKS
 from tests.benchmarks.measure import Result, Side, UnboundError, compare, one_thread, seconds
 
 ROW = Result("task", "ours", "peer: does", 1.5, 2.0, 1.9, 2.1, 9, 0.01, 0.02)
@@ -47,6 +49,24 @@ def test_work_in_another_thread_is_an_error() -> None:
     assert seconds(Side("ours", "sorts", lambda: np.sort(x))) > 0
 
 
+def test_threads_that_still_look_for_work_are_waited_for() -> None:
+    """What is called once before the threads are bound leaves them awake."""
+    x = np.random.default_rng(0).normal(size=(900, 900))
+    started, over = time.monotonic(), Event()
+
+    def spin() -> None:
+        while time.monotonic() < started + 2:
+            pass
+        over.set()
+
+    thread = Thread(target=spin)
+    thread.start()
+    sides = (Side(who, "multiplies", lambda: x @ x) for who in ("ours", "peer"))
+    compare("product", *sides, rounds=2)
+    assert over.is_set()
+    thread.join()
+
+
 def test_twice_the_work_is_half_as_fast() -> None:
     x = np.random.default_rng(0).normal(size=20_000)
     twice = Side("peer", "sorts twice", lambda: (np.sort(x), np.sort(x)))
@@ -56,6 +76,19 @@ def test_twice_the_work_is_half_as_fast() -> None:
     assert found.met
     assert found.peer == "peer: sorts twice"
     assert found.peer_seconds > found.our_seconds
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", sorted(set(BENCHMARKS) - {"discovery"}))
+def test_both_sides_of_a_comparison_still_agree(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every benchmark checks that first, and stops where they differ; nothing is timed here."""
+    monkeypatch.setattr(measure, "calls_for", lambda side: 1)
+    monkeypatch.setattr(measure, "_round", lambda *_: (1.0, 2.0))
+    rows = list(BENCHMARKS[name]())
+    assert [row.ratio for row in rows] == [2.0] * len(rows)
+    assert rows or name == "together"  # without a CUDA device
 
 
 @pytest.mark.parametrize(
