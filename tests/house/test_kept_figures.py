@@ -80,9 +80,7 @@ def test_twice_the_work_is_half_as_fast() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(set(BENCHMARKS) - {"discovery"}))
-def test_both_sides_of_a_comparison_still_agree(
-    name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_both_sides_of_a_comparison_still_agree(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every benchmark checks that first, and stops where they differ; nothing is timed here."""
     monkeypatch.setattr(measure, "calls_for", lambda side: 1)
     monkeypatch.setattr(measure, "_round", lambda *_: (1.0, 2.0))
