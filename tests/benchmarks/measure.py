@@ -107,6 +107,7 @@ def one_thread() -> Iterator[None]:
             free = [pool["filepath"] for pool in threadpool_info() if pool["num_threads"] != 1]
             if free or torch.get_num_threads() != 1:
                 raise UnboundError(f"more than one thread: {', '.join(free) or 'torch'}")
+            settle_threads()
             yield
     finally:
         torch.set_num_threads(before)
@@ -171,7 +172,6 @@ def compare(
     for side in (ours, peer):  # loads what is imported late, before it is bound
         side.work()
     with one_thread():
-        settle_threads()
         calls = max(calls_for(ours), calls_for(peer))
         gc.collect()
         gc.disable()  # else one of the two pays for the garbage of both
