@@ -8,7 +8,7 @@ import numpy as np
 from automata.fa.dfa import DFA
 
 from models.languages.regular import RegularLanguage
-from models.languages.vocabulary import Words
+from models.languages.vocabulary import FIRST_SYMBOL_ID, Words
 
 BRACKETS = "()[]{}<>"
 
@@ -41,6 +41,29 @@ class DyckLanguage(RegularLanguage):
     def trace(self, words: Words) -> dict[str, np.ndarray]:
         traced = super().trace(words)
         return traced | {"depth": self.depths[traced["state"]]}
+
+    def near_misses(self, rng: np.random.Generator, lengths: np.ndarray) -> Words:
+        """Up to half of them cross, such as ([)]; the others are members with one substitution.
+
+        No substitution ever makes brackets cross. A word that crosses is a member in which two
+        neighbouring closing brackets of different kinds have changed places.
+        """
+        missed = super().near_misses(rng, lengths)
+        if len(self.vocabulary.symbols) == 2:  # one kind of brackets cannot cross
+            return missed
+        rows = np.flatnonzero(rng.random(len(lengths)) < 0.5)
+        if not len(rows):
+            return missed
+        members = self._uniform(rng, lengths[rows], np.ones(len(rows), dtype=bool)).ids
+        symbol = members - FIRST_SYMBOL_ID
+        closing = (symbol >= 0) & (symbol % 2 == 1)
+        here = closing[:, :-1] & closing[:, 1:] & (symbol[:, :-1] != symbol[:, 1:])
+        at = np.where(here, rng.random(here.shape), -1.0).argmax(axis=1)
+        found = np.flatnonzero(here.any(axis=1))
+        rows, at, ids = rows[found], at[found], missed.ids.copy()
+        ids[rows, : members.shape[1]] = members[found]
+        ids[rows, at], ids[rows, at + 1] = members[found, at + 1], members[found, at]
+        return Words(ids, missed.lengths)
 
 
 def _stacks(pairs: int, max_depth: int) -> DFA:

@@ -225,7 +225,8 @@ class FormalLanguage(Language):
         """One near miss per row: a word outside the language that is almost a member.
 
         It is a member with one substitution. Where blocks are counted, it can also be a member with
-        one symbol moved from one block to another.
+        one symbol moved from one block to another; where brackets of several kinds nest, a member
+        in which two of them cross.
 
         Args:
             lengths: the length of each word; ``has_near_miss`` holds for all of them.

@@ -15,6 +15,7 @@ from scipy.stats import chisquare
 from models.languages import (
     LANGUAGES,
     CountingLanguage,
+    DyckLanguage,
     FormalLanguage,
     LabelledCorpus,
     RegularLanguage,
@@ -44,7 +45,10 @@ def pairs(words: dict[bool, list[Word]]) -> Counter[Word]:
 
 
 def reach(lang: FormalLanguage) -> int:
-    """Substitutions that a near miss may be away: a symbol that moves shifts the blocks between."""
+    """Substitutions that a near miss may be away: a symbol that moves shifts the blocks between,
+    and brackets that cross have changed places."""
+    if isinstance(lang, DyckLanguage):
+        return len(lang.vocabulary.symbols) // 2
     return lang.blocks - 1 if isinstance(lang, CountingLanguage) else 1
 
 
@@ -67,6 +71,23 @@ def test_near_misses_are_just_outside(name: str) -> None:
         for missed in set(spelled(lang, 100, length)):
             assert missed in words[False]
             assert min(distance(missed, member) for member in words[True]) <= reach(lang)
+
+
+def test_brackets_cross_in_some_near_misses() -> None:
+    """No substitution in a member makes them cross, so that only such words show who lets them."""
+    lang = language("dyck2")
+    assert isinstance(lang, FormalLanguage)
+    near = pairs(by_membership(lang, 6))
+    crossing = [word for word in spelled(lang, 400, 6) if word not in near]
+    assert {"".join(word) for word in crossing} >= {"([)]()", "()[(])", "(([)])"}
+    assert 0.1 < len(crossing) / 400 < 0.5  # half of those in which brackets of two kinds nest
+    for word in crossing:
+        kinds = [[s for s in word if s in kind] for kind in ("()", "[]")]
+        assert all(
+            language("dyck1").contains(["(" if s in "([" else ")" for s in k]) for k in kinds
+        )
+    seen = set(spelled(language("dyck1"), 200, 6))
+    assert seen <= set(pairs(by_membership(language("dyck1"), 6)))
 
 
 @settings(max_examples=60)
