@@ -80,6 +80,30 @@ class LanguageModel(HookedRootModule):
         """
         return read_at(self.config.readout, lengths)
 
+    @torch.no_grad()
+    def prefix_logits(
+        self, tokens: Int[Tensor, "words pos"]
+    ) -> list[tuple[Int[Tensor, " prefixes"], Float[Tensor, "prefixes d_vocab"]]]:
+        """Position by position, the logits of every distinct prefix, each given once.
+
+        A Transformer also computes each only once. In a model that sees ahead, what stands at a
+        prefix depends on the whole word: the first word that begins with it.
+
+        Args:
+            tokens: words of one length in lexicographic order, BOS first.
+
+        Returns:
+            For each position the first word of every prefix that ends there, and its logits there.
+        """
+        logits, begins = self(tokens), torch.zeros_like(tokens[:, 0], dtype=torch.bool)
+        begins[:1] = True
+        found = []
+        for t in range(tokens.shape[1]):
+            begins[1:] |= tokens[1:, t] != tokens[:-1, t]
+            rows = begins.nonzero()[:, 0]
+            found.append((rows, logits[rows, t]))
+        return found
+
     def count(
         self,
         tokens: Int[Tensor, "batch pos"],

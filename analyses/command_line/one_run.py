@@ -103,7 +103,7 @@ def go(run: Run, device: str) -> None:
 def evaluate(options: Evaluate) -> None:
     """A curve by length."""
     run = Run(options.run)
-    asked = Accuracy(options.max_n, options.lengths, options.count, options.seed)
+    asked = Accuracy(options.max_n, options.lengths, options.count, options.seed, options.all_words)
     with progress_bar(run.name) as report:
         result, _ = answer(run, "accuracy", asked, report, options.again)
     printed = printed_verdicts(run)
@@ -116,6 +116,8 @@ def evaluate(options: Evaluate) -> None:
     OUT.print(table_of(trained.drop(columns="model")))
     if printed is not None:
         OUT.print(table_of(printed, printed_summary(printed)))
+    if (every := accuracy.every_word(result)) is not None:
+        OUT.print(table_of(every, "all words, length by length"))
     OUT.print(result.sentence)
 
 

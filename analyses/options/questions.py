@@ -47,16 +47,20 @@ class Accuracy(Checked):
         lengths: the word lengths to test, instead of sizes: FIRST:LAST, both included.
         count: the number of test words per length. Half of them are members, if there are any.
         seed: the seed that draws the test words.
+        all_words: test all words up to this length too; 0 leaves that out. By default, as long
+            words as there are at most 100,000 of, and none longer than those tested anyway.
     """
 
     max_n: int | None = None
     lengths: str | None = None
     count: int = 64
     seed: int = 0
+    all_words: int | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
         at_least(1, self, "count", "max_n")
+        at_least(0, self, "all_words")
         check_seed(self.seed)
         if self.lengths is not None:
             self.range()

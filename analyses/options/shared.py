@@ -18,6 +18,7 @@ Flag = Annotated[bool, FlagCreatePairsOff]
 
 
 MOST: Mapping[str, Number] = {
+    "all_words": MOST_SYMBOLS,
     "count": 100_000,
     "draws": 10_000,
     "keys": 1000,

@@ -1,13 +1,15 @@
 """How far beyond the training window is the model right? Exactness and recognition by word length,
-beside the untrained model."""
+and the verdicts on all short words, beside the untrained model."""
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
 import altair as alt
+import numpy as np
 import pandas as pd
 from altair.typing import ChartType
 
@@ -17,10 +19,19 @@ from analyses.options.questions import Accuracy as Options
 from analyses.registry import BUILT_IN
 from analyses.script import script
 from interp.statistics import wilson
+from models.base import LanguageModel
 from models.config import MOST_PAIRS
 from models.errors import UserError
+from models.languages import FormalLanguage
 from models.runs.run import Run
+from models.training.all_words import affordable, check_count, how_many, judge_all
 from models.training.evaluation import evaluate
+from models.training.trained_words import TrainedWords
+
+ALL_WORDS = 100_000
+"""So many words at most are all tested, unless more are asked for."""
+EXAMPLES = 5
+WRONG = ("false_accepts", "false_rejects")
 
 
 def chosen_lengths(run: Run, options: Options) -> Sequence[int]:
@@ -39,7 +50,9 @@ def analyse(run: Run, options: Options, progress: Progress = quiet) -> Answer:
 
     Columns: model, length, n (missing where no size has this length), count, exact (missing where
     it is not defined), recognition, members and others (the share recognised of each; missing where
-    there is none), and the 95% Wilson interval of recognition, low and high.
+    there is none), fresh (how many different words among them no training step drew),
+    fresh_recognition (the share of these that is recognised), and the 95% Wilson interval of
+    recognition, low and high. The verdicts on all short words are in ``findings["all_words"]``.
     """
     lengths = chosen_lengths(run, options)
     if (longest := max(lengths, default=0)) ** 2 * options.count > MOST_PAIRS:
@@ -49,29 +62,128 @@ def analyse(run: Run, options: Options, progress: Progress = quiet) -> Answer:
             + (f"a --count of at most {fits}, or shorter words" if fits else "shorter words")
         )
     model, digest = run.model_and_hash()
+    models = {"trained": model, "untrained": run.untrained()}
+    trained = TrainedWords(run.config, run.language, run.steps()[-1])
+    every = all_words(run, models, trained, reach_of_all_words(run, options, longest), progress)
     rows: list[dict[str, Any]] = []
-    for name, judged in (("trained", model), ("untrained", run.untrained())):
-        scores = evaluate(judged, run.language, run.objective, lengths, options.count, options.seed)
-        for score in scores:
+    for name, judged in models.items():
+        asked = (run.language, run.objective, lengths, options.count, options.seed, trained)
+        for score in evaluate(judged, *asked):
             low, high = wilson(round(score.recognition * score.count), score.count)
             rows.append({"model": name, **asdict(score), "low": low, "high": high})
             progress(len(rows), 2 * len(lengths), f"{name}, length {score.length}")
     if not rows:
         raise UserError(f"{run.language.name} has no test words of these lengths: choose others")
-    shares = dict.fromkeys(("exact", "members", "others"), "Float64")
-    table = pd.DataFrame(rows).astype({"n": "Int64", **shares})
-    return Answer(table, *findings(run, table), asdict(options), digest)
+    shares = dict.fromkeys(("exact", "members", "others", "fresh_recognition"), "Float64")
+    table = pd.DataFrame(rows).astype({"n": "Int64", "fresh": "Int64", **shares})
+    return Answer(table, *findings(run, table, every), asdict(options), digest)
 
 
-def findings(run: Run, table: pd.DataFrame) -> tuple[str, dict[str, Any]]:
-    """How far the model is exact, and where recognition is lowest: in words, and as values."""
+def reach_of_all_words(run: Run, options: Options, tested: int) -> int:
+    """Up to which length all words are tested.
+
+    Raises:
+        UserError: they were asked for, and the truth is known for the lines of a corpus alone, or
+            there are too many.
+    """
+    symbols = len(run.language.vocabulary.symbols)
+    if options.all_words is None:
+        known = isinstance(run.language, FormalLanguage)
+        return min(affordable(symbols, ALL_WORDS), tested) if known else 0
+    if options.all_words and not isinstance(run.language, FormalLanguage):
+        raise UserError(
+            f"which of all words belong to {run.language.name} is not known: leave out --all-words"
+        )
+    check_count(symbols, options.all_words)
+    return options.all_words
+
+
+def all_words(
+    run: Run,
+    models: Mapping[str, LanguageModel],
+    trained: TrainedWords,
+    longest: int,
+    progress: Progress = quiet,
+) -> dict[str, Any] | None:
+    """The verdicts of each model on all words of 1 to ``longest`` symbols; None if that is 0.
+
+    Returns:
+        longest; by_length, a row per model and length: model, length, words, members,
+        false_accepts (others that the model accepts), false_rejects (members that it rejects), and
+        the same of the words that no training step drew, with "fresh_" before their names; examples
+        of words that the trained model judges wrong, the shortest first.
+    """
+    if not longest:
+        return None
+    words_in_all = how_many(len(run.language.vocabulary.symbols), longest)
+    counts: dict[tuple[str, int], Counter[str]] = defaultdict(Counter)
+    examples: dict[str, list[str]] = {kind: [] for kind in WRONG}
+    judged = [judge_all(m, run.language, run.objective, longest) for m in models.values()]
+    done = 0
+    for blocks in zip(*judged, strict=True):
+        words, labels = blocks[0].words, blocks[0].labels
+        length, fresh = int(words.lengths[0]), ~trained.hold(words)
+        for name, block in zip(models, blocks, strict=True):
+            said, count = block.verdicts, counts[name, length]
+            for kind, rows in {
+                "words": np.ones_like(labels),
+                "members": labels,
+                "false_accepts": said & ~labels,
+                "false_rejects": ~said & labels,
+            }.items():
+                count[kind] += int(rows.sum())
+                count[f"fresh_{kind}"] += int((rows & fresh).sum())
+                if name == "trained" and kind in examples:
+                    some = words.ids[rows][:EXAMPLES]
+                    examples[kind] += [" ".join(run.language.vocabulary.decode(x)) for x in some]
+        done += len(words)
+        progress(done, words_in_all, f"all words of 1 to {longest} symbols")
+    by_length = [
+        {"model": name, "length": length, **counts[name, length]}
+        for name in models
+        for length in range(1, longest + 1)
+    ]
+    shortest = {
+        kind: sorted(found, key=lambda word: word.count(" "))[:EXAMPLES]
+        for kind, found in examples.items()
+    }
+    return {"longest": longest, "by_length": by_length, "examples": shortest}
+
+
+def totals(every: Mapping[str, Any], model: str) -> Counter[str]:
+    """The rows of one model in ``all_words``, added up over the lengths."""
+    own = [row for row in every["by_length"] if row["model"] == model]
+    return Counter(
+        {key: sum(row[key] for row in own) for key in own[0] if key not in ("model", "length")}
+    )
+
+
+def every_word(answer: Answer) -> pd.DataFrame | None:
+    """The trained model's verdicts on all short words: a row per length; None if none were tested.
+
+    Columns: length, words, members, false accepts, false rejects, and of the words that no training
+    step drew: fresh, fresh false accepts, fresh false rejects.
+    """
+    every = answer.findings.get("all_words")
+    if every is None:
+        return None
+    table = pd.DataFrame(every["by_length"])
+    columns = ["length", "words", "members", *WRONG, "fresh_words", *(f"fresh_{w}" for w in WRONG)]
+    shown = table.loc[table["model"] == "trained", columns].rename(columns={"fresh_words": "fresh"})
+    return shown.rename(columns=lambda name: name.replace("_", " "))
+
+
+def findings(
+    run: Run, table: pd.DataFrame, every: Mapping[str, Any] | None = None
+) -> tuple[str, dict[str, Any]]:
+    """How far the model is exact, where recognition is lowest, and what all short words say: in
+    words, and as values."""
     trained = table[table["model"] == "trained"]
-    exact = trained.dropna(subset=["exact"])
     window = run.config.max_n
     reach = exact_to(trained)
+    sizes = sorted(set(trained.dropna(subset=["exact"])["n"].dropna().astype(int)))
     if reach is not None:
-        sentence = f"Exact on every size from 1 to {reach}" if reach else "Not exact even at size 1"
-        sentence += f" (trained on 1 to {window}, tested to {int(exact['n'].max())})"
+        sentence = _reach_in_words(reach, sizes) + f" (trained on 1 to {window})"
     else:
         share, words = right(trained, "recognition"), int(trained["count"].sum())
         sentence = f"{share:.2%} of {words} test words recognised"
@@ -80,16 +192,52 @@ def findings(run: Run, table: pd.DataFrame) -> tuple[str, dict[str, Any]]:
         f"; recognition is lowest at length {int(worst['length'])}: {worst['recognition']:.1%} of "
         f"{int(worst['count'])} words [{worst['low']:.1%}, {worst['high']:.1%}]."
     )
-    return sentence, {"exact_to": reach, "window": window}
+    if every is not None:
+        sentence += f" {_every_in_words(every)}"
+    tested = {"first": sizes[0], "last": sizes[-1], "sizes": len(sizes)} if sizes else None
+    found = {"exact_to": reach, "window": window, "tested": tested, "all_words": every}
+    return sentence, found
+
+
+def _reach_in_words(reach: int, sizes: Sequence[int]) -> str:
+    """Only sizes that were tested are spoken of."""
+    if reach < sizes[0]:
+        lowest = "the only size" if len(sizes) == 1 else "the smallest size"
+        return f"Not exact at size {sizes[0]}, {lowest} tested"
+    exact = [size for size in sizes if size <= reach]
+    if len(sizes) == 1:
+        return f"Exact at size {sizes[0]}, the only size tested"
+    if len(exact) == len(sizes):
+        return f"Exact at all {len(sizes)} sizes tested, {sizes[0]} to {sizes[-1]}"
+    first = f"the {len(exact)} sizes from {sizes[0]} to {reach}" if len(exact) > 1 else f"{reach}"
+    return (
+        f"Exact at {first}, and no longer at {sizes[len(exact)]}; {len(sizes)} sizes were tested, "
+        f"{sizes[0]} to {sizes[-1]}"
+    )
+
+
+def _every_in_words(every: Mapping[str, Any]) -> str:
+    own, untrained = totals(every, "trained"), totals(every, "untrained")
+    others, fresh = own["words"] - own["members"], own["fresh_words"]
+    wrong = own["fresh_false_accepts"] + own["fresh_false_rejects"]
+    return (
+        f"Of all {own['words']:,} words of 1 to {every['longest']} symbols it accepts "
+        f"{own['false_accepts']:,} of {others:,} others and rejects {own['false_rejects']:,} of "
+        f"{own['members']:,} members (untrained: {untrained['false_accepts']:,} and "
+        f"{untrained['false_rejects']:,}). Of the {fresh:,} that no training step drew, it judges "
+        f"{wrong:,} wrong."
+    )
 
 
 def exact_to(rows: pd.DataFrame) -> int | None:
-    """The size up to which every size tested is exact; None where exactness is not defined."""
-    exact = rows.dropna(subset=["exact"])
+    """The largest size tested up to which every size tested is exact; 0 if the smallest is not;
+    None where exactness is not defined."""
+    exact = rows.dropna(subset=["exact", "n"])
     if exact.empty:
         return None
     failed = exact[exact["exact"] < 1]
-    return int(exact["n"].max() if failed.empty else failed["n"].min() - 1)
+    before = exact if failed.empty else exact[exact["n"] < failed["n"].min()]
+    return 0 if before.empty else int(before["n"].max())
 
 
 def right(rows: pd.DataFrame, measure: str) -> float:
@@ -131,6 +279,12 @@ def headline(result: Answer) -> pd.DataFrame:
             if measure in table  # older answers do not tell members from others
             for where, part in parts.items()
         ]
+        if (every := result.findings.get("all_words")) is not None:
+            sums, to = totals(every, model), f"all words to length {every['longest']}"
+            rows += [
+                (model, f"false accepts, {to}", sums["false_accepts"]),
+                (model, f"false rejects, {to}", sums["false_rejects"]),
+            ]
     return numbers(rows)
 
 
@@ -139,7 +293,9 @@ def as_json(run: Run, result: Answer) -> dict[str, Any]:
     trained = result.table[result.table["model"] == "trained"]
     keys = ["length", "n", "count", "exact", "recognition"]
     records = trained[keys].astype(object).where(trained[keys].notna(), None).to_dict("records")
-    return {"language": run.language.name, "by_length": records}
+    content = {"language": run.language.name, "by_length": records}
+    every = result.findings.get("all_words")
+    return content if every is None else {**content, "all_words": every}
 
 
 def chart(result: Answer) -> ChartType:

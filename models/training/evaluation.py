@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 
 import numpy as np
@@ -15,6 +15,7 @@ from torch import Tensor
 from models.base import LanguageModel
 from models.languages import END, Language, Sample, Words
 from models.objectives.base import Objective
+from models.training.trained_words import TrainedWords
 
 TEST_SEED = 0x7E57  # gives test words a random stream apart from that of training words
 
@@ -34,6 +35,9 @@ class LengthScore:
             both members and others exist.
         members: share of the members whose verdict was right; None if there are no members.
         others: share of the other words whose verdict was right; None if there are no others.
+        fresh: how many different words among them no training step drew; None where it was not
+            asked.
+        fresh_recognition: share of these whose verdict was right; None if there are none.
     """
 
     length: int
@@ -43,6 +47,8 @@ class LengthScore:
     recognition: float
     members: float | None
     others: float | None
+    fresh: int | None = None
+    fresh_recognition: float | None = None
 
 
 def verdicts(
@@ -75,6 +81,27 @@ def judge(
     return objective.exact(logits, batch), right, float(objective.loss(logits, batch))
 
 
+@torch.no_grad()
+def right_words(
+    model: LanguageModel,
+    language: Language,
+    sample: Sample,
+    objective: Objective,
+) -> tuple[np.ndarray, np.ndarray]:
+    """The first two of ``judge``; a word that stands several times in the sample is read once.
+
+    A counting language has one member of each length, so half of its test words are the same.
+    """
+    _, first, where = np.unique(
+        sample.words.ids, axis=0, return_index=True, return_inverse=True
+    )  # padding is no symbol, so that different words differ in their ids
+    words = sample.words[first]
+    batch = objective.batch(language, words, model.config.readout, model.device)
+    logits = model(batch.tokens)
+    accepted = verdicts(objective, model, logits, words)[where]
+    return objective.exact(logits, batch)[where], accepted == sample.labels
+
+
 def balanced_words(
     language: Language, length: int, count: int, seed: int, hard: bool = False
 ) -> Sample | None:
@@ -105,15 +132,20 @@ def evaluate(
     lengths: Sequence[int],
     count: int = 64,
     seed: int = 0,
+    trained: TrainedWords | None = None,
 ) -> Iterator[LengthScore]:
     """Scores one length after the other, on words from a random stream that training never uses.
+
+    The stream is another one, yet short words are few: training may have drawn the same ones.
 
     Args:
         count: words per length, drawn as in ``balanced_words``.
         seed: of the test words.
+        trained: the words that training drew; with them, the others are scored apart.
     """
     drawn = (balanced_words(language, length, count, seed) for length in lengths)
-    return scores(model, language, objective, (sample for sample in drawn if sample is not None))
+    found = (sample for sample in drawn if sample is not None)
+    return scores(model, language, objective, found, trained=trained)
 
 
 def scores(
@@ -122,21 +154,24 @@ def scores(
     objective: Objective,
     samples: Iterable[Sample],
     tokens: int = 0,
+    trained: TrainedWords | None = None,
 ) -> Iterator[LengthScore]:
     """Scores each sample, the words of one length.
 
     Args:
         tokens: samples are judged together while they hold no more tokens than this, padding
             included; by default each sample is judged alone.
+        trained: as in ``evaluate``.
     """
     for group in _groups(samples, tokens):
         together = reduce(Sample.concatenate, group)
-        exact, right, _ = judge(model, language, together, objective)
+        exact, right = right_words(model, language, together, objective)
         ends = np.cumsum([len(sample.labels) for sample in group])[:-1]
         for sample, *judged in zip(
             group, np.split(exact, ends), np.split(right, ends), strict=True
         ):
-            yield _score(language, objective, sample, *judged)
+            score = _score(language, objective, sample, *judged)
+            yield score if trained is None else _with_fresh(score, sample.words, judged[1], trained)
 
 
 def _groups(samples: Iterable[Sample], tokens: int) -> Iterator[list[Sample]]:
@@ -171,6 +206,14 @@ def _score(
         members=_share(right[members]),
         others=_share(right[~members]),
     )
+
+
+def _with_fresh(
+    score: LengthScore, words: Words, right: Bool[np.ndarray, " batch"], trained: TrainedWords
+) -> LengthScore:
+    first = np.unique(words.ids, axis=0, return_index=True)[1]
+    fresh = right[first][~trained.hold(words[first])]
+    return replace(score, fresh=len(fresh), fresh_recognition=_share(fresh))
 
 
 def _share(right: Bool[np.ndarray, " batch"]) -> float | None:

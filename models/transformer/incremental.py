@@ -9,6 +9,7 @@ that many words share only once.
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import torch
@@ -183,10 +184,28 @@ class IncrementalTransformer(EmbeddingModel):
         if self.config.sees_ahead:
             return torch.cat([self(some)[:, -1] for some in tokens.split(rows)])
         words, where = tokens.unique(dim=0, return_inverse=True)  # sorted: neighbours share most
-        return torch.cat([self._by_prefix(some) for some in words.split(rows)])[where]
+        ends = []
+        for some in words.split(rows):
+            *_, (_, last) = self._by_prefix(some)
+            ends.append(self.unembed(self.ln_final(last))[:, 0])
+        return torch.cat(ends)[where]
 
-    def _by_prefix(self, words: Int[Tensor, "words pos"]) -> Float[Tensor, "words d_vocab"]:
-        """Computes sorted words position by position."""
+    @torch.no_grad()
+    def prefix_logits(
+        self, tokens: Int[Tensor, "words pos"]
+    ) -> list[tuple[Int[Tensor, " prefixes"], Float[Tensor, "prefixes d_vocab"]]]:
+        if self.config.sees_ahead:
+            return super().prefix_logits(tokens)
+        return [(rows, self.unembed(self.ln_final(x))[:, 0]) for rows, x in self._by_prefix(tokens)]
+
+    def _by_prefix(
+        self, words: Int[Tensor, "words pos"]
+    ) -> Iterator[tuple[Int[Tensor, " prefixes"], Float[Tensor, "prefixes 1 d_model"]]]:
+        """Computes sorted words position by position.
+
+        Yields, for each position, the first word of each distinct prefix that ends there, and what
+        leaves the last block.
+        """
         relations, length = self.relations(words[:1]), words.shape[1]
         absolute = None
         if self.config.positions in ABSOLUTE:
@@ -214,7 +233,7 @@ class IncrementalTransformer(EmbeddingModel):
                 )
                 memory[layer] = keys, values
                 x = block(x, here, (keys.permute(1, 2, 0, 3), values.permute(1, 2, 0, 3)))
-        return self.unembed(self.ln_final(x))[:, 0]
+            yield begins.nonzero()[:, 0], x
 
 
 def _grown(

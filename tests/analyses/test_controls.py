@@ -64,6 +64,7 @@ from models.runs.run import Run
 from models.training.evaluation import balanced_words, evaluate
 from models.training.evaluation import judge as marks
 from models.training.loop import train
+from models.training.trained_words import TrainedWords
 
 SEED = 3  # another than the default: an option that is forgotten shows
 NEAR = {"rtol": 1e-3, "atol": 1e-4}
@@ -103,9 +104,11 @@ def arrays(model: LanguageModel, tokens: np.ndarray) -> dict[str, np.ndarray]:
 
 
 def accuracy(run: Run) -> Iterator[Rows]:
+    trained = TrainedWords(run.config, run.language, run.steps()[-1])
     for name, model in models(run):
-        scores = evaluate(model, run.language, run.objective, range(2, 13, 2), 8, SEED)
-        yield {"model": name}, pd.DataFrame(map(asdict, scores))
+        scores = evaluate(model, run.language, run.objective, range(2, 13, 2), 8, SEED, trained)
+        rows = pd.DataFrame(map(asdict, scores)).astype({"fresh_recognition": "Float64"})
+        yield {"model": name}, rows
 
 
 def probing(run: Run) -> Iterator[Rows]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import product
 
 import numpy as np
 import pytest
@@ -10,14 +11,23 @@ import torch
 from conftest import TINY
 
 from models.base import LanguageModel, build
-from models.config import ModelConfig
+from models.config import ModelConfig, TrainConfig
 from models.errors import UserError
 from models.languages import END_ID, LabelledCorpus, Language, Words, language
 from models.languages.vocabulary import FIRST_SYMBOL_ID
 from models.objectives import objective
 from models.rivals.ngram import HookedNGram
-from models.training.evaluation import balanced_words, evaluate, judge, predict, verdicts
+from models.training.batches import words_of
+from models.training.evaluation import (
+    balanced_words,
+    evaluate,
+    judge,
+    predict,
+    right_words,
+    verdicts,
+)
 from models.training.evaluation import scores as scores_of
+from models.training.trained_words import TrainedWords
 from models.transformer.model import HookedTransformer
 
 Flaw = Callable[[Words, np.ndarray], np.ndarray]
@@ -135,9 +145,58 @@ def test_the_test_words_hang_on_the_seed_and_the_length_alone() -> None:
         return {w.ids.shape[1]: w.ids.tolist() for w in model.seen}
 
     both = words(range(10, 14), 0)
-    assert all(len(rows) == 50 for rows in both.values())
+    assert all(len(rows) == len(set(map(tuple, rows))) > 5 for rows in both.values())
     assert both[12] == words(range(12, 13), 0)[12]
     assert both[12] != words(range(12, 13), 1)[12]
+
+
+def test_a_word_that_stands_twice_is_read_once() -> None:
+    """The answers are those of reading all of them; half of 50 words are the one member."""
+    lang, taught = language("anbn"), objective("next-symbols")
+    sample = balanced_words(lang, 8, 50, seed=0)
+    assert sample is not None
+    for flaw in (loses_count_after_ten, forgets_the_first_symbol, lets_every_word_end):
+        model = Oracle(lang, flaw)
+        both = right_words(model, lang, sample, taught)
+        expected = judge(model, lang, sample, taught)[:2]
+        assert all((a == b).all() for a, b in zip(both, expected, strict=True))
+        read, drawn = (len(words) for words in model.seen)
+        assert read <= 26 < drawn == 50
+
+
+def test_words_that_training_drew_are_told_from_fresh_ones() -> None:
+    config = TrainConfig(language="anbn", max_n=3, steps=40, batch_size=4, model=TINY)
+    lang = language("anbn")
+    drawn = {
+        tuple(ids[:length].tolist())
+        for step in range(config.steps)
+        for words in (words_of(config, lang, step)[0],)
+        for ids, length in zip(words.ids, words.lengths, strict=True)
+    }
+    trained = TrainedWords(config, lang, config.steps)
+    every = lang.vocabulary.words([w for n in range(7) for w in product("ab", repeat=n)])
+    held = {
+        tuple(every.ids[i, : every.lengths[i]].tolist())
+        for i in np.flatnonzero(trained.hold(every))
+    }
+    assert held == drawn
+    assert len(trained) == len(drawn)
+    assert len(TrainedWords(config, lang, 5)) < len(drawn)
+
+    def wrong_on_fresh_ones(words: Words, allowed: np.ndarray) -> np.ndarray:
+        return np.where(trained.hold(words)[:, None, None], allowed, ~allowed)
+
+    model = Oracle(lang, wrong_on_fresh_ones)
+    taught = objective("next-symbols")
+    found = list(evaluate(model, lang, taught, [4, 6, 8], 40, trained=trained))
+    assert [score.fresh_recognition for score in found] == [0.0] * 3
+    assert all(score.fresh for score in found)
+    assert found[0].recognition > 0
+    assert found[-1].recognition == 0
+    sample = balanced_words(lang, 8, 40, 0)
+    assert sample is not None
+    assert found[-1].fresh == len({tuple(ids) for ids in sample.words.ids.tolist()})
+    assert next(evaluate(model, lang, taught, [4])).fresh is None
 
 
 def test_the_judge_s_loss_and_verdicts() -> None:

@@ -100,8 +100,8 @@ def exam_words(
 def judged(run: Run, exam: Exam, device: str = "auto") -> pd.DataFrame:
     """Judges a run. One row per length; kept in the run's folder, so no model is judged twice.
 
-    Columns: those of ``LengthScore``, objective, window (longest training word, in symbols),
-    parameters (numbers that are learned), seconds (of training), steps.
+    Columns: those of ``LengthScore``, but for the fresh ones; objective, window (longest training
+    word, in symbols), parameters (numbers that are learned), seconds (of training), steps.
     """
     with locked(run.results):
         if (rows := kept(run.path, exam)) is not None:
@@ -119,7 +119,9 @@ def judged(run: Run, exam: Exam, device: str = "auto") -> pd.DataFrame:
         }
         found = scores(model, known, run.objective, words, TOGETHER)
         shares = dict.fromkeys(("exact", "members", "others"), "Float64")
+        # Which words are fresh is not asked: all runs get the same ones.
         table = pd.DataFrame([asdict(score) | about for score in found])
+        table = table.drop(columns=["fresh", "fresh_recognition"])
         table = table.astype({"n": "Int64", **shares})
         said = f"{len(table)} lengths were judged, on {exam.count} words each."
         result = Answer(table, said, {}, exam.model_dump(), run.model_hash())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pandas as pd
 import streamlit as st
 
-from analyses.questions.accuracy import chart, training_chart
+from analyses.questions.accuracy import chart, every_word, training_chart
 from analyses.rules.printed import printed_verdicts, summary
 from analyses.studies.listing import runs_of
 from dashboard.markup import code, text
@@ -56,6 +56,13 @@ def show() -> None:
             "interval (Wilson). Dashed: the end of the training window, which is the range of "
             "sizes that the model was trained on."
         )
+        if (every := every_word(result)) is not None:
+            st.markdown(f"Every word of 1 to {len(every)} symbols was judged:")
+            st.dataframe(every, hide_index=True)
+            st.caption(
+                "False accepts: words outside the language that the model says are in it. False "
+                "rejects: members that it says are not. Fresh: words that no training step drew."
+            )
         seeds_of(run, "accuracy")
         downloads("accuracy", result, lambda: figure)
     verdicts = printed_verdicts(run)

@@ -1,0 +1,118 @@
+"""The verdict on every word up to a length: nothing is drawn, so nothing can be missed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from jaxtyping import Bool
+
+from models.base import LanguageModel
+from models.errors import UserError
+from models.languages import END_ID, FIRST_SYMBOL_ID, Language, Words
+from models.objectives.base import Objective
+from models.training.evaluation import verdicts
+
+AT_ONCE = 2**13  # words that are judged together
+MOST_WORDS = 20_000_000
+"""The most words that are asked for: of two symbols all to length 23, of three all to length 14."""
+
+
+@dataclass(frozen=True)
+class Judged:
+    """Words of one length, and what a model says of them.
+
+    Attributes:
+        words: in lexicographic order.
+        labels: whether each is in the language.
+        verdicts: whether the model says that it is.
+    """
+
+    words: Words
+    labels: Bool[np.ndarray, " words"]
+    verdicts: Bool[np.ndarray, " words"]
+
+
+def how_many(symbols: int, longest: int) -> int:
+    """The number of words of 1 to ``longest`` symbols."""
+    return longest if symbols == 1 else symbols * (symbols**longest - 1) // (symbols - 1)
+
+
+def affordable(symbols: int, most: int) -> int:
+    """The largest length up to which there are at most so many words; 0 if none is."""
+    if symbols == 1:
+        return most
+    longest, words = 0, symbols
+    while words <= most:
+        longest += 1
+        words += symbols ** (longest + 1)
+    return longest
+
+
+def check_count(symbols: int, longest: int) -> None:
+    """Raises UserError if there are more than ``MOST_WORDS`` words of 1 to ``longest`` symbols."""
+    fits = affordable(symbols, MOST_WORDS)
+    if longest > fits:
+        raise UserError(
+            f"there are more than {MOST_WORDS:,} words of 1 to {longest} symbols: choose a length "
+            f"of at most {fits}"
+        )
+
+
+def judge_all(
+    model: LanguageModel, language: Language, objective: Objective, longest: int
+) -> Iterator[Judged]:
+    """Judges every word of 1 to ``longest`` symbols, some thousand words at a time.
+
+    A causal model reads only the words of the largest length: the verdict on a shorter word is
+    read where it ends within them.
+
+    Raises:
+        UserError: there are more than ``MOST_WORDS`` words.
+    """
+    symbols = len(language.vocabulary.symbols)
+    check_count(symbols, longest)
+    if model.config.sees_ahead:
+        for length in range(1, longest + 1):
+            for some in _blocks(symbols, length):
+                yield _judged(model, language, objective, some)
+        return
+    for some in _blocks(symbols, longest):
+        yield from _prefixes(model, language, objective, some)
+
+
+def _blocks(symbols: int, length: int) -> Iterator[Words]:
+    """All words of a length in lexicographic order; a block is all that begin alike."""
+    free = min(length, affordable(symbols, AT_ONCE))
+    count, digits = symbols**free, symbols ** np.arange(length - 1, -1, -1, dtype=np.int64)
+    for first in range(0, symbols**length, count):
+        number = np.arange(first, first + count)[:, None]
+        yield Words(number // digits % symbols + FIRST_SYMBOL_ID, np.full(count, length))
+
+
+@torch.no_grad()
+def _judged(model: LanguageModel, language: Language, objective: Objective, words: Words) -> Judged:
+    logits = model(torch.as_tensor(words.tokens, device=model.device))
+    return Judged(words, language.labels(words), verdicts(objective, model, logits, words))
+
+
+def _prefixes(
+    model: LanguageModel, language: Language, objective: Objective, words: Words
+) -> Iterator[Judged]:
+    """The words of a block and their prefixes, but for those that an earlier block has."""
+    labels = language.allowed(words)[..., END_ID]
+    tokens = torch.as_tensor(words.tokens, device=model.device)
+    for length, (rows, logits) in enumerate(model.prefix_logits(tokens)):
+        first = rows.cpu().numpy()
+        # The block's first prefix is that of an earlier block too, unless it is the first word
+        # that begins so: the one that goes on with the first symbol alone.
+        if (words.ids[0, length:] != FIRST_SYMBOL_ID).any():
+            first, logits = first[1:], logits[1:]
+        if length == 0 or not len(first):
+            continue
+        here = Words(words.ids[first, :length], np.full(len(first), length))
+        at = torch.zeros(len(first), dtype=torch.long, device=logits.device)
+        said = objective.verdicts(logits[:, None], at)
+        yield Judged(here, labels[first, length], said)

@@ -1,0 +1,38 @@
+"""Which words did training draw? They are drawn again, from the same seeds; none was kept."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from jaxtyping import Bool
+
+from models.config import TrainConfig
+from models.languages import Language, Words
+from models.training.batches import draw, steps_at_once
+
+
+class TrainedWords:
+    """All words that the first ``steps`` training steps drew.
+
+    A word that is only the beginning of one of them is not among them.
+    """
+
+    def __init__(self, config: TrainConfig, language: Language, steps: int) -> None:
+        at_once = steps_at_once(config)
+        self._known = set[bytes]()
+        for chunk in range(-(-steps // at_once)):
+            left = (steps - chunk * at_once) * config.batch_size
+            self._known.update(_keys(draw(config, language, chunk)[0][:left]))
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+    def hold(self, words: Words) -> Bool[np.ndarray, " batch"]:
+        """Whether each of these words was drawn."""
+        return np.array([key in self._known for key in _keys(words)], dtype=bool)
+
+
+def _keys(words: Words) -> Iterator[bytes]:
+    for ids, length in zip(words.ids.astype(np.int32), words.lengths, strict=True):
+        yield ids[:length].tobytes()

@@ -1,0 +1,145 @@
+"""The verdicts on all short words, by hand; and what the sentence may say of sizes."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from brute import words_up_to
+from conftest import TINY, tiny_config
+
+from analyses.options.questions import Accuracy
+from analyses.questions import accuracy
+from analyses.questions.accuracy import analyse, every_word, exact_to, findings, headline, totals
+from models.errors import UserError
+from models.runs.run import Run
+from models.training.batches import words_of
+from models.training.evaluation import predict
+from models.training.loop import train
+
+WIDER = replace(TINY, d_model=12)
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """Trained for so short a time that it accepts some words and rejects some."""
+    changes = {"learning_rate": 1e-2, "batch_size": 32, "max_n": 5, "model": WIDER}
+    config = tiny_config(steps=60, evaluate_every=60, **changes)
+    made = Run.create(tmp_path_factory.mktemp("accuracy") / "run", config)
+    train(made, "cpu")
+    return made
+
+
+def drawn_in_training(run: Run) -> set[tuple[str, ...]]:
+    steps = (words_of(run.config, run.language, step)[0] for step in range(run.config.steps))
+    return {
+        run.language.vocabulary.decode(ids[:length])
+        for words in steps
+        for ids, length in zip(words.ids, words.lengths, strict=True)
+    }
+
+
+def test_the_verdicts_on_all_words_are_those_asked_one_by_one(run: Run) -> None:
+    """False accepts and rejects could be swapped, and so could the models, without this."""
+    answer, known = analyse(run, Accuracy(max_n=2, all_words=7)), drawn_in_training(run)
+    models = {"trained": run.model(), "untrained": run.untrained()}
+    expected = {(name, n): Counter[str]() for name in models for n in range(1, 8)}
+    wrong: dict[str, list[str]] = {"false_accepts": [], "false_rejects": []}
+    for word in filter(None, words_up_to("ab", 7)):
+        label = run.language.contains(word)
+        for name, model in models.items():
+            said = predict(model, word, run.objective)[1]
+            kinds = ["words"] + ["members"] * label
+            if said != label:
+                kinds.append("false_accepts" if said else "false_rejects")
+                if name == "trained":
+                    wrong[kinds[-1]].append(" ".join(word))
+            expected[name, len(word)].update(kinds)
+            expected[name, len(word)].update(f"fresh_{k}" for k in kinds if word not in known)
+    every = answer.findings["all_words"]
+    found = {(row["model"], row["length"]): Counter(row) for row in every["by_length"]}
+    for where, counts in expected.items():
+        assert {key: found[where][key] for key in counts} == counts, where
+        assert sum(found[where][key] for key in counts) == sum(counts.values())
+    sums = totals(every, "trained")
+    assert sums["words"] == 254
+    assert 0 < sums["fresh_words"] < 254
+    assert sums["false_accepts"] + sums["false_rejects"] > 0
+    assert sums != totals(every, "untrained")
+    for kind, examples in every["examples"].items():
+        assert len(examples) == min(5, len(wrong[kind]))
+        assert set(examples) <= set(wrong[kind])
+    numbers = headline(answer).set_index(["of", "variable"])["value"]
+    for model in models:
+        own = totals(every, model)
+        assert numbers["false accepts, all words to length 7", model] == own["false_accepts"]
+        assert numbers["false rejects, all words to length 7", model] == own["false_rejects"]
+    shown = every_word(answer)
+    assert shown is not None
+    assert shown["words"].tolist() == [2, 4, 8, 16, 32, 64, 128]
+    assert shown["false accepts"].sum() == sums["false_accepts"]
+    others = 254 - sums["members"]
+    assert (
+        f"Of all 254 words of 1 to 7 symbols it accepts {sums['false_accepts']} of {others} others "
+        f"and rejects {sums['false_rejects']} of {sums['members']} members"
+    ) in answer.sentence
+
+
+def test_how_long_all_words_are(run: Run) -> None:
+    """As long as 100,000 words allow, and no longer than the words that are tested anyway."""
+    for options, longest in (
+        (Accuracy(max_n=2), 4),
+        (Accuracy(max_n=100), 15),
+        (Accuracy(max_n=2, all_words=7), 7),
+        (Accuracy(max_n=2, all_words=0), 0),
+    ):
+        tested = max(accuracy.chosen_lengths(run, options))
+        assert accuracy.reach_of_all_words(run, options, tested) == longest
+    left_out = analyse(run, Accuracy(max_n=1, all_words=0))
+    assert left_out.findings["all_words"] is None
+    assert every_word(left_out) is None
+    assert "all" not in left_out.sentence.split("recognition is lowest")[1]
+
+
+def test_more_words_than_anybody_waits_for_are_refused(run: Run) -> None:
+    with pytest.raises(UserError, match=r"^there are more than 20,000,000 words of 1 to 24 symbo"):
+        analyse(run, Accuracy(max_n=1, all_words=24))
+
+
+def test_a_corpus_does_not_know_all_words(tmp_path: Path) -> None:
+    lines = tmp_path / "lines.tsv"
+    rows = [f"{'in' if n % 2 else 'out'}\t{'x ' * (1 + n % 2)}w{n}\n" for n in range(60)]
+    lines.write_text("".join(rows))
+    config = tiny_config(language="lines", objective="verdict", steps=2, evaluate_every=2)
+    made = Run.create(tmp_path / "run", config, lines)
+    train(made, "cpu")
+    assert analyse(made, Accuracy()).findings["all_words"] is None
+    with pytest.raises(UserError, match=r"^which of all words belong to lines is not known"):
+        analyse(made, Accuracy(all_words=3))
+
+
+@pytest.mark.parametrize(
+    ("exact", "reach", "said"),
+    [
+        ({1: 1, 2: 1, 3: 1}, 3, "Exact at all 3 sizes tested, 1 to 3 (trained on 1 to 5)"),
+        ({450: 1, 451: 1}, 451, "Exact at all 2 sizes tested, 450 to 451"),
+        ({450: 0.5, 451: 1}, 0, "Not exact at size 450, the smallest size tested"),
+        ({450: 0.0}, 0, "Not exact at size 450, the only size tested"),
+        ({7: 1}, 7, "Exact at size 7, the only size tested"),
+        ({2: 1, 9: 0.9, 11: 1}, 2, "Exact at 2, and no longer at 9; 3 sizes were tested, 2 to 11"),
+        ({1: 1, 5: 1, 9: 0}, 5, "Exact at the 2 sizes from 1 to 5, and no longer at 9; 3 sizes"),
+    ],
+)
+def test_sizes_that_were_not_tested_are_not_spoken_of(
+    run: Run, exact: dict[int, float], reach: int, said: str
+) -> None:
+    n = pd.array(list(exact), dtype="Int64")
+    table = pd.DataFrame({"model": "trained", "n": n, "length": 2 * n, "count": 8})
+    table = table.assign(exact=list(exact.values()), recognition=1.0, low=0.5, high=1.0)
+    assert exact_to(table) == reach
+    sentence, found = findings(run, table)
+    assert sentence.startswith(said)
+    assert found["tested"] == {"first": min(exact), "last": max(exact), "sizes": len(exact)}

@@ -1,0 +1,100 @@
+"""Every word up to a length is judged once, as it is judged alone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from brute import words_up_to
+from conftest import SMALL, stir
+
+from models.base import LanguageModel, build
+from models.config import ModelConfig, changed
+from models.errors import UserError
+from models.languages import Language, Word, language
+from models.objectives import objective
+from models.rivals.ngram import HookedNGram
+from models.training import all_words
+from models.training.all_words import affordable, how_many, judge_all
+from models.training.evaluation import predict
+
+KINDS: dict[str, dict[str, Any]] = {
+    "decoder": {},
+    "learned positions": {"positions": "learned"},
+    "t5": {"positions": "t5"},
+    "counters": {"counting.averaging_heads": 1, "counting.counters": True},
+    "encoder": {"mask": "bidirectional"},
+    **{kind: {"architecture": kind, "act_fn": "relu"} for kind in ("lstm", "gru", "cnn", "ngram")},
+}
+
+
+def made(kind: str, lang: Language) -> LanguageModel:
+    """A model that accepts some words and rejects some."""
+    values = KINDS[kind]
+    start = ModelConfig() if "architecture" in values else SMALL
+    model = build(changed(start, values), lang.vocabulary, 0).eval()
+    if isinstance(model, HookedNGram):
+        rng = np.random.default_rng(0)
+        batch = objective("next-symbols").batch(lang, lang.sample(rng, 40, range(1, 7)).words)
+        model.count(batch.tokens, batch.target, batch.weight)
+        return model.eval()
+    return stir(model)  # type: ignore[arg-type]  # any model will do
+
+
+@pytest.mark.parametrize("at_once", [1, 4, 10, 10_000])
+@pytest.mark.parametrize("kind", KINDS)
+def test_each_word_is_judged_as_it_is_alone(
+    kind: str, at_once: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Blocks of one word, of some, and of all."""
+    monkeypatch.setattr(all_words, "AT_ONCE", at_once)
+    lang, taught = language("anbncn"), objective("verdict" if kind == "encoder" else "next-symbols")
+    model, found = made(kind, lang), dict[Word, tuple[bool, bool]]()
+    longest = 5 if at_once > 1 or kind == "decoder" else 4
+    for judged in judge_all(model, lang, taught, longest):
+        assert len(set(judged.words.lengths)) == 1
+        for ids, label, said in zip(judged.words.ids, judged.labels, judged.verdicts, strict=True):
+            word = lang.vocabulary.decode(ids)
+            assert word not in found
+            found[word] = bool(label), bool(said)
+    words = [word for word in words_up_to("abc", longest) if word]
+    assert set(found) == set(words)
+    assert len(words) == how_many(3, longest)
+    assert all(label == lang.contains(word) for word, (label, _) in found.items())
+    verdicts = {said for _, said in found.values()}
+    assert verdicts == {True, False}
+    for word in words if at_once == 10 else words[:50]:
+        assert found[word][1] == predict(model, word, taught)[1], word
+
+
+def test_a_prefix_is_computed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of 3^6 words in blocks of 3^3, little more than the words themselves."""
+    monkeypatch.setattr(all_words, "AT_ONCE", 40)
+    lang = language("anbncn")
+    model, computed = made("decoder", lang), 0
+
+    def count(module: torch.nn.Module, args: tuple[torch.Tensor, ...], out: torch.Tensor) -> None:
+        nonlocal computed
+        computed += args[0].shape[0] * args[0].shape[1]
+
+    model.blocks[0].register_forward_hook(count)  # type: ignore[operator, union-attr, index]
+    assert sum(len(j.words) for j in judge_all(model, lang, objective("next-symbols"), 6)) == 1092
+    assert computed == 27 * (4 + 3 + 9 + 27)  # the way to a block, and the block
+
+
+def test_how_many_words_there_are() -> None:
+    assert [how_many(2, n) for n in (0, 1, 2, 3)] == [0, 2, 6, 14]
+    assert how_many(3, 12) == 797_160
+    assert how_many(1, 9) == 9
+    for symbols in (1, 2, 3, 9):
+        for most in (0, 1, 5, 100, 797_160):
+            longest = affordable(symbols, most)
+            assert how_many(symbols, longest) <= most < how_many(symbols, longest + 1)
+
+
+def test_too_many_words_are_refused() -> None:
+    lang = language("anbncn")
+    with pytest.raises(UserError, match=r"^there are more than 20,000,000 words of 1 to 15 "):
+        next(judge_all(made("decoder", lang), lang, objective("next-symbols"), 15))
