@@ -87,9 +87,14 @@ def by_step(table: pd.DataFrame) -> pd.DataFrame:
     return pd.concat(curves, ignore_index=True)[["step", "curve", "target", "value"]]
 
 
-def reached(curve: pd.DataFrame) -> int:
-    """The first step from which on the value is always at least ``THERE`` times the last one."""
+def reached(curve: pd.DataFrame) -> int | None:
+    """The first step from which on the value is always at least ``THERE`` times the last one.
+
+    None if the last value is no better than the first: nothing was reached.
+    """
     rows = curve.sort_values("step")
+    if not rows["value"].iloc[-1] > max(0.0, rows["value"].iloc[0]):
+        return None
     below = rows.loc[rows["value"] < THERE * rows["value"].iloc[-1], "step"]
     return int(
         rows.loc[rows["step"] > below.max(), "step"].min() if len(below) else rows["step"].min()
@@ -99,7 +104,7 @@ def reached(curve: pd.DataFrame) -> int:
 def findings(table: pd.DataFrame) -> tuple[str, dict[str, Any]]:
     """For each curve the step from which on it is reached, and its first and last value."""
     curves = by_step(table)
-    found = {
+    found: dict[str, dict[str, Any]] = {
         str(name): {
             "there": reached(rows),
             "first": float(rows["value"].iloc[0]),
@@ -116,11 +121,19 @@ def findings(table: pd.DataFrame) -> tuple[str, dict[str, Any]]:
     what = "whole words" if task == "exact" else "verdicts"
     sentence = (
         f"A probe reads {main} with a score of {of['first']:.3f} before the first step and of "
-        f"{of['last']:.3f} after the last. {THERE:.0%} of the last score is reached from step "
-        f"{of['there']} on. In the end {there['last']:.1%} of the {what} are right; {THERE:.0%} of "
-        f"that is reached from step {there['there']} on."
+        f"{of['last']:.3f} after the last. {_when(of['there'], 'the last score')}. In the end "
+        f"{there['last']:.1%} of the {what} are right"
     )
+    if there["last"] > 0:
+        sentence += f". {_when(there['there'], 'that')}"
+    sentence += "."
     return sentence, {"main": main, "task": task, "curves": found}
+
+
+def _when(step: int | None, what: str) -> str:
+    if step is None:
+        return "That is no more than before the first step"
+    return f"{THERE:.0%} of {what} is reached from step {step} on"
 
 
 def headline(result: Answer) -> pd.DataFrame:

@@ -7,7 +7,7 @@ import pytest
 from conftest import tiny_config
 
 from analyses.questions import emergence, probing
-from analyses.questions.emergence import Options, analyse, by_step, reached
+from analyses.questions.emergence import Options, analyse, by_step, findings, reached
 from interp.probing.probes import probe_sites
 from models.runs.run import Run
 from models.training.evaluation import balanced_words, judge
@@ -59,9 +59,18 @@ def test_the_curve_of_a_variable_is_that_of_its_last_best_site() -> None:
 
 
 @pytest.mark.parametrize(
-    ("values", "there"), [([0.1, 0.5, 0.95, 1.0], 2), ([1.0, 0.2, 0.8, 1.0], 3), ([1.0, 0.95], 0)]
+    ("values", "there"),
+    [
+        ([0.1, 0.5, 0.95, 1.0], 2),
+        ([0.9, 0.2, 0.8, 1.0], 3),
+        ([0.95, 1.0], 0),
+        ([1.0, 0.95], None),
+        ([0.5, 0.5], None),
+        ([0.0, 0.1, 0.0], None),
+        ([-0.2, -0.1], None),
+    ],
 )
-def test_there_is_where_it_stays(values: list[float], there: int) -> None:
+def test_there_is_where_it_stays(values: list[float], there: int | None) -> None:
     assert reached(pd.DataFrame({"step": range(len(values)), "value": values})) == there
 
 
@@ -70,3 +79,26 @@ def test_the_chart_shows_scores_above_the_loss(run: Run) -> None:
     result = analyse(run, Options(words=12, count=2))
     assert result.findings["task"] == "exact"
     assert emergence.chart(result).to_dict()["vconcat"]
+
+
+def test_what_was_never_reached_is_not_said_to_be_there() -> None:
+    """A network that is never right is not "right from step 0 on"."""
+
+    def said(last: float) -> str:
+        probe = {"kind": "probe", "target": "a-b", "site": "embed", "length": pd.NA}
+        rows = [
+            {"step": step, **kind, "value": value}
+            for step, values in ((0, (0.5, 0.0)), (9, (0.5, last)))
+            for kind, value in zip(({**probe}, {"kind": "exact", "length": 4}), values, strict=True)
+        ]
+        return findings(pd.DataFrame(rows))[0]
+
+    never = said(0.0)
+    assert never == (
+        "A probe reads a-b (embed) with a score of 0.500 before the first step and of 0.500 after "
+        "the last. That is no more than before the first step. In the end 0.0% of the whole words "
+        "are right."
+    )
+    assert said(0.8).endswith(
+        "80.0% of the whole words are right. 90% of that is reached from step 9 on."
+    )
