@@ -230,14 +230,18 @@ def _every_in_words(every: Mapping[str, Any]) -> str:
 
 
 def exact_to(rows: pd.DataFrame) -> int | None:
-    """The largest size tested up to which every size tested is exact; 0 if the smallest is not;
-    None where exactness is not defined."""
-    exact = rows.dropna(subset=["exact", "n"])
-    if exact.empty:
+    """The largest size up to which all sizes tested are exact; 0 where the first is not, and None
+    where exactness is not defined."""
+    tested = rows.dropna(subset=["exact", "n"]).sort_values("n")
+    if tested.empty:
         return None
-    failed = exact[exact["exact"] < 1]
-    before = exact if failed.empty else exact[exact["n"] < failed["n"].min()]
-    return 0 if before.empty else int(before["n"].max())
+    reached = tested["n"][(tested["exact"] == 1).cummin()]
+    return int(reached.max()) if len(reached) else 0
+
+
+def from_the_first(arguments: Mapping[str, Any]) -> bool:
+    """Whether an answer with these arguments tested every size from 1 on."""
+    return arguments.get("lengths") is None
 
 
 def right(rows: pd.DataFrame, measure: str) -> float:
@@ -258,7 +262,8 @@ MEASURES = {
 def headline(result: Answer) -> pd.DataFrame:
     """The numbers that are compared over seeds: variable (the model), of, value.
 
-    "exact to size" is at most the largest size tested, which "tested to size" gives.
+    "exact to size" is at most the largest size tested, which "tested to size" gives. It is missing
+    where lengths were chosen, since the sizes below them were not tested.
     """
     window, table = result.findings["window"], result.table
     size = table["n"].fillna(table["length"])
@@ -270,7 +275,7 @@ def headline(result: Answer) -> pd.DataFrame:
     rows: list[tuple[str, str, float | None]] = []
     for model in ("trained", "untrained"):
         own = table["model"] == model
-        reach = exact_to(table[own])
+        reach = exact_to(table[own]) if from_the_first(result.arguments) else None
         rows.append((model, "exact to size", reach))
         rows.append((model, "tested to size", None if reach is None else table[own]["n"].max()))
         rows += [

@@ -11,9 +11,11 @@ import pytest
 from brute import words_up_to
 from conftest import TINY, tiny_config
 
+from analyses.answers import answer as ask
 from analyses.options.questions import Accuracy
 from analyses.questions import accuracy
 from analyses.questions.accuracy import analyse, every_word, exact_to, findings, headline, totals
+from analyses.studies.listing import runs_of
 from models.errors import UserError
 from models.runs.run import Run
 from models.training.batches import words_of
@@ -143,3 +145,15 @@ def test_sizes_that_were_not_tested_are_not_spoken_of(
     sentence, found = findings(run, table)
     assert sentence.startswith(said)
     assert found["tested"] == {"first": min(exact), "last": max(exact), "sizes": len(exact)}
+
+
+def test_a_list_of_runs_does_not_name_sizes_below_chosen_lengths(run: Run) -> None:
+    def listed() -> pd.DataFrame:
+        return runs_of(run.path.parent).set_index("run")["exact_to"]
+
+    chosen = ask(run, "accuracy", Accuracy(lengths="8:10", count=4, all_words=0))[0]
+    assert listed().isna().all()
+    assert headline(chosen).set_index(["of", "variable"])["value"].loc["exact to size"].isna().all()
+    usual = ask(run, "accuracy", Accuracy(max_n=2, count=4, all_words=0))[0]
+    assert listed().tolist() == [usual.findings["exact_to"]]
+    assert headline(usual).set_index(["of", "variable"])["value"].loc["exact to size"].notna().all()

@@ -27,10 +27,10 @@ from analyses.charts.sweeps import POINTS, chart, curves
 from analyses.command_line.app import main
 from analyses.console import table_of
 from analyses.options.studies import Sweep
+from analyses.questions.accuracy import exact_to
 from analyses.studies.sweeps import run as sweeps
 from analyses.studies.sweeps.exam import Exam, exam_words, judged
 from analyses.studies.sweeps.file import read
-from analyses.studies.sweeps.measures import exact_to
 from analyses.studies.sweeps.plan import plan
 from analyses.studies.sweeps.run import COLUMNS, complete, sweep
 from analyses.studies.sweeps.summary import readable, summary

@@ -120,13 +120,3 @@ def balanced_shares(rows: pd.DataFrame) -> Float[np.ndarray, " length"]:
     halves = [rows[half].astype(float) for half in ("members", "others")]
     parts = [half.fillna(0) / half.notna().mean() for half in halves if half.notna().any()]
     return np.mean(parts, axis=0)
-
-
-def exact_to(rows: pd.DataFrame) -> int | None:
-    """The largest size up to which all sizes tested are exact; 0 where the first is not, and None
-    where the run was taught verdicts alone."""
-    tested = rows.dropna(subset=["exact", "n"]).sort_values("n")
-    if tested.empty:
-        return None
-    reached = tested["n"][(tested["exact"] == 1).cummin()]
-    return int(reached.max()) if len(reached) else 0

@@ -10,8 +10,9 @@ import pandas as pd
 
 from analyses.answers import plain
 from analyses.charts.sweeps import ALONE
+from analyses.questions.accuracy import exact_to
 from analyses.studies.sweeps import bands, capacity, paired
-from analyses.studies.sweeps.measures import Measure, balanced_shares, by_seed, exact_to, grids
+from analyses.studies.sweeps.measures import Measure, balanced_shares, by_seed, grids
 from interp.statistics import nested_bootstrap
 
 LEGEND = (
