@@ -341,9 +341,9 @@ def chart(result: Answer) -> ChartType:
     edge = float(inside["length"].max()) if len(inside) else 0.0
     window = alt.Chart(pd.DataFrame({"edge": [edge], "label": ["training window"]}))
     rule = window.mark_rule(strokeDash=[4, 4], color=QUIET).encode(x="edge:Q")
-    label = window.mark_text(align="right", dx=-5, y=10, color=QUIET).encode(
-        x="edge:Q", text="label:N"
-    )
+    right_of = edge < trained["length"].max() / 2  # on the side that has room
+    side: dict[str, Any] = {"align": "left", "dx": 5} if right_of else {"align": "right", "dx": -5}
+    label = window.mark_text(**side, y=10, color=QUIET).encode(x="edge:Q", text="label:N")
     return (band + lines + rule + label).properties(width=560, height=260)
 
 
