@@ -5,7 +5,8 @@ from __future__ import annotations
 import pandas as pd
 import streamlit as st
 
-from analyses.questions.accuracy import chart, every_word, training_chart
+from analyses.charts.accuracy import chart, training_chart
+from analyses.questions.accuracy import every_word
 from analyses.rules.printed import printed_verdicts, summary
 from analyses.studies.listing import runs_of
 from dashboard.markup import code, text
