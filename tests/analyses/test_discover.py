@@ -21,7 +21,7 @@ from analyses.command_line.app import main
 from analyses.questions.rule_evidence import Lines, rebuilt
 from analyses.rules import discover as module
 from analyses.rules.discover import Discover, discover, passive
-from analyses.rules.lines import MOST_LINES, MOST_WORDS, OTHER, OTHERS, prepared
+from analyses.rules.lines import MOST_LINES, MOST_WORDS, OTHER, OTHERS, fewer_words, prepared
 from analyses.rules.record import LINES, RECORD, headline, remarks
 from interp.automata.extraction import run as verdicts_of
 from models.errors import UserError
@@ -306,6 +306,22 @@ def test_of_many_words_the_telling_ones_are_kept(tmp_path: Path) -> None:
     assert len(words) > 3900
     for line in words:
         assert len(line) == 8
+
+
+def test_of_many_common_words_no_more_are_kept_than_a_network_is_taught() -> None:
+    """Those that stand for all others are among them."""
+    rng = np.random.default_rng(0)
+    labels = np.arange(300) % 2 == 0
+    words = [tuple(f"w{i}" for i in rng.choice(80, 20, replace=False)) for _ in labels]
+    told = [(*line, "tells") if yes else line for line, yes in zip(words, labels, strict=True)]
+    notes = list[str]()
+    read = fewer_words(told, labels, notes)
+    different = {word for line in read for word in line}
+    assert len(different) == MOST_WORDS
+    assert sum(word.startswith(OTHER) for word in different) == OTHERS
+    assert "tells" in different
+    assert [len(line) for line in read] == [len(line) for line in told]
+    assert notes[0].startswith(f"the lines have 81 different words: {MOST_WORDS - OTHERS} that")
 
 
 @pytest.mark.slow
