@@ -33,6 +33,7 @@ from analyses.answers import Answer, answer, load, question, save
 from analyses.charts.interventions import charts
 from analyses.close_ups.intervention import changed
 from analyses.questions import leaderboard as of_run
+from analyses.questions.accuracy import every_word
 from analyses.registry import registered
 from analyses.studies import leaderboard
 from analyses.words import near_miss
@@ -191,6 +192,10 @@ def test_home_says_what_the_run_is_and_how_it_went(run: Run) -> None:
     assert row["recognition in the window"] == share(metrics[-1]["recognition"])
     reach = kept.findings["exact_to"]  # 0: not even at size 1; None: not asked of a corpus
     assert row["exact to n"] == ("-" if reach is None else str(reach))
+    every = every_word(kept)
+    assert every is not None
+    pd.testing.assert_frame_equal(page.dataframe[1].value, every, check_dtype=False)
+    assert f"Every word of 1 to {len(every)} symbols was judged:" in said(page)
     example = " ".join(run.language.example())
     for fact in (run.language.chomsky, example, f"n = 1 to {run.config.max_n}"):
         assert f"**{fact}**" in said(page)
