@@ -92,9 +92,8 @@ def right_words(
 
     A counting language has one member of each length, so half of its test words are the same.
     """
-    _, first, where = np.unique(
-        sample.words.ids, axis=0, return_index=True, return_inverse=True
-    )  # padding is no symbol, so that different words differ in their ids
+    # Padding is no symbol: two different words never have the same ids.
+    _, first, where = np.unique(sample.words.ids, axis=0, return_index=True, return_inverse=True)
     words = sample.words[first]
     batch = objective.batch(language, words, model.config.readout, model.device)
     logits = model(batch.tokens)

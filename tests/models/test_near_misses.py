@@ -74,7 +74,7 @@ def test_near_misses_are_just_outside(name: str) -> None:
 
 
 def test_brackets_cross_in_some_near_misses() -> None:
-    """No substitution in a member makes them cross, so that only such words show who lets them."""
+    """One substitution in a member never makes them cross: they need near misses of their own."""
     lang = language("dyck2")
     assert isinstance(lang, FormalLanguage)
     near = pairs(by_membership(lang, 6))
