@@ -84,6 +84,19 @@ def test_a_prefix_is_computed_once(monkeypatch: pytest.MonkeyPatch) -> None:
     assert computed == 27 * (4 + 3 + 9 + 27)  # the way to a block, and the block
 
 
+@pytest.mark.parametrize("kind", ["decoder", "lstm"])
+def test_words_that_agree_again_after_another_beginning_are_apart(kind: str) -> None:
+    """Of sorted words, not only of all there are."""
+    lang = language("anbncn")
+    model = made(kind, lang)
+    words = ["aab", "aab", "abb", "bbb", "bbc"]
+    tokens = torch.as_tensor(lang.vocabulary.words(words).tokens)
+    logits, found = model(tokens), model.prefix_logits(tokens)
+    assert [rows.tolist() for rows, _ in found] == [[0], [0, 3], [0, 2, 3], [0, 2, 3, 4]]
+    for t, (rows, told) in enumerate(found):
+        torch.testing.assert_close(told, logits[rows, t].detach(), atol=1e-5, rtol=1e-5)
+
+
 def test_how_many_words_there_are() -> None:
     assert [how_many(2, n) for n in (0, 1, 2, 3)] == [0, 2, 6, 14]
     assert how_many(3, 12) == 797_160
