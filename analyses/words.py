@@ -48,6 +48,33 @@ def sample_window(run: Run, count: int, seed: int) -> Sample:
     return run.language.sample(rng, count, run.language.lengths(run.config.max_n), split="test")
 
 
+def one_of_each(words: Words, whole: bool, seed: int) -> Bool[np.ndarray, "batch pos"]:
+    """Which positions, BOS among them, show each prefix once.
+
+    Many words begin alike, and a causal model has one activation for equal prefixes. So a probe
+    could be fitted and scored on one and the same example, in two words. Of each prefix one
+    occurrence is taken at random.
+
+    Args:
+        whole: the model sees the whole word at each position. Then one of each word is taken, with
+            all its positions.
+        seed: of the draw.
+    """
+    rng = np.random.default_rng([ANALYSIS_SEED, seed])
+    order = rng.permutation(len(words.ids))
+    kept = np.zeros(words.tokens.shape, dtype=bool)
+    same = np.zeros(len(words.ids), dtype=np.int64)  # equal numbers for equal prefixes
+    for position, symbol in enumerate(words.tokens.T):
+        _, same = np.unique(np.stack([same, symbol]), axis=1, return_inverse=True)
+        rows = rng.permutation(order[words.lengths[order] >= position])
+        kept[rows[np.unique(same[rows], return_index=True)[1]], position] = True
+    if not whole:
+        return kept
+    _, one = np.unique(np.column_stack([words.lengths, same])[order], axis=0, return_index=True)
+    inside = np.arange(words.tokens.shape[1]) <= words.lengths[:, None]
+    return inside & np.isin(np.arange(len(words.ids)), order[one])[:, None]
+
+
 def given(language: Language, text: str | None, default: Word) -> Word:
     """The user's word, or the default. Raises UserError for an unknown symbol or an empty word."""
     if text is None:

@@ -8,8 +8,9 @@ of one network.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
+from functools import lru_cache
 from itertools import combinations
 from math import ceil, log2, sqrt
 from typing import Literal
@@ -46,13 +47,53 @@ def bootstrap_mean(
     count = len(values)
     if not count:
         raise ValueError("there is nothing to take the mean of: give at least one row")
-    rng = np.random.default_rng(seed)
     # Resampled means as one product: how often each row was drawn, times the rows.
-    drawn = rng.multinomial(count, np.full(count, 1 / count), size=resamples) / count
-    means = np.tensordot(drawn, values, axes=1)
+    means = np.tensordot(_redrawn(count, resamples, seed) / count, values, axes=1)
     tail = (1 - confidence) / 2
     low, high = np.quantile(means, [tail, 1 - tail], axis=0)
     return np.asarray(values.mean(axis=0)), np.asarray(low), np.asarray(high)
+
+
+def bootstrap_sums(
+    sums: Float[np.ndarray, "unit part"],
+    of: Callable[[Float[np.ndarray, "*draws part"]], Float[np.ndarray, "*draws"]],
+    confidence: float = 0.95,
+    resamples: int = 1000,
+    seed: int = 0,
+) -> tuple[float, float, float]:
+    """A number made of sums over units (a ratio, an R2), with a percentile bootstrap interval.
+
+    Args:
+        sums: what each unit adds to each sum: a unit is a word with all its positions, ...
+        of: the number, from the totals; the last axis holds the parts.
+        confidence: of the interval, between 0 and 1.
+        resamples: how many samples of units are drawn with replacement.
+        seed: of these draws.
+
+    Returns:
+        value, low, high; with a single unit low and high are NaN.
+
+    Raises:
+        ValueError: there is no unit.
+    """
+    if not len(sums):
+        raise ValueError("there is nothing to sum: give at least one unit")
+    value = float(of(sums.sum(axis=0)))
+    if len(sums) < 2:
+        return value, float("nan"), float("nan")
+    tail = (1 - confidence) / 2
+    drawn = of(_redrawn(len(sums), resamples, seed) @ sums)
+    low, high = np.quantile(drawn, [tail, 1 - tail])
+    return value, float(low), float(high)
+
+
+@lru_cache(maxsize=2)
+def _redrawn(count: int, resamples: int, seed: int) -> Float[np.ndarray, "resample unit"]:
+    """How often each unit is drawn in each sample: the same for all that have so many units."""
+    rng = np.random.default_rng(seed)
+    drawn = rng.multinomial(count, np.full(count, 1 / count), size=resamples).astype(np.float64)
+    drawn.flags.writeable = False
+    return drawn
 
 
 def wilson(successes: int, count: int, confidence: float = 0.95) -> tuple[float, float]:

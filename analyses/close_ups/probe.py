@@ -12,7 +12,7 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 from analyses.charts.theme import QUIET, TRAINED, figures
 from analyses.options.questions import Probing
-from analyses.questions.probing import readout
+from analyses.questions.probing import examples
 from interp.probing.linear import Kind, fit_linear, many_small_fits
 from interp.probing.probes import MOST
 from models.base import LanguageModel
@@ -38,16 +38,16 @@ def read_by(
         One row per position, ``SHOWN`` at the most: kind, value (the truth), read (the probe's),
         length (of the word), position, and per projection two columns, "<name> 1" and "<name> 2".
     """
-    sites, wanted, train, lengths = readout(run, model, options, only=site)
-    aim, rng = wanted[target], np.random.default_rng(options.seed)
+    seen = examples(run, model, options, only=site)
+    aim, rng = seen.targets[target], np.random.default_rng(options.seed)
     sides = []
-    for side, most in ((train, MOST[aim.kind]), (~train, SHOWN)):
+    for side, most in ((seen.fit, MOST[aim.kind]), (seen.score, SHOWN)):
         word, position = np.nonzero(aim.mask & side[:, None])
         keep = np.sort(rng.permutation(len(word))[:most])
         sides.append((word[keep], position[keep]))
     fit, test = sides
-    y, scale = aim.values[fit], StandardScaler().fit(sites[site][fit])
-    z, new = (scale.transform(sites[site][side]) for side in (fit, test))
+    y, scale = aim.values[fit], StandardScaler().fit(seen.sites[site][fit])
+    z, new = (scale.transform(seen.sites[site][side]) for side in (fit, test))
     with many_small_fits():
         read = fit_linear(z, y, aim.kind).predict(new) if len(np.unique(y)) > 1 else y[:1]
         flat = _projected(z, y, new, aim.kind)
@@ -56,7 +56,7 @@ def read_by(
             "kind": aim.kind,
             "value": aim.values[test],
             "read": np.broadcast_to(read, len(new)),
-            "length": lengths[test[0]],
+            "length": seen.lengths[test[0]],
             "position": test[1],
             **flat,
         }

@@ -81,8 +81,8 @@ class Probing:
     """What to probe.
 
     Attributes:
-        words: the number of words, drawn from the training window. Half of them fit the probes,
-            the other half score them.
+        words: the number of words, drawn from the training window. Half of them fit the probes, a
+            quarter choose the best sites, and the others score the probes.
         seed: the seed that draws the words and splits them.
     """
 
@@ -100,7 +100,7 @@ class Emergence:
 
     Attributes:
         words: the number of words, drawn from the training window. Half of them fit the probes at
-            each checkpoint, the other half score them.
+            each checkpoint, a quarter choose the best site, and the others score the probes.
         count: the number of test words per length on which each checkpoint is judged.
         seed: the seed that draws the words.
     """

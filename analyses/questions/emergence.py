@@ -1,7 +1,8 @@
 """When does a variable become readable? The same probe along the checkpoints, beside the training.
 
 A variable that is readable before the model can do the task may be a gift of the architecture. One
-that becomes readable while the task is learned may belong to what is learned.
+that becomes readable while the task is learned may belong to what is learned. Some words fit the
+probes, others choose the site by the last checkpoint, and others are scored.
 """
 
 from __future__ import annotations
@@ -19,11 +20,12 @@ from analyses.answers import Answer, Progress, Question, quiet
 from analyses.charts.theme import QUIET, figures
 from analyses.options.questions import Emergence as Options
 from analyses.options.questions import Probing
-from analyses.questions.probing import NUISANCE, readout
+from analyses.questions.probing import NUISANCE, TOO_FEW, examples
 from analyses.registry import BUILT_IN
 from analyses.script import script
 from interp.probing.linear import Kind
 from interp.probing.probes import probe_sites
+from models.errors import UserError
 from models.languages import Sample
 from models.runs.run import Run
 from models.training.evaluation import balanced_words, judge
@@ -38,8 +40,9 @@ def analyse(run: Run, options: Options, progress: Progress = quiet) -> Answer:
     """One row per checkpoint and number.
 
     Columns: step, kind ("probe", "loss", "exact", "recognition"), target and site (of a probe),
-    length (of exact and recognition), metric, value. The loss is that of training, on fresh words;
-    exact and recognition are shares of the words of a length.
+    length (of exact and recognition), metric, choice (a probe's score on the words that choose
+    sites), value. The loss is that of training, on fresh words; exact and recognition are shares of
+    the words of a length.
 
     Raises:
         UserError: the language has no hidden variables that are known.
@@ -53,12 +56,14 @@ def analyse(run: Run, options: Options, progress: Progress = quiet) -> Answer:
     for done, step in enumerate(steps):
         progress(done, len(steps), f"checkpoint {step}")
         model = run.model(step)
-        sites, wanted, train, _ = readout(run, model, probed, keep=False)
-        state = {name: t for name, t in wanted.items() if name not in NUISANCE}
-        scores = probe_sites(sites, state, train, options.seed, most=MOST).rename(
-            columns={"score": "value"}
+        read = examples(run, model, probed, keep=False)
+        state = {name: t for name, t in read.targets.items() if name not in NUISANCE}
+        scores = probe_sites(
+            read.sites, state, read.fit, options.seed, most=MOST, choose=read.choose
         )
-        parts.append(scores.assign(step=step, kind="probe"))
+        if scores.empty:
+            raise UserError(TOO_FEW)
+        parts.append(scores.rename(columns={"score": "value"}).assign(step=step, kind="probe"))
         exact, right, loss = judge(model, language, sample, objective)
         length = sample.words.lengths
         parts.append(pd.DataFrame([{"step": step, "kind": "loss", "value": loss}]))
@@ -69,16 +74,17 @@ def analyse(run: Run, options: Options, progress: Progress = quiet) -> Answer:
                 rows = pd.DataFrame({"length": by.index, "value": by.to_numpy()})
                 parts.append(rows.assign(step=step, kind=kind))
     progress(len(steps), len(steps), "emergence")
-    columns = ["step", "kind", "target", "site", "length", "metric", "value"]
+    columns = ["step", "kind", "target", "site", "length", "metric", "choice", "value"]
     table = pd.concat(parts, ignore_index=True)[columns].astype({"length": "Int64"})
     return Answer(table, *findings(table), asdict(options), run.model_hash())
 
 
 def by_step(table: pd.DataFrame) -> pd.DataFrame:
-    """The curves: step, curve, target, value; of a variable at its best site of the last step."""
+    """The curves: step, curve, target, value; of a variable at the site that is best at the last
+    step by the words that choose."""
     probes = table[table["kind"] == "probe"]
     last = probes[probes["step"] == probes["step"].max()]
-    best = last.loc[last.groupby("target", sort=False)["value"].idxmax()]
+    best = last.loc[last.groupby("target", sort=False)["choice"].idxmax()]
     chosen = probes.merge(best[["target", "site"]])
     curves = [chosen.assign(curve=chosen["target"] + " (" + chosen["site"] + ")")]
     for kind in ("exact", "recognition"):

@@ -2,12 +2,13 @@
 
 A variable that is readable need not have been learned, and a probe may do the work itself. So every
 score stands beside those of the untrained model, of shuffled labels, of a control task, and of
-what the form of the word gives away: the position alone, and the symbol alone.
+what the form of the word gives away: the position alone, and the symbol alone. Some words fit the
+probes, others choose the best site, of the model and of each control, and others are scored.
 """
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -15,6 +16,7 @@ import altair as alt
 import numpy as np
 import pandas as pd
 from altair.typing import ChartType
+from jaxtyping import Bool, Float, Int
 from joblib import Parallel, delayed
 
 from analyses.activations import kept_activations
@@ -23,7 +25,7 @@ from analyses.charts.theme import CHOSEN, figures
 from analyses.options.questions import Probing as Options
 from analyses.registry import BUILT_IN
 from analyses.script import script
-from analyses.words import ANALYSIS_SEED, WordTensors, sample_window
+from analyses.words import ANALYSIS_SEED, WordTensors, one_of_each, sample_window
 from interp.model import HookedModel, activations
 from interp.probing.best_sites import best_sites
 from interp.probing.description_length import code_lengths
@@ -49,7 +51,10 @@ probed for comparison."""
 
 ENOUGH = 200
 """With at least so many words, probes are fitted in several processes, one per core."""
+EASY = 0.01
+"""A variable whose score is not even this much higher than that of the untrained model is easy."""
 LONGER = "longer words"
+TOO_FEW = "too few words to fit, choose and score a probe: give more, with --words"
 Step = tuple[str, str, tuple[Any, ...]]
 """The model, what is done, and the delayed call."""
 
@@ -98,10 +103,34 @@ def targets(language: Language, words: Words) -> dict[str, Target]:
     return found
 
 
-def readout(
+@dataclass(frozen=True)
+class Examples:
+    """What probes are made of.
+
+    Attributes:
+        sites: activations by name.
+        targets: what is probed for; equal prefixes count once, see ``one_of_each``.
+        fit: the words that fit probes: half of them.
+        choose: the words that choose sites: a quarter. The others are scored.
+        lengths: of each word.
+    """
+
+    sites: dict[str, Float[np.ndarray, "batch pos d"]]
+    targets: dict[str, Target]
+    fit: Bool[np.ndarray, " batch"]
+    choose: Bool[np.ndarray, " batch"]
+    lengths: Int[np.ndarray, " batch"]
+
+    @property
+    def score(self) -> Bool[np.ndarray, " batch"]:
+        """The words that are scored."""
+        return ~self.fit & ~self.choose
+
+
+def examples(
     run: Run, model: LanguageModel, options: Options, only: str | None = None, keep: bool = True
-) -> tuple[dict[str, np.ndarray], dict[str, Target], np.ndarray, np.ndarray]:
-    """Activations by site, targets, which words fit the probes, and the length of each word.
+) -> Examples:
+    """A model's activations on words of the window, and what is probed for.
 
     Args:
         only: read this site alone.
@@ -116,27 +145,36 @@ def readout(
     hooks = {k: hook for k, hook in site_hooks(model).items() if only in (None, k)}
     look = kept_activations if keep else activations
     found = look(model, WordTensors.of(words).tokens, list(hooks.values()))
-    train = np.random.default_rng([ANALYSIS_SEED, options.seed]).permutation(options.words) % 2 == 0
+    once = one_of_each(words, run.config.model.sees_ahead, options.seed)
+    wanted = {
+        name: replace(target, mask=target.mask & once)
+        for name, target in targets(run.language, words).items()
+    }
+    place = np.random.default_rng([ANALYSIS_SEED, options.seed]).permutation(options.words)
     sites = {label: found[hook].numpy() for label, hook in hooks.items()}
-    return sites, targets(run.language, words), train, words.lengths
+    return Examples(sites, wanted, place % 2 == 0, place % 4 == 1, words.lengths)
 
 
 def analyse(run: Run, options: Options, progress: Progress = quiet) -> Answer:
     """One row per model, probe, split, site and target.
 
+    Half of the words fit the probes, a quarter choose sites, and the others are scored. Equal
+    prefixes are one example, which counts once, see ``one_of_each``.
+
     Columns: model ("trained" or a control), probe (linear, mlp, 1-sparse, 8-sparse, online code;
-    none), split ("words": fitted on half of the words and scored on the others; "longer": fitted on
-    the shorter half and scored on longer words), site, target, metric (R2 or accuracy; of the
-    online code the compression: the uniform code's bits over its own), score, bits (of the online
-    code), n_train, n_test (positions; of the code all that are sent).
+    none), split ("words": any words fit, choose and are scored; "longer": shorter words fit, longer
+    ones are scored), site, target, metric (R2 or accuracy; of the online code the compression: the
+    uniform code's bits over its own), choice (the score on the words that choose), score, low and
+    high (95% bootstrap over the scored words), bits (of the online code), n_train, n_test
+    (examples; of the code all that are sent).
 
     Raises:
         UserError: the language has no hidden variables that are known.
     """
     model, digest = run.model_and_hash()
-    trained, wanted, train, lengths = readout(run, model, options)
-    untrained, _, _, _ = readout(run, run.untrained(), options)
-    seed = options.seed
+    read = examples(run, model, options)
+    trained, untrained = read.sites, examples(run, run.untrained(), options).sites
+    wanted, train, seed = read.targets, read.fit, options.seed
     state = {name: target for name, target in wanted.items() if name not in NUISANCE}
     shape = wanted["symbol"].values.shape
     types = wanted["symbol"].values * shape[1] + wanted["position"].values
@@ -145,9 +183,9 @@ def analyse(run: Run, options: Options, progress: Progress = quiet) -> Answer:
         "position alone": np.eye(shape[1], dtype=np.float32)[wanted["position"].values],
         "symbol alone": np.eye(int(wanted["symbol"].values.max()) + 1)[wanted["symbol"].values],
     }
-    shorter = lengths <= np.median(lengths)
+    shorter = (read.lengths <= np.median(read.lengths)) & ~read.choose
     seen = {"trained": trained, "untrained": untrained}
-    fit = partial(delayed(probe_sites), seed=seed)
+    fit = partial(delayed(probe_sites), seed=seed, choose=read.choose)
     steps: list[Step] = []
     for name, sites in seen.items():
         steps += [(name, m, fit(sites, state, train, methods=[m])) for m in METHODS[1:]]
@@ -160,7 +198,7 @@ def analyse(run: Run, options: Options, progress: Progress = quiet) -> Answer:
         *(("control task", m, fit(trained, drawn, train, methods=[m])) for m in METHODS[:2]),
         ("shuffled labels", "linear", fit(trained, wanted, train, shuffled=True)),
         *((name, "linear", fit({name: x}, state, train)) for name, x in form.items()),
-        ("no activation", "none", delayed(baseline)(wanted, train, seed)),
+        ("no activation", "none", delayed(baseline)(wanted, train, seed, choose=read.choose)),
     ]
     tables = list[pd.DataFrame]()
     workers = Parallel(1 if options.words < ENOUGH else -1, return_as="generator")
@@ -168,23 +206,30 @@ def analyse(run: Run, options: Options, progress: Progress = quiet) -> Answer:
         progress(len(tables), len(steps), f"probing, {name}: {what}")
         tables.append(table.assign(model=name, split="longer" if what == LONGER else "words"))
     progress(len(steps), len(steps), "probing")
-    columns = ["model", "probe", "split", "site", "target", "metric", "score", "bits"]
-    table = pd.concat(tables, ignore_index=True)[[*columns, "n_train", "n_test"]]
+    first = ["model", "probe", "split", "site", "target", "metric"]
+    columns = [*first, "choice", "score", "low", "high", "bits", "n_train", "n_test"]
+    table = pd.concat(tables, ignore_index=True)[columns]
     return Answer(table, *findings(table), asdict(options), digest)
 
 
 def findings(table: pd.DataFrame) -> tuple[str, dict[str, Any]]:
     """For each target, the site where a linear probe reads it best, and each control's best score.
 
-    Keys of "best": site, metric, score, controls (by name), mlp, 1-sparse, 8-sparse (there), longer
-    (there, on longer words), compression (there, trained and untrained), selectivity (there, linear
-    and mlp: the score minus that on the control task).
+    Keys of "best": site (chosen on other words than those that are scored), metric, score, low and
+    high (95% bootstrap over words), n_test (prefixes scored), controls (by name, each at its own
+    best site), mlp, 1-sparse, 8-sparse (there), longer (there, on longer words), compression
+    (there, trained and untrained), selectivity (there, linear and mlp: the score minus that on the
+    control task).
+
+    Raises:
+        UserError: the words are too few.
     """
     best: dict[str, Any] = {}
     shown = table[~table["target"].isin(NUISANCE)]
     linear = shown[shown["probe"].isin(["linear", "none"]) & (shown["split"] == "words")]
     for chosen in best_sites(linear).to_dict("records"):
-        target, site, metric, score = (chosen.pop(k) for k in ("target", "site", "metric", "score"))
+        target, site = chosen.pop("target"), chosen.pop("site")
+        about = {key: chosen.pop(key) for key in ("metric", "score", "low", "high", "n_test")}
         at = shown[(shown["target"] == target) & (shown["site"] == site)]
         there = at.set_index(["model", "probe", "split"])["score"].to_dict()
         selectivity = {
@@ -194,8 +239,7 @@ def findings(table: pd.DataFrame) -> tuple[str, dict[str, Any]]:
         }
         best[str(target)] = {
             "site": site,
-            "metric": metric,
-            "score": score,
+            **about,
             "controls": {name: value for name, value in chosen.items() if not np.isnan(value)},
             "mlp": there.get(("trained", "mlp", "words")),
             "1-sparse": there.get(("trained", "1-sparse", "words")),
@@ -205,15 +249,21 @@ def findings(table: pd.DataFrame) -> tuple[str, dict[str, Any]]:
             "compression, untrained": there.get(("untrained", "online code", "words")),
             "selectivity": selectivity,
         }
+    if not best:
+        raise UserError(TOO_FEW)
     main = next((name for name in best if "-" in name), next(iter(best)))
     found = best[main]
     untrained = {name: about["controls"]["untrained"] for name, about in best.items()}
-    easy = [name for name, about in best.items() if untrained[name] >= about["score"] - 0.01]
-    summary = f"{main} is read best at {found['site']}: {found['metric']} {found['score']:.3f} "
-    summary += f"(untrained model {untrained[main]:.3f})."
+    easy = [name for name, about in best.items() if untrained[name] > about["score"] - EASY]
+    summary = (
+        f"{main} is read best at {found['site']}: {found['metric']} {found['score']:.3f} "
+        f"[{found['low']:.3f}, {found['high']:.3f}] on {found['n_test']} different prefixes "
+        "(95% bootstrap over words), which neither fitted the probe nor chose the site. The "
+        f"untrained model reaches {untrained[main]:.3f} at its own best site."
+    )
     if easy:
-        summary += f" {', '.join(easy)} can be read from the untrained model just as well: being "
-        summary += "readable is no sign of being learned."
+        summary += f" Of the untrained model, {', '.join(easy)} can be read as well, or less than "
+        summary += f"{EASY} worse: being readable is no sign of being learned."
     return summary, {"main": main, "best": best}
 
 

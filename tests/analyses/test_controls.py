@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
-from functools import reduce
+from functools import partial, reduce
 from itertools import combinations
 from shutil import rmtree
 from typing import Any
@@ -36,7 +36,14 @@ from analyses.questions.patching import components_of
 from analyses.questions.probing import METHODS, NUISANCE, site_hooks, targets
 from analyses.questions.rule_evidence import Lines, transitions
 from analyses.registry import BUILT_IN
-from analyses.words import ANALYSIS_SEED, WordTensors, counterfactuals, member, sample_window
+from analyses.words import (
+    ANALYSIS_SEED,
+    WordTensors,
+    counterfactuals,
+    member,
+    one_of_each,
+    sample_window,
+)
 from interp.automata.induction import Search, induce
 from interp.causal import interchange as das
 from interp.causal.ablation import ablate
@@ -58,7 +65,7 @@ from interp.probing.probes import Target, baseline, control_task, probe_sites
 from interp.probing.steering import adding, direction, random_direction
 from interp.probing.steering_trials import outcomes
 from models.base import LanguageModel
-from models.languages import END_ID, Sample
+from models.languages import END_ID, Sample, Words
 from models.runs.checkpoints import folder_name
 from models.runs.run import Run
 from models.training.evaluation import balanced_words, evaluate
@@ -111,28 +118,39 @@ def accuracy(run: Run) -> Iterator[Rows]:
         yield {"model": name}, rows
 
 
+def thinned(run: Run, words: Words) -> dict[str, Target]:
+    """The targets, where each prefix counts once: ``one_of_each`` has tests of its own."""
+    once = one_of_each(words, False, SEED)
+    return {
+        name: Target(target.values, target.mask & once, target.kind)
+        for name, target in targets(run.language, words).items()
+    }
+
+
 def probing(run: Run) -> Iterator[Rows]:
-    words = sample_window(run, 12, SEED).words
-    known = targets(run.language, words)
+    words = sample_window(run, 24, SEED).words
+    known = thinned(run, words)
     state = {name: target for name, target in known.items() if name not in NUISANCE}
-    half = np.random.default_rng([ANALYSIS_SEED, SEED]).permutation(12) % 2 == 0
-    shorter = words.lengths <= np.median(words.lengths)
+    place = np.random.default_rng([ANALYSIS_SEED, SEED]).permutation(24)
+    half, quarter = place % 2 == 0, place % 4 == 1
+    shorter = (words.lengths <= np.median(words.lengths)) & ~quarter
+    probes = partial(probe_sites, seed=SEED, choose=quarter)
     sites = {name: arrays(model, words.tokens) for name, model in models(run)}
     for name, x in sites.items():
         for method in METHODS:
             asked = known if method == "linear" else state
-            table = probe_sites(x, asked, half, SEED, methods=[method])
+            table = probes(x, asked, half, methods=[method])
             yield {"model": name, "split": "words", "probe": method}, table
-        yield {"model": name, "split": "longer"}, probe_sites(x, known, shorter, SEED)
+        yield {"model": name, "split": "longer"}, probes(x, known, shorter)
         table = code_lengths(x, known, SEED)
         yield {"model": name, "split": "words", "probe": "online code"}, table
     places = np.arange(words.tokens.shape[1])
     kinds = words.tokens * len(places) + places
     drawn = {name: control_task(target, kinds, half, SEED) for name, target in state.items()}
     for method in METHODS[:2]:
-        table = probe_sites(sites["trained"], drawn, half, SEED, methods=[method])
+        table = probes(sites["trained"], drawn, half, methods=[method])
         yield {"model": "control task", "probe": method}, table
-    shuffled = probe_sites(sites["trained"], known, half, SEED, shuffled=True)
+    shuffled = probes(sites["trained"], known, half, shuffled=True)
     yield {"model": "shuffled labels"}, shuffled
     form = {
         "position": np.broadcast_to(places, words.tokens.shape),
@@ -140,33 +158,33 @@ def probing(run: Run) -> Iterator[Rows]:
     }
     for name, values in form.items():
         one_hot = {f"{name} alone": np.eye(values.max() + 1)[values]}
-        yield {"model": f"{name} alone"}, probe_sites(one_hot, state, half, SEED)
-    yield {"model": "no activation"}, baseline(known, half, SEED)
+        yield {"model": f"{name} alone"}, probes(one_hot, state, half)
+    yield {"model": "no activation"}, baseline(known, half, SEED, choose=quarter)
 
 
 def emergence(run: Run) -> Iterator[Rows]:
     words, language = sample_window(run, 16, SEED).words, run.language
-    known = targets(language, words)
-    state = {name: target for name, target in known.items() if name not in NUISANCE}
-    half = np.random.default_rng([ANALYSIS_SEED, SEED]).permutation(16) % 2 == 0
+    state = {name: t for name, t in thinned(run, words).items() if name not in NUISANCE}
+    place = np.random.default_rng([ANALYSIS_SEED, SEED]).permutation(16)
+    half, quarter = place % 2 == 0, place % 4 == 1
     lengths = language.lengths(run.config.max_n)
     tests = [balanced_words(language, length, 4, SEED) for length in lengths]
     sample = reduce(Sample.concatenate, [test for test in tests if test is not None])
     for step in run.steps():
         model = run.model(step)
-        probes = probe_sites(arrays(model, words.tokens), state, half, SEED, most=MOST)
+        sites = arrays(model, words.tokens)
+        probes = probe_sites(sites, state, half, SEED, most=MOST, choose=quarter)
         exact, right, loss = marks(model, language, sample, run.objective)
         table = pd.DataFrame({"length": sample.words.lengths, "recognition": right, "exact": exact})
+        by_length = table.groupby("length")["recognition"].mean()
+        by_length_exact = table[sample.labels].groupby("length")["exact"].mean()
+        others = [loss, *by_length, *by_length_exact]
         yield (
             {"step": step},
             pd.DataFrame(
                 {
-                    "value": [
-                        *probes["score"],
-                        loss,
-                        *table.groupby("length")["recognition"].mean(),
-                        *table[sample.labels].groupby("length")["exact"].mean(),
-                    ]
+                    "choice": [*probes["choice"], *[np.nan] * len(others)],
+                    "value": [*probes["score"], *others],
                 }
             ),
         )
@@ -411,7 +429,7 @@ class Contract:
 
 CONTRACTS = {
     "accuracy": Contract(options.Accuracy(max_n=6, count=8, seed=SEED), accuracy),
-    "probing": Contract(options.Probing(words=12, seed=SEED), probing),
+    "probing": Contract(options.Probing(words=24, seed=SEED), probing),
     "emergence": Contract(options.Emergence(words=16, count=4, seed=SEED), emergence),
     "interventions": Contract(options.Interventions(24, 8, SEED), interventions),
     "heads": Contract(options.Heads(words=16, members=2, seed=SEED), heads),

@@ -29,8 +29,9 @@ def test_every_checkpoint_is_asked_what_it_says(run: Run) -> None:
     for step in (run.steps()[0], run.steps()[-1]):
         rows, model = table[table["step"] == step], run.model(step)
         options = probing.Options(words=40)
-        sites, wanted, fit, _ = probing.readout(run, model, options)
-        expected = probe_sites(sites, wanted, fit).set_index(["target", "site"])["score"]
+        seen = probing.examples(run, model, options)
+        expected = probe_sites(seen.sites, seen.targets, seen.fit, choose=seen.choose)
+        expected = expected.set_index(["target", "site"])["score"]
         probes = rows[rows["kind"] == "probe"].set_index(["target", "site"])["value"]
         assert not set(probing.NUISANCE) & set(probes.index.get_level_values("target"))
         pd.testing.assert_series_equal(
@@ -46,16 +47,18 @@ def test_every_checkpoint_is_asked_what_it_says(run: Run) -> None:
 
 
 def test_the_curve_of_a_variable_is_that_of_its_last_best_site() -> None:
+    """The words that choose say which site is the best, not those that are scored."""
+    choices = {"early": (0.9, 0.1), "late": (0.0, 0.8)}
     table = pd.DataFrame(
         [
-            {"step": step, "kind": "probe", "target": "v", "site": site, "value": value}
-            for site, values in {"early": (0.9, 0.1), "late": (0.0, 0.8)}.items()
-            for step, value in enumerate(values)
+            {"step": step, "kind": "probe", "target": "v", "site": site, "choice": choice}
+            for site, values in choices.items()
+            for step, choice in enumerate(values)
         ]
-    )
+    ).assign(value=lambda rows: 0.5 - rows["choice"] / 10)
     alone = by_step(table)
     assert alone["curve"].unique().tolist() == ["v (late)"]
-    assert alone["value"].tolist() == [0.0, 0.8]
+    assert alone["value"].tolist() == pytest.approx([0.5, 0.42])
 
 
 @pytest.mark.parametrize(
@@ -87,7 +90,7 @@ def test_what_was_never_reached_is_not_said_to_be_there() -> None:
     def said(last: float) -> str:
         probe = {"kind": "probe", "target": "a-b", "site": "embed", "length": pd.NA}
         rows = [
-            {"step": step, **kind, "value": value}
+            {"step": step, **kind, "choice": 0.5, "value": value}
             for step, values in ((0, (0.5, 0.0)), (9, (0.5, last)))
             for kind, value in zip(({**probe}, {"kind": "exact", "length": 4}), values, strict=True)
         ]

@@ -8,19 +8,25 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 from sklearn.compose import TransformedTargetRegressor
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.metrics import accuracy_score, r2_score
 from sklearn.neural_network import MLPClassifier, MLPRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from transformer_lens.tools.analysis.sparse_probing import fit_sparse_probe
 
-from analyses.questions.probing import Options, analyse, readout
+from analyses.questions.probing import Options, analyse, examples, findings
+from analyses.words import one_of_each, sample_window
 from interp.probing import probes as probing
 from interp.probing.linear import Kind, fit_linear
 from interp.probing.probes import Target, baseline, control_task, probe_sites
 from interp.statistics import bootstrap_mean
+from models.errors import UserError
+from models.languages import Vocabulary
 from models.runs.run import Run
 
 WORDS, POSITIONS, D = 60, 9, 12
@@ -217,7 +223,8 @@ def test_selectivity_is_the_score_beyond_the_control_task(trained: Run) -> None:
         here = (method, found["site"], "a-b")
         assert value == scores["trained", *here] - scores["control task", *here]
     assert set(found["selectivity"]) == {"linear", "mlp"}
-    sites, wanted, train, _ = readout(trained, trained.model(), Options(words=40))
+    seen = examples(trained, trained.model(), Options(words=40))
+    wanted, train = seen.targets, seen.fit
     symbol, place = (wanted[name].values for name in ("symbol", "position"))
     target, drawn = wanted["a-b"], {}
     occurring = target.values[target.mask & train[:, None]]
@@ -227,7 +234,8 @@ def test_selectivity_is_the_score_beyond_the_control_task(trained: Run) -> None:
         drawn[pair] = value
     values = np.array([drawn[s, p] for s, p in zip(symbol.flat, place.flat, strict=True)])
     control = Target(values.reshape(symbol.shape), target.mask, "count")
-    by_hand = probe_sites({found["site"]: sites[found["site"]]}, {"a-b": control}, train)
+    there = {found["site"]: seen.sites[found["site"]]}
+    by_hand = probe_sites(there, {"a-b": control}, train, choose=seen.choose)
     assert scores["control task", "linear", found["site"], "a-b"] == by_hand["score"].item()
 
 
@@ -287,6 +295,101 @@ def test_an_absent_variable_scores_at_its_control_over_twenty_seeds(
     for layer, control in ((0, 3), (2, 4)):
         _, low, high = bootstrap_mean(values[:, layer] - values[:, control])
         assert low <= 0 <= high
+
+
+@given(st.lists(st.text("ab", max_size=6), min_size=1, max_size=12), st.integers(0, 5))
+def test_each_prefix_counts_once(drawn: list[str], seed: int) -> None:
+    """By a dictionary: of all words that begin alike, one shows this prefix; of a model that sees
+    whole words, of equal words one counts, with all its positions."""
+    words = Vocabulary(("a", "b")).words([tuple(word) for word in drawn])
+    once = one_of_each(words, False, seed)
+    shown = [drawn[word][:position] for word, position in np.argwhere(once)]
+    assert len(shown) == len(set(shown))
+    assert set(shown) == {word[:end] for word in drawn for end in range(len(word) + 1)}
+    whole = one_of_each(words, True, seed)
+    kept = [word for word, row in zip(drawn, whole, strict=True) if row.any()]
+    assert sorted(kept) == sorted(set(drawn))
+    for word, row in zip(drawn, whole, strict=True):
+        assert row.sum() in (0, len(word) + 1)
+        assert not row[len(word) + 1 :].any()
+
+
+def test_words_that_share_a_prefix_take_turns_to_show_it() -> None:
+    """Else one long word would show all of a^n, and only one part of the words would know it."""
+    words = Vocabulary(("a", "b")).words([tuple("a" * 40)] * 8)
+    assert (one_of_each(words, False, 0).sum(axis=1) > 0).sum() >= 6
+
+
+@pytest.mark.slow
+def test_no_prefix_fits_a_probe_and_is_scored(trained: Run) -> None:
+    """The tiny run has few words: all words of a part begin like words of the others."""
+    seen = examples(trained, trained.model(), Options(words=60))
+    words = sample_window(trained, 60, 0).words
+    parts = [seen.fit, seen.choose, seen.score]
+    assert (np.sum(parts, axis=0) == 1).all()
+    for target in seen.targets.values():
+        prefixes = [
+            {tuple(words.ids[w, :p]) for w, p in np.argwhere(target.mask & part[:, None])}
+            for part in parts
+        ]
+        assert all(prefixes)
+        assert sum(map(len, prefixes)) == len(set().union(*prefixes)) == target.mask.sum()
+
+
+@pytest.mark.parametrize("name", ["depth", "kind"])
+def test_the_interval_is_the_bootstrap_of_whole_words(
+    sites: dict[str, np.ndarray],
+    targets: dict[str, Target],
+    train: np.ndarray,
+    mask: np.ndarray,
+    name: str,
+) -> None:
+    """By hand: words are drawn with replacement, all their positions with them, and scikit-learn
+    scores them."""
+    target, noisy = targets[name], {"x": sites["planted"] + 0.5 * sites["noise"]}
+    row = probe_sites(noisy, {name: target}, train).iloc[0]
+    fit, held = mask & train[:, None], mask & ~train[:, None]
+    scale = StandardScaler().fit(noisy["x"][fit])
+    probe = fit_linear(scale.transform(noisy["x"][fit]), target.values[fit], target.kind)
+    score = r2_score if target.kind == "count" else accuracy_score
+    sides = {
+        word: (target.values[word][own], probe.predict(scale.transform(noisy["x"][word][own])))
+        for word in np.flatnonzero(~train)
+        if (own := held[word]).any()
+    }
+    rng, values = np.random.default_rng(1), []
+    for _ in range(2000):
+        drawn = [sides[word] for word in rng.choice(list(sides), len(sides))]
+        values.append(score(*map(np.concatenate, zip(*drawn, strict=True))))
+    assert row["low"] < row["score"] < row["high"]
+    assert np.quantile(values, [0.025, 0.975]) == pytest.approx([row["low"], row["high"]], abs=0.01)
+
+
+def test_a_word_cannot_fit_and_choose(
+    sites: dict[str, np.ndarray], targets: dict[str, Target], train: np.ndarray
+) -> None:
+    with pytest.raises(ValueError, match="cannot choose the site"):
+        probe_sites(sites, targets, train, choose=train)
+
+
+def test_the_words_that_choose_are_scored_apart(
+    sites: dict[str, np.ndarray], targets: dict[str, Target], train: np.ndarray
+) -> None:
+    """The choice is the score of a table in which the other words are scored, and the reverse."""
+    choose = ~train & (np.cumsum(~train) % 2 == 0)
+    rest = ~train & ~choose
+    table = probe_sites(sites, targets, train, choose=choose)
+    other = probe_sites(sites, targets, train, choose=rest)
+    assert table["choice"].tolist() == pytest.approx(other["score"].tolist())
+    assert table["score"].tolist() == pytest.approx(other["choice"].tolist())
+    assert table["choice"].tolist() != table["score"].tolist()
+    assert probe_sites(sites, targets, train)["choice"].isna().all()
+
+
+def test_too_few_words_are_a_users_mistake() -> None:
+    empty = pd.DataFrame(columns=["model", "probe", "split", "site", "target", "metric", "choice"])
+    with pytest.raises(UserError, match="too few words to fit, choose and score a probe"):
+        findings(empty.assign(score=[], low=[], high=[], n_test=[]))
 
 
 def test_metrics_are_named() -> None:

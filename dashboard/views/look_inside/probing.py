@@ -51,11 +51,12 @@ def show() -> None:
         hide_index=True,
     )
     st.caption(
-        "Each control is shown at its own best site. Selectivity: the score minus the score on the "
-        "control task, in which every symbol at every position has a random value of its own; a "
-        "probe that scores there has memorised. Longer: the probe is fitted on the shorter half of "
-        "the words and scored on the longer ones. Compression: by how many times fewer bits than "
-        "in the uniform code the values can be sent, once the activations are known (online "
+        "Some words choose the best site, and others give the score there. Each control is shown "
+        "at its own best site, chosen in the same way. Selectivity: the score minus the score on "
+        "the control task, in which every symbol at every position has a random value of its own; "
+        "a probe that scores there has memorised. Longer: the probe is fitted on the shorter half "
+        "of the words and scored on the longer ones. Compression: by how many times fewer bits "
+        "than in the uniform code the values can be sent, once the activations are known (online "
         "coding)."
     )
     seeds_of(run, "probing")
@@ -102,10 +103,11 @@ def _overview(run: Run, result: Answer) -> tuple[str, str]:
     words = f"Probe scores of {target} by site. {result.sentence}"
     picture(figure, words, on_select=choose, key=clicked)
     st.caption(
-        "Each cell is a probe, fitted on half of the words and scored on the other half. The score "
-        "is R2 for counts (ridge regression) and accuracy for categories (logistic regression); "
-        "for the online code it is the compression. What a probe can read need not be what the "
-        "model uses. Click a site to see its probe at work."
+        "Each cell is a probe. Half of the words fit it, and a quarter score it; another quarter "
+        "chooses the best site. Equal prefixes count once. The score is R2 for counts (ridge "
+        "regression) and accuracy for categories (logistic regression); for the online code it is "
+        "the compression. What a probe can read need not be what the model uses. Click a site to "
+        "see its probe at work."
     )
     return str(target), str(st.selectbox("Site", sites, key=place))
 
