@@ -10,7 +10,7 @@ import hashlib
 import io
 import json
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from html import escape
@@ -93,6 +93,7 @@ class Question(Generic[Options]):
         headline: the numbers that are compared over seeds, as ``numbers`` makes them.
         chart: the answer's picture.
         brief: options that tell the same in half the time or less; the demo asks with them.
+        outcomes: the numbers of the headline, by ``of``, that are 1 for yes and 0 for no.
     """
 
     name: str
@@ -102,6 +103,7 @@ class Question(Generic[Options]):
     headline: Callable[[Answer], pd.DataFrame]
     chart: Callable[[Answer], ChartType]
     brief: Options | None = None
+    outcomes: Collection[str] = ()
 
 
 def numbers(rows: Iterable[tuple[str, str, float | None]]) -> pd.DataFrame:

@@ -14,6 +14,10 @@ from models.languages import FormalLanguage, Language, Sample, Word, Words, prin
 from models.languages.language import Split
 from models.runs.run import Run
 
+LENGTHS_CHANGED = range(4, 21)
+"""Lengths of the words of ``changed_words``. Shorter words have too few symbols to rank. Longer
+ones take too long, because each word is run once for every pair of a changed symbol and a replaced
+value."""
 ANALYSIS_SEED = 0xA11A  # words of the analyses are neither training nor test words
 
 
@@ -125,3 +129,37 @@ def near_miss(run: Run, n: int) -> Word:
     words = language.sample(rng, 64, [length], label=False, split=apart(language)).words
     decoded = [language.vocabulary.decode(row) for row in words.ids]
     return min(decoded, key=lambda word: len(language.rationale(word) or word))
+
+
+def changed_words(run: Run, count: int, seed: int) -> list[tuple[Tensor, Tensor]]:
+    """Different members, each with words that differ from it in one symbol.
+
+    Counterfactuals would not serve here: those of anbn move the border between its blocks, and no
+    other position would ever matter. So every symbol is replaced once, by another one at random.
+
+    Returns:
+        Per member its tokens [pos] and the changed words [symbol, pos], row i without symbol i.
+        Empty where the language has a single symbol or no member of such a length.
+    """
+    language, rng = run.language, np.random.default_rng([ANALYSIS_SEED, seed])
+    symbols = np.array([language.vocabulary.ids[s] for s in language.vocabulary.symbols])
+    lengths = language.positive_lengths(language.lengths(run.config.max_n))
+    fit = [length for length in lengths if length in LENGTHS_CHANGED]
+    if len(symbols) < 2 or not fit:
+        return []
+    try:
+        words = language.sample(rng, 4 * count, fit, label=True, split="test").words
+    except LookupError:  # no such line of the corpus was kept for tests
+        return []
+    found: dict[Word, tuple[Tensor, Tensor]] = {}
+    for tokens, length in zip(words.tokens, words.lengths, strict=True):
+        word = tokens[: length + 1]
+        changed = np.tile(word, (length, 1))
+        place = np.searchsorted(symbols, word[1:])
+        shift = rng.integers(1, len(symbols), length)
+        changed[np.arange(length), np.arange(1, length + 1)] = symbols[
+            (place + shift) % len(symbols)
+        ]
+        pair = torch.as_tensor(word), torch.as_tensor(changed)
+        found.setdefault(language.vocabulary.decode(word), pair)
+    return list(found.values())[:count]

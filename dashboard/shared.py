@@ -244,7 +244,10 @@ def seeds_of(run: Run, name: str) -> None:
         )
     if asked:
         st.dataframe(wide(table))
-        st.caption("Mean over the seeds with its 95% interval (Student's t).")
+        st.caption(
+            "Mean over the seeds with its 95% interval (Student's, within the range; of yes or no "
+            "Wilson's)."
+        )
 
 
 def word_key(run: Run) -> str:

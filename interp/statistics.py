@@ -1,24 +1,21 @@
-"""What one sample says about the next: intervals of means and shares, paired tests, corrections.
+"""What one sample says about the next: intervals of means and shares. Tests: ``comparisons``.
 
 A claim about a kind of network needs several trained networks, that is, several seeds. Many words
-of one network only say how sure we are of that one network. ``t_interval`` is for one number per
-seed, ``nested_bootstrap`` for words within seeds, ``bootstrap_mean`` and ``wilson`` for the words
-of one network.
+of one network only say how sure we are of that one network. ``seeds_interval`` is for one number
+per seed, ``t_interval`` for differences of such numbers, ``nested_bootstrap`` for words within
+seeds, ``bootstrap_mean``, ``bootstrap_sums`` and ``wilson`` for the words of one network.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
 from functools import lru_cache
-from itertools import combinations
-from math import ceil, log2, sqrt
-from typing import Literal
+from math import sqrt
 
 import numpy as np
-import pandas as pd
 from jaxtyping import Float
-from scipy.stats import binomtest, false_discovery_control, norm, permutation_test, t
+from scipy.special import expit, logit
+from scipy.stats import binomtest, norm, t
 
 
 def bootstrap_mean(
@@ -55,36 +52,41 @@ def bootstrap_mean(
 
 
 def bootstrap_sums(
-    sums: Float[np.ndarray, "unit part"],
+    sums: Float[np.ndarray, "unit *cells part"],
     of: Callable[[Float[np.ndarray, "*draws part"]], Float[np.ndarray, "*draws"]],
     confidence: float = 0.95,
     resamples: int = 1000,
     seed: int = 0,
-) -> tuple[float, float, float]:
-    """A number made of sums over units (a ratio, an R2), with a percentile bootstrap interval.
+) -> tuple[Float[np.ndarray, "*cells"], Float[np.ndarray, "*cells"], Float[np.ndarray, "*cells"]]:
+    """Numbers made of sums over units (a ratio, an R2), with percentile bootstrap intervals.
 
     Args:
         sums: what each unit adds to each sum: a unit is a word with all its positions, ...
-        of: the number, from the totals; the last axis holds the parts.
+        of: the number, from the totals; the last axis holds the parts. It may be NaN where a draw
+            leaves it undefined.
         confidence: of the interval, between 0 and 1.
         resamples: how many samples of units are drawn with replacement.
         seed: of these draws.
 
     Returns:
-        value, low, high; with a single unit low and high are NaN.
+        value, low, high, each of shape [*cells]; with a single unit low and high are NaN.
 
     Raises:
         ValueError: there is no unit.
     """
     if not len(sums):
         raise ValueError("there is nothing to sum: give at least one unit")
-    value = float(of(sums.sum(axis=0)))
+    value = np.asarray(of(sums.sum(axis=0)))
     if len(sums) < 2:
-        return value, float("nan"), float("nan")
+        nothing = np.full(value.shape, np.nan)
+        return value, nothing, nothing
     tail = (1 - confidence) / 2
-    drawn = of(_redrawn(len(sums), resamples, seed) @ sums)
-    low, high = np.quantile(drawn, [tail, 1 - tail])
-    return value, float(low), float(high)
+    drawn = of(np.tensordot(_redrawn(len(sums), resamples, seed), sums, axes=1))
+    defined = ~np.isnan(value)
+    quantile = np.nanquantile if np.isnan(drawn).any() else np.quantile
+    ends = quantile(np.where(defined, drawn, 0.0), [tail, 1 - tail], axis=0)
+    low, high = np.where(defined, ends, np.nan)
+    return value, np.asarray(low), np.asarray(high)
 
 
 @lru_cache(maxsize=2)
@@ -132,6 +134,35 @@ def t_interval(
         return mean, float("nan"), float("nan")
     half = t.ppf((1 + confidence) / 2, count - 1) * np.std(values, ddof=1) / np.sqrt(count)
     return mean, mean - float(half), mean + float(half)
+
+
+def seeds_interval(
+    values: Float[np.ndarray, " seed"], confidence: float = 0.95
+) -> tuple[float, float, float]:
+    """Mean over seeds with Student's interval, which stays in the range of shares.
+
+    Student's interval of five shares often leaves 0 to 1. So where all values lie there, or all lie
+    from -1 to 1 as correlations do, the interval is taken on the log odds of the mean (the delta
+    method) and stays within. In our simulations of beta-distributed shares over five and ten seeds,
+    92 to 97% of these intervals held the true mean, and 85 to 95% of Student's own.
+
+    Args:
+        values: one number per seed, at least one.
+        confidence: of the interval, between 0 and 1.
+
+    Returns:
+        mean, low, high, in the unit of the values; with a single value low and high are NaN. If all
+        values are alike, so are low and high: of seeds that agree no spread can be told.
+    """
+    mean, low, high = t_interval(values, confidence)
+    least, most = (0.0, 1.0) if np.min(values) >= 0 else (-1.0, 1.0)
+    inside = np.min(values) >= least and np.max(values) <= most and least < mean < most
+    if len(values) < 2 or not inside:
+        return mean, low, high
+    share = (mean - least) / (most - least)
+    half = (high - mean) / (most - least) / (share * (1 - share))
+    ends = least + (most - least) * expit(logit(share) + np.array([-half, half]))
+    return mean, float(ends[0]), float(ends[1])
 
 
 def nested_bootstrap(
@@ -191,141 +222,3 @@ def nested_bootstrap(
     ends = np.quantile(redrawn.mean(axis=1), [tail, 1 - tail]) - mean
     low, high = mean + ends * t.ppf(tail, count - 1) / norm.ppf(tail)
     return mean, float(low), float(high)
-
-
-@dataclass(frozen=True)
-class Paired:
-    """A comparison of two variants on the same units.
-
-    Attributes:
-        difference: the mean of first minus second; positive if the first is larger.
-        low: lower end of its interval, Student's over the pairs; NaN with fewer than two pairs.
-        high: upper end of its interval.
-        p: two-sided p-value of the sign-flip test; NaN without a pair.
-        wins: share of pairs in which the first is larger; a draw counts half; NaN without a pair.
-        pairs: on how many units both were measured.
-    """
-
-    difference: float
-    low: float
-    high: float
-    p: float
-    wins: float
-    pairs: int
-
-
-def paired(
-    first: Float[np.ndarray, " unit"],
-    second: Float[np.ndarray, " unit"],
-    confidence: float = 0.95,
-    resamples: int = 10_000,
-    seed: int = 0,
-) -> Paired:
-    """Compares two variants that were measured on the same units (seeds; or words of one network).
-
-    The test flips signs (Fisher 1935). If neither variant is better, each difference could as well
-    have the other sign. So p is the share of all ways to flip signs whose mean is at least as far
-    from 0 as the measured one. All ways are tried if there are no more than ``resamples`` of them,
-    that is up to 13 pairs; otherwise ``resamples`` random ones. Few pairs can say little: the
-    smallest p of n pairs is 2^(1 - n), which is 0.25 for three and 0.06 for five (see
-    ``pairs_needed``). The interval assumes normal differences and the test does not, so the two may
-    disagree.
-
-    Args:
-        first: one value per unit; a NaN on either side drops the pair.
-        second: the values of the same units in the same order. Words within seeds are no
-            independent units: give the seeds' means instead.
-        confidence: of the interval, between 0 and 1.
-        resamples: the most sign flips that are tried.
-        seed: of the random ones.
-    """
-    both = ~(np.isnan(first) | np.isnan(second))
-    gap = (first - second)[both]
-    if not len(gap):
-        nan = float("nan")
-        return Paired(nan, nan, nan, nan, nan, 0)
-    p = 1.0  # with one pair either sign is as far from 0
-    if len(gap) > 1:
-        test = permutation_test(
-            (gap,),
-            np.mean,
-            permutation_type="samples",  # with a single sample this flips signs
-            n_resamples=resamples,
-            batch=max(1, 1_000_000 // len(gap)),
-            rng=np.random.default_rng(seed),
-        )
-        p = float(test.pvalue)
-    wins = float((gap > 0).mean() + (gap == 0).mean() / 2)
-    return Paired(*t_interval(gap, confidence), p, wins, len(gap))
-
-
-def pairs_needed(tests: int, level: float = 0.05) -> int:
-    """How many pairs a sign-flip test needs to be able to pass Holm's correction.
-
-    With fewer pairs even the smallest possible p of ``tests`` tests stays above ``level``.
-    """
-    return 1 + ceil(log2(tests / level))
-
-
-def holm(p: Float[np.ndarray, " tests"]) -> Float[np.ndarray, " tests"]:
-    """Holm's correction (1979): p-values times the number of tests that are left, never falling.
-
-    The smallest p is multiplied by the number of tests, the next by one less, and so on. A result
-    is at least as large as the one before it, and at most 1. The order of the tests stays.
-    """
-    order = np.argsort(p)
-    steps = np.maximum.accumulate(p[order] * np.arange(len(p), 0, -1))
-    return np.minimum(steps, 1.0)[np.argsort(order)]
-
-
-def corrected(
-    p: Float[np.ndarray, "*tests"],
-    method: Literal["Holm", "Benjamini-Hochberg"] = "Holm",
-) -> Float[np.ndarray, "*tests"]:
-    """p-values corrected for their number; at most 1, in the order given.
-
-    Args:
-        p: p-values of any shape. NaN is a test that was not made: it stays NaN and does not count.
-        method: "Holm" (1979) keeps the chance of any false alarm below the level, however the tests
-            depend on each other. "Benjamini-Hochberg" (1995) keeps the expected share of false
-            alarms among all alarms below it, if tests are independent or positively dependent.
-
-    Raises:
-        ValueError: a value is no probability.
-    """
-    p = np.asarray(p, dtype=np.float64)
-    made = ~np.isnan(p)
-    values = p[made]
-    if ((values < 0) | (values > 1)).any():
-        raise ValueError(f"expected p-values from 0 to 1, got {values.min()} to {values.max()}")
-    result = np.full(p.shape, np.nan)
-    if len(values):
-        # statsmodels has Holm's method too. But it collects all garbage in every call, which takes
-        # a third of a second beside torch, for what is a sort.
-        adjust = holm if method == "Holm" else false_discovery_control
-        result[made] = adjust(values)
-    return result
-
-
-def all_pairs(scores: pd.DataFrame) -> pd.DataFrame:
-    """Compares every two columns on the rows, so that the best one can be told from the others.
-
-    The best column is picked by the same numbers on which it is tested. So the correction counts
-    all pairs, not only those of the best column.
-
-    Args:
-        scores: a row per unit, a column per variant; larger is better.
-
-    Returns:
-        One row per pair, pairs of the best column first: first (the better on average), second,
-        the attributes of ``Paired``, corrected (p, by Holm's method).
-    """
-    ranked = scores.mean().round(12).sort_values(ascending=False, kind="stable").index
-    rows = [
-        {"first": first, "second": second}
-        | asdict(paired(scores[first].to_numpy(), scores[second].to_numpy()))
-        for first, second in combinations(ranked, 2)
-    ]
-    columns = ["first", "second", *Paired.__dataclass_fields__]
-    table = pd.DataFrame(rows, columns=columns)
-    return table.assign(corrected=corrected(table["p"].to_numpy(dtype=np.float64)))

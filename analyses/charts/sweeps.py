@@ -11,7 +11,7 @@ from altair.typing import ChartType
 
 from analyses.answers import Answer
 from analyses.charts.theme import QUIET, figures
-from interp.statistics import t_interval
+from interp.statistics import seeds_interval
 
 POINTS = 24
 """The most points of a line: hundreds of lengths are averaged in so many groups of neighbours."""
@@ -123,8 +123,8 @@ def curves(table: pd.DataFrame, by: Sequence[str], measure: str = "recognition")
 
 
 def bands(seeds: pd.DataFrame) -> pd.DataFrame:
-    """The curves' mean over seeds: language, setting, window, length, right, low, high (95%,
-    Student's t, cut off at 0 and 1; for a single seed both are missing), seeds."""
+    """The curves' mean over seeds: language, setting, window, length, right, low, high (95%, by
+    ``interval``; for a single seed both are missing), seeds."""
     records = []
     keys = ["language", "setting", "window", "group"]
     for key, rows in seeds.groupby(keys, sort=False):
@@ -138,10 +138,10 @@ def bands(seeds: pd.DataFrame) -> pd.DataFrame:
 
 
 def interval(shares: Iterable[float], most: float = 1.0) -> dict[str, float]:
-    """A summary of the seeds' numbers: right (their mean), low and high (95% interval, cut off at 0
-    and ``most``), seeds (how many)."""
+    """A summary of the seeds' numbers: right (their mean), low and high (95%, ``seeds_interval``,
+    no less than 0 and no more than ``most``), seeds (how many)."""
     values = np.asarray(list(shares), dtype=np.float64)
-    mean, low, high = t_interval(values)
+    mean, low, high = seeds_interval(values)
     ends = {"low": np.clip(low, 0, most), "high": np.clip(high, 0, most)}
     return {"right": mean} | {k: float(v) for k, v in ends.items()} | {"seeds": len(values)}
 
@@ -221,8 +221,8 @@ def cells(table: pd.DataFrame, row: str, column: str, measure: str = "recognitio
     It is taken over a run's lengths (members and others apart, as in the sweep's summary), then
     over a seed's runs, then over seeds. The interval is over seeds.
 
-    Columns: those of ``row`` and ``column``, right (the mean), low, high (95%, Student's t, cut off
-    at 0 and 1; missing for a single seed), seeds, runs. A cell is left out if nothing is defined.
+    Columns: those of ``row`` and ``column``, right (the mean), low, high (95%, by ``interval``;
+    missing for a single seed), seeds, runs. A cell is left out if nothing is defined.
     """
     halves = ["members", "others"] if measure == "recognition" else [measure]
     keys = list(dict.fromkeys([row, column, "seed", "run"]))

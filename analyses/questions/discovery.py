@@ -281,6 +281,12 @@ QUESTION = Question(
     analyse,
     headline,
     chart,
+    outcomes=(
+        "reliable rule",
+        "shape and equations",
+        NUMBERS["is_the_language"],
+        NUMBERS["complete"],
+    ),
 )
 
 if __name__ == "__main__":

@@ -14,7 +14,8 @@ import pandas as pd
 
 from analyses.options.studies import PLANTED
 from analyses.questions import leaderboard as of_run
-from interp.statistics import all_pairs, corrected, paired, pairs_needed, t_interval
+from interp.comparisons import all_pairs, corrected, paired, pairs_needed
+from interp.statistics import t_interval
 
 LEVEL = 0.05
 TRUTH = ("cosine to the language", "AUROC")

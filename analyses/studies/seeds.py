@@ -29,7 +29,7 @@ from analyses.answers import (
     quiet,
 )
 from analyses.jobs.workers import side_by_side
-from interp.statistics import t_interval
+from interp.statistics import seeds_interval, wilson
 from models.errors import UserError
 from models.runs.run import RUN_FILE, Run, find_runs
 
@@ -228,7 +228,8 @@ def over_seeds(runs: Sequence[Run], name: str) -> tuple[pd.DataFrame, int]:
 
     Returns:
         One row per number: the columns of the analysis' ``headline`` except value, then mean, low
-        and high (95%, Student's t over the runs) and seeds; and how many runs had a kept answer.
+        and high (95%; Student's over the runs, by ``seeds_interval``; of a yes or no Wilson's) and
+        seeds; and how many runs had a kept answer.
     """
     results, _ = comparable(runs, name)
     return means(results, name), len(results)
@@ -243,7 +244,9 @@ def means(results: Sequence[Answer], name: str) -> pd.DataFrame:
     labels = [column for column in rows.columns if column != "value"]
     table = []
     for key, values in rows.dropna(subset=["value"]).groupby(labels, sort=False)["value"]:
-        mean, low, high = t_interval(values.to_numpy())
+        mean, low, high = seeds_interval(values.to_numpy())
+        if dict(zip(labels, key, strict=True)).get("of") in module.outcomes and len(values) > 1:
+            low, high = wilson(int(values.sum()), len(values))
         table.append(
             dict(zip(labels, key, strict=True))
             | {"mean": mean, "low": low, "high": high, "seeds": len(values)}
@@ -371,7 +374,8 @@ def for_reading(
     if counts.max() == 1:
         return parts, "One seed: no interval."
     few = "" if counts.nunique() == 1 else f"{counts.min()} to "
-    return parts, f"Mean over {few}{_seeds(counts.max())} [95% interval, Student's t]."
+    said = f"Mean over {few}{_seeds(counts.max())}"
+    return parts, f"{said} [95% interval: Student's, within the range; of yes or no Wilson's]."
 
 
 def _seeds(count: int) -> str:

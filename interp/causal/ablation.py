@@ -1,8 +1,10 @@
-"""Ablation: what is each head needed for? It is taken away, and the metric is read again."""
+"""Ablation: what is each head needed for, and each pair? They are taken away, and the metric is
+read again."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from itertools import combinations
 from typing import Literal
 
 import numpy as np
@@ -26,8 +28,9 @@ def ablate(
     method: Ablation,
     seed: int = 0,
     rows: int = 2048,
+    together: int = 1,
 ) -> pd.DataFrame:
-    """Takes one head away at a time, at all positions, by replacing its output z.
+    """Takes heads away, at all positions, by replacing their outputs z.
 
     "zero" puts 0 in its place. "mean" puts the head's mean z over all positions of all words.
     "resample" puts its z at the same positions of another word of the batch (Chan et al. 2022);
@@ -41,10 +44,12 @@ def ablate(
         method: "mean", "zero" or "resample".
         seed: of the other words; a word has the same one for all heads (``donors``).
         rows: the most words in one forward pass; fewer need less memory.
+        together: how many heads are taken away at a time: 1 for each head, 2 for all pairs.
 
     Returns:
-        One row per layer, head and word: layer, head, word, before and after (the metric, in its
-        unit). With "resample", after is NaN for a word without a donor.
+        One row per set of heads and word: part ("L0H1", "L0H1 + L1H0"), layer and head (-1 for more
+        than one), word, before and after (the metric, in its unit). With "resample", after is NaN
+        for a word without a donor.
 
     Raises:
         ValueError: the model has no attention.
@@ -53,33 +58,52 @@ def ablate(
     hooks = [f"blocks.{layer}.attn.hook_z" for layer in range(model.cfg.n_layers)]
     outputs = activations(model, tokens, hooks)
     donor = donors(tokens, mask, seed) if method == "resample" else np.zeros(len(tokens), int)
-    tables = []
-    for layer, hook in enumerate(hooks):
+    others = list[Tensor]()
+    for hook in hooks:
         z = outputs[hook]
         if method == "resample":
             other = z[torch.as_tensor(donor)]
         else:
-            other = z[mask.cpu()].mean(dim=0) * (method == "mean")
-            other = other.expand_as(z)
-        for heads in torch.arange(model.cfg.n_heads).split(max(1, rows // len(tokens))):
-            hooked = [(hook, _instead(heads, other.to(tokens.device)))]
-            logits = model.run_with_hooks(tokens.repeat(len(heads), 1), fwd_hooks=hooked)
-            for head, copy in zip(heads.tolist(), logits.chunk(len(heads)), strict=True):
-                after = np.where(donor >= 0, metric(copy).cpu().numpy(), np.nan)
-                columns = {"layer": layer, "head": head, "word": np.arange(len(tokens))}
-                tables.append(pd.DataFrame({**columns, "before": before, "after": after}))
+            other = (z[mask.cpu()].mean(dim=0) * (method == "mean")).expand_as(z)
+        others.append(other.to(tokens.device))
+    heads = [(layer, head) for layer in range(len(hooks)) for head in range(model.cfg.n_heads)]
+    sets, tables = list(combinations(heads, together)), list[pd.DataFrame]()
+    at_once = max(1, rows // len(tokens))
+    for start in range(0, len(sets), at_once):
+        some = sets[start : start + at_once]
+        hooked = [
+            (hook, _instead(away, others[layer]))
+            for layer, hook in enumerate(hooks)
+            if (away := _away(some, layer, model.cfg.n_heads).to(tokens.device)).any()
+        ]
+        logits = model.run_with_hooks(tokens.repeat(len(some), 1), fwd_hooks=hooked)
+        for each, copy in zip(some, logits.chunk(len(some)), strict=True):
+            after = np.where(donor >= 0, metric(copy).cpu().numpy(), np.nan)
+            layer, head = each[0] if together == 1 else (-1, -1)
+            part = " + ".join(f"L{layer}H{head}" for layer, head in each)
+            about = {"part": part, "layer": layer, "head": head, "word": np.arange(len(tokens))}
+            tables.append(pd.DataFrame({**about, "before": before, "after": after}))
     return pd.concat(tables, ignore_index=True)
 
 
+def _away(
+    sets: Sequence[tuple[tuple[int, int], ...]], layer: int, heads: int
+) -> Bool[Tensor, "copy head"]:
+    """Which heads of a layer are taken away in each copy of the batch."""
+    away = torch.zeros(len(sets), heads, dtype=torch.bool)
+    for copy, each in enumerate(sets):
+        away[copy, [head for at, head in each if at == layer]] = True
+    return away
+
+
 def _instead(
-    heads: Int[Tensor, " copy"], other: Float[Tensor, "batch pos head d_head"]
+    away: Bool[Tensor, "copy head"], other: Float[Tensor, "batch pos head d_head"]
 ) -> Callable[..., Tensor]:
-    """A hook on copies of the batch: in each of them one head's output is another."""
+    """A hook on copies of the batch: in each of them some heads' outputs are others."""
 
     def replace(z: Tensor, hook: object) -> Tensor:
-        copies = z.unflatten(0, (len(heads), -1)).clone()
-        copies[torch.arange(len(heads)), :, :, heads] = other[:, :, heads].movedim(2, 0)
-        return copies.flatten(0, 1)
+        copies = z.unflatten(0, (len(away), -1))
+        return copies.where(~away[:, None, None, :, None], other).flatten(0, 1)
 
     return replace
 

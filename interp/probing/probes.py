@@ -261,7 +261,7 @@ def _row(
         choice = float(score(_sums(truth, read[:chosen], split.choose[0], target.kind).sum(axis=0)))
     truth = target.values[split.score]
     sums = _sums(truth, read[chosen:], split.score[0], target.kind)
-    value, low, high = bootstrap_sums(sums, score)
+    value, low, high = map(float, bootstrap_sums(sums, score))
     return {
         "site": site,
         "target": name,

@@ -40,7 +40,7 @@ from analyses.studies.sweeps.measures import Measure, balanced_recognition
 from analyses.studies.sweeps.plan import plan
 from analyses.studies.sweeps.run import load
 from analyses.studies.sweeps.summary import findings as sweep_findings
-from interp.statistics import t_interval
+from interp.statistics import seeds_interval
 from models.errors import UserError
 from models.runs.files import write_json
 
@@ -325,7 +325,7 @@ def test_curves_are_the_measure_and_bands_its_mean_over_seeds(measure: str) -> N
     for row in means.to_dict("records"):
         same = seeds[(seeds["language"] == row["language"]) & (seeds["length"] == row["length"])]
         values = same[same["setting"] == row["setting"]]["right"].to_numpy()
-        mean, low, high = t_interval(values)
+        mean, low, high = seeds_interval(values)
         assert (row["right"], row["seeds"]) == (pytest.approx(mean), 3)
         assert row["low"] == pytest.approx(max(low, 0))
         assert row["high"] == pytest.approx(min(high, 1))
@@ -379,7 +379,7 @@ def test_cells_are_means_over_everything_else(row: str, column: str, measure: st
                 for _, rows in of_seed.groupby("run")
             ]
             seeds.append(np.mean(runs))
-        mean, low, high = t_interval(np.array(seeds))
+        mean, low, high = seeds_interval(np.array(seeds))
         assert cell["right"] == pytest.approx(mean)
         assert (cell["seeds"], cell["runs"]) == (len(seeds), own["run"].nunique())
         assert cell["low"] == pytest.approx(max(low, 0), nan_ok=True)

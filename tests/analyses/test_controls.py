@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from functools import partial, reduce
-from itertools import combinations
+from itertools import chain, combinations
 from shutil import rmtree
 from typing import Any
 
@@ -29,7 +29,6 @@ from analyses.questions.discovery import HELD_OUT, MOST_LINES, judge
 from analyses.questions.emergence import MOST
 from analyses.questions.explanations import replacements
 from analyses.questions.heads import METHODS as ABLATIONS
-from analyses.questions.heads import changed_words
 from analyses.questions.last_blocks import LastBlocks
 from analyses.questions.leaderboard import words_of
 from analyses.questions.patching import components_of
@@ -39,6 +38,7 @@ from analyses.registry import BUILT_IN
 from analyses.words import (
     ANALYSIS_SEED,
     WordTensors,
+    changed_words,
     counterfactuals,
     member,
     one_of_each,
@@ -274,33 +274,49 @@ def steering(run: Run) -> Iterator[Rows]:
         yield where, pd.concat(parts)[["measure", "amount", "value"]]
 
 
+def sides(values: pd.DataFrame, unit: np.ndarray) -> tuple[list[float], list[float]]:
+    """The means of each column over the words that choose, and over the others."""
+    place = np.random.default_rng(ANALYSIS_SEED).permutation(unit.max() + 1)[unit] % 3
+    return list(values[place == 0].mean()), list(values[place > 0].mean())
+
+
 def heads(run: Run) -> Iterator[Rows]:
     sample = sample_window(run, 16, SEED)
     words, labels = WordTensors.of(sample.words), sample.labels
-    pairs = changed_words(run, 2, SEED)
+    spelt = [tuple(row) for row in words.tokens.tolist()]
+    unit = np.array([sorted(set(spelt)).index(word) for word in spelt])
+    pairs = changed_words(run, 4, SEED)
     for name, model in models(run):
-        metric, means = logit_at(END_ID, words.last), list[float]()
+        metric, found = logit_at(END_ID, words.last), list[tuple[list[float], list[float]]]()
         for method in ABLATIONS:
-            table = ablate(model, words.tokens, words.mask, metric, method)
-            truth = labels[table["word"]]
-            right = ((table[c] > 0) == truth for c in ("before", "after"))
-            lost = np.subtract(*(each.astype(float) for each in right))
-            means += list(lost.where(table["after"].notna()).groupby(table["head"]).mean())
+            lost = []
+            for together in (1, 2):
+                table = ablate(model, words.tokens, words.mask, metric, method, together=together)
+                truth = labels[table["word"]]
+                right = ((table[c] > 0) == truth for c in ("before", "after"))
+                table["lost"] = np.subtract(*(each.astype(float) for each in right))
+                table["lost"] = table["lost"].where(table["after"].notna())
+                parts = dict(list(table.groupby("part", sort=False)["lost"]))
+                lost.append(pd.DataFrame({k: part.to_numpy() for k, part in parts.items()}))
+            ends = [pair.split(" + ") for pair in lost[1]]
+            sums = np.stack([lost[0][both].sum(axis=1, skipna=False) for both in ends], axis=1)
+            found += [sides(each, unit) for each in (*lost, lost[1] - sums)]
         direct = direct_logit_attribution(model, words.tokens, words.last, END_ID)
-        for side in (labels, ~labels):
-            part = direct[side[direct["word"]]].groupby("part", sort=False)["value"]
-            means += list(part.mean())
+        wide = direct.pivot(index="word", columns="part", values="value")[direct["part"].unique()]
+        found += [sides(wide[side], unit[side]) for side in (labels, ~labels)]
         types = head_types(model, words.tokens, words.mask)
         for kind in TYPES:
-            means += list(types[types["type"] == kind].groupby("head")["score"].mean())
+            rows = types[types["type"] == kind]
+            found.append(sides(rows.pivot(index="word", columns="head", values="score"), unit))
         looks = []
         for word, changed in pairs:
             at = len(word) - 1
-            found = attention_and_effect(model, word, changed, logit_at(END_ID, at), at)
-            parts = found.groupby("part", sort=False)[["attention", "effect"]]
+            table = attention_and_effect(model, word, changed, logit_at(END_ID, at), at)
+            parts = table.groupby("part", sort=False)[["attention", "effect"]]
             looks.append([rank_correlation(*rows.to_numpy().T) for _, rows in parts])
-        means += list(np.nanmean(looks, axis=0))
-        yield {"model": name}, pd.DataFrame({"value": means})
+        found.append(sides(pd.DataFrame(looks), np.arange(len(pairs))))
+        choice, value = (list(chain.from_iterable(side)) for side in zip(*found, strict=True))
+        yield {"model": name}, pd.DataFrame({"choice": choice, "value": value})
 
 
 def patching(run: Run) -> Iterator[Rows]:
@@ -432,7 +448,7 @@ CONTRACTS = {
     "probing": Contract(options.Probing(words=24, seed=SEED), probing),
     "emergence": Contract(options.Emergence(words=16, count=4, seed=SEED), emergence),
     "interventions": Contract(options.Interventions(24, 8, SEED), interventions),
-    "heads": Contract(options.Heads(words=16, members=2, seed=SEED), heads),
+    "heads": Contract(options.Heads(words=16, members=4, seed=SEED), heads),
     "patching": Contract(options.Patching(n=3, pairs=2, seed=SEED), patching),
     "circuits": Contract(options.Circuits(pairs=9, goal=0.6, seed=SEED), circuits),
     "explanations": Contract(

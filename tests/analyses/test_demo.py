@@ -169,7 +169,8 @@ def test_heads_that_are_needed_are_needed(demo: Path) -> None:
     lost = result.table[result.table["measure"] == "accuracy lost, mean ablation"]
     trained = lost[lost["model"] == "trained"].set_index("part")
     assert result.findings["needed"]
-    assert trained.loc[result.findings["needed"], "low"].min() > 0
+    assert trained.loc[result.findings["needed"], "value"].min() > 0.05
+    assert trained.loc[result.findings["needed"], "corrected"].max() <= 0.05
     assert (trained["low"] <= trained["value"]).all()
     assert (trained["value"] <= trained["high"]).all()
     assert lost[lost["model"] == "untrained"]["value"].abs().max() < 0.25

@@ -18,7 +18,8 @@ from analyses.studies import leaderboard as module
 from analyses.studies.claims import PLANNED, evidence, verdict
 from analyses.studies.leaderboard import NAME, over_seeds, shortcut_found, wide
 from analyses.studies.report import report
-from interp.statistics import corrected, paired, pairs_needed, t_interval
+from interp.comparisons import corrected, paired, pairs_needed
+from interp.statistics import t_interval
 from models.errors import UserError
 from models.runs.run import find_runs
 

@@ -20,7 +20,8 @@ from analyses.studies.sweeps.paired import how, pairs, versus
 from analyses.studies.sweeps.plan import plan
 from analyses.studies.sweeps.run import keep
 from analyses.studies.sweeps.summary import findings
-from interp.statistics import corrected, paired, pairs_needed, t_interval
+from interp.comparisons import corrected, paired, pairs_needed
+from interp.statistics import t_interval
 from models.config import Counting
 from models.languages import language
 from models.runs.run import Run, find_runs

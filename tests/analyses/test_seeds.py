@@ -41,7 +41,7 @@ from analyses.studies.seeds import (
     siblings,
     wide,
 )
-from interp.statistics import t_interval
+from interp.statistics import seeds_interval, t_interval, wilson
 from models.config import ModelConfig
 from models.errors import UserError
 from models.runs.files import read_json, write_json
@@ -251,7 +251,10 @@ def test_the_interval_is_over_the_headlines_of_the_runs(name: str, swept: Path) 
         values = expected.loc[(row["variable"], row["of"])].dropna().to_numpy()
         assert row["seeds"] == len(values)
         found = np.array([row["mean"], row["low"], row["high"]])
-        np.testing.assert_allclose(found, t_interval(values), rtol=1e-12)
+        ends = seeds_interval(values)
+        if row["of"] in question(name).outcomes:
+            ends = values.mean(), *wilson(int(values.sum()), 2)
+        np.testing.assert_allclose(found, ends, rtol=1e-12)
     assert (both.iloc[:, 0] != both.iloc[:, 1]).any()
 
 
@@ -298,17 +301,18 @@ def test_heads_have_no_names_over_seeds(swept: Path) -> None:
     table = result.table.copy()
     own = table["model"] == "trained"
     two = own & (table["head"] >= 0)
-    table.loc[two & (table["measure"] == lost), ["value", "low"]] = [[0.3, 0.1], [0.5, -0.1]]
-    table.loc[two & (table["measure"] == look), ["value", "low"]] = [[0.2, 0.1], [0.6, 0.3]]
+    numbers = ["choice", "value", "corrected"]
+    table.loc[two & (table["measure"] == lost), numbers] = [[0.3, 0.3, 0.01], [0.5, 0.5, 0.2]]
+    table.loc[two & (table["measure"] == look), numbers] = [[0.2, 0.2, 0.01], [0.6, 0.6, 0.01]]
     table.loc[own & (table["measure"] == look) & (table["part"] == "flow"), "value"] = -0.5
     typed = two & (table["measure"] == "attention, BOS")
-    table.loc[typed, ["value", "uniform"]] = [[0.9, 0.8], [0.6, 0.2]]
+    table.loc[typed, ["choice", "value", "uniform"]] = [[0.9, 0.9, 0.8], [0.6, 0.6, 0.2]]
     found = heads.headline(Answer(table, "", result.findings))
     numbers = found.set_index(["variable", "of"])["value"]["trained"]
     assert numbers["share of heads needed, zero ablation"] == 0.5
     assert numbers["most lost by a head, zero ablation"] == 0.5
     assert numbers["BOS beyond even attention, best head"] == pytest.approx(0.4)
-    assert numbers[f"{look}, share of heads surely above 0"] == 1
+    assert numbers[f"{look}, share of heads above 0.3"] == 1
     assert numbers[f"{look}, best head"] == 0.6
     assert numbers[f"{look}, mean of heads"] == pytest.approx(0.4)
     assert numbers[f"{look}, flow"] == -0.5
@@ -402,11 +406,13 @@ def test_means_over_the_seeds_that_were_asked(swept: Path) -> None:
     (row,) = table[(table["variable"] == "a-b") & (table["of"] == "trained")].to_dict("records")
     kept = [result for run in runs[:2] if (result := load(run.path, "probing"))]
     scores = [result.findings["best"]["a-b"]["score"] for result in kept]
-    assert (row["mean"], row["low"], row["high"]) == pytest.approx(t_interval(np.array(scores)))
+    assert (row["mean"], row["low"], row["high"]) == pytest.approx(seeds_interval(np.array(scores)))
 
 
 def test_the_interval_is_students() -> None:
-    values = np.array([0.2, 0.5, 0.4, 0.9, 0.1])
+    """Of what is no share: differences, bits."""
+    values = np.array([0.2, 1.5, 0.4, 0.9, 0.1])
+    assert seeds_interval(values) == t_interval(values)
     mean, low, high = t_interval(values)
     expected = ttest_1samp(values, 0).confidence_interval(0.95)
     assert (mean, low, high) == pytest.approx((values.mean(), expected.low, expected.high))
@@ -525,7 +531,8 @@ def test_many_variables_go_below(swept: Path) -> None:
         None,
         f"{of_two}: discovery, 2 seeds",
     ]
-    assert what == "Mean over 1 to 2 seeds [95% interval, Student's t]."
+    kinds = "[95% interval: Student's, within the range; of yes or no Wilson's]."
+    assert what == f"Mean over 1 to 2 seeds {kinds}"
     beside, below = parts[1][1], parts[2][1]
     assert list(beside.columns) == ["of", "trained", "untrained", "random", "EAP"]
     assert list(below.columns) == ["of", "EAP-IG", "exact"]
@@ -542,7 +549,7 @@ def test_the_command_prints_one_table_of_all_seeds(
 ) -> None:
     printed, _ = lab(swept / "anbn-s3", name)
     assert f"anbn: {name}, 2 seeds" in printed
-    assert "Mean over 2 seeds [95% interval, Student's t]." in printed
+    assert "Mean over 2 seeds [95% interval: Student's, within" in printed
     assert "without anbn-s5: not finished" in printed
     alone, said = lab(swept / "anbn-s3", name, "--json")
     assert "without anbn-s5: not finished" in said

@@ -40,7 +40,7 @@ FLOORS: Mapping[str, Sequence[str]] = {
         "runs",
         "training",
     ),
-    "interp": ("model statistics", "causal probing", "heads automata", "explanations"),
+    "interp": ("model statistics", "comparisons", "causal probing", "heads automata", "explanations"),
     "analyses": (
         "options",
         "registry",

@@ -48,6 +48,29 @@ def test_ablation_is_surgery_on_the_weights(
         assert np.abs(expected - before).max() > 1e-3
 
 
+@pytest.mark.parametrize("method", ["zero", "mean"])
+def test_pairs_are_taken_away_together(
+    small_model: object, tokens: torch.Tensor, method: str
+) -> None:
+    """Pairs within a layer and across: surgery on the weights, the means of the intact model."""
+    intact = small_model()
+    mask = torch.ones_like(tokens, dtype=torch.bool)
+    table = ablate(intact, tokens, mask, END_LOGIT, method, together=2)
+    pairs = table.groupby("part", sort=False)
+    assert len(pairs) == 28
+    assert set(table["head"]) == set(table["layer"]) == {-1}
+    hooks = [f"blocks.{layer}.attn.hook_z" for layer in (0, 1)]
+    means = [z.flatten(0, 1).mean(0) for z in activations(intact, tokens, hooks).values()]
+    for name in ("L0H0 + L0H3", "L0H1 + L1H2", "L1H0 + L1H1"):
+        model = small_model()
+        for part in name.split(" + "):
+            layer, head = int(part[1]), int(part[3])
+            instead = means[layer][head]
+            without_head(model, layer, head, instead if method == "mean" else 0 * instead)
+        expected = model(tokens)[:, -1, END_ID].detach().numpy()
+        assert pairs.get_group(name)["after"].to_numpy() == pytest.approx(expected, abs=1e-4)
+
+
 def test_a_resampled_head_is_another_words(small_model: object) -> None:
     """Word by word and head by head: z is put in by hand."""
     model = small_model()

@@ -12,15 +12,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import brentq
-from scipy.stats import bootstrap, norm, t, ttest_rel, wilcoxon
+from scipy.special import expit, logit
+from scipy.stats import bootstrap, norm, t, ttest_1samp, ttest_rel, wilcoxon
 
+from interp.comparisons import above, all_pairs, corrected, paired, pairs_needed
 from interp.statistics import (
-    all_pairs,
     bootstrap_mean,
-    corrected,
+    bootstrap_sums,
     nested_bootstrap,
-    paired,
-    pairs_needed,
+    seeds_interval,
     t_interval,
     wilson,
 )
@@ -65,6 +65,73 @@ def test_cells_of_one_row_stay_together() -> None:
 def test_the_bootstrap_of_nothing_is_refused() -> None:
     with pytest.raises(ValueError, match="at least one row"):
         bootstrap_mean(np.zeros((0, 3)))
+    with pytest.raises(ValueError, match="at least one unit"):
+        bootstrap_sums(np.zeros((0, 2)), lambda sums: sums[..., 0])
+
+
+def test_a_ratio_of_sums_is_drawn_like_a_mean() -> None:
+    """With one value per unit it is the mean; units of several values are drawn as a whole."""
+    values = np.random.default_rng(0).normal(size=30)
+
+    def mean(sums: np.ndarray) -> np.ndarray:
+        return sums[..., 0] / sums[..., 1]
+
+    alone = bootstrap_sums(np.stack([values, np.ones(30)], axis=1), mean)
+    assert alone == pytest.approx([float(end) for end in bootstrap_mean(values)])
+    cells = np.stack([values, values**2], axis=1)
+    both = bootstrap_sums(np.stack([cells, np.ones_like(cells)], axis=2), mean)
+    np.testing.assert_allclose(both, bootstrap_mean(cells))
+    copies = bootstrap_sums(np.stack([7 * values, np.full(30, 7.0)], axis=1), mean)
+    np.testing.assert_allclose(copies, alone)
+    assert np.isnan(bootstrap_sums(np.array([[3.0, 2.0]]), mean)[1:]).all()
+
+
+@given(st.lists(st.floats(0, 1, allow_subnormal=False), min_size=2, max_size=12))
+def test_an_interval_of_shares_stays_in_their_range(shares: list[float]) -> None:
+    mean, low, high = seeds_interval(np.array(shares))
+    assert 0 <= low <= high <= 1
+    assert low - 1e-9 <= mean <= high + 1e-9
+    _, low, high = seeds_interval(2 * np.array(shares) - 1)
+    assert -1 <= low <= high <= 1
+
+
+def test_an_interval_of_seeds_is_students_on_the_log_odds() -> None:
+    """Student's own leaves the range: "-0.10 to 0.22" was told of five shares."""
+    shares = np.array([0.0, 0.0, 0.0, 0.02, 0.28])
+    mean, low, high = t_interval(shares)
+    assert low < 0
+    half = (high - mean) / (mean * (1 - mean))
+    expected = [mean, *expit(logit(mean) + np.array([-half, half]))]
+    assert seeds_interval(shares) == pytest.approx(expected)
+    for other in (shares - 2, 3 * shares + 0.5, np.array([1.0, 1.0]), np.zeros(3)):
+        assert seeds_interval(other) == t_interval(other)
+    assert np.isnan(seeds_interval(np.array([0.5]))[1:]).all()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("a", "b"), [(20, 1), (2, 8), (0.5, 0.5)])
+def test_most_intervals_of_shares_hold_the_true_mean(a: float, b: float) -> None:
+    shares, truth = np.random.default_rng(0).beta(a, b, (2000, 5)), a / (a + b)
+    held = [low <= truth <= high for _, low, high in map(seeds_interval, shares)]
+    assert 0.915 <= np.mean(held) <= 0.975
+
+
+@pytest.mark.parametrize("bar", [-0.5, 0.0, 0.4])
+def test_above_is_students_test_of_single_values(bar: float) -> None:
+    values = np.random.default_rng(0).normal(0.3, 1.0, 25)
+    theirs = ttest_1samp(values, bar, alternative="greater").pvalue
+    with_gap = np.append(values, np.nan)
+    assert above(with_gap, np.arange(26), bar) == pytest.approx(theirs)
+
+
+def test_copies_of_a_word_are_no_more_words() -> None:
+    values = np.random.default_rng(0).normal(0.3, 1.0, 25)
+    once = above(values, np.arange(25))
+    assert above(np.tile(values, 9), np.tile(np.arange(25), 9)) == pytest.approx(once)
+    assert above(np.tile(values, 9), np.arange(225)) < once / 10
+    assert np.isnan(above(np.ones(5), np.zeros(5, dtype=np.int64)))
+    assert above(np.ones(5), np.arange(5), 0.5) == 0
+    assert above(np.zeros(5), np.arange(5), 0.0) == 1
 
 
 def test_the_bootstrap_hangs_on_its_seed_alone() -> None:

@@ -30,7 +30,7 @@ def summary(values: pd.DataFrame) -> pd.DataFrame:
 
     Columns: language, setting, band, measure, value (mean over sizes, then over seeds), low and
     high (the worst and the best seed), seeds, mean_low and mean_high (95% interval of the mean,
-    Student's t over seeds, cut off at 0 and 1; NaN for a single seed).
+    by ``interval`` over seeds; NaN for a single seed).
     """
     keys = ["language", "setting", "band", "measure"]
     grouped = values.groupby(keys, sort=False)["value"]

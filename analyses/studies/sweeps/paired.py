@@ -8,7 +8,7 @@ from math import comb
 import pandas as pd
 
 from analyses.studies.sweeps.measures import Measure, by_seed, grids
-from interp.statistics import all_pairs, pairs_needed
+from interp.comparisons import all_pairs, pairs_needed
 
 LEVEL = 0.05
 COLUMNS = ("language", "measure", "best", "other")

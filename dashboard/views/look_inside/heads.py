@@ -27,6 +27,7 @@ from dashboard.shared import (
     word_input,
 )
 from interp.heads.attention import patterns
+from interp.heads.needed import NEEDED
 from models.errors import UserError
 from models.languages import Word
 from models.runs.run import Run
@@ -64,8 +65,28 @@ def show() -> None:
             "attention that a symbol gets where the verdict is read, and how far the verdict moves "
             "through this head when that symbol is changed. Thin lines: 95% intervals over words."
         )
+        _pairs(result)
         seeds_of(run, "heads")
         downloads("heads", result, lambda: figure)
+
+
+def _pairs(result: Answer) -> None:
+    """The pairs that lose surely more, or less, together than the sum of both heads."""
+    st.header("Pairs of heads", divider="gray")
+    if not (pairs := result.findings["pairs"]):
+        st.markdown("No pair of heads surely loses more, or less, than the sum of its two heads.")
+        return
+    table = pd.DataFrame(pairs).rename(columns={"corrected": "p"})
+    shares = dict.fromkeys(("together", "first", "second", "beyond"), "{:.1%}")
+    st.dataframe(table.style.format({**shares, "p": "{:.1g}"}), hide_index=True)
+    st.caption(
+        "Verdicts lost without both heads, without the first and without the second alone. Beyond: "
+        "together minus the sum. Above 0, each of the two can stand in for the other (redundancy), "
+        "and the ablation of single heads misses them. Below 0, both may be needed for one thing "
+        "(conjunction). Shown are pairs that are further than "
+        f"{NEEDED:.0%} from 0 (p <= 0.05, Student's test over words, Holm's correction for all "
+        "pairs)."
+    )
 
 
 def _typed(run: Run) -> Word:
