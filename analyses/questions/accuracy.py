@@ -3,9 +3,9 @@ and the verdicts on all short words, beside the untrained model."""
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,20 +16,24 @@ from analyses.charts.accuracy import chart
 from analyses.options.questions import Accuracy as Options
 from analyses.registry import BUILT_IN
 from analyses.script import script
+from interp.explanations.reliance import LEANS, reliance
 from interp.statistics import wilson
 from models.base import LanguageModel
 from models.config import MOST_PAIRS
 from models.errors import UserError
-from models.languages import FormalLanguage
+from models.languages import FormalLanguage, Words
+from models.languages.regular import RegularLanguage
 from models.runs.run import Run
-from models.training.all_words import affordable, check_count, how_many, judge_all
-from models.training.evaluation import evaluate
+from models.training.all_words import EXAMPLES, WRONG, affordable, check_count, count_all, totals
+from models.training.evaluation import evaluate, probabilities
 from models.training.trained_words import TrainedWords
 
+LEANING, LEANING_SEED = 200, 0x1EA4
+"""How many words show what a model leans on, and what tells their draw from all others."""
+LEANING_COLUMNS = ["symbol", "effect", "low", "high", "corrected", "words", "model"]
+LEVEL = 0.05
 ALL_WORDS = 100_000
 """So many words at most are all tested, unless more are asked for."""
-EXAMPLES = 5
-WRONG = ("false_accepts", "false_rejects")
 
 
 def chosen_lengths(run: Run, options: Options) -> Sequence[int]:
@@ -50,7 +54,8 @@ def analyse(run: Run, options: Options, progress: Progress = quiet) -> Answer:
     it is not defined), recognition, members and others (the share recognised of each; missing where
     there is none), fresh (how many different words among them no training step drew),
     fresh_recognition (the share of these that is recognised), and the 95% Wilson interval of
-    recognition, low and high. The verdicts on all short words are in ``findings["all_words"]``.
+    recognition, low and high. The verdicts on all short words are in ``findings["all_words"]``, and
+    how far they lean on symbols that decide nothing in ``findings["leans_on"]``.
     """
     lengths = chosen_lengths(run, options)
     if (longest := max(lengths, default=0)) ** 2 * options.count > MOST_PAIRS:
@@ -62,7 +67,9 @@ def analyse(run: Run, options: Options, progress: Progress = quiet) -> Answer:
     model, digest = run.model_and_hash()
     models = {"trained": model, "untrained": run.untrained()}
     trained = TrainedWords(run.config, run.language, run.steps()[-1])
-    every = all_words(run, models, trained, reach_of_all_words(run, options, longest), progress)
+    reach = reach_of_all_words(run, options, longest)
+    every = count_all(models, run.language, run.objective, trained, reach, progress)
+    inert = leans_on(run, models, options.seed)
     rows: list[dict[str, Any]] = []
     for name, judged in models.items():
         asked = (run.language, run.objective, lengths, options.count, options.seed, trained)
@@ -74,7 +81,7 @@ def analyse(run: Run, options: Options, progress: Progress = quiet) -> Answer:
         raise UserError(f"{run.language.name} has no test words of these lengths: choose others")
     shares = dict.fromkeys(("exact", "members", "others", "fresh_recognition"), "Float64")
     table = pd.DataFrame(rows).astype({"n": "Int64", "fresh": "Int64", **shares})
-    return Answer(table, *findings(run, table, every), asdict(options), digest)
+    return Answer(table, *findings(run, table, every, inert), asdict(options), digest)
 
 
 def reach_of_all_words(run: Run, options: Options, tested: int) -> int:
@@ -96,64 +103,29 @@ def reach_of_all_words(run: Run, options: Options, tested: int) -> int:
     return options.all_words
 
 
-def all_words(
-    run: Run,
-    models: Mapping[str, LanguageModel],
-    trained: TrainedWords,
-    longest: int,
-    progress: Progress = quiet,
-) -> dict[str, Any] | None:
-    """The verdicts of each model on all words of 1 to ``longest`` symbols; None if that is 0.
+def leans_on(run: Run, models: Mapping[str, LanguageModel], seed: int) -> list[dict[str, Any]]:
+    """How far each model leans on each symbol that decides nothing, on fresh words of the window.
 
     Returns:
-        longest; by_length, a row per model and length: model, length, words, members,
-        false_accepts (others that the model accepts), false_rejects (members that it rejects), and
-        the same of the words that no training step drew, with "fresh_" before their names; examples
-        of words that the trained model judges wrong, the shortest first.
+        The rows of ``interp.explanations.reliance.reliance`` with the symbol itself, and model.
+        Empty where the language has fewer than two such symbols, or none is known.
     """
-    if not longest:
-        return None
-    words_in_all = how_many(len(run.language.vocabulary.symbols), longest)
-    counts: dict[tuple[str, int], Counter[str]] = defaultdict(Counter)
-    examples: dict[str, list[str]] = {kind: [] for kind in WRONG}
-    judged = [judge_all(m, run.language, run.objective, longest) for m in models.values()]
-    done = 0
-    for blocks in zip(*judged, strict=True):
-        words, labels = blocks[0].words, blocks[0].labels
-        length, fresh = int(words.lengths[0]), ~trained.hold(words)
-        for name, block in zip(models, blocks, strict=True):
-            said, count = block.verdicts, counts[name, length]
-            for kind, rows in {
-                "words": np.ones_like(labels),
-                "members": labels,
-                "false_accepts": said & ~labels,
-                "false_rejects": ~said & labels,
-            }.items():
-                count[kind] += int(rows.sum())
-                count[f"fresh_{kind}"] += int((rows & fresh).sum())
-                if name == "trained" and kind in examples:
-                    some = words.ids[rows][:EXAMPLES]
-                    examples[kind] += [" ".join(run.language.vocabulary.decode(x)) for x in some]
-        done += len(words)
-        progress(done, words_in_all, f"all words of 1 to {longest} symbols")
-    by_length = [
-        {"model": name, "length": length, **counts[name, length]}
-        for name in models
-        for length in range(1, longest + 1)
-    ]
-    shortest = {
-        kind: sorted(found, key=lambda word: word.count(" "))[:EXAMPLES]
-        for kind, found in examples.items()
-    }
-    return {"longest": longest, "by_length": by_length, "examples": shortest}
+    language = run.language
+    if not isinstance(language, RegularLanguage) or len(language.inert) < 2:
+        return []
+    rng = np.random.default_rng([LEANING_SEED, seed])
+    words = language.sample(rng, LEANING, language.lengths(run.config.max_n), split="test").words
+    words = words[np.unique(words.ids, axis=0, return_index=True)[1]]
+    tables = []
+    for name, model in models.items():
+        table = reliance(partial(_said, model, words.lengths), words.ids, language.inert.tolist())
+        symbols = [language.vocabulary.decode([symbol])[0] for symbol in table["symbol"]]
+        tables.append(table.assign(symbol=symbols, model=name))
+    return pd.concat(tables, ignore_index=True).to_dict("records")
 
 
-def totals(every: Mapping[str, Any], model: str) -> Counter[str]:
-    """The rows of one model in ``all_words``, added up over the lengths."""
-    own = [row for row in every["by_length"] if row["model"] == model]
-    return Counter(
-        {key: sum(row[key] for row in own) for key in own[0] if key not in ("model", "length")}
-    )
+def _said(model: LanguageModel, lengths: np.ndarray, ids: np.ndarray) -> np.ndarray:
+    return probabilities(model, Words(ids, lengths))
 
 
 def every_word(answer: Answer) -> pd.DataFrame | None:
@@ -171,11 +143,28 @@ def every_word(answer: Answer) -> pd.DataFrame | None:
     return shown.rename(columns=lambda name: name.replace("_", " "))
 
 
+def leaning(answer: Answer) -> pd.DataFrame | None:
+    """What each symbol that decides nothing changes of the verdict; None if there are none.
+
+    Columns: symbol, trained and untrained ("mean [low, high]"), p (of the trained model).
+    """
+    rows = pd.DataFrame(answer.findings.get("leans_on") or [], columns=LEANING_COLUMNS)
+    if rows.empty:
+        return None
+    said = [f"{r.effect:+.2f} [{r.low:+.2f}, {r.high:+.2f}]" for r in rows.itertuples()]
+    table = rows.assign(said=said).pivot(index="symbol", columns="model", values="said")
+    own = rows[rows["model"] == "trained"].set_index("symbol")["corrected"]
+    return table.assign(p=own.map("{:.1g}".format))[["trained", "untrained", "p"]].reset_index()
+
+
 def findings(
-    run: Run, table: pd.DataFrame, every: Mapping[str, Any] | None = None
+    run: Run,
+    table: pd.DataFrame,
+    every: Mapping[str, Any] | None = None,
+    inert: Sequence[Mapping[str, Any]] = (),
 ) -> tuple[str, dict[str, Any]]:
-    """How far the model is exact, where recognition is lowest, and what all short words say: in
-    words, and as values."""
+    """How far the model is exact, where recognition is lowest, what all short words say, and what
+    the model leans on: in words, and as values."""
     trained = table[table["model"] == "trained"]
     window = run.config.max_n
     reach = exact_to(trained)
@@ -192,9 +181,11 @@ def findings(
     )
     if every is not None:
         sentence += f" {_every_in_words(every)}"
+    if inert:
+        sentence += f" {_leaning_in_words(inert)}"
     tested = {"first": sizes[0], "last": sizes[-1], "sizes": len(sizes)} if sizes else None
     found = {"exact_to": reach, "window": window, "tested": tested, "all_words": every}
-    return sentence, found
+    return sentence, found | {"leans_on": list(inert)}
 
 
 def _reach_in_words(reach: int, sizes: Sequence[int]) -> str:
@@ -224,6 +215,31 @@ def _every_in_words(every: Mapping[str, Any]) -> str:
         f"{own['members']:,} members (untrained: {untrained['false_accepts']:,} and "
         f"{untrained['false_rejects']:,}). Of the {fresh:,} that no training step drew, it judges "
         f"{wrong:,} wrong."
+    )
+
+
+def _leaning_in_words(inert: Sequence[Mapping[str, Any]]) -> str:
+    own = [row for row in inert if row["model"] == "trained"]
+    surely = sorted(
+        (row for row in own if row["corrected"] <= LEVEL), key=lambda row: -abs(row["effect"])
+    )
+    words = max(row["words"] for row in own)
+    test = (
+        f"({words} different words; p <= {LEVEL}, Student's test over words, Holm's correction for "
+        f"{len(own)} symbols)"
+    )
+    if not surely:
+        return (
+            "No symbol that decides nothing is shown to change the probability of a verdict by more "
+            f"than {LEANS} {test}."
+        )
+    told = [
+        f"{row['symbol']} ({row['effect']:+.2f} [{row['low']:+.2f}, {row['high']:+.2f}])"
+        for row in surely[:EXAMPLES]
+    ]
+    return (
+        f"It leans on {len(surely)} of {len(own)} symbols that decide nothing {test}; by what they "
+        f'change of the probability of "in": {", ".join(told)}.'
     )
 
 
@@ -282,6 +298,8 @@ def headline(result: Answer) -> pd.DataFrame:
             if measure in table  # older answers do not tell members from others
             for where, part in parts.items()
         ]
+        own = [row for row in result.findings.get("leans_on", []) if row["model"] == model]
+        rows += [(model, f"leans on {row['symbol']}", row["effect"]) for row in own]
         if (every := result.findings.get("all_words")) is not None:
             sums, to = totals(every, model), f"all words to length {every['longest']}"
             rows += [

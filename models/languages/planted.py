@@ -9,16 +9,15 @@ import numpy as np
 
 from models.languages.language import Sample, Split, Spread
 from models.languages.regular import RegularLanguage
-from models.languages.vocabulary import FIRST_SYMBOL_ID, Words
+from models.languages.vocabulary import Words
 
 
 class PlantedLanguage(RegularLanguage):
     """A regular language with a flaw in its training words: the shortcut goes with the label.
 
     A model that relies on the shortcut is right for the wrong reason. The words of the other splits
-    are clean and show what this costs. A true explanation of such a model must name the shortcut.
-
-    Inert symbols are those that never move the automaton; the shortcut is one of them.
+    are clean and show what this costs. A true explanation of such a model must name the shortcut,
+    which is one of the inert symbols.
 
     Attributes:
         planted: share of the training words that are changed. A member without the shortcut then
@@ -32,11 +31,9 @@ class PlantedLanguage(RegularLanguage):
     planted = 0.98
 
     @cached_property
-    def _inert(self) -> np.ndarray:
+    def _instead(self) -> np.ndarray:
         """Ids of the inert symbols other than the shortcut."""
-        still = (self.delta == np.arange(len(self.delta))[:, None]).all(axis=0)
-        still[self.vocabulary.symbols.index(self.shortcut)] = False
-        return np.flatnonzero(still) + FIRST_SYMBOL_ID
+        return self.inert[self.inert != self.vocabulary.ids[self.shortcut]]
 
     def sample(
         self,
@@ -58,8 +55,8 @@ class PlantedLanguage(RegularLanguage):
         there = ids == shortcut
         chosen = rng.random(len(ids)) < self.planted
         lost = there & (chosen & ~sample.labels)[:, None]
-        ids[lost] = rng.choice(self._inert, int(lost.sum()))
-        draw = np.where(np.isin(ids, self._inert), rng.random(ids.shape), -1.0)
+        ids[lost] = rng.choice(self._instead, int(lost.sum()))
+        draw = np.where(np.isin(ids, self._instead), rng.random(ids.shape), -1.0)
         gains = chosen & sample.labels & ~there.any(axis=1) & (draw >= 0).any(axis=1)
         ids[gains, draw.argmax(axis=1)[gains]] = shortcut
         return Sample(Words(ids, sample.words.lengths), sample.labels)

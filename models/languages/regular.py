@@ -87,6 +87,12 @@ class RegularLanguage(FormalLanguage):
         return live
 
     @cached_property
+    def inert(self) -> np.ndarray:
+        """Ids of the symbols that never move the automaton: what they are decides nothing."""
+        still = (self.delta == np.arange(len(self.delta))[:, None]).all(axis=0)
+        return np.flatnonzero(still) + FIRST_SYMBOL_ID
+
+    @cached_property
     def _follow(self) -> np.ndarray:
         """Which tokens may follow in each state, [states, vocabulary]."""
         follow = np.zeros((len(self.delta), len(self.vocabulary)), dtype=bool)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -14,7 +16,10 @@ from models.errors import UserError
 from models.languages import END_ID, FIRST_SYMBOL_ID, Language, Words
 from models.objectives.base import Objective
 from models.training.evaluation import verdicts
+from models.training.trained_words import TrainedWords
 
+EXAMPLES = 5
+WRONG = ("false_accepts", "false_rejects")
 AT_ONCE = 2**13  # words that are judged together
 MOST_WORDS = 20_000_000
 """The most words that are asked for: of two symbols all to length 23, of three all to length 14."""
@@ -116,3 +121,64 @@ def _prefixes(
         at = torch.zeros(len(first), dtype=torch.long, device=logits.device)
         said = objective.verdicts(logits[:, None], at)
         yield Judged(here, labels[first, length], said)
+
+
+def count_all(
+    models: Mapping[str, LanguageModel],
+    language: Language,
+    objective: Objective,
+    trained: TrainedWords,
+    longest: int,
+    progress: Callable[[int, int, str], None] = lambda done, of, what: None,
+) -> dict[str, Any] | None:
+    """The verdicts of each model on all words of 1 to ``longest`` symbols; None if that is 0.
+
+    Returns:
+        longest; by_length, a row per model and length: model, length, words, members,
+        false_accepts (others that the model accepts), false_rejects (members that it rejects), and
+        the same of the words that no training step drew, with "fresh_" before their names; examples
+        of words that the trained model judges wrong, the shortest first.
+    """
+    if not longest:
+        return None
+    words_in_all = how_many(len(language.vocabulary.symbols), longest)
+    counts: dict[tuple[str, int], Counter[str]] = defaultdict(Counter)
+    examples: dict[str, list[str]] = {kind: [] for kind in WRONG}
+    judged = [judge_all(m, language, objective, longest) for m in models.values()]
+    done = 0
+    for blocks in zip(*judged, strict=True):
+        words, labels = blocks[0].words, blocks[0].labels
+        length, fresh = int(words.lengths[0]), ~trained.hold(words)
+        for name, block in zip(models, blocks, strict=True):
+            said, count = block.verdicts, counts[name, length]
+            for kind, rows in {
+                "words": np.ones_like(labels),
+                "members": labels,
+                "false_accepts": said & ~labels,
+                "false_rejects": ~said & labels,
+            }.items():
+                count[kind] += int(rows.sum())
+                count[f"fresh_{kind}"] += int((rows & fresh).sum())
+                if name == "trained" and kind in examples:
+                    some = words.ids[rows][:EXAMPLES]
+                    examples[kind] += [" ".join(language.vocabulary.decode(x)) for x in some]
+        done += len(words)
+        progress(done, words_in_all, f"all words of 1 to {longest} symbols")
+    by_length = [
+        {"model": name, "length": length, **counts[name, length]}
+        for name in models
+        for length in range(1, longest + 1)
+    ]
+    shortest = {
+        kind: sorted(found, key=lambda word: word.count(" "))[:EXAMPLES]
+        for kind, found in examples.items()
+    }
+    return {"longest": longest, "by_length": by_length, "examples": shortest}
+
+
+def totals(every: Mapping[str, Any], model: str) -> Counter[str]:
+    """The rows of one model in ``all_words``, added up over the lengths."""
+    own = [row for row in every["by_length"] if row["model"] == model]
+    return Counter(
+        {key: sum(row[key] for row in own) for key in own[0] if key not in ("model", "length")}
+    )

@@ -13,7 +13,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from models.base import LanguageModel
-from models.languages import END, Language, Sample, Words
+from models.languages import END, END_ID, Language, Sample, Words
 from models.objectives.base import Objective
 from models.training.trained_words import TrainedWords
 
@@ -253,6 +253,17 @@ def prefix_logits(model: LanguageModel, word: Sequence[str]) -> Float[Tensor, "p
     """
     words = words_to_read(model, word)
     return after_prefixes(model, model(torch.as_tensor(words.tokens, device=model.device)), words)
+
+
+@torch.no_grad()
+def probabilities(model: LanguageModel, words: Words) -> Float[np.ndarray, " batch"]:
+    """The model's probability that each word is in the language; equal words are read once."""
+    _, first, where = np.unique(words.ids, axis=0, return_index=True, return_inverse=True)
+    once = words[first]
+    at = model.verdict_positions(torch.as_tensor(once.lengths, device=model.device))
+    logits = model(torch.as_tensor(once.tokens, device=model.device))
+    said = logits[torch.arange(len(once), device=logits.device), at, END_ID].sigmoid()
+    return said.double().cpu().numpy()[where]
 
 
 @torch.no_grad()

@@ -6,6 +6,7 @@ from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 from brute import words_up_to
@@ -14,12 +15,20 @@ from conftest import TINY, tiny_config
 from analyses.answers import answer as ask
 from analyses.options.questions import Accuracy
 from analyses.questions import accuracy
-from analyses.questions.accuracy import analyse, every_word, exact_to, findings, headline, totals
+from analyses.questions.accuracy import (
+    analyse,
+    every_word,
+    exact_to,
+    findings,
+    headline,
+    leaning,
+    totals,
+)
 from analyses.studies.listing import runs_of
 from models.errors import UserError
 from models.runs.run import Run
 from models.training.batches import words_of
-from models.training.evaluation import predict
+from models.training.evaluation import predict, probabilities
 from models.training.loop import train
 
 WIDER = replace(TINY, d_model=12)
@@ -88,6 +97,57 @@ def test_the_verdicts_on_all_words_are_those_asked_one_by_one(run: Run) -> None:
         f"Of all 254 words of 1 to 7 symbols it accepts {sums['false_accepts']} of {others} others "
         f"and rejects {sums['false_rejects']} of {sums['members']} members"
     ) in answer.sentence
+
+
+@pytest.mark.slow
+def test_a_network_that_leans_on_the_shortcut_is_caught(tmp_path: Path) -> None:
+    """By hand on each word; the untrained network leans on nothing, and other symbols do not
+    matter."""
+    config = tiny_config(
+        language="dieren_muis", max_n=8, steps=150, evaluate_every=150, batch_size=64,
+        learning_rate=1e-2, objective="verdict", model=replace(TINY, d_model=16),
+    )  # fmt: skip
+    run = Run.create(tmp_path / "run", config)
+    train(run, "cpu")
+    answer = analyse(run, Accuracy(max_n=2, all_words=0))
+    rows = pd.DataFrame(answer.findings["leans_on"])
+    own = rows[rows["model"] == "trained"].set_index("symbol")
+    inert = {"aap", "hond", "kanarie", "kat", "muis", "slang"}
+    assert set(own.index) == inert
+    assert own["effect"].idxmax() == "muis"
+    assert own.loc["muis", "corrected"] <= 0.05 < own.drop("muis")["corrected"].min()
+    assert (rows[rows["model"] == "untrained"]["corrected"] > 0.05).all()
+    table = leaning(answer)
+    assert table is not None
+    assert table["symbol"].tolist() == sorted(inert)
+    shown = table.set_index("symbol").loc["muis", "trained"]
+    assert f"muis ({shown})" in answer.sentence
+    assert "It leans on 1 of 6 symbols that decide nothing" in answer.sentence
+    numbers = headline(answer).set_index(["variable", "of"])["value"]
+    for model in ("trained", "untrained"):
+        there = rows[(rows["model"] == model) & (rows["symbol"] == "muis")]["effect"].item()
+        assert numbers[model, "leans on muis"] == there
+    model, effects = run.model(), []
+    words = run.language.sample(
+        np.random.default_rng(5), 300, run.language.lengths(8), split="test"
+    ).words
+    for ids, length in zip(words.ids, words.lengths, strict=True):
+        word = [
+            "kat" if symbol == "muis" else symbol
+            for symbol in run.language.vocabulary.decode(ids[:length])
+        ]
+        free = [place for place, symbol in enumerate(word) if symbol in inert]
+        if free:
+            there = [*word[: free[0]], "muis", *word[free[0] + 1 :]]
+            both = run.language.vocabulary.words([tuple(there), tuple(word)])
+            effects.append(np.subtract(*probabilities(model, both)))
+    assert own.loc["muis", "effect"] == pytest.approx(np.mean(effects), abs=0.1)
+
+
+def test_a_language_whose_symbols_all_count_leans_on_nothing(run: Run) -> None:
+    answer = analyse(run, Accuracy(max_n=1, all_words=0))
+    assert answer.findings["leans_on"] == []
+    assert leaning(answer) is None
 
 
 def test_how_long_all_words_are(run: Run) -> None:

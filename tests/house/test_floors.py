@@ -40,7 +40,13 @@ FLOORS: Mapping[str, Sequence[str]] = {
         "runs",
         "training",
     ),
-    "interp": ("model statistics", "comparisons", "causal probing", "heads automata", "explanations"),
+    "interp": (
+        "model statistics",
+        "comparisons",
+        "causal probing",
+        "heads automata",
+        "explanations",
+    ),
     "analyses": (
         "options",
         "registry",

@@ -6,7 +6,7 @@ import pandas as pd
 import streamlit as st
 
 from analyses.charts.accuracy import chart, training_chart
-from analyses.questions.accuracy import every_word
+from analyses.questions.accuracy import every_word, leaning
 from analyses.rules.printed import printed_verdicts, summary
 from analyses.studies.listing import runs_of
 from dashboard.markup import code, text
@@ -20,6 +20,7 @@ from dashboard.shared import (
     seeds_of,
     share,
 )
+from interp.explanations.reliance import LEANS
 from models.runs.files import is_locked
 from models.runs.run import Run
 
@@ -63,6 +64,16 @@ def show() -> None:
             st.caption(
                 "False accepts: words outside the language that the model says are in it. False "
                 "rejects: members that it says are not. Fresh: words that no training step drew."
+            )
+        if (leans := leaning(result)) is not None:
+            st.markdown("What each symbol that decides nothing changes of the verdict:")
+            st.dataframe(leans, hide_index=True)
+            st.caption(
+                'The mean change of the probability of "in" when one copy of the symbol is put '
+                "into a word that had none, with its 95% interval over words (bootstrap). A model "
+                "that learned the rule does not mind such symbols. p: that the change is further "
+                f"than {LEANS} from 0 (Student's test over words, Holm's correction for all "
+                "symbols)."
             )
         seeds_of(run, "accuracy")
         downloads("accuracy", result, lambda: figure)
