@@ -230,8 +230,8 @@ def _leaning_in_words(inert: Sequence[Mapping[str, Any]]) -> str:
     )
     if not surely:
         return (
-            "No symbol that decides nothing is shown to change the probability of a verdict by more "
-            f"than {LEANS} {test}."
+            "No symbol that decides nothing is shown to change the probability of a verdict by "
+            f"more than {LEANS} {test}."
         )
     told = [
         f"{row['symbol']} ({row['effect']:+.2f} [{row['low']:+.2f}, {row['high']:+.2f}])"
