@@ -19,9 +19,11 @@ from torch import Tensor
 class HookedModel(Protocol):
     """TransformerLens' hook interface.
 
-    The lenses read n_layers, n_heads, d_model, d_mlp, d_vocab and attention_dir of ``cfg``. A
-    forward pass takes tokens, [batch, pos], and gives logits, [batch, pos, d_vocab]. The hooks have
-    TransformerLens' names, such as "blocks.0.hook_resid_pre" and "blocks.0.attn.hook_z".
+    The lenses read n_layers, n_heads, d_model, d_mlp, d_vocab and attention_dir of ``cfg``. If it
+    has them, they also read n_key_value_heads (grouped queries), parallel_attn_mlp,
+    positional_embedding_type ("rotary") and output_logits_soft_cap. A forward pass takes tokens,
+    [batch, pos], and gives logits, [batch, pos, d_vocab]. The hooks have TransformerLens' names,
+    such as "blocks.0.hook_resid_pre" and "blocks.0.attn.hook_z".
     """
 
     @property
@@ -43,7 +45,9 @@ class ReadableModel(HookedModel, Protocol):
 
     Direct logit attribution reads ``attn.W_O`` and ``attn.b_O`` of each block. Edges and circuits
     also read ``attn.W_Q``, ``W_K``, ``W_V`` and their biases, and call ``ln1``, ``ln2`` and
-    ``mlp``: they need pre-norm blocks.
+    ``mlp``: they need pre-norm blocks. A bias that is None or lacking is none. With grouped queries
+    ``W_K`` and ``W_V`` have a row per group. If attention and MLP are parallel, ``ln2`` may lack:
+    the MLP then reads what ``ln1`` gives.
 
     If any norm but ``ln_final`` stands between a part and the logits, the model needs a method
     ``norms_on_the_way(layer, part)``. It names all norms on that way in order, for the parts

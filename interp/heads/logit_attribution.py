@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
@@ -11,9 +12,12 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from interp.heads.norms import norms_to_logits, without_scale
-from interp.model import ReadableModel, activations, require
+from interp.model import ReadableModel, require, require_hooks
+from interp.weights import of_each_head, output_bias
 
 PARTS = ("embed", "attn", "mlp")
+TOLERANCE = 1e-5
+"""By how much the parts may miss the logit, as a share of 1 + the sum of their sizes."""
 
 
 @torch.no_grad()
@@ -26,7 +30,7 @@ def direct_logit_attribution(
     """What each part adds to one logit directly, through the norms on its way and W_U.
 
     The scale of every norm is held at its value in the run. So the parts of a word sum to its logit
-    (Elhage et al. 2021).
+    (Elhage et al. 2021). Every call checks this.
 
     Args:
         tokens: token ids with BOS.
@@ -38,54 +42,13 @@ def direct_logit_attribution(
         word, value (in logits; positive raises the logit).
 
     Raises:
-        ValueError: the model is no ``ReadableModel``, or it lacks a hook.
+        ValueError: the model is no ``ReadableModel``, or it lacks a hook; or its logit is not the
+            sum of the parts, as where logits are capped or multiplied.
     """
-    require(model, ReadableModel)
-    layers, heads = range(model.cfg.n_layers), range(model.cfg.n_heads)
-    hooks = ["blocks.0.hook_resid_pre"]
-    hooks += [f"blocks.{layer}.attn.hook_z" for layer in layers]
-    mlps = [f"blocks.{layer}.hook_mlp_out" for layer in layers]
-    hooks += [hook for hook in mlps if hook in model.hook_dict]
-    ways = {
-        (layer, part): norms_to_logits(model, layer, part) for layer in layers for part in PARTS
-    }
-    norms = dict.fromkeys(name for way in ways.values() for name in way)
-    cache = activations(model, tokens, [*hooks, *(f"{name}.hook_scale" for name in norms)])
-    rows, positions = torch.arange(len(tokens)), positions.cpu()
-    unembed = model.W_U[:, token].detach().cpu()
-
-    def contribution(vectors: Float[Tensor, "batch d_model"], way: Sequence[str]) -> np.ndarray:
-        for name in way:
-            scaled = vectors / cache[f"{name}.hook_scale"][rows, positions]
-            vectors = without_scale(model.get_submodule(name), scaled)
-        return (vectors @ unembed).numpy()
-
-    stream = cache["blocks.0.hook_resid_pre"][rows, positions]
-    parts = {"embed": contribution(stream, ways[0, "embed"])}
-    for layer in layers:
-        attention = model.blocks[layer].attn
-        z = cache[f"blocks.{layer}.attn.hook_z"][rows, positions]  # [batch, head, d_head]
-        for head in heads:
-            written = z[:, head] @ attention.W_O[head].detach().cpu()
-            parts[f"L{layer}H{head}"] = contribution(written, ways[layer, "attn"])
-        bias = attention.b_O.detach().cpu().expand(len(tokens), -1)
-        if bias.any():
-            parts[f"L{layer} bias"] = contribution(bias, ways[layer, "attn"])
-        if mlps[layer] in cache:
-            written = cache[mlps[layer]][rows, positions]
-            parts[f"L{layer} mlp"] = contribution(written, ways[layer, "mlp"])
-    betas = np.zeros(len(tokens), dtype=np.float32)
-    for name in norms:
-        beta = getattr(model.get_submodule(name), "bias", None)
-        if beta is not None and beta.any():
-            way = next(way for way in ways.values() if name in way)
-            after = way[way.index(name) + 1 :]
-            betas += contribution(beta.detach().cpu().expand(len(tokens), -1), after)
-    if betas.any():
-        parts["norm bias"] = betas
-    parts["b_U"] = np.full(len(tokens), float(model.b_U[token]))
+    parts = _Run.of(model, tokens, positions, token).parts()
+    rows = np.arange(len(tokens))
     return pd.concat(
-        [pd.DataFrame({"part": p, "word": rows.numpy(), "value": v}) for p, v in parts.items()],
+        [pd.DataFrame({"part": p, "word": rows, "value": v.numpy()}) for p, v in parts.items()],
         ignore_index=True,
     )
 
@@ -100,7 +63,7 @@ def direct_by_position(
     mapped by W_O and the norms on the way (a head norm too); their scales are held at their values
     in the run. Position ``at`` also adds its own embedding. MLPs mix positions that earlier layers
     brought together, so that their part belongs to no position. It is left out, and so are the
-    biases: the values do not sum to the logit.
+    biases: the values sum to the parts of the embedding and of all heads. Every call checks this.
 
     Args:
         word: token ids with BOS.
@@ -111,32 +74,150 @@ def direct_by_position(
         One value per position, in logits; positive raises the logit.
 
     Raises:
-        ValueError: the model is no ``ReadableModel``, or it lacks a hook.
+        ValueError: as ``direct_logit_attribution``; or what a head reads is not its pattern times
+            its values, as where a gate follows.
     """
     require(model, ReadableModel)
-    layers = range(model.cfg.n_layers)
-    blocks = [f"blocks.{layer}.attn.hook_" for layer in layers]
-    ways = [norms_to_logits(model, layer, "attn") for layer in layers]
-    stream_way = norms_to_logits(model, 0, "embed")
-    norms = dict.fromkeys(name for way in (*ways, stream_way) for name in way)
-    hooks = ["blocks.0.hook_resid_pre", *(f"{name}.hook_scale" for name in norms)]
-    hooks += [block + name for block in blocks for name in ("v", "pattern")]
-    scales = [f"blocks.{layer}.attn.norm_z.hook_scale" for layer in layers]  # of head norms
-    cache = activations(model, word[None], [*hooks, *(s for s in scales if s in model.hook_dict)])
-    unembed = model.W_U[:, token].detach().cpu()
+    layers, heads = range(model.cfg.n_layers), model.cfg.n_heads
+    blocks = [f"blocks.{layer}.attn." for layer in layers]
+    names = [block + name for block in blocks for name in ("hook_v", "hook_pattern")]
+    scales = [block + "norm_z.hook_scale" for block in blocks]  # of head norms
+    names += [scale for scale in scales if scale in model.hook_dict]
+    run = _Run.of(model, word[None], torch.tensor([at]), token, names)
+    parts = run.parts()
+    total = torch.zeros(len(word), dtype=torch.float64)
+    total[at] = parts["embed"][0]
+    for layer, block, scale in zip(layers, blocks, scales, strict=True):
+        v = of_each_head(run.whole[block + "hook_v"][0], heads, dim=1)  # [pos, head, d_head]
+        weighted = run.whole[block + "hook_pattern"][0, :, at].T[..., None] * v
+        if scale in run.whole:
+            weighted = weighted / run.whole[scale][0, at]
+        W_O = model.blocks[layer].attn.W_O.detach().cpu().double()
+        total += run.contribution(torch.einsum("khd,hdm->km", weighted, W_O), layer, "attn")
+    of_heads = [parts[f"L{layer}H{head}"] for layer in layers for head in range(heads)]
+    _require_sum(model, total[:, None], torch.stack([parts["embed"], *of_heads]).sum(dim=0))
+    return total.numpy()
 
-    def contribution(vectors: Float[Tensor, "*any d_model"], way: Sequence[str]) -> Tensor:
+
+@dataclass(frozen=True)
+class _Run:
+    """A run of some words, read at one position each, in float64 on the CPU.
+
+    Attributes:
+        token: whose logit is explained.
+        norms: the names of those that each part passes, by layer and part.
+        read: the activations at the positions by hook, and the scale of every norm.
+        whole: the activations at all positions, of the hooks that were asked for.
+        logit: the token's.
+    """
+
+    model: ReadableModel
+    token: int
+    norms: Mapping[tuple[int, str], Sequence[str]]
+    read: Mapping[str, Float[Tensor, "batch *width"]]
+    whole: Mapping[str, Float[Tensor, "batch *any"]]
+    logit: Float[Tensor, " batch"]
+
+    @classmethod
+    def of(
+        cls,
+        model: ReadableModel,
+        tokens: Int[Tensor, "batch pos"],
+        positions: Int[Tensor, " batch"],
+        token: int,
+        whole: Sequence[str] = (),
+        batch_size: int = 256,
+    ) -> _Run:
+        require(model, ReadableModel)
+        cap = getattr(model.cfg, "output_logits_soft_cap", None) or 0
+        if cap > 0:
+            raise ValueError(
+                f"{type(model).__name__} caps its logits at {cap:g} (softcap), and a cap of a sum "
+                "is no sum of parts: measure effects by patching instead"
+            )
+        layers = range(model.cfg.n_layers)
+        norms = {(layer, p): norms_to_logits(model, layer, p) for layer in layers for p in PARTS}
+        names = ["blocks.0.hook_resid_pre", *(f"blocks.{n}.attn.hook_z" for n in layers)]
+        mlps = [f"blocks.{layer}.hook_mlp_out" for layer in layers]
+        names += [hook for hook in mlps if hook in model.hook_dict]
+        names += dict.fromkeys(f"{name}.hook_scale" for way in norms.values() for name in way)
+        require_hooks(model, *names, *whole)
+        found: dict[str, list[Tensor]] = {name: [] for name in (*names, *whole, "logit")}
+        chunks = zip(tokens.split(batch_size), positions.cpu().split(batch_size), strict=True)
+        for some, at in chunks:
+            logits, cache = model.run_with_cache(some, names_filter=[*names, *whole])
+            rows = torch.arange(len(some))
+            found["logit"].append(logits[rows, at, token])
+            for name in names:
+                found[name].append(cache[name][rows, at])
+            for name in whole:
+                found[name].append(cache[name])
+        kept = {name: torch.cat(parts).cpu().double() for name, parts in found.items()}
+        read, every = ({name: kept[name] for name in some} for some in (names, whole))
+        return cls(model, token, norms, read, every, kept["logit"])
+
+    def parts(self) -> dict[str, Float[Tensor, " batch"]]:
+        """What each part adds to the logit. Raises ValueError if that is not the logit."""
+        stream = self.read["blocks.0.hook_resid_pre"]
+        parts = {"embed": self.contribution(stream, 0, "embed")}
+        for layer in range(self.model.cfg.n_layers):
+            attention = self.model.blocks[layer].attn
+            W_O = attention.W_O.detach().cpu().double()
+            z = self.read[f"blocks.{layer}.attn.hook_z"]  # [batch, head, d_head]
+            for head, weight in enumerate(W_O):
+                parts[f"L{layer}H{head}"] = self.contribution(z[:, head] @ weight, layer, "attn")
+            bias = output_bias(attention).detach().cpu().double().expand(len(z), -1)
+            if bias.any():
+                parts[f"L{layer} bias"] = self.contribution(bias, layer, "attn")
+            mlp = f"blocks.{layer}.hook_mlp_out"
+            if mlp in self.read:
+                parts[f"L{layer} mlp"] = self.contribution(self.read[mlp], layer, "mlp")
+        betas = self._norm_biases()
+        if betas.any():
+            parts["norm bias"] = betas
+        parts["b_U"] = torch.full_like(self.logit, float(self.model.b_U[self.token]))
+        _require_sum(self.model, torch.stack(list(parts.values())), self.logit)
+        return parts
+
+    def contribution(
+        self, written: Float[Tensor, "any d_model"], layer: int, part: str
+    ) -> Float[Tensor, " any"]:
+        """What vectors that a part wrote add to the logit."""
+        return self._through(written, self.norms[layer, part])
+
+    def _norm_biases(self) -> Float[Tensor, " batch"]:
+        total = torch.zeros_like(self.logit)
+        for name in dict.fromkeys(name for way in self.norms.values() for name in way):
+            beta = getattr(self.model.get_submodule(name), "bias", None)
+            if beta is not None and beta.any():
+                way = next(way for way in self.norms.values() if name in way)
+                after = way[way.index(name) + 1 :]
+                betas = beta.detach().cpu().double().expand(len(total), -1)
+                total += self._through(betas, after)
+        return total
+
+    def _through(self, vectors: Tensor, way: Sequence[str]) -> Tensor:
         for name in way:
-            scale = cache[f"{name}.hook_scale"][0, at]
-            vectors = without_scale(model.get_submodule(name), vectors / scale)
-        return vectors @ unembed
+            scaled = vectors / self.read[f"{name}.hook_scale"]
+            vectors = without_scale(self.model.get_submodule(name), scaled)
+        return vectors @ self.model.W_U[:, self.token].detach().cpu().double()
 
-    total = torch.zeros(len(word))
-    total[at] = contribution(cache["blocks.0.hook_resid_pre"][0, at], stream_way)
-    for layer, block, way, scale in zip(layers, blocks, ways, scales, strict=True):
-        weighted = cache[block + "pattern"][0, :, at].T[..., None] * cache[block + "v"][0]
-        if scale in cache:
-            weighted = weighted / cache[scale][0, at]
-        W_O = model.blocks[layer].attn.W_O.detach().cpu()
-        total += contribution(torch.einsum("khd,hdm->km", weighted, W_O), way)
-    return total.double().numpy()
+
+def _require_sum(
+    model: ReadableModel, values: Float[Tensor, "part batch"], whole: Float[Tensor, " batch"]
+) -> None:
+    """Raises ValueError, which names the likely fault, if the parts do not sum to the whole."""
+    total = values.sum(dim=0)
+    missed = (total - whole).abs()
+    allowed = TOLERANCE * (1 + values.abs().sum(dim=0))
+    if (missed <= allowed).all():
+        return
+    worst = int((missed - allowed).nan_to_num(torch.inf).argmax())
+    coarse = torch.finfo(model.W_U.dtype).eps > torch.finfo(torch.float32).eps
+    why = "something that this lens does not know scales or gates what the parts add"
+    if coarse:
+        why = f"the model computes in {model.W_U.dtype}: load it in float32"
+    raise ValueError(
+        f"the parts of {type(model).__name__} sum to {float(total[worst]):.5g} where "
+        f"{float(whole[worst]):.5g} is read: {why}"
+    )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import torch
 from jaxtyping import Float
 from torch import Tensor
 
@@ -11,20 +12,33 @@ from interp.model import ReadableModel
 
 
 def without_scale(norm: Any, x: Float[Tensor, "*batch d_model"]) -> Float[Tensor, "*batch d_model"]:
-    """The linear part of a norm: its centring and its gain, without its scale and bias."""
-    if getattr(norm, "centres", True):
+    """The linear part of a norm: its centring and its gain, without its scale and bias.
+
+    The norm is one of our models (``centres``) or of a ``TransformerBridge`` (``uses_rms_norm``,
+    ``uses_weight_offset``: the gain is 1 + weight, as in Gemma). Any other is taken for a
+    LayerNorm.
+    """
+    if getattr(norm, "centres", not getattr(norm, "uses_rms_norm", False)):
         x = x - x.mean(dim=-1, keepdim=True)
     gamma = getattr(norm, "weight", None)
-    return x if gamma is None else x * gamma.detach().to(x.device)
+    if not isinstance(gamma, torch.Tensor):
+        return x
+    gain = gamma.detach().to(x)
+    return x * (1 + gain if getattr(norm, "uses_weight_offset", False) else gain)
 
 
 def norms_to_logits(model: ReadableModel, layer: int, part: str) -> list[str]:
     """The names of the norms that a part passes on its direct way to the logits, in order.
 
-    If the model has no ``norms_on_the_way``, it is the final norm alone.
+    A model of ours names them itself (``norms_on_the_way``). In a ``TransformerBridge`` it is the
+    final norm, and before it the norm that some blocks have behind their attention.
 
     Args:
         part: "embed", "attn" or "mlp", of block ``layer``.
     """
     named = getattr(model, "norms_on_the_way", None)
-    return ["ln_final"] if named is None else named(layer, part)
+    if named is not None:
+        return list(named(layer, part))
+    own = f"blocks.{layer}.ln1_post"
+    behind = part == "attn" and f"{own}.hook_scale" in model.hook_dict
+    return [own, "ln_final"] if behind else ["ln_final"]

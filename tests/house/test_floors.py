@@ -42,7 +42,7 @@ FLOORS: Mapping[str, Sequence[str]] = {
     ),
     "interp": (
         "model statistics",
-        "comparisons",
+        "comparisons weights",
         "causal probing",
         "heads automata",
         "explanations",
