@@ -15,7 +15,7 @@ from analyses.questions.heads import METHODS
 from analyses.words import WordTensors, sample_window
 from interp.causal.ablation import ablate
 from interp.causal.metrics import logit_at
-from interp.heads.qk_and_ov import ov_circuit, qk_circuit
+from interp.heads.qk_and_ov import has_rotary_positions, ov_circuit, qk_circuit
 from interp.heads.types import head_types
 from interp.model import CircuitModel, HookedModel
 from models.base import LanguageModel
@@ -78,14 +78,16 @@ def circuits(model: CircuitModel, run: Run, layer: int, head: int) -> pd.DataFra
     Returns:
         One row per circuit and pair: circuit ("QK", "OV"), source (the query; the token attended
         to), target (the key; the token whose logit it is), value. END is never read. The logits
-        are those that the run was taught.
+        are those that the run was taught. With rotary positions a score depends on the distance:
+        that of a key right before the query is given.
     """
     tables = []
+    distance = 1 if has_rotary_positions(model) else None
     tokens = np.array(run.language.vocabulary.tokens)
     read = tokens != END
     said = np.isin(tokens, run.objective.tokens(run.language.vocabulary))
     for name, matrix, shown in (
-        ("QK", qk_circuit(model, layer, head), read),
+        ("QK", qk_circuit(model, layer, head, distance), read),
         ("OV", ov_circuit(model, layer, head), said),
     ):
         value = matrix.numpy()[read][:, shown]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -25,6 +26,7 @@ from models.config import ModelConfig
 from models.languages import END_ID
 from models.runs.run import Run
 from models.training.loop import train
+from models.transformer.model import HookedTransformer
 
 pytestmark = pytest.mark.slow  # two runs asked before the first page
 
@@ -115,6 +117,15 @@ def test_circuits_name_what_the_run_reads_and_was_taught(run: Run) -> None:
         assert set(rows["source"]) == read
         assert set(rows["target"]) == targets
         assert len(rows) == len(read) * len(targets)
+
+
+def test_rotary_scores_are_those_of_a_key_right_before_its_query(run: Run) -> None:
+    config = replace(run.config.model, positions="rotary")
+    model = HookedTransformer(config, run.language.vocabulary, 0).eval()
+    qk, ids = qk_circuit(model, 1, 2, distance=1), run.language.vocabulary.ids
+    rows = one_head.circuits(model, run, 1, 2).query("circuit == 'QK'")
+    expected = [qk[ids[s], ids[t]] for s, t in zip(rows["source"], rows["target"], strict=True)]
+    assert rows["value"].to_numpy() == pytest.approx(torch.stack(expected).numpy())
 
 
 # -- the page -------------------------------------------------------------------------------------

@@ -28,6 +28,7 @@ from dashboard.shared import (
 )
 from interp.heads.attention import patterns
 from interp.heads.needed import NEEDED
+from interp.heads.qk_and_ov import has_rotary_positions
 from models.errors import UserError
 from models.languages import Word
 from models.runs.run import Run
@@ -153,6 +154,7 @@ def _one_head(run: Run, word: Word, part: str) -> None:
         assert isinstance(model, HookedTransformer)
         seen = patterns(model, torch.as_tensor(ids))
         circuits = one_head.circuits(model, run, layer, head)
+        rotary = has_rotary_positions(model)
     types, verdicts = _on_word(str(run.path), run.model_hash(), word)
 
     def own(table: pd.DataFrame) -> pd.DataFrame:
@@ -181,6 +183,11 @@ def _one_head(run: Run, word: Word, part: str) -> None:
         "layers only the direct share of the embeddings. Positions are left out, and so is the "
         "scale of the norms before the logits."
     )
+    if rotary:
+        st.caption(
+            "Rotary positions turn queries and keys, and a score depends on their distance. The "
+            "scores shown are those of a key right before its query."
+        )
     figure = one_head.circuit_chart(circuits, "QK") | one_head.circuit_chart(circuits, "OV")
     downloads(f"circuits-{part}", Answer(circuits, "", asked), lambda: figure)
     st.markdown("**Attention of all heads on the word**")
