@@ -28,7 +28,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from interp.causal.edges import edge_metric, writes
-from interp.causal.graph import Edge, Graph
+from interp.causal.graph import Edge, Graph, parts_of
 from interp.causal.metrics import Metric
 from interp.model import ReadableModel
 from interp.statistics import bootstrap_mean
@@ -127,10 +127,12 @@ def connected(circuit: Collection[Edge]) -> set[Edge]:
     """The edges of a circuit that lie on a way from the embedding to the logits inside it."""
     edges = set(circuit)
     while True:
-        written = {edge.receiver.split(".")[0] for edge in edges} | {"embed"}
+        written = {part for edge in edges for part in parts_of(edge.receiver)} | {"embed"}
         read = {edge.sender for edge in edges} | {"logits"}
         alive = {
-            edge for edge in edges if edge.sender in written and edge.receiver.split(".")[0] in read
+            edge
+            for edge in edges
+            if edge.sender in written and not read.isdisjoint(parts_of(edge.receiver))
         }
         if alive == edges:
             return edges

@@ -27,6 +27,7 @@ from torch import Tensor
 from interp.causal.graph import SLOTS, Graph
 from interp.causal.metrics import Metric
 from interp.model import ReadableModel, require
+from interp.weights import output_bias
 
 Method = Literal["exact", "EAP", "EAP-IG"]
 
@@ -77,7 +78,7 @@ class _Pass:
             hooks += [(f"{name}attn.hook_{slot}", self.read(layer, slot)) for slot in SLOTS]
             hooks += [(name + "attn.hook_z", self.attended(layer))]
             if self.graph.perceptrons:
-                hooks += [(name + "hook_resid_mid", self.seen("mid"))]
+                hooks += [(f"{name}hook_resid_mid", self.seen("mid"))] * (not self.graph.parallel)
                 hooks += [(name + "hook_mlp_out", self.transformed(layer))]
         return [*hooks, (f"blocks.{self.graph.layers - 1}.hook_resid_post", self.finish)]
 
@@ -109,7 +110,8 @@ class _Pass:
             normed = block.ln1(self.streams["pre"] + added)
             weight = getattr(block.attn, f"W_{slot.upper()}")
             new = (normed.flatten(1, 2) @ weight).view(*normed.shape[:3], -1).movedim(0, 2)
-            new = new + getattr(block.attn, f"b_{slot.upper()}")
+            bias = getattr(block.attn, f"b_{slot.upper()}", None)
+            new = new if bias is None else new + bias
             steps = getattr(block.attn, "values", None) if slot == "v" else None
             return new if steps is None else steps(new)
 
@@ -134,7 +136,8 @@ class _Pass:
             added = self.edit(layer, "mlp", self.before())
             if added is not None:
                 block, self.busy = self.model.blocks[layer], True
-                out = block.mlp(block.ln2(self.streams["mid"] + added[0]))
+                stream = self.streams["pre" if self.graph.parallel else "mid"] + added[0]
+                out = block.mlp(getattr(block, "ln2", block.ln1)(stream))  # parallel: may share ln1
                 self.busy = False
             self.written.append(out[None])
             return out
@@ -155,21 +158,50 @@ def writes(
 
     Raises:
         ValueError: the stream is not the sum of these, as with post-norm or sandwich norms; or it
-            holds NaN or infinity; or the model is no ``ReadableModel`` or has no attention.
+            holds NaN or infinity; or the model is no ``ReadableModel`` or has no attention; or what
+            its parts read cannot be computed anew.
     """
     require(model, ReadableModel)
-    _, written, last = _run(model, tokens)
-    bias = sum(block.attn.b_O for block in model.blocks)
+    logits, written, last = _run(model, tokens)
+    bias = sum(output_bias(block.attn) for block in model.blocks)
     missed = (written.sum(dim=0) + bias - last).abs()
     if not missed.isfinite().all():
         raise ValueError("the model's stream is not finite: choose a model with sound weights")
     # What was written may be large and cancel: its rounding is no reason to blame the norm.
     if (missed > 1e-3 * (1 + written.abs().sum(dim=0))).any():
         raise ValueError(
-            "edges need a residual stream to which every part adds, and this model has another "
-            "norm than pre-norm: choose a pre-norm model"
+            "edges need a residual stream to which every part adds what it wrote, and this model "
+            "has another norm than pre-norm, or scales or gates its parts: choose a pre-norm model"
         )
+    _require_same(model, tokens[:1], logits[:1])
     return written
+
+
+def _require_same(
+    model: ReadableModel,
+    tokens: Int[Tensor, "one pos"],
+    logits: Float[Tensor, "one pos d_vocab"],
+) -> None:
+    """Raises ValueError unless all parts, computed anew from unchanged inputs, give the logits."""
+    graph = Graph.of(model)
+
+    def edit(layer: int, slot: str, written: Tensor) -> Tensor:
+        return torch.zeros_like(written[0]).expand(len(graph.into(layer, slot)), -1, -1, -1)
+
+    fault: Exception | None = None
+    try:
+        again, _, _ = _run(model, tokens, edit)
+        if ((again - logits).abs() <= 1e-3 * (1 + logits.abs())).all():
+            return
+    except (
+        RuntimeError,
+        TypeError,
+    ) as error:  # some bridges have an MLP that the block alone calls
+        fault = error
+    raise ValueError(
+        f"edges compute queries, keys, values and MLPs anew, and {type(model).__name__} gives "
+        "other logits or none when they do: patch activations instead"
+    ) from fault
 
 
 def run_with_edges(

@@ -7,13 +7,15 @@ from dataclasses import dataclass
 from itertools import product
 
 from interp.model import HookedModel, require_stream
+from interp.weights import key_heads
 
 BY_POSITION = ("resid_pre", "resid_mid", "resid_post", "attn_out", "mlp_out", "conv_out", "cell")
 BY_HEAD_AND_POSITION = ("z", "q", "k", "v")
 COMPONENTS = (*BY_POSITION, *BY_HEAD_AND_POSITION, "pattern", "neuron")
 """What can be patched. ``BY_POSITION`` is patched at one position, ``BY_HEAD_AND_POSITION`` in one
 head at one position, "pattern" in one head at one query (its position) and one key, and "neuron" in
-one hidden unit of an MLP at one position."""
+one hidden unit of an MLP at one position. With grouped queries, the heads of "k" and "v" are the
+groups, in their order: the heads of a group share them."""
 
 PLACE = ["component", "layer", "head", "neuron", "position", "key"]
 """The columns that name a site; -1 means that one does not apply, or all positions at once."""
@@ -81,5 +83,5 @@ def all_sites(
         ]
     heads: Sequence[int | None] = [None]
     if component in (*BY_HEAD_AND_POSITION, "pattern"):
-        heads = range(model.cfg.n_heads)
+        heads = range(key_heads(model) if component in ("k", "v") else model.cfg.n_heads)
     return [Site(component, layer, p, head) for layer, head, p in product(layers, heads, at)]
