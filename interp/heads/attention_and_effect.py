@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from itertools import product
+
 import numpy as np
 import pandas as pd
+import torch
 from jaxtyping import Float, Int
 from scipy.stats import spearmanr
 from torch import Tensor
@@ -12,7 +16,8 @@ from interp.causal.metrics import Metric
 from interp.causal.patching import patch
 from interp.heads.attention import attention
 from interp.heads.rollout_and_flow import flow, rollout
-from interp.model import HookedModel
+from interp.model import HookedModel, activations
+from interp.weights import key_heads, of_each_head
 
 
 def attention_and_effect(
@@ -27,6 +32,7 @@ def attention_and_effect(
     To measure the effect of a position through a head, the head's value vector at this position is
     replaced by that of a changed word. The effect is the absolute change of the metric, averaged
     over the changed words. For rollout and flow the embedding at the position is replaced instead.
+    With grouped queries, a head's own reading of the value that it shares is replaced.
 
     Args:
         word: token ids with BOS.
@@ -45,10 +51,14 @@ def attention_and_effect(
     """
     pattern = attention(model, word[None])[0][:, 0]
     places = ["component", "layer", "head", "position"]
-    table = patch(model, changed, word.expand_as(changed), metric, ["v", "resid_pre"])
-    table["effect"] = (table["patched"] - table["corrupted"]).abs()
-    effect = table.groupby(places)["effect"].mean()
     layers, heads = pattern.shape[:2]
+    grouped = key_heads(model) < heads
+    components = ["resid_pre"] if grouped else ["v", "resid_pre"]
+    table = patch(model, changed, word.expand_as(changed), metric, components)
+    table["effect"] = (table["patched"] - table["corrupted"]).abs()
+    if grouped:
+        table = pd.concat([table, _of_shared_values(model, word, changed, metric)])
+    effect = table.groupby(places)["effect"].mean()
     looks = {
         (f"L{layer}H{head}", "v", layer, head): pattern[layer, head, at].numpy()
         for layer in range(layers)
@@ -73,6 +83,49 @@ def attention_and_effect(
         ],
         ignore_index=True,
     )
+
+
+@torch.inference_mode()
+def _of_shared_values(
+    model: HookedModel,
+    word: Int[Tensor, " pos"],
+    changed: Int[Tensor, "pair pos"],
+    metric: Metric,
+) -> pd.DataFrame:
+    """The effect of each value on one head that reads it, where a group of heads shares it.
+
+    The head's output changes by its attention to the position times the change of the value there.
+
+    Returns:
+        One row per layer, head, position and pair: component ("v"), layer, head, position, effect.
+    """
+    layers, heads = range(model.cfg.n_layers), model.cfg.n_heads
+    names = [f"blocks.{layer}.attn.hook_{name}" for layer in layers for name in ("v", "pattern")]
+    own = {name: x.to(word.device) for name, x in activations(model, word[None], names).items()}
+    other = activations(model, changed, names[::2])
+    tokens = word.expand_as(changed)
+    before, rows = metric(model(tokens)), list[pd.DataFrame]()
+    for layer in layers:
+        block = f"blocks.{layer}.attn.hook_"
+        change = other[block + "v"].to(word.device) - own[block + "v"]  # [pair, key, group, d_head]
+        change = of_each_head(change, heads, dim=2)
+        for head, key in product(range(heads), range(len(word))):
+            looks = own[block + "pattern"][0, head, :, key]
+            added = looks[:, None] * change[:, key, None, head]  # [pair, query, d_head]
+            logits = model.run_with_hooks(tokens, fwd_hooks=[(block + "z", _adding(head, added))])
+            effect = (metric(logits) - before).abs().cpu().numpy()
+            place = {"component": "v", "layer": layer, "head": head, "position": key}
+            rows.append(pd.DataFrame({**place, "effect": effect}))
+    return pd.concat(rows, ignore_index=True)
+
+
+def _adding(head: int, x: Float[Tensor, "pair pos d_head"]) -> Callable[..., Tensor]:
+    def add(z: Tensor, hook: object) -> Tensor:
+        z = z.clone()
+        z[:, :, head] += x
+        return z
+
+    return add
 
 
 def rank_correlation(x: Float[np.ndarray, " position"], y: Float[np.ndarray, " position"]) -> float:
