@@ -81,6 +81,22 @@ def probability_at(token: int, positions: Positions = -1, softmax: bool = False)
     return ReadAt(lambda logits: logits[..., token].sigmoid(), positions)
 
 
+def log_odds_at(token: int, positions: Positions = -1, softmax: bool = False) -> ReadAt:
+    """The log odds of one token, given by its id.
+
+    They are its logit where every token is judged alone. With ``softmax`` they are log p/(1 - p):
+    its logit minus the log of the summed exponentials of all other logits.
+    """
+    if not softmax:
+        return logit_at(token, positions)
+
+    def read(logits: Tensor) -> Tensor:
+        others = torch.arange(logits.shape[-1], device=logits.device) != token
+        return logits[..., token] - logits[..., others].logsumexp(dim=-1)
+
+    return ReadAt(read, positions)
+
+
 def closeness_at(
     reference: Float[Tensor, "batch d_vocab"], positions: Positions = -1, softmax: bool = False
 ) -> ReadAt:

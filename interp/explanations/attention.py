@@ -10,7 +10,7 @@ from interp.explanations.case import Case, Values
 from interp.heads import rollout_and_flow
 from interp.heads.attention import attention
 from interp.heads.logit_attribution import direct_by_position
-from interp.model import ReadableModel
+from interp.model import ReadableModel, require
 
 
 def last_layer(case: Case) -> Values:
@@ -29,8 +29,17 @@ def flow(case: Case) -> Values:
 
 
 def direct(case: Case) -> Values:
-    """What each symbol adds to the verdict's logit through attention alone; positive raises it."""
-    assert isinstance(case.model, ReadableModel)
+    """What each symbol adds to the verdict's logit through attention alone; positive raises it.
+
+    Raises ValueError for a case with a softmax: its verdict depends on all logits, and is no sum.
+    """
+    require(case.model, ReadableModel)
+    assert isinstance(case.model, ReadableModel)  # as mypy cannot tell
+    if case.softmax:
+        raise ValueError(
+            "direct logit attribution explains a logit, and the verdict of a softmax depends on "
+            "all of them: choose another method"
+        )
     return direct_by_position(case.model, case.word, case.at, case.token)[1:]
 
 

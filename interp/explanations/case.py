@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from interp.causal.metrics import Metric, logit_at
+from interp.causal.metrics import Metric, log_odds_at
 from interp.explanations.games import Game
 from interp.model import HookedModel
 
@@ -34,6 +34,8 @@ class Case:
             there is no rule.
         samples: how many coalitions (sets of symbols that are kept) a sampling method may ask for.
         bos: the id of the token before every word.
+        softmax: whether the model's tokens exclude each other, as in a language model. If not,
+            every token is judged alone.
     """
 
     game: Game
@@ -45,11 +47,12 @@ class Case:
     rationale: tuple[int, ...] | None = None
     samples: int = 512
     bos: int = 0
+    softmax: bool = False
 
     @property
     def metric(self) -> Metric:
-        """The verdict as log odds: the logit of ``token`` at ``at``."""
-        return logit_at(self.token, self.at)
+        """The verdict as log odds of ``token`` at ``at``: its logit, unless ``softmax``."""
+        return log_odds_at(self.token, self.at, self.softmax)
 
     @property
     def word(self) -> Int[Tensor, " pos"]:

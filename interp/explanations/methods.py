@@ -107,6 +107,8 @@ def offered(case: Case) -> list[str]:
         impossible.update(EXACT)
     if "blocks.0.attn.hook_pattern" not in hooks:
         impossible.update(name for name, m in METHODS.items() if m.family == "attention")
+    if case.softmax:
+        impossible.add("direct logit attribution")
     if saliency.EMBEDDING not in hooks:
         impossible.update(name for name, m in METHODS.items() if m.family == "gradient")
     if case.truth is None:

@@ -11,6 +11,7 @@ captum computes them. It takes half a second to import, so it is imported where 
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 
 import numpy as np
 import torch
@@ -34,6 +35,13 @@ class FromEmbeddings(nn.Module):
     def __init__(self, model: HookedModel, metric: Metric) -> None:
         super().__init__()
         self.model, self.metric = model, metric
+
+    def apply(self, fn: Callable[[nn.Module], None]) -> FromEmbeddings:
+        """Calls fn once for each module: in a bridge some have two parents, and captum would set
+        its hooks twice."""
+        for module in self.modules():
+            fn(module)
+        return self
 
     def of(self, tokens: Int[Tensor, "batch pos"]) -> Float[Tensor, "batch pos d_model"]:
         """The embeddings of words, given as token ids with BOS."""
@@ -153,18 +161,50 @@ def deeplift(
 
     Returns:
         One value per symbol, without BOS, in the metric's unit: the mean over the baselines.
+
+    Raises:
+        ValueError: the model computes its MLPs without modules for their activation functions,
+            which the rule needs.
     """
     from captum.attr import DeepLift
     from captum.attr._core.deep_lift import SUPPORTED_NON_LINEAR, nonlinear
 
-    # captum knows neither of these, and would silently pass their plain gradient.
-    SUPPORTED_NON_LINEAR.update({nn.GELU: nonlinear, nn.SiLU: nonlinear})
     f = FromEmbeddings(model, metric)
+    # captum knows none of these, and would silently pass their plain gradient.
+    kinds = {type(module) for module in f.modules() if _acts(module)}
+    SUPPORTED_NON_LINEAR.update(dict.fromkeys(kinds, nonlinear))
+    if "blocks.0.hook_mlp_out" in model.hook_dict:
+        _require_activation_modules(f, word)
     x, start = f.of(word[None]), f.of(baselines)
     with warnings.catch_warnings(), torch.enable_grad():
         warnings.simplefilter("ignore", UserWarning)  # captum warns that it sets hooks
         values = DeepLift(f).attribute(x.expand_as(start).clone().requires_grad_(), start)
     return _by_symbol(values)
+
+
+def _acts(module: nn.Module) -> bool:
+    """Is it an activation function, of ours or of a ``transformers`` model?"""
+    elementwise = isinstance(module, nn.GELU | nn.SiLU | nn.ReLU)
+    return elementwise or type(module).__module__ == "transformers.activations"
+
+
+@torch.no_grad()
+def _require_activation_modules(f: FromEmbeddings, word: Int[Tensor, " pos"]) -> None:
+    called: list[int] = []
+    handles = [
+        module.register_forward_hook(lambda *_: called.append(1))
+        for module in f.modules()
+        if _acts(module)
+    ]
+    f(f.of(word[None]))
+    for handle in handles:
+        handle.remove()
+    if len(called) < f.model.cfg.n_layers:
+        raise ValueError(
+            f"{type(f.model).__name__} computes the activation functions of its MLPs without "
+            "modules, which DeepLift needs: use integrated gradients, or a bridge without "
+            "compatibility mode"
+        )
 
 
 @torch.no_grad()
