@@ -113,6 +113,20 @@ def test_direct_attribution_equals_transformerlens_in_compatibility_mode(kind: s
         assert ours.loc[part].to_numpy() == pytest.approx(expected.numpy(), abs=1e-6)
 
 
+def test_parts_of_transformerlens_that_miss_the_logit() -> None:
+    """Outside compatibility mode they lack the final norm's weights, and with a softcap the cap."""
+    tokens, _ = words()
+    for kind, compatible in (("Llama", False), ("Gemma 2", True)):
+        bridge = pair(kind, compatible=compatible).bridge
+        logits, cache = bridge.run_with_cache(tokens)
+        stack = cache.decompose_resid(apply_ln=False, pos_slice=-1)
+        parts = cache.logit_attrs(stack, 2, pos_slice=-1)
+        if compatible:
+            torch.testing.assert_close(peer(bridge, tokens, 2).attribution, parts)
+        missed = (parts.sum(dim=0) + bridge.b_U[2] - logits[:, -1, 2]).abs()
+        assert missed.max() > 1e-3
+
+
 @pytest.mark.parametrize("component", ["q", "k", "v"])
 @pytest.mark.parametrize("kind", ["Llama", "NeoX"])
 def test_patching_equals_transformerlens(kind: str, component: str) -> None:
