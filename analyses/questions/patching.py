@@ -46,7 +46,8 @@ def analyse(run: Run, options: Options, progress: Progress = quiet) -> Answer:
     Columns: model (trained, untrained), component, layer, head, neuron, position (0 is BOS), key
     (of a pattern), each -1 where there is none or all are patched at once; symbol (of the clean
     word), effect (0: as the run patched into; 1: as the run patched from), low, high (95% bootstrap
-    over pairs; missing with one pair).
+    over pairs; missing with one pair), choice and judged (the effect over every other pair, which
+    choose a site, and over those between, which judge it; with one pair both are its effect).
 
     Raises:
         UserError: an unknown symbol, a word without counterfactual, a corrupted word of another
@@ -72,11 +73,11 @@ def analyse(run: Run, options: Options, progress: Progress = quiet) -> Answer:
             components_of(viewed, options.components),
             whole=options.whole,
         )
-        tables.append(over_pairs(table).assign(model=name))
+        tables.append(with_halves(table).assign(model=name))
     progress(2, 2, "patching")
     table = pd.concat(tables, ignore_index=True)
     table["symbol"] = [("<bos>", *word, "all")[p] for p in table["position"]]
-    table = table[["model", *PLACE, "symbol", "effect", "low", "high"]]
+    table = table[["model", *PLACE, "symbol", "effect", "low", "high", "choice", "judged", "pairs"]]
     changed = sorted({i + 1 for other in others for i, s in enumerate(other) if s != word[i]})
     sentence, found = findings(table)
     found |= {
@@ -86,6 +87,15 @@ def analyse(run: Run, options: Options, progress: Progress = quiet) -> Answer:
         "in_language": language.contains(word) if isinstance(language, FormalLanguage) else None,
     }
     return Answer(table, sentence, plain(found), asdict(options), digest)
+
+
+def with_halves(table: pd.DataFrame) -> pd.DataFrame:
+    """``over_pairs``, with the effects over the pairs that choose and over those that judge."""
+    found = over_pairs(table)
+    for half, name in ((0, "choice"), (1, "judged")):
+        own = table[table["pair"] % 2 == half] if table["pair"].any() else table
+        found[name] = over_pairs(own)["effect"]
+    return found
 
 
 def corrupted_words(language: Language, word: Word, options: Options) -> list[Word]:
@@ -150,18 +160,20 @@ def _row_name(site: Mapping[str, Any]) -> str:
 
 
 def findings(table: pd.DataFrame) -> tuple[str, dict[str, Any]]:
-    """The head and position with the largest effect; without heads, the site."""
+    """The head and position with the largest effect; without heads, the site. Half of the pairs
+    choose it."""
     trained = table[table["model"] == "trained"].dropna(subset="effect")
     if trained.empty:
         return "The model does not tell the words apart, so no activation carries a difference.", {}
     heads = trained[trained["component"] == "z"]
     among = trained if heads.empty else heads
-    top = among.loc[among["effect"].abs().idxmax()]
+    top = among.iloc[int(among["choice"].abs().fillna(0).argmax())]
     layer, position = int(top["layer"]), int(top["position"])
     place = "all positions" if position < 0 else f"position {position} ({top['symbol']})"
     size, site = f"effect {top['effect']:.2f}", site_name(top.to_dict())
     if pd.notna(top["low"]):
-        size += f" [{top['low']:.2f}, {top['high']:.2f}]"
+        size += f" [{top['low']:.2f}, {top['high']:.2f}] on {int(top['pairs'])} pairs"
+        size += f", {top['judged']:.2f} on those that did not choose it"
     if heads.empty:
         inside = top["head"] >= 0 or top["neuron"] >= 0
         what = site if inside else f"layer {layer}'s {top['component']} at {place}"
@@ -176,8 +188,9 @@ def findings(table: pd.DataFrame) -> tuple[str, dict[str, Any]]:
 def headline(result: Answer) -> pd.DataFrame:
     """The numbers that are compared over seeds: variable (the component), of, value.
 
-    For each component, of the absolute values of its effects: the largest, and the shares of their
-    sum that lie in that one site and at the positions where the words differ.
+    For each component, of the absolute values of its effects: the largest, which half of the pairs
+    choose and the others judge; and the shares of their sum that lie in the largest site and at the
+    positions where the words differ.
     """
     table = result.table.assign(size=result.table["effect"].abs()).dropna(subset="size")
     changed = table["position"].isin(result.findings["changed_positions"])
@@ -185,7 +198,8 @@ def headline(result: Answer) -> pd.DataFrame:
     for (model, component), sites in table.groupby(["model", "component"], sort=False):
         about = "" if model == "trained" else f", {model}"
         largest, total = sites["size"].max(), sites["size"].sum()
-        rows.append((component, f"largest effect{about}", largest))
+        judged = sites["judged"].iloc[int(sites["choice"].abs().fillna(0).argmax())]
+        rows.append((component, f"largest effect{about}", abs(judged)))
         if total > 0:
             rows.append((component, f"share of the sum in one site{about}", largest / total))
         if total > 0 and (sites["position"] >= 0).all():

@@ -328,8 +328,13 @@ def patching(run: Run) -> Iterator[Rows]:
     for name, model in models(run):
         metric, components = logit_at(END_ID, len(word)), components_of(model)
         table = patch(model, clean, corrupted, metric, components)
-        effect = table.groupby(["component", "layer", "head", "position"], sort=False)["effect"]
-        yield {"model": name}, effect.mean().reset_index()
+        keys = ["component", "layer", "head", "position"]
+        effect = table.groupby(keys, sort=False)["effect"].mean()
+        halves = {
+            side: table[table["pair"] % 2 == half].groupby(keys, sort=False)["effect"].mean()
+            for half, side in ((0, "choice"), (1, "judged"))
+        }
+        yield {"model": name}, pd.DataFrame({"effect": effect, **halves}).reset_index()
 
 
 def circuits(run: Run) -> Iterator[Rows]:

@@ -327,15 +327,17 @@ def test_patching_says_how_large_and_where() -> None:
             "component": ["z"] * 3 + ["mlp_out"] * 2 + ["z"] * 2,
             "position": [1, 2, 3, -1, -1, 1, 2],
             "effect": [0.1, -0.6, 0.3, 0.5, 0.2, np.nan, np.nan],
+            "choice": [0.1, -0.6, 0.7, 0.5, 0.2, np.nan, np.nan],
+            "judged": [0.1, -0.6, -0.1, 0.4, 0.3, np.nan, np.nan],
         }
     )
     found = patching.headline(Answer(table, "", {"changed_positions": [2]}))
     assert found.set_index(["variable", "of"])["value"].to_dict() == pytest.approx(
         {
-            ("z", "largest effect"): 0.6,
+            ("z", "largest effect"): 0.1,
             ("z", "share of the sum in one site"): 0.6,
             ("z", "share of the sum where words differ"): 0.6,
-            ("mlp_out", "largest effect"): 0.5,
+            ("mlp_out", "largest effect"): 0.4,
             ("mlp_out", "share of the sum in one site"): 5 / 7,
         }
     )
