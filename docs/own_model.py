@@ -21,12 +21,12 @@ from torch.nn.functional import cross_entropy
 from transformer_lens.config import TransformerBridgeConfig
 from transformer_lens.model_bridge import TransformerBridge
 
-from interp.causal.circuits import Bench, Quality, smallest
-from interp.causal.edge_scores import by_edge, edge_scores
-from interp.causal.edges import edge_effects
 from interp.causal.interchange import Pairs, interchange
 from interp.causal.metrics import logit_difference_at
 from interp.causal.patching import over_pairs, patch
+from interp.circuits.circuits import Bench, Quality, smallest
+from interp.circuits.edges import edge_effects
+from interp.circuits.scores import by_edge, edge_scores
 from interp.explanations.case import Case
 from interp.explanations.explain import explain, judge
 from interp.explanations.games import Game

@@ -8,7 +8,7 @@ import torch
 from bridges import LAYERS, Change, Place, Plain
 from torch import Tensor
 
-from interp.causal.graph import Graph
+from interp.circuits.graph import Graph
 
 
 def writes(plain: Plain, tokens: Tensor) -> Tensor:

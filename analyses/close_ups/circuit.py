@@ -8,10 +8,10 @@ import pandas as pd
 import torch
 
 from analyses.words import counterfactuals
-from interp.causal.circuits import Ablation, Bench
-from interp.causal.edges import edge_effects
-from interp.causal.graph import Edge
 from interp.causal.metrics import logit_at
+from interp.circuits.circuits import Ablation, Bench
+from interp.circuits.edges import edge_effects
+from interp.circuits.graph import Edge
 from models.languages import END_ID, Word
 from models.runs.run import Run
 from models.transformer.model import HookedTransformer

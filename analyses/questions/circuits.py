@@ -20,7 +20,8 @@ from analyses.options.questions import Circuits as Options
 from analyses.registry import BUILT_IN
 from analyses.script import script
 from analyses.words import ANALYSIS_SEED, WordTensors
-from interp.causal.circuits import (
+from interp.causal.metrics import logit_at
+from interp.circuits.circuits import (
     Bench,
     Quality,
     areas,
@@ -30,10 +31,9 @@ from interp.causal.circuits import (
     ranked,
     smallest,
 )
-from interp.causal.edge_scores import agreement, by_edge, edge_scores
-from interp.causal.edges import Method, edge_effects
-from interp.causal.graph import Edge
-from interp.causal.metrics import logit_at
+from interp.circuits.edges import Method, edge_effects
+from interp.circuits.graph import Edge
+from interp.circuits.scores import agreement, by_edge, edge_scores
 from interp.heads.types import clearest_types, head_types
 from models.errors import UserError
 from models.languages import END_ID, Word

@@ -1,1 +1,1 @@
-"""What carries a difference: patching, edges, circuits, and the metrics they move."""
+"""What carries a difference: patching, ablation, interchange, and the metrics they move."""

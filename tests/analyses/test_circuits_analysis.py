@@ -23,7 +23,7 @@ from analyses.questions.circuits import (
     describe,
     ranking,
 )
-from interp.causal.graph import Graph
+from interp.circuits.graph import Graph
 from models.errors import UserError
 from models.languages import END_ID
 from models.runs.run import Run

@@ -47,11 +47,11 @@ from analyses.words import (
 from interp.automata.induction import Search, induce
 from interp.causal import interchange as das
 from interp.causal.ablation import ablate
-from interp.causal.circuits import Bench, Quality, first_edges, random_scores, ranked, smallest
-from interp.causal.edge_scores import edge_scores
-from interp.causal.edges import edge_effects
 from interp.causal.metrics import logit_at
 from interp.causal.patching import patch
+from interp.circuits.circuits import Bench, Quality, first_edges, random_scores, ranked, smallest
+from interp.circuits.edges import edge_effects
+from interp.circuits.scores import edge_scores
 from interp.explanations.case import Case
 from interp.explanations.explain import explain
 from interp.explanations.explain import judge as judged

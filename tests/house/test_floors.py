@@ -44,7 +44,7 @@ FLOORS: Mapping[str, Sequence[str]] = {
         "model statistics",
         "comparisons weights",
         "causal probing",
-        "heads automata",
+        "circuits heads automata",
         "explanations",
     ),
     "analyses": (

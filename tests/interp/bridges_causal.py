@@ -12,13 +12,13 @@ from torch import Tensor
 
 from interp.causal.ablation import ablate, donors
 from interp.causal.attribution_patching import attribution_patch
-from interp.causal.circuits import Bench, Quality, connected
-from interp.causal.edges import edge_effects
-from interp.causal.graph import Graph
 from interp.causal.interchange import Pairs, interchange
 from interp.causal.metrics import logit_difference_at
 from interp.causal.patching import patch
 from interp.causal.sites import Site, all_sites
+from interp.circuits.circuits import Bench, Quality, connected
+from interp.circuits.edges import edge_effects
+from interp.circuits.graph import Graph
 from interp.model import activations
 from interp.probing.steering import adding
 

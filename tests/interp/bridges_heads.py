@@ -10,7 +10,7 @@ from bridges_causal import CLOSE, METRIC
 from paths import writes as written
 from torch import Tensor
 
-from interp.causal.graph import Graph
+from interp.circuits.graph import Graph
 from interp.heads.attention import attention
 from interp.heads.attention_and_effect import attention_and_effect
 from interp.heads.logit_attribution import direct_by_position, direct_logit_attribution

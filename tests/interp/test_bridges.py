@@ -21,10 +21,10 @@ from transformer_lens import patching
 from transformer_lens.tools.analysis import direct_logit_attribution as peer
 from transformers import GPT2Config, OPTConfig, Qwen2Config
 
-from interp.causal.circuits import connected
-from interp.causal.edges import writes
-from interp.causal.graph import Edge, Graph, parts_of
 from interp.causal.patching import patch
+from interp.circuits.circuits import connected
+from interp.circuits.edges import writes
+from interp.circuits.graph import Edge, Graph, parts_of
 from interp.explanations.attention import direct
 from interp.heads.attention import attention
 from interp.heads.logit_attribution import direct_logit_attribution

@@ -12,7 +12,8 @@ from planted import PLANTED
 from test_transformer_lens import boot_native
 from torch import Tensor
 
-from interp.causal.circuits import (
+from interp.causal.metrics import logit_at
+from interp.circuits.circuits import (
     Bench,
     Quality,
     areas,
@@ -23,9 +24,8 @@ from interp.causal.circuits import (
     ranked,
     smallest,
 )
-from interp.causal.edges import edge_effects
-from interp.causal.graph import Edge, Graph
-from interp.causal.metrics import logit_at
+from interp.circuits.edges import edge_effects
+from interp.circuits.graph import Edge, Graph
 from models.languages import END_ID
 from models.transformer.model import HookedTransformer
 

@@ -14,12 +14,12 @@ from torch import Tensor
 from transformer_lens.tools.analysis.attribution_patching import attribution_patch as peer
 
 from interp.causal.attribution_patching import attribution_patch
-from interp.causal.edge_scores import agreement, by_edge, edge_scores
-from interp.causal.edges import edge_effects, edge_metric, run_with_edges, writes
-from interp.causal.graph import Edge, Graph
 from interp.causal.metrics import logit_at
 from interp.causal.patching import patch
 from interp.causal.sites import COMPONENTS, PLACE, Site
+from interp.circuits.edges import edge_effects, edge_metric, run_with_edges, writes
+from interp.circuits.graph import Edge, Graph
+from interp.circuits.scores import agreement, by_edge, edge_scores
 from models.config import Counting
 from models.languages import END_ID
 from models.transformer.model import HookedTransformer

@@ -19,11 +19,11 @@ from interp.automata.transitions import carriers
 from interp.causal import metrics
 from interp.causal.ablation import ablate
 from interp.causal.attribution_patching import attribution_patch
-from interp.causal.circuits import Bench, Quality, curve, random_scores, smallest
-from interp.causal.edges import edge_effects
 from interp.causal.interchange import Pairs, allowed_or_not, interchange
 from interp.causal.patching import patch, patched_logits
 from interp.causal.sites import Site
+from interp.circuits.circuits import Bench, Quality, curve, random_scores, smallest
+from interp.circuits.edges import edge_effects
 from interp.explanations.case import Case
 from interp.explanations.explain import explain
 from interp.explanations.games import Game

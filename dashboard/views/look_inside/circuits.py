@@ -24,7 +24,7 @@ from dashboard.shared import (
     seeds_of,
     word_input,
 )
-from interp.causal.circuits import Ablation
+from interp.circuits.circuits import Ablation
 from models.languages import Word
 from models.runs.run import Run
 from models.transformer.model import HookedTransformer

@@ -1,4 +1,4 @@
-"""What a table of ``interp.causal.edges.edge_effects`` says about each edge: means over pairs."""
+"""What a table of ``interp.circuits.edges.edge_effects`` says about each edge: means over pairs."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Collection
 import numpy as np
 import pandas as pd
 
-from interp.causal.graph import Edge
+from interp.circuits.graph import Edge
 from interp.statistics import bootstrap_mean
 
 

@@ -24,8 +24,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from interp.causal.graph import SLOTS, Graph
 from interp.causal.metrics import Metric
+from interp.circuits.graph import SLOTS, Graph
 from interp.model import ReadableModel, require
 from interp.weights import output_bias
 

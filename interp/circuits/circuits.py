@@ -1,6 +1,6 @@
-"""Circuits: the fewest edges that do what the model does, and how good a set of edges is.
+"""Circuits: a small set of edges that does what the model does, and how good a set of edges is.
 
-A circuit is a set of edges of the graph in ``interp.causal.graph``. When it runs, every edge
+A circuit is a set of edges of the graph in ``interp.circuits.graph``. When it runs, every edge
 outside it carries an ablated activation: that of the corrupted word ("resample"), the mean over the
 corrupted words at the same position ("mean"), or zero ("zero"). With m the metric averaged over the
 words,
@@ -27,9 +27,9 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from interp.causal.edges import edge_metric, writes
-from interp.causal.graph import Edge, Graph, parts_of
 from interp.causal.metrics import Metric
+from interp.circuits.edges import edge_metric, writes
+from interp.circuits.graph import Edge, Graph, parts_of
 from interp.model import ReadableModel
 from interp.statistics import bootstrap_mean
 
