@@ -25,7 +25,7 @@ from interp.causal.interchange import Pairs, interchange
 from interp.causal.metrics import logit_difference_at
 from interp.causal.patching import over_pairs, patch
 from interp.circuits.circuits import Bench, Quality, smallest
-from interp.circuits.edges import edge_effects
+from interp.circuits.effects import edge_effects
 from interp.circuits.scores import by_edge, edge_scores
 from interp.explanations.case import Case
 from interp.explanations.explain import explain, judge
@@ -123,7 +123,7 @@ def circuit(model: TransformerBridge) -> pd.DataFrame:
     clean, corrupted = minimal_pairs(64)
     seen, held_out = (Bench(model, clean[i::2], corrupted[i::2], VERDICT) for i in (0, 1))
     effects = edge_effects(model, seen.clean, seen.corrupted, VERDICT, ["exact", "EAP-IG"])
-    edges = smallest(seen, edge_scores(effects)["exact"], goal=0.95)
+    edges = smallest(seen, edge_scores(effects)["exact, noising"], goal=0.95)
     found = Quality.on(held_out, edges)
     print(f"{len(edges)} of {found.of} edges are {found.faithfulness:.2f} faithful on other pairs")
     return by_edge(effects, edges).query("circuit").nlargest(4, "exact").drop(columns="circuit")

@@ -31,7 +31,7 @@ Edge = tuple[str, str]
 
 SHARP = 50.0  # of a score that wins: the others get e^-50 of the attention
 DECOY_WIDTH = 8
-COUNTER_LENGTH, INDUCTION_LENGTH, CHAIN_LENGTH = 12, 7, 6
+COUNTER_LENGTH, INDUCTION_LENGTH, CHAIN_LENGTH, TWO_LENGTH = 12, 7, 6, 5
 
 
 @dataclass(frozen=True)
@@ -196,7 +196,50 @@ def chain(norm: Norm = "none") -> Planted:
     )
 
 
+@torch.no_grad()
+def _two_heads(
+    about: str, symbols: str, hidden: list[float], pairs: list[tuple[str, str]]
+) -> Planted:
+    """L0H1 and L0H2 each count a symbol, the MLP makes END's logit of the sum s of both counts, up
+    to 5 symbols: hidden[0] relu(s) + hidden[1] relu(s - 1) - 1/2.
+
+    A count is the mean of 6 per symbol counted: it is right at the last of 5 symbols.
+    """
+    vocabulary = Vocabulary(("a", "b", "c"))
+    token, counts, verdict, junk = _parts(len(vocabulary), 1, 1, DECOY_WIDTH)
+    model = _blank(vocabulary, junk.stop, head_width=4, d_mlp=12, positions="none", act_fn="relu")
+    model.W_E[:, token] = torch.eye(len(vocabulary))
+    attn, mlp = _attention(model, 0), _mlp(model, 0)
+    for head, symbol in zip((1, 2), symbols, strict=True):
+        attn.W_V[head, token.start + vocabulary.ids[symbol], 0] = TWO_LENGTH + 1.0
+        attn.W_O[head, 0, counts] = 1
+    mlp.W_in[counts, :2] = 1.0
+    mlp.b_in[1] = -1.0
+    mlp.W_out[:2, verdict] = torch.tensor(hidden)[:, None]
+    model.W_U[verdict, END_ID] = 1
+    model.b_U[END_ID] = -0.5
+    heads = frozenset({(0, 1), (0, 2)})
+    _add_decoys(model, heads, [1], junk)
+    ways = [[("embed", f"L0H{head}.v"), (f"L0H{head}", "L0 mlp")] for head in (1, 2)]
+    edges = frozenset({*ways[0], *ways[1], ("L0 mlp", "logits")})
+    return Planted(about, model, _tokens(model, pairs), END_ID, heads, edges)
+
+
+def either() -> Planted:
+    """OR: L0H1 and L0H2 both count the a; one a in either count is enough."""
+    pairs = [("bbabb", "bbbbb"), ("acbbc", "ccbbc"), ("cccca", "ccccb")]
+    return _two_heads("is there an a? By two heads, each enough", "aa", [1.0, -1.0], pairs)
+
+
+def both() -> Planted:
+    """AND: L0H1 counts the a, L0H2 the c; one of each is needed. Corrupted words have neither."""
+    pairs = [("babcb", "bbbbb"), ("acbbb", "bbbbb"), ("bcbba", "bbbbb")]
+    return _two_heads("is there an a and a c? By two heads, both needed", "ac", [0.0, 1.0], pairs)
+
+
 PLANTED = {"counter": counter, "induction": induction, "chain": chain}
+TOGETHER = {"either": either, "both": both}
+"""Of which single effects show nothing in one of the two directions."""
 
 
 def _parts(*widths: int) -> list[slice]:

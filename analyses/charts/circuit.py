@@ -11,22 +11,44 @@ from altair.typing import ChartType
 from analyses.answers import Answer
 from analyses.charts.theme import FOR, QUIET, TRAINED, figures
 
-COLOURS = {"exact": TRAINED, "EAP-IG": FOR, "EAP": "#d98b2b", "random": "#9aa5ab"}
+COLOURS = {
+    "exact": TRAINED,
+    "EAP-IG": FOR,
+    "conductance": "#8e5bb5",
+    "GIM": "#b5485d",
+    "EAP": "#d98b2b",
+    "random": "#9aa5ab",
+}
+ESTIMATES = [name for name in COLOURS if name not in ("exact", "random")]
 
 
 def chart(result: Answer) -> ChartType:
     """The circuit as a graph; below, how circuits grow and how near the approximations come."""
-    graph = graph_chart(result.table, result.findings["circuit"]["edges"])
-    below = (curve_chart(result) | agreement_chart(result.table)).resolve_scale(color="independent")
+    shown = trained(result)
+    graph = graph_chart(shown, result.findings["circuit"]["edges"])
+    below = (curve_chart(result) | agreement_chart(shown)).resolve_scale(color="independent")
     return (graph & below).resolve_scale(color="independent")
 
 
+def trained(result: Answer) -> pd.DataFrame:
+    """The trained model's edges, in the direction that was asked for."""
+    rows = result.table[result.table["model"] == "trained"]
+    return rows[rows["direction"] == result.arguments["direction"]]
+
+
 def curve_chart(result: Answer) -> ChartType:
-    """Faithfulness over the number of edges by ranking; dashed, the completeness."""
+    """Faithfulness over the number of edges by ranking; dashed, the completeness.
+
+    Rankings of the direction that was not asked for are left out.
+    """
+    asked = f", {result.arguments['direction']}"
+    curves = result.findings["curves"]
+    shown = {name.removesuffix(asked): values for name, values in curves.items()}
     rows = pd.concat(
         [
             pd.DataFrame(values).assign(ranking=name)
-            for name, values in result.findings["curves"].items()
+            for name, values in shown.items()
+            if name in COLOURS
         ]
     ).melt(["ranking", "edges"], ["faithfulness", "completeness"], "measure")
     goal = pd.DataFrame({"value": [result.arguments["goal"]]})
@@ -52,10 +74,8 @@ def curve_chart(result: Answer) -> ChartType:
 
 
 def agreement_chart(table: pd.DataFrame) -> ChartType:
-    """Each edge's approximations against its exact effect."""
-    rows = table[table["model"] == "trained"].melt(
-        ["sender", "receiver", "exact"], ["EAP", "EAP-IG"], "method", "estimate"
-    )
+    """Each edge's approximations against its exact effect: a row per edge."""
+    rows = table.melt(["sender", "receiver", "exact"], ESTIMATES, "method", "estimate")
     rows["edge"] = rows["sender"] + " → " + rows["receiver"]
     ends = [float(rows["exact"].min()), float(rows["exact"].max())]
     diagonal = alt.Chart(pd.DataFrame({"x": ends})).mark_line(color=QUIET, strokeDash=[2, 2])
@@ -66,7 +86,7 @@ def agreement_chart(table: pd.DataFrame) -> ChartType:
             x=alt.X("exact:Q", title="exact effect"),
             y=alt.Y("estimate:Q", title="approximation"),
             color=alt.Color("method:N", title=None)
-            .scale(domain=["EAP-IG", "EAP"], range=[COLOURS["EAP-IG"], COLOURS["EAP"]])
+            .scale(domain=ESTIMATES, range=[COLOURS[name] for name in ESTIMATES])
             .legend(orient="bottom"),
             tooltip=["edge", "method", *figures("exact", "estimate")],
         )
@@ -76,16 +96,20 @@ def agreement_chart(table: pd.DataFrame) -> ChartType:
 
 def graph_chart(table: pd.DataFrame, edges: Sequence[Sequence[str]]) -> ChartType:
     """The circuit, from the embedding at the bottom to the logits at the top. A line is the wider,
-    the larger the exact effect of its edge."""
-    trained = table[table["model"] == "trained"].set_index(["sender", "receiver"])
-    places = _places(trained.index)
+    the larger the exact effect of its edge.
+
+    Args:
+        table: a row per edge of one model, in one direction: sender, receiver, exact.
+    """
+    by_name = table.set_index(["sender", "receiver"])
+    places = _places(by_name.index)
     rows = []
     for sender, receiver in edges:
         part, _, slot = receiver.partition(".")
         x, y = places[sender]
         to_x, to_y = places[part]
         shift = {"q": -0.24, "k": 0.0, "v": 0.24}.get(slot, 0.0)
-        effect = float(trained.loc[(sender, receiver), "exact"])
+        effect = float(by_name.loc[(sender, receiver), "exact"])
         rows.append(
             {
                 "x": x,

@@ -10,7 +10,7 @@ import torch
 from analyses.words import counterfactuals
 from interp.causal.metrics import logit_at
 from interp.circuits.circuits import Ablation, Bench
-from interp.circuits.edges import edge_effects
+from interp.circuits.effects import Direction, edge_effects
 from interp.circuits.graph import Edge
 from models.languages import END_ID, Word
 from models.runs.run import Run
@@ -27,12 +27,16 @@ def verdicts(
     run: Run,
     edges: Sequence[Sequence[str]],
     ablation: Ablation,
+    direction: Direction,
     word: Word,
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
     """What parts of the model say of the word, and what each edge does alone.
 
     An edge that is left out carries an activation that ``ablation`` takes from the word's
     counterfactuals.
+
+    Args:
+        direction: of the effects of the edges (``interp.circuits.effects``).
 
     Returns:
         One row per run (``RUNS``): run, logit (END's, the mean over the counterfactuals), accepted
@@ -63,6 +67,6 @@ def verdicts(
             "pairs": len(others),
         }
     )
-    effects = edge_effects(model, clean, corrupted, read, ("exact",))
+    effects = edge_effects(model, clean, corrupted, read, ["exact"], [direction])
     means = effects.groupby(["sender", "receiver"], sort=False)["effect"].mean()
     return table, means.rename("exact").reset_index()

@@ -21,7 +21,8 @@ Component = Literal[
 ]  # fmt: skip
 MetricName = Literal["logit", "probability", "closeness"]
 EdgeAblation = Literal["resample", "mean", "zero"]
-EdgeMethod = Literal["exact", "EAP", "EAP-IG"]
+EdgeMethod = Literal["exact", "EAP", "GIM", "EAP-IG", "conductance"]
+EdgeDirection = Literal["noising", "denoising"]
 Replacement = Literal["uniform", "data", "fixed"]
 """What stands in for hidden symbols. "uniform": symbols drawn evenly. "data": symbols of other
 words of the same length, members and near misses of the language. "fixed": the first symbol of the
@@ -200,7 +201,11 @@ class Circuits:
             half the distance from 1, because held-out pairs always come out a little worse.
         ablation: what an edge outside the circuit carries. "resample": the activation of the
             counterfactual; "mean": the mean over the counterfactuals; "zero": nothing.
-        scores: the scores that order the edges; the search leaves out the lowest first.
+        scores: the scores that order the edges; the search leaves out the lowest first. They are
+            measured with the activations of the counterfactual, whatever the ablation.
+        direction: of "exact", "EAP" and "GIM". "noising": what is lost when an edge carries the
+            counterfactual's activation, as edges outside a circuit do; "denoising": what is won
+            when an edge carries the word's activation in the run of the counterfactual.
         seed: the seed that draws the words.
     """
 
@@ -208,6 +213,7 @@ class Circuits:
     goal: float = 0.95
     ablation: EdgeAblation = "resample"
     scores: EdgeMethod = "exact"
+    direction: EdgeDirection = "noising"
     seed: int = 0
 
     def __post_init__(self) -> None:

@@ -21,27 +21,21 @@ from analyses.registry import BUILT_IN
 from analyses.script import script
 from analyses.words import ANALYSIS_SEED, WordTensors
 from interp.causal.metrics import logit_at
-from interp.circuits.circuits import (
-    Bench,
-    Quality,
-    areas,
-    curve,
-    first_edges,
-    random_scores,
-    ranked,
-    smallest,
-)
-from interp.circuits.edges import Method, edge_effects
+from interp.circuits.circuits import Bench, Quality, areas, connected, curve, smallest
+from interp.circuits.controls import random_circuits, random_scores
+from interp.circuits.effects import BOTH, DIRECTED, DIRECTIONS, METHODS, edge_effects
 from interp.circuits.graph import Edge
-from interp.circuits.scores import agreement, by_edge, edge_scores
+from interp.circuits.in_words import describe, free
+from interp.circuits.joint import blind_spots, pair_effects
+from interp.circuits.needs import incompleteness, knock_outs
+from interp.circuits.scores import agreement, by_edge, edge_scores, ranking_name
 from interp.heads.types import clearest_types, head_types
 from models.errors import UserError
 from models.languages import END_ID, Word
 from models.runs.run import Run
 from models.transformer.model import HookedTransformer
 
-METHODS: tuple[Method, ...] = ("exact", "EAP", "EAP-IG")
-RANDOM_DRAWS = 16
+RANDOM_DRAWS, RANDOM_RANKINGS = 16, 4
 DRAWS = 8  # of counterfactuals of a word, at the most
 LOOKS = {
     "previous symbol": "at the symbol before",
@@ -51,6 +45,8 @@ LOOKS = {
     "induction": "at what followed its symbol earlier",
     "uniform": "evenly over the word",
 }
+EDGE = ["model", "direction", "sender", "receiver"]
+COLUMNS = [*EDGE, "exact", "low", "high", *METHODS[1:], "circuit"]
 LONGEST = 40
 """The most symbols of a word: every circuit that is tried is run on all words."""
 
@@ -69,16 +65,22 @@ def refusal(run: Run) -> str | None:
 
 
 def analyse(run: Run, options: Options, progress: Progress = quiet) -> Answer:
-    """One row per model and edge.
+    """One row per model, direction and edge.
 
-    Columns: model (trained, untrained), sender, receiver, exact (the effect of the clean activation
-    along this edge alone), low, high (95% bootstrap over pairs), EAP, EAP-IG, circuit (is it in the
-    circuit of this model?).
+    Columns: model (trained, untrained), direction (noising: the clean run, in which this edge alone
+    carries the corrupted activation; denoising: the other way round), sender, receiver, exact (the
+    effect of this, as a share of the difference), low, high (95% bootstrap over pairs), EAP, GIM,
+    EAP-IG, conductance (estimates; the last two have no direction and stand in both), circuit (is
+    it in the circuit of this model?).
 
-    Findings: "circuit" and "untrained" (edges; faithfulness on held-out pairs with low and high;
-    completeness), "random" (the mean faithfulness of as many edges drawn at random), "agreement"
-    (of the approximations with the exact effects), "areas" (CPR, CMD by ranking), "curves" (by
-    ranking: edges, faithfulness, completeness), "text".
+    Findings: "circuit" and "untrained" (edges; on held-out pairs faithfulness with low and high,
+    completeness after Marks et al., and restored), "scores" (the ranking behind them), "random"
+    (the mean faithfulness of random edges: connected, as many of each kind of receiver),
+    "knock_outs" (by edge of the circuit: the cost for the whole model and for the circuit),
+    "incompleteness" (the largest gap after Wang et al., over how many sets), "blind_spots" (pairs
+    of parts with redundancy, conjunction or cancelling), "steps" (of integration, with the
+    stability reached), "agreement" (of the approximations with the exact effects), "areas" (CPR,
+    CMD by ranking), "curves" (by ranking: edges, faithfulness, completeness), "text".
 
     Raises:
         UserError: a model without heads or with another norm, a language without counterfactuals.
@@ -90,6 +92,9 @@ def analyse(run: Run, options: Options, progress: Progress = quiet) -> Answer:
         WordTensors.of(run.language.vocabulary.words(some)) for some in (words, others)
     )
     model, digest = run.model_and_hash()
+    name_of_scores = ranking_name(
+        options.scores, options.direction if options.scores in DIRECTED else BOTH
+    )
     tables, found = [], dict[str, Any]()
     for name, viewed in (("trained", model), ("untrained", run.untrained())):
         assert isinstance(viewed, HookedTransformer)
@@ -105,25 +110,28 @@ def analyse(run: Run, options: Options, progress: Progress = quiet) -> Answer:
             )
             for some in ((~third).nonzero()[:, 0], third.nonzero()[:, 0])
         )
-        progress(0, 3, f"edges, {name} model")
-        table = edge_effects(viewed, seen.clean, seen.corrupted, seen.metric, METHODS)
+        progress(0, 4, f"edges, {name} model")
+        table = edge_effects(viewed, seen.clean, seen.corrupted, seen.metric, METHODS, DIRECTIONS)
         scores = edge_scores(table)
-        progress(1, 3, f"circuit, {name} model")
-        circuit = smallest(seen, scores[options.scores], (1 + options.goal) / 2)
+        progress(1, 4, f"circuit, {name} model")
+        circuit = smallest(seen, scores[name_of_scores], (1 + options.goal) / 2)
         found[name] = asdict(Quality.on(held_out, circuit))
         tables.append(by_edge(table, circuit).assign(model=name))
         if name == "trained":
-            progress(2, 3, "curves")
-            found |= _curves(held_out, scores, len(circuit))
+            progress(2, 4, "what single effects cannot show")
+            found |= _needs(seen, held_out, circuit)
+            progress(3, 4, "curves")
+            found |= _curves(held_out, scores, circuit)
             found["agreement"] = agreement(table).to_dict("records")
+            found["steps"] = _steps(table)
             found["looks"] = _looks(viewed, clean)
-    progress(3, 3, "circuits")
+    progress(4, 4, "circuits")
     table = pd.concat(tables, ignore_index=True)
-    found["circuit"] = found.pop("trained")
-    found["text"] = describe(table[table["model"] == "trained"], found)
+    found["circuit"], found["scores"] = found.pop("trained"), name_of_scores
+    shown = table[(table["model"] == "trained") & (table["direction"] == options.direction)]
+    found["text"] = describe(shown, found)
     sentence = found["text"].split("\n")[0]
-    columns = ["model", "sender", "receiver", "exact", "low", "high", "EAP", "EAP-IG", "circuit"]
-    return Answer(table[columns], sentence, plain(found), asdict(options), digest)
+    return Answer(table[COLUMNS], sentence, plain(found), asdict(options), digest)
 
 
 def _pairs(run: Run, options: Options) -> tuple[list[Word], list[Word]]:
@@ -157,22 +165,41 @@ def _pairs(run: Run, options: Options) -> tuple[list[Word], list[Word]]:
     return [word for word, _ in pairs], [other for _, other in pairs]
 
 
-def _curves(bench: Bench, scores: Mapping[str, Mapping[Edge, float]], size: int) -> dict[str, Any]:
+def _needs(seen: Bench, held_out: Bench, circuit: Sequence[Edge]) -> dict[str, Any]:
+    """Which edges and parts are needed; pairs of parts are named by the pairs that were seen."""
+    gaps = incompleteness(held_out, circuit, seed=ANALYSIS_SEED)
+    return {
+        "knock_outs": knock_outs(held_out, circuit).to_dict("records"),
+        "incompleteness": {"largest": gaps["gap"].max(), "sets": len(gaps)},
+        "blind_spots": blind_spots(pair_effects(seen), pair_effects(held_out)).to_dict("records"),
+    }
+
+
+def _curves(
+    bench: Bench, scores: Mapping[str, Mapping[Edge, float]], circuit: Sequence[Edge]
+) -> dict[str, Any]:
     """Faithfulness over the number of edges, for every ranking; and that of random edges."""
-    graph = bench.graph
-    drawn = random_scores(graph, RANDOM_DRAWS, ANALYSIS_SEED)
-    fronts = torch.cat([first_edges(ranked(some, graph), [size]) for some in drawn])
+    drawn = random_circuits(bench.graph, connected(circuit), RANDOM_DRAWS, ANALYSIS_SEED)
     tables = {name: curve(bench, each) for name, each in scores.items()}
-    tables["random"] = curve(bench, drawn[0])
+    every = [curve(bench, s) for s in random_scores(bench.graph, RANDOM_RANKINGS, ANALYSIS_SEED)]
+    found = {name: areas(table) for name, table in tables.items()}
+    found["random"] = pd.DataFrame(map(areas, every)).mean().to_dict()
+    tables["random"] = every[0]
     shown = {name: table[table["order"] == "absolute"] for name, table in tables.items()}
     return {
-        "random": float(bench.faithfulness(fronts).mean()),
-        "areas": {name: areas(table) for name, table in tables.items()},
+        "random": float(bench.faithfulness(drawn).mean()),
+        "areas": found,
         "curves": {
             name: rows[["edges", "faithfulness", "completeness"]].to_dict("list")
             for name, rows in shown.items()
         },
     }
+
+
+def _steps(table: pd.DataFrame) -> dict[str, dict[str, float]]:
+    """How many steps each integrated method took, and how stable its ranking was then."""
+    rows = table[table["direction"] == BOTH].groupby("method", sort=False)
+    return rows[["steps", "stability"]].first().to_dict("index")
 
 
 def _looks(model: HookedTransformer, words: WordTensors) -> dict[str, dict[str, Any]]:
@@ -184,9 +211,9 @@ def _looks(model: HookedTransformer, words: WordTensors) -> dict[str, dict[str, 
     }
 
 
-def ranking(table: pd.DataFrame) -> list[list[str]]:
-    """The trained model's edges, the largest exact effect first."""
-    rows = table[table["model"] == "trained"]
+def ranking(table: pd.DataFrame, direction: str) -> list[list[str]]:
+    """The trained model's edges, the largest exact effect in a direction first."""
+    rows = table[(table["model"] == "trained") & (table["direction"] == direction)]
     rows = rows.sort_values("exact", key=abs, ascending=False, kind="stable")
     return rows[["sender", "receiver"]].to_numpy().tolist()
 
@@ -195,13 +222,17 @@ def headline(result: Answer) -> pd.DataFrame:
     """The numbers that are compared over seeds: variable, of, value.
 
     Variables: the circuits of the trained and the untrained model, the rankings of edges, and
-    "random": as many random edges, and edges in a random order.
+    "random": as many random edges, connected and of the same kinds, and random rankings.
     """
     found, rows = result.findings, list[tuple[str, str, float | None]]()
     for name, circuit in (("trained", found["circuit"]), ("untrained", found["untrained"])):
         rows.append((name, "edges kept", len(circuit["edges"])))
         rows.append((name, "share of all edges", len(circuit["edges"]) / circuit["of"]))
-        rows += [(name, part, circuit[part]) for part in ("faithfulness", "completeness")]
+        rows += [
+            (name, part, circuit[part]) for part in ("faithfulness", "completeness", "restored")
+        ]
+    rows.append(("trained", "edges that cost the whole model nothing", len(free(found))))
+    rows.append(("trained", "incompleteness", found["incompleteness"]["largest"]))
     rows.append(("random", "faithfulness", found["random"]))
     rows += [
         (name, area, value)
@@ -209,60 +240,15 @@ def headline(result: Answer) -> pd.DataFrame:
         for area, value in areas_of.items()
     ]
     rows += [
-        (near["method"], "correlation with the exact effects", near["pearson"])
+        (
+            near["method"],
+            f"correlation with the exact effects, {near['direction']}",
+            near["pearson"],
+        )
         for near in found["agreement"]
     ]
     return numbers(rows)
 
-
-def describe(table: pd.DataFrame, found: Mapping[str, Any]) -> str:
-    """What the circuit does, in sentences made from the numbers; the first is the summary."""
-    circuit, into = found["circuit"], dict[str, list[str]]()
-    for sender, receiver in circuit["edges"]:
-        into.setdefault(receiver, []).append(sender)
-    exact = table.set_index(["sender", "receiver"])["exact"]
-    lines = [
-        f"{len(circuit['edges'])} of {circuit['of']} edges carry {_share(circuit['faithfulness'])} "
-        f"[{_share(circuit['low'])}, {_share(circuit['high'])}] of the difference on "
-        f"{circuit['pairs']} held-out pairs of words; as many random edges carry "
-        f"{_share(found['random'])}, and all edges outside the circuit together "
-        f"{_share(1 - circuit['completeness'])}."
-    ]
-    parts = list(dict.fromkeys(receiver.split(".")[0] for receiver in into if receiver != "logits"))
-    for part in parts:
-        reads = {slot: into.get(f"{part}.{slot}", []) for slot in ("v", "k", "q")}
-        if "H" not in part:
-            lines.append(f"{part} reads {_and(into[part])}.")
-            continue
-        look = found["looks"][part]
-        sentence = f"{part} looks {look['how']} ({look['score']:.0%} of its attention)"
-        said = [f"passes on what {_and(reads['v'])} wrote"] if reads["v"] else []
-        if reads["k"] and reads["k"] == reads["q"]:
-            said.append(f"takes its keys and queries from {_and(reads['k'])}")
-        else:
-            aimed = {"keys": reads["k"], "queries": reads["q"]}
-            by = [f"its {name} from {_and(some)}" for name, some in aimed.items() if some]
-            said += [f"takes {' and '.join(by)}"] if by else []
-        lines.append(f"{_and([sentence, *said])}.")
-    last = sorted(into.get("logits", []), key=lambda sender: -abs(exact[sender, "logits"]))
-    if last:
-        shares = [f"{sender} ({exact[sender, 'logits']:.2f})" for sender in last]
-        lines.append(
-            f"The verdict is read off {_and(shares)}; the brackets give the direct effect of each."
-        )
-    return "\n".join(lines)
-
-
-def _share(value: float) -> str:
-    """A share in per cent, without a sign before a zero."""
-    return f"{value:.0%}".replace("-0%", "0%") if abs(value) < 0.01 else f"{value:.0%}"
-
-
-def _and(words: Sequence[str]) -> str:
-    return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
-
-
-# -- pictures -------------------------------------------------------------------------------------
 
 QUESTION = Question(
     "circuits",

@@ -7,10 +7,14 @@ words,
 
     faithfulness = (m(circuit) - m(no edge)) / (m(all edges) - m(no edge))
 
-is 1 if the circuit alone does what the model does. Completeness is 1 - faithfulness of all edges
-outside the circuit; it is 1 if these cannot do it too (Wang et al. 2022, Marks et al. 2024). Over
-circuits of growing size, CPR (circuit performance ratio) is the area under the faithfulness, and
-CMD (circuit-model distance) is the area between the faithfulness and 1, as the MIB benchmark
+is 1 if the circuit alone does what the model does. This is noising: the clean run, with every edge
+outside the circuit ablated. Completeness, as Marks et al. (2024) define it, is 1 - faithfulness of
+all edges outside: what is lost when the circuit is knocked out of the model. Wang et al. (2022)
+call another thing completeness, which ``interp.circuits.needs`` measures. The third number is
+denoising: what is restored in the corrupted run where the circuit's edges carry clean activations.
+
+Over circuits of growing size, CPR (circuit performance ratio) is the area under the faithfulness,
+and CMD (circuit-model distance) is the area between the faithfulness and 1, as the MIB benchmark
 (Mechanistic Interpretability Benchmark) defines them (Mueller et al. 2025).
 """
 
@@ -73,6 +77,11 @@ class Bench:
         return torch.zeros_like(written) if self.ablation == "zero" else written
 
     @cached_property
+    def written(self) -> Float[Tensor, "sender pair pos d_model"]:
+        """What the senders wrote in the clean run."""
+        return writes(self.model, self.clean)
+
+    @cached_property
     def ends(self) -> Float[Tensor, "two pair"]:
         """The metric with no edge and with all edges."""
         return self.measure(torch.tensor([[False], [True]]).expand(2, len(self.graph.edges)))
@@ -103,6 +112,17 @@ class Bench:
         nothing, everything = self.ends
         gain = (self.measure(circuits) - nothing) / (everything - nothing).mean()
         return gain.cpu().numpy()
+
+    def restored(self, circuits: Bool[Tensor, "circuit edge"]) -> Float[np.ndarray, "circuit pair"]:
+        """Each pair's part in what circuits restore; the mean over pairs is 1 if it is all.
+
+        The corrupted word is run; the edges of the circuit carry the clean word's activations.
+        """
+        with torch.inference_mode():
+            ends = [self.metric(self.model(some)).double() for some in (self.corrupted, self.clean)]
+        inside, source = circuits.to(self.written), self.written
+        restored = edge_metric(self.model, self.corrupted, source, inside, self.metric, self.memory)
+        return ((restored.double() - ends[0]) / (ends[1] - ends[0]).mean()).cpu().numpy()
 
 
 def ranked(scores: Mapping[Edge, float], graph: Graph, absolute: bool = True) -> list[int]:
@@ -149,7 +169,9 @@ class Quality:
         pairs: over how many pairs the numbers are means.
         faithfulness: of the circuit; 1 is as the whole model, 0 as no edge at all.
         low, high: the 95% bootstrap interval of the faithfulness over pairs.
-        completeness: of the circuit: 1 - the faithfulness of all edges outside.
+        completeness: 1 - the faithfulness of all edges outside (Marks et al. 2024): what is lost
+            when the circuit is knocked out of the model.
+        restored: what its clean activations restore in the corrupted run; 1 is all.
     """
 
     edges: tuple[Edge, ...]
@@ -159,6 +181,7 @@ class Quality:
     low: float
     high: float
     completeness: float
+    restored: float
 
     @classmethod
     def on(cls, bench: Bench, circuit: Collection[Edge]) -> Quality:
@@ -167,14 +190,8 @@ class Quality:
         inside = torch.tensor([[edge in circuit for edge in edges]])
         own, rest = bench.faithfulness(torch.cat([inside, ~inside]))
         mean, low, high = (float(value) for value in bootstrap_mean(own))
-        left = 1 - float(rest.mean())
-        return cls(tuple(circuit), len(edges), len(own), mean, low, high, left)
-
-
-def random_scores(graph: Graph, draws: int, seed: int) -> list[dict[Edge, float]]:
-    """The control of every ranking: each draw gives each edge a random score between 0 and 1."""
-    rng, size = np.random.default_rng(seed), len(graph.edges)
-    return [dict(zip(graph.edges, rng.random(size), strict=True)) for _ in range(draws)]
+        lost, won = 1 - float(rest.mean()), float(bench.restored(inside).mean())
+        return cls(tuple(circuit), len(edges), len(own), mean, low, high, lost, won)
 
 
 def curve(bench: Bench, scores: Mapping[Edge, float]) -> pd.DataFrame:
@@ -232,7 +249,7 @@ def smallest(
 
     The search starts from the shortest front of the ranking that reaches the goal, without edges
     that lead nowhere. Then each edge is left out in turn, the lowest score first, and stays out if
-    the goal still holds.
+    the goal still holds. This is one greedy pass: another order may find a smaller circuit.
 
     Args:
         scores: of the edges; they are ranked by size, whatever their sign.
@@ -266,4 +283,8 @@ def smallest(
         without[index] = False
         if good(without[None])[0]:
             inside = without
-    return [edge for edge, kept in zip(graph.edges, inside.tolist(), strict=True) if kept]
+    kept = {edge for edge, stays in zip(graph.edges, inside.tolist(), strict=True) if stays}
+    alive = connected(kept)  # edges that later ones cut off; only "resample" makes them idle
+    if good(torch.tensor([[edge in alive for edge in graph.edges]]))[0]:
+        kept = alive
+    return [edge for edge in graph.edges if edge in kept]

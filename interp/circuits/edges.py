@@ -14,12 +14,10 @@ sum.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 
-import numpy as np
-import pandas as pd
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
@@ -28,9 +26,6 @@ from interp.causal.metrics import Metric
 from interp.circuits.graph import SLOTS, Graph
 from interp.model import ReadableModel, require
 from interp.weights import output_bias
-
-Method = Literal["exact", "EAP", "EAP-IG"]
-
 
 Written = Float[Tensor, "sender batch pos d_model"]
 Edit = Callable[[int, str, Written], Float[Tensor, "reader batch pos d_model"] | None]
@@ -46,16 +41,25 @@ def _run(
     model: ReadableModel,
     tokens: Int[Tensor, "batch pos"],
     edit: Edit = _nothing,
-    embedding: Float[Tensor, "batch pos d_model"] | None = None,
 ) -> tuple[Float[Tensor, "batch pos d_vocab"], Written, Float[Tensor, "batch pos d_model"]]:
-    """The logits, what every sender wrote, and the last stream, with edited inputs.
-
-    Args:
-        embedding: takes the place of the stream before the first block.
-    """
-    watched = _Pass(model, Graph.of(model), edit, embedding)
+    """The logits, what every sender wrote, and the last stream, with edited inputs."""
+    watched = _Pass(model, Graph.of(model), edit)
     logits = model.run_with_hooks(tokens, fwd_hooks=watched.hooks())
     return logits, watched.before(), watched.streams["last"]
+
+
+def projected(
+    model: ReadableModel, layer: int, slot: str, streams: Float[Tensor, "reader row pos d_model"]
+) -> Float[Tensor, "row pos reader d_head"]:
+    """Queries, keys or values of a layer; each reader (a head) has a stream of its own."""
+    block = model.blocks[layer]
+    normed = block.ln1(streams)
+    weight = getattr(block.attn, f"W_{slot.upper()}")
+    new = (normed.flatten(1, 2) @ weight).view(*normed.shape[:3], -1).movedim(0, 2)
+    bias = getattr(block.attn, f"b_{slot.upper()}", None)
+    new = new if bias is None else new + bias
+    steps = getattr(block.attn, "values", None) if slot == "v" else None
+    return new if steps is None else steps(new)
 
 
 @dataclass
@@ -65,7 +69,6 @@ class _Pass:
     model: ReadableModel
     graph: Graph
     edit: Edit
-    embedding: Float[Tensor, "batch pos d_model"] | None
     written: list[Tensor] = field(default_factory=list)
     streams: dict[str, Tensor] = field(default_factory=dict)
     busy: bool = False  # set while an edit calls an MLP again, whose hook must then do nothing
@@ -88,10 +91,8 @@ class _Pass:
             self.written[:] = [torch.cat(self.written)]
         return self.written[0]
 
-    def begin(self, x: Tensor, hook: object) -> Tensor:
-        x = x if self.embedding is None else self.embedding
+    def begin(self, x: Tensor, hook: object) -> None:
         self.written.append(x[None])
-        return x
 
     def seen(self, name: str) -> Callable[[Tensor, object], None]:
         def keep(x: Tensor, hook: object) -> None:
@@ -106,14 +107,7 @@ class _Pass:
             added = self.edit(layer, slot, self.before())
             if added is None:
                 return None
-            block = self.model.blocks[layer]
-            normed = block.ln1(self.streams["pre"] + added)
-            weight = getattr(block.attn, f"W_{slot.upper()}")
-            new = (normed.flatten(1, 2) @ weight).view(*normed.shape[:3], -1).movedim(0, 2)
-            bias = getattr(block.attn, f"b_{slot.upper()}", None)
-            new = new if bias is None else new + bias
-            steps = getattr(block.attn, "values", None) if slot == "v" else None
-            return new if steps is None else steps(new)
+            return projected(self.model, layer, slot, self.streams["pre"] + added)
 
         return project
 
@@ -255,107 +249,3 @@ def edge_metric(
                 for some in replaced.split(at_once)
             ]
         )
-
-
-def edge_effects(
-    model: ReadableModel,
-    clean: Int[Tensor, "pair pos"],
-    corrupted: Int[Tensor, "pair pos"],
-    metric: Metric,
-    methods: Sequence[Method] = ("exact", "EAP", "EAP-IG"),
-    *,
-    steps: int = 5,
-    memory: int = 2**28,
-) -> pd.DataFrame:
-    """What the clean activation does through each edge alone, exactly and by two approximations.
-
-    - "exact": direct path patching of every edge; many edges share one forward pass.
-    - "EAP", edge attribution patching (Syed et al. 2023): the change of what the sender wrote
-      (clean minus corrupted) times the metric's gradient at the receiver's input in the corrupted
-      run. It takes one backward pass.
-    - "EAP-IG" (Hanna et al. 2024): the same with the mean gradient of ``steps`` runs between the
-      corrupted and the clean one, on mixtures of their embeddings (midpoint rule).
-
-    Args:
-        clean, corrupted: token ids with BOS; row i of both is a pair.
-        metric: one number per word.
-        methods: which of the three.
-        steps: of "EAP-IG".
-        memory: bytes that "exact" may take.
-
-    Returns:
-        One row per method, edge and pair: method, sender, receiver, pair, clean and corrupted (the
-        metric of the two runs, in its unit) and effect (the share of their difference: 0 is as
-        corrupted, 1 as clean; NaN if the model does not tell the two words apart).
-
-    Raises:
-        ValueError: the model is no ``ReadableModel`` or has no attention, or its stream is no sum
-            because of its norms.
-    """
-    graph = Graph.of(model)
-    source, target = writes(model, clean), writes(model, corrupted)
-    with torch.inference_mode():
-        at_clean, at_corrupted = metric(model(clean)), metric(model(corrupted))
-    changes: dict[Method, Tensor] = {}
-    for method in methods:
-        if method == "exact":
-            single = torch.eye(len(graph.edges), device=source.device)
-            patched = edge_metric(model, corrupted, source, single, metric, memory)
-            changes[method] = patched - at_corrupted
-        else:
-            points = steps if method == "EAP-IG" else 0
-            changes[method] = _attribution(model, corrupted, source, target, metric, points)
-    apart = (at_clean - at_corrupted).double().cpu().numpy()
-    told_apart = ~np.isclose(at_clean.cpu(), at_corrupted.cpu(), rtol=1e-5, atol=1e-6)
-    apart = np.where(told_apart, apart, np.nan)
-    tables = []
-    for method, change in changes.items():
-        effect = change.double().cpu().numpy() / apart
-        index = pd.MultiIndex.from_tuples(graph.edges, names=["sender", "receiver"])
-        table = pd.DataFrame(effect, index, pd.RangeIndex(len(clean), name="pair"))
-        tables.append(table.stack().rename("effect").reset_index().assign(method=method))
-    table = pd.concat(tables, ignore_index=True)
-    table["clean"] = at_clean.cpu().numpy()[table["pair"]]
-    table["corrupted"] = at_corrupted.cpu().numpy()[table["pair"]]
-    columns = ["method", "sender", "receiver", "pair", "clean", "corrupted", "effect"]
-    return table[columns]
-
-
-def _attribution(
-    model: ReadableModel,
-    corrupted: Int[Tensor, "pair pos"],
-    source: Float[Tensor, "sender pair pos d_model"],
-    target: Float[Tensor, "sender pair pos d_model"],
-    metric: Metric,
-    steps: int,
-) -> Float[Tensor, "edge pair"]:
-    """The change along each edge times the mean gradient of the metric at the receiver's input.
-
-    The mean is over ``steps`` mixtures; with 0 steps it is the gradient of the corrupted run alone.
-    To get the gradients, zeros are added to the inputs of all readers, and the gradient with
-    respect to these zeros is taken.
-    """
-    graph = Graph.of(model)
-    shares = (torch.arange(steps, device=source.device) + 0.5) / steps if steps else torch.zeros(1)
-    change = source - target
-    points = len(shares)
-    mixed = target[0] + shares.to(source)[:, None, None, None] * change[0]
-    leaves: dict[tuple[int, str], Tensor] = {}
-
-    def edit(layer: int, slot: str, written: Tensor) -> Tensor:
-        readers = len(graph.into(layer, slot))
-        leaves[layer, slot] = written.new_zeros((readers, *written.shape[1:]), requires_grad=True)
-        return leaves[layer, slot]
-
-    with torch.enable_grad():
-        logits, _, _ = _run(model, corrupted.repeat(points, 1), edit, mixed.flatten(0, 1))
-        values = [metric(copy) for copy in logits.view(points, *corrupted.shape, -1)]
-        gradients = torch.autograd.grad(torch.stack(values).sum(), list(leaves.values()))
-    found: dict[str, Tensor] = {}
-    for (layer, slot), gradient in zip(leaves, gradients, strict=True):
-        mean = gradient.unflatten(1, (points, -1)).mean(dim=1)
-        receivers = graph.into(layer, slot)
-        count = graph.receivers[receivers[0]]
-        score = torch.einsum("sbpm,rbpm->rsb", change[:count], mean)
-        found |= dict(zip(receivers, score, strict=True))
-    return torch.cat([found[receiver] for receiver in graph.receivers])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from itertools import product
 from pathlib import Path
 from typing import Literal
 
@@ -13,22 +14,29 @@ import torch
 from conftest import tiny_config
 
 from analyses.answers import Answer
-from analyses.charts.circuit import curve_chart, graph_chart
+from analyses.charts.circuit import curve_chart, graph_chart, trained
 from analyses.close_ups.circuit import verdicts
 from analyses.questions.circuits import (
     LONGEST,
     Options,
     _pairs,
     analyse,
-    describe,
     ranking,
 )
-from interp.circuits.graph import Graph
+from interp.circuits.circuits import Bench
+from interp.circuits.graph import Edge, Graph
+from interp.circuits.in_words import describe
 from models.errors import UserError
 from models.languages import END_ID
 from models.runs.run import Run
 from models.training.loop import train
 from models.transformer.model import HookedTransformer
+
+RANKINGS = {"EAP-IG", "conductance", "random"} | {
+    f"{method}, {direction}"
+    for method in ("exact", "EAP", "GIM")
+    for direction in ("noising", "denoising")
+}
 
 
 @pytest.fixture(scope="module")
@@ -54,37 +62,70 @@ def test_pairs_are_a_member_and_its_counterfactual(tmp_path: Path) -> None:
 def test_the_table_has_every_edge_of_both_models(answered: tuple[Run, Answer]) -> None:
     run, result = answered
     graph = Graph(run.config.model.n_layers, run.config.model.n_heads, perceptrons=True)
+    by_model = result.table.set_index(["model", "direction"]).sort_index()
     for name, key in (("trained", "circuit"), ("untrained", "untrained")):
-        rows = result.table[result.table["model"] == name]
-        assert list(zip(rows["sender"], rows["receiver"], strict=True)) == list(graph.edges)
-        assert (rows["low"] <= rows["exact"]).all()
-        assert (rows["exact"] <= rows["high"]).all()
-        inside = rows.loc[rows["circuit"], ["sender", "receiver"]].to_numpy().tolist()
-        assert inside == result.findings[key]["edges"]
-        assert result.findings[key]["of"] == len(rows)
-    assert set(result.findings["curves"]) == {"exact", "EAP", "EAP-IG", "random"}
-    assert {row["method"] for row in result.findings["agreement"]} == {"EAP", "EAP-IG"}
+        for direction in ("noising", "denoising"):
+            rows = by_model.loc[(name, direction)]
+            assert list(zip(rows["sender"], rows["receiver"], strict=True)) == list(graph.edges)
+            assert (rows["low"] <= rows["exact"]).all()
+            assert (rows["exact"] <= rows["high"]).all()
+            inside = rows.loc[rows["circuit"], ["sender", "receiver"]].to_numpy().tolist()
+            assert inside == result.findings[key]["edges"]
+            assert result.findings[key]["of"] == len(rows)
+    assert set(result.findings["curves"]) == set(result.findings["areas"]) == RANKINGS
+    near = {(row["direction"], row["method"]) for row in result.findings["agreement"]}
+    assert near == set(product(("noising", "denoising"), ("EAP", "GIM", "EAP-IG", "conductance")))
+    assert set(result.findings["steps"]) == {"EAP-IG", "conductance"}
     assert result.sentence == result.findings["text"].split("\n")[0]
 
 
-def test_the_ranking_begins_with_the_largest_effect(answered: tuple[Run, Answer]) -> None:
-    table = answered[1].table
-    rows = table[table["model"] == "trained"].set_index(["sender", "receiver"])["exact"].abs()
-    sizes = [rows[tuple(edge)] for edge in ranking(table)]
+@pytest.mark.parametrize("direction", ["noising", "denoising"])
+def test_the_ranking_begins_with_the_largest_effect(
+    answered: tuple[Run, Answer], direction: str
+) -> None:
+    table = answered[1].table.query("model == 'trained' and direction == @direction")
+    rows = table.set_index(["sender", "receiver"])["exact"].abs()
+    sizes = [rows[tuple(edge)] for edge in ranking(answered[1].table, direction)]
     assert sizes == sorted(sizes, reverse=True)
     assert len(sizes) == len(rows)
 
 
+def test_a_circuit_may_be_searched_by_any_scores(
+    answered: tuple[Run, Answer], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And says by which."""
+    run, result = answered
+    assert result.findings["scores"] == "exact, noising"
+    assert "ranked by exact, noising)" in result.sentence
+    asked = list[dict[Edge, float]]()
+
+    def every_third(bench: Bench, scores: dict[Edge, float], goal: float) -> list[Edge]:
+        asked.append(scores)
+        return list(bench.graph.edges[::3])
+
+    monkeypatch.setattr("analyses.questions.circuits.smallest", every_third)
+    wishes = [("exact", "denoising"), ("GIM", "noising"), ("conductance", "denoising")]
+    for (scores, direction), name in zip(
+        wishes, ("exact, denoising", "GIM, noising", "conductance"), strict=True
+    ):
+        asked.clear()
+        other = analyse(run, Options(pairs=16, scores=scores, direction=direction))
+        assert other.findings["scores"] == name
+        rows = other.table.set_index(["model", "direction"]).loc[("trained", direction)]
+        assert list(asked[0].values()) == pytest.approx(rows[scores].tolist())
+
+
 def test_the_graph_draws_these_edges(answered: tuple[Run, Answer]) -> None:
-    edges = ranking(answered[1].table)[:5]
-    drawn = graph_chart(answered[1].table, edges).to_dict()
+    edges = ranking(answered[1].table, "noising")[:5]
+    drawn = graph_chart(trained(answered[1]), edges).to_dict()
     data = drawn["datasets"].values()
     (lines,) = [rows for rows in data if "edge" in rows[0]]
     assert [row["edge"] for row in lines] == [" → ".join(edge) for edge in edges]
     (parts,) = [rows for rows in data if "part" in rows[0]]
     ends = {end.partition(".")[0] for edge in edges for end in edge}
     assert {row["part"] for row in parts if row["used"]} == ends
-    assert curve_chart(answered[1]).to_dict()["layer"]
+    curves = pd.DataFrame(next(iter(curve_chart(answered[1]).to_dict()["datasets"].values())))
+    assert set(curves["ranking"]) == {"exact", "EAP", "GIM", "EAP-IG", "conductance", "random"}
 
 
 def test_the_sentences_say_what_the_circuit_says() -> None:
@@ -99,9 +140,19 @@ def test_the_sentences_say_what_the_circuit_says() -> None:
         ["L1H0", "logits"],
     ]
     judged = {"edges": edges, "of": 20, "pairs": 9, "faithfulness": 0.961, "low": 0.9, "high": 1.0}
+    spot = {"first": "L0H1", "second": "L1H0", "direction": "noising"}
+    spot |= {"alone_first": 0.0, "alone_second": 0.02, "together": 0.7}
     found = {
-        "circuit": judged | {"completeness": 1.002},
+        "circuit": judged | {"completeness": 1.002, "restored": 0.5},
+        "scores": "exact, noising",
         "random": 0.11,
+        "knock_outs": [
+            {"sender": "embed", "receiver": "L0H1.v", "model": 0.2},
+            {"sender": "embed", "receiver": "L0 mlp", "model": -0.002},
+        ],
+        "incompleteness": {"largest": 0.25, "sets": 24},
+        "blind_spots": [spot | {"kind": kind} for kind in ("redundancy", "conjunction", "none")],
+        "steps": {"EAP-IG": {"steps": 40, "stability": 0.991}},
         "looks": {
             "L0H1": {"how": "evenly over the word", "score": 0.9},
             "L1H0": {"how": "at equal symbols", "score": 0.5},
@@ -110,14 +161,24 @@ def test_the_sentences_say_what_the_circuit_says() -> None:
     table = pd.DataFrame(edges, columns=["sender", "receiver"]).assign(exact=0.1)
     table.loc[table["sender"] == "L1H0", "exact"] = 0.8
     assert describe(table, found).split("\n") == [
-        "8 of 20 edges carry 96% [90%, 100%] of the difference on 9 held-out pairs of words; as "
-        "many random edges carry 11%, and all edges outside the circuit together 0%.",
+        "A small circuit, 8 of 20 edges (ranked by exact, noising), keeps 96% [90%, 100%] of the "
+        "difference on 9 held-out pairs of words when all other edges are noised; knocked out, it "
+        "takes away 100%, and denoised, it restores 50%; as many random edges, connected and of "
+        "the same kinds, keep 11%. Single effects do not show that L0H1 and L1H0 are redundant: "
+        "without either 0% or 2% is lost, without both 70%, and that L0H1 and L1H0 are both "
+        "needed: either restores 0% or 2%, both 70% (1 more such pairs).",
+        "The whole model loses less than 1% without 1 of the circuit's edges, knocked out one at a "
+        "time: embed → L0 mlp. Edges outside the circuit then do the work.",
+        "Under the same knock-outs the circuit and the whole model differ by up to 25% (24 sets of "
+        "its edges; 0% would be complete).",
         "L0H1 looks evenly over the word (90% of its attention) and passes on what embed wrote.",
         "L0 mlp reads embed and L0H1.",
         "L1H0 looks at equal symbols (50% of its attention), passes on what L0 mlp wrote and takes "
         "its keys from L0 mlp and its queries from L0H1.",
         "The verdict is read off L1H0 (0.80) and embed (0.10); the brackets give the direct effect "
         "of each.",
+        "EAP-IG took 40 steps: by half as many, the first edges of the ranking hold at least 99% "
+        "of what the first edges by all steps hold.",
     ]
 
 
@@ -148,7 +209,7 @@ def test_on_one_word_no_edge_is_its_counterfactuals_and_all_edges_are_the_model(
     model, word = run.model(), tuple("aaabbb")
     assert isinstance(model, HookedTransformer)
     everything = [list(edge) for edge in Graph.of(model).edges]
-    table, effects = verdicts(model, run, everything, ablation, word)
+    table, effects = verdicts(model, run, everything, ablation, "noising", word)
     logit = table.set_index("run")["logit"]
     tokens = torch.as_tensor(run.language.vocabulary.words([word]).tokens)
     assert logit["the whole model"] == pytest.approx(model(tokens)[0, -1, END_ID].item(), abs=1e-5)
@@ -159,5 +220,5 @@ def test_on_one_word_no_edge_is_its_counterfactuals_and_all_edges_are_the_model(
         tuple(edge) for edge in everything
     ]
     assert (table["accepted"] <= table["pairs"]).all()
-    nothing, _ = verdicts(model, run, [], ablation, word)
+    nothing, _ = verdicts(model, run, [], ablation, "noising", word)
     assert nothing["logit"].tolist() == table["logit"].to_numpy()[[0, 2, 1, 3]].tolist()

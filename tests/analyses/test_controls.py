@@ -49,8 +49,10 @@ from interp.causal import interchange as das
 from interp.causal.ablation import ablate
 from interp.causal.metrics import logit_at
 from interp.causal.patching import patch
-from interp.circuits.circuits import Bench, Quality, first_edges, random_scores, ranked, smallest
-from interp.circuits.edges import edge_effects
+from interp.circuits.circuits import Bench, Quality, connected, smallest
+from interp.circuits.controls import random_circuits
+from interp.circuits.effects import DIRECTIONS, edge_effects
+from interp.circuits.needs import incompleteness
 from interp.circuits.scores import edge_scores
 from interp.explanations.case import Case
 from interp.explanations.explain import explain
@@ -348,23 +350,28 @@ def circuits(run: Run) -> Iterator[Rows]:
             for some in (~held, held)
             for at in [clean.last[some]]
         )
-        table = edge_effects(model, seen.clean, seen.corrupted, seen.metric)
+        ends = seen.clean, seen.corrupted, seen.metric
+        table = edge_effects(model, *ends, directions=DIRECTIONS)
         scores = edge_scores(table)
-        exact = pd.Series(scores["exact"]).to_numpy()
-        columns = {"exact": exact, **{k: list(scores[k].values()) for k in ("EAP", "EAP-IG")}}
-        circuit = smallest(seen, scores["exact"], (1 + 0.6) / 2)
-        inside = [edge in circuit for edge in scores["exact"]]
-        yield {"model": name}, pd.DataFrame({**columns, "circuit": inside})
+        circuit = smallest(seen, scores["exact, noising"], (1 + 0.6) / 2)
+        for way in DIRECTIONS:
+            names = {method: f"{method}, {way}" for method in ("exact", "EAP", "GIM")}
+            names |= {method: method for method in ("EAP-IG", "conductance")}
+            by_edge = {method: list(scores[key].values()) for method, key in names.items()}
+            inside = [edge in circuit for edge in scores["exact, noising"]]
+            where = {"model": name, "direction": way}
+            yield where, pd.DataFrame({**by_edge, "circuit": inside})
         quality = asdict(Quality.on(unseen, circuit))
         where = {"finding": "circuit" if name == "trained" else name}
-        how_good = {k: quality[k] for k in ("faithfulness", "completeness")}
+        how_good = {k: quality[k] for k in ("faithfulness", "completeness", "restored")}
         yield where, pd.DataFrame([how_good])
         if name == "trained":
-            graph, size = unseen.graph, [len(circuit)]
-            drawn = random_scores(graph, 16, ANALYSIS_SEED)
-            fronts = torch.cat([first_edges(ranked(some, graph), size) for some in drawn])
-            share = unseen.faithfulness(fronts).mean()
+            drawn = random_circuits(unseen.graph, connected(circuit), 16, ANALYSIS_SEED)
+            share = unseen.faithfulness(drawn).mean()
             yield {"finding": "random"}, pd.DataFrame([{"faithfulness": share}])
+            gaps = incompleteness(unseen, circuit, seed=ANALYSIS_SEED)
+            largest = {"largest": gaps["gap"].max(), "sets": len(circuit) + 16}
+            yield {"finding": "incompleteness"}, pd.DataFrame([largest])
 
 
 @dataclass

@@ -353,11 +353,19 @@ def test_circuits_stand_beside_the_random_ones(swept: Path) -> None:
         assert numbers[name, "share of all edges"] == len(circuit["edges"]) / circuit["of"]
         assert numbers[name, "faithfulness"] == circuit["faithfulness"]
         assert numbers[name, "completeness"] == circuit["completeness"]
+        assert numbers[name, "restored"] == circuit["restored"]
     assert numbers["random", "faithfulness"] == found["random"]
-    for name in ("exact", "EAP", "EAP-IG", "random"):
+    assert numbers["trained", "incompleteness"] == found["incompleteness"]["largest"]
+    costs = [abs(row["model"]) for row in found["knock_outs"]]
+    assert numbers["trained", "edges that cost the whole model nothing"] == sum(
+        cost < 0.01 for cost in costs
+    )
+    for name in ("exact, noising", "exact, denoising", "EAP, noising", "EAP-IG", "random"):
         assert numbers[name, "CMD"] == found["areas"][name]["CMD"]
-    near = {row["method"]: row["pearson"] for row in found["agreement"]}
-    assert numbers["EAP-IG", "correlation with the exact effects"] == near["EAP-IG"]
+    near = {(row["method"], row["direction"]): row["pearson"] for row in found["agreement"]}
+    for direction in ("noising", "denoising"):
+        name = f"correlation with the exact effects, {direction}"
+        assert numbers["EAP-IG", name] == near["EAP-IG", direction]
 
 
 def test_every_method_is_compared_on_the_same_word(swept: Path) -> None:

@@ -20,11 +20,11 @@ from interp.circuits.circuits import (
     connected,
     curve,
     first_edges,
-    random_scores,
     ranked,
     smallest,
 )
-from interp.circuits.edges import edge_effects
+from interp.circuits.controls import random_scores
+from interp.circuits.effects import edge_effects
 from interp.circuits.graph import Edge, Graph
 from models.languages import END_ID
 from models.transformer.model import HookedTransformer
@@ -173,15 +173,17 @@ def test_a_circuits_quality_is_that_of_its_edges_and_of_all_others(bench: Bench)
     assert (found.edges, found.of) == (tuple(circuit), len(graph.edges))
     assert found.faithfulness == pytest.approx(bench.faithfulness(inside).mean())
     assert found.completeness == pytest.approx(1 - bench.faithfulness(~inside).mean())
+    assert found.restored == pytest.approx(bench.restored(inside).mean())
     assert found.low <= found.faithfulness <= found.high
     assert found.pairs == len(bench.clean)
     everything = Quality.on(bench, graph.edges)
-    assert (everything.faithfulness, everything.completeness) == pytest.approx((1, 1))
+    values = everything.faithfulness, everything.completeness, everything.restored
+    assert values == pytest.approx((1, 1, 1))
 
 
 def test_random_scores_hang_on_the_seed_alone(bench: Bench) -> None:
     first, second = random_scores(bench.graph, 2, 0)
-    assert list(first) == list(bench.graph.edges)
+    assert set(first) == set(bench.graph.edges)
     assert first != second
     assert random_scores(bench.graph, 1, 0) == [first]
     assert random_scores(bench.graph, 1, 1) != [first]

@@ -17,7 +17,8 @@ from interp.causal.attribution_patching import attribution_patch
 from interp.causal.metrics import logit_at
 from interp.causal.patching import patch
 from interp.causal.sites import COMPONENTS, PLACE, Site
-from interp.circuits.edges import edge_effects, edge_metric, run_with_edges, writes
+from interp.circuits.edges import edge_metric, run_with_edges, writes
+from interp.circuits.effects import Direction, edge_effects
 from interp.circuits.graph import Edge, Graph
 from interp.circuits.scores import agreement, by_edge, edge_scores
 from models.config import Counting
@@ -26,6 +27,7 @@ from models.transformer.model import HookedTransformer
 
 Make = Callable[..., HookedTransformer]
 END_LOGIT = logit_at(END_ID)
+COLUMNS = ["method", "direction", "sender", "receiver", "pair", "effect"]
 KINDS: dict[str, dict[str, object]] = {
     "plain": {},
     "rotary, no bias": {"positions": "rotary", "bias": False},
@@ -126,20 +128,45 @@ def test_all_edges_into_a_receiver_are_its_patch(
     assert found.numpy() == pytest.approx(expected.to_numpy(), abs=1e-9)
 
 
+@pytest.mark.parametrize("direction", ["noising", "denoising"])
 def test_attribution_is_the_derivative_of_the_effect(
-    model: HookedTransformer, pairs: tuple[Tensor, Tensor]
+    model: HookedTransformer, pairs: tuple[Tensor, Tensor], direction: Direction
 ) -> None:
+    """At the clean run where an edge of it is noised, at the corrupted run otherwise."""
     clean, corrupted = pairs
-    source, step = writes(model, clean), 1e-5
-    edges = torch.eye(len(Graph.of(model).edges), dtype=torch.float64) * step
-    more, less = (
-        edge_metric(model, corrupted, source, sign * edges, END_LOGIT) for sign in (1, -1)
+    tokens, others, sign = (
+        (clean, corrupted, -1) if direction == "noising" else (corrupted, clean, 1)
     )
-    table = edge_effects(model, clean, corrupted, END_LOGIT, ["EAP"])
+    source, step = writes(model, others), 1e-5
+    edges = torch.eye(len(Graph.of(model).edges), dtype=torch.float64) * step
+    more, less = (edge_metric(model, tokens, source, way * edges, END_LOGIT) for way in (1, -1))
+    table = edge_effects(model, clean, corrupted, END_LOGIT, ["EAP"], [direction])
+    assert (table["direction"] == direction).all()
     change = (table["effect"] * (table["clean"] - table["corrupted"])).to_numpy()
-    expected = ((more - less) / (2 * step)).flatten().numpy()
+    expected = sign * ((more - less) / (2 * step)).flatten().numpy()
     assert change == pytest.approx(expected, abs=1e-6)
     assert np.abs(change).max() > 1e-2
+
+
+@pytest.mark.parametrize("direction", ["noising", "denoising"])
+def test_exact_effects_are_losses_or_gains_of_one_edge(
+    model: HookedTransformer, pairs: tuple[Tensor, Tensor], direction: Direction
+) -> None:
+    clean, corrupted = pairs
+    table = edge_effects(model, clean, corrupted, END_LOGIT, ["exact"], [direction])
+    graph = Graph.of(model)
+    with torch.no_grad():
+        high, low = (END_LOGIT(model(tokens)) for tokens in pairs)
+        for edge in graph.edges[:: len(graph.edges) // 5]:
+            one = replaced(graph, [edge])
+            if direction == "noising":
+                patched = run_with_edges(model, clean, writes(model, corrupted), one)
+                expected = (high - END_LOGIT(patched)[0]) / (high - low)
+            else:
+                patched = run_with_edges(model, corrupted, writes(model, clean), one)
+                expected = (END_LOGIT(patched)[0] - low) / (high - low)
+            rows = table[(table["sender"] == edge.sender) & (table["receiver"] == edge.receiver)]
+            assert rows["effect"].to_numpy() == pytest.approx(expected.numpy(), abs=1e-9)
 
 
 def test_integrated_gradients_of_the_embedding_add_up(
@@ -153,17 +180,57 @@ def test_integrated_gradients_of_the_embedding_add_up(
     assert not np.allclose(few["effect"], table["effect"], atol=1e-3)
 
 
+def test_as_much_conductance_flows_into_a_part_as_out_of_it(
+    model: HookedTransformer, pairs: tuple[Tensor, Tensor]
+) -> None:
+    """And into the logits, and out of the embedding, flows all of the difference."""
+    table = edge_effects(model, *pairs, END_LOGIT, ["conductance", "EAP-IG"], steps=300)
+    of = {name: rows.reset_index() for name, rows in table.groupby("method")}
+    rows = of["conductance"].assign(part=of["conductance"]["receiver"].str.split(".").str[0])
+    into = rows.groupby(["part", "pair"])["effect"].sum().unstack()
+    out = rows.groupby(["sender", "pair"])["effect"].sum().unstack()
+    assert into.loc["logits"].to_numpy() == pytest.approx(np.ones(3), abs=2e-3)
+    assert out.loc["embed"].to_numpy() == pytest.approx(np.ones(3), abs=2e-3)
+    between = into.index.drop("logits")
+    assert into.loc[between].to_numpy() == pytest.approx(out.loc[between].to_numpy(), abs=4e-3)
+    first = rows["sender"] == "embed"  # the embedding changes evenly along the way
+    straight = of["EAP-IG"].loc[first, "effect"].to_numpy()
+    assert rows.loc[first, "effect"].to_numpy() == pytest.approx(straight, abs=1e-9)
+    assert not np.allclose(rows["effect"], of["EAP-IG"]["effect"], atol=1e-2)
+
+
+def test_parts_of_the_words_and_of_the_way_say_the_same(
+    model: HookedTransformer, pairs: tuple[Tensor, Tensor]
+) -> None:
+    """With hardly any memory each word and each step is run alone."""
+    methods = ["exact", "EAP", "GIM", "EAP-IG", "conductance"]
+    metric = logit_at(END_ID, torch.tensor([5, 4, 5]))
+    whole, parts = (
+        edge_effects(model, *pairs, metric, methods, steps=3, memory=memory)
+        for memory in (2**28, 1)
+    )
+    np.testing.assert_allclose(parts["effect"], whole["effect"], rtol=1e-6, atol=1e-9)
+
+
 def test_agreement_is_the_correlation_of_the_means() -> None:
     names = [("embed", "logits"), ("embed", "L0 mlp"), ("L0 mlp", "logits")]
     rows = [
-        [method, *edge, pair, value + shift]
-        for method, values in (("exact", (0.0, 1.0, 3.0)), ("EAP", (1.0, 2.0, 0.0)))
+        [method, direction, *edge, pair, value + shift]
+        for method, direction, values in (
+            ("exact", "noising", (0.0, 1.0, 3.0)),
+            ("exact", "denoising", (1.0, 2.0, 0.0)),
+            ("EAP", "noising", (1.0, 2.0, 0.0)),
+            ("EAP-IG", "both", (1.0, 2.0, 0.0)),
+        )
         for edge, value in zip(names, values, strict=True)
         for pair, shift in ((0, -1.0), (1, 1.0))
     ]
-    table = pd.DataFrame(rows, columns=["method", "sender", "receiver", "pair", "effect"])
-    (row,) = agreement(table).to_dict("records")
-    assert row["method"] == "EAP"
+    table = pd.DataFrame(rows, columns=COLUMNS)
+    row, integrated, other = agreement(table).to_dict("records")
+    assert (row["direction"], row["method"]) == ("noising", "EAP")
+    assert integrated["pearson"] == row["pearson"]
+    assert (other["direction"], other["method"]) == ("denoising", "EAP-IG")
+    assert (other["pearson"], other["mean_error"]) == pytest.approx((1, 0))
     assert row["edges"] == 3
     assert row["pearson"] == pytest.approx(np.corrcoef([0, 1, 3], [1, 2, 0])[0, 1])
     assert row["spearman"] == pytest.approx(-0.5)
@@ -286,7 +353,7 @@ def effects_by_hand() -> pd.DataFrame:
     """Two edges and three pairs, of which the model does not tell the last apart."""
     effects = {("embed", "L0 mlp"): [0.0, 0.5, np.nan], ("embed", "logits"): [1.0, 0.5, np.nan]}
     rows = [
-        {"sender": s, "receiver": r, "pair": pair, "effect": factor * value, "method": method}
+        dict(zip(COLUMNS, [method, "noising", s, r, pair, factor * value], strict=True))
         for method, factor in (("exact", 1), ("EAP", 2))
         for (s, r), values in effects.items()
         for pair, value in enumerate(values)
@@ -296,14 +363,18 @@ def effects_by_hand() -> pd.DataFrame:
 
 def test_scores_of_edges_are_means_over_the_pairs_told_apart() -> None:
     scores = edge_scores(effects_by_hand())
-    assert scores["exact"] == {Edge("embed", "L0 mlp"): 0.25, Edge("embed", "logits"): 0.75}
-    assert scores["EAP"] == {Edge("embed", "L0 mlp"): 0.5, Edge("embed", "logits"): 1.5}
+    assert scores["exact, noising"] == {
+        Edge("embed", "L0 mlp"): 0.25,
+        Edge("embed", "logits"): 0.75,
+    }
+    assert scores["EAP, noising"] == {Edge("embed", "L0 mlp"): 0.5, Edge("embed", "logits"): 1.5}
 
 
 def test_an_edges_row_has_its_effect_its_interval_and_whether_it_is_in_the_circuit() -> None:
     rows = by_edge(effects_by_hand(), [Edge("embed", "logits")]).set_index("receiver")
     assert rows["circuit"].to_dict() == {"L0 mlp": False, "logits": True}
     assert rows["EAP"].tolist() == [0.5, 1.5]
+    assert (rows["direction"] == "noising").all()
     assert (rows["low"] < rows["exact"]).all()
     assert (rows["exact"] < rows["high"]).all()
     untold = effects_by_hand()

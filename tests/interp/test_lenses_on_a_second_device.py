@@ -22,8 +22,9 @@ from interp.causal.attribution_patching import attribution_patch
 from interp.causal.interchange import Pairs, allowed_or_not, interchange
 from interp.causal.patching import patch, patched_logits
 from interp.causal.sites import Site
-from interp.circuits.circuits import Bench, Quality, curve, random_scores, smallest
-from interp.circuits.edges import edge_effects
+from interp.circuits.circuits import Bench, Quality, curve, smallest
+from interp.circuits.controls import random_scores
+from interp.circuits.effects import edge_effects
 from interp.explanations.case import Case
 from interp.explanations.explain import explain
 from interp.explanations.games import Game

@@ -17,10 +17,14 @@ from planted import (
     COUNTER_LENGTH,
     INDUCTION_LENGTH,
     PLANTED,
+    TOGETHER,
+    TWO_LENGTH,
     Edge,
     Planted,
+    both,
     chain,
     counter,
+    either,
     induction,
 )
 from torch import Tensor
@@ -32,9 +36,15 @@ from models.transformer.model import HookedTransformer
 Hooks = list[tuple[str, Callable[..., Tensor]]]
 
 
-@pytest.fixture(params=PLANTED)
+@pytest.fixture(params=[*PLANTED, *TOGETHER])
 def planted(request: pytest.FixtureRequest) -> Planted:
-    return PLANTED[request.param]()
+    return (PLANTED | TOGETHER)[request.param]()
+
+
+@pytest.fixture(params=[*PLANTED, "both"])
+def needed(request: pytest.FixtureRequest) -> Planted:
+    """A network of which every planted part is needed."""
+    return (PLANTED | TOGETHER)[request.param]()
 
 
 def every_word(model: HookedTransformer, length: int) -> Int[Tensor, "word pos"]:
@@ -109,15 +119,15 @@ def without(layer: int, head: int | None = None) -> Hooks:
 
 
 @torch.no_grad()
-def test_every_planted_head_is_needed(planted: Planted) -> None:
+def test_every_planted_head_is_needed(needed: Planted) -> None:
     """Without it the model tells no clean word from its corrupted one, or does not recognise it."""
-    model, (clean, corrupted) = planted.model, planted.pairs
-    assert planted.metric(model(clean)).min() > 0
-    assert planted.metric(model(corrupted)).max() < 0
-    for layer, head in planted.heads:
+    model, (clean, corrupted) = needed.model, needed.pairs
+    assert needed.metric(model(clean)).min() > 0
+    assert needed.metric(model(corrupted)).max() < 0
+    for layer, head in needed.heads:
         broken = [
-            planted.metric(model.run_with_hooks(words, fwd_hooks=without(layer, head))) > 0
-            for words in planted.pairs
+            needed.metric(model.run_with_hooks(words, fwd_hooks=without(layer, head))) > 0
+            for words in needed.pairs
         ]
         assert torch.equal(*broken)
 
@@ -211,9 +221,28 @@ def test_the_edges_are_all_that_carries_the_difference(planted: Planted) -> None
     assert cut(planted, edges).numpy() == pytest.approx(corrupted.detach().numpy(), abs=1e-6)
 
 
-def test_no_edge_can_be_left_out(planted: Planted) -> None:
+def test_no_edge_can_be_left_out(needed: Planted) -> None:
     """Cut alone, each turns the verdict on some pair."""
-    assert all((cut(planted, [edge]) < 0).any() for edge in planted.edges)
+    assert all((cut(needed, [edge]) < 0).any() for edge in needed.edges)
+
+
+@torch.no_grad()
+def test_two_heads_each_enough_or_both_needed() -> None:
+    """On all words; and without one head, or without both."""
+    for planted in (either(), both()):
+        model = planted.model
+        tokens = every_word(model, TWO_LENGTH)
+        count = {s: (tokens == model.to_single_token(s)).sum(1) for s in "ac"}
+        for lost in ([], [1], [2], [1, 2]):
+            hooks = [hook for head in lost for hook in without(0, head)]
+            logit = model.run_with_hooks(tokens, fwd_hooks=hooks)[:, -1, END_ID]
+            second = count["a" if planted.about.startswith("is there an a?") else "c"]
+            total = count["a"] * (1 not in lost) + second * (2 not in lost)
+            if second is count["a"]:
+                expected = total.clamp(max=1) - 0.5
+            else:
+                expected = (total - 1).clamp(min=0) - 0.5
+            assert logit.numpy() == pytest.approx(expected.numpy(), abs=1e-5)
 
 
 def test_each_kind_of_induction_pair_has_its_edges() -> None:

@@ -8,7 +8,7 @@ import pandas as pd
 import streamlit as st
 
 from analyses.answers import Answer
-from analyses.charts.circuit import agreement_chart, curve_chart, graph_chart
+from analyses.charts.circuit import agreement_chart, curve_chart, graph_chart, trained
 from analyses.close_ups.circuit import verdicts
 from analyses.questions.circuits import ranking, refusal
 from analyses.words import given, member
@@ -25,6 +25,9 @@ from dashboard.shared import (
     word_input,
 )
 from interp.circuits.circuits import Ablation
+from interp.circuits.effects import DIRECTIONS, MOST_STEPS, STABLE, Direction
+from interp.circuits.joint import LARGE, SMALL
+from interp.circuits.scores import ranking_name
 from models.languages import Word
 from models.runs.run import Run
 from models.transformer.model import HookedTransformer
@@ -53,23 +56,33 @@ def show() -> None:
     st.caption(
         "Faithfulness: how much of what the whole model does the circuit does alone, on pairs of "
         "words that the search did not see; 1 is all of it. Completeness, dashed: how much of it "
-        "is lost when the circuit is left out; 1 is all of it. Random edges show what the number "
-        "of edges alone is worth."
+        "is lost when the circuit is left out; 1 is all of it. The random sets of edges grow as "
+        "circuits do: every edge lies on a way from the embedding to the logits."
     )
     st.dataframe(scores(result), hide_index=True)
     st.caption(
-        "Each row is a ranking of the edges, by which circuits grow. CPR (circuit performance "
+        "Each row is a ranking of the edges, by which circuits grow. Noising: what is lost when "
+        "an edge of the word's run carries the activation of the other word; circuits are judged "
+        "in this direction. Denoising: what is won when an edge of the other word's run carries "
+        "the word's activation. EAP-IG and conductance take gradients on all the way between the "
+        "two. CPR (circuit performance "
         "ratio): the area under the curve of faithfulness over the share of edges, where the edges "
         "that help most come first. CMD (circuit-model distance): the area between that curve and "
         "1, where the edges that matter most come first, whether they help or harm."
     )
     st.subheader("Approximations beside the exact effects")
-    picture(agreement_chart(result.table), "Approximated against exact effect, a point per edge.")
-    st.caption(
-        "Exact: the effect of patching the clean activation along this edge alone. EAP (edge "
-        "attribution patching) estimates it from one gradient, EAP-IG (with integrated gradients) "
-        "from the mean of the gradients at five mixtures of the two words."
+    picture(
+        agreement_chart(trained(result)), "Approximated against exact effect, a point per edge."
     )
+    st.caption(
+        f"Exact: the effect of patching this edge alone, by {result.arguments['direction']}. EAP "
+        "(edge attribution patching) estimates it from one gradient, GIM (gradient interaction "
+        "modifications) from one that sees through attention's self-repair, EAP-IG (with "
+        "integrated gradients) from the mean of the gradients at mixtures of the two words. "
+        "Conductance multiplies the gradient at each mixture by the change from one to the next. "
+        f"{_steps(result)}"
+    )
+    what_single_effects_hide(result)
     untrained = result.findings["untrained"]
     st.caption(
         f"In the untrained model, {len(untrained['edges'])} edges carry "
@@ -79,10 +92,53 @@ def show() -> None:
     seeds_of(run, "circuits")
 
 
+def _steps(result: Answer) -> str:
+    steps = result.findings["steps"]
+    taken = " and ".join(f"{name} {found['steps']:.0f}" for name, found in steps.items())
+    return (
+        f"Mixtures: {taken}. They are doubled until, for every k, the first k edges of the ranking "
+        f"before hold {STABLE:.0%} of the scores that the first k edges hold now, or until "
+        f"{MOST_STEPS}."
+    )
+
+
+def what_single_effects_hide(result: Answer) -> None:
+    """Edges that cost nothing alone, and pairs of parts that do the same or need each other."""
+    st.subheader("What single effects cannot show")
+    spots = pd.DataFrame(result.findings["blind_spots"])
+    if spots.empty:
+        st.markdown("No pair of parts is redundant, needs its partner or cancels it.")
+    else:
+        names = ["kind", "direction", "first", "second"]
+        values = ["alone_first", "alone_second", "together"]
+        shares = {name: spots[name].map("{:.0%}".format) for name in values}
+        st.dataframe(spots.assign(**shares)[[*names, *values]], hide_index=True)
+    st.caption(
+        "Parts (heads and MLPs) are patched one by one and in pairs. Redundancy: without either "
+        f"part less than {SMALL:.0%} is lost, without both at least {LARGE:.0%}. Conjunction: "
+        f"either part restores less than {SMALL:.0%}, both at least {LARGE:.0%}. Cancelling: "
+        f"either alone does at least {LARGE:.0%}, both less than {SMALL:.0%}. A pair must be of "
+        "the same kind on the pairs of words that were seen and on those held out; the numbers "
+        "are those of the latter."
+    )
+    rows = pd.DataFrame(result.findings["knock_outs"])
+    columns = {"model": "lost by the whole model", "circuit": "lost by the circuit"}
+    shares = {name: rows[name].map("{:.1%}".format) for name in columns}
+    shown = rows.assign(**shares).rename(columns=columns)
+    st.dataframe(shown[["sender", "receiver", *columns.values()]], hide_index=True)
+    gap = result.findings["incompleteness"]
+    st.caption(
+        "Each edge of the circuit, knocked out alone. Where the whole model loses nothing, edges "
+        "outside the circuit do the same work. Under the same knock-outs the circuit and the "
+        f"whole model differ by up to {gap['largest']:.0%}, over {gap['sets']} sets of edges: 0% "
+        "would be a complete circuit in the sense of Wang et al. (2022)."
+    )
+
+
 def graph(result: Answer) -> None:
     """Draws the circuit, or as many edges of the largest effects as the slider says."""
     found = result.findings["circuit"]["edges"]
-    order = ranking(result.table)
+    order = ranking(result.table, result.arguments["direction"])
     columns = st.columns([1, 2])
     shown = columns[0].segmented_control(
         "Edges",
@@ -98,13 +154,14 @@ def graph(result: Answer) -> None:
             "How many", 1, len(order), min(12, len(order)), key="size", bind="query-params"
         )
         found = order[:size]
-        curve = pd.DataFrame(result.findings["curves"]["exact"]).set_index("edges")
+        exact = ranking_name("exact", result.arguments["direction"])
+        curve = pd.DataFrame(result.findings["curves"][exact]).set_index("edges")
         near = curve.index[abs(curve.index - size).argmin()]
         st.caption(
             f"The nearest size that was measured: the {near:d} edges of the largest exact effects "
             f"have a faithfulness of {curve.loc[near, 'faithfulness']:.0%}."
         )
-    figure = graph_chart(result.table, found)
+    figure = graph_chart(trained(result), found)
     picture(figure, f"The circuit as a graph: {len(found)} edges from the embedding to the logits.")
     st.caption(
         "From the embedding (bottom) to the logits (top). A line is an edge: the upper part reads "
@@ -119,7 +176,12 @@ def on_a_word(run: Run, result: Answer) -> None:
     word = given(run.language, word_input(run, member(run, 8)), ())
     edges = result.findings["circuit"]["edges"]
     said, effects = _on_word(
-        str(run.path), run.model_hash(), edges, result.arguments["ablation"], word
+        str(run.path),
+        run.model_hash(),
+        edges,
+        result.arguments["ablation"],
+        result.arguments["direction"],
+        word,
     )
     pairs = int(said["pairs"].iloc[0])
     left, right = st.columns(2)
@@ -143,36 +205,45 @@ def on_a_word(run: Run, result: Answer) -> None:
         return
     with right:
         picture(
-            graph_chart(effects.assign(model="trained"), edges),
+            graph_chart(effects, edges),
             "The same circuit; the width of an edge is its effect on this word.",
         )
 
 
 @st.cache_data(max_entries=64, show_spinner="Computing ...")
 def _on_word(
-    path: str, digest: str, edges: list[list[str]], ablation: Ablation, word: Word
+    path: str,
+    digest: str,
+    edges: list[list[str]],
+    ablation: Ablation,
+    direction: Direction,
+    word: Word,
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
     run = Run(Path(path))
     with model_of(run) as model:
         assert isinstance(model, HookedTransformer)
-        return verdicts(model, run, edges, ablation, word)
+        return verdicts(model, run, edges, ablation, direction, word)
 
 
 def scores(result: Answer) -> pd.DataFrame:
-    """One row per ranking of the edges: CPR, CMD, and its correlation with the exact effects."""
-    agreement = {row["method"]: row for row in result.findings["agreement"]}
+    """One row per ranking of the edges: CPR, CMD, and its correlation with the exact effects of
+    both directions."""
+    near = {(row["direction"], row["method"]): row for row in result.findings["agreement"]}
+
+    def correlation(name: str, direction: str) -> str:
+        row = near.get((direction, name.removesuffix(f", {direction}")))
+        return "" if row is None else f"{row['pearson']:.2f} (ranks {row['spearman']:.2f})"
+
     return pd.DataFrame(
         [
             {
                 "edges ranked by": name,
                 "CPR (high is good)": f"{values['CPR']:.2f}",
                 "CMD (0 is best)": f"{values['CMD']:.2f}",
-                "correlation with exact": f"{agreement[name]['pearson']:.2f}"
-                if name in agreement
-                else "",
-                "rank correlation": f"{agreement[name]['spearman']:.2f}"
-                if name in agreement
-                else "",
+                **{
+                    f"correlation with exact, {direction}": correlation(name, direction)
+                    for direction in DIRECTIONS
+                },
             }
             for name, values in result.findings["areas"].items()
         ]

@@ -1,0 +1,91 @@
+"""What a circuit must beat: random edges that are as well connected, and read in the same places.
+
+Most sets of edges drawn one by one hold no way from the embedding to the logits, so that they carry
+nothing and any circuit beats them. Here every set is connected: each of its edges lies on such a
+way inside the set. And it has as many edges into queries, keys, values, MLPs and the logits as the
+circuit that it stands beside.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection
+
+import numpy as np
+import torch
+from jaxtyping import Bool
+from torch import Tensor
+
+from interp.circuits.graph import Edge, Graph, parts_of
+
+TRIES = 200
+"""How often a set is begun again when no edge fits any more."""
+
+
+def kind(edge: Edge) -> str:
+    """What the edge ends in: "q", "k", "v", "mlp" or "logits"."""
+    return edge.receiver.replace(" ", ".").split(".")[-1]
+
+
+def random_circuits(
+    graph: Graph, circuit: Collection[Edge], draws: int, seed: int
+) -> Bool[Tensor, "draw edge"]:
+    """Sets of edges drawn at random: connected, and by kind of receiver as many as in a circuit.
+
+    Returns:
+        True for the edges inside, in the order of ``Graph.edges``.
+
+    Raises:
+        ValueError: no such set was found, as where the circuit itself is not connected.
+    """
+    rng, wanted = np.random.default_rng(seed), Counter(map(kind, circuit))
+    found = [set(_grown(graph, rng, wanted)) for _ in range(draws)]
+    return torch.tensor([[edge in drawn for edge in graph.edges] for drawn in found])
+
+
+def random_scores(graph: Graph, draws: int, seed: int) -> list[dict[Edge, float]]:
+    """The control of every ranking: scores by which random connected sets of edges grow.
+
+    An edge is drawn at random. What it lacks to be on a way from the embedding to the logits is
+    drawn with it, and comes right before or after it in the ranking.
+    """
+    rng, size = np.random.default_rng(seed), len(graph.edges)
+    every = Counter(map(kind, graph.edges))
+    grown = (_grown(graph, rng, every) for _ in range(draws))
+    return [{edge: 1 - place / size for place, edge in enumerate(order)} for order in grown]
+
+
+def _grown(graph: Graph, rng: np.random.Generator, wanted: Counter[str]) -> list[Edge]:
+    """Edges in the order in which they are drawn, until there are as many of each kind."""
+    for _ in range(TRIES):
+        chosen: dict[Edge, None] = {}
+        left = wanted.copy()
+        for index in rng.permutation(len(graph.edges)):
+            more = _with_ends(graph, rng, graph.edges[index], chosen)
+            if Counter(map(kind, more)) <= left:
+                left -= Counter(map(kind, more))
+                chosen |= dict.fromkeys(more)
+        if not left.total():
+            return list(chosen)
+    raise ValueError(
+        f"no connected set of edges has {dict(wanted)} by kind of receiver: give a circuit whose "
+        "edges all lie on ways from the embedding to the logits"
+    )
+
+
+def _with_ends(
+    graph: Graph, rng: np.random.Generator, edge: Edge, chosen: Collection[Edge]
+) -> list[Edge]:
+    """An edge, and random ones that connect it to the embedding and the logits; none if chosen."""
+    if edge in chosen:
+        return []
+    written = {part for each in chosen for part in parts_of(each.receiver)} | {"embed"}
+    read = {each.sender for each in chosen} | {"logits"}
+    more = [edge]
+    while (sender := more[0].sender) not in written:
+        into = [each for each in graph.edges if sender in parts_of(each.receiver)]
+        more.insert(0, into[rng.integers(len(into))])
+    while read.isdisjoint(parts := parts_of(more[-1].receiver)):
+        out = [each for each in graph.edges if each.sender in parts]
+        more.append(out[rng.integers(len(out))])
+    return more
