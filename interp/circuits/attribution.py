@@ -178,7 +178,8 @@ def _trace(
         if graph.perceptrons:
             hooks.append((name + "hook_mlp_out", keep(lambda x: trace.mlps.append(x.detach()))))
             if metric is not None:
-                hooks.append((name + "hook_resid_mid", stream(layer, "mid")))
+                if not graph.parallel:
+                    hooks.append((name + "hook_resid_mid", stream(layer, "mid")))
                 hooks.append((name + "hook_mlp_out", reader(layer, "mlp")))
     if metric is not None:
         last = f"blocks.{graph.layers - 1}.hook_resid_post"
@@ -207,7 +208,7 @@ def _scores(
     pairs = len(run.embedding) // points
     found: dict[str, Tensor] = {}
     for layer, slot in run.gradients:
-        at_input = _at_input(model, run, layer, slot).unflatten(1, (points, pairs))
+        at_input = _at_input(model, graph, run, layer, slot).unflatten(1, (points, pairs))
         if len(change.embedding) == pairs:
             at_input = at_input.sum(dim=1, keepdim=True)
         receivers = graph.into(layer, slot)
@@ -220,14 +221,14 @@ def _scores(
 
 
 def _at_input(
-    model: ReadableModel, run: _Trace, layer: int, slot: str
+    model: ReadableModel, graph: Graph, run: _Trace, layer: int, slot: str
 ) -> Float[Tensor, "reader row pos d_model"]:
     """The gradient at the input of each reader, before its norm."""
     gradient = run.gradients[layer, slot]
     if slot == "logits":
         return gradient[None]
     block, readers = model.blocks[layer], gradient.shape[2] if slot in SLOTS else 1
-    stream = run.streams[layer, "pre" if slot in SLOTS else "mid"]
+    stream = run.streams[layer, "pre" if slot in SLOTS or graph.parallel else "mid"]
     with torch.enable_grad():
         x = stream.expand(readers, *stream.shape).requires_grad_()
         out = projected(model, layer, slot, x) if slot in SLOTS else block.mlp(block.ln2(x[0]))

@@ -17,7 +17,7 @@ from interp.causal.metrics import logit_difference_at
 from interp.causal.patching import patch
 from interp.causal.sites import Site, all_sites
 from interp.circuits.circuits import Bench, Quality, connected
-from interp.circuits.edges import edge_effects
+from interp.circuits.effects import edge_effects
 from interp.circuits.graph import Graph
 from interp.model import activations
 from interp.probing.steering import adding
@@ -114,7 +114,8 @@ def attribution_patching(models: Pair) -> None:
 def paths(models: Pair) -> None:
     """Every edge alone, and its two approximations by a gradient through the shares."""
     clean, corrupted = words()
-    table = edge_effects(models.bridge, clean, corrupted, METRIC, steps=2)
+    methods = ("exact", "EAP", "EAP-IG")
+    table = edge_effects(models.bridge, clean, corrupted, METRIC, methods, ["denoising"], steps=2)
     graph, plain = Graph.of(models.bridge), models.plain
     source, target = written(plain, clean), written(plain, corrupted)
     some = torch.eye(len(graph.edges))[:, :, None].expand(-1, -1, len(clean)).double()
