@@ -148,10 +148,10 @@ def _exact(
     source, edges = writes(model, others), len(Graph.of(model).edges)
     with torch.inference_mode():
         own = metric(model(tokens)).double()
+    some_edges = torch.arange(edges).split(max(1, memory // (16 * edges)))
     found = [
-        edge_metric(model, tokens, source, one_hot(some, edges).to(source), metric, memory).double()
-        - own
-        for some in torch.arange(edges).split(512)  # not all: that would be edges x edges numbers
+        edge_metric(model, tokens, source, one_hot(some, edges).to(source), metric, memory) - own
+        for some in some_edges
     ]
     return torch.cat(found).cpu().numpy()
 

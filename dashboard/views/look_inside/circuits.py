@@ -65,22 +65,21 @@ def show() -> None:
         "an edge of the word's run carries the activation of the other word; circuits are judged "
         "in this direction. Denoising: what is won when an edge of the other word's run carries "
         "the word's activation. EAP-IG and conductance take gradients on all the way between the "
-        "two. CPR (circuit performance "
-        "ratio): the area under the curve of faithfulness over the share of edges, where the edges "
-        "that help most come first. CMD (circuit-model distance): the area between that curve and "
-        "1, where the edges that matter most come first, whether they help or harm."
+        "two. CPR (circuit performance ratio): the area under the curve of faithfulness over the "
+        "share of edges, where the edges that help most come first. CMD (circuit-model distance): "
+        "the area between that curve and 1, where the edges that matter most come first, whether "
+        "they help or harm."
     )
     st.subheader("Approximations beside the exact effects")
-    picture(
-        agreement_chart(trained(result)), "Approximated against exact effect, a point per edge."
-    )
+    points, asked = agreement_chart(trained(result)), result.arguments["direction"]
+    picture(points, "Approximated against exact effect, a point per edge.")
     st.caption(
-        f"Exact: the effect of patching this edge alone, by {result.arguments['direction']}. EAP "
-        "(edge attribution patching) estimates it from one gradient, GIM (gradient interaction "
+        f"Exact: the effect of patching this edge alone, by {text(asked)}. EAP (edge "
+        "attribution patching) estimates it from one gradient, GIM (gradient interaction "
         "modifications) from one that sees through attention's self-repair, EAP-IG (with "
         "integrated gradients) from the mean of the gradients at mixtures of the two words. "
         "Conductance multiplies the gradient at each mixture by the change from one to the next. "
-        f"{_steps(result)}"
+        f"{text(_steps(result))}"
     )
     what_single_effects_hide(result)
     untrained = result.findings["untrained"]
@@ -130,7 +129,7 @@ def what_single_effects_hide(result: Answer) -> None:
     st.caption(
         "Each edge of the circuit, knocked out alone. Where the whole model loses nothing, edges "
         "outside the circuit do the same work. Under the same knock-outs the circuit and the "
-        f"whole model differ by up to {gap['largest']:.0%}, over {gap['sets']} sets of edges: 0% "
+        f"whole model differ by up to {gap['largest']:.0%}, over {gap['sets']:d} sets of edges: 0% "
         "would be a complete circuit in the sense of Wang et al. (2022)."
     )
 
