@@ -171,7 +171,8 @@ class Quality:
         low, high: the 95% bootstrap interval of the faithfulness over pairs.
         completeness: 1 - the faithfulness of all edges outside (Marks et al. 2024): what is lost
             when the circuit is knocked out of the model.
-        restored: what its clean activations restore in the corrupted run; 1 is all.
+        restored: what its clean activations restore in the corrupted run; 1 is all. The edges into
+            the logits may be enough for it.
     """
 
     edges: tuple[Edge, ...]

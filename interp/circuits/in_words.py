@@ -42,8 +42,8 @@ def describe(table: pd.DataFrame, found: Mapping[str, Any]) -> str:
     if without := free(found):
         lines.append(
             f"The whole model loses less than {FREE:.0%} without {len(without)} of the circuit's "
-            f"edges, knocked out one at a time: {_and(without)}. Edges outside the circuit then do "
-            "the work."
+            f"edges, knocked out one at a time: {_and(without)}. Other edges do their work, or it "
+            "is little."
         )
     gap = found["incompleteness"]
     lines.append(

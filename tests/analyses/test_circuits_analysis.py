@@ -168,7 +168,7 @@ def test_the_sentences_say_what_the_circuit_says() -> None:
         "without either 0% or 2% is lost, without both 70%, and that L0H1 and L1H0 are both "
         "needed: either restores 0% or 2%, both 70% (1 more such pairs).",
         "The whole model loses less than 1% without 1 of the circuit's edges, knocked out one at a "
-        "time: embed → L0 mlp. Edges outside the circuit then do the work.",
+        "time: embed → L0 mlp. Other edges do their work, or it is little.",
         "Under the same knock-outs the circuit and the whole model differ by up to 25% (24 sets of "
         "its edges; 0% would be complete).",
         "L0H1 looks evenly over the word (90% of its attention) and passes on what embed wrote.",

@@ -127,10 +127,10 @@ def what_single_effects_hide(result: Answer) -> None:
     st.dataframe(shown[["sender", "receiver", *columns.values()]], hide_index=True)
     gap = result.findings["incompleteness"]
     st.caption(
-        "Each edge of the circuit, knocked out alone. Where the whole model loses nothing, edges "
-        "outside the circuit do the same work. Under the same knock-outs the circuit and the "
-        f"whole model differ by up to {gap['largest']:.0%}, over {gap['sets']:d} sets of edges: 0% "
-        "would be a complete circuit in the sense of Wang et al. (2022)."
+        "Each edge of the circuit, knocked out alone. Where the circuit loses much and the whole "
+        "model nothing, edges outside the circuit do the same work. Under the same knock-outs the "
+        f"circuit and the whole model differ by up to {gap['largest']:.0%}, over {gap['sets']:d} "
+        "sets of edges: 0% would be a complete circuit in the sense of Wang et al. (2022)."
     )
 
 
