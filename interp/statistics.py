@@ -13,7 +13,7 @@ from functools import lru_cache
 from math import sqrt
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from scipy.special import expit, logit
 from scipy.stats import binomtest, norm, t
 
@@ -96,6 +96,53 @@ def _redrawn(count: int, resamples: int, seed: int) -> Float[np.ndarray, "resamp
     drawn = rng.multinomial(count, np.full(count, 1 / count), size=resamples).astype(np.float64)
     drawn.flags.writeable = False
     return drawn
+
+
+def crossed_bootstrap(
+    values: Float[np.ndarray, "case cell"],
+    units: Int[np.ndarray, "case role"],
+    confidence: float = 0.95,
+    resamples: int = 1000,
+    seed: int = 0,
+) -> tuple[Float[np.ndarray, " cell"], Float[np.ndarray, " cell"], Float[np.ndarray, " cell"]]:
+    """Shares of cases that were drawn from few units, with intervals over the units, cell by cell.
+
+    A case has a unit in each of its roles, such as the base and the source of a pair. Units are
+    drawn with replacement, once for all roles. A case then counts as often as the product of how
+    often its units were drawn (the "pigeonhole bootstrap", Owen 2007). Cases of one unit are not
+    independent of each other: more cases of the same units do not make the interval much narrower.
+
+    Where all cases agree, resampling shows no scatter. The interval is then Wilson's, for as many
+    trials as the role with the fewest different units has.
+
+    Args:
+        values: from 0 to 1; a row is a case.
+        units: the number of the unit in each role.
+        confidence: of the interval, between 0 and 1.
+        resamples: how many samples of units are drawn with replacement.
+        seed: of these draws.
+
+    Returns:
+        mean, low, high, each of shape [cell].
+
+    Raises:
+        ValueError: there is no case.
+    """
+    if not len(values):
+        raise ValueError("there is nothing to take the mean of: give at least one case")
+    known, place = np.unique(units, return_inverse=True)
+    rng = np.random.default_rng(seed)
+    drawn = rng.multinomial(len(known), np.full(len(known), 1 / len(known)), size=resamples)
+    weight = drawn[:, place.reshape(units.shape)].prod(axis=2)
+    weight = weight[weight.sum(axis=1) > 0]
+    tail, mean = (1 - confidence) / 2, values.mean(axis=0)
+    means = weight @ values / weight.sum(axis=1, keepdims=True)
+    low, high = np.quantile(means, [tail, 1 - tail], axis=0)
+    fewest = min(len(np.unique(role)) for role in units.T)
+    for share in (0, 1):
+        agreed = mean == share
+        low[agreed], high[agreed] = wilson(share * fewest, fewest, confidence)
+    return mean, low, high
 
 
 def wilson(successes: int, count: int, confidence: float = 0.95) -> tuple[float, float]:

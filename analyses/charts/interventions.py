@@ -19,22 +19,39 @@ COLOURS = {
     "random direction": "#e0b060",
     "random direction in proportion": AGAINST,
     "state of another word": UNTRAINED,
+    "state means": TRAINED,
+    "random direction, as far": AGAINST,
     "DAS": TRAINED,
     "DAS, untrained model": "#8e6bb0",
-    "placebo": AGAINST,
+    "DAS, arbitrary targets": FOR,
+    "random subspace": AGAINST,
     "whole activation": "#5c676d",
+    "arbitrary classes": AGAINST,
+    "same variable": TRAINED,
+    "same position": "#e0b060",
+    "same next symbols": FOR,
 }
 
 
 def charts(result: Answer) -> dict[str, ChartType]:
-    """A picture for each experiment that there is."""
+    """A picture for each experiment that there is; one more for states that were put in."""
     table = result.table
-    kinds = {"erasure": _erasure_chart, "steering": _steering_chart, "interchange": _pairs_chart}
-    return {
-        name: draw(table[table["experiment"] == name])
-        for name, draw in kinds.items()
-        if name in set(table["experiment"])
+    state = table["split"] == "score"
+    rows = {
+        "erasure": table[table["experiment"] == "erasure"],
+        "steering": table[(table["experiment"] == "steering") & (table["split"] == "all")],
+        "states": table[(table["experiment"] == "steering") & state],
+        "interchange": table[table["experiment"] == "interchange"],
+        "scrubbing": table[table["measure"] == "loss recovered"],
     }
+    draw = {
+        "erasure": _erasure_chart,
+        "steering": _steering_chart,
+        "states": _states_chart,
+        "interchange": _pairs_chart,
+        "scrubbing": _scrubbing_chart,
+    }
+    return {name: draw[name](some) for name, some in rows.items() if len(some)}
 
 
 def chart(result: Answer) -> ChartType:
@@ -63,7 +80,9 @@ def _bars(rows: pd.DataFrame, title: str, done: str) -> alt.LayerChart:
         ],
     )
     bar = base.mark_bar().encode(
-        x=alt.X("value:Q", title=title).scale(domain=[0, 1]).axis(format="%", tickCount=2),
+        x=alt.X("value:Q", title=title)
+        .scale(domain=[0, 1], clamp=True)
+        .axis(format="%", tickCount=2),
         color=_colour(rows, done),
     )
     return (bar + interval(base)).properties(width=170, height=alt.Step(9))
@@ -109,8 +128,29 @@ def _steering_chart(table: pd.DataFrame) -> ChartType:
     )
 
 
+def _states_chart(table: pd.DataFrame) -> ChartType:
+    return _bars(table, "the wanted next symbols", "put in").properties(width=340)
+
+
 def _pairs_chart(table: pd.DataFrame) -> ChartType:
-    untrained = (table["model"] == "untrained") & (table["method"] == "DAS")
-    rows = table[(table["model"] == "trained") | untrained].copy()
-    rows.loc[untrained, "method"] = "DAS, untrained model"
-    return _bars(rows, "judged as predicted", "exchanged").properties(width=340)
+    """Every method at every site, with the rank that was chosen there; a panel per measure."""
+    table = table.copy()
+    table.loc[table["model"] == "untrained", "method"] = "DAS, untrained model"
+    key = ["variable", "measure", "method", "site"]
+    choose = table[table["split"] == "choose"].sort_values("amount", kind="stable")
+    best = choose.loc[choose.groupby(key)["value"].idxmax(), [*key, "amount"]]
+    rows = table[table["split"] == "score"].merge(best)
+    rows["panel"] = rows["variable"] + ": " + rows["measure"]
+    panels = list(dict.fromkeys(table["variable"] + ": " + table["measure"]))
+    rows = rows.sort_values("site", key=lambda column: column.map(list(table["site"]).index))
+    return _bars(rows, "all answers as predicted", "exchanged").facet(
+        facet=alt.Facet("panel:N", sort=panels, title=None), columns=2, spacing=32
+    )
+
+
+def _scrubbing_chart(table: pd.DataFrame) -> ChartType:
+    """The variable has its own colour, whatever it is called."""
+    rows = table[(table["method"] != "any prefix") & table["value"].notna()].copy()
+    known = rows["method"].isin(list(COLOURS))
+    rows["method"] = rows["method"].where(known, "same variable")
+    return _bars(rows, "loss recovered", "taken from a prefix with").properties(width=340)

@@ -11,8 +11,8 @@ import torch
 from jaxtyping import Bool
 from torch import Tensor
 
-from analyses.questions.intervention_trials import stream_hooks
 from analyses.questions.probing import targets
+from analyses.questions.trials.sites import stream_hooks
 from analyses.words import WordTensors, sample_window
 from interp.model import activations
 from interp.probing.erasure import Eraser

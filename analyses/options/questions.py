@@ -123,16 +123,20 @@ class Interventions:
     Attributes:
         words: the number of words, drawn from the training window, on which erasers and probes are
             fitted and scored. Half as many other words test what the model still gets right.
-        pairs: the number of word pairs on which a direction to exchange is learned.
+        pairs: the number of pairs of prefixes on which a subspace to exchange is trained.
+        rank: the most dimensions that such a subspace may have for each variable. One dimension is
+            tried too, and the better of both is chosen on other prefixes.
         seed: the seed that draws words and pairs.
     """
 
     words: int = 300
-    pairs: int = 288
+    pairs: int = 192
+    rank: int = 4
     seed: int = 0
 
     def __post_init__(self) -> None:
         at_least(8, self, "words", "pairs")
+        at_least(1, self, "rank")
         check_seed(self.seed)
 
 

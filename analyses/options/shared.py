@@ -30,6 +30,7 @@ MOST: Mapping[str, Number] = {
     "networks": 100,
     "pairs": 100_000,
     "port": 65_535,
+    "rank": 1000,
     "samples": 10**6,
     "seeds": 10_000,
     "steps": 10**9,

@@ -1,8 +1,9 @@
 """Does the model use a hidden variable? The variable is erased, moved and exchanged inside it.
 
 What a probe reads off an activation need not be what the model goes by. So the variable is taken
-out of the activation (erasure), changed by k (steering) or put in from another word (interchange).
-Each stands beside controls that change as much and mean nothing.
+out of the activation (erasure), changed (steering) or put in from another prefix (interchange). And
+all but the variable is taken from other prefixes (scrubbing). Each stands beside controls that
+change as much and mean nothing.
 """
 
 from __future__ import annotations
@@ -15,21 +16,29 @@ import pandas as pd
 from analyses.answers import Answer, Progress, Question, plain, quiet
 from analyses.charts.interventions import chart
 from analyses.options.questions import Interventions as Options
-from analyses.questions.intervention_trials import (
-    RANDOM,
-    erasure,
-    interchange,
-    main_variables,
-    steering,
-    steering_refusal,
-    stream_before,
-    stream_hooks,
+from analyses.questions.trials.erasing import erasure
+from analyses.questions.trials.exchanging import interchange, planned, sites_of
+from analyses.questions.trials.findings import (
+    exchange_said,
+    exchanged,
+    scrubbed_said,
+    scrubbed_there,
+    to_a_state,
 )
+from analyses.questions.trials.prefixes import Prefixes
+from analyses.questions.trials.sites import exchange_sites, main_variables, stream_hooks
+from analyses.questions.trials.states import scrubbing, state_steering
+from analyses.questions.trials.steering import RANDOM, steering, steering_refusal
 from analyses.registry import BUILT_IN
 from analyses.script import script
 from models.errors import UserError
 from models.languages import Language
 from models.runs.run import Run
+
+COLUMNS = [
+    *("model", "experiment", "site", "variable", "method", "amount", "measure", "split"),
+    *("value", "low", "high", "words", "units"),
+]
 
 
 def refusal(run: Run) -> str | None:
@@ -43,11 +52,16 @@ def refusal(run: Run) -> str | None:
 
 
 def analyse(run: Run, options: Options, progress: Progress = quiet) -> Answer:
-    """One row per model, experiment, site, variable, method, amount and measure.
+    """One row per model, experiment, site, variable, method, amount, measure and split.
 
     Columns: model (trained, untrained), experiment, site (of the residual stream), variable,
-    method, amount, measure, value, low, high (95% bootstrap over words), words (those the value is
-    a mean over).
+    method, amount, measure, split, value, low, high (95% bootstrap over the units), words (the
+    words or pairs of prefixes that the value is a mean over), units (the words, or the different
+    prefixes among all bases and sources; pairs of one prefix do not count as independent).
+
+    Splits: "all"; of interchange and of "state means" the prefixes are in three parts. One fits,
+    "choose" chooses site and rank, "score" is reported. "longer": fitted on the shorter half of the
+    prefixes that fit, and scored on the longer half of those that score.
 
     Experiments, their methods and measures:
         erasure: the variable is erased at all positions; an LSTM or GRU goes on from the erased
@@ -66,12 +80,29 @@ def analyse(run: Run, options: Options, progress: Progress = quiet) -> Answer:
             of the word with k more symbols in all earlier blocks). The end is the first symbol
             after which END may follow. Measures: "moved by k" (the share of words whose end came
             exactly k later); "shift" (by how much it came later, over the words that ended).
-        interchange: where the verdict is read, the activation of a word (the base) gets that of
-            another prefix (the source) along one direction (amount 1) that was trained for it.
-            Methods: "DAS", "placebo" (as far in a random direction), "random direction", "whole
-            activation" and "none". Measure: "as predicted" (the share of held-out pairs judged as
-            the language would judge the base with the variable of the source); for half of the
-            pairs this is the verdict without any exchange.
+            For all languages with a known state: the method "state means" adds the mean of the
+            wanted state less that of the own one after a prefix, where its answer is read;
+            "random direction, as far" is its control. Amount: 1. Measure: "next symbols" (the share
+            of prefixes with exactly the next symbols of the wanted state).
+        interchange: a prefix (the base) gets another one's (the source's) part of the activation in
+            a subspace; amount: its dimensions for each variable. Right is what the language says of
+            the base with the source's value. Methods: "DAS" (the subspace is trained); "DAS,
+            arbitrary targets" (trained and scored as if each value were another one); "random
+            subspace" (moved as far as with DAS); "whole activation"; "none". Measures are shares of
+            pairs with all answers right: "next symbols" (exchanged and read after the prefix; this
+            tells apart only values with different next symbols) and several courses (all further
+            symbols too, where base and source have one length). "course, read again": exchanged at
+            every further symbol too, where the source has read the same symbols. "course, carried":
+            what the prefixes alone differ by is added at every further symbol, or "in proportion"
+            to 1 / length. Only a value that is held as a quantity passes this: whether the word may
+            end is no help. "course, prefix exchanged" (for categories): exchanged at all positions
+            of the prefix, and read at further symbols. "course, state exchanged": exchanged once in
+            a recurrent network, which goes on from there.
+        scrubbing: the activation after a prefix, where its answer is read, is replaced by that of
+            another prefix. Methods: "any prefix"; one with the "same" variable, next symbols or
+            position; one of the same of "arbitrary classes", as many and as large as those of the
+            variable. Measures: "loss added" (nats; each set of next symbols weighs the same),
+            "loss recovered" (1 if the method adds none, 0 if as much as any prefix).
 
     Raises:
         UserError: nothing is known of the language's state, or the model has no activations.
@@ -80,9 +111,11 @@ def analyse(run: Run, options: Options, progress: Progress = quiet) -> Answer:
         raise UserError(reason)
     model, digest = run.model_and_hash()
     models = {"trained": model, "untrained": run.untrained()}
-    reason = steering_refusal(run)
-    sites = len(stream_hooks(model))
-    steps = sites * (1 if reason else 2) + 2 * len(stream_before(model))
+    reason, found = steering_refusal(run), Prefixes.of(run, options.seed)
+    steps = len(stream_hooks(model)) * (1 if reason else 2)
+    if found:
+        steps += 3 * len(exchange_sites(model))
+        steps += sum(len(sites_of(model, each)) for each, *_ in planned(run, found, models))
     done = 0
 
     def report(what: str) -> None:
@@ -90,19 +123,28 @@ def analyse(run: Run, options: Options, progress: Progress = quiet) -> Answer:
         progress(done, steps, what)
         done += 1
 
-    erased = erasure(run, model, options.words, options.seed, report)
-    tables = [erased.assign(model="trained", experiment="erasure")]
-    if reason is None:
-        moved = steering(run, model, report)
-        tables.append(moved.assign(model="trained", experiment="steering"))
-    exchanged = interchange(run, models, options.pairs, options.seed, report)
-    tables.append(exchanged.assign(experiment="interchange"))
+    tables = {"erasure": [erasure(run, model, options.words, options.seed, report)]}
+    tables["steering"] = [] if reason else [steering(run, model, report)]
+    if found:
+        given = run, model, found, options.seed, report
+        tables["steering"].append(state_steering(*given))
+        sizes = options.pairs, options.rank, options.seed
+        tables["interchange"] = [interchange(run, models, found, *sizes, report)]
+        tables["scrubbing"] = [scrubbing(*given)]
     progress(steps, steps, "interventions")
-    table = pd.concat([each for each in tables if len(each)], ignore_index=True)
-    columns = ["model", "experiment", "site", "variable", "method", "amount", "measure"]
-    table = table[[*columns, "value", "low", "high", "words"]]
-    sentence, found = findings(table, main_variable(run.language), reason)
-    return Answer(table, sentence, plain(found), asdict(options), digest)
+    table = pd.concat(
+        [
+            each.assign(experiment=experiment)
+            for experiment, some in tables.items()
+            for each in some
+            if len(each)
+        ],
+        ignore_index=True,
+    )
+    filled = {"model": "trained", "split": "all", "units": table["words"]}
+    table = table.reindex(columns=COLUMNS).fillna(filled)
+    sentence, told = findings(table, main_variable(run.language), reason, found)
+    return Answer(table, sentence, plain(told), asdict(options), digest)
 
 
 def main_variable(language: Language) -> str:
@@ -111,23 +153,25 @@ def main_variable(language: Language) -> str:
     return next((name for name in reversed(names) if "-" in name), names[0])
 
 
-def findings(table: pd.DataFrame, main: str, no_steering: str | None) -> tuple[str, dict[str, Any]]:
-    """For each variable, the site where erasing it does most harm; and the sites where moving and
-    exchanging it work best."""
+def findings(
+    table: pd.DataFrame, main: str, no_steering: str | None, found: Prefixes | None
+) -> tuple[str, dict[str, Any]]:
+    """For each variable, the site where erasing it does most harm; the site where moving works
+    best; and for exchanging what ``trials.findings`` says."""
     trained = table[table["model"] == "trained"]
     erased = {
         name: _erased(trained[trained["variable"] == name])
         for name in table.loc[table["experiment"] == "erasure", "variable"].unique()
     }
-    steered, exchanged = _steered(trained), _exchanged(table)
+    steered, exchange = _steered(trained), exchanged(table, found)
     said = []
     if main in erased:
-        found = erased[main]
+        gone = erased[main]
         said.append(
-            f"With {main} erased at {found['site']}, {found['LEACE']:.0%} of the words are right "
-            f"(before: {found['none']:.0%}; with random directions erased: "
-            f"{found['random directions']:.0%}; with a random readout erased: "
-            f"{found['random readout']:.0%})."
+            f"With {main} erased at {gone['site']}, {gone['LEACE']:.0%} of the words are right "
+            f"(before: {gone['none']:.0%}; with random directions erased: "
+            f"{gone['random directions']:.0%}; with a random readout erased: "
+            f"{gone['random readout']:.0%})."
         )
     if steered:
         read = steered["read"]
@@ -141,23 +185,28 @@ def findings(table: pd.DataFrame, main: str, no_steering: str | None) -> tuple[s
                 f"moves by exactly k in {read['exact']:.0%}."
             )
         )
-    if exchanged:
+    if state := to_a_state(table):
         said.append(
-            f"Exchanging one direction for {exchanged['variable']} at {exchanged['site']} gives "
-            f"the other word's verdict in {exchanged['DAS']:.0%} of the pairs (placebo: "
-            f"{exchanged['placebo']:.0%}; a direction trained in the untrained model: "
-            f"{exchanged['untrained']:.0%})."
+            f"With the mean of the wanted state put in at {state['site']}, exactly its symbols may "
+            f"follow in {state['value']:.0%} of cases (in a random direction: "
+            f"{state['random']:.0%})."
         )
-    refused = [f"No steering: {no_steering}."] if no_steering else []
-    if not exchanged:
-        refused.append("No interchange: no single variable decides whether a word may end.")
+    scrubbed = scrubbed_there(table, exchange)
+    said += [*exchange_said(exchange), *scrubbed_said(scrubbed)]
+    refused = [f"No steering of a counter: {no_steering}."] if no_steering else []
+    if not exchange:
+        refused.append(
+            "No interchange: no variables decide alone what may follow, or too few prefixes differ."
+        )
     sentence = " ".join(said) or "No variable varies in the training window."
     return sentence, {
         "refused": refused,
         "main": main,
         "erasure": erased,
         "steering": steered,
-        "interchange": exchanged,
+        "state": state,
+        "interchange": exchange,
+        "scrubbing": scrubbed,
     }
 
 
@@ -200,22 +249,6 @@ def _steered(trained: pd.DataFrame) -> dict[str, Any] | None:
     }
 
 
-def _exchanged(table: pd.DataFrame) -> dict[str, Any] | None:
-    """The site where the learned direction exceeds its placebo by most, and the controls there."""
-    rows = table[table["measure"] == "as predicted"]
-    if rows.empty:
-        return None
-    index = ["model", "site"]
-    wide = rows.pivot(index=index, columns="method", values="value").loc[
-        list(dict.fromkeys(zip(rows["model"], rows["site"], strict=True)))
-    ]
-    trained = wide.loc["trained"]
-    site = (trained["DAS"] - trained["placebo"]).idxmax()
-    untrained = wide.loc[("untrained", site), "DAS"]
-    variable = rows["variable"].iloc[0]
-    return {"variable": variable, "site": site, **trained.loc[site], "untrained": untrained}
-
-
 def headline(result: Answer) -> pd.DataFrame:
     """The numbers that are compared over seeds: variable, of, value."""
     found, rows = result.findings, list[tuple[str, str, float]]()
@@ -234,17 +267,21 @@ def headline(result: Answer) -> pd.DataFrame:
         rows += [(name, "moved by exactly k", steered["exact"])]
         rows += [(name, f"moved by exactly {k}", v) for k, v in steered["by_k"].items()]
         rows += [(name, "moved by exactly k, random direction", steered["random"])]
-    if exchanged := found["interchange"]:
+    if state := found["state"]:
+        rows.append((state["variable"], "next symbols, steered to a state", state["value"]))
+        rows.append((state["variable"], "... in a random direction", state["random"]))
+    for measure, about in (found["interchange"] or {"measures": {}})["measures"].items():
         rows += [
-            (exchanged["variable"], f"judged as predicted, {method}", exchanged[key])
-            for key, method in {
-                "DAS": "DAS",
-                "placebo": "placebo",
-                "random direction": "random direction",
-                "whole activation": "whole activation",
-                "untrained": "DAS in the untrained model",
-            }.items()
+            (name, f"{measure}: {method}", value)
+            for name, by_method in about["variables"].items()
+            for method, value in by_method["values"].items()
         ]
+    rows += [
+        (scrubbed["variable"], f"loss recovered, {method}", value)
+        for scrubbed in [found["scrubbing"]]
+        if scrubbed
+        for method, value in scrubbed["recovered"].items()
+    ]
     return pd.DataFrame(rows, columns=["variable", "of", "value"])
 
 

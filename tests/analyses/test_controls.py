@@ -23,17 +23,19 @@ from conftest import TINY, tiny_config
 
 from analyses.answers import Answer, question, quiet
 from analyses.options import questions as options
-from analyses.questions import intervention_trials as wired
 from analyses.questions.circuits import _pairs
 from analyses.questions.discovery import HELD_OUT, MOST_LINES, judge
 from analyses.questions.emergence import MOST
 from analyses.questions.explanations import replacements
 from analyses.questions.heads import METHODS as ABLATIONS
-from analyses.questions.last_blocks import LastBlocks
 from analyses.questions.leaderboard import words_of
 from analyses.questions.patching import components_of
 from analyses.questions.probing import METHODS, NUISANCE, site_hooks, targets
 from analyses.questions.rule_evidence import Lines, transitions
+from analyses.questions.trials import cases, erasing, exchanging, sites
+from analyses.questions.trials.last_blocks import LastBlocks
+from analyses.questions.trials.prefixes import Prefixes
+from analyses.questions.trials.steering import ends_under, reach
 from analyses.registry import BUILT_IN
 from analyses.words import (
     ANALYSIS_SEED,
@@ -45,10 +47,11 @@ from analyses.words import (
     sample_window,
 )
 from interp.automata.induction import Search, induce
-from interp.causal import interchange as das
 from interp.causal.ablation import ablate
+from interp.causal.alignment import answered, exchanged
 from interp.causal.metrics import logit_at
 from interp.causal.patching import patch
+from interp.causal.scrubbing import scrubbed
 from interp.circuits.circuits import Bench, Quality, connected, smallest
 from interp.circuits.controls import random_circuits
 from interp.circuits.effects import DIRECTIONS, edge_effects
@@ -195,32 +198,130 @@ def emergence(run: Run) -> Iterator[Rows]:
 def interventions(run: Run) -> Iterator[Rows]:
     yield from erasure(run)
     yield from steering(run)
-    found = wired.Prefixes.of(run, SEED)
+    yield from interchange(run)
+    yield from states(run)
+
+
+def interchange(run: Run) -> Iterator[Rows]:
+    """Trained on a part of the prefixes, tested on two others, for the values that are meant and
+    for arbitrary ones."""
+    found = Prefixes.of(run, SEED)
+    assert found is not None
+    parts = dict(zip(("fit", "choose", "score"), found.parts(SEED), strict=True))
+    counts = {"fit": 8, "choose": 64, "score": 128}
+    means = {"DAS": cases.meant(found), "DAS, arbitrary targets": cases.arbitrary(found, SEED)}
     for name, model in models(run):
-        fit, test = (
-            wired.drawn_pairs(model, run.language.vocabulary, found, side, count, SEED)
-            for side, count in zip(found.halves(SEED), (8, wired.HELD_OUT), strict=True)
-        )
-        tables = [
-            das.interchange(model, hook, fit, test, das.allowed_or_not(END_ID), seed=SEED)
-            for hook in wired.stream_before(model).values()
-        ]
-        columns = ["method", "value", "low", "high"]
-        yield {"model": name, "experiment": "interchange"}, pd.concat(tables)[columns]
+        for method, meaning in means.items():
+            if name == "untrained" and method != "DAS":
+                continue
+            for group in (("read again", "here"), ("carried",), ("carried in proportion",)):
+                drawn = {
+                    (split, change): cases.drawn_cases(
+                        run, model, found, part, change, counts[split], SEED, meaning
+                    )
+                    for split, part in parts.items()
+                    for change in group
+                }
+                for split, change in list(drawn)[len(group) :]:
+                    tables = [
+                        exchanged(
+                            model,
+                            hook,
+                            drawn["fit", group[0]],
+                            {"test": drawn[split, change]},
+                            [1, 4] if "here" in group else [1],
+                            controls=name == "trained" and method == "DAS",
+                            seed=SEED,
+                        )
+                        for hook in sites.exchange_sites(model).values()
+                    ]
+                    rows = pd.concat(tables)
+                    controls = ("none", "whole activation", "random subspace")
+                    where = {
+                        "model": name,
+                        "experiment": "interchange",
+                        "measure": exchanging.MEASURES[change],
+                        "split": split,
+                        "method": (method, *controls) if method == "DAS" else (method,),
+                    }
+                    yield where, rows[["amount", "value", "low", "high", "units"]]
+
+
+def states(run: Run) -> Iterator[Rows]:
+    """Means of states put in, in their direction or in a random one; and scrubbing."""
+    found, model = Prefixes.of(run, SEED), run.model()
+    assert found is not None
+    words = run.language.vocabulary.words(found.words)
+    tokens, at = torch.as_tensor(words.tokens), torch.as_tensor(words.lengths)
+    a_b, (fit, choose, score) = found.states[:, 0], found.parts(SEED)
+    x = seen(model, words.tokens)
+    right: dict[str, list[float]] = {"state means": [], "random direction, as far": []}
+    for part, count in ((choose, 64), (score, 128)):
+        drawn = cases.drawn_cases(run, model, found, part, "here", count, SEED)
+        assert drawn is not None
+        own, wanted = a_b[drawn.units].T
+        known = np.isin(own, a_b[fit]) & np.isin(wanted, a_b[fit])
+        for site, hook in sites.exchange_sites(model).items():
+            there = x[site][torch.arange(len(at)), at].double()
+            means = {k: there[fit[a_b[fit] == k]].mean(dim=0) for k in set(a_b[fit].tolist())}
+            nothing = torch.zeros(there.shape[1]).double()
+            move = torch.stack(
+                [
+                    means.get(to, nothing) - means.get(start, nothing)
+                    for start, to in zip(own.tolist(), wanted.tolist(), strict=True)
+                ]
+            )
+            drawn_ways = [random_direction(move[0], seed) for seed in range(2)]
+            turned = [
+                move.norm(dim=1, keepdim=True) * way / way.norm().clamp_min(1e-12)
+                for way in drawn_ways
+            ]
+            for method, ways in (("state means", [move]), ("random direction, as far", turned)):
+                shares = []
+                for way in ways:
+                    moved = torch.zeros(*drawn.base.shape, move.shape[1])
+                    moved[torch.arange(len(moved)), drawn.to[:, 0]] = way.float()
+                    good = answered(model, hook, drawn, moved, lambda whole, part: whole)
+                    shares.append(good[known].mean())
+                right[method].append(float(np.mean(shares)))
+    for method, values in right.items():
+        yield {"experiment": "steering", "method": method}, pd.DataFrame({"value": values})
+    behaviour = found.ends.astype(int)
+    hypotheses = {
+        "same a-b": a_b,
+        "same next symbols": behaviour,
+        "same position": words.lengths,
+        "arbitrary classes": np.random.default_rng([ANALYSIS_SEED, SEED]).permutation(
+            np.unique(a_b, return_inverse=True)[1]
+        ),
+    }
+    target = torch.as_tensor(found.allowed).float()
+
+    def loss(logits: torch.Tensor) -> torch.Tensor:
+        said = logits[:, 1:].sigmoid()  # of all tokens but BOS
+        return -(target * said.log() + (1 - target) * (1 - said).log()).sum(dim=1)
+
+    weights = 1 / np.bincount(behaviour)[behaviour]
+    tables = [
+        scrubbed(model, hook, tokens, at, loss, hypotheses, weights, SEED)
+        for hook in sites.exchange_sites(model).values()
+    ]
+    columns = ["method", "measure", "value", "low", "high", "words"]
+    yield {"experiment": "scrubbing"}, pd.concat(tables)[columns]
 
 
 def erasure(run: Run) -> Iterator[Rows]:
     """LEACE, four erasers of random directions, and four of random readouts."""
     words, model = sample_window(run, 24, SEED).words, run.model()
     fits = np.arange(24) % 2 == 0
-    right = wired.judge(run, model, wired.asked_words(run, 12, SEED))
-    known, hooks = targets(run.language, words), wired.stream_hooks(model)
-    sites, right_shares, changes = seen(model, words.tokens), list[Any](), list[Any]()
+    right = erasing.judge(run, model, erasing.asked_words(run, 12, SEED))
+    known, hooks = targets(run.language, words), sites.stream_hooks(model)
+    held, right_shares, changes = seen(model, words.tokens), list[Any](), list[Any]()
     before = float(right().mean())
     for site, hook in hooks.items():
-        for variable in wired.main_variables(run.language):
+        for variable in sites.main_variables(run.language):
             at = known[variable].mask & fits[:, None]
-            x = sites[site][torch.as_tensor(at)]
+            x = held[site][torch.as_tensor(at)]
             leace = Eraser.fit(x, as_columns(known[variable], at))
             erasers = {"LEACE": [leace], "random directions": [], "random readout": []}
             for seed in range(4):
@@ -250,18 +351,18 @@ def as_columns(target: Target, at: np.ndarray) -> torch.Tensor:
 
 def steering(run: Run) -> Iterator[Rows]:
     """The direction of a-b at the b's, in proportion or not, and three random ones as long."""
-    model, furthest = run.model(), wired.reach(run)
+    model, furthest = run.model(), reach(run)
     ks = np.array([k for k in range(-furthest, furthest + 1) if k])
     assert hasattr(run.language, "blocks")
     words = LastBlocks.of(run.language, np.arange(furthest + 1, 6 - furthest), 2 * furthest)
     members = LastBlocks.of(run.language, np.arange(1, 6), 0)
-    ends = wired.ends_under(model, words, len(ks))
+    ends = ends_under(model, words, len(ks))
     sizes = torch.as_tensor(np.repeat(ks, len(words.n)))[:, None] * words.last.repeat(len(ks), 1)
     position = torch.arange(members.tokens.shape[1]).expand_as(members.tokens)[members.last]
     length = torch.arange(1, words.tokens.shape[1] + 1)
     states, tables = seen(model, members.tokens.numpy()), dict[str, list[pd.DataFrame]]()
     unmoved = ends()
-    for site, hook in wired.stream_hooks(model).items():
+    for site, hook in sites.stream_hooks(model).items():
         x, d = states[site][members.last], members.difference[members.last]
         for suffix, way, amount in (
             ("", direction(x, d), sizes.double()),
@@ -459,7 +560,7 @@ CONTRACTS = {
     "accuracy": Contract(options.Accuracy(max_n=6, count=8, seed=SEED), accuracy),
     "probing": Contract(options.Probing(words=24, seed=SEED), probing),
     "emergence": Contract(options.Emergence(words=16, count=4, seed=SEED), emergence),
-    "interventions": Contract(options.Interventions(24, 8, SEED), interventions),
+    "interventions": Contract(options.Interventions(24, 8, seed=SEED), interventions),
     "heads": Contract(options.Heads(words=16, members=4, seed=SEED), heads),
     "patching": Contract(options.Patching(n=3, pairs=2, seed=SEED), patching),
     "circuits": Contract(options.Circuits(pairs=9, goal=0.6, seed=SEED), circuits),
@@ -508,9 +609,11 @@ def test_every_row_is_the_lens_called_by_hand(
         )
     numbers = [(where, rows.select_dtypes("number").to_numpy(float)) for where, rows in by_hand]
     for (one, x), (other, y) in combinations(numbers, 2):
-        # A model this small ends no word later: that the ways to steer differ is seen where a
-        # counter is planted, in test_interventions.
+        # A model this small ends no word later: that the ways to steer differ, and the courses, is
+        # seen where a counter is planted, in test_interventions and test_exchanging.
         if "steering" in (one.get("experiment"), other.get("experiment")):
+            continue
+        if any(str(each.get("measure")).startswith("course") for each in (one, other)):
             continue
         if one.keys() == other.keys() and x.shape == y.shape:
             same = np.allclose(x, y, **NEAR, equal_nan=True)

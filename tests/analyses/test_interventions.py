@@ -16,23 +16,13 @@ from transformer_lens.hook_points import HookPoint
 from analyses.answers import Answer
 from analyses.charts.interventions import charts
 from analyses.close_ups.intervention import changed, changes
-from analyses.questions.intervention_trials import (
-    RANDOM,
-    Prefixes,
-    asked_words,
-    drawn_pairs,
-    erasure,
-    interchange,
-    judge,
-    main_variables,
-    reach,
-    steering,
-    steering_refusal,
-    stream_before,
-    stream_hooks,
-)
 from analyses.questions.interventions import Options, _erased, analyse, main_variable
-from analyses.questions.last_blocks import LastBlocks
+from analyses.questions.trials.erasing import asked_words, erasure, judge
+from analyses.questions.trials.exchanging import ARBITRARY, planned, sites_of
+from analyses.questions.trials.last_blocks import LastBlocks
+from analyses.questions.trials.prefixes import Prefixes
+from analyses.questions.trials.sites import exchange_sites, main_variables, stream_hooks
+from analyses.questions.trials.steering import RANDOM, reach, steering, steering_refusal
 from models.base import LanguageModel
 from models.config import ModelConfig
 from models.errors import UserError
@@ -190,83 +180,23 @@ def test_the_probe_finds_the_variable_before_and_not_after(run: Run) -> None:
     assert 0 < changed_by["LEACE"] < 1
 
 
-@pytest.mark.slow
-def test_das_finds_the_planted_direction_and_no_control_does(tmp_path: Path) -> None:
-    run = Run.create(tmp_path / "run", tiny_config(max_n=6))
+def test_exchange_sites_end_where_the_logits_are_read(answered: tuple[Run, Answer]) -> None:
     model = counter().model
-    table = interchange(run, {"trained": model}, 96, 0)
-    right = by(table, "as predicted", "site", "method")
-    assert set(table["variable"]) == {"a-b"}
-    assert right["L0 resid_mid"]["DAS"] > 0.95
-    assert right["L0 resid_mid"]["whole activation"] == 1
-    assert max(right["L0 resid_mid"][["placebo", "random direction", "none"]]) < 0.75
-    assert right["embed"].nunique() == 1  # the last symbol is the same in all: nothing to exchange
-    assert set(table.loc[table["method"] == "none", "amount"]) == {0}
-    assert "L1 resid_post" not in right
-
-
-def test_stream_before_ends_where_the_logits_are_read(answered: tuple[Run, Answer]) -> None:
-    model = counter().model
-    assert stream_before(model) == {
+    assert exchange_sites(model) == {
         "embed": "blocks.0.hook_resid_pre",
         "L0 resid_mid": "blocks.0.hook_resid_mid",
-        "L0 resid_post": "blocks.1.hook_resid_pre",
+        "L0 resid_post": "blocks.0.hook_resid_post",
         "L1 resid_mid": "blocks.1.hook_resid_mid",
     }
-    assert list(stream_hooks(model)) == [*stream_before(model), "L1 resid_post"]
-
-
-@pytest.mark.parametrize(
-    ("name", "variable"),
-    [
-        ("anbn", "a-b"),
-        ("anbncn", "b-c"),
-        ("dieren", "state"),
-        ("dyck1", "depth"),
-        ("shuffle2", None),
-    ],
-)
-def test_the_variable_on_which_the_end_hangs(
-    tmp_path: Path, name: str, variable: str | None
-) -> None:
-    run = Run.create(tmp_path / "run", tiny_config(language=name, max_n=8))
-    found = Prefixes.of(run, 0)
-    assert found.variable() == variable
-    known = run.language
-    for word, end in list(zip(found.words, found.ends, strict=True))[:40]:
-        assert known.contains(word) == end
-        assert known.state(word)["valid"] == 1
-    if variable is None:
-        assert interchange(run, {"trained": run.untrained()}, 16, 0).empty
-
-
-def test_pairs_come_from_one_half_and_are_judged_by_their_source(run: Run) -> None:
-    found = Prefixes.of(run, 0)
-    first, second = found.halves(0)
-    assert sorted([*first, *second]) == list(range(len(found.words)))
-    assert abs(int(found.ends[first].sum()) - int(found.ends[second].sum())) <= 1
-    vocabulary = run.language.vocabulary
-    pairs = drawn_pairs(Tally(False), vocabulary, found, first, 200, 0)
-    ends = dict(zip(found.words, found.ends, strict=True))
-    inside = {found.words[i] for i in first}
-
-    def word(tokens: torch.Tensor) -> tuple[str, ...]:
-        return tuple(s for s in vocabulary.decode(tokens.tolist()[1:]) if s in "ab")
-
-    sources, bases = map(word, pairs.source), list(map(word, pairs.base))
-    for source, base, target in zip(sources, bases, pairs.target.tolist(), strict=True):
-        assert {source, base} <= inside
-        assert ends[source] == target
-    own = np.array([ends[base] for base in bases])
-    assert 0.35 < np.mean(own != pairs.target.numpy()) < 0.65
+    assert list(stream_hooks(model)) == [*exchange_sites(model), "L1 resid_post"]
 
 
 def test_the_table_has_every_site_variable_and_method(answered: tuple[Run, Answer]) -> None:
     run, result = answered
     table, sites = result.table, list(stream_hooks(run.model()))
-    kinds = table[table["measure"].isin(["words right", "moved by k", "as predicted"])]
-    key = ["model", "experiment", "site", "variable", "method", "amount"]
-    assert not kinds.duplicated(key).any()
+    kinds = table[table["measure"] != "loss recovered"].dropna(subset=["low"])
+    key = ["model", "experiment", "site", "variable", "method", "amount", "measure", "split"]
+    assert not table.duplicated(key).any()
     erased = table[table["measure"] == "words right"]
     assert len(erased) == len(sites) * len(main_variables(run.language)) * 4
     assert list(dict.fromkeys(erased["site"])) == sites
@@ -274,13 +204,23 @@ def test_the_table_has_every_site_variable_and_method(answered: tuple[Run, Answe
     moved = table[table["measure"] == "moved by k"]
     assert len(moved) == len(sites) * 5 * len(ks)
     assert set(moved["amount"]) == set(ks)
-    exchanged = table[table["experiment"] == "interchange"]
-    assert len(exchanged) == 2 * len(stream_before(run.model())) * 5
-    assert set(exchanged["model"]) == {"trained", "untrained"}
-    assert set(table["model"]) - {"untrained"} == {"trained"}
+    models, found = {"trained": run.model(), "untrained": run.untrained()}, Prefixes.of(run, 0)
+    assert found is not None
+    exchanged = table[(table["experiment"] == "interchange") & (table["split"] == "score")]
+    rows = 0
+    for group, name, method in planned(run, found, models):
+        ranks = 2 if "here" in group else 1
+        methods = 2 + 2 * ranks if (name, method) == ("trained", "DAS") else ranks
+        rows += len(group) * methods * len(sites_of(models[name], group))
+    assert len(exchanged) == rows
+    assert set(exchanged.loc[exchanged["model"] == "untrained", "method"]) == {"DAS"}
+    assert ARBITRARY in set(exchanged["method"])
+    assert set(table["split"]) == {"all", "choose", "score", "longer"}
+    assert set(table["model"]) == {"trained", "untrained"}
     assert (kinds["low"] <= kinds["value"] + 1e-9).all()
     assert (kinds["value"] <= kinds["high"] + 1e-9).all()
-    assert set(charts(result)) == {"erasure", "steering", "interchange"}
+    assert (table["units"] > 0)[table["measure"] != "shift"].all()
+    assert set(charts(result)) == {"erasure", "steering", "states", "interchange", "scrubbing"}
 
 
 def test_the_findings_are_those_of_the_table(answered: tuple[Run, Answer]) -> None:

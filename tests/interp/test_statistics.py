@@ -19,6 +19,7 @@ from interp.comparisons import above, all_pairs, corrected, paired, pairs_needed
 from interp.statistics import (
     bootstrap_mean,
     bootstrap_sums,
+    crossed_bootstrap,
     nested_bootstrap,
     seeds_interval,
     t_interval,
@@ -416,3 +417,34 @@ def test_the_best_column_is_compared_but_all_pairs_count() -> None:
     assert pairs["p"].tolist() == pytest.approx([2**-7] * 3)
     assert pairs["corrected"].tolist() == pytest.approx([3 * 2**-7] * 3)
     assert all_pairs(scores[["low"]]).empty
+
+
+def test_the_crossed_bootstrap_is_as_wide_as_few_units_allow() -> None:
+    """Against draws of new units: many pairs of twelve units are far fewer than so many cases."""
+    units = np.array(list(product(range(6), range(6, 12))))
+    rng = np.random.default_rng(0)
+
+    def sample() -> np.ndarray:
+        own = rng.random(12) < 0.5
+        return (own[units[:, 0]] & own[units[:, 1]]).astype(float)[:, None]
+
+    means = np.array([sample().mean() for _ in range(4000)])
+    widths = [
+        high - low for _, low, high in (crossed_bootstrap(sample(), units) for _ in range(60))
+    ]
+    truth = np.quantile(means, 0.975) - np.quantile(means, 0.025)
+    assert np.mean(widths) == pytest.approx(truth, rel=0.35)
+    naive = bootstrap_mean(sample())
+    assert np.mean(widths) > 1.5 * (naive[2] - naive[1])
+
+
+def test_where_all_cases_agree_the_units_still_bound_the_share() -> None:
+    units = np.array([[0, 2], [1, 2], [0, 3], [1, 3], [1, 4]])
+    values = np.stack([np.ones(5), np.zeros(5), [0, 1, 0, 1, 1]], axis=1)
+    mean, low, high = crossed_bootstrap(values, units)
+    assert mean.tolist() == pytest.approx([1, 0, 0.6])
+    assert (low[0], high[0]) == pytest.approx(wilson(2, 2))
+    assert (low[1], high[1]) == pytest.approx(wilson(0, 2))
+    assert low[2] <= 0.6 <= high[2]
+    with pytest.raises(ValueError, match="at least one case"):
+        crossed_bootstrap(np.zeros((0, 1)), np.zeros((0, 2), dtype=int))

@@ -10,14 +10,10 @@ import streamlit as st
 from analyses.answers import Answer
 from analyses.charts.interventions import chart, charts
 from analyses.close_ups.intervention import Change, changed, changes
-from analyses.questions.intervention_trials import (
-    FURTHEST,
-    main_variables,
-    steering_refusal,
-    stream_hooks,
-)
 from analyses.questions.interventions import main_variable, refusal
 from analyses.questions.patching import said_chart
+from analyses.questions.trials.sites import main_variables, stream_hooks
+from analyses.questions.trials.steering import FURTHEST, steering_refusal
 from analyses.words import given, member
 from dashboard.markup import text
 from dashboard.shared import (
@@ -55,14 +51,36 @@ CAPTIONS = {
         "difference in this form. The large points show what is possible: the state is taken from "
         "a word that really has k more. Pale points: few words ended.",
     ),
+    "states": (
+        "Put into another state",
+        "After a prefix, the mean activation of the prefixes in the wanted state is added, less "
+        "the mean of those in its own state. How often may then exactly the symbols follow that "
+        "may follow in the wanted state? The control moves as far in a random direction.",
+    ),
     "interchange": (
         "Exchanged",
-        "Where the verdict is read, the part of the activation along one direction is exchanged "
-        "for that of another prefix. How often is the verdict then the one that the language "
-        "gives, if the variable has the other prefix's value? For half of the pairs this verdict "
-        'is right without any exchange ("none"). DAS (distributed alignment search) trains the '
-        "direction. The same training in the untrained model shows how much of the result is the "
-        "method's own doing.",
+        "A prefix gets another prefix's part of the activation in a subspace. Right is what the "
+        "language says, if the variable has the other prefix's value. A bar counts a pair only if "
+        "all answers are right. DAS (distributed alignment search) trains the subspace on some "
+        "prefixes; its size is chosen on others, and the bars are of others again. "
+        "*Next symbols*: read after the prefix. This cannot tell apart two values after which the "
+        "same symbols may follow. *Course*: read after each further symbol too. Read again: at "
+        "each of them the other prefix, with the same further symbols, is put in again. Carried: "
+        "what the two prefixes differ by is kept, and the network must count on from there itself; "
+        "a network that only knows whether the word may end fails here. Prefix exchanged: all "
+        "positions of the prefix are exchanged, and the further symbols must make use of them. "
+        "Controls: the same training in the untrained model, the same training on targets that "
+        "mean nothing, and a random subspace, in which the activation moves as far. The whole "
+        "activation shows what there is to exchange at a site. Where it does as well as DAS, the "
+        "score is no evidence; only the small number of dimensions is.",
+    ),
+    "scrubbing": (
+        "Scrubbed",
+        "Causal scrubbing tests what an activation is said to depend on. Where the answer is read, "
+        "the activation is taken from another prefix: with the same value of the variable, with "
+        "the same next symbols, of the same length, or of the same of classes that mean nothing. "
+        "100%: nothing else of the activation is needed there. 0%: as bad as any prefix. Where the "
+        "same next symbols suffice, the site needs no more than the answer.",
     ),
 }
 DO = {"erase": "erase it", "add": "add k to it", "add in proportion": "add k in proportion"}

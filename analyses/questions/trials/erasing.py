@@ -1,0 +1,77 @@
+"""Erasure: which words are still right when a variable cannot be read any more?
+
+The trials themselves are ``interp.probing.erasure_trials``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pandas as pd
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from analyses.questions.probing import targets
+from analyses.questions.trials.sites import main_variables, stream_hooks
+from analyses.words import ANALYSIS_SEED, WordTensors, sample_window
+from interp.model import activations
+from interp.probing.erasure_trials import Right, erasure_trials
+from models.base import LanguageModel
+from models.languages import Sample
+from models.runs.run import Run
+from models.training.evaluation import verdicts
+
+
+def asked_words(run: Run, count: int, seed: int) -> Sample:
+    """The words to get right: members where every position is taught, else members and others."""
+    rng = np.random.default_rng([ANALYSIS_SEED, seed, 1])  # other words than those that fit erasers
+    language = run.language
+    lengths = language.lengths(run.config.max_n)
+    label = None if run.objective.verdict_alone else True
+    return language.sample(rng, count, lengths, label, split="test")
+
+
+def judge(run: Run, model: LanguageModel, sample: Sample) -> Right:
+    """A function that takes hooks and says which words are right with them: whether all their next
+    symbols are, or their verdict."""
+    objective = run.objective
+    batch = objective.batch(run.language, sample.words, model.config.readout, model.device)
+
+    @torch.no_grad()
+    def right(*hooks: tuple[str, Callable[..., Tensor]]) -> Float[np.ndarray, " batch"]:
+        logits = model.run_with_hooks(batch.tokens, fwd_hooks=list(hooks))
+        if objective.verdict_alone:
+            found = verdicts(objective, model, logits, sample.words) == sample.labels
+        else:
+            found = objective.exact(logits, batch)
+        return found.astype(float)
+
+    return right
+
+
+def erasure(
+    run: Run,
+    model: LanguageModel,
+    words: int,
+    seed: int,
+    progress: Callable[[str], None],
+) -> pd.DataFrame:
+    """The rows of the experiment "erasure" in ``analyses.questions.interventions``.
+
+    One half of some fresh words of the window fits erasers and probes, the other half scores the
+    probes. The words that the model should get right are different ones.
+    """
+    sample = sample_window(run, words, seed)
+    known = targets(run.language, sample.words)
+    labels = {hook: site for site, hook in stream_hooks(model).items()}
+    table = erasure_trials(
+        activations(model, WordTensors.of(sample.words).tokens, list(labels)),
+        {name: known[name] for name in main_variables(run.language)},
+        np.arange(words) % 2 == 0,
+        judge(run, model, asked_words(run, words // 2, seed)),
+        seed,
+        lambda hook: progress(labels[hook]),
+    )
+    return table.assign(site=table["site"].map(labels)) if len(table) else table
