@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import pandas as pd
@@ -45,7 +46,7 @@ def direct_logit_attribution(
         ValueError: the model is no ``ReadableModel``, or it lacks a hook; or its logit is not the
             sum of the parts, as where logits are capped or multiplied.
     """
-    parts = _Run.of(model, tokens, positions, token).parts()
+    parts, _ = _Run.of(model, tokens, positions, token).parts()
     rows = np.arange(len(tokens))
     return pd.concat(
         [pd.DataFrame({"part": p, "word": rows, "value": v.numpy()}) for p, v in parts.items()],
@@ -84,7 +85,7 @@ def direct_by_position(
     scales = [block + "norm_z.hook_scale" for block in blocks]  # of head norms
     names += [scale for scale in scales if scale in model.hook_dict]
     run = _Run.of(model, word[None], torch.tensor([at]), token, names)
-    parts = run.parts()
+    parts, size = run.parts()
     total = torch.zeros(len(word), dtype=torch.float64)
     total[at] = parts["embed"][0]
     for layer, block, scale in zip(layers, blocks, scales, strict=True):
@@ -93,9 +94,10 @@ def direct_by_position(
         if scale in run.whole:
             weighted = weighted / run.whole[scale][0, at]
         W_O = model.blocks[layer].attn.W_O.detach().cpu().double()
-        total += run.contribution(torch.einsum("khd,hdm->km", weighted, W_O), layer, "attn")
+        total += run.contribution(torch.einsum("khd,hdm->km", weighted, W_O), layer)
     of_heads = [parts[f"L{layer}H{head}"] for layer in layers for head in range(heads)]
-    _require_sum(model, total[:, None], torch.stack([parts["embed"], *of_heads]).sum(dim=0))
+    whole = torch.stack([parts["embed"], *of_heads]).sum(dim=0)
+    _require_sum(model, total[:, None], whole, size)
     return total.numpy()
 
 
@@ -156,60 +158,74 @@ class _Run:
         read, every = ({name: kept[name] for name in some} for some in (names, whole))
         return cls(model, token, norms, read, every, kept["logit"])
 
-    def parts(self) -> dict[str, Float[Tensor, " batch"]]:
-        """What each part adds to the logit. Raises ValueError if that is not the logit."""
-        stream = self.read["blocks.0.hook_resid_pre"]
-        parts = {"embed": self.contribution(stream, 0, "embed")}
+    def parts(self) -> tuple[dict[str, Float[Tensor, " batch"]], Float[Tensor, " batch"]]:
+        """What each part adds to the logit, and the size of all products that are summed.
+
+        Raises ValueError if the parts do not sum to the logit.
+        """
+        parts = dict[str, Tensor]()
+        size = torch.zeros_like(self.logit)
+
+        def add(name: str, written: Tensor, way: Sequence[str]) -> None:
+            vectors = self._through(written, way)
+            parts[name] = parts.get(name, 0) + vectors @ self.unembed
+            size.add_(vectors.abs() @ self.unembed.abs())
+
+        add("embed", self.read["blocks.0.hook_resid_pre"], self.norms[0, "embed"])
         for layer in range(self.model.cfg.n_layers):
-            attention = self.model.blocks[layer].attn
-            W_O = attention.W_O.detach().cpu().double()
+            attention, way = self.model.blocks[layer].attn, self.norms[layer, "attn"]
             z = self.read[f"blocks.{layer}.attn.hook_z"]  # [batch, head, d_head]
-            for head, weight in enumerate(W_O):
-                parts[f"L{layer}H{head}"] = self.contribution(z[:, head] @ weight, layer, "attn")
-            bias = output_bias(attention).detach().cpu().double().expand(len(z), -1)
+            for head, weight in enumerate(attention.W_O.detach().cpu().double()):
+                add(f"L{layer}H{head}", z[:, head] @ weight, way)
+            bias = output_bias(attention).detach().cpu().double()
             if bias.any():
-                parts[f"L{layer} bias"] = self.contribution(bias, layer, "attn")
+                add(f"L{layer} bias", bias.expand(len(z), -1), way)
             mlp = f"blocks.{layer}.hook_mlp_out"
             if mlp in self.read:
-                parts[f"L{layer} mlp"] = self.contribution(self.read[mlp], layer, "mlp")
-        betas = self._norm_biases()
-        if betas.any():
-            parts["norm bias"] = betas
-        parts["b_U"] = torch.full_like(self.logit, float(self.model.b_U[self.token]))
-        _require_sum(self.model, torch.stack(list(parts.values())), self.logit)
-        return parts
-
-    def contribution(
-        self, written: Float[Tensor, "any d_model"], layer: int, part: str
-    ) -> Float[Tensor, " any"]:
-        """What vectors that a part wrote add to the logit."""
-        return self._through(written, self.norms[layer, part])
-
-    def _norm_biases(self) -> Float[Tensor, " batch"]:
-        total = torch.zeros_like(self.logit)
+                add(f"L{layer} mlp", self.read[mlp], self.norms[layer, "mlp"])
         for name in dict.fromkeys(name for way in self.norms.values() for name in way):
             beta = getattr(self.model.get_submodule(name), "bias", None)
             if beta is not None and beta.any():
                 way = next(way for way in self.norms.values() if name in way)
-                after = way[way.index(name) + 1 :]
-                betas = beta.detach().cpu().double().expand(len(total), -1)
-                total += self._through(betas, after)
-        return total
+                betas = beta.detach().cpu().double().expand(len(size), -1)
+                add("norm bias", betas, way[way.index(name) + 1 :])
+        parts["b_U"] = torch.full_like(size, float(self.model.b_U[self.token]))
+        _require_sum(self.model, torch.stack(list(parts.values())), self.logit, size)
+        return parts, size
+
+    def contribution(
+        self, written: Float[Tensor, "any d_model"], layer: int
+    ) -> Float[Tensor, " any"]:
+        """What vectors that the heads of a layer wrote add to the logit."""
+        return self._through(written, self.norms[layer, "attn"]) @ self.unembed
+
+    @cached_property
+    def unembed(self) -> Float[Tensor, " d_model"]:
+        """The token's column of W_U."""
+        return self.model.W_U[:, self.token].detach().cpu().double()
 
     def _through(self, vectors: Tensor, way: Sequence[str]) -> Tensor:
         for name in way:
             scaled = vectors / self.read[f"{name}.hook_scale"]
             vectors = without_scale(self.model.get_submodule(name), scaled)
-        return vectors @ self.model.W_U[:, self.token].detach().cpu().double()
+        return vectors
 
 
 def _require_sum(
-    model: ReadableModel, values: Float[Tensor, "part batch"], whole: Float[Tensor, " batch"]
+    model: ReadableModel,
+    values: Float[Tensor, "part batch"],
+    whole: Float[Tensor, " batch"],
+    size: Float[Tensor, " batch"],
 ) -> None:
-    """Raises ValueError, which names the likely fault, if the parts do not sum to the whole."""
+    """Raises ValueError, which names the likely fault, if the parts do not sum to the whole.
+
+    Large products may cancel within a part. Their rounding, in float32 if not in float64, is no
+    fault.
+    """
     total = values.sum(dim=0)
     missed = (total - whole).abs()
-    allowed = TOLERANCE * (1 + values.abs().sum(dim=0))
+    rounding = 8 * torch.finfo(torch.float32).eps * size
+    allowed = torch.maximum(TOLERANCE * (1 + values.abs().sum(dim=0)), rounding)
     if (missed <= allowed).all():
         return
     worst = int((missed - allowed).nan_to_num(torch.inf).argmax())

@@ -157,6 +157,8 @@ def circuits(models: Pair) -> None:
     expected = (own - nothing) / (everything - nothing)
     assert found.faithfulness == pytest.approx(float(expected), **CLOSE)
     assert connected(graph.edges) == set(graph.edges)
+    for end, tokens in zip(bench.ends, (corrupted, clean), strict=True):
+        assert end.numpy() == pytest.approx(METRIC(models.plain(tokens)).numpy(), **CLOSE)
 
 
 def ablation(models: Pair) -> None:
