@@ -142,6 +142,17 @@ def test_patching_equals_transformerlens(kind: str, component: str) -> None:
     assert ours == pytest.approx(theirs.flatten().numpy(), abs=1e-6)
 
 
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "Gemma 2"])
+def test_patching_says_the_same_in_compatibility_mode(kind: str) -> None:
+    """It folds weights and centres what is written: the model stays the same function."""
+    tables = [
+        patch(pair(kind, compatible=mode).bridge, *words(), causal.METRIC, ["resid_pre", *"zqkv"])
+        for mode in (False, True)
+    ]
+    patched = [table["patched"].to_numpy() for table in tables]
+    assert patched[1] == pytest.approx(patched[0], abs=1e-5)
+
+
 @pytest.mark.parametrize("kind", ["GPT-2", "Llama", "NeoX", "Qwen 3"])
 def test_circuits_equal_the_factored_matrices_of_transformerlens(kind: str) -> None:
     """In compatibility mode no bias of a value and no weight of a norm is left.
