@@ -120,15 +120,15 @@ def member(run: Run, n: int) -> Word:
 
 
 def near_miss(run: Run, n: int) -> Word:
-    """A word of about size n outside the language: the one with the fewest positions that decide
-    this, among 64 words that are drawn. For a corpus a member."""
+    """A word of about size n outside the language: of 64 words that are drawn, the one that needs
+    the fewest substitutions to become a member. For a corpus a member."""
     language = run.language
     if not isinstance(language, FormalLanguage):
         return member(run, n)
     length, rng = len(member(run, n)), np.random.default_rng(ANALYSIS_SEED)
     words = language.sample(rng, 64, [length], label=False, split=apart(language)).words
     decoded = [language.vocabulary.decode(row) for row in words.ids]
-    return min(decoded, key=lambda word: len(language.rationale(word) or word))
+    return min(decoded, key=lambda word: len((language.rationales(word) or (word,))[0]))
 
 
 def changed_words(run: Run, count: int, seed: int) -> list[tuple[Tensor, Tensor]]:

@@ -148,7 +148,10 @@ class LabelledCorpus(Language):
         allowed[np.arange(len(words)), words.lengths, END_ID] = self.labels(words)
         return allowed
 
-    def rationale(self, word: Sequence[str]) -> tuple[int, ...] | None:
+    def rationales(self, word: Sequence[str]) -> None:
+        return None
+
+    def substitution_effects(self, word: Sequence[str]) -> None:
         return None
 
     def _counterfactual(self, word: Word, rng: np.random.Generator | None) -> Word:

@@ -99,6 +99,12 @@ class CountingLanguage(FormalLanguage):
             changed[border - 1] = word[border]
         return tuple(changed)
 
+    def _repairs(self, word: Word) -> tuple[tuple[int, ...], ...]:
+        """One set: a length has one member, so that every symbol unlike it must be changed."""
+        member = self._counterfactual(word, None)
+        pairs = enumerate(zip(word, member, strict=True))
+        return (tuple(i for i, (old, new) in pairs if old != new),)
+
     # -- data -----------------------------------------------------------------------------------
 
     def length_of(self, n: int) -> int:

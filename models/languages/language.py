@@ -15,9 +15,10 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 import numpy as np
-from jaxtyping import Bool, Int
+from jaxtyping import Bool, Float, Int
 
-from models.languages.vocabulary import END_ID, Vocabulary, Word, Words
+from models.languages.repairs import MOST_REPAIRS
+from models.languages.vocabulary import END_ID, FIRST_SYMBOL_ID, Vocabulary, Word, Words
 
 ChomskyType = Literal["regular", "context-free", "context-sensitive", "finite sample"]
 VariableKind = Literal["count", "category"]
@@ -52,7 +53,7 @@ class Language(ABC):
             whose numbers only name its values.
         default_objective: what a teacher of this language can honestly give, by its name in
             ``models.objectives``: "next-symbols" at every prefix, or one "verdict" per word.
-        rationale_rule: the rule by which ``rationale`` chooses its positions, in words.
+        rationale_rule: the rule by which ``rationales`` chooses positions, in words.
         shortcut: a symbol that says nothing about membership, but goes with the label in the
             training lines of a variant of this language; None if there is no such variant.
     """
@@ -115,8 +116,23 @@ class Language(ABC):
     def _counterfactual(self, word: Word, rng: np.random.Generator | None) -> Word: ...
 
     @abstractmethod
+    def rationales(self, word: Sequence[str]) -> tuple[tuple[int, ...], ...] | None:
+        """The sets of positions that decide, from 0, by ``rationale_rule``.
+
+        Each set is a right answer by itself. None if the rule gives none.
+        """
+
     def rationale(self, word: Sequence[str]) -> tuple[int, ...] | None:
-        """The positions that decide, from 0, by ``rationale_rule``; None if the rule gives none."""
+        """The positions that are in any of the ``rationales``; None if there are none."""
+        sets = self.rationales(word)
+        return None if sets is None else tuple(sorted({i for each in sets for i in each}))
+
+    @abstractmethod
+    def substitution_effects(self, word: Sequence[str]) -> Float[np.ndarray, " time"] | None:
+        """By position, the share of the other symbols there that turn the membership around.
+
+        The other symbols of the word stay. None if the membership of other words is not known.
+        """
 
     # -- data -----------------------------------------------------------------------------------
 
@@ -174,22 +190,47 @@ class FormalLanguage(Language):
     """A language with a grammar: words of any length and membership can be made."""
 
     rationale_rule: ClassVar[str] = (
-        "in a word of the language, every position (any substitution breaks it); in another word, "
-        "the positions whose substitution repairs it; none where the language has no word of its "
-        "length"
+        "in a word of the language, the positions where some other symbol alone would break it; in "
+        "another word, the positions of a repair: as few substitutions as possible that make it a "
+        "word of the language, where every such set of positions is right; none where the language "
+        f"has no word of this length, or where more than {MOST_REPAIRS:,} sets are right"
     )
 
-    def rationale(self, word: Sequence[str]) -> tuple[int, ...] | None:
-        """Applies the rule for languages that count; a family with a better rule overrides it."""
+    def rationales(self, word: Sequence[str]) -> tuple[tuple[int, ...], ...] | None:
+        """Of a member one set, of another word all repairs with the fewest substitutions.
+
+        These repairs are the contrastive explanations of the fewest symbols (Ignatiev, Narodytska,
+        Asher and Marques-Silva 2020). Larger sets, of which no part is a repair, are left out.
+        """
         word = self.vocabulary.check(word)
         if self.contains(word):
-            return tuple(range(len(word)))
-        if not self.has(len(word), True):
-            return None
-        repaired = self.counterfactual(word)
-        return tuple(
-            i for i, (old, new) in enumerate(zip(word, repaired, strict=True)) if old != new
-        )
+            return (tuple(np.flatnonzero(self.substitution_effects(word)).tolist()),)
+        return self._repairs(word) if self.has(len(word), True) else None
+
+    @abstractmethod
+    def _repairs(self, word: Word) -> tuple[tuple[int, ...], ...] | None:
+        """The sets of positions at which the fewest substitutions make a word a member.
+
+        Args:
+            word: no member; members of its length exist.
+
+        Returns:
+            None if there are more than ``MOST_REPAIRS`` sets.
+        """
+
+    def substitution_effects(self, word: Sequence[str]) -> Float[np.ndarray, " time"]:
+        """One vectorised question about all words that differ from this one in one symbol."""
+        ids = self.vocabulary.words([word]).ids[0]
+        size, others = len(ids), len(self.vocabulary.symbols) - 1
+        if not others:
+            return np.zeros(size)
+        symbols = np.arange(FIRST_SYMBOL_ID, FIRST_SYMBOL_ID + others + 1)
+        changed = np.broadcast_to(ids, (size, others + 1, size)).copy()
+        changed[np.arange(size), :, np.arange(size)] = symbols
+        count = size * (others + 1)
+        words = Words(changed.reshape(count, size), np.full(count, size))
+        turned = self.labels(words).reshape(size, others + 1) != self.contains(word)
+        return turned.sum(axis=1) / others
 
     def near_miss_example(self) -> Word | None:
         """A short word just outside the language, always the same.

@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Sequence
 from functools import cached_property
 from itertools import permutations
-from typing import ClassVar, Literal
+from typing import Literal
 
 import numpy as np
 from automata.fa.dfa import DFA
@@ -14,6 +14,7 @@ from automata.fa.nfa import NFA
 
 from models.languages.language import ChomskyType, FormalLanguage, VariableKind
 from models.languages.recurrence import Recurrence
+from models.languages.repairs import cheapest_sets
 from models.languages.vocabulary import END_ID, FIRST_SYMBOL_ID, Vocabulary, Word, Words
 
 NearMiss = Literal["edit", "shuffle"]
@@ -28,9 +29,6 @@ class RegularLanguage(FormalLanguage):
     """
 
     chomsky: ChomskyType = "regular"
-    rationale_rule: ClassVar[str] = (
-        "the positions that move the minimal automaton from one state to another"
-    )
 
     def __init__(
         self,
@@ -119,29 +117,48 @@ class RegularLanguage(FormalLanguage):
     def allowed(self, words: Words) -> np.ndarray:
         return self._follow[self.states(words)]
 
-    def rationale(self, word: Sequence[str]) -> tuple[int, ...] | None:
-        states = self.states(self.vocabulary.words([word]))[0]
-        return tuple(int(i) for i in np.flatnonzero(states[1:] != states[:-1]))
+    def _costs(self, ids: np.ndarray, goal: np.ndarray) -> list[np.ndarray]:
+        """Fewest substitutions from each position on to end in a goal state.
+
+        Args:
+            ids: the word, by number of the symbol from 0.
+            goal: True for the states to end in, [states].
+
+        Returns:
+            [time + 1] arrays of [states]; infinite where no way leads to the goal.
+        """
+        costs = [np.where(goal, 0.0, np.inf)]
+        for symbol in ids[::-1]:
+            substitution = (np.arange(self.delta.shape[1]) != symbol).astype(np.float64)
+            costs.append((substitution + costs[-1][self.delta]).min(axis=1))
+        return costs[::-1]
+
+    def _numbers(self, word: Word) -> np.ndarray:
+        """The word by number of the symbol, from 0."""
+        return np.array([self.vocabulary.ids[s] for s in word], dtype=np.int64) - FIRST_SYMBOL_ID
+
+    def _repairs(self, word: Word) -> tuple[tuple[int, ...], ...] | None:
+        ids = self._numbers(word)
+        costs = self._costs(ids, self.accepting)
+
+        def step(at: int, state: int, change: bool) -> list[int]:
+            row = self.delta[state]
+            return np.delete(row, ids[at]).tolist() if change else [int(row[ids[at]])]
+
+        return cheapest_sets(len(ids), 0, step, lambda at, state: float(costs[at][state]))
 
     def _counterfactual(self, word: Word, rng: np.random.Generator | None) -> Word:
         """Finds the fewest substitutions by dynamic programming over (position, state)."""
-        ids = np.array([self.vocabulary.ids[s] for s in word], dtype=np.int64) - FIRST_SYMBOL_ID
-        goal = self.accepting if not self.contains(word) else ~self.accepting
-        cost = np.where(goal, 0.0, np.inf)
-        costs = [cost]  # costs[t][state]: fewest substitutions from position t on
-        substitution = np.ones((len(ids), len(self.vocabulary.symbols)))
-        substitution[np.arange(len(ids)), ids] = 0
-        for t in reversed(range(len(ids))):
-            cost = (substitution[t] + cost[self.delta]).min(axis=1)
-            costs.append(cost)
-        costs.reverse()
+        ids = self._numbers(word)
+        costs = self._costs(ids, self.accepting if not self.contains(word) else ~self.accepting)
         if not np.isfinite(costs[0][0]):
             raise LookupError(
                 f"{self.name} has no word of length {len(word)} to change {' '.join(word)!r} into"
             )
         state, changed = 0, []
-        for t in range(len(ids)):
-            total = substitution[t] + costs[t + 1][self.delta[state]]
+        for t, symbol in enumerate(ids):
+            substitution = np.arange(self.delta.shape[1]) != symbol
+            total = substitution + costs[t + 1][self.delta[state]]
             best = np.flatnonzero(total == costs[t][state])
             choice = int(best[0] if rng is None else rng.choice(best))
             changed.append(self.vocabulary.symbols[choice])

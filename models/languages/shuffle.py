@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from math import inf
 
 import numpy as np
 
 from models.languages.dyck import BRACKETS
 from models.languages.language import ChomskyType, FormalLanguage, VariableKind
 from models.languages.recurrence import Recurrence
+from models.languages.repairs import cheapest_sets
 from models.languages.vocabulary import END_ID, FIRST_SYMBOL_ID, Vocabulary, Word, Words
 
 Depths = tuple[int, ...]
@@ -69,10 +71,10 @@ class ShuffleLanguage(FormalLanguage):
             raise LookupError(f"{self.name} has no word of length {len(word)} to change it into")
         return self._nearest(word, rng)
 
-    def _nearest(self, word: Word, rng: np.random.Generator | None) -> Word:
-        """The member with the fewest substitutions, by dynamic programming over the counts."""
+    def _costs(self, word: Word) -> list[dict[Depths, int]]:
+        """Fewest substitutions from each position on to balance, for each count of open."""
         costs: list[dict[Depths, int]] = [{(0,) * self.pairs: 0}]
-        for left, symbol in enumerate(reversed(word)):  # cost of the rest, for each count of open
+        for left, symbol in enumerate(reversed(word)):  # cost of the rest
             cost: dict[Depths, int] = {}
             for depths, rest in costs[-1].items():
                 for index, other in enumerate(self.vocabulary.symbols):
@@ -81,7 +83,23 @@ class ShuffleLanguage(FormalLanguage):
                         total = rest + (other != symbol)
                         cost[before] = min(total, cost.get(before, total))
             costs.append(cost)
-        costs.reverse()
+        return costs[::-1]
+
+    def _repairs(self, word: Word) -> tuple[tuple[int, ...], ...] | None:
+        costs, symbols = self._costs(word), self.vocabulary.symbols
+
+        def step(at: int, depths: Depths, change: bool) -> list[Depths]:
+            indices = (i for i, other in enumerate(symbols) if (other != word[at]) == change)
+            return [_after(depths, index) for index in indices]
+
+        def cost(at: int, depths: Depths) -> float:
+            return float(costs[at].get(depths, inf))
+
+        return cheapest_sets(len(word), (0,) * self.pairs, step, cost)
+
+    def _nearest(self, word: Word, rng: np.random.Generator | None) -> Word:
+        """The member with the fewest substitutions, by dynamic programming over the counts."""
+        costs = self._costs(word)
         depths, changed = (0,) * self.pairs, []
         for symbol, (here, after) in zip(word, pairwise(costs), strict=True):
             best = []

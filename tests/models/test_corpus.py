@@ -101,6 +101,7 @@ def test_what_is_read(tmp_path: Path, content: str) -> None:
     assert corpus.next_symbols(("c",)) == frozenset()
     assert corpus.state(("c",)) == {}
     assert corpus.rationale(("c",)) is None
+    assert corpus.substitution_effects(("c",)) is None
 
 
 def test_line_breaks_of_other_alphabets_do_not_cut_a_line(tmp_path: Path) -> None:

@@ -66,7 +66,12 @@ def test_the_share_of_random_lines_that_follow_the_rule(dieren: RegularLanguage)
 def test_states_tell_how_far_the_rule_has_come(dieren: RegularLanguage) -> None:
     word = ("aap", "leeuw", "leeuw", "olifant", "kat", "leeuw", "aap")
     assert [dieren.state(word[:t])["state"] for t in range(8)] == [0, 0, 1, 1, 2, 2, 3, 3]
-    assert dieren.rationale(word) == (1, 3, 5)
+
+
+def test_the_symbols_that_decide_in_a_line(dieren: RegularLanguage) -> None:
+    """Of the two first leeuw either is enough. For a missing last one any later place will do."""
+    assert dieren.rationales(("aap", "leeuw", "leeuw", "olifant", "kat", "leeuw")) == ((3, 5),)
+    assert dieren.rationales(("leeuw", "kat", "olifant", "aap", "muis")) == ((3,), (4,))
 
 
 @pytest.mark.parametrize("length", [1, 2, 3, 10, 16])

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from itertools import accumulate, groupby, pairwise
+from itertools import accumulate, combinations, groupby, pairwise
 
 import numpy as np
 import pytest
@@ -225,6 +225,53 @@ def test_a_generator_draws_among_equally_near_counterfactuals(name: str, word: s
     rng = np.random.default_rng(0)
     drawn = {language(name).counterfactual(tuple(word), rng) for _ in range(50)}
     assert len(drawn) > 1
+
+
+def test_all_repairs_with_the_fewest_substitutions_are_found(case: Case) -> None:
+    """By comparing with every member of the length; larger sets of positions are not listed."""
+    for word in case.words:
+        members = [other for other in case.listed.members if len(other) == len(word)]
+        if case.listed.contains(word) or not members or not word:
+            continue
+        unlike = {tuple(i for i in range(len(word)) if word[i] != m[i]) for m in members}
+        fewest = min(map(len, unlike))
+        expected = sorted(each for each in unlike if len(each) == fewest)
+        found = case.language.rationales(word)
+        assert found is not None
+        assert list(found) == expected, word
+        assert case.language.rationale(word) == tuple(sorted(set().union(*expected)))
+        assert len(found[0]) == case.listed.fewest_substitutions(word)
+
+
+def test_the_effect_of_a_position_is_the_share_of_symbols_that_turn_the_membership(
+    case: Case,
+) -> None:
+    symbols = case.language.vocabulary.symbols
+    for word in case.words:
+        before = case.listed.contains(word)
+        expected = [
+            sum(case.listed.contains((*word[:i], s, *word[i + 1 :])) != before for s in symbols)
+            / max(len(symbols) - 1, 1)
+            for i in range(len(word))
+        ]
+        found = case.language.substitution_effects(word)
+        assert found.tolist() == pytest.approx(expected), word
+        if before:
+            deciding = tuple(i for i, effect in enumerate(expected) if effect)
+            assert case.language.rationales(word) == (deciding,), word
+
+
+def test_repairs_of_long_words_are_listed_or_refused() -> None:
+    """Any three of forty places hold the rule; of ten brackets that open, any five close."""
+    dieren, dyck = language("dieren"), language("dyck1")
+    idle = ("kat",) * 30
+    assert dieren.rationales(idle) == tuple(combinations(range(30), 3))
+    assert dieren.rationales(("kat",) * 40) is None  # 9,880
+    found = dyck.rationales("(" * 10)
+    assert found is not None
+    closed = [tuple(")" if i in each else "(" for i in range(10)) for each in found]
+    assert all(dyck.contains(word) for word in closed)
+    assert len(found) == 42  # Catalan's number: none opens more than 5 of the 6 allowed
 
 
 def test_lengths_at_which_there_are_words(case: Case) -> None:

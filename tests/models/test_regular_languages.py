@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from itertools import pairwise
 
 import pytest
 from automata.fa.dfa import DFA
@@ -98,19 +97,21 @@ def test_states_are_the_residuals_numbered_breadth_first(
         assert lang.state(word)["state"] == number.setdefault(residual, len(number)), word
 
 
-@pytest.mark.slow
 @settings(max_examples=60)
 @given(automata())
-def test_the_deciding_positions_are_those_that_move_the_state(
+def test_the_repairs_of_a_random_automaton_are_all_there(
     drawn: tuple[DFA, tuple[str, ...]],
 ) -> None:
     dfa, symbols = drawn
     lang = RegularLanguage("random", dfa, symbols)
-    listed = Listed.by_rule(symbols, lambda word: accepts(dfa, word), 6)
-    for word in words_up_to(symbols, 3):
-        residuals = [listed.residual(word[:end], 3) for end in range(len(word) + 1)]
-        moved = tuple(i for i, (old, new) in enumerate(pairwise(residuals)) if old != new)
-        assert lang.rationale(word) == moved, word
+    for word in words_up_to(symbols, 4):
+        others = [w for w in words_up_to(symbols, 4) if len(w) == len(word) and accepts(dfa, w)]
+        if accepts(dfa, word) or not others or not word:
+            continue
+        fewest = min(distance(word, other) for other in others)
+        near = [other for other in others if distance(word, other) == fewest]
+        sets = {tuple(i for i in range(len(word)) if word[i] != other[i]) for other in near}
+        assert lang.rationales(word) == tuple(sorted(sets)), word
 
 
 def test_a_partial_automaton_is_completed() -> None:
