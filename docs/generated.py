@@ -22,8 +22,8 @@ from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
+from analyses.charts.leaderboard import MEANINGS
 from analyses.command_line.app import COMMANDS, main
-from analyses.questions.leaderboard import MEANINGS
 from analyses.registry import BUILT_IN
 from models.base import hook_table
 from models.config import CHOICES, Counting, ModelConfig

@@ -29,7 +29,7 @@ from interp.circuits.effects import edge_effects
 from interp.circuits.scores import by_edge, edge_scores
 from interp.explanations.case import Case
 from interp.explanations.explain import explain, judge
-from interp.explanations.games import Game
+from interp.explanations.games import Game, on_both_scales
 from interp.model import activations
 from interp.probing.best_sites import best_sites
 from interp.probing.probes import Target, baseline, probe_sites
@@ -89,12 +89,12 @@ def minimal_pairs(count: int) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def scores(words: np.ndarray, model: TransformerBridge | None = None) -> np.ndarray:
-    """How surely the model says that words without BOS have more a; without a model, the truth."""
+    """The log odds that words without BOS have more a; without a model, the truth: 1 or 0."""
     tokens = torch.as_tensor(np.pad(words, ((0, 0), (1, 0)), constant_values=BOS))
     if model is None:
         return (answer(tokens) == MORE_A).double().numpy()
     with torch.no_grad():
-        return VERDICT(model(tokens)).sigmoid().numpy()
+        return VERDICT(model(tokens)).double().numpy()
 
 
 def pairs(count: int, seed: int) -> Pairs:
@@ -146,11 +146,12 @@ def probing(model: TransformerBridge) -> pd.DataFrame:
 def lime_against_shap(model: TransformerBridge) -> pd.DataFrame:
     """What did each symbol do for one answer, and how right is who says so?"""
     word, *others = drawn(17, seed=2)[:, 1:].numpy()  # the others stand in for hidden symbols
-    said = Game(lambda words: scores(words, model), word, np.stack(others))
+    said = Game(lambda words: scores(words, model), word, np.stack(others), on_both_scales)
     truth = Game(scores, word, np.stack(others))
     case = Case(said, model, MORE_A, LENGTH, np.array([A, B]), truth)
     found = judge(case, explain(case, ["LIME", "SHAP kernel", "SHAP exact", "random"]))
-    return found[["method", "cosine to the model", "cosine to the language", "error", "calls"]]
+    truths = ["cosine to the model", "cosine to the language"]
+    return found[["method", "scale", *truths, "error", "calls"]]
 
 
 def das(model: TransformerBridge) -> pd.DataFrame:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import pandas as pd
 
 from analyses.answers import question
+from analyses.charts.leaderboard import FOUND, REPLACEMENTS
 from analyses.command_line.arguments import Seeds
 from analyses.console import ERR, OUT, progress_bar, shown, table_of
 from analyses.options.studies import Leaderboard, Sweep
 from analyses.questions.explanations import replacement_in_words
-from analyses.questions.leaderboard import REPLACEMENTS
+from analyses.questions.leaderboard import MEMBERSHIPS
 from analyses.registry import registered
 from analyses.script import as_json, where
 from analyses.studies import leaderboard as leaderboards
@@ -85,16 +86,20 @@ def leaderboard(options: Leaderboard) -> None:
     if shown(options, result.table, as_json(result)):
         return
     OUT.print(leaderboards.QUESTION)
-    measures = ("AUROC", "cosine to the language", "cosine to the model", "shortcut found")
+    kind = REPLACEMENTS[0]
     for name in options.languages:
-        for kind in REPLACEMENTS:
-            table = leaderboards.wide(result.table, name, kind, (*measures, "calls"))
-            OUT.print(
-                table_of(
-                    table, f"{name}, hidden symbols {replacement_in_words(kind, language(name))}"
-                )
-            )
-    OUT.print(f"Means over {options.seeds} seeds ± half of the 95% interval, Student's t.")
+        hidden = replacement_in_words(kind, language(name))
+        for membership in MEMBERSHIPS:
+            for measure in ("AUROC", "cosine to the effects", "cosine to the language", FOUND):
+                table = leaderboards.wide(result.table, name, membership, kind, (measure,))
+                if len(table.columns) > 1:
+                    title = f"{name}, {membership}, hidden symbols {hidden}"
+                    OUT.print(table_of(table, title))
+    OUT.print(
+        f"Means over {options.seeds} seeds ± half of the 95% interval, Student's t. The cosine to "
+        "the language is SHAP's own estimand. Other replacements and measures: see the report, or "
+        "ask with --csv."
+    )
     for claim in result.findings["claims"]:
         OUT.print(claim)
     OUT.print(f"  {page}", style="dim")

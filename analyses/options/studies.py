@@ -10,6 +10,8 @@ from tyro.conf import Positional, arg
 
 from analyses.options.shared import Shows, Trains, Works, at_least, check_languages
 from analyses.options.shipped import find, shipped
+from models.errors import UserError, unknown
+from models.families import FAMILIES
 
 CLEAN, PLANTED = "dieren", "dieren_muis"
 """The same language; the training lines of the second carry a shortcut."""
@@ -21,7 +23,10 @@ class Leaderboard(Shows, Trains, Works):
 
     Attributes:
         languages: the languages whose models are explained.
-        recipe: how the networks are built: plain; or counting, for languages that have this recipe.
+        recipe: how the Transformers are built: plain; or counting, for languages that have this
+            recipe. It fixes heads by construction, and the table says so.
+        architectures: the kinds of networks. LSTM and CNN stand beside the Transformer to tell
+            whether something is so because of Transformers.
         seeds: the number of seeds, from 0 on.
         words: the number of words explained per seed. Each seed gets other words.
         steps: the training steps of every run, instead of its recipe's number.
@@ -32,6 +37,7 @@ class Leaderboard(Shows, Trains, Works):
         *("anbncn", "anbn", CLEAN, PLANTED),
     )
     recipe: str = "plain"
+    architectures: tuple[str, ...] = ("transformer", "lstm", "cnn")
     seeds: int = 5
     words: int = 100
     steps: int | None = None
@@ -41,6 +47,11 @@ class Leaderboard(Shows, Trains, Works):
         super().__post_init__()
         at_least(1, self, "seeds", "words", "steps")
         check_languages(self.languages)
+        for index, name in enumerate(self.architectures):
+            if name not in FAMILIES:
+                raise unknown("architecture", name, FAMILIES)
+            if name in self.architectures[:index]:
+                raise UserError(f"{name} is named twice: drop one")
 
 
 @dataclass(frozen=True)

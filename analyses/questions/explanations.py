@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 import torch
 from altair.typing import ChartType
+from scipy.special import expit
 
 from analyses.answers import Answer, Progress, Question, numbers, plain, quiet
 from analyses.charts.theme import EDGE, figures
@@ -22,8 +23,8 @@ from analyses.script import script
 from analyses.words import ANALYSIS_SEED, apart, given, member, near_miss
 from interp.explanations.case import Case
 from interp.explanations.explain import explain, judge
-from interp.explanations.games import Game, Score
-from interp.explanations.methods import METHODS, Family, offered
+from interp.explanations.games import SCALES, Game, Score, on_both_scales
+from interp.explanations.methods import METHODS, Family, called, offered
 from models.base import LanguageModel
 from models.errors import UserError
 from models.languages import END_ID, FormalLanguage, Language, Word, Words
@@ -37,9 +38,13 @@ LONGEST = 60
 def analyse(run: Run, options: Options, progress: Progress = quiet) -> Answer:
     """One row per method and position.
 
-    Columns: method, family, position (0-based, BOS not counted), symbol, value (positive speaks for
-    "in the language", in probability or, of gradients and direct logit attribution, in log odds;
-    attention only says how much), in_rationale, calls (words scored), seconds, completeness.
+    Columns: method, family, estimand (what the values estimate), scale (what is explained: the
+    probability, the log odds, for "language" the membership itself; "none" for values without a
+    unit), baseline (what stands in for hidden symbols; "none" where the method hides none),
+    position (0-based, BOS not counted), symbol, value (positive speaks for "in the language", in
+    the scale's unit; attention only says how much), in_rationale (is it in one of the sets of
+    positions that decide?), calls (words scored for all scales), seconds (for all scales),
+    completeness (in the scale's unit).
 
     Raises:
         UserError: an unknown symbol, or a word too long to explain.
@@ -60,19 +65,23 @@ def analyse(run: Run, options: Options, progress: Progress = quiet) -> Answer:
         tables.append(explain(case, [name], options.seed))
     progress(len(names), len(names), "explained")
     table = pd.concat(tables, ignore_index=True)
-    table.insert(3, "symbol", [word[p] for p in table["position"]])
-    table.insert(5, "in_rationale", np.isin(table["position"], case.rationale or ()))
+    hides = [METHODS[name].replaces for name in table["method"]]
+    table.insert(4, "baseline", np.where(hides, options.replacement, "none"))
+    table.insert(6, "symbol", [word[p] for p in table["position"]])
+    rationale = language.rationale(word)
+    table.insert(8, "in_rationale", np.isin(table["position"], rationale or ()))
     scores = judge(case, table, options.seed)
     found = {
         "word": list(word),
-        "rationale": None if case.rationale is None else list(case.rationale),
+        "rationale": None if rationale is None else list(rationale),
+        "rationales": len(case.rationales or ()),
         "rationale_rule": language.rationale_rule,
         "replacement": replacement_in_words(options.replacement, language),
-        "probability": float(case.game.score(case.game.word[None])[0]),
+        "probability": float(expit(case.game.score(case.game.word[None])[0])),
         "in_language": bool(language.contains(word)) if case.truth is not None else None,
         "agreement": scores.astype(object).where(scores.notna(), None).to_dict("records"),
     }
-    sentence = in_words(scores, case.rationale, len(word))
+    sentence = in_words(scores, case, found)
     return Answer(table, sentence, plain(found), asdict(options), digest)
 
 
@@ -93,14 +102,16 @@ def case_of(
     ids = language.vocabulary.words([word]).ids[0]
     hidden = replacements(language, len(word), replacement, draws, seed)
     known = isinstance(language, FormalLanguage)
+    effects = language.substitution_effects(word)
     return Case(
-        Game(probability(model), ids, hidden),
+        Game(log_odds(model), ids, hidden, on_both_scales),
         model,
         END_ID,
         int(model.verdict_positions(torch.tensor([len(word)]))),
         np.arange(len(language.vocabulary.symbols)) + FIRST_SYMBOL_ID,
         Game(membership(language), ids, hidden) if known else None,
-        language.rationale(word),
+        language.rationales(word),
+        effects if effects is None or language.contains(word) else -effects,
         samples,
     )
 
@@ -134,8 +145,8 @@ def replacement_in_words(kind: Replacement, language: Language) -> str:
     }[kind]
 
 
-def probability(model: LanguageModel, rows: int = 4096) -> Score:
-    """The model's probability that a word is in the language, for ids without BOS.
+def log_odds(model: LanguageModel, rows: int = 4096) -> Score:
+    """The model's log odds that a word is in the language, for ids without BOS.
 
     Equal words are scored once and, of a causal Transformer, equal prefixes too.
     """
@@ -149,7 +160,7 @@ def probability(model: LanguageModel, rows: int = 4096) -> Score:
         else:
             words, where = tokens.unique(dim=0, return_inverse=True)
             logits = torch.cat([model(chunk)[:, at] for chunk in words.split(rows)])[where]
-        return logits[:, END_ID].sigmoid().double().numpy()
+        return logits[:, END_ID].double().numpy()
 
     return score
 
@@ -161,23 +172,39 @@ def membership(language: Language) -> Score:
     )
 
 
-def in_words(scores: pd.DataFrame, rationale: tuple[int, ...] | None, length: int) -> str:
+def in_words(scores: pd.DataFrame, case: Case, found: Mapping[str, Any]) -> str:
     """A sentence: how well the best-known methods rank the positions that decide."""
-    ranks = rationale is not None and len(rationale) not in (0, length)
-    measure = "AUROC" if ranks else "cosine to the model"
-    score = scores.set_index("method")[measure].dropna()
+    ranked = bool(scores["AUROC"].notna().any())
+    measure = "AUROC" if ranked else "cosine to the model"
+    known = scores.dropna(subset=[measure])
     named = ("LIME", "SHAP kernel", "Shapley exact", "integrated gradients", "attention", "random")
-    told = ", ".join(f"{name} {score[name]:.2f}" for name in named if name in score)
-    if ranks:
-        return f"AUROC against the rationale (1 is best, 0.5 is chance): {told}."
-    kind = "no position" if not rationale else "every position"
+    told = []
+    for scale in (*SCALES, "none"):
+        row = known[known["scale"] == scale].set_index("method")[measure]
+        if said := ", ".join(f"{name} {row[name]:.2f}" for name in named if name in row):
+            told.append(f"{'without a scale' if scale == 'none' else f'on {scale}'}: {said}")
+    text = "; ".join(told)
+    of = {True: "a word of the language", False: "a word outside the language", None: "a line"}
+    which = f"One word, {of[found['in_language']]}, without an interval"
+    if ranked:
+        nothing = known.set_index("method").loc["chance", measure]
+        sets = (
+            "the positions that decide"
+            if found["rationales"] == 1
+            else f"the set of deciding positions that suits a method best, of {found['rationales']}"
+        )
+        return f"{which}. AUROC against {sets} (chance is {nothing:.2f}), {text}."
+    if case.rationales is None:
+        why = "Which positions decide is not known"
+    else:
+        why = f"By the rule {'every' if found['rationale'] else 'no'} position decides"
     return (
-        f"By the rule {kind} decides here, so positions cannot be ranked against it. Cosine to the "
-        f"model's exact Shapley values: {told}."
+        f"{which}. {why}, so they cannot be ranked. Cosine to the model's own exact Shapley "
+        f"values, which is what SHAP estimates, {text}."
     )
 
 
-SHOWN = ("AUROC", "cosine to the language", "cosine to the model")
+SHOWN = ("AUROC", "cosine to the effects", "cosine to the language", "cosine to the model")
 """The agreements beside a strip, as far as the word has them."""
 TRUTH = ("language", "oracle")
 HEADINGS: Mapping[Family, str] = {
@@ -197,7 +224,7 @@ def headline(result: Answer) -> pd.DataFrame:
     """
     found = result.findings
     rows: list[tuple[str, str, float | None]] = [
-        (measure, score["method"], score[measure])
+        (measure, called(score["method"], score["scale"]), score[measure])
         for measure in SHOWN
         for score in found["agreement"]
     ]
@@ -214,11 +241,16 @@ BARE: Mapping[str, Any] = {
 TOP = alt.Axis(orient="top", labelAngle=-60, **BARE)
 
 
-def chart(result: Answer) -> ChartType:
+def chart(result: Answer, scale: str = SCALES[0]) -> ChartType:
     """The rationale, and a strip per method, coloured by the share of its largest value. Beside a
-    strip stands how far it agrees with the truth: 0 is chance, or unrelated."""
-    rows = _rows(result.table, result.findings["rationale"] is not None)
-    strips, scores = _strips(result.table, rows), _agreements(result, rows)
+    strip stands how far it agrees with the truth: 0 is chance, or unrelated.
+
+    Args:
+        scale: of the verdict, for the methods that have both.
+    """
+    table = on_scale(result.table, scale)
+    rows = _rows(table, result.findings["rationale"] is not None)
+    strips, scores = _strips(table, rows), _agreements(result, rows, scale)
     if scores.empty:
         return strips
     base = alt.Chart(scores).encode(
@@ -287,12 +319,19 @@ def _cells(
     )
 
 
-def _agreements(result: Answer, methods: Sequence[str]) -> pd.DataFrame:
+def on_scale(rows: pd.DataFrame, scale: str) -> pd.DataFrame:
+    """The rows on this scale, and those of methods that have one scale or none."""
+    other = [each for each in SCALES if each != scale]
+    both = rows["method"].map(lambda name: name in METHODS and METHODS[name].scales == SCALES)
+    return rows[~(both & rows["scale"].isin(other))]
+
+
+def _agreements(result: Answer, methods: Sequence[str], scale: str) -> pd.DataFrame:
     """What of ``SHOWN`` is defined.
 
     Columns: method, measure, value, above (0 at chance, 1 at best).
     """
-    scores = pd.DataFrame(result.findings["agreement"])
+    scores = on_scale(pd.DataFrame(result.findings["agreement"]), scale)
     scores = scores[scores["method"].isin(methods)]
     long = scores.melt("method", list(SHOWN), "measure").dropna(subset=["value"])
     value = long["value"].astype(float)

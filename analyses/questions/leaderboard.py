@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
-from typing import get_args
+from dataclasses import asdict, replace
 
 import altair as alt
 import numpy as np
@@ -11,67 +10,29 @@ import pandas as pd
 from altair.typing import ChartType
 
 from analyses.answers import Answer, Progress, Question, plain, quiet
-from analyses.charts.theme import figures
-from analyses.options.questions import SHORTEST, Replacement
+from analyses.charts.leaderboard import MEASURES, PANELS, REPLACEMENTS, panels
+from analyses.options.questions import SHORTEST
 from analyses.options.questions import Leaderboard as Options
-from analyses.questions.explanations import case_of, replacement_in_words
+from analyses.questions.explanations import case_of, on_scale, replacement_in_words
 from analyses.registry import BUILT_IN
 from analyses.script import script
 from analyses.words import ANALYSIS_SEED
+from interp.explanations.axioms import consistency
 from interp.explanations.case import Case
 from interp.explanations.explain import explain, judge, stability
-from interp.explanations.methods import METHODS, offered
-from interp.explanations.scores import METRICS, RATIONALE, SHAPLEY
+from interp.explanations.games import SCALES
+from interp.explanations.methods import METHODS, called, offered
 from interp.statistics import bootstrap_mean
 from models.base import LanguageModel
 from models.errors import UserError
 from models.languages import Language, Sample, Word
 from models.runs.run import Run
 
-REPLACEMENTS: tuple[Replacement, ...] = get_args(Replacement)
-MEASURES = (*METRICS, "stability", "calls", "seconds", "completeness", "shortcut")
-"""The numbers of a row: scores against the truth, cost, and the share of the absolute values on
-the symbol that is no more than a shortcut."""
-FOUND = "shortcut found"
-MEANINGS = {
-    "AUROC": "how often a position that decides (by the rationale) has a larger absolute value "
-    "than one that does not; chance is 0.5",
-    "average precision": "go down the ranking, and at each position that decides take the share of "
-    "deciding positions so far; the mean of these shares",
-    "hit@1": "does the position with the largest absolute value decide?",
-    "R-precision": "if R positions decide, the share of them among the first R of the ranking",
-    "mass": "the share of the absolute values that lies on positions that decide",
-    "NDCG": "the gain of the ranking, in which later deciding positions count less, as a share of "
-    "the best possible gain",
-    "cosine to the model": "cosine of the angle to the exact Shapley values of the model's "
-    "verdict: 1 is the same up to scale, 0 is unrelated",
-    "cosine to the language": "the same with the exact Shapley values of the true membership",
-    "error": "mean absolute difference from the model's exact Shapley values, in probability; only "
-    "for methods that estimate these; lower is better",
-    "comprehensiveness": "how much probability the verdict loses on average while positions are "
-    "hidden one after the other, the largest value first",
-    "sufficiency": "how much probability the verdict still lacks on average while positions are "
-    "shown one after the other, the largest value first; lower is better",
-    "normalised AOPC": "how fast the verdict falls while positions are hidden, between the worst "
-    "order of all (0) and the best (1)",
-    "insertion": "the area under the verdict's probability while positions are shown",
-    "deletion": "the area under the verdict's probability while positions are hidden; lower is "
-    "better",
-    "stability": "mean cosine between the answers with different seeds; 1 for a method that has no "
-    "seed",
-    "calls": "how many words the method had the model score",
-    "seconds": "how many seconds the method took",
-    "completeness": "for methods whose values should have a known sum: how far they miss it, in "
-    "log odds",
-    "shortcut": "the share of the absolute values on a symbol that decides nothing, but goes with "
-    "the label in the training lines of a variant of the language",
-    FOUND: "how often a method gives the shortcut a larger share in a model that leans on it than "
-    "in a clean one; chance is 0.5",
-}
-"""What each measure says, in one line."""
-BOUNDED = {"normalised AOPC", "insertion", "deletion", "stability", "shortcut", "shortcut found"}
-BOUNDED |= {*RATIONALE, *SHAPLEY[:2]}
-"""Measures that are at most 1."""
+MEMBERSHIPS = ("members", "non-members")
+"""Two kinds of words, never averaged: other positions decide in them, by another rule."""
+ROW = ["method", "scale"]
+KEYS = ["membership", "replacement", *ROW, "family"]
+"""What tells the rows of a board apart, besides the measure."""
 AGAIN = 2
 """How many more seeds a method is asked with, to measure its stability."""
 TIMED = 3
@@ -80,11 +41,12 @@ the other words all methods share one table of values."""
 
 
 def analyse(run: Run, options: Options, progress: Progress = quiet) -> Answer:
-    """One row per word, replacement and method.
+    """One row per word, replacement, method and scale.
 
-    Columns: word (its number), text, label (is it in the language?), probability (the model's, that
-    it is), right (is the model's verdict right?), replacement, method, family, the ``MEASURES``. A
-    method that replaces nothing is asked once per word and scored under each replacement.
+    Columns: word (its number), text, membership (members, non-members), probability (the model's,
+    of "in the language"), right (is the model's verdict right?), replacement, method, family,
+    estimand and scale (as of the question "explanations"), the ``MEASURES``. A method that replaces
+    nothing is asked once per word and scored under each replacement.
 
     Raises:
         UserError: bad options, or no words so short.
@@ -101,11 +63,12 @@ def analyse(run: Run, options: Options, progress: Progress = quiet) -> Answer:
         table = of_word(model, language, word, options, index)
         table.insert(0, "word", index)
         table.insert(1, "text", " ".join(word))
-        table.insert(2, "label", bool(label))
+        table.insert(2, "membership", MEMBERSHIPS[not label])
         tables.append(table)
     progress(options.words, options.words, "explained")
     table = pd.concat(tables, ignore_index=True)
-    table.insert(4, "right", (table["probability"] >= 0.5) == table["label"])
+    said = np.where(table["probability"] >= 0.5, *MEMBERSHIPS)
+    table.insert(4, "right", said == table["membership"])
     found = {
         "words": options.words,
         "right": float(table.drop_duplicates("word")["right"].mean()),
@@ -149,7 +112,7 @@ def of_word(
         names = offered(case)
         wanted = [name for name in names if once is None or METHODS[name].replaces]
         table = explain(case, wanted, seed % 2**32, remember)
-        table = table.assign(stability=table["method"].map(stabilities(case, wanted, table)))
+        table = table.join(stabilities(case, wanted, table), on=ROW)
         if once is None:
             once = table[[not METHODS[name].replaces for name in table["method"]]]
         else:
@@ -157,44 +120,61 @@ def of_word(
             rank = table["method"].map({name: k for k, name in enumerate(METHODS)})
             table = table.iloc[np.argsort(rank, kind="stable")].reset_index(drop=True)
         scores = judge(case, table, seed % 2**32)
-        about = table.drop_duplicates("method").set_index("method")
-        scores = scores.join(about["stability"], on="method")
-        scores = scores.join(on_shortcut(case, language, word, table), on="method")
-        scores.insert(0, "probability", float(case.game.values()[-1]))
+        about = table.drop_duplicates(ROW).set_index(ROW)
+        scores = scores.join(about["stability"], on=ROW)
+        scores["consistency"] = np.nan
+        if once is not None and index < TIMED and kind == REPLACEMENTS[0]:
+            kept = scores.set_index(ROW).index.map(consistencies(case, seed % 2**32))
+            scores["consistency"] = kept.astype(float)
+        scores = scores.join(on_shortcut(language, word, table), on=ROW)
+        scores.insert(0, "probability", float(case.game.on("probability").values()[-1]))
         scores.insert(1, "replacement", kind)
         tables.append(scores)
     return pd.concat(tables, ignore_index=True)
 
 
-def stabilities(case: Case, names: list[str], first: pd.DataFrame) -> dict[str, float]:
-    """How alike answers with other seeds are; 1 of a method that has no seed."""
+def stabilities(case: Case, names: list[str], first: pd.DataFrame) -> pd.Series:
+    """By method and scale, how alike answers with other seeds are; 1 of a method without a seed."""
     found = {}
-    values = dict(iter(first.groupby("method")["value"]))
+    values = dict(iter(first.groupby(ROW)["value"]))
     for name in names:
-        method, answers = METHODS[name], [values[name].to_numpy()]
-        if not method.seeded:
-            found[name] = 1.0
-            continue
-        asked = case.game.calls
-        answers += [method.run(case, 7919 * (k + 1)) for k in range(AGAIN)]
-        case.game.calls = asked
-        found[name] = stability(np.stack(answers))
-    return found
+        method = METHODS[name]
+        answers = []
+        if method.seeded:
+            asked = case.game.calls
+            seeds = (7919 * (k + 1) for k in range(AGAIN))
+            answers = [np.atleast_2d(method.run(case, seed)) for seed in seeds]
+            case.game.calls = asked
+        for row, scale in enumerate(method.scales):
+            alike = [values[name, scale].to_numpy(), *(answer[row] for answer in answers)]
+            found[name, scale] = stability(np.stack(alike)) if answers else 1.0
+    return pd.Series(found, name="stability").rename_axis(ROW)
 
 
-def on_shortcut(case: Case, language: Language, word: Word, table: pd.DataFrame) -> pd.Series:
-    """The share of each method's absolute values on a shortcut symbol that decides nothing here.
+def consistencies(case: Case, seed: int) -> dict[tuple[str, str], float]:
+    """By method and scale, for LIME and SHAP, how often the axiom of consistency holds."""
+    return {
+        (name, scale): consistency(
+            lambda game, name=name: METHODS[name].run(replace(case, game=game), seed),  # type: ignore[misc]  # mypy cannot infer the default
+            case.game.on(scale),
+            seed,
+        )
+        for name in offered(case)
+        if METHODS[name].family == "LIME and SHAP"
+        for scale in SCALES
+    }
+
+
+def on_shortcut(language: Language, word: Word, table: pd.DataFrame) -> pd.Series:
+    """The share of each method's absolute values on the shortcut symbol, which decides nothing.
 
     NaN where the word has no such symbol, or the language no shortcut.
     """
-    idle = [
-        i
-        for i, symbol in enumerate(word)
-        if symbol == language.shortcut and i not in (case.rationale or ())
-    ]
+    idle = [i for i, symbol in enumerate(word) if symbol == language.shortcut]
     value = table["value"].abs()
-    there = value.where(table["position"].isin(idle), 0.0).groupby(table["method"]).sum()
-    total = value.groupby(table["method"]).sum()
+    rows = [table[column] for column in ROW]
+    there = value.where(table["position"].isin(idle), 0.0).groupby(rows).sum()
+    total = value.groupby(rows).sum()
     share = there / total.where(total > 0)
     return (share if idle else share * np.nan).rename("shortcut")
 
@@ -206,11 +186,11 @@ def board(table: pd.DataFrame) -> pd.DataFrame:
     """Means over words with 95% bootstrap intervals.
 
     Returns:
-        One row per replacement, method and measure that is defined somewhere: replacement, method,
-        family, measure, mean, low, high, words (how many it is a mean over).
+        One row per membership, replacement, method, scale and measure that is defined somewhere:
+        ``KEYS``, measure, mean, low, high, words (how many it is a mean over).
     """
-    keys = ["replacement", "method", "family", "measure"]
-    long = table.melt(["word", *keys[:3]], list(MEASURES), "measure", "value")
+    keys = [*KEYS, "measure"]
+    long = table.melt(["word", *KEYS], list(MEASURES), "measure", "value")
     long = long.dropna(subset=["value"])
     cells = long[keys].drop_duplicates()
     grid = long.pivot(index="word", columns=keys, values="value")
@@ -227,73 +207,86 @@ def board(table: pd.DataFrame) -> pd.DataFrame:
 
 def headline(result: Answer) -> pd.DataFrame:
     """The numbers that are compared over seeds: variable, of, value."""
-    means = result.table.groupby(["replacement", "method"], sort=False)[list(MEASURES)].mean()
-    long = means.reset_index().melt(["replacement", "method"], var_name="variable")
-    long["of"] = long["replacement"] + ": " + long["method"]
+    means = result.table.groupby(KEYS[:-1], sort=False)[list(MEASURES)].mean()
+    long = means.reset_index().melt(KEYS[:-1], var_name="variable")
+    row = [called(*pair) for pair in zip(long["method"], long["scale"], strict=True)]
+    long["of"] = long["membership"] + ", " + long["replacement"] + ": " + row
     return long[["variable", "of", "value"]]
 
 
+OWN = {
+    ("members", "AUROC"): ", substitution's own estimand",
+    ("members", "cosine to the effects"): ", substitution's own estimand",
+    ("non-members", "cosine to the effects"): ", substitution's own estimand",
+    ("members", "cosine to the language"): ", SHAP's own estimand",
+    ("non-members", "cosine to the language"): ", SHAP's own estimand",
+    ("members", "cosine to the model"): ", SHAP's own estimand and no truth",
+    ("non-members", "cosine to the model"): ", SHAP's own estimand and no truth",
+}
+"""Whose own estimand a truth is. That of non-members' AUROC, a repair, is nobody's."""
+NAMED = (
+    *(("LIME", scale) for scale in SCALES),
+    *(("SHAP kernel", scale) for scale in SCALES),
+    *(("attention", "none"), ("random", "none"), ("chance", "none")),
+)
+"""The rows that a sentence names beside the best."""
+
+
 def in_words(table: pd.DataFrame) -> str:
-    """A sentence: which methods are nearest to the truth, and where the best-known ones stand."""
-    means = table.groupby("method", sort=False)[list(METRICS)].mean()
-    controls = set(table.loc[table["family"] == "control", "method"])
-    for measure in ("cosine to the language", "AUROC", "cosine to the model"):
-        known = means[measure].dropna().sort_values(ascending=False)
-        named = ("LIME", "SHAP kernel", "integrated gradients", "attention", "random")
-        best = [name for name in known.index if name not in controls][:3]
-        if best:
-            first = ", ".join(f"{name} {known[name]:.2f}" for name in best)
-            rest = [f"{name} {known[name]:.2f}" for name in named if name in known.index]
-            return (
-                f"{measure}, mean over {table['word'].nunique()} words and all replacements: the "
-                f"best are {first}; for comparison, {', '.join(rest)}."
-            )
-    return "No truth is known here: methods are compared by what hiding symbols does."
+    """Which methods are nearest to the truth, members and non-members apart.
+
+    First by a truth that is no SHAP value, then by SHAP's own. Every mean over words has its
+    interval, bootstrapped over words; a word's number is its mean over the replacements.
+    """
+    said = []
+    for kind in MEMBERSHIPS:
+        part = table[table["membership"] == kind]
+        ranked = "AUROC" if part["AUROC"].notna().any() else "cosine to the effects"
+        shapley = "cosine to the language"
+        if not part[shapley].notna().any():  # the truth of a corpus is not known
+            shapley = "cosine to the model"
+        for measure in (ranked, shapley):
+            if part[measure].notna().any():
+                grid = part.pivot_table(measure, "word", ROW, sort=False)
+                said.append(_standing(grid, f"{kind}, {measure}{OWN.get((kind, measure), '')}"))
+    if not said:
+        return "No truth is known here: methods are compared by what hiding symbols does."
+    return (
+        " ".join(said) + " Means over words and replacements, with 95% intervals over words; the "
+        "scale of a method stands in brackets."
+    )
 
 
-def chart(result: Answer) -> ChartType:
-    """The methods by four measures: by the rationale, by the language, by the model, by hiding."""
-    shown = ["AUROC", "cosine to the language", "cosine to the model", "normalised AOPC"]
-    rows = board(result.table)
-    rows = rows[rows["measure"].isin(shown)]
-    return panels(rows, [name for name in shown if (rows["measure"] == name).any()])
+def _standing(grid: pd.DataFrame, what: str) -> str:
+    """The best three methods, and the ``NAMED``. Columns are as ``ROW``, a row is a word."""
+    mean, low, high = bootstrap_mean(grid.to_numpy())
+    row = {name: i for i, name in enumerate(grid.columns)}
+
+    def told(name: tuple[str, str]) -> str:
+        at = row[name]
+        return f"{called(*name)} {mean[at]:.2f} [{low[at]:.2f}, {high[at]:.2f}]"
+
+    asked = [name for name in row if name[0] in METHODS and METHODS[name[0]].family != "control"]
+    order = sorted(asked, key=lambda name: -mean[row[name]])
+    best = list({name[0]: name for name in reversed(order)}.values())[::-1][:3]
+    rest = [name for name in NAMED if name in row and name not in best]
+    text = f"{len(grid)} {what}: the best are {', '.join(map(told, best))}"
+    return f"{text}; for comparison, {', '.join(map(told, rest))}."
 
 
-def panels(rows: pd.DataFrame, shown: list[str]) -> ChartType:
-    """A panel per measure, a row per method, a colour per replacement; columns as of ``board``."""
-    order = [name for name in (*METHODS, "chance") if (rows["method"] == name).any()]
-    # These can be told apart on a light and on a dark page, and by people who see few colours.
-    colors = dict(zip(REPLACEMENTS, ("#4c78a8", "#f58518", "#54a24b"), strict=True))
-    there = [kind for kind in REPLACEMENTS if (rows["replacement"] == kind).any()]
+def chart(result: Answer, scale: str = SCALES[0]) -> ChartType:
+    """The methods by four measures, members above, other words below.
+
+    Args:
+        scale: of the verdict, for the methods that have both.
+    """
+    rows = on_scale(board(result.table), scale)
+    rows = rows[rows["measure"].isin(PANELS)]
     parts = []
-    for index, name in enumerate(shown):
-        part = rows[rows["measure"] == name]
-        title = alt.Title(name, anchor="start", frame="group")
-        base = alt.Chart(part, title=title).encode(
-            y=alt.Y("method:N", sort=order, title=None).axis(
-                labels=index == 0, labelOverlap=False, labelLimit=200, grid=True, ticks=False
-            ),
-            yOffset=alt.YOffset("replacement:N", sort=there),
-            color=alt.Color("replacement:N", title="hidden symbols", sort=there)
-            .scale(domain=there, range=[colors[kind] for kind in there])
-            .legend(orient="top"),
-            tooltip=[
-                "method",
-                "replacement",
-                *figures("mean"),
-                *figures("low"),
-                *figures("high"),
-            ],
-        )
-        x = alt.X("low:Q", title=None).scale(zero=False)
-        if name in BOUNDED:  # Student's interval knows no bounds: cut it off there
-            signed = "cosine" in name or name == "stability"
-            least = max(part[["mean", "low"]].min().min(), -1.0 if signed else 0.0)
-            x = x.scale(domain=[least, 1.0], nice=False)
-        rule = base.mark_rule(clip=True).encode(x=x, x2="high:Q")
-        point = base.mark_point(filled=True, size=28, opacity=1).encode(x="mean:Q")
-        parts.append((rule + point).properties(width=170, height=alt.Step(6)))
-    figure: ChartType = alt.hconcat(*parts, spacing=12)
+    for kind, part in rows.groupby("membership", sort=False):
+        there = [name for name in PANELS if (part["measure"] == name).any()]
+        parts.append(panels(part, there).properties(title=str(kind)))
+    figure: ChartType = alt.vconcat(*parts, spacing=24)
     return figure
 
 

@@ -1,7 +1,8 @@
 """What a leaderboard says: the lectures' claims about the classical techniques, tested over runs.
 
 The unit of the tests is a run, one seed of one language. Its numbers are means over words and
-replacements.
+replacements, of members and non-members apart. The claims are about Transformers; LSTM and CNN only
+say whether something is so because of Transformers.
 """
 
 from __future__ import annotations
@@ -12,22 +13,27 @@ from functools import cached_property
 import numpy as np
 import pandas as pd
 
+from analyses.charts.leaderboard import FOUND
 from analyses.options.studies import PLANTED
-from analyses.questions import leaderboard as of_run
+from analyses.questions.leaderboard import MEMBERSHIPS
 from interp.comparisons import all_pairs, corrected, paired, pairs_needed
+from interp.explanations.methods import called
 from interp.statistics import t_interval
 
 LEVEL = 0.05
-TRUTH = ("cosine to the language", "AUROC")
+ALL = "all words"
+LIME, KERNEL = "LIME (probability)", "SHAP kernel (probability)"
+ASKED = (LIME, "LIME (log odds)", KERNEL, "SHAP kernel (log odds)")
 PLANNED = (
-    *((measure, name, "random") for measure in TRUTH for name in ("LIME", "SHAP kernel")),
-    *((measure, "substitution", "SHAP kernel") for measure in TRUTH),
-    ("seconds", "SHAP kernel", "LIME"),
-    ("cosine to the model", "SHAP kernel", "LIME"),
-    ("stability", "SHAP kernel", "LIME"),
+    *((kind, "AUROC", name, "chance") for kind in MEMBERSHIPS for name in ASKED),
+    ("non-members", "AUROC", "substitution (probability)", KERNEL),
+    ("non-members", "AUROC", "SmoothGrad (log odds)", KERNEL),
+    (ALL, "seconds", KERNEL, LIME),
+    (ALL, "cosine to the model", KERNEL, LIME),
+    (ALL, "stability", KERNEL, LIME),
 )
-"""The comparisons that the claims rest on: a measure and two methods. They were fixed before any
-number was seen."""
+"""The comparisons that the claims rest on: the words, a measure and two methods. They were fixed
+before any number was seen."""
 EXACT = ("SHAP exact", "Shapley exact")
 
 
@@ -36,7 +42,8 @@ class Evidence:
     """The numbers that the claims are read from.
 
     Attributes:
-        by_run: rows language and seed, columns measure and method; means over replacements.
+        by_run: rows language and seed, columns measure, words and method (with its scale); means
+            over replacements. The words are members, non-members, or all: the mean of both.
         families: the family of each method.
     """
 
@@ -47,34 +54,42 @@ class Evidence:
     def pairs(self) -> pd.DataFrame:
         """The comparisons of ``PLANNED`` for which both methods were asked.
 
-        Columns: measure, first, second, the attributes of ``Paired``, corrected (p, by Holm's
-        method, over all rows).
+        Columns: words, measure, first, second, the attributes of ``Paired``, corrected (p, by
+        Holm's method, over all rows).
         """
         rows = [
-            {"measure": measure, "first": first, "second": second}
-            | asdict(paired(*(self.by_run[measure, name].to_numpy() for name in (first, second))))
-            for measure, first, second in PLANNED
-            if {(measure, first), (measure, second)} <= set(self.by_run.columns)
+            {"words": words, "measure": measure, "first": first, "second": second}
+            | asdict(
+                paired(*(self.by_run[measure, words, name].to_numpy() for name in (first, second)))
+            )
+            for words, measure, first, second in PLANNED
+            if {(measure, words, first), (measure, words, second)} <= set(self.by_run.columns)
         ]
         table = pd.DataFrame(rows)
         return table.assign(corrected=corrected(table["p"].to_numpy())) if rows else table
 
-    def of(self, measure: str, method: str) -> float:
+    def of(self, measure: str, method: str, words: str = ALL) -> float:
         """Mean over runs; NaN where it is not defined."""
-        return float(self.by_run.mean().get((measure, method), np.nan))
+        return float(self.by_run.mean().get((measure, words, method), np.nan))
 
-    def told(self, measure: str, first: str, second: str) -> float:
+    def told(self, words: str, measure: str, first: str, second: str) -> float:
         """By how much the first is larger, if the corrected p is at most ``LEVEL``; else 0."""
         for row in self.pairs.to_dict("records"):
-            if (row["measure"], row["first"], row["second"]) == (measure, first, second):
+            asked = (row["words"], row["measure"], row["first"], row["second"])
+            if asked == (words, measure, first, second):
                 return float(row["difference"]) if row["corrected"] <= LEVEL else 0.0
         return 0.0
 
-    def best(self, measure: str) -> str:
+    def best(self, measure: str, words: str) -> str:
         """The method with the largest mean, apart from exact ones and controls; and how many others
         it is significantly above."""
-        grid = self.by_run[measure].drop(columns=list(EXACT), errors="ignore")
-        grid = grid[[name for name in grid if self.families[name] != "control"]]
+        grid = self.by_run[measure, words]
+        kept = [
+            name
+            for name in grid
+            if self.families[name] != "control" and name.split(" (")[0] not in EXACT
+        ]
+        grid = grid[kept].dropna(how="all")
         if grid.shape[1] == 1:
             return f"{grid.columns[0]} ({grid.iloc[:, 0].mean():.2f})"
         pairs = all_pairs(grid)
@@ -85,13 +100,29 @@ class Evidence:
 
 
 def evidence(by_seed: pd.DataFrame) -> Evidence:
-    """The evidence of all runs. Planted shortcuts count only if no other language is there.
+    """The evidence of all Transformers. Planted shortcuts count only if no other language is there.
 
     Args:
         by_seed: rows of ``leaderboard.means`` of all runs.
     """
-    by_run = _honest(by_seed).pivot_table("value", ["language", "seed"], ["measure", "method"])
-    return Evidence(by_run, dict(zip(by_seed["method"], by_seed["family"], strict=True)))
+    rows = named(_honest(by_seed))
+    rows = rows[_transformers(rows)]
+    both = pd.concat([rows, rows.assign(membership=ALL)])
+    columns = ["measure", "membership", "method"]
+    by_run = both.pivot_table("value", ["language", "architecture", "seed"], columns)
+    return Evidence(by_run, dict(zip(rows["method"], rows["family"], strict=True)))
+
+
+def named(rows: pd.DataFrame) -> pd.DataFrame:
+    """The rows with the scale in the name of the method."""
+    pairs = zip(rows["method"], rows["scale"], strict=True)
+    return rows.assign(method=[called(*pair) for pair in pairs])
+
+
+def _transformers(rows: pd.DataFrame) -> pd.Series:
+    """Which rows are of Transformers, with fixed heads or without; all rows if none is."""
+    found = rows["architecture"].str.startswith("transformer")
+    return found if found.any() else ~found
 
 
 def _honest(by_seed: pd.DataFrame) -> pd.DataFrame:
@@ -104,59 +135,124 @@ def verdict(by_seed: pd.DataFrame) -> list[str]:
     """The claims, one text each, with the numbers that were measured.
 
     Args:
-        by_seed: columns language, seed, replacement, method, family, measure, value.
+        by_seed: columns language, architecture, seed, membership, replacement, method, scale,
+            family, measure, value.
     """
     found = evidence(by_seed)
-    said = [_useful(found), _fast(found), _grounded(found)]
+    said = [_networks(by_seed), _useful(found), _elsewhere(by_seed), _own(found)]
+    said += [_local(found), _fast(found), _grounded(found)]
     said += [_replacement(by_seed), _shortcut(by_seed), _tested(found)]
     return [text for text in said if text]
 
 
+def _networks(by_seed: pd.DataFrame) -> str:
+    rows = _honest(by_seed)
+    kinds = rows.groupby("architecture", sort=False)["language"].unique()
+    text = "; ".join(f"{kind} on {', '.join(names)}" for kind, names in kinds.items())
+    return f"Networks: {text}. Unless others are named, a claim is about the Transformers."
+
+
 def _useful(found: Evidence) -> str:
-    measures = [m for m in TRUTH if m in found.by_run]
-    if not measures:
+    """By a truth that is no SHAP value, members and non-members apart."""
+    parts = []
+    for kind in MEMBERSHIPS:
+        known = [name for name in ASKED if ("AUROC", kind, name) in found.by_run]
+        if not known:
+            continue
+        sure = [name for name in known if found.told(kind, "AUROC", name, "chance") > 0]
+        worse = [name for name in known if found.told(kind, "AUROC", name, "chance") < 0]
+        verdict = "are told from chance" if len(sure) == len(known) else "is told from chance"
+        text = f"{', '.join(sure) or 'none of LIME and SHAP'} {verdict}"
+        if len(sure) == len(known):
+            text = "LIME and SHAP rank the positions that decide above chance, on both scales"
+        if worse:
+            text += f"; {', '.join(worse)} below chance"
+        numbers = ", ".join(f"{n} {found.of('AUROC', n, kind):.2f}" for n in (*known, "chance"))
+        runs = int(found.by_run["AUROC", kind, known[0]].notna().sum())
+        best = found.best("AUROC", kind)
+        parts.append(f"{kind} ({runs} runs): {text} ({numbers}; best {best})")
+    if not parts:
         return ""
-    numbers = "; ".join(
-        f"{m}: LIME {found.of(m, 'LIME'):.2f}, SHAP kernel {found.of(m, 'SHAP kernel'):.2f}, "
-        f"best {found.best(m)}, random {found.of(m, 'random'):.2f}"
-        for m in measures
+    text = '"Often less useful than hoped in Transformers", by AUROC against the positions that '
+    text += f"decide. {'. '.join(parts)}."
+    for name in ("substitution (probability)", "SmoothGrad (log odds)"):
+        if ("AUROC", "non-members", name) in found.by_run:
+            gap = found.told("non-members", "AUROC", name, KERNEL)
+            value = found.of("AUROC", name, "non-members")
+            text += " On non-members " + _three(
+                gap,
+                f"{name} does better than {KERNEL} ({value:.2f}).",
+                f"{name} does worse than {KERNEL} ({value:.2f}).",
+                f"these runs do not tell {name} ({value:.2f}) from {KERNEL}.",
+            )
+    return text
+
+
+def _elsewhere(by_seed: pd.DataFrame) -> str:
+    """Is it because of Transformers? The same words explained in LSTM and CNN."""
+    rows = named(_honest(by_seed))
+    rows = rows[(rows["measure"] == "AUROC") & rows["method"].isin((LIME, KERNEL))]
+    rows = rows.assign(
+        kind=np.where(_transformers(rows), "transformer", rows["architecture"]),
     )
-    asked = [(m, name, "random") for m in measures for name in ("LIME", "SHAP kernel")]
-    above = all(found.of(m, name) > found.of(m, other) + 0.2 for m, name, other in asked)
-    sure = all(found.told(*each) > 0 for each in asked)
-    text = '"Often less useful than hoped in Transformers": '
-    if not above:
-        text += "this holds here"
-    elif sure:
-        text += "this does not hold for these models, which follow the rule"
-    else:
-        text += "this does not hold on average, but these runs do not tell the methods from chance"
-    text += f" ({numbers})"
-    gaps = {m: found.told(m, "substitution", "SHAP kernel") for m in measures}
-    higher = [m for m in measures if found.of(m, "substitution") >= found.of(m, "SHAP kernel")]
-    better = [m for m in higher if gaps[m] > 0]
-    level = [m for m in higher if not gaps[m]]
-    if better:
-        text += f"; but one substitution per symbol does better by {' and '.join(better)}"
-    if level:
-        text += "; these runs do not show that one substitution per symbol does worse by "
-        text += " and ".join(level)
-    return text + "."
+    units, columns = ["language", "seed"], ["kind", "membership", "method"]
+    grid = rows.pivot_table("value", units, columns)
+    kinds = [kind for kind in dict.fromkeys(rows["kind"]) if kind != "transformer"]
+    tests = [
+        (kind, words, name, paired(grid["transformer", words, name].to_numpy(), values.to_numpy()))
+        for (kind, words, name), values in grid.items()
+        if kind in kinds and ("transformer", words, name) in grid
+    ]
+    if not tests:
+        return ""
+    told = [
+        f"{name} on {words}: {test.difference:+.2f} against the {kind} "
+        f"({test.pairs} pairs of runs, p {p:.2f})"
+        for (kind, words, name, test), p in zip(
+            tests, corrected(np.array([test.p for *_, test in tests])), strict=True
+        )
+    ]
+    return (
+        'Because "of Transformers"? Their AUROC minus that of other networks on the same words '
+        f"(sign-flip tests, Holm over {len(tests)}): {'; '.join(told)}."
+    )
+
+
+def _own(found: Evidence) -> str:
+    measure = "cosine to the language"
+    if (measure, ALL, KERNEL) not in found.by_run:
+        return ""
+    return (
+        f"The cosine to the language's Shapley values is SHAP's own estimand: {KERNEL} "
+        f"{found.of(measure, KERNEL):.2f}, {LIME} {found.of(measure, LIME):.2f}. It says that SHAP "
+        "estimates well and that the network follows the rule, and no more."
+    )
+
+
+def _local(found: Evidence) -> str:
+    near, far = (found.of(f"fit {where}", LIME) for where in ("near", "far"))
+    if np.isnan(near) or np.isnan(far):
+        return ""
+    return (
+        f'LIME is "local": its linear model explains {near:.2f} of the variance (R2) where at most '
+        f"a third of the symbols are hidden, and {far:.2f} where at most a third are shown; SHAP's "
+        f"kernel {found.of('fit near', KERNEL):.2f} and {found.of('fit far', KERNEL):.2f}."
+    )
 
 
 def _fast(found: Evidence) -> str:
     ours, theirs = (
         f"{found.of('seconds', name) * 1e3:.0f} ms and {found.of('calls', name):.0f}"
-        for name in ("LIME", "SHAP kernel")
+        for name in (LIME, KERNEL)
     )
     fast = _three(
-        found.told("seconds", "SHAP kernel", "LIME"),
+        found.told(ALL, "seconds", KERNEL, LIME),
         "It is faster than SHAP.",
         "It is slower than SHAP.",
         "These runs do not show that it is faster than SHAP.",
     )
     approximate = _three(
-        found.told("cosine to the model", "SHAP kernel", "LIME"),
+        found.told(ALL, "cosine to the model", KERNEL, LIME),
         "It is less exact than SHAP.",
         "It is more exact than SHAP.",
         "These runs do not show that it is less exact than SHAP.",
@@ -164,34 +260,36 @@ def _fast(found: Evidence) -> str:
     return (
         f'LIME is "fast, approximate": it took {ours} model calls a word, SHAP\'s kernel {theirs}. '
         "Its cosine to the model's exact Shapley values is "
-        f"{found.of('cosine to the model', 'LIME'):.2f} "
-        f"(kernel: {found.of('cosine to the model', 'SHAP kernel'):.2f}). {fast} {approximate}"
+        f"{found.of('cosine to the model', LIME):.2f} "
+        f"(kernel: {found.of('cosine to the model', KERNEL):.2f}). {fast} {approximate}"
     )
 
 
 def _grounded(found: Evidence) -> str:
     exact, kernel = (
-        found.of("seconds", name) / found.of("seconds", "LIME")
-        for name in ("Shapley exact", "SHAP kernel")
+        found.of("seconds", name) / found.of("seconds", LIME)
+        for name in ("Shapley exact (probability)", KERNEL)
     )
     consistent = _three(
-        found.told("stability", "SHAP kernel", "LIME"),
+        found.told(ALL, "stability", KERNEL, LIME),
         "SHAP's kernel is more consistent than LIME.",
         "SHAP's kernel is less consistent than LIME.",
         "These runs do not show that SHAP's kernel is more consistent than LIME.",
     )
     dear = _three(
-        found.told("seconds", "SHAP kernel", "LIME"),
+        found.told(ALL, "seconds", KERNEL, LIME),
         "It is more expensive.",
         "On words this short it is cheaper.",
         "These runs do not show that it is more expensive on words this short.",
     )
     return (
         'SHAP is "grounded, consistent, but expensive": between its own seeds, the values of the '
-        f"kernel have a mean cosine of {found.of('stability', 'SHAP kernel'):.2f}, those of LIME "
-        f"{found.of('stability', 'LIME'):.2f}. The kernel misses the exact values by "
-        f"{found.of('error', 'SHAP kernel'):.3f} on average, LIME by "
-        f"{found.of('error', 'LIME'):.3f}. All coalitions of these short words in one batch take "
+        f"kernel have a mean cosine of {found.of('stability', KERNEL):.2f}, those of LIME "
+        f"{found.of('stability', LIME):.2f}. By the axiom (who contributes more never gets less) "
+        f"the kernel's values rose or stayed in {found.of('consistency', KERNEL):.1%} of trials, "
+        f"LIME's in {found.of('consistency', LIME):.1%}. The kernel misses the exact values by "
+        f"{found.of('error', KERNEL):.3f} on average, LIME by "
+        f"{found.of('error', LIME):.3f}. All coalitions of these short words in one batch take "
         f"{exact:.1f} times as long as LIME, SHAP's kernel {kernel:.1f} times. {consistent} {dear}"
     )
 
@@ -202,17 +300,16 @@ def _three(gap: float, more: str, less: str, level: str) -> str:
 
 
 def _replacement(by_seed: pd.DataFrame) -> str:
-    rows = _honest(by_seed)
-    kernel = rows[(rows["method"] == "SHAP kernel") & (rows["measure"] == "AUROC")]
+    rows = named(_honest(by_seed))
+    rows = rows[_transformers(rows) & (rows["membership"] == "non-members")]
+    kernel = rows[(rows["method"] == KERNEL) & (rows["measure"] == "AUROC")]
     if kernel.empty:
         return ""
     grid = kernel.pivot_table("value", "language", "replacement")
     name = (grid.max(axis=1) - grid.min(axis=1)).idxmax()
     row = grid.loc[name].sort_values()
     least, most = row.index[0], row.index[-1]
-    seeds = kernel[kernel["language"] == name].pivot(
-        index="seed", columns="replacement", values="value"
-    )
+    seeds = kernel[kernel["language"] == name].pivot_table("value", "seed", "replacement")
     _, low, high = t_interval((seeds[most] - seeds[least]).to_numpy())
     apart = (
         ""
@@ -221,15 +318,16 @@ def _replacement(by_seed: pd.DataFrame) -> str:
     )
     return (
         "What stands in for hidden symbols decides the answer: on "
-        f"{name} the AUROC of SHAP's kernel goes from {row.iloc[0]:.2f} ({least}) to "
+        f"non-members of {name} the AUROC of {KERNEL} goes from {row.iloc[0]:.2f} ({least}) to "
         f"{row.iloc[-1]:.2f} ({most}){apart}."
     )
 
 
 def _shortcut(by_seed: pd.DataFrame) -> str:
-    planted = by_seed[by_seed["measure"] == of_run.FOUND]
+    planted = named(by_seed[by_seed["measure"] == FOUND])
     if planted.empty:
         return ""
+    planted = planted[_transformers(planted)]
     by_run = planted.pivot_table("value", "seed", "method")
     controls = set(planted.loc[planted["family"] == "control", "method"])
     means = by_run.mean().drop(controls & set(by_run)).sort_values(ascending=False)
@@ -252,8 +350,8 @@ def _tested(found: Evidence) -> str:
     tests, runs = len(found.pairs), len(found.by_run)
     needed = pairs_needed(tests, LEVEL)
     text = (
-        f"Each comparison is paired over {runs} {'run' if runs == 1 else 'runs'}: a sign-flip "
-        f"test, with p at most {LEVEL} after Holm's correction for {tests} tests (for the best "
-        "method: for all pairs of methods)."
+        f"Each comparison is paired over up to {runs} {'run' if runs == 1 else 'runs'}: a "
+        f"sign-flip test, with p at most {LEVEL} after Holm's correction for {tests} tests (for the "
+        "best method: for all pairs of methods)."
     )
     return text if runs >= needed else f"{text} Fewer than {needed} runs cannot show anything."

@@ -1,10 +1,11 @@
 """Which explanation method tells the truth? Every method on many models that learned the rule.
 
-Several seeds of each language are trained as normal runs. Each run is asked for its own
-leaderboard, and the means over words are compared over seeds. What is finished is not done again,
-so a leaderboard that was interrupted goes on. OUT keeps the runs, and beside them
+Several seeds of each language and architecture are trained as normal runs. Each run is asked for
+its own leaderboard, and the means over words are compared over seeds. What is finished is not done
+again, so a leaderboard that was interrupted goes on. OUT keeps the runs, and beside them
 
-    OUT/results/leaderboard-1/    a row per language, replacement, method and measure
+    OUT/results/leaderboard-1/    a row per language, architecture, kind of words, replacement,
+                                  method, scale and measure
     OUT/leaderboard.html          the report: one file, which needs no other
 """
 
@@ -21,36 +22,62 @@ import pandas as pd
 from altair.typing import ChartType
 
 from analyses.answers import Answer, Progress, answer, plain, quiet, save
+from analyses.charts.leaderboard import FOUND, MEASURES, PANELS, panels
 from analyses.jobs.trained import trained
 from analyses.jobs.workers import side_by_side
 from analyses.options.questions import Leaderboard as OfRun
 from analyses.options.studies import CLEAN, PLANTED, Leaderboard
-from analyses.questions import leaderboard as of_run
+from analyses.questions.explanations import on_scale
+from analyses.questions.leaderboard import KEYS
 from analyses.studies import claims
+from interp.explanations.games import SCALES
+from interp.explanations.methods import called
 from interp.statistics import t_interval
-from models.config import TrainConfig
+from models.config import ModelConfig, TrainConfig
 from models.runs.run import Run, run_name
-from models.training.recipes import recipe_or_plain
+from models.training.recipes import recipe, recipe_or_plain
 
 QUESTION = "LIME, SHAP, gradients, attention or interventions: which of them tells the truth?"
 NAME = "leaderboard"
+NOT_OFFERED = "not offered"
+
+Key = tuple[str, str, int]
+"""A run: its language, its architecture in words, its seed."""
 
 
-def recipes(asked: Leaderboard) -> dict[str, TrainConfig]:
-    """How the runs of each language are trained."""
-    return {name: recipe_or_plain(name, asked.recipe) for name in asked.languages}
+def recipes(asked: Leaderboard) -> dict[tuple[str, str], TrainConfig]:
+    """How the runs of each language and architecture are trained."""
+    configs = [
+        recipe_or_plain(name, asked.recipe)
+        if kind == "transformer"
+        else recipe(name, ModelConfig(architecture=kind))
+        for name in asked.languages
+        for kind in asked.architectures
+    ]
+    return {(config.language, architecture(config.model)): config for config in configs}
+
+
+def architecture(config: ModelConfig) -> str:
+    """The architecture in words; heads that are fixed by construction are named."""
+    fixed = config.counting.averaging_heads
+    if not fixed:
+        return config.architecture
+    return f"{config.architecture}, {fixed} of {config.n_heads} heads fixed"
 
 
 def leaderboard(asked: Leaderboard, progress: Progress = quiet) -> Answer:
-    """Trains the runs and scores every method. One row per language, replacement, method, measure.
+    """Trains the runs and scores every method.
 
-    Columns: language, replacement, method, family, measure (``of_run.MEASURES``, and for the
-    pair of clean and planted models "shortcut found"), mean, low, high (95%, Student's t over
-    seeds; NaN for a single one), seeds.
+    One row per language, architecture, membership, replacement, method, scale and measure.
+
+    Columns: language, architecture, membership (members, non-members), replacement, method, scale,
+    family, measure (``MEASURES``, and for the pair of clean and planted models "shortcut found"),
+    mean, low, high (95%, Student's t over seeds; NaN for a single one), seeds, words (of all seeds
+    together). An architecture without attention has no rows of methods that read attention.
     """
     configs = {
-        (name, seed): replace(config, seed=seed, steps=asked.steps or config.steps)
-        for name, config in recipes(asked).items()
+        (*key, seed): replace(config, seed=seed, steps=asked.steps or config.steps)
+        for key, config in recipes(asked).items()
         for seed in range(asked.seeds)
     }
     tables = {}
@@ -61,20 +88,18 @@ def leaderboard(asked: Leaderboard, progress: Progress = quiet) -> Answer:
     answers = side_by_side(complete, jobs, asked.workers, asked.scheduler)
     for done, (key, table) in enumerate(answers):
         tables[key] = table
-        progress(done + 1, len(configs), f"{key[0]}, seed {key[1]}")
+        progress(done + 1, len(configs), f"{key[0]}, {key[1]}, seed {key[2]}")
     tables = {key: tables[key] for key in configs}
     by_seed = pd.concat([means(table, *key) for key, table in tables.items()], ignore_index=True)
     by_seed = pd.concat([by_seed, shortcut_found(tables)], ignore_index=True)
     table = over_seeds(by_seed)
     arguments: dict[str, Any] = {"languages": list(asked.languages), "seeds": asked.seeds}
-    arguments |= {"recipe": asked.recipe, "words": asked.words, "steps": asked.steps}
-    right = {
-        name: [
-            float(tables[name, seed].drop_duplicates("word")["right"].mean())
-            for seed in range(asked.seeds)
-        ]
-        for name in asked.languages
-    }
+    arguments |= {"recipe": asked.recipe, "architectures": list(asked.architectures)}
+    arguments |= {"words": asked.words, "steps": asked.steps}
+    right: dict[str, dict[str, list[float]]] = {}
+    for (name, kind, _), one in tables.items():
+        share = float(one.drop_duplicates("word")["right"].mean())
+        right.setdefault(name, {}).setdefault(kind, []).append(share)
     said = claims.verdict(by_seed)
     found = {"claims": said, "right": right}
     found["pairs"] = claims.evidence(by_seed).pairs.replace({np.nan: None}).to_dict("records")
@@ -83,9 +108,9 @@ def leaderboard(asked: Leaderboard, progress: Progress = quiet) -> Answer:
 
 
 def first_words(asked: Leaderboard) -> dict[str, Answer]:
-    """One explained word per language, by its first seed."""
-    paths = {name: asked.out / run_name(config) for name, config in recipes(asked).items()}
-    return {name: answer(Run(path), "explanations")[0] for name, path in paths.items()}
+    """One explained word per language, by the first seed of its first architecture."""
+    paths = {name: asked.out / run_name(c) for (name, _), c in reversed(recipes(asked).items())}
+    return {name: answer(Run(paths[name]), "explanations")[0] for name in asked.languages}
 
 
 def complete(path: Path, config: TrainConfig, words: int, device: str) -> pd.DataFrame:
@@ -95,88 +120,101 @@ def complete(path: Path, config: TrainConfig, words: int, device: str) -> pd.Dat
     return answer(run, "leaderboard", options)[0].table
 
 
-def means(table: pd.DataFrame, name: str, seed: int) -> pd.DataFrame:
-    """The means over words of one run: a row per replacement, method and measure."""
-    keys = ["replacement", "method", "family"]
-    mean = table.groupby(keys, sort=False)[list(of_run.MEASURES)].mean().reset_index()
-    long = mean.melt(keys, var_name="measure").dropna(subset=["value"])
-    return long.assign(language=name, seed=seed)
+def means(table: pd.DataFrame, name: str, kind: str, seed: int) -> pd.DataFrame:
+    """The means over words of one run: a row per ``KEYS`` and measure, with its number of words."""
+    long = table.melt(KEYS, list(MEASURES), "measure").dropna(subset=["value"])
+    groups = long.groupby([*KEYS, "measure"], sort=False)["value"]
+    mean = groups.agg(value="mean", words="size").reset_index()
+    return mean.assign(language=name, architecture=kind, seed=seed)
 
 
-def shortcut_found(tables: Mapping[tuple[str, int], pd.DataFrame]) -> pd.DataFrame:
+def shortcut_found(tables: Mapping[Key, pd.DataFrame]) -> pd.DataFrame:
     """Does a method tell a model that leans on the shortcut from a clean one?
 
     "shortcut found" is an AUROC over all pairs of a line of the planted model and a line of the
-    clean model of the same seed: how often the method puts a larger share of its absolute values on
-    the shortcut symbol in the first. 0.5 is chance. Empty without both kinds of models.
+    clean model of the same architecture and seed: how often the method puts a larger share of its
+    absolute values on the shortcut symbol in the first. 0.5 is chance. Empty without both kinds of
+    models.
     """
     parts = []
-    for (name, seed), planted in tables.items():
-        clean = tables.get((CLEAN, seed))
+    for (name, kind, seed), planted in tables.items():
+        clean = tables.get((CLEAN, kind, seed))
         if name != PLANTED or clean is None:
             continue
-        keys = ["replacement", "method", "family"]
-        other = dict(iter(clean.groupby(keys)["shortcut"]))
-        for key, values in planted.groupby(keys, sort=False)["shortcut"]:
-            have, lack = values.dropna().to_numpy(), other[key].dropna().to_numpy()
+        other = dict(iter(clean.groupby(KEYS)["shortcut"]))
+        for key, values in planted.groupby(KEYS, sort=False)["shortcut"]:
+            have = values.dropna().to_numpy()
+            lack = other[key].dropna().to_numpy() if key in other else np.empty(0)
             if len(have) and len(lack):
                 gap = have[:, None] - lack
                 value = float(((gap > 0) + 0.5 * (gap == 0)).mean())
-                row = dict(zip(keys, key, strict=True))
-                parts.append(
-                    row
-                    | {
-                        "measure": of_run.FOUND,
-                        "value": value,
-                        "language": PLANTED,
-                        "seed": seed,
-                    }
-                )
+                row = dict(zip(KEYS, key, strict=True)) | {"measure": FOUND, "value": value}
+                row |= {"language": PLANTED, "architecture": kind, "seed": seed}
+                parts.append(row | {"words": len(have)})
     return pd.DataFrame(parts)
 
 
 def over_seeds(by_seed: pd.DataFrame) -> pd.DataFrame:
     """Means over seeds with Student's intervals."""
-    keys = ["language", "replacement", "method", "family", "measure"]
+    keys = ["language", "architecture", *KEYS, "measure"]
     rows = [
-        (*key, *t_interval(values.to_numpy()), len(values))
-        for key, values in by_seed.groupby(keys, sort=False)["value"]
+        (*key, *t_interval(part["value"].to_numpy()), len(part), int(part["words"].sum()))
+        for key, part in by_seed.groupby(keys, sort=False)
     ]
-    return pd.DataFrame(rows, columns=[*keys, "mean", "low", "high", "seeds"])
+    return pd.DataFrame(rows, columns=[*keys, "mean", "low", "high", "seeds", "words"])
 
 
-def wide(table: pd.DataFrame, name: str, replacement: str, measures: Sequence[str]) -> pd.DataFrame:
-    """The table for reading, of one language and replacement: a row per method, a column per
-    measure, "mean ± half of the interval"."""
-    rows = table[(table["language"] == name) & (table["replacement"] == replacement)]
-    rows = rows[rows["measure"].isin(measures)]
-    half = (rows["high"] - rows["low"]) / 2
+def wide(
+    table: pd.DataFrame, name: str, membership: str, replacement: str, measures: Sequence[str]
+) -> pd.DataFrame:
+    """The table for reading, of one language, kind of words and replacement.
+
+    A row per method and scale, a column per measure and architecture, "mean ± half of the
+    interval". A method that an architecture cannot be asked is "not offered".
+    """
+    rows = table[(table["language"] == name) & (table["membership"] == membership)]
+    rows = rows[rows["replacement"] == replacement]
+    named = [called(*pair) for pair in zip(rows["method"], rows["scale"], strict=True)]
+    kinds = list(dict.fromkeys(rows["architecture"]))
+    rows = rows.assign(
+        method=named,
+        column=rows["measure"] + (", " + rows["architecture"] if len(kinds) > 1 else ""),
+        half=(rows["high"] - rows["low"]) / 2,
+    )
 
     def text(value: float, spread: float) -> str:
         digits = 0 if abs(value) >= 100 else 2 if abs(value) >= 0.1 else 3
         shown = f"{value:.{digits}f}"
         return shown if np.isnan(spread) else f"{shown} ± {spread:.{digits}f}"
 
-    said = [text(*pair) for pair in zip(rows["mean"], half, strict=True)]
-    grid = rows.assign(said=said).pivot(index="method", columns="measure", values="said")
-    order = list(dict.fromkeys(rows["method"]))
-    grid = grid.loc[order, [m for m in measures if m in grid.columns]]
-    return grid.fillna("").rename_axis(columns=None).reset_index()
+    said = [text(*pair) for pair in zip(rows["mean"], rows["half"], strict=True)]
+    grid = rows.assign(said=said).pivot(index="method", columns="column", values="said")
+    asked = [(f"{m}, {kind}" if len(kinds) > 1 else m, kind) for m in measures for kind in kinds]
+    asked = [(column, kind) for column, kind in asked if column in grid.columns]
+    grid = grid.loc[list(dict.fromkeys(named)), [column for column, _ in asked]].fillna("")
+    for column, kind in asked:
+        offered = set(rows.loc[rows["architecture"] == kind, "method"])
+        grid.loc[[method for method in grid.index if method not in offered], column] = NOT_OFFERED
+    return grid.rename_axis(columns=None).reset_index()
 
 
 # -- kept -----------------------------------------------------------------------------------------
 
 
-SHOWN = ("AUROC", "cosine to the language", "cosine to the model", "normalised AOPC")
+def chart(result: Answer, shown: Sequence[str] = PANELS, scale: str = SCALES[0]) -> ChartType:
+    """A row of panels per language, architecture and kind of words, one panel per measure.
 
+    Means over seeds with their intervals.
 
-def chart(result: Answer, shown: Sequence[str] = SHOWN) -> ChartType:
-    """A row of panels per language, one per measure: means over seeds with their intervals."""
+    Args:
+        scale: of the verdict, for the methods that have both.
+    """
     rows = []
-    for name, table in result.table.groupby("language", sort=False):
+    groups = ["language", "architecture", "membership"]
+    for key, table in on_scale(result.table, scale).groupby(groups, sort=False):
         there = [measure for measure in shown if (table["measure"] == measure).any()]
         if there:
-            part = of_run.panels(table[table["measure"].isin(there)], there)
-            rows.append(part.properties(title=str(name)))
+            part = panels(table[table["measure"].isin(there)], there)
+            rows.append(part.properties(title=", ".join(key)))
     figure: ChartType = alt.vconcat(*rows, spacing=24)
     return figure

@@ -13,8 +13,9 @@ from altair.typing import ChartType
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from analyses.answers import Answer, render
+from analyses.charts.leaderboard import FOUND, MEANINGS, MEASURES, REPLACEMENTS
 from analyses.questions import explanations
-from analyses.questions import leaderboard as of_run
+from analyses.questions.leaderboard import MEMBERSHIPS
 from analyses.studies import leaderboard
 from models.languages import language
 
@@ -34,7 +35,7 @@ def report(result: Answer, strips: Mapping[str, Answer]) -> str:
         question=leaderboard.QUESTION,
         asked=result.arguments,
         claims=result.findings["claims"],
-        meanings=of_run.MEANINGS,
+        meanings=MEANINGS,
         picture=_picture(leaderboard.chart(result)),
         languages=[_about(result, name, strips.get(name)) for name in names],
     )
@@ -45,16 +46,20 @@ def _picture(figure: ChartType) -> str:
 
 
 def _about(result: Answer, name: str, strip: Answer | None) -> dict[str, Any]:
-    """A language: how right its models are, its rule, a table per replacement, and one word."""
+    """A language: how right its models are, its rule, its tables, and one word."""
     known = language(name)
     tables = {}
-    for kind in of_run.REPLACEMENTS:
-        table = leaderboard.wide(result.table, name, kind, (*of_run.MEASURES, of_run.FOUND))
-        words = explanations.replacement_in_words(kind, known)
-        tables[words] = table.to_html(index=False, border=0)
+    for membership in MEMBERSHIPS:
+        for kind in REPLACEMENTS:
+            table = leaderboard.wide(result.table, name, membership, kind, (*MEASURES, FOUND))
+            words = explanations.replacement_in_words(kind, known)
+            tables[f"{membership}; hidden symbols {words}"] = table.to_html(index=False, border=0)
     return {
         "name": name,
-        "right": ", ".join(f"{share:.1%}" for share in result.findings["right"][name]),
+        "right": {
+            kind: ", ".join(f"{share:.1%}" for share in shares)
+            for kind, shares in result.findings["right"][name].items()
+        },
         "rationale": known.rationale_rule,
         "tables": tables,
         "strip": None if strip is None else _strip(strip),

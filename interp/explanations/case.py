@@ -7,15 +7,30 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 from jaxtyping import Float, Int
-from torch import Tensor
+from torch import Tensor, nn
 
 from interp.causal.metrics import Metric, log_odds_at
 from interp.explanations.games import Game
 from interp.model import HookedModel
 
-Values = Float[np.ndarray, " time"]
-"""One number per symbol, BOS excluded. If the method is signed, positive speaks for "in the
-language"."""
+Values = Float[np.ndarray, "*scales time"]
+"""One number per symbol, BOS excluded, for each scale of a method that has scales. If the method is
+signed, positive speaks for "in the language"."""
+
+
+class Probability(nn.Module):
+    """The verdict as a probability: a metric of log odds through a sigmoid.
+
+    It is a module because DeepLift has a rule for the sigmoid, and looks for it among the modules.
+    """
+
+    def __init__(self, log_odds: Metric) -> None:
+        super().__init__()
+        self.log_odds, self.sigmoid = log_odds, nn.Sigmoid()
+
+    def forward(self, logits: Float[Tensor, "batch pos d_vocab"]) -> Float[Tensor, " batch"]:
+        found: Tensor = self.sigmoid(self.log_odds(logits))
+        return found
 
 
 @dataclass(frozen=True)
@@ -23,15 +38,18 @@ class Case:
     """One verdict of a model, and all that a method may look at to explain it.
 
     Attributes:
-        game: hides symbols; its score is the probability of "in the language".
+        game: hides symbols; its score is the log odds of "in the language", and its link
+            ``games.on_both_scales``.
         model: the model, for methods that look inside it (gradients and attention).
         token: the id of the token whose logit is the verdict.
         at: where this logit is read; BOS is position 0.
         symbols: the token ids that words are made of.
         truth: the game whose score is membership in the language, with the same replacements; None
             if membership is not known.
-        rationale: the positions that decide, from 0 and without BOS, by a published rule; None if
-            there is no rule.
+        rationales: the sets of positions that decide, from 0 and without BOS, by a published rule;
+            each is right by itself. None if there is no rule.
+        effects: how often another symbol in a place turns the membership around, 0 to 1; negative
+            for a word outside the language. None if membership is not known.
         samples: how many coalitions (sets of symbols that are kept) a sampling method may ask for.
         bos: the id of the token before every word.
         softmax: whether the model's tokens exclude each other, as in a language model. If not,
@@ -44,15 +62,18 @@ class Case:
     at: int
     symbols: Int[np.ndarray, " symbol"]
     truth: Game | None = None
-    rationale: tuple[int, ...] | None = None
+    rationales: tuple[tuple[int, ...], ...] | None = None
+    effects: Float[np.ndarray, " time"] | None = None
     samples: int = 512
     bos: int = 0
     softmax: bool = False
 
     @property
-    def metric(self) -> Metric:
-        """The verdict as log odds of ``token`` at ``at``: its logit, unless ``softmax``."""
-        return log_odds_at(self.token, self.at, self.softmax)
+    def metrics(self) -> dict[str, Metric]:
+        """The verdict on each of the ``games.SCALES``; its log odds are those of ``token``, which
+        are its logit, unless ``softmax``."""
+        log_odds = log_odds_at(self.token, self.at, self.softmax)
+        return {"probability": Probability(log_odds), "log odds": log_odds}
 
     @property
     def word(self) -> Int[Tensor, " pos"]:

@@ -19,9 +19,9 @@ def position(case: Case) -> Values:
 
 
 def oracle(case: Case) -> Values:
-    """1 where the published rationale says that a symbol decides, else 0."""
-    assert case.rationale is not None
-    return np.isin(np.arange(len(case.game.word)), case.rationale).astype(np.float64)
+    """1 where the first of the rationales says that a symbol decides, else 0."""
+    assert case.rationales is not None
+    return np.isin(np.arange(len(case.game.word)), case.rationales[0]).astype(np.float64)
 
 
 def language(case: Case) -> Values:

@@ -14,9 +14,9 @@ from jaxtyping import Float
 
 from interp.explanations import saliency
 from interp.explanations.case import Case
-from interp.explanations.games import EXACT_LIMIT, exact_shapley
+from interp.explanations.games import EXACT_LIMIT, SCALES, exact_shapley
 from interp.explanations.methods import COMPLETE, METHODS, offered
-from interp.explanations.scores import agreement
+from interp.explanations.scores import FIT, METRICS, Truth, agreement, fit
 from interp.model import HookedModel
 
 
@@ -32,10 +32,10 @@ def explain(
             then not measured. Without it every method computes what it asks by itself.
 
     Returns:
-        One row per method and position: method, family, position (from 0, without BOS), value,
-        calls (words that the method had the model score), seconds (NaN if not measured),
-        completeness (how far the values miss the sum that the method promises, in log odds; NaN if
-        it promises none).
+        One row per method, scale and position: method, family, estimand, scale, position (from 0,
+        without BOS), value, calls (words that the method had the model score, for all its scales),
+        seconds (for all its scales; NaN if not measured), completeness (how far the values miss the
+        sum that the method promises, in the scale's unit; NaN if it promises none).
 
     Raises:
         ValueError: ``remember`` with a word longer than EXACT_LIMIT.
@@ -48,21 +48,22 @@ def explain(
         own = case if remember else replace(case, game=case.game.fresh())
         before, start = own.game.calls, time.perf_counter()
         with _passes(case.model) as passed:
-            value = method.run(own, seed)
+            found = np.atleast_2d(method.run(own, seed))
         seconds = np.nan if remember else time.perf_counter() - start
-        played = own.game.calls - before
-        error = np.nan
-        if name in COMPLETE:
-            error = saliency.completeness_error(
-                case.model, case.word, case.baselines, case.metric, value
-            )
-        rows.append((name, method.family, played or sum(passed), seconds, error))
-        values.append(value)
-    columns = ["method", "family", "calls", "seconds", "completeness"]
+        calls = own.game.calls - before or sum(passed)
+        for scale, value in zip(method.scales, found, strict=True):
+            error = np.nan
+            if name in COMPLETE:
+                error = saliency.completeness_error(
+                    case.model, case.word, case.baselines, case.metrics[scale], value
+                )
+            rows.append((name, method.family, method.estimand, scale, calls, seconds, error))
+            values.append(value)
+    columns = ["method", "family", "estimand", "scale", "calls", "seconds", "completeness"]
     size = len(case.game.word)
     table = pd.DataFrame(rows, columns=columns).loc[np.repeat(np.arange(len(rows)), size)]
-    table.insert(2, "position", np.tile(np.arange(size), len(rows)))
-    table.insert(3, "value", np.concatenate(values))
+    table.insert(4, "position", np.tile(np.arange(size), len(rows)))
+    table.insert(5, "value", np.concatenate(values))
     return table.reset_index(drop=True)
 
 
@@ -90,30 +91,43 @@ def judge(case: Case, table: pd.DataFrame, seed: int = 0) -> pd.DataFrame:
         seed: of the order of equal values when symbols are hidden.
 
     Returns:
-        One row per method, and a last one of "chance". Columns: method, family, ``scores.METRICS``
-        ("error" only for the family "LIME and SHAP" and for "language", because the others have
-        another unit), calls, seconds, completeness.
+        One row per method and scale, and a last one of "chance". Columns: method, family, estimand,
+        scale, ``scores.METRICS``, calls, seconds, completeness. "cosine to the model" compares with
+        exact Shapley values of the method's own scale; a method without a scale is compared on
+        probability. "error" and the two of ``scores.FIT`` are in the scale's unit, and only for the
+        family "LIME and SHAP" and for "language", because the others have another unit. Symbols are
+        hidden on probability.
     """
-    grid = table.pivot(index="method", columns="position", values="value")
-    names = list(dict.fromkeys(table["method"]))
+    keys = ["method", "scale"]
+    costs = ["calls", "seconds", "completeness"]
+    about = table.drop_duplicates(keys)[["method", "family", "estimand", "scale", *costs]]
+    about = about.reset_index(drop=True)
+    grid = table.pivot(index=keys, columns="position", values="value")
+    values = grid.loc[list(about[keys].itertuples(index=False, name=None))].to_numpy()
     few = len(case.game.word) <= EXACT_LIMIT
+    # The output of the game that each row explains; without a scale it is the probability.
+    output = np.array([SCALES.index(s) if s in SCALES else 0 for s in about["scale"]])
+    exact = exact_shapley(case.game)[output] if few else None  # the game now remembers
+    shapley = exact_shapley(case.truth) if few and case.truth is not None else None
     scores = agreement(
-        grid.loc[names].to_numpy(),
-        np.array([METHODS[name].signed for name in names]),
-        case.game,
-        exact_shapley(case.game) if few else None,
-        exact_shapley(case.truth) if few and case.truth is not None else None,
-        case.rationale,
+        values,
+        np.array([METHODS[name].signed for name in about["method"]]),
+        case.game.on("probability"),
+        Truth(case.rationales, case.effects, shapley),
+        exact,
         seed,
     )
-    scores.insert(0, "method", [*names, "chance"])
-    about = table.drop_duplicates("method").set_index("method")
-    scores.insert(1, "family", [*about.loc[names, "family"], "control"])
-    estimates = scores["method"].isin(
-        name for name in names if METHODS[name].family == "LIME and SHAP" or name == "language"
-    )
-    scores["error"] = scores["error"].where(estimates)
-    return scores.join(about[["calls", "seconds", "completeness"]], on="method")
+    for name in FIT:
+        scores[name] = np.nan
+    if few:
+        found = pd.DataFrame(fit(values, case.game.values().T[output]))
+        scores.loc[found.index, list(FIT)] = found
+    estimates = (about["family"] == "LIME and SHAP") | (about["method"] == "language")
+    units = ["error", *FIT]
+    scores[units] = scores[units].where(estimates.reindex(scores.index, fill_value=False))
+    chance = {"method": "chance", "family": "control", "estimand": "nothing", "scale": "none"}
+    named = pd.concat([about, pd.DataFrame([chance])], ignore_index=True)
+    return pd.concat([named.drop(columns=costs), scores[list(METRICS)], named[costs]], axis=1)
 
 
 def stability(answers: Float[np.ndarray, "seed time"]) -> float:

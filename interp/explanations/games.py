@@ -5,6 +5,10 @@ a^n b^n. A coalition is a set of positions that are kept. Its value is the mean 
 replacements given. Up to EXACT_LIMIT positions all 2^T values are computed in one batch. Shapley's
 values, the best and the worst order in which to hide positions, and all that a library asks are
 then read off them.
+
+A model's verdict has two scales, probability and log odds, and they make two games. Their mean over
+the replacements differs, and so do their Shapley values. One score of a word serves both: the score
+is the log odds, and ``on_both_scales`` makes both numbers of it.
 """
 
 from __future__ import annotations
@@ -15,11 +19,27 @@ from math import factorial
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
+from scipy.special import expit
 
 Score = Callable[[Int[np.ndarray, "batch time"]], Float[np.ndarray, " batch"]]
 """What is explained: one number for each word. Words are token ids without BOS, of one length."""
+Link = Callable[[Float[np.ndarray, "*words"]], Float[np.ndarray, "*words_and_outputs"]]
+"""What is made of scores before their mean is taken; several outputs stand on a last axis."""
+
+SCALES = ("probability", "log odds")
+"""The scales of a verdict, in the order of the outputs of ``on_both_scales``."""
 
 EXACT_LIMIT = 12  # 2^12 coalitions
+
+
+def itself(scores: Float[np.ndarray, "*words"]) -> Float[np.ndarray, "*words"]:
+    """The link of a game whose score is explained as it is."""
+    return scores
+
+
+def on_both_scales(log_odds: Float[np.ndarray, "*words"]) -> Float[np.ndarray, "*words scale"]:
+    """The link of a verdict: its probability and its log odds (``SCALES``)."""
+    return np.stack([expit(log_odds), log_odds], axis=-1)
 
 
 @dataclass
@@ -27,26 +47,31 @@ class Game:
     """The value of keeping some positions of a word.
 
     Attributes:
-        score: what is explained.
+        score: what is asked of words.
         word: token ids without BOS, [time].
         replacements: words whose symbols take the places of hidden symbols, [draws, time].
+        link: makes of each score what is explained: one output, or several on a last axis.
         calls: words asked about so far, whether they were scored or remembered.
     """
 
     score: Score
     word: Int[np.ndarray, " time"]
     replacements: Int[np.ndarray, "draws time"]
+    link: Link = itself
     calls: int = 0
-    _values: Float[np.ndarray, " subset"] | None = field(default=None, repr=False)
+    _values: Float[np.ndarray, "subset *outputs"] | None = field(default=None, repr=False)
 
-    def __call__(self, keep: Bool[np.ndarray, "coalition time"]) -> Float[np.ndarray, " coalition"]:
+    def __call__(
+        self, keep: Bool[np.ndarray, "coalition time"]
+    ) -> Float[np.ndarray, "coalition *outputs"]:
         """The value of each coalition; True keeps a position, False hides it."""
         keep = np.asarray(keep, dtype=bool)
         self.calls += len(keep) * len(self.replacements)
         if self._values is not None:
             return self._values[keep @ (1 << np.arange(len(self.word)))]
         words = np.where(keep[:, None], self.word, self.replacements[None])
-        return self.score(words.reshape(-1, len(self.word))).reshape(len(keep), -1).mean(axis=1)
+        scores = self.score(words.reshape(-1, len(self.word)))
+        return self.link(scores.reshape(len(keep), -1)).mean(axis=1)
 
     @property
     def remembers(self) -> bool:
@@ -55,9 +80,18 @@ class Game:
 
     def fresh(self) -> Game:
         """The same game, of which nothing has been asked yet."""
-        return Game(self.score, self.word, self.replacements)
+        return Game(self.score, self.word, self.replacements, self.link)
 
-    def values(self) -> Float[np.ndarray, " subset"]:
+    def on(self, scale: str) -> Game:
+        """The game of one of the ``SCALES`` alone; it remembers what this one does."""
+        output = SCALES.index(scale)
+        known = None if self._values is None else self._values[..., output]
+        link = self.link
+        return Game(
+            self.score, self.word, self.replacements, lambda x: link(x)[..., output], 0, known
+        )
+
+    def values(self) -> Float[np.ndarray, "subset *outputs"]:
         """The values of all 2^time coalitions; bit i of the index says that position i is kept.
 
         They are remembered, so that later questions need no call of the score.
@@ -81,13 +115,14 @@ def subsets(size: int) -> Bool[np.ndarray, "subset time"]:
     return (np.arange(2**size)[:, None] >> np.arange(size)) & 1 == 1
 
 
-def exact_shapley(game: Game) -> Float[np.ndarray, " time"]:
+def exact_shapley(game: Game) -> Float[np.ndarray, "*outputs time"]:
     """Shapley's values from all 2^time coalitions in one batch.
 
     phi_i = sum over S without i of |S|! (T-|S|-1)! / T! (v(S + i) - v(S))   (Shapley 1953)
 
     Returns:
-        One value per symbol, in the unit of the score; positive means that the symbol raises it.
+        One value per symbol, in the unit of the output, [*outputs, time]; positive means that the
+        symbol raises it.
 
     Raises:
         ValueError: the word is longer than EXACT_LIMIT.
@@ -101,11 +136,11 @@ def exact_shapley(game: Game) -> Float[np.ndarray, " time"]:
         [factorial(k) * factorial(size - k - 1) for k in range(size)], dtype=np.float64
     )
     weight /= factorial(size)
-    phi = np.empty(size)
+    phi = np.empty((*value.shape[1:], size))
     for i in range(size):
         without = np.flatnonzero(~keep[:, i])
         gain = value[without | (1 << i)] - value[without]
-        phi[i] = (weight[members[without]] * gain).sum()
+        phi[..., i] = weight[members[without]] @ gain
     return phi
 
 

@@ -9,25 +9,27 @@ from interp.explanations.games import Game
 
 
 def leave_one_out(game: Game) -> Values:
-    """How much the score falls when one position alone is hidden.
+    """How much each output falls when one position alone is hidden, [*outputs, time].
 
-    In the unit of the score; positive means that the symbol raises it.
+    In the unit of the output; positive means that the symbol raises it.
     """
     size = len(game.word)
     value = game(np.vstack([np.ones(size, dtype=bool), ~np.eye(size, dtype=bool)]))
-    return value[0] - value[1:]
+    return (value[0] - value[1:]).T
 
 
 def substitution(case: Case) -> Values:
-    """How much the score falls when one symbol is replaced by the one that changes the score most.
+    """How much an output falls when one symbol is replaced by the one that changes it most.
 
-    In the unit of the score; positive means that the symbol raises it more than that other one.
+    [*outputs, time], in the unit of the output; positive means that the symbol raises it more than
+    that other one. Each output has its own largest change.
     """
     word, size = case.game.word, len(case.game.word)
     words = np.broadcast_to(word, (size, len(case.symbols), size)).copy()
     words[np.arange(size), :, np.arange(size)] = case.symbols
     flat = np.vstack([word[None], words.reshape(-1, size)])
     case.game.calls += len(flat)
-    score = case.game.score(flat)
-    change = score[0] - score[1:].reshape(size, -1)
-    return change[np.arange(size), np.abs(change).argmax(axis=1)]
+    value = case.game.link(case.game.score(flat))
+    change = (value[0] - value[1:]).reshape(size, -1, *value.shape[1:])
+    largest = np.abs(change).argmax(axis=1, keepdims=True)
+    return np.take_along_axis(change, largest, axis=1)[:, 0].T

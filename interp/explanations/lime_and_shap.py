@@ -1,7 +1,8 @@
 """LIME and SHAP by their own libraries, on binary masks of a word's positions.
 
-All functions return one value per symbol, in the unit of the game's score; positive means that the
-symbol raises the score. LIME runs with ``bow=False``, since its default merges equal symbols.
+All functions return one value per symbol for each output of the game, [*outputs, time], in the unit
+of the output; positive means that the symbol raises it. One set of queries serves all outputs.
+LIME runs with ``bow=False``, since its default merges equal symbols.
 SHAP's kernel runs with ``l1_reg=False``, since its default drops features.
 """
 
@@ -16,7 +17,7 @@ import numpy as np
 from scipy.cluster.hierarchy import linkage
 
 from interp.explanations.case import Values
-from interp.explanations.games import EXACT_LIMIT, Game, exact_shapley
+from interp.explanations.games import EXACT_LIMIT, SCALES, Game, exact_shapley
 from interp.explanations.shap_import import shap
 
 
@@ -37,24 +38,26 @@ def lime(game: Game, samples: int = 512, seed: int = 0) -> Values:
         bow=False,
         mask_string=hidden,
         split_expression=r"\s+",
-        class_names=["out", "in"],
+        class_names=list(SCALES),
         feature_selection="none",  # all features are wanted
         random_state=seed,
     )
 
-    def probabilities(texts: list[str]) -> np.ndarray:
+    def outputs(texts: list[str]) -> np.ndarray:
         keep = np.array([[token != hidden for token in text.split()] for text in texts])
-        value = game(keep)
-        return np.stack([1 - value, value], axis=1)
+        return game(keep).reshape(len(keep), -1)
 
+    shape = game.link(np.zeros(1)).shape[1:]
+    weights = np.zeros((*shape, size)).reshape(-1, size)
     text = " ".join(f"t{i}" for i in range(size))
+    # LIME calls an output a label, and fits one linear model to each on the same coalitions.
     explanation = explainer.explain_instance(
-        text, probabilities, labels=(1,), num_features=size, num_samples=samples
+        text, outputs, labels=range(len(weights)), num_features=size, num_samples=samples
     )
-    weights = np.zeros(size)
-    for position, weight in explanation.local_exp[1]:
-        weights[position] = weight
-    return weights
+    for output, found in explanation.local_exp.items():
+        for position, weight in found:
+            weights[output, position] = weight
+    return weights.reshape(*shape, size)
 
 
 def kernel_shap(game: Game, samples: int = 512, seed: int = 0) -> Values:
@@ -71,7 +74,7 @@ def kernel_shap(game: Game, samples: int = 512, seed: int = 0) -> Values:
         values = explainer.shap_values(
             np.ones((1, size)), nsamples=max(samples, 2 * size), l1_reg=False, silent=True
         )
-    return np.asarray(values, dtype=np.float64).reshape(size)
+    return np.asarray(values[0], dtype=np.float64).T
 
 
 _GLOBAL_STATE = threading.Lock()
@@ -137,4 +140,4 @@ def _explained(game: Game, make: Callable[..., Any], most: int, seed: int = 0) -
     with _seeded(seed):
         explainer = make(lambda keep: game(keep > 0.5))
         found = explainer(np.ones((1, len(game.word))), max_evals=most, silent=True)
-    return np.asarray(found.values[0], dtype=np.float64)
+    return np.asarray(found.values[0], dtype=np.float64).T

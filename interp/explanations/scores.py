@@ -1,19 +1,29 @@
-"""How right is an explanation, by a rationale, by exact Shapley values, and by hiding symbols?
+"""How right is an explanation, by the language itself, by exact Shapley values, by hiding symbols?
 
 A rationale says which positions decide, not in which direction. So positions are ranked by absolute
-values there. Equal values share their ranks; values are rounded to 1e-6 of the largest first.
+values there. Equal values share their ranks; values are rounded to 1e-6 of the largest first. Where
+several sets of positions are right, an explanation is held against the one that suits it best. So
+it gets full marks for any one of them, and chance gets more than where only one set is right.
+
+Some measures are a method's own estimand: it cannot but do well there. Shapley values are what SHAP
+estimates; the effects of substitutions are what "substitution" asks the model.
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 import pandas as pd
 from jaxtyping import Bool, Float
 
-from interp.explanations.games import Game, curve, extreme_curves, mean_curve
+from interp.explanations.games import Game, curve, extreme_curves, mean_curve, subsets
 
 RATIONALE = ("AUROC", "average precision", "hit@1", "R-precision", "mass", "NDCG")
-SHAPLEY = ("cosine to the model", "cosine to the language", "error")
+COSINES = ("cosine to the effects", "cosine to the language", "cosine to the model")
+FIT = ("fit near", "fit far")
 HIDING = (
     "comprehensiveness",
     "sufficiency",
@@ -21,17 +31,24 @@ HIDING = (
     "insertion",
     "deletion",
 )
-METRICS = (*RATIONALE, *SHAPLEY, *HIDING)
+METRICS = (*RATIONALE, *COSINES, "error", *FIT, *HIDING)
 LOWER = ("error", "sufficiency", "deletion")
 """Metrics of which a lower value is better."""
+RANDOM = 1000
+"""Random explanations, whose mean score is chance where several sets are right."""
+
+Sets = Sequence[Sequence[int]]
+"""Sets of positions, from 0; each is a right answer by itself."""
 
 
 def against_rationale(
-    values: Float[np.ndarray, "method time"], decides: Bool[np.ndarray, " time"]
+    values: Float[np.ndarray, "method time"], sets: Sets
 ) -> dict[str, Float[np.ndarray, " method"]]:
     """Do the deciding positions rank above the others? All metrics lie between 0 and 1; 1 is best.
 
-    Where positions tie, a metric is its expectation over all orders of the ties.
+    Every method is held against the set by which its AUROC is highest; among equal ones, against
+    the set with the largest mass. Where positions tie, a metric is its expectation over all orders
+    of the ties.
 
     - "AUROC": the chance that a deciding position ranks above another one.
     - "average precision": with one threshold per tie, as in scikit-learn.
@@ -43,13 +60,15 @@ def against_rationale(
 
     Args:
         values: of each method's explanation.
-        decides: True for the positions of the rationale.
+        sets: the rationales.
 
     Returns:
-        By metric, one number per method; NaN if all positions decide, or none.
+        By metric, one number per method; NaN if a set holds all positions or none, and without
+        sets.
     """
-    count, size = int(decides.sum()), len(decides)
-    if not 0 < count < size:
+    size = values.shape[1]
+    right = _as_rows(sets, size)
+    if not ranks(right):
         return dict.fromkeys(RATIONALE, np.full(len(values), np.nan))
     value = np.abs(values)
     largest = value.max(axis=1, keepdims=True)
@@ -58,31 +77,65 @@ def against_rationale(
     above = level[:, None, :] > level[:, :, None]  # [method, position, other]
     equal = level[:, None, :] == level[:, :, None]
     greater, ties = above.sum(axis=2), equal.sum(axis=2)
-    beaten = (~above & ~equal)[:, :, ~decides].sum(axis=2)
-    drawn = equal[:, :, ~decides].sum(axis=2)
+    mass = share / share.sum(axis=1, keepdims=True)
+    decides = _best(right, size - greater - ties + (ties - 1) / 2, mass)
+    count = decides.sum(axis=1)[:, None]
+    others = ~decides[:, None, :]
+    won = (~above & ~equal & others).sum(axis=2) + (equal & others).sum(axis=2) / 2
     ahead = above | equal
     discount = np.concatenate([[0.0], np.cumsum(1 / np.log2(np.arange(2, size + 2)))])
     gain = (discount[greater + ties] - discount[greater]) / ties
     found = {
-        "AUROC": (beaten + drawn / 2) / (size - count),
-        "average precision": ahead[:, :, decides].sum(axis=2) / ahead.sum(axis=2),
+        "AUROC": won / (size - count),
+        "average precision": (ahead & decides[:, None, :]).sum(axis=2) / ahead.sum(axis=2),
         "hit@1": (greater == 0) / ties * count,
         "R-precision": np.clip(count - greater, 0, ties) / ties,
-        "mass": share / share.sum(axis=1, keepdims=True) * count,
+        "mass": mass * count,
         "NDCG": gain / discount[count] * count,
     }
-    return {name: each[:, decides].mean(axis=1) for name, each in found.items()}
+    return {name: (each * decides).sum(axis=1) / count[:, 0] for name, each in found.items()}
 
 
-def chance(size: int, count: int) -> dict[str, float]:
+def _as_rows(sets: Sets, size: int) -> Bool[np.ndarray, "set time"]:
+    rows = np.zeros((len(sets), size), dtype=bool)
+    for row, positions in zip(rows, sets, strict=True):
+        row[list(positions)] = True
+    return rows
+
+
+def ranks(sets: Bool[np.ndarray, "set time"]) -> bool:
+    """Can positions be ranked against these sets? Not if one of them holds all, or none."""
+    count = sets.sum(axis=1)
+    return len(sets) > 0 and bool(((count > 0) & (count < sets.shape[1])).all())
+
+
+def _best(
+    sets: Bool[np.ndarray, "set time"],
+    rank: Float[np.ndarray, "method time"],
+    mass: Float[np.ndarray, "method time"],
+) -> Bool[np.ndarray, "method time"]:
+    """The set that suits each method best; ``rank`` counts from 0, and ties share the mean."""
+    count = sets.sum(axis=1)
+    inside = rank @ sets.T - count * (count - 1) / 2
+    auroc = inside / (count * (sets.shape[1] - count))  # Mann and Whitney's count of pairs
+    chosen: Bool[np.ndarray, "method time"] = sets[(auroc + 1e-6 * (mass @ sets.T)).argmax(axis=1)]
+    return chosen
+
+
+def chance(size: int, sets: Sets) -> dict[str, float]:
     """What random values get from ``against_rationale``, on average.
+
+    In closed form for one set; for several it is the mean over ``RANDOM`` explanations.
 
     Args:
         size: positions in the word.
-        count: how many of them decide.
+        sets: the rationales.
     """
-    if not 0 < count < size:
+    if not ranks(_as_rows(sets, size)):
         return dict.fromkeys(RATIONALE, float("nan"))
+    if len(sets) > 1:
+        return dict(_chance_of_many(size, tuple(map(tuple, sets))))
+    count = len(sets[0])
     harmonic = float((1 / np.arange(1, size + 1)).sum())
     precision = ((count - 1) / (size - 1) * (size - harmonic) + harmonic) / size
     discount = 1 / np.log2(np.arange(2, size + 2))
@@ -91,19 +144,75 @@ def chance(size: int, count: int) -> dict[str, float]:
     return dict(zip(RATIONALE, (0.5, precision, share, share, share, ndcg), strict=True))
 
 
+@lru_cache(maxsize=256)
+def _chance_of_many(size: int, sets: tuple[tuple[int, ...], ...]) -> dict[str, float]:
+    values = np.random.default_rng(0).normal(size=(RANDOM, size))
+    return {name: float(each.mean()) for name, each in against_rationale(values, sets).items()}
+
+
 def cosine(
-    values: Float[np.ndarray, "method time"], reference: Float[np.ndarray, " time"] | None
+    values: Float[np.ndarray, "method time"],
+    reference: Float[np.ndarray, " time"] | Float[np.ndarray, "method time"] | None,
 ) -> Float[np.ndarray, " method"]:
-    """The cosine of the angle between values and a reference.
+    """The cosine of the angle between values and a reference, one for all or one for each.
 
     1 means the same up to scale, 0 unrelated or all values zero, -1 opposite. It is NaN without a
     reference, and if the reference is zero, since no symbol matters then.
     """
-    if reference is None or not np.linalg.norm(reference) > 1e-9:
+    if reference is None:
         return np.full(len(values), np.nan)
-    length = np.linalg.norm(values, axis=1)
-    unit = np.divide(values, length[:, None], out=np.zeros_like(values), where=length[:, None] > 0)
-    return unit @ reference / np.linalg.norm(reference)
+    length, other = np.linalg.norm(values, axis=1), np.linalg.norm(reference, axis=-1)
+    product = np.broadcast_to((values * reference).sum(axis=-1), len(values))
+    size = length * other
+    found = np.divide(product, size, out=np.zeros(len(values)), where=size > 0)
+    return np.where(other > 1e-9, found, np.nan)
+
+
+def fit(
+    values: Float[np.ndarray, "method time"], played: Float[np.ndarray, "method subset"]
+) -> dict[str, Float[np.ndarray, " method"]]:
+    """Does a sum of the values of kept positions follow the game near the word, and far from it?
+
+    LIME promises to be right near the word alone. "fit near" is R2 over all coalitions that hide at
+    most a third of the positions, "fit far" over all that show at most a third. The sum may have
+    any constant, so that only the values are judged. R2 below -1 counts as -1.
+
+    Args:
+        values: of each method's explanation.
+        played: the values of all coalitions in the game that the method explains.
+
+    Returns:
+        By region, one number per method; NaN where the game is constant in the region.
+    """
+    size = values.shape[1]
+    keep = subsets(size)
+    shown = keep.sum(axis=1)
+    sums = values @ keep.T
+    found = {}
+    for name, region in zip(FIT, (shown >= size - size // 3, shown <= size // 3), strict=True):
+        spread = played[:, region].var(axis=1)
+        missed = (played - sums)[:, region].var(axis=1)
+        known = spread > 1e-9
+        share = np.divide(missed, spread, out=np.full(len(values), np.nan), where=known)
+        found[name] = np.maximum(1 - share, -1.0)
+    return found
+
+
+@dataclass(frozen=True)
+class Truth:
+    """What the language says of one word.
+
+    Attributes:
+        rationales: the sets of positions that decide; None if none are known.
+        effects: by position, how often another symbol there turns the membership around, 0 to 1;
+            negative for a word outside the language, because its symbols speak against it; None if
+            not known.
+        shapley: the exact Shapley values of membership, or None.
+    """
+
+    rationales: Sets | None = None
+    effects: Float[np.ndarray, " time"] | None = None
+    shapley: Float[np.ndarray, " time"] | None = None
 
 
 def by_hiding(
@@ -124,7 +233,7 @@ def by_hiding(
 
     Args:
         values: of each method's explanation; higher speaks for the verdict.
-        game: its calls are not counted here.
+        game: of the probability of "in the language"; its calls are not counted here.
         seed: of the order of equal values.
 
     Returns:
@@ -181,40 +290,38 @@ def agreement(
     values: Float[np.ndarray, "method time"],
     signed: Bool[np.ndarray, " method"],
     game: Game,
-    exact: Float[np.ndarray, " time"] | None,
-    truth: Float[np.ndarray, " time"] | None,
-    rationale: tuple[int, ...] | None,
+    truth: Truth,
+    exact: Float[np.ndarray, " time"] | Float[np.ndarray, "method time"] | None,
     seed: int = 0,
 ) -> pd.DataFrame:
-    """All ``METRICS`` of several explanations of one word.
+    """``METRICS`` of several explanations of one word, all but ``FIT``.
 
     Args:
         values: of each method's explanation. Positive speaks for "in the language" where
             ``signed``, and else for the verdict.
         signed: of each method.
-        game: of the model's verdict.
-        exact: the model's exact Shapley values, or None.
-        truth: the exact Shapley values of the language in the same game, or None.
-        rationale: the positions that decide, from 0, or None.
+        game: of the model's verdict, on probability.
+        truth: what the language says.
+        exact: the model's exact Shapley values, one row for all methods or one for each, or None.
         seed: of the order of equal values when symbols are hidden.
 
     Returns:
-        One row per method, and a last one of what chance gets; the columns are ``METRICS``. "error"
-        is the mean absolute difference from ``exact``. What cannot be computed is NaN.
+        One row per method, and a last one of what chance gets. "error" is the mean absolute
+        difference from ``exact``. What cannot be computed is NaN.
     """
     size = values.shape[1]
-    decides = np.isin(np.arange(size), rationale or ())
     verdict = 1.0 if verdict_of(game) else -1.0
     speaks = np.where(signed[:, None], verdict * values, values)
-    found = against_rationale(values, decides)
-    for name, reference in zip(SHAPLEY[:2], (exact, truth), strict=True):
+    found = against_rationale(values, truth.rationales or ())
+    references = (truth.effects, truth.shapley, exact)
+    for name, reference in zip(COSINES, references, strict=True):
         found[name] = cosine(speaks, None if reference is None else verdict * reference)
     missing = np.full(len(values), np.nan)
     found["error"] = missing if exact is None else np.abs(values - exact).mean(axis=1)
     table = pd.DataFrame(found | by_hiding(speaks, game, seed))
-    nothing = chance(size, int(decides.sum())) | any_order(game)
-    nothing |= {name: 0.0 for name in SHAPLEY[:2] if table[name].notna().any()}
-    return pd.concat([table, pd.DataFrame([nothing])], ignore_index=True)[list(METRICS)]
+    nothing = chance(size, truth.rationales or ()) | any_order(game)
+    nothing |= {name: 0.0 for name in COSINES if table[name].notna().any()}
+    return pd.concat([table, pd.DataFrame([nothing])], ignore_index=True)
 
 
 def verdict_of(game: Game) -> bool:

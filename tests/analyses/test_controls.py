@@ -60,7 +60,7 @@ from interp.circuits.scores import edge_scores
 from interp.explanations.case import Case
 from interp.explanations.explain import explain
 from interp.explanations.explain import judge as judged
-from interp.explanations.games import Game, exact_shapley
+from interp.explanations.games import Game, exact_shapley, on_both_scales
 from interp.heads.attention_and_effect import attention_and_effect, rank_correlation
 from interp.heads.logit_attribution import direct_logit_attribution
 from interp.heads.types import TYPES, head_types
@@ -477,7 +477,7 @@ def circuits(run: Run) -> Iterator[Rows]:
 
 @dataclass
 class Said:
-    """The game of a word by hand: the model's probability of "in", or the truth."""
+    """The game of a word by hand: the model's log odds of "in", or the truth."""
 
     run: Run
     truth: bool
@@ -489,16 +489,23 @@ class Said:
             return np.array([float(self.run.language.contains(word)) for word in words])
         with torch.no_grad():
             logits = self.run.model()(torch.as_tensor(np.pad(ids, ((0, 0), (1, 0)))))
-        return logits[:, -1, END_ID].sigmoid().double().numpy()
+        return logits[:, -1, END_ID].double().numpy()
 
 
 def case(run: Run, word: tuple[str, ...], kind: Any, seed: int) -> Case:
     ids = run.language.vocabulary.words([word]).ids[0]
     hidden = replacements(run.language, len(word), kind, 2, seed)
-    game, truth = (Game(Said(run, truth), ids, hidden) for truth in (False, True))
+    game = Game(Said(run, False), ids, hidden, on_both_scales)
+    truth = Game(Said(run, True), ids, hidden)
     symbols = np.array(sorted(run.language.vocabulary.ids[s] for s in "ab"))
-    rationale = run.language.rationale(word)
-    return Case(game, run.model(), END_ID, len(word), symbols, truth, rationale, 16)
+    known = run.language
+    effects = [  # of two symbols the other one turns the membership around, or it does not
+        known.contains((*word[:i], "ab"[word[i] == "a"], *word[i + 1 :])) != known.contains(word)
+        for i in range(len(word))
+    ]
+    signed = np.array(effects) * (1.0 if known.contains(word) else -1.0)
+    rationales = known.rationales(word)
+    return Case(game, run.model(), END_ID, len(word), symbols, truth, rationales, signed, 16)
 
 
 def explanations(run: Run) -> Iterator[Rows]:
@@ -511,12 +518,14 @@ def explanations(run: Run) -> Iterator[Rows]:
         "position": np.arange(1.0, 5.0),
         "oracle": np.isin(np.arange(4), run.language.rationale(word)).astype(float),
         "language": exact_shapley(asked.truth),
-        "Shapley exact": exact_shapley(asked.game),
     }
     for name, values in by_hand.items():
         yield {"method": name}, pd.DataFrame({"value": values})
+    for scale in ("probability", "log odds"):
+        where = {"method": "Shapley exact", "scale": scale}
+        yield where, pd.DataFrame({"value": exact_shapley(asked.game.on(scale))})
     for name in ("LIME", "leave one out", "attention", "gradient x input"):
-        yield {"method": name}, explain(asked, [name], SEED)[["value"]]
+        yield {"method": name}, explain(asked, [name], SEED)[["scale", "estimand", "value"]]
 
 
 def leaderboard(run: Run) -> Iterator[Rows]:
@@ -527,8 +536,11 @@ def leaderboard(run: Run) -> Iterator[Rows]:
         for kind in ("uniform", "data", "fixed"):
             asked = case(run, word, kind, seed)
             scores = judged(asked, explain(asked, None, seed, remember=True), seed)
-            columns = ["method", "AUROC", "cosine to the model", "cosine to the language", "error"]
-            yield {"word": index, "replacement": kind}, scores[columns]
+            columns = ["method", "scale", "AUROC", "error", "fit near", "fit far"]
+            columns += ["cosine to the effects", "cosine to the model", "cosine to the language"]
+            kept = "members" if run.language.contains(word) else "non-members"
+            rows = scores[columns].assign(membership=kept)
+            yield {"word": index, "replacement": kind}, rows
 
 
 def discovery(run: Run) -> Iterator[Rows]:

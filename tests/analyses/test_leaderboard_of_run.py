@@ -10,13 +10,13 @@ import pytest
 from conftest import tiny_config
 
 from analyses.answers import Answer
+from analyses.charts.leaderboard import MEASURES, REPLACEMENTS
 from analyses.command_line.app import main
 from analyses.questions import explanations
 from analyses.questions import leaderboard as of_run
-from analyses.questions.explanations import case_of, probability, replacement_in_words, replacements
+from analyses.questions.explanations import case_of, log_odds, replacement_in_words, replacements
 from analyses.questions.leaderboard import (
-    MEASURES,
-    REPLACEMENTS,
+    MEMBERSHIPS,
     Options,
     board,
     headline,
@@ -55,9 +55,12 @@ def test_a_row_per_word_replacement_and_method(result: Answer) -> None:
     table = result.table
     rows = table.groupby(["word", "replacement"])["method"].apply(list)
     assert len(rows) == 6 * len(REPLACEMENTS)
-    assert all(names == [*METHODS, "chance"] for names in rows)
+    expected = [name for name, method in METHODS.items() for _ in method.scales]
+    assert all(names == [*expected, "chance"] for names in rows)
     assert set(MEASURES) < set(table.columns)
-    assert (table["right"] == ((table["probability"] >= 0.5) == table["label"])).all()
+    member = [language("dieren").contains(text.split()) for text in table["text"]]
+    assert (table["membership"] == np.where(member, *MEMBERSHIPS)).all()
+    assert (table["right"] == ((table["probability"] >= 0.5) == member)).all()
 
 
 def test_words_are_members_and_near_misses_of_the_lengths_asked(run: Run) -> None:
@@ -76,17 +79,19 @@ def test_a_method_that_replaces_nothing_is_judged_alike_in_every_game(result: An
     """Against the rationale: hiding depends on the game, and so do Shapley values."""
     for name in ("substitution", "attention", "gradient x input", "random"):
         rows = result.table[result.table["method"] == name]
-        by_word = rows.groupby("word")[[*RATIONALE, "calls"]].nunique(dropna=False)
+        by_word = rows.groupby(["word", "scale"])[[*RATIONALE, "calls"]].nunique(dropna=False)
         assert (by_word == 1).all(axis=None)
 
 
 def test_a_row_is_what_the_method_says_of_the_word(run: Run, result: Answer) -> None:
     """One cell by hand: the error of LIME on a word that all methods shared one table for."""
-    row = result.table[(result.table["word"] == 4) & (result.table["method"] == "LIME")].iloc[1]
+    rows = result.table[(result.table["word"] == 4) & (result.table["method"] == "LIME")]
+    row = rows[rows["scale"] == "log odds"].iloc[1]
     seed = FEW.seed * 1_000_003 + 4
     word = run.language.vocabulary.parse(row["text"])
     case = case_of(run.model(), run.language, word, row["replacement"], 3, 32, seed)
-    values = explain(case, ["LIME", "SHAP exact"], seed).pivot(
+    table = explain(case, ["LIME", "SHAP exact"], seed)
+    values = table[table["scale"] == "log odds"].pivot(
         index="position", columns="method", values="value"
     )
     assert row["error"] == pytest.approx(np.abs(values["LIME"] - values["SHAP exact"]).mean())
@@ -110,23 +115,23 @@ def test_the_share_on_an_idle_shortcut(result: Answer) -> None:
     table = result.table[result.table["method"] == "position"]
     for row in table.to_dict("records"):
         word = row["text"].split()
-        decides = language("dieren").rationale(word)
-        assert decides is not None
-        idle = [i for i, s in enumerate(word) if s == "muis" and i not in decides]
+        idle = [i for i, s in enumerate(word) if s == "muis"]
         share = sum(i + 1 for i in idle) / sum(range(1, len(word) + 1))
         assert row["shortcut"] == pytest.approx(share if idle else np.nan, nan_ok=True)
 
 
 def test_the_board_is_the_mean_over_words(result: Answer) -> None:
     rows = board(result.table)
-    found = rows.set_index(["replacement", "method", "measure"]).loc["data", "LIME", "AUROC"]
+    keys = ["membership", "replacement", "method", "scale", "measure"]
+    found = rows.set_index(keys).loc["members", "data", "LIME", "log odds", "AUROC"]
     part = result.table[(result.table["replacement"] == "data")]
+    part = part[(part["membership"] == "members") & (part["scale"] == "log odds")]
     values = part[part["method"] == "LIME"]["AUROC"].dropna()
     assert found["mean"] == pytest.approx(values.mean())
     assert found["low"] <= found["mean"] <= found["high"]
     assert found["words"] == len(values)
     head = headline(result).set_index(["variable", "of"])["value"]
-    assert head["AUROC", "data: LIME"] == pytest.approx(values.mean())
+    assert head["AUROC", "members, data: LIME (log odds)"] == pytest.approx(values.mean())
 
 
 def test_the_oracle_and_the_language_are_perfect_where_they_should_be(result: Answer) -> None:
@@ -135,6 +140,28 @@ def test_the_oracle_and_the_language_are_perfect_where_they_should_be(result: An
     assert len(oracle[RATIONALE[0]].dropna())
     own = result.table[result.table["method"] == "language"]["cosine to the language"].dropna()
     assert own.to_numpy() == pytest.approx(1)
+
+
+def test_members_and_non_members_are_never_averaged(result: Answer) -> None:
+    """In the board, in the numbers that seeds compare, and in the sentence."""
+    rows = board(result.table)
+    kinds = result.table.drop_duplicates("word")["membership"].value_counts()
+    assert set(kinds.index) == set(MEMBERSHIPS)
+    for kind, part in rows.groupby("membership"):
+        assert part["words"].max() == kinds[kind]
+        assert f"{kinds[kind]} {kind}, cosine to the language, SHAP's own estimand" in (
+            result.sentence
+        )
+    assert headline(result)["of"].str.match(r"(non-)?members, ").all()
+    assert "95% intervals over words" in result.sentence
+
+
+def test_the_axiom_is_tried_for_lime_and_shap_on_the_first_words(result: Answer) -> None:
+    rows = result.table[result.table["replacement"] == REPLACEMENTS[0]]
+    tried = rows[(rows["family"] == "LIME and SHAP") & (rows["word"] < of_run.TIMED)]
+    assert tried["consistency"].between(0, 1).all()
+    assert (tried.loc[tried["method"] == "Shapley exact", "consistency"] == 1).all()
+    assert result.table["consistency"].notna().sum() == len(tried)
 
 
 def test_replacements(run: Run) -> None:
@@ -171,7 +198,7 @@ def test_equal_words_and_prefixes_are_scored_once(run: Run) -> None:
         lambda module, args: seen.append(len(args[0]))
     )
     ids = np.array([[2, 3, 4], [2, 3, 5], [2, 3, 4]])
-    scores = probability(model)(ids)
+    scores = log_odds(model)(ids)
     assert seen == [1, 1, 1, 2]  # BOS, the two shared symbols, two last ones
     assert scores[0] == scores[2] != scores[1]
 

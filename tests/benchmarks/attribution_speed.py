@@ -15,8 +15,9 @@ from typing import Any
 import numpy as np
 import shap
 import torch
+from scipy.special import expit
 
-from analyses.questions.explanations import probability
+from analyses.questions.explanations import log_odds
 from interp.explanations.games import Game, Score, exact_shapley
 from models.config import ModelConfig
 from models.languages import END_ID, Vocabulary
@@ -40,7 +41,9 @@ def attribution_speed() -> Iterator[Result]:
         logits = model(torch.as_tensor(np.pad(ids, ((0, 0), (1, 0)))))
         return logits[:, -1, END_ID].sigmoid().double().numpy()
 
-    score = probability(model)
+    def score(ids: np.ndarray) -> np.ndarray:
+        return expit(log_odds(model)(ids))
+
     game = Game(score, word, hidden[None])
     ours = Side(
         "ours",

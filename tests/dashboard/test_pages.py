@@ -31,9 +31,11 @@ from test_kinds import KINDS, SIZES, TASKS, refused
 from analyses.answer_files import folders_of, seal
 from analyses.answers import Answer, answer, load, question, save
 from analyses.charts.interventions import charts
+from analyses.charts.leaderboard import REPLACEMENTS
 from analyses.close_ups.intervention import changed
 from analyses.questions import leaderboard as of_run
 from analyses.questions.accuracy import every_word
+from analyses.questions.explanations import on_scale
 from analyses.registry import registered
 from analyses.studies import leaderboard
 from analyses.words import near_miss
@@ -361,7 +363,7 @@ def test_a_typed_word_gets_its_own_answer(run: Run, name: str, typed: str, words
         places = found["rationale"] or []
         assert f'"in the language": {found["probability"]:.3f} (truth: it is)' in text
         scores = pd.DataFrame(found["agreement"])
-        numbers = dict.fromkeys(scores.columns[2:], float)  # None where it is not defined
+        numbers = dict.fromkeys(scores.columns[4:], float)  # None where it is not defined
         assert_same(page.dataframe[0].value, scores.astype(numbers))
     assert marked(page) == [(i, symbols[i]) for i in places]
 
@@ -374,7 +376,7 @@ def test_hidden_symbols_become_what_was_chosen(run: Run, replacement: str) -> No
     result = module.analyse(run, module.options(replacement=replacement))
     shown = "Attribution per symbol and method."
     assert_shown(healthy(page), shown, result, module.chart(result))
-    for kind in of_run.REPLACEMENTS:
+    for kind in REPLACEMENTS:
         assert f"**{kind}**: {of_run.replacement_in_words(kind, run.language)}" in said(page)
 
 
@@ -413,9 +415,11 @@ def test_methods_are_ranked_on_the_words_of_a_run(run: Run) -> None:
         rows = kept.table[kept.table["replacement"] == "data"]
         if verdicts != "all":
             rows = rows[rows["right"] == (verdicts == "right")]
+        every = rows
         if rows.empty:
             assert f"No verdict on these words is {verdicts}." in page.info[-1].value
             continue
+        rows = on_scale(rows[rows["membership"] == "members"], "probability")
         means = rows.groupby("method", sort=False)["deletion"].mean()
         numbers = page.dataframe[0].value
         assert set(numbers["replacement"]) == {"data"}
@@ -427,7 +431,7 @@ def test_methods_are_ranked_on_the_words_of_a_run(run: Run) -> None:
         assert ("Not defined here: completeness." in [i.value for i in page.info]) != defined
         (table, *_) = drawn(page, f"{run.name}, means over words: deletion")
         assert set(table["measure"]) <= {"deletion", "completeness"}
-        words = rows.drop_duplicates("word")["text"]
+        words = every.drop_duplicates("word")["text"]
         assert page.dataframe[1].value["text"].tolist() == words.tolist()
 
 
@@ -478,7 +482,7 @@ def test_the_kept_leaderboard_is_shown_and_filtered(
     assert page.info[0].value == "Not defined here: error."
     table = kept.table[kept.table["replacement"] == "fixed"]
     for title, language, measure, index in (
-        ("dieren_muis, means over training seeds", "dieren_muis", "AUROC", 0),
+        ("dieren_muis, transformer, means over training seeds", "dieren_muis", "AUROC", 0),
         ("Models told apart by the shortcut", "dieren_muis", "shortcut found", 2),
     ):
         expected = table[(table["language"] == language) & (table["measure"] == measure)]
@@ -506,7 +510,7 @@ def ranked() -> Answer:
     rows = [
         (name, kind, method, measure, value - (name == "anbn") * 0.01)
         for name in ("anbn", "dieren_muis")
-        for kind in of_run.REPLACEMENTS
+        for kind in REPLACEMENTS
         for measure, both in values.items()
         for method, value in zip(("LIME", "random"), both, strict=True)
         if (name, measure) not in {("anbn", "shortcut found"), ("dieren_muis", "error")}
@@ -514,8 +518,11 @@ def ranked() -> Answer:
     table = pd.DataFrame(rows, columns=[*keys, "mean"]).dropna(ignore_index=True)
     table["family"] = np.where(table["method"] == "LIME", "LIME and SHAP", "control")
     table = table.assign(low=table["mean"] - 0.1, high=table["mean"] + 0.1, seeds=2)
+    table["scale"] = np.where(table["method"] == "LIME", "probability", "none")
+    table = table.assign(architecture="transformer", membership="members", words=8)
     found = {"claims": ["LIME it is.", "Chance is behind."]}
-    right = {"anbn": [1.0, 1.0], "dieren_muis": [0.75, 1.0]}
+    shares = {"anbn": [1.0, 1.0], "dieren_muis": [0.75, 1.0]}
+    right = {name: {"transformer": values} for name, values in shares.items()}
     return Answer(table, "LIME it is.", found | {"right": right}, {"words": 8})
 
 

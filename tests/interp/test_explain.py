@@ -8,10 +8,18 @@ import numpy as np
 import pytest
 import torch
 from conftest import SMALL, stir
+from scipy.special import expit
 
 from interp.explanations.case import Case
 from interp.explanations.explain import explain, judge, stability
-from interp.explanations.games import EXACT_LIMIT, Game, exact_shapley
+from interp.explanations.games import (
+    EXACT_LIMIT,
+    SCALES,
+    Game,
+    exact_shapley,
+    itself,
+    on_both_scales,
+)
 from interp.explanations.interventions import leave_one_out, substitution
 from interp.explanations.lime_and_shap import (
     kernel_shap,
@@ -22,7 +30,15 @@ from interp.explanations.lime_and_shap import (
 )
 from interp.explanations.methods import COMPLETE, EXACT, METHODS, offered
 from interp.explanations.saliency import STEPS
-from interp.explanations.scores import HIDING, LOWER, METRICS, RATIONALE, any_order, chance
+from interp.explanations.scores import (
+    FIT,
+    HIDING,
+    LOWER,
+    METRICS,
+    RATIONALE,
+    any_order,
+    chance,
+)
 from interp.heads.attention import attention
 from interp.heads.rollout_and_flow import rollout
 from interp.statistics import bootstrap_mean
@@ -60,13 +76,14 @@ def case(
     @torch.no_grad()
     def score(ids: np.ndarray) -> np.ndarray:
         tokens = torch.as_tensor(np.pad(ids, ((0, 0), (1, 0))))
-        return model(tokens)[:, at, END_ID].sigmoid().double().numpy()
+        return model(tokens)[:, at, END_ID].double().numpy()
 
     def balanced(ids: np.ndarray) -> np.ndarray:
         return ((ids == 2).sum(1) == (ids == 3).sum(1)).astype(float)
 
-    parts = {"truth": Game(balanced, word, hidden), "rationale": (0, 2), "samples": 64, **changes}
-    return Case(Game(score, word, hidden), model, END_ID, at, np.arange(2, 5), **parts)
+    parts = {"truth": Game(balanced, word, hidden), "rationales": ((0, 2),), "samples": 64}
+    played = Game(score, word, hidden, on_both_scales)
+    return Case(played, model, END_ID, at, np.arange(2, 5), **{**parts, **changes})
 
 
 @pytest.fixture(scope="module")
@@ -84,6 +101,7 @@ def test_in_a_sum_every_method_finds_each_symbol_s_own(decoder: LanguageModel) -
     place = np.arange(6)
     known = case(decoder, size=6)
     played = known.game
+    played.link = itself
     played.score = lambda words: 0.5 + weights[place, words].sum(axis=1)
     own = weights[place, played.word] - weights[place, played.replacements].mean(axis=0)
     for method in (kernel_shap, permutation_shap, partition_shap, shap_exact):
@@ -99,15 +117,82 @@ def test_in_a_sum_every_method_finds_each_symbol_s_own(decoder: LanguageModel) -
 
 def test_substitution_is_the_largest_change_of_a_loop(decoder: LanguageModel) -> None:
     known = case(decoder)
-    found = substitution(known)
-    for position, value in enumerate(found):
-        changes = []
-        for symbol in (2, 3, 4):
-            other = known.game.word.copy()
-            other[position] = symbol
-            before, after = known.game.score(np.stack([known.game.word, other]))
-            changes.append(before - after)
-        assert value == pytest.approx(max(changes, key=abs), abs=1e-6)
+    for scale, found in zip((expit, lambda x: x), substitution(known), strict=True):
+        for position, value in enumerate(found):
+            changes = []
+            for symbol in (2, 3, 4):
+                other = known.game.word.copy()
+                other[position] = symbol
+                before, after = scale(known.game.score(np.stack([known.game.word, other])))
+                changes.append(before - after)
+            assert value == pytest.approx(max(changes, key=abs), abs=1e-6)
+
+
+# -- both scales --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["decoder", "lstm"])
+def test_each_scale_is_explained_as_if_it_were_alone(kind: str) -> None:
+    """The row of a scale is the method asked about that number alone, with its own queries."""
+    known = case(make(kind), size=6, samples=40)
+    table = explain(known, None, seed=3)
+    explained = dict(iter(table.groupby(["method", "scale"])["value"]))
+    sigmoid = known.metrics["probability"]
+    assert float(sigmoid(known.model(known.word[None]))[0].detach()) == pytest.approx(
+        float(expit(known.game.score(known.game.word[None])[0]))
+    )
+    for output, scale in enumerate(SCALES):
+        score = known.game.score
+        alone = Game(
+            lambda words, output=output, score=score: on_both_scales(score(words))[:, output],
+            known.game.word,
+            known.game.replacements,
+        )
+        assert explained["LIME", scale].to_numpy() == pytest.approx(lime(alone, 40, 3), abs=1e-9)
+        assert explained["SHAP kernel", scale].to_numpy() == pytest.approx(
+            kernel_shap(alone, 40, 3), abs=1e-7
+        )
+        exact = exact_shapley(alone)
+        assert explained["Shapley exact", scale].to_numpy() == pytest.approx(exact, abs=1e-9)
+        lost = leave_one_out(alone)
+        assert explained["leave one out", scale].to_numpy() == pytest.approx(lost, abs=1e-9)
+    both = [name for name in offered(known) if METHODS[name].scales == SCALES]
+    for name in both:
+        one, other = (explained[name, scale].to_numpy() for scale in SCALES)
+        assert one != pytest.approx(other, abs=1e-4), name
+
+
+def test_the_gradient_of_a_probability_is_that_of_the_log_odds_times_p_of_q(
+    decoder: LanguageModel,
+) -> None:
+    known = case(decoder)
+    one, other = (
+        rows.to_numpy()
+        for _, rows in explain(known, ["gradient x input"]).groupby("scale", sort=False)["value"]
+    )
+    p = expit(known.game.score(known.game.word[None])[0])
+    assert one == pytest.approx(other * p * (1 - p), rel=1e-5)
+
+
+def test_what_is_estimated_is_said_in_every_row(decoder: LanguageModel) -> None:
+    table = explain(case(decoder)).drop_duplicates(["method", "scale"])
+    assert (table["estimand"].str.len() > 0).all()
+    scales = table.groupby("method")["scale"].agg(tuple)
+    assert scales["attention"] == scales["random"] == scales["oracle"] == ("none",)
+    assert scales["direct logit attribution"] == ("log odds",)
+    assert scales["language"] == ("membership",)
+    assert scales["LIME"] == scales["integrated gradients"] == SCALES
+
+
+def test_no_word_is_scored_for_one_scale_alone(decoder: LanguageModel) -> None:
+    known = case(decoder)
+    score, asked = known.game.score, []
+    known.game.score = lambda words: asked.append(len(words)) or score(words)
+    table = explain(known, ["LIME", "Shapley exact", "leave one out"])
+    calls = table.drop_duplicates("method").set_index("method")["calls"]
+    assert sum(asked) == calls.sum() == 64 * 3 + 2**5 * 3 + 6 * 3
+    known.game.values()
+    assert known.game.on("log odds").remembers
 
 
 # -- what a case offers -------------------------------------------------------------------------
@@ -132,17 +217,19 @@ def test_a_model_s_kind_decides_what_is_offered(kind: str) -> None:
 def test_what_is_not_known_is_not_offered(decoder: LanguageModel) -> None:
     everything = set(METHODS)
     assert set(offered(case(decoder, truth=None))) == everything - {"language"}
-    assert set(offered(case(decoder, rationale=None))) == everything - {"oracle"}
-    assert set(offered(case(decoder, rationale=()))) == everything
+    assert set(offered(case(decoder, rationales=None))) == everything - {"oracle"}
+    assert set(offered(case(decoder, rationales=((),)))) == everything
     assert set(offered(case(decoder, size=EXACT_LIMIT))) == everything
     long = case(decoder, size=EXACT_LIMIT + 1)
     assert set(offered(long)) == everything - set(EXACT)
     table = explain(long)
-    assert len(table) == (EXACT_LIMIT + 1) * len(offered(long))
+    rows = sum(len(METHODS[name].scales) for name in offered(long))
+    assert len(table) == (EXACT_LIMIT + 1) * rows
     judged = judge(long, table).set_index("method")
     assert judged["AUROC"].notna().all()
     assert judged[["comprehensiveness", "deletion"]].drop("chance").notna().all(axis=None)
-    assert judged[["cosine to the model", "cosine to the language", "error"]].isna().all(axis=None)
+    unknown = ["cosine to the model", "cosine to the language", "error", *FIT]
+    assert judged[unknown].isna().all(axis=None)
 
 
 # -- the table ----------------------------------------------------------------------------------
@@ -159,9 +246,9 @@ def test_an_answer_costs_the_words_that_were_scored(decoder: LanguageModel) -> N
         "Shapley exact": 2**size * draws,
         "leave one out": (size + 1) * draws,
         "substitution": 1 + size * symbols,
-        "gradient x input": 2,
-        "SmoothGrad": 1 + 24,
-        "integrated gradients": 1 + draws + STEPS * draws,
+        "gradient x input": 2 * 2,  # a pass per scale
+        "SmoothGrad": 2 * (1 + 24),
+        "integrated gradients": 2 * (1 + draws + STEPS * draws),
         **dict.fromkeys(FAMILY["attention"], 1),
         **dict.fromkeys(FAMILY["control"], 0),
     }
@@ -169,7 +256,7 @@ def test_an_answer_costs_the_words_that_were_scored(decoder: LanguageModel) -> N
     assert 2**size * draws <= calls["SHAP kernel"] <= 64 * draws
     for name in ("SHAP permutation", "SHAP partition"):
         assert 2 * size * draws < calls[name] <= 64 * draws
-    assert 1 + 3 * draws <= calls["DeepLift"] <= 1 + 5 * draws
+    assert 2 * (1 + 3 * draws) <= calls["DeepLift"] <= 2 * (1 + 5 * draws)
     assert known.game.calls == 0  # every method paid on its own
     assert not any(
         point._forward_hooks or point._forward_pre_hooks for point in decoder.hook_dict.values()
@@ -180,17 +267,18 @@ def test_the_table_has_a_row_per_method_and_position(decoder: LanguageModel) -> 
     known = case(decoder)
     table = explain(known, ["attention", "LIME", "integrated gradients", "DeepLift", "random"], 3)
     assert list(table.columns) == [
-        *("method", "family", "position", "value", "calls", "seconds", "completeness")
+        *("method", "family", "estimand", "scale", "position", "value"),
+        *("calls", "seconds", "completeness"),
     ]
     assert list(table["method"].unique())[:2] == ["attention", "LIME"]
     for name, rows in table.groupby("method"):
-        assert rows["position"].tolist() == [0, 1, 2, 3, 4]
+        assert rows["position"].tolist() == [0, 1, 2, 3, 4] * len(METHODS[name].scales)
         assert rows["family"].unique().tolist() == [METHODS[name].family]
         assert (rows["seconds"] >= 0).all()
         assert rows["completeness"].notna().all() == (name in COMPLETE)
         assert rows["completeness"].isna().all() == (name not in COMPLETE)
     values = {name: rows["value"].to_numpy() for name, rows in table.groupby("method")}
-    assert values["LIME"] == pytest.approx(lime(known.game, 64, 3))
+    assert values["LIME"] == pytest.approx(lime(known.game, 64, 3).ravel())
     pattern = attention(decoder, known.word[None])[0][:, 0]
     expected = pattern[-1, :, -1, 1:].mean(dim=0).numpy()
     assert values["attention"] == pytest.approx(expected)
@@ -251,7 +339,7 @@ def test_a_remembered_game_scores_substitution_alone(decoder: LanguageModel) -> 
 
 
 def test_controls(decoder: LanguageModel) -> None:
-    known = case(decoder, size=7, rationale=(1, 4))
+    known = case(decoder, size=7, rationales=((1, 4), (2, 4)))
     values = explain(known, list(FAMILY["control"])).groupby("method")["value"].agg(list)
     assert values["oracle"] == [0, 1, 0, 0, 1, 0, 0]
     assert values["position"] == sorted(set(values["position"]))
@@ -268,41 +356,45 @@ def test_a_judgement_per_method_and_chance(decoder: LanguageModel) -> None:
     table = explain(known)
     judged = judge(known, table)
     assert list(judged.columns) == [
-        *("method", "family", *METRICS, "calls", "seconds", "completeness")
+        *("method", "family", "estimand", "scale", *METRICS, "calls", "seconds", "completeness")
     ]
-    assert judged["method"].tolist() == [*METHODS, "chance"]
-    assert judged["family"].tolist() == [*(m.family for m in METHODS.values()), "control"]
+    rows = [(name, scale) for name, m in METHODS.items() for scale in m.scales]
+    assert list(zip(judged["method"], judged["scale"], strict=True)) == [*rows, ("chance", "none")]
+    families = [METHODS[name].family for name, _ in rows]
+    assert judged["family"].tolist() == [*families, "control"]
     by = judged.set_index("method")
     assert by.loc["oracle", list(RATIONALE)].tolist() == pytest.approx([1] * 6)
     assert by.loc["language", "cosine to the language"] == pytest.approx(1)
     for name in ("SHAP exact", "Shapley exact"):
-        assert by.loc[name, "cosine to the model"] == pytest.approx(1)
-        assert by.loc[name, "error"] == pytest.approx(0, abs=1e-7)
-    truth, exact = exact_shapley(known.truth), exact_shapley(known.game)
+        assert by.loc[name, "cosine to the model"].tolist() == pytest.approx([1, 1])
+        assert by.loc[name, "error"].tolist() == pytest.approx([0, 0], abs=1e-7)
+        assert by.loc[name, "scale"].tolist() == list(SCALES)
+    truth, (exact, _) = exact_shapley(known.truth), exact_shapley(known.game)
     assert by.loc["language", "error"] == pytest.approx(np.abs(truth - exact).mean(), abs=1e-7)
     estimates = FAMILY["LIME and SHAP"] | {"language"}
     assert set(by.index[by["error"].notna()]) == estimates
-    expected = chance(5, 2) | any_order(known.game)
+    assert set(by.index[by["fit far"].notna()]) == estimates
+    expected = chance(5, ((0, 2),)) | any_order(known.game.on("probability"))
     assert by.loc["chance", list(expected)].to_dict() == pytest.approx(expected)
     assert by.loc["chance", ["cosine to the model", "cosine to the language"]].tolist() == [0, 0]
     assert by.loc["chance", ["calls", "seconds", "error"]].isna().all()
     costs = table.drop_duplicates("method").set_index("method")["calls"]
-    assert by["calls"].drop("chance").to_dict() == costs.to_dict()
+    assert by["calls"].drop("chance").groupby("method").first().to_dict() == costs.to_dict()
     assert set(by.index[by["completeness"].notna()]) == set(COMPLETE)
     assert by[list(HIDING)].notna().all(axis=None)
 
 
 def test_the_order_of_the_methods_is_kept(decoder: LanguageModel) -> None:
     names = ["random", "LIME", "attention", "Shapley exact"]
-    known = case(decoder, truth=None, rationale=None)
+    known = case(decoder, truth=None, rationales=None)
     together = judge(known, explain(known, names, seed=4), seed=5).set_index("method")
-    assert together.index.tolist() == [*names, "chance"]
+    assert list(dict.fromkeys(together.index)) == [*names, "chance"]
     assert together[[*RATIONALE, "cosine to the language"]].isna().all(axis=None)
     for name in names:
         alone = judge(known, explain(known, [name], seed=4), seed=5).set_index("method")
         columns = ["cosine to the model", *HIDING, "calls"]
-        assert alone.loc[name, columns].tolist() == pytest.approx(
-            together.loc[name, columns].tolist()
+        assert alone.loc[[name], columns].to_numpy() == pytest.approx(
+            together.loc[[name], columns].to_numpy()
         )
 
 
@@ -310,14 +402,15 @@ def test_the_order_of_the_methods_is_kept(decoder: LanguageModel) -> None:
 def test_the_random_control_sits_at_chance_in_every_metric(decoder: LanguageModel) -> None:
     """Of random words with random rationales, within the 95% interval; exact values do not."""
     distance: dict[tuple[str, str], list[float]] = {}
-    metrics = [name for name in METRICS if name != "error"]
+    metrics = [name for name in METRICS if name not in ("error", *FIT)]
     for seed in range(200):
         rng = np.random.default_rng([3, seed])
         size = int(rng.integers(3, 8))
         rationale = tuple(rng.permutation(size)[: rng.integers(1, size)].tolist())
-        known = case(decoder, size, seed=seed, rationale=rationale)
+        effects = rng.random(size)
+        known = case(decoder, size, seed=seed, rationales=(rationale,), effects=effects)
         table = explain(known, ["random", "Shapley exact"], seed, remember=True)
-        judged = judge(known, table, seed).set_index("method")
+        judged = judge(known, table, seed).drop_duplicates("method").set_index("method")
         for name, metric in product(judged.index[:2], metrics):
             value = judged.loc[name, metric] - judged.loc["chance", metric]
             distance.setdefault((name, metric), []).append(value)

@@ -27,7 +27,7 @@ from interp.circuits.controls import random_scores
 from interp.circuits.effects import edge_effects
 from interp.explanations.case import Case
 from interp.explanations.explain import explain
-from interp.explanations.games import Game
+from interp.explanations.games import Game, on_both_scales
 from interp.explanations.methods import METHODS
 from interp.heads.attention import attention, patterns
 from interp.heads.attention_and_effect import attention_and_effect
@@ -160,9 +160,10 @@ def explained(asked: Asked, *methods: str) -> pd.DataFrame:
     @torch.no_grad()
     def score(ids: np.ndarray) -> np.ndarray:
         tokens = torch.as_tensor(np.pad(ids, ((0, 0), (1, 0)))).to(asked.model.device)
-        return asked.model(tokens)[:, 5, END_ID].sigmoid().double().cpu().numpy()
+        return asked.model(tokens)[:, 5, END_ID].double().cpu().numpy()
 
-    case = Case(Game(score, word[0], hidden), asked.model, END_ID, 5, np.arange(2, 5), samples=40)
+    game = Game(score, word[0], hidden, on_both_scales)
+    case = Case(game, asked.model, END_ID, 5, np.arange(2, 5), samples=40)
     return explain(case, methods).drop(columns="seconds")
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from itertools import permutations
+from itertools import combinations, permutations
+from random import Random
 
 import numpy as np
 import pytest
@@ -11,19 +12,22 @@ from hypothesis import strategies as st
 from sklearn.metrics import average_precision_score, ndcg_score, roc_auc_score
 from test_games import curve_by_hand, of_values
 
-from interp.explanations.games import Game, exact_shapley
+from interp.explanations.games import Game, exact_shapley, subsets
 from interp.explanations.scores import (
+    COSINES,
+    FIT,
     HIDING,
     LOWER,
     METRICS,
     RATIONALE,
-    SHAPLEY,
+    Truth,
     against_rationale,
     agreement,
     any_order,
     by_hiding,
     chance,
     cosine,
+    fit,
     verdict_of,
 )
 from interp.statistics import bootstrap_mean
@@ -57,6 +61,11 @@ def random_game(seed: int, size: int) -> Game:
     return played
 
 
+def only(decides: np.ndarray) -> list[tuple[int, ...]]:
+    """One set: the positions that are True."""
+    return [tuple(np.flatnonzero(decides).tolist())]
+
+
 # -- the rationale ------------------------------------------------------------------------------
 
 
@@ -66,7 +75,7 @@ def test_ranks_are_scored_as_by_scikit_learn(ties: bool) -> None:
     @given(ranked(ties))
     def check(drawn: Ranked) -> None:
         values, decides = drawn
-        found = against_rationale(values[None], decides)
+        found = against_rationale(values[None], only(decides))
         value = np.abs(values)
         expected = {
             "AUROC": roc_auc_score(decides, value),
@@ -89,7 +98,7 @@ def test_ties_are_broken_in_every_way(drawn: Ranked) -> None:
         order = np.lexsort((broken, -value))
         hit.append(decides[order[0]])
         precision.append(decides[order[:count]].mean())
-    found = against_rationale(values[None], decides)
+    found = against_rationale(values[None], only(decides))
     assert found["hit@1"] == pytest.approx(np.mean(hit))
     assert found["R-precision"] == pytest.approx(np.mean(precision))
     mass = value[decides].sum() / value.sum() if value.any() else decides.mean()
@@ -99,15 +108,15 @@ def test_ties_are_broken_in_every_way(drawn: Ranked) -> None:
 def test_methods_are_scored_on_their_own() -> None:
     values = np.random.default_rng(0).normal(size=(5, 6))
     decides = np.array([True, False, False, True, False, True])
-    together = against_rationale(values, decides)
+    together = against_rationale(values, only(decides))
     for row in range(5):
-        alone = against_rationale(values[[row]], decides)
+        alone = against_rationale(values[[row]], only(decides))
         assert all(together[name][row] == pytest.approx(alone[name][0]) for name in RATIONALE)
 
 
 def test_rounding_is_a_tie() -> None:
     values = np.array([[0.1 + 0.2, 0.3], [0.3, 0.3 + 1e-4]])
-    found = against_rationale(values, np.array([False, True]))
+    found = against_rationale(values, [[1]])
     assert found["AUROC"].tolist() == [0.5, 1.0]
 
 
@@ -115,35 +124,121 @@ def test_rounding_is_a_tie() -> None:
 def test_chance_is_the_mean_over_all_orders(size: int) -> None:
     values = np.array(list(permutations(range(1, size + 1))), dtype=float)
     for count in range(1, size):
-        found = against_rationale(values, np.arange(size) < count)
+        found = against_rationale(values, [range(count)])
         expected = {name: value.mean() for name, value in found.items()}
-        assert chance(size, count) == pytest.approx(expected, abs=1e-12)
+        assert chance(size, [range(count)]) == pytest.approx(expected, abs=1e-12)
 
 
 @given(ranked())
 def test_the_oracle_scores_one(drawn: Ranked) -> None:
     _, decides = drawn
-    found = against_rationale(decides[None].astype(float), decides)
+    found = against_rationale(decides[None].astype(float), only(decides))
     assert {name: found[name][0] for name in RATIONALE} == pytest.approx(dict.fromkeys(found, 1.0))
-    turned = against_rationale(1.0 - decides[None], decides)
+    turned = against_rationale(1.0 - decides[None], only(decides))
     assert turned["AUROC"] == turned["hit@1"] == turned["mass"] == 0
 
 
 @given(ranked())
 def test_what_knows_nothing_is_all_ties(drawn: Ranked) -> None:
     _, decides = drawn
-    found = against_rationale(np.zeros((1, len(decides))), decides)
-    expected = chance(len(decides), int(decides.sum())) | {"average precision": decides.mean()}
+    found = against_rationale(np.zeros((1, len(decides))), only(decides))
+    expected = chance(len(decides), only(decides)) | {"average precision": decides.mean()}
     assert {name: found[name][0] for name in RATIONALE} == pytest.approx(expected)
 
 
 @pytest.mark.parametrize("decides", [[True] * 3, [False] * 3, [True], [False]])
 def test_there_is_no_rank_where_all_or_none_decide(decides: list[bool]) -> None:
     values = np.random.default_rng(0).normal(size=(2, len(decides)))
-    found = against_rationale(values, np.array(decides))
-    assert list(found) == list(chance(len(decides), sum(decides))) == list(RATIONALE)
+    sets = only(decides)
+    found = against_rationale(values, sets)
+    assert list(found) == list(chance(len(decides), sets)) == list(RATIONALE)
     assert np.isnan(list(found.values())).all()
-    assert np.isnan(list(chance(len(decides), sum(decides)).values())).all()
+    assert np.isnan(list(chance(len(decides), sets).values())).all()
+    assert np.isnan(list(against_rationale(values, ()).values())).all()
+
+
+# -- several rationales -------------------------------------------------------------------------
+
+
+@st.composite
+def several(draw: st.DrawFn) -> tuple[np.ndarray, list[tuple[int, ...]]]:
+    """Values, and sets of positions of one size."""
+    size = draw(st.integers(3, 6))
+    count = draw(st.integers(1, size - 1))
+    every = list(combinations(range(size), count))
+    sets = draw(st.lists(st.sampled_from(every), min_size=1, max_size=5, unique=True))
+    level = draw(st.lists(st.integers(-3, 3), min_size=size, max_size=size))
+    return np.array(level, dtype=float), sets
+
+
+@given(several())
+def test_a_method_is_held_against_the_set_that_suits_it_best(
+    drawn: tuple[np.ndarray, list[tuple[int, ...]]],
+) -> None:
+    values, sets = drawn
+    found = against_rationale(values[None], sets)
+    each = [against_rationale(values[None], [one]) for one in sets]
+    best = max(float(one["AUROC"][0]) for one in each)
+    assert found["AUROC"][0] == pytest.approx(best)
+    # All metrics are of one and the same set.
+    numbers = [np.array([one[name][0] for name in RATIONALE]) for one in each]
+    mine = np.array([found[name][0] for name in RATIONALE])
+    assert any(mine == pytest.approx(one) for one in numbers)
+
+
+@given(several(), st.randoms(use_true_random=False))
+def test_weight_on_any_one_full_set_gets_full_marks(
+    drawn: tuple[np.ndarray, list[tuple[int, ...]]], random: Random
+) -> None:
+    """Of any amount, and of either sign; half a set does not."""
+    values, sets = drawn
+    chosen = list(random.choice(sets))
+    alone = np.zeros((1, len(values)))
+    alone[0, chosen] = [random.choice((-1, 1)) * random.uniform(0.1, 1) for _ in chosen]
+    found = against_rationale(alone, sets)
+    assert {name: each[0] for name, each in found.items()} == pytest.approx(
+        dict.fromkeys(RATIONALE, 1.0)
+    )
+    outside = [i for i in range(len(values)) if not any(i in one for one in sets)]
+    if outside:
+        wrong = np.zeros((1, len(values)))
+        wrong[0, outside] = 1.0
+        assert against_rationale(wrong, sets)["AUROC"][0] < 0.5
+
+
+def test_chance_is_higher_where_several_sets_are_right() -> None:
+    """One of two of three places: the best of two ranks. By all orders, 5/6 of 1 and 1/6 of 0.5."""
+    orders = np.array(list(permutations((1.0, 2.0, 3.0))))
+    expected = {n: v.mean() for n, v in against_rationale(orders, [[0], [1]]).items()}
+    assert expected["AUROC"] == pytest.approx((2 / 3) * 1 + (1 / 3) * 0.5)
+    found = chance(3, [[0], [1]])
+    assert found["AUROC"] == pytest.approx(expected["AUROC"], abs=0.02)
+    assert found["hit@1"] == pytest.approx(expected["hit@1"], abs=0.05)
+
+
+# -- near and far -------------------------------------------------------------------------------
+
+
+def test_a_sum_fits_everywhere_and_a_wrong_slope_counts_as_minus_one() -> None:
+    weights = np.array([0.5, -1.0, 2.0, 0.0])
+    played = subsets(4) @ weights + 3
+    values = np.stack([weights, -9 * weights, 0 * weights])
+    found = fit(values, np.stack([played] * 3))
+    assert found["fit near"].tolist() == pytest.approx([1, -1, 0])
+    assert found["fit far"].tolist() == pytest.approx([1, -1, 0])
+    assert np.isnan(fit(values[:1], np.full((1, 16), 0.3))["fit near"]).all()
+
+
+def test_the_regions_are_a_third_of_the_positions() -> None:
+    """A game that is a sum while at most two of six are hidden, and another sum elsewhere."""
+    one, other = np.random.default_rng(0).normal(size=(2, 6))
+    keep = subsets(6)
+    near = keep.sum(axis=1) >= 4
+    played = np.where(near, keep @ one, keep @ other + 1)
+    found = fit(np.stack([one, other]), np.stack([played, played]))
+    assert found["fit near"][0] == pytest.approx(1)
+    assert found["fit far"][1] == pytest.approx(1)
+    assert max(found["fit near"][1], found["fit far"][0]) < 0.9
 
 
 # -- Shapley values -----------------------------------------------------------------------------
@@ -232,9 +327,10 @@ def test_the_truth_is_its_own_best_explanation() -> None:
         exact = exact_shapley(played)
         verdicts.add(verdict_of(played))
         values = np.stack([exact, 2 * exact, -exact, 0 * exact])
-        table = agreement(values, np.ones(4, dtype=bool), played, exact, exact, (0, 2))
-        assert list(table.columns) == list(METRICS)
-        for name in SHAPLEY[:2]:
+        truth = Truth(((0, 2),), exact, exact)
+        table = agreement(values, np.ones(4, dtype=bool), played, truth, exact)
+        assert list(table.columns) == [name for name in METRICS if name not in FIT]
+        for name in COSINES:
             assert table[name].tolist() == pytest.approx([1, 1, -1, 0, 0])
         errors = np.array([0, 1, 2, 1]) * np.abs(exact).mean()
         assert table["error"][:4].to_numpy() == pytest.approx(errors)
@@ -248,7 +344,7 @@ def test_values_without_a_sign_speak_for_the_verdict() -> None:
     assert not verdict_of(played)
     exact = exact_shapley(played)
     values = np.stack([exact, -exact, -exact])
-    table = agreement(values, np.array([True, True, False]), played, exact, None, (1,))
+    table = agreement(values, np.array([True, True, False]), played, Truth(((1,),)), exact)
     assert table["cosine to the model"].tolist() == pytest.approx([1, -1, 1, 0])
     assert table["deletion"][0] == table["deletion"][2] < table["deletion"][1]
     assert table["cosine to the language"].isna().all()
@@ -259,8 +355,9 @@ def test_where_no_symbol_matters_no_order_is_better(value: float) -> None:
     played = of_values(np.full(16, value))
     exact = exact_shapley(played)
     values = np.array([[0.0] * 4, [1.0, 2.0, -3.0, 0.0]])
-    table = agreement(values, np.ones(2, dtype=bool), played, exact, exact, None)
-    empty = [*RATIONALE, *SHAPLEY[:2], "normalised AOPC"]
+    truth = Truth(None, exact, exact)
+    table = agreement(values, np.ones(2, dtype=bool), played, truth, exact)
+    empty = [*RATIONALE, *COSINES, "normalised AOPC"]
     assert table[empty].isna().all(axis=None)
     for name in ("comprehensiveness", "sufficiency"):
         assert table[name].to_numpy() == pytest.approx(0, abs=1e-12)
@@ -281,16 +378,17 @@ def test_random_values_sit_at_chance_in_every_metric() -> None:
         oracle = np.isin(np.arange(size), rationale).astype(float)
         values = np.stack([rng.normal(size=size), oracle, exact])
         signed = np.array([True, False, True])
-        table = agreement(values, signed, played, exact, truth, rationale, seed)
-        chances.append((table.iloc[:3] - table.iloc[3]).to_numpy())
-    defined = [name != "error" for name in METRICS]
-    distance = np.array(chances)[:, :, defined]
+        known = Truth((rationale,), rng.normal(size=size), truth)
+        table = agreement(values, signed, played, known, exact, seed)
+        chances.append((table.iloc[:3] - table.iloc[3]).drop(columns="error").to_numpy())
+    names = [name for name in METRICS if name not in ("error", *FIT)]
+    distance = np.array(chances)
     assert np.isfinite(distance).all()
     _, low, high = bootstrap_mean(distance)
-    for column, name in enumerate(name for name in METRICS if name != "error"):
+    for column, name in enumerate(names):
         assert low[0, column] < 0 < high[0, column], name
         if name in RATIONALE:
             assert low[1, column] > 0, name
-        elif name != "cosine to the language":
+        elif name not in COSINES[:2]:
             better = -1 if name in LOWER else 1
             assert min(better * low[2, column], better * high[2, column]) > 0, name

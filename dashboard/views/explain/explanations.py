@@ -9,9 +9,9 @@ import pandas as pd
 import streamlit as st
 
 from analyses.answers import Answer
+from analyses.charts.leaderboard import REPLACEMENTS
 from analyses.options.questions import SHORTEST, Explanations
 from analyses.questions.explanations import LONGEST, chart, replacement_in_words
-from analyses.questions.leaderboard import REPLACEMENTS
 from analyses.words import ANALYSIS_SEED, apart, member, near_miss
 from dashboard.markup import text
 from dashboard.shared import (
@@ -27,7 +27,7 @@ from dashboard.shared import (
     word_input,
     word_key,
 )
-from dashboard.views.explain.leaderboard import columns_of
+from dashboard.views.explain.leaderboard import columns_of, scale_of_the_verdict
 from interp.explanations.games import EXACT_LIMIT
 from models.languages import Language, Word, printed_lines
 from models.runs.run import Run
@@ -72,15 +72,18 @@ def show() -> None:
 def answered(result: Answer) -> None:
     """What every method says of the word, and how right it is."""
     found = result.findings
+    sets = found["rationales"]
+    several = f" One of {sets} sets of positions is enough." if sets > 1 else ""
     chips(tuple(found["word"]), tuple(found["rationale"] or ()))
     truth = {True: "it is", False: "it is not", None: "not known"}[found["in_language"]]
     st.caption(
         f'The model\'s probability of "in the language": {found["probability"]:.3f} (truth: '
         f"{text(truth)}). In colour: the rationale, the positions that decide by a published rule: "
-        f"{text(found['rationale_rule'])}."
+        f"{text(found['rationale_rule'])}.{several}"
     )
     st.markdown(text(result.sentence))
-    figure = chart(result)
+    scale = scale_of_the_verdict()
+    figure = chart(result, scale)
     picture(figure, f"Attribution per symbol and method. {result.sentence}")
     st.caption(
         'Each row is a method. Blue speaks for "in the language", red against it; attention, '
@@ -88,13 +91,15 @@ def answered(result: Answer) -> None:
         'direction. The row "language" has the exact Shapley values of the true membership: what '
         "a perfect explainer of a perfect model would say. The numbers beside a row are its "
         "agreement with the truth. AUROC: does the method rank the symbols of the rationale above "
-        "the others? 1 is always, 0.5 is chance; it is not defined where every symbol decides, or "
-        "none. Cosines: the similarity to the exact Shapley values of the language, and to those "
-        f"of the model (for words of up to {EXACT_LIMIT} symbols)."
+        "the others? 1 is always, 0.5 is chance; of several sets of symbols the one counts that "
+        "suits the method best, and chance is higher: see the row chance. It is not defined where "
+        "every symbol decides, or none. Cosines: the similarity to the effects of substitutions in "
+        "the language (what substitution asks the model), and to the exact Shapley values of the "
+        f"language and of the model (what SHAP estimates; words of up to {EXACT_LIMIT} symbols)."
     )
     st.subheader("How right was each, and at what cost?")
     scores = pd.DataFrame(found["agreement"])
-    numbers = scores.columns[2:]
+    numbers = scores.columns[4:]
     scores[numbers] = scores[numbers].astype(float)
     shown = columns_of(numbers)
     st.dataframe(scores, hide_index=True, height="content", column_config=shown)

@@ -3,17 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import pandas as pd
 import streamlit as st
 
 from analyses.answers import Answer, answer, current, load
+from analyses.charts.leaderboard import (
+    FOUND,
+    MEANINGS,
+    MEASURES,
+    PANELS,
+    REPLACEMENTS,
+    panels,
+)
 from analyses.options.questions import Leaderboard, Replacement
 from analyses.options.studies import CLEAN, PLANTED
 from analyses.questions import leaderboard as of_run
-from analyses.questions.explanations import replacement_in_words
-from analyses.questions.leaderboard import FOUND, MEANINGS, MEASURES, REPLACEMENTS
+from analyses.questions.explanations import on_scale, replacement_in_words
+from analyses.questions.leaderboard import MEMBERSHIPS
 from analyses.studies import leaderboard
 from dashboard.background import at_once, offer
 from dashboard.markup import code, text
@@ -30,6 +39,7 @@ from dashboard.shared import (
     segments,
     share,
 )
+from interp.explanations.games import SCALES
 from models.languages import language
 from models.runs.run import Run, find_runs
 
@@ -56,21 +66,54 @@ def show() -> None:
     measures = right.multiselect(
         "Measures",
         list(MEASURES),
-        default=list(leaderboard.SHOWN),
+        default=list(PANELS),
         key="measures",
         bind="query-params",
     )
-    kinds, measures = kinds or list(REPLACEMENTS), measures or list(leaderboard.SHOWN)
+    kinds, measures = kinds or list(REPLACEMENTS), measures or list(PANELS)
+    left, right = st.columns([1, 2])
+    with left:
+        membership = segments("Words", list(MEMBERSHIPS), "membership")
+    with right:
+        scale = scale_of_the_verdict()
+    asked = Asked(kinds, measures, membership, scale)
     with explain_errors():
-        many_models(kinds, measures)
+        many_models(asked)
     if find_runs(runs_folder()) and has_model(run := current_run()):
-        one_model(run, kinds, measures)
+        one_model(run, asked)
+
+
+def scale_of_the_verdict() -> str:
+    """What the methods that have both scales explain."""
+    return segments("Methods explain", list(SCALES), "scale")
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What the page shows.
+
+    Attributes:
+        kinds: what hidden symbols become.
+        measures: the panels and columns.
+        membership: members or non-members.
+        scale: of the verdict, for the methods that have both.
+    """
+
+    kinds: Sequence[Replacement]
+    measures: Sequence[str]
+    membership: str
+    scale: str
+
+    def of(self, rows: pd.DataFrame) -> pd.DataFrame:
+        """These rows of a board."""
+        rows = rows[rows["replacement"].isin(self.kinds)]
+        return on_scale(rows[rows["membership"] == self.membership], self.scale)
 
 
 # -- over many models -----------------------------------------------------------------------------
 
 
-def many_models(kinds: Sequence[Replacement], measures: Sequence[str]) -> None:
+def many_models(asked: Asked) -> None:
     """The kept leaderboard: its claims, picture and table of a language, the planted shortcut."""
     st.header("Over many models", divider="gray")
     folders = (runs_folder(), runs_folder() / "leaderboard")
@@ -85,24 +128,26 @@ def many_models(kinds: Sequence[Replacement], measures: Sequence[str]) -> None:
     names = list(dict.fromkeys(result.table["language"]))
     name = segments("Language", names, "language")
     rows = result.table[result.table["language"] == name]
-    rows = rows[rows["replacement"].isin(kinds)]
-    right = ", ".join(share(value) for value in result.findings["right"][name])
-    figure = ranking(rows, measures, f"{name}, means over training seeds")
+    kind = segments("Architecture", list(dict.fromkeys(rows["architecture"])), "architecture")
+    rows = asked.of(rows[rows["architecture"] == kind])
+    right = ", ".join(share(value) for value in result.findings["right"][name][kind])
+    figure = ranking(rows, asked.measures, f"{name}, {kind}, means over training seeds")
     st.caption(
         f"Means over {rows['seeds'].max():d} training seeds with 95% intervals (Student's t), "
-        f"{text(result.arguments['words'])} words each. The share of these words on which "
-        f"each model's verdict is right: {text(right)}."
+        f"{text(result.arguments['words'])} words each, of which here the {asked.membership}. "
+        "Methods that read attention are not offered without attention. The share of the words on "
+        f"which each model's verdict is right: {text(right)}."
     )
-    table(rows, measures)
+    table(rows, asked.measures)
     if figure is not None:
         downloads("leaderboard", result, lambda: figure)
-    shortcut(result, kinds)
+    shortcut(result, kind, asked)
 
 
-def shortcut(result: Answer, kinds: Sequence[Replacement]) -> None:
+def shortcut(result: Answer, kind: str, asked: Asked) -> None:
     """Which method tells a model that leans on a planted shortcut from a clean one?"""
     rows = result.table[result.table["measure"] == FOUND]
-    rows = rows[rows["replacement"].isin(kinds)]
+    rows = asked.of(rows[rows["architecture"] == kind])
     if rows.empty:
         return
     symbol = language(PLANTED).shortcut
@@ -121,7 +166,7 @@ def shortcut(result: Answer, kinds: Sequence[Replacement]) -> None:
 # -- one model ------------------------------------------------------------------------------------
 
 
-def one_model(run: Run, kinds: Sequence[Replacement], measures: Sequence[str]) -> None:
+def one_model(run: Run, asked: Asked) -> None:
     """Every method on many words of this run."""
     st.header(f"{text(run.name)} alone", divider="gray")
     found = current(run, "leaderboard")
@@ -152,21 +197,26 @@ def one_model(run: Run, kinds: Sequence[Replacement], measures: Sequence[str]) -
     st.caption(
         f"{len(words)} fresh words, members and near misses; the model's verdict is right on "
         f"{share(result.findings['right'])} of them. Hidden symbols become: "
-        + "; ".join(text(f"{kind}: {replacement_in_words(kind, run.language)}") for kind in kinds)
+        + "; ".join(
+            text(f"{kind}: {replacement_in_words(kind, run.language)}") for kind in asked.kinds
+        )
         + f". The positions that decide: {text(result.findings['rationale_rule'])}."
     )
     if asked_of.empty:
         st.info(f"No verdict on these words is {text(verdicts)}.")
         return
-    rows = board(asked_of)
-    rows = rows[rows["replacement"].isin(kinds)]
-    figure = ranking(rows, measures, f"{run.name}, means over words")
-    st.caption(f"Means over {asked_of['word'].nunique():d} words with 95% bootstrap intervals.")
-    table(rows, measures)
+    rows = asked.of(board(asked_of))
+    figure = ranking(rows, asked.measures, f"{run.name}, means over words")
+    count = asked_of.loc[asked_of["membership"] == asked.membership, "word"].nunique()
+    st.caption(
+        f"Means over {count:d} {asked.membership} with 95% bootstrap intervals over words; a "
+        "measure that some of them lack is a mean over the others."
+    )
+    table(rows, asked.measures)
     with st.expander("The words"):
-        shown = ["text", "label", "probability", "right"]
+        shown = ["text", "membership", "probability", "right"]
         st.dataframe(
-            asked_of.drop_duplicates("word")[shown].rename(columns={"label": "in the language"}),
+            asked_of.drop_duplicates("word")[shown],
             hide_index=True,
             column_config={"probability": st.column_config.NumberColumn(format="%.3f")},
         )
@@ -200,7 +250,7 @@ def ranking(rows: pd.DataFrame, measures: Sequence[str], words: str) -> Any:
         st.info(f"Not defined here: {text(', '.join(missing))}.")
     if not there:
         return None
-    figure = of_run.panels(rows[rows["measure"].isin(there)], there)
+    figure = panels(rows[rows["measure"].isin(there)], there)
     picture(figure, f"{words}: {', '.join(there)} by method.")
     return figure
 
@@ -208,12 +258,12 @@ def ranking(rows: pd.DataFrame, measures: Sequence[str], words: str) -> Any:
 def table(rows: pd.DataFrame, measures: Sequence[str]) -> None:
     """The measures as numbers: a row per method and replacement, with its costs."""
     numbers = wide(rows, measures)
-    st.dataframe(numbers, hide_index=True, column_config=columns_of(numbers.columns[3:]))
+    st.dataframe(numbers, hide_index=True, column_config=columns_of(numbers.columns[4:]))
 
 
 def wide(rows: pd.DataFrame, measures: Sequence[str]) -> pd.DataFrame:
-    """Columns: method, family, replacement; a measure's mean, low and high; the costs' means."""
-    keys = ["method", "family", "replacement"]
+    """Columns: method, scale, family, replacement; a measure's mean, low and high; the costs."""
+    keys = ["method", "scale", "family", "replacement"]
     order = pd.MultiIndex.from_frame(rows[keys].drop_duplicates())
     grid = rows.pivot(index=keys, columns="measure", values=["mean", "low", "high"]).loc[order]
     found = {
