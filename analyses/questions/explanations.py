@@ -25,6 +25,7 @@ from interp.explanations.case import Case
 from interp.explanations.explain import explain, judge
 from interp.explanations.games import SCALES, Game, Score, on_both_scales
 from interp.explanations.methods import METHODS, Family, called, offered
+from interp.explanations.moved_attention import LARGEST, TOLERANCE, moved_attention
 from models.base import LanguageModel
 from models.errors import UserError
 from models.languages import END_ID, FormalLanguage, Language, Word, Words
@@ -33,6 +34,8 @@ from models.runs.run import Run
 from models.transformer.model import HookedTransformer
 
 LONGEST = 60
+HOOK = "blocks.0.attn.hook_pattern"
+"""A model with this hook has attention."""
 
 
 def analyse(run: Run, options: Options, progress: Progress = quiet) -> Answer:
@@ -63,7 +66,6 @@ def analyse(run: Run, options: Options, progress: Progress = quiet) -> Answer:
     for done, name in enumerate(names):
         progress(done, len(names), f"{name} on {len(word)} symbols")
         tables.append(explain(case, [name], options.seed))
-    progress(len(names), len(names), "explained")
     table = pd.concat(tables, ignore_index=True)
     hides = [METHODS[name].replaces for name in table["method"]]
     table.insert(4, "baseline", np.where(hides, options.replacement, "none"))
@@ -71,6 +73,12 @@ def analyse(run: Run, options: Options, progress: Progress = quiet) -> Answer:
     rationale = language.rationale(word)
     table.insert(8, "in_rationale", np.isin(table["position"], rationale or ()))
     scores = judge(case, table, options.seed)
+    moved = pd.DataFrame()
+    if HOOK in model.hook_dict:
+        progress(len(names), len(names), "moving attention")
+        logit = case.metrics["log odds"]
+        moved = moved_attention(model, case.word, case.at, logit, seed=options.seed)
+    progress(len(names), len(names), "explained")
     found = {
         "word": list(word),
         "rationale": None if rationale is None else list(rationale),
@@ -79,9 +87,10 @@ def analyse(run: Run, options: Options, progress: Progress = quiet) -> Answer:
         "replacement": replacement_in_words(options.replacement, language),
         "probability": float(expit(case.game.score(case.game.word[None])[0])),
         "in_language": bool(language.contains(word)) if case.truth is not None else None,
+        "moved_attention": moved.to_dict("records"),
         "agreement": scores.astype(object).where(scores.notna(), None).to_dict("records"),
     }
-    sentence = in_words(scores, case, found)
+    sentence = in_words(scores, case, found) + moved_in_words(moved)
     return Answer(table, sentence, plain(found), asdict(options), digest)
 
 
@@ -204,6 +213,26 @@ def in_words(scores: pd.DataFrame, case: Case, found: Mapping[str, Any]) -> str:
     )
 
 
+def moved_in_words(moved: pd.DataFrame) -> str:
+    """How far attention can be moved with the verdict unchanged; "" of a model without attention.
+
+    Args:
+        moved: of ``moved_attention``.
+    """
+    if moved.empty:
+        return ""
+    *heads, together = moved.to_dict("records")
+    furthest = max(heads, key=lambda row: row["divergence"])
+    return (
+        f" Other attention, same verdict: with the probability within {TOLERANCE}, the weights "
+        "where the verdict is read can be moved by a Jensen-Shannon divergence of "
+        f"{furthest['divergence']:.2f} in {furthest['part']} and {together['divergence']:.2f} in "
+        f"all heads at once (the largest possible is {LARGEST:.2f}). Weights of all heads in a "
+        f"random order change the probability by {together['permuted change']:.2f} (median), and "
+        f"{together['permuted kept']:.0%} of the orders keep it."
+    )
+
+
 SHOWN = ("AUROC", "cosine to the effects", "cosine to the language", "cosine to the model")
 """The agreements beside a strip, as far as the word has them."""
 TRUTH = ("language", "oracle")
@@ -321,9 +350,9 @@ def _cells(
 
 def on_scale(rows: pd.DataFrame, scale: str) -> pd.DataFrame:
     """The rows on this scale, and those of methods that have one scale or none."""
+    both = [name for name, method in METHODS.items() if method.scales == SCALES]
     other = [each for each in SCALES if each != scale]
-    both = rows["method"].map(lambda name: name in METHODS and METHODS[name].scales == SCALES)
-    return rows[~(both & rows["scale"].isin(other))]
+    return rows[~(rows["method"].isin(both) & rows["scale"].isin(other))]
 
 
 def _agreements(result: Answer, methods: Sequence[str], scale: str) -> pd.DataFrame:

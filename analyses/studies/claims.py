@@ -351,7 +351,7 @@ def _tested(found: Evidence) -> str:
     needed = pairs_needed(tests, LEVEL)
     text = (
         f"Each comparison is paired over up to {runs} {'run' if runs == 1 else 'runs'}: a "
-        f"sign-flip test, with p at most {LEVEL} after Holm's correction for {tests} tests (for the "
-        "best method: for all pairs of methods)."
+        f"sign-flip test, with p at most {LEVEL} after Holm's correction for {tests} tests (for "
+        "the best method: for all pairs of methods)."
     )
     return text if runs >= needed else f"{text} Fewer than {needed} runs cannot show anything."

@@ -24,6 +24,7 @@ from analyses.questions.leaderboard import (
 )
 from interp.explanations.explain import explain
 from interp.explanations.methods import METHODS
+from interp.explanations.moved_attention import moved_attention
 from interp.explanations.scores import METRICS, RATIONALE
 from models.errors import UserError
 from models.languages import LabelledCorpus, language
@@ -162,6 +163,20 @@ def test_the_axiom_is_tried_for_lime_and_shap_on_the_first_words(result: Answer)
     assert tried["consistency"].between(0, 1).all()
     assert (tried.loc[tried["method"] == "Shapley exact", "consistency"] == 1).all()
     assert result.table["consistency"].notna().sum() == len(tried)
+
+
+def test_an_explained_word_says_how_far_its_attention_can_be_moved(run: Run) -> None:
+    answer = explanations.analyse(run, explanations.Options(samples=32, draws=2, seed=3))
+    word = tuple(answer.findings["word"])
+    case = case_of(run.model(), run.language, word, "uniform", 2, 32, 3)
+    table = moved_attention(case.model, case.word, case.at, case.metrics["log odds"], seed=3)
+    found = pd.DataFrame(answer.findings["moved_attention"]).set_index("part")
+    pd.testing.assert_frame_equal(found, table.set_index("part"), check_dtype=False, atol=1e-6)
+    together = table.set_index("part").loc["all heads"]
+    assert f"and {together['divergence']:.2f} in all heads at once" in answer.sentence
+    baseline = answer.table.drop_duplicates("method").set_index("method")["baseline"]
+    assert baseline["LIME"] == baseline["integrated gradients"] == "uniform"
+    assert baseline["attention"] == baseline["substitution"] == "none"
 
 
 def test_replacements(run: Run) -> None:

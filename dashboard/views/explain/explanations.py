@@ -29,9 +29,17 @@ from dashboard.shared import (
 )
 from dashboard.views.explain.leaderboard import columns_of, scale_of_the_verdict
 from interp.explanations.games import EXACT_LIMIT
+from interp.explanations.moved_attention import LARGEST, TOLERANCE
 from models.languages import Language, Word, printed_lines
 from models.runs.run import Run
 
+MOVED = {
+    name: st.column_config.NumberColumn(format="%.3f")
+    for name in (
+        *("divergence", "change"),
+        *("permuted divergence", "permuted change", "permuted kept"),
+    )
+}
 SOME = 5  # members to pick from, and as many near misses; also the number of their lengths
 
 
@@ -108,7 +116,24 @@ def answered(result: Answer) -> None:
         "words the method had the model score. The row chance: what values without any knowledge "
         "get on average."
     )
+    moved(pd.DataFrame(found["moved_attention"]))
     downloads("explanations", result, lambda: figure)
+
+
+def moved(table: pd.DataFrame) -> None:
+    """How far each head's attention can be moved with the verdict unchanged."""
+    if table.empty:
+        return
+    st.subheader("Could other attention give the same verdict?")
+    st.dataframe(table, hide_index=True, column_config=MOVED)
+    st.caption(
+        "Divergence: how far the weights where the verdict is read can be moved (Jensen-Shannon, "
+        f"at most {LARGEST:.2f}) while the probability stays within {TOLERANCE}; what was found, "
+        "not a bound. Change: how much the probability then differs. Beside it, for comparison, "
+        "the head's own weights in random orders: the medians of their divergence and change, and "
+        "the share that keeps the probability. If the weights can be moved far, they do not "
+        "explain this verdict alone (Jain and Wallace 2019)."
+    )
 
 
 def pick(run: Run, typed: str) -> None:
