@@ -18,7 +18,7 @@ from analyses.options.studies import PLANTED
 from analyses.questions.leaderboard import MEMBERSHIPS
 from interp.comparisons import all_pairs, corrected, paired, pairs_needed
 from interp.explanations.methods import called
-from interp.statistics import t_interval
+from interp.statistics import seeds_interval, t_interval
 
 LEVEL = 0.05
 ALL = "all words"
@@ -333,7 +333,7 @@ def _shortcut(by_seed: pd.DataFrame) -> str:
     means = by_run.mean().drop(controls & set(by_run)).sort_values(ascending=False)
 
     def text(name: str) -> str:
-        mean, low, high = t_interval(by_run[name].to_numpy())
+        mean, low, high = seeds_interval(by_run[name].to_numpy())
         return f"{name} {mean:.2f}" + ("" if np.isnan(low) else f" [{low:.2f}, {min(high, 1):.2f}]")
 
     return (

@@ -32,7 +32,7 @@ from analyses.questions.leaderboard import KEYS
 from analyses.studies import claims
 from interp.explanations.games import SCALES
 from interp.explanations.methods import called
-from interp.statistics import t_interval
+from interp.statistics import seeds_interval
 from models.config import ModelConfig, TrainConfig
 from models.runs.run import Run, run_name
 from models.training.recipes import recipe, recipe_or_plain
@@ -158,7 +158,7 @@ def over_seeds(by_seed: pd.DataFrame) -> pd.DataFrame:
     """Means over seeds with Student's intervals."""
     keys = ["language", "architecture", *KEYS, "measure"]
     rows = [
-        (*key, *t_interval(part["value"].to_numpy()), len(part), int(part["words"].sum()))
+        (*key, *seeds_interval(part["value"].to_numpy()), len(part), int(part["words"].sum()))
         for key, part in by_seed.groupby(keys, sort=False)
     ]
     return pd.DataFrame(rows, columns=[*keys, "mean", "low", "high", "seeds", "words"])

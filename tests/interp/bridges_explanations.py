@@ -13,7 +13,7 @@ from torch import Tensor
 
 from interp.explanations.case import Case
 from interp.explanations.explain import explain
-from interp.explanations.games import Game, exact_shapley
+from interp.explanations.games import SCALES, Game, exact_shapley, on_both_scales
 from interp.explanations.saliency import (
     STEPS,
     deeplift,
@@ -33,9 +33,10 @@ def case(models: Pair, model: Callable[[Tensor], Tensor]) -> Case:
     def score(symbols: np.ndarray) -> np.ndarray:
         tokens = torch.as_tensor(np.pad(symbols, ((0, 0), (1, 0))))
         with torch.no_grad():
-            return model(tokens)[:, AT].softmax(dim=-1)[:, TOKEN].numpy()
+            p = model(tokens)[:, AT].softmax(dim=-1)[:, TOKEN]
+            return (p / (1 - p)).log().numpy()
 
-    game = Game(score, word[1:].numpy(), torch.stack(others)[:, 1:].numpy())
+    game = Game(score, word[1:].numpy(), torch.stack(others)[:, 1:].numpy(), on_both_scales)
     return Case(game, models.bridge, TOKEN, AT, np.arange(VOCABULARY), softmax=True)
 
 
@@ -67,14 +68,14 @@ def gradients(models: Pair) -> None:
     """Gradient x input, SmoothGrad and integrated gradients, by the plain model's own gradients."""
     asked = case(models, models.bridge)
     x, start = embeddings(models, asked.word[None]), embeddings(models, asked.baselines)
-    found = gradient_x_input(models.bridge, asked.word, asked.metric)
+    found = gradient_x_input(models.bridge, asked.word, asked.metrics["log odds"])
     close(found, gradient(models, asked, x) * x)
 
     drawn = torch.randn(
         (24, *x.shape[1:]), generator=torch.Generator().manual_seed(0), dtype=x.dtype
     )
     noisy = x + drawn * 0.15 * (x.max() - x.min())
-    found = smoothgrad(models.bridge, asked.word, asked.metric)
+    found = smoothgrad(models.bridge, asked.word, asked.metrics["log odds"])
     close(found, gradient(models, asked, noisy).mean(dim=0, keepdim=True) * x)
 
     points, weights = np.polynomial.legendre.leggauss(STEPS)
@@ -82,7 +83,8 @@ def gradients(models: Pair) -> None:
         weight / 2 * gradient(models, asked, start + (1 + point) / 2 * (x - start))
         for point, weight in zip(points, weights, strict=True)
     )
-    found = integrated_gradients(models.bridge, asked.word, asked.baselines, asked.metric)
+    metric = asked.metrics["log odds"]
+    found = integrated_gradients(models.bridge, asked.word, asked.baselines, metric)
     close(found, mean * (x - start))
 
 
@@ -93,7 +95,7 @@ def note(seen: list[tuple[Tensor, Tensor]], _: object, args: tuple[Tensor], out:
 def rescale_rule(models: Pair) -> None:
     """DeepLift: the slope of each activation function is that between the word and a baseline."""
     asked, plain = case(models, models.bridge), models.plain
-    found = deeplift(models.bridge, asked.word, asked.baselines, asked.metric)
+    found = deeplift(models.bridge, asked.word, asked.baselines, asked.metrics["log odds"])
     values = []
     for baseline in asked.baselines:
         acts = [getattr(block.mlp, plain.names.act) for block in plain.layers]
@@ -128,11 +130,12 @@ def scores_alone(models: Pair) -> None:
     assert exact_shapley(asked.game) == pytest.approx(expected, abs=1e-6)
     with torch.no_grad():
         p = models.plain(asked.word[None])[0, AT].softmax(dim=-1)[TOKEN]
-        found = asked.metric(models.bridge(asked.word[None]))
+        found = asked.metrics["log odds"](models.bridge(asked.word[None]))
     assert found.item() == pytest.approx(float((p / (1 - p)).log()), abs=1e-5)
     table = explain(asked)
     assert "direct logit attribution" not in set(table["method"])
     assert np.isfinite(table["value"]).all()
     for method in ("SHAP exact", "Shapley exact"):
-        values = table[table["method"] == method]["value"].to_numpy()
-        assert values == pytest.approx(expected, abs=1e-6)
+        for scale, values in zip(SCALES, expected, strict=True):
+            own = table[(table["method"] == method) & (table["scale"] == scale)]
+            assert own["value"].to_numpy() == pytest.approx(values, abs=1e-5)
