@@ -105,7 +105,8 @@ def analyse(run: Run, options: Options, progress: Progress = quiet) -> Answer:
             "loss recovered" (1 if the method adds none, 0 if as much as any prefix).
 
     Raises:
-        UserError: nothing is known of the language's state, or the model has no activations.
+        UserError: nothing is known of the language's state, it does not vary, or the model has no
+            activations.
     """
     if reason := refusal(run):
         raise UserError(reason)
@@ -132,15 +133,18 @@ def analyse(run: Run, options: Options, progress: Progress = quiet) -> Answer:
         tables["interchange"] = [interchange(run, models, found, *sizes, report)]
         tables["scrubbing"] = [scrubbing(*given)]
     progress(steps, steps, "interventions")
-    table = pd.concat(
-        [
-            each.assign(experiment=experiment)
-            for experiment, some in tables.items()
-            for each in some
-            if len(each)
-        ],
-        ignore_index=True,
-    )
+    rows = [
+        each.assign(experiment=experiment)
+        for experiment, some in tables.items()
+        for each in some
+        if len(each)
+    ]
+    if not rows:
+        raise UserError(
+            f"no hidden variable of {run.language.name} varies in words of the window: there is "
+            "nothing to change"
+        )
+    table = pd.concat(rows, ignore_index=True)
     filled = {"model": "trained", "split": "all", "units": table["words"]}
     table = table.reindex(columns=COLUMNS).fillna(filled)
     sentence, told = findings(table, main_variable(run.language), reason, found)
@@ -198,8 +202,7 @@ def findings(
         refused.append(
             "No interchange: no variables decide alone what may follow, or too few prefixes differ."
         )
-    sentence = " ".join(said) or "No variable varies in the training window."
-    return sentence, {
+    return " ".join(said), {
         "refused": refused,
         "main": main,
         "erasure": erased,

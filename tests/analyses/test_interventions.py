@@ -296,6 +296,20 @@ def test_bad_wishes_are_refused(answered: tuple[Run, Answer], wish: dict[str, in
         analyse(answered[0], Options(**wish))
 
 
+def test_languages_with_few_prefixes_are_answered_or_refused(tmp_path: Path) -> None:
+    """Where DAS has no cases its controls have no rows; where nothing varies one line says so."""
+    few = Run.create(tmp_path / "few", tiny_config(language="tomita2", max_n=8, steps=1))
+    train(few, "cpu")
+    table = analyse(few, Options(words=24, pairs=8, rank=40)).table
+    exchanged = table[table["experiment"] == "interchange"]
+    assert set(exchanged["measure"]) == {"next symbols"}
+    assert exchanged["amount"].max() <= few.config.model.d_model
+    none = Run.create(tmp_path / "none", tiny_config(language="tomita1", max_n=8, steps=1))
+    train(none, "cpu")
+    with pytest.raises(UserError, match=r"^no hidden variable of tomita1 varies [^\n]*$"):
+        analyse(none, Options(words=24, pairs=8))
+
+
 def test_one_word_with_its_counter_moved_ends_later(run: Run) -> None:
     """The sum of the planted model, on a word whose last block goes on too long."""
     word = (*"aaaa", *"bbbbbbb")

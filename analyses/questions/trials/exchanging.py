@@ -78,6 +78,8 @@ def interchange(
     if not tables:
         return pd.DataFrame()
     table = _named(pd.concat(tables, ignore_index=True), found)
+    there = table.loc[table["method"] == "DAS", "measure"]
+    table = table[table["measure"].isin(there)]  # no control without what it controls
     longer = _longer(run, models["trained"], found, table, pairs, seed)
     return pd.concat([table, longer], ignore_index=True)
 

@@ -99,9 +99,11 @@ def exchange_said(exchange: dict[str, Any] | None) -> list[str]:
                 + ", ".join(f"{CONTROLS[each]} {by[each]:.0%}" for each in CONTROLS if each in by)
                 + f". The whole activation there: {found['whole']:.0%}{_size_alone(found)}."
             )
+    carried = any("carried" in measure for measure in measures)
     said.append(
         f"The {exchange['values']} values have {exchange['behaviours']} different sets of next "
         f"symbols; {exchange['ends']} of the {exchange['prefixes']} prefixes may end."
+        + (" Only a value that is carried is more than its set of next symbols." if carried else "")
     )
     return said
 

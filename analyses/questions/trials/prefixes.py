@@ -20,6 +20,7 @@ from models.languages.counting import CountingLanguage
 from models.runs.run import Run
 
 WORDS = 400  # of which prefixes are taken
+MOST = 1200  # prefixes: in a language of many symbols nearly all of them differ
 LONGEST = 40  # symbols of a prefix, and of what follows it: every training step reads them
 State = tuple[int, ...]
 
@@ -74,6 +75,7 @@ class Prefixes:
         if isinstance(language, CountingLanguage):
             kept &= traced["block"] == language.blocks - 1
         places = {tuple(words.ids[w, :p].tolist()): (w, p) for w, p in np.argwhere(kept)}
+        places = dict(list(places.items())[:MOST])
         if not places:
             return None
         at = tuple(np.array(list(places.values())).T)
