@@ -364,7 +364,10 @@ def _agreements(result: Answer, methods: Sequence[str], scale: str) -> pd.DataFr
     scores = scores[scores["method"].isin(methods)]
     long = scores.melt("method", list(SHOWN), "measure").dropna(subset=["value"])
     value = long["value"].astype(float)
-    return long.assign(value=value, above=value.where(long["measure"] != "AUROC", 2 * value - 1))
+    said = pd.DataFrame(result.findings["agreement"]).set_index("method")["AUROC"]["chance"]
+    chance = 0.0 if said is None else float(said)  # a cosine's is 0; above 0.5 with several sets
+    above = ((value - chance) / (1 - chance)).clip(-1)
+    return long.assign(value=value, above=value.where(long["measure"] != "AUROC", above))
 
 
 QUESTION = Question(

@@ -202,12 +202,14 @@ def one_model(run: Run, asked: Asked) -> None:
         )
         + f". The positions that decide: {text(result.findings['rationale_rule'])}."
     )
+    asked_of = asked_of[asked_of["membership"] == asked.membership]
     if asked_of.empty:
-        st.info(f"No verdict on these words is {text(verdicts)}.")
+        which = "is explained" if verdicts == "all" else f"has a verdict that is {text(verdicts)}"
+        st.info(f"None of the {asked.membership} {which}.")
         return
     rows = asked.of(board(asked_of))
     figure = ranking(rows, asked.measures, f"{run.name}, means over words")
-    count = asked_of.loc[asked_of["membership"] == asked.membership, "word"].nunique()
+    count = asked_of["word"].nunique()
     st.caption(
         f"Means over {count:d} {asked.membership} with 95% bootstrap intervals over words; a "
         "measure that some of them lack is a mean over the others."
