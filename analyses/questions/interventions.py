@@ -272,7 +272,9 @@ def headline(result: Answer) -> pd.DataFrame:
         rows += [(name, "moved by exactly k, random direction", steered["random"])]
     if state := found["state"]:
         rows.append((state["variable"], "next symbols, steered to a state", state["value"]))
-        rows.append((state["variable"], "... in a random direction", state["random"]))
+        rows.append(
+            (state["variable"], "next symbols, steered in a random direction", state["random"])
+        )
     for measure, about in (found["interchange"] or {"measures": {}})["measures"].items():
         rows += [
             (name, f"{measure}: {method}", value)

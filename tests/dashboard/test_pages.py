@@ -303,7 +303,9 @@ def test_a_variable_is_changed_in_the_typed_word(run: Run) -> None:
     assert kept.sentence in said(page)
     assert [plainly(line.value) for line in page.info] == kept.findings["refused"]
     figures = charts(kept)
-    for name, title in (("erasure", "Erased"), ("steering", "Moved"), ("interchange", "Exchanged")):
+    titles = {"erasure": "Erased", "steering": "Moved", "states": "Put into another state"}
+    titles |= {"interchange": "Exchanged", "scrubbing": "Scrubbed"}
+    for name, title in titles.items():
         assert (name in figures) == (title in [header.value for header in page.subheader])
     assert page.dataframe[0].value["variable"].tolist() == list(kept.findings["erasure"])
     choose = {box.label: box for box in page.selectbox}
