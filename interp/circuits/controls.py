@@ -8,7 +8,7 @@ circuit that it stands beside.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Collection
 
 import numpy as np
@@ -57,35 +57,32 @@ def random_scores(graph: Graph, draws: int, seed: int) -> list[dict[Edge, float]
 
 def _grown(graph: Graph, rng: np.random.Generator, wanted: Counter[str]) -> list[Edge]:
     """Edges in the order in which they are drawn, until there are as many of each kind."""
+    into, out = defaultdict[str, list[Edge]](list), defaultdict[str, list[Edge]](list)
+    for edge in graph.edges:
+        for part in parts_of(edge.receiver):
+            into[part].append(edge)
+        out[edge.sender].append(edge)
     for _ in range(TRIES):
-        chosen: dict[Edge, None] = {}
+        chosen, written, read = dict[Edge, None](), {"embed"}, {"logits"}
         left = wanted.copy()
         for index in rng.permutation(len(graph.edges)):
-            more = _with_ends(graph, rng, graph.edges[index], chosen)
-            if Counter(map(kind, more)) <= left:
-                left -= Counter(map(kind, more))
+            if graph.edges[index] in chosen:
+                continue
+            more = [graph.edges[index]]
+            while (sender := more[0].sender) not in written:
+                more.insert(0, into[sender][rng.integers(len(into[sender]))])
+            while read.isdisjoint(parts := parts_of(more[-1].receiver)):
+                on = [edge for part in parts for edge in out[part]]
+                more.append(on[rng.integers(len(on))])
+            kinds = Counter(map(kind, more))
+            if kinds <= left:
+                left -= kinds
                 chosen |= dict.fromkeys(more)
+                written |= {part for edge in more for part in parts_of(edge.receiver)}
+                read |= {edge.sender for edge in more}
         if not left.total():
             return list(chosen)
     raise ValueError(
         f"no connected set of edges has {dict(wanted)} by kind of receiver: give a circuit whose "
         "edges all lie on ways from the embedding to the logits"
     )
-
-
-def _with_ends(
-    graph: Graph, rng: np.random.Generator, edge: Edge, chosen: Collection[Edge]
-) -> list[Edge]:
-    """An edge, and random ones that connect it to the embedding and the logits; none if chosen."""
-    if edge in chosen:
-        return []
-    written = {part for each in chosen for part in parts_of(each.receiver)} | {"embed"}
-    read = {each.sender for each in chosen} | {"logits"}
-    more = [edge]
-    while (sender := more[0].sender) not in written:
-        into = [each for each in graph.edges if sender in parts_of(each.receiver)]
-        more.insert(0, into[rng.integers(len(into))])
-    while read.isdisjoint(parts := parts_of(more[-1].receiver)):
-        out = [each for each in graph.edges if each.sender in parts]
-        more.append(out[rng.integers(len(out))])
-    return more
