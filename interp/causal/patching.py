@@ -7,8 +7,8 @@ is the share of the difference that comes back:
     effect = (metric(patched) - metric(corrupted)) / (metric(clean) - metric(corrupted))
 
 0 means that nothing happened; 1 means that the patched activation alone brings the clean behaviour
-back (Meng et al. 2022). If the two words are exchanged, the effect says what the activation alone
-can break.
+back (Meng et al. 2022). This direction is called denoising. If the two words are exchanged, it is
+noising: the effect says what the activation alone can break.
 """
 
 from __future__ import annotations
