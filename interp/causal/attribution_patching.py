@@ -2,8 +2,9 @@
 
 One backward pass gives the gradient of the metric at each activation of the corrupted run. The
 gradient times the difference between clean and corrupted activation estimates what patching in this
-direction, denoising, would do (Nanda 2023). The estimate is wrong wherever the model is not linear between the two runs. So
-compare it with the exact effects of ``interp.causal.patching.patch``, which have the same columns.
+direction, denoising, would do (Nanda 2023). The estimate is wrong wherever the model is not linear
+between the two runs. So compare it with the exact effects of ``interp.causal.patching.patch``,
+which have the same columns.
 """
 
 from __future__ import annotations
