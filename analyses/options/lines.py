@@ -8,6 +8,7 @@ from typing import Literal
 
 from tyro.conf import Positional
 
+from analyses.options.questions import FEWEST_QUERIES, QUERIES
 from analyses.options.shared import Shows, Trains, Works, at_least, check_seed
 from models.languages import corpus_name
 
@@ -27,6 +28,7 @@ class Discover(Shows, Trains):
         accepted: the label whose lines the rule describes; by default the label of the first line.
         networks: the largest number of networks to train before giving up.
         rivals: let methods without a Transformer learn the same lines.
+        queries: the most words that each network is asked while its automata are learned.
         seed: the seed of networks and words.
     """
 
@@ -36,11 +38,13 @@ class Discover(Shows, Trains):
     accepted: str | None = None
     networks: int = NETWORKS
     rivals: bool = True
+    queries: int = QUERIES
     seed: int = 0
 
     def __post_init__(self) -> None:
         super().__post_init__()
         at_least(1, self, "networks")
+        at_least(FEWEST_QUERIES, self, "queries")
         check_seed(self.seed)
         object.__setattr__(self, "name", safe_name(self.name or self.lines.stem))
 

@@ -290,6 +290,10 @@ class Leaderboard:
             )
 
 
+QUERIES, FEWEST_QUERIES = 20_000, 20
+"""So many words a network is asked at most while automata are learned; and the least bound."""
+
+
 @dataclass(frozen=True)
 class Discovery:
     """How hard to look.
@@ -297,18 +301,18 @@ class Discovery:
     Attributes:
         words: the number of words on which automaton and network must agree.
         max_states: the search gives up when the automaton needs more states than this.
-        max_seconds: the search gives up after this time. A slow machine may then miss a large
-            automaton.
+        queries: the most words that the network is asked while automata are learned. If they do
+            not suffice, the best automaton so far is kept, and the answer says "not finished".
         seed: the seed that draws the words.
     """
 
     words: int = 2000
     max_states: int = 30
-    max_seconds: float = 20.0
+    queries: int = QUERIES
     seed: int = 0
 
     def __post_init__(self) -> None:
         at_least(10, self, "words")
         at_least(1, self, "max_states")
-        at_least(0.001, self, "max_seconds")
+        at_least(FEWEST_QUERIES, self, "queries")
         check_seed(self.seed)

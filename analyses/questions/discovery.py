@@ -20,6 +20,7 @@ from analyses.questions.rule_evidence import (
     by_length,
     counted,
     described,
+    doubt,
     envelope_fields,
     on_held_out,
     rebuilt,
@@ -30,12 +31,16 @@ from analyses.questions.rule_evidence import (
 from analyses.registry import BUILT_IN
 from analyses.script import script
 from analyses.words import ANALYSIS_SEED
+from interp.automata.counting import counts_on, growth
 from interp.automata.envelope import envelope
-from interp.automata.extraction import Accepts, Word, canonical, extract
+from interp.automata.equivalence import Word
+from interp.automata.extraction import Accepts, Teacher, canonical, extract
 from interp.automata.extraction import run as verdicts_of
-from interp.automata.induction import Induction, Search, induce, words_near
+from interp.automata.induction import Induction, Search, induce
 from interp.automata.transitions import carriers, moving_pairs
+from interp.automata.words_near import words_like, words_near
 from interp.causal.metrics import logit_at
+from interp.statistics import wilson
 from models.base import LanguageModel
 from models.languages import END_ID, LabelledCorpus, RegularLanguage
 from models.objectives.base import Objective
@@ -46,6 +51,8 @@ MOST_LINES = 5000
 """Words of a grammar that choose between the rules; of a corpus, all lines but the held-out do."""
 HELD_OUT = 1000
 """Words of a grammar on which the rule is judged; of a corpus, all lines set apart for this."""
+FRESH = 1000
+"""Added to the seed of the words that test an automaton which was learned from others."""
 PAIRS = 24
 """Pairs of words for each transition."""
 DRAWN = 12
@@ -59,13 +66,22 @@ def analyse(run: Run, options: Options, progress: Progress = quiet) -> Answer:
     state). Findings:
 
     - status: "rule", "exceptions" (a rule that some lines contradict), "counts" (a shape and
-      equations, no automaton) or "none" (no reliable rule); headline and evidence say it in
-      sentences;
+      equations, no automaton) or "none" (no reliable rule), and doubt, why it is none; headline and
+      evidence say it in sentences;
     - rule (None where no family fits), family, regex, dfa, n_states, complete (False: no automaton
-      within the bounds), way ("automaton", or "families": found at the lines' own lengths alone);
-    - agreement with the network on the words asked, agreement_other_lengths with it on shorter and
-      longer words, agreement_truth with held-out labels, agreement_truth_beyond with the truth
-      beyond the window, where a grammar knows it; by_length of the held-out lines; is_the_language;
+      within the bounds), way ("automaton", "unfinished", "families": found at the lines' own
+      lengths alone, or "lines": found on words like the lines alone);
+    - finished (False: the budget of words ended before the tests), queries (so many words were
+      asked to learn), w_method (True: all words of the W-method with one extra state were asked);
+    - agreement with the network on fresh words (so many, not asked before, with a 95% interval),
+      agreement_other_lengths with it on shorter and longer words, agreement_longer on longer ones
+      (so many, with its interval), agreement_truth with held-out labels, agreement_truth_beyond
+      with the truth beyond the window, where a grammar knows it; by_length of the held-out lines;
+      is_the_language;
+    - bits of the rule and its exceptions, bits_of_the_rule, bits_without any rule; sensitive
+      (whether another hypothesis wins if the rule's bits count half or twice);
+    - growth (states of an automaton that is right up to a length), counting (True: they grow to the
+      end of the lines' lengths, and no rule in words explains it);
     - wrong (how many of so many lines contradict the rule), leftovers (what these share), p (how
       likely the held-out lines would be by chance);
     - envelope, for a language that counts, and states_by_length, how its automaton grows;
@@ -97,29 +113,74 @@ def discovered(run: Run, model: LanguageModel, options: Options) -> tuple[dict[s
     language, symbols = run.language, run.language.vocabulary.symbols
     lines = Lines.drawn(language, run.config.max_n, MOST_LINES, options.seed, test=False)
     held = Lines.drawn(language, run.config.max_n, HELD_OUT, options.seed, test=True)
-    search = Search(options.words, options.max_states, options.max_seconds, options.seed)
+    search = Search(options.words, options.max_states, options.queries, options.seed)
     induction = induce(judge(run.objective, model), symbols, lines.words, lines.labels, search)
     teacher, best = induction.teacher, next(iter(induction.found), None)
     dfa = best.dfa if best else canonical(induction.learned.dfa, symbols)
     learned_table = run.config.model.positions == "learned"
     room = run.config.model.n_ctx - 1 if learned_table else None
+    queries, longest = len(teacher.known), max(map(len, lines.words))
+    fresh = fresh_words(teacher, lines.words, symbols, options, best.way if best else "automaton")
     others = other_lengths(held.words, symbols, options, room)
-    about = described(dfa, best, symbols) | on_held_out(dfa, held) | by_length(dfa, teacher, held)
+    longer = [word for word in others if len(word) > longest]
+    about = described(dfa, best, symbols) | agreement(dfa, teacher, fresh, "", "fresh")
+    about |= on_held_out(dfa, held) | by_length(dfa, teacher, held)
+    about |= agreement(dfa, teacher, longer, "_longer", "longer")
     about |= {
         "complete": best is not None,
-        "agreement": best.agrees if best else induction.learned.agrees,
+        "finished": finished(induction),
+        "w_method": induction.learned.whole,
+        "sensitive": induction.sensitive,
+        "growth": {str(length): str(n) for length, n in growth(dfa, symbols, longest).items()},
+        "counting": about["rule"] is None and counts_on(dfa, symbols, longest),
         "agreement_other_lengths": float((verdicts_of(dfa, others) == teacher(others)).mean())
         if others
         else None,
         "agreement_truth_beyond": beyond_the_window(run, dfa),
         "bits_without": induction.constant,
         "is_the_language": dfa == language.dfa if isinstance(language, RegularLanguage) else None,
-        "queries": len(teacher.known),
+        "queries": queries,
     }
-    about["status"] = status(about)
+    about |= {"status": status(about), "doubt": doubt(about)}
     if about["status"] == "none" or about["rule"] is None:
         about |= beyond_regular(about, induction, symbols, lines, options)
     return about, dfa
+
+
+def finished(induction: Induction) -> bool:
+    """Did learning end by itself, and not because the words of the budget were asked?"""
+    if induction.found:
+        return induction.found[0].way != "unfinished"
+    return induction.learned.ended != "queries"
+
+
+def fresh_words(
+    teacher: Teacher, lines: Sequence[Word], symbols: Sequence[str], options: Options, way: str
+) -> list[Word]:
+    """Words that the network was not asked yet, of the kinds on which hypotheses were compared."""
+    seed = options.seed + FRESH
+    if way == "lines":
+        return teacher.unknown(words_like(lines, options.words, seed))
+    return teacher.unknown(words_near(lines, symbols, options.words, seed))
+
+
+def agreement(
+    dfa: DFA, teacher: Teacher, words: Sequence[Word], of: str, count: str
+) -> dict[str, Any]:
+    """The share of words on which automaton and network agree, with Wilson's interval; None where
+    there is no word.
+
+    Args:
+        of, count: the names of the share and of the number of words.
+    """
+    if not words:
+        return {f"agreement{of}": None, f"agreement{of}_interval": None, count: 0}
+    agree = int((verdicts_of(dfa, words) == teacher(words)).sum())
+    return {
+        f"agreement{of}": agree / len(words),
+        f"agreement{of}_interval": wilson(agree, len(words)),
+        count: len(words),
+    }
 
 
 def beyond_the_window(run: Run, dfa: DFA) -> float | None:
@@ -147,7 +208,7 @@ def other_lengths(
     free = [n for n in range(1, min(longest, room or longest) + 1) if n not in seen]
     if not seen or not free:
         return []
-    near = words_near(words, symbols, Search(options.words // 4, seed=options.seed))
+    near = words_near(words, symbols, options.words // 4, options.seed)
     made = []
     for word in near:
         length = int(rng.choice(free))
@@ -181,13 +242,17 @@ def beyond_regular(
     for length in sorted({max(2, longest // 4), max(2, longest // 2), longest}):
         short = [word for word in induction.asked if len(word) <= length]
         if short:
-            learned = extract(teacher, symbols, short, options.max_states, options.max_seconds)
-            most = f"more than {options.max_states}"
-            growing[str(length)] = str(len(learned.dfa.states)) if learned.complete else most
+            learned = extract(teacher, symbols, short, options.max_states, options.queries)
+            growing[str(length)] = {
+                "agrees": str(len(learned.dfa.states)),
+                "states": f"more than {options.max_states}",
+                "queries": "an unknown number of",
+            }[learned.ended]
     return {
         "envelope": envelope_fields(found),
         "states_by_length": growing,
         "status": "counts",
+        "doubt": None,
         "rule": counted(found),
         "wrong": wrong,
     }
@@ -241,7 +306,9 @@ NUMBERS = {
     "is_the_language": "automaton: exactly the language's",
     "complete": "automaton: within the bounds",
     "n_states": "automaton: states",
-    "agreement": "automaton: agrees with the network",
+    "finished": "automaton: learned within the budget of words",
+    "counting": "automaton: its states grow to the end",
+    "agreement": "automaton: agrees with the network on fresh words",
     "agreement_other_lengths": "automaton: agrees with it at other lengths",
     "agreement_truth": "automaton: held-out labels right",
     "agreement_truth_beyond": "automaton: labels beyond the window right",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -13,9 +13,10 @@ from scipy.stats import hypergeom
 
 from analyses.words import ANALYSIS_SEED
 from interp.automata.envelope import Envelope
-from interp.automata.extraction import Teacher, Word, regex
+from interp.automata.equivalence import Word
+from interp.automata.extraction import Teacher, regex
 from interp.automata.extraction import run as verdicts_of
-from interp.automata.induction import LIKE_NOISE, Found
+from interp.automata.induction import LIKE_NOISE, TOLERANCES, Found
 from interp.statistics import wilson
 from models.languages import LabelledCorpus, Language
 
@@ -24,6 +25,10 @@ SURE = 0.01
 would be, if rule and labels had nothing in common (Fisher's exact test)."""
 WRITTEN = 8
 """States of the largest automaton that is written as a regular expression."""
+
+
+Doubt = Literal["no automaton", "too long", "chance", "fitted", "exceptions", "counting"]
+"""Why a rule is not reliable."""
 
 
 @dataclass(frozen=True)
@@ -71,6 +76,7 @@ def described(dfa: DFA, found: Found | None, symbols: Sequence[str]) -> dict[str
         "lines": found.lines if found else None,
         "leftovers": asdict(found.leftovers) if found else None,
         "bits": found.bits if found else None,
+        "bits_of_the_rule": found.written if found else None,
     }
 
 
@@ -81,6 +87,7 @@ def on_held_out(dfa: DFA, held: Lines) -> dict[str, Any]:
     majority = float(max(held.labels.mean(), 1 - held.labels.mean())) if count else 1.0
     return {
         "held_out": count,
+        "held_out_wrong": count - right,
         "agreement_truth": right / count if count else None,
         "agreement_truth_interval": wilson(right, count) if count else None,
         "majority": majority,
@@ -115,20 +122,40 @@ def by_length(dfa: DFA, teacher: Teacher, held: Lines) -> dict[str, Any]:
     }
 
 
-def status(about: dict[str, Any]) -> str:
-    """Can the rule be trusted?
+def doubt(about: dict[str, Any]) -> Doubt | None:
+    """Why the rule cannot be trusted; None if it can.
 
     It must explain the lines in fewer bits than no rule at all. It must tell the held-out labels
-    better than chance, and no worse than always giving the same answer. And the lines that
-    contradict it must look like noise.
+    better than chance, and no worse than always giving the same answer. It must not be wrong more
+    often on held-out lines than on those that it was fitted to. The lines that contradict it must
+    look like noise. And its states must not grow with the lines' lengths to the end.
     """
-    if about["bits"] is None or about["bits"] >= about["bits_without"] or about["p"] >= SURE:
-        return "none"
-    if about["agreement_truth"] < about["majority"]:
-        return "none"
+    if about["bits"] is None:
+        return "no automaton"
+    if about["bits"] >= about["bits_without"]:
+        return "too long"
+    if about["p"] >= SURE or about["agreement_truth"] < about["majority"]:
+        return "chance"
+    if gap(about) < SURE:
+        return "fitted"
     if about["leftovers"]["p"] < LIKE_NOISE:
+        return "exceptions"
+    return "counting" if about.get("counting") else None
+
+
+def status(about: dict[str, Any]) -> str:
+    """Can the rule be trusted? "rule", "exceptions" (it can, and lines contradict it) or "none"."""
+    if doubt(about):
         return "none"
     return "exceptions" if about["wrong"] else "rule"
+
+
+def gap(about: dict[str, Any]) -> float:
+    """The p-value of Fisher's exact test, one-sided: how likely so many of the wrong lines would be
+    held-out ones, if the rule were wrong as often on the lines that it was fitted to."""
+    lines, held = about["lines"], about["held_out"]
+    wrong = about["wrong"] + about["held_out_wrong"]
+    return float(hypergeom(lines + held, wrong, held).sf(about["held_out_wrong"] - 1))
 
 
 def envelope_fields(found: Envelope) -> dict[str, Any]:
@@ -185,49 +212,111 @@ def transitions(dfa: DFA, symbols: Sequence[str]) -> pd.DataFrame:
 
 def sentences(found: dict[str, Any], max_states: int) -> dict[str, str]:
     """The answer in a sentence, and the evidence in others."""
-    network = f"it agrees with the network on {found['agreement']:.2%} of the words asked"
-    truth = f"with the held-out labels on {per_cent(found['agreement_truth'])}"
-    states = f"{found['n_states']} states"
-    headline, evidence = "No reliable rule was found in the network.", ""
-    if found["status"] in ("rule", "exceptions"):
-        headline = "No rule of the known families fits; see the regular expression."
-        if found["regex"] is None:
-            headline = "No rule of the known families fits; see the table of transitions."
-        if found["rule"]:
-            headline = f"The network accepts a word if it {found['rule']}."
-        evidence = f"{states}; {network}, {truth}."
-        if found["way"] == "families":
-            evidence += " The rule was found at the lines' own lengths; at others the network "
-            evidence += "behaves differently."
-        if found["is_the_language"]:
-            evidence += " This is exactly the language's own automaton."
-        if found["wrong"]:
-            noise = found["wrong"] / found["lines"]
-            evidence += f" {found['wrong']} of {found['lines']} lines ({noise:.1%}) contradict it; "
-            evidence += "they share nothing that sets them apart from the others "
-            evidence += f"(p = {found['leftovers']['p']:.2g})."
-    elif found["status"] == "counts":
-        seen, grows = found["envelope"], found["states_by_length"]
-        headline = f"The network accepts a word if it {found['rule']}."
-        evidence = f"No finite automaton fits: it grows with the words ({steps(grows)}). "
-        evidence += f"Of {seen['asked']} fresh words and near misses, {seen['inside']:.1%} of those"
-        evidence += f" that obey are accepted, {seen['outside']:.1%} of the others are rejected."
-    elif not found["complete"]:
-        evidence = f"No automaton of at most {max_states} states describes this network; "
-        evidence += f"the best so far has {states} and agrees with it on {found['agreement']:.2%} "
-        evidence += "of the words asked."
-    elif found["leftovers"]["p"] >= LIKE_NOISE:
-        evidence = f"The best automaton ({states}) is right on "
-        evidence += f"{per_cent(found['agreement_truth'])} of the held-out labels; always giving "
-        evidence += f"the same answer is right on {found['majority']:.2%}."
+    headline = "No reliable rule was found in the network."
+    if found["status"] == "counts":
+        headline, evidence = f"The network accepts a word if it {found['rule']}.", counting(found)
+    elif found["status"] == "none":
+        evidence = why_not(found, max_states)
     else:
-        evidence = f"The best automaton has {states}; {network}, {truth}. But the lines that "
-        evidence += f"contradict it are not noise: {found['leftovers']['feature']}."
+        headline, evidence = rule_said(found), rule_evidence(found)
     if found["status"] == "none" and (seen := found.get("envelope")):
         evidence += f" Accepted words obey {seen['constraints']}, but this is not the whole rule: "
         evidence += f"of words of the same shape that obey, {seen['inside']:.1%} are accepted, and "
         evidence += f"of the others {seen['outside']:.1%} are rejected."
     return {"headline": headline, "evidence": evidence}
+
+
+def rule_said(found: dict[str, Any]) -> str:
+    """The rule in words; or the automaton itself, where no family has words for it."""
+    if found["rule"]:
+        return f"The network accepts a word if it {found['rule']}."
+    where = "the regular expression" if found["regex"] else "the table of transitions"
+    return (
+        f"The network accepts a word if an automaton of {found['n_states']} states does: "
+        f"see {where}. The lab has no wording for it."
+    )
+
+
+def agreed(found: dict[str, Any]) -> str:
+    """How far automaton and network agree on words that were not asked before."""
+    if not found["fresh"]:
+        return "every word that could be asked was asked while it was learned"
+    low, high = found["agreement_interval"]
+    return (
+        f"it agrees with the network on {found['agreement']:.2%} of {found['fresh']} words that "
+        f"were not asked before (95% interval {low:.2%} to {high:.2%})"
+    )
+
+
+def rule_evidence(found: dict[str, Any]) -> str:
+    """What speaks for a reliable rule, and how far it goes."""
+    truth = f"with the held-out labels on {per_cent(found['agreement_truth'])}"
+    said = f"{found['n_states']} states; {agreed(found)}, {truth} of {found['held_out']}."
+    if found["way"] == "families":
+        said += " The rule was found at the lines' own lengths; at others the network behaves "
+        said += "differently."
+    if found["way"] == "lines":
+        said += " It was learned from words like the lines. Of words unlike them it says nothing."
+    if not found["finished"]:
+        said += f" Not finished: {found['queries']} words were asked, and some tests are left. A "
+        said += "larger --queries may give another automaton."
+    if found["is_the_language"]:
+        said += " This is exactly the language's own automaton."
+    if found["wrong"]:
+        noise = found["wrong"] / found["lines"]
+        said += f" {found['wrong']} of {found['lines']} lines ({noise:.1%}) contradict it; "
+        said += "they share nothing that sets them apart from the others "
+        said += f"(p = {found['leftovers']['p']:.2g})."
+    if any(found["sensitive"].values()):
+        said += " The choice hangs on the scale of the code: another automaton wins if the bits of "
+        said += "rules count half or twice."
+    return said
+
+
+def counting(found: dict[str, Any]) -> str:
+    """What speaks for a shape and equations."""
+    seen, grows = found["envelope"], found["states_by_length"]
+    return (
+        f"No finite automaton fits: it grows with the words ({steps(grows)}). Of {seen['asked']} "
+        f"fresh words and near misses, {seen['inside']:.1%} of those that obey are accepted, "
+        f"{seen['outside']:.1%} of the others are rejected."
+    )
+
+
+def why_not(found: dict[str, Any], max_states: int) -> str:
+    """Why no reliable rule was found."""
+    truth = f"{per_cent(found['agreement_truth'])} of {found['held_out']} held-out labels"
+    best = f"The best automaton has {found['n_states']} states; {agreed(found)}"
+    doubted = found["doubt"]
+    if doubted == "no automaton":
+        said = f"No automaton of at most {max_states} states was found that agrees with the "
+        said += f"network on {1 - TOLERANCES[0]:.0%} of the words asked. {best}."
+    elif doubted == "too long":
+        said = f"{best}. But it takes more bits than a list of the lines of the rarer label."
+    elif doubted == "chance":
+        said = f"The best automaton ({found['n_states']} states) is right on {truth}; always "
+        said += f"giving the same answer is right on {found['majority']:.2%}."
+    elif doubted == "fitted":
+        said = f"{best}. But it is right on {truth}, and of the {found['lines']} lines that it was "
+        said += f"fitted to {found['wrong']} contradict it: it does not hold beyond these lines."
+    elif doubted == "exceptions":
+        said = f"{best}, with {truth}. But the lines that contradict it are not noise: "
+        said += f"{found['leftovers']['feature']}."
+    else:
+        said = f"{best}. But its states grow with the words to the end of the lines' lengths "
+        said += f"({steps(found['growth'])}). The network may count, and then no automaton is "
+        said += "right on longer words."
+    if not found["finished"]:
+        said = (
+            f"Not finished: learning ended when the network had been asked {found['queries']} "
+            "words. This says nothing of the network; ask again with a larger --queries. "
+            f"{best}."
+        )
+    if found["doubt"] == "counting" and found["longer"]:
+        low, high = found["agreement_longer_interval"]
+        said += f" On {found['longer']} words longer than the lines it agrees with the network on "
+        said += f"{found['agreement_longer']:.2%} (95% interval {low:.2%} to {high:.2%})."
+    return said
 
 
 def per_cent(share: float | None) -> str:

@@ -13,14 +13,13 @@ over word patterns. Network and rivals are called the ways to the rule.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-from aalpy.learning_algs import run_RPNI
 from automata.fa.dfa import DFA
 
 from analyses.answers import Progress, answer, plain, quiet
@@ -28,12 +27,19 @@ from analyses.jobs.trained import trained
 from analyses.options.lines import Discover
 from analyses.options.questions import Discovery
 from analyses.questions.discovery import judge
-from analyses.questions.rule_evidence import SURE, Lines, described, on_held_out, rebuilt, status
+from analyses.questions.rule_evidence import (
+    SURE,
+    Lines,
+    described,
+    doubt,
+    on_held_out,
+    rebuilt,
+    status,
+)
 from analyses.rules.lines import as_tsv, prepared
 from analyses.rules.record import FOLDER, LINES, RECORD, kept
-from interp.automata.extraction import as_dfa
 from interp.automata.extraction import run as verdicts_of
-from interp.automata.induction import ENOUGH, constant_bits, weighed
+from interp.automata.induction import ENOUGH, constant_bits, passive, weighed
 from interp.automata.patterns import best_pattern
 from interp.automata.rule_search import rule_of, same
 from models.config import ModelConfig, TrainConfig
@@ -46,9 +52,6 @@ from models.training.trainer import choose_device
 
 TOKENS = 2048
 """About so many symbols are in a training step: the longer the lines, the fewer of them."""
-PASSIVE = 30_000
-"""The most symbols, over all lines, that passive learning is given. With twice as many it takes
-minutes."""
 
 CANDIDATES: tuple[dict[str, Any], ...] = (
     {"positions": "none"},
@@ -63,6 +66,9 @@ of a line call for positions."""
 
 HOPELESS = 3
 """After so many networks that are no better than chance on held-out lines, no other is trained."""
+
+RIGHT = 0.97
+"""A network that is right on such a share of the held-out lines has learned them."""
 
 Way = Literal["Transformer", "LSTM", "RPNI", "word patterns"]
 
@@ -172,6 +178,7 @@ def learned(
     bits, and its run."""
     best: tuple[float, dict[str, Any], Run] | None = None
     learnt_nothing = 0
+    asked = Discovery(queries=options.queries, seed=options.seed)
     for changes in CANDIDATES[: options.networks]:
         config = configuration(options, corpus, changes)
         name = run_name(config)
@@ -179,7 +186,7 @@ def learned(
         record["networks"].append({"run": name})
         run = trained(path, config, folder / LINES, options.device, watched(config, report))
         report(0, f"{name}: asking for its rule")
-        result, _ = answer(run, "discovery", Discovery(seed=options.seed))
+        result, _ = answer(run, "discovery", asked)
         found = dict(result.findings)
         bits = code_length(found)
         record["networks"][-1] |= {
@@ -189,11 +196,12 @@ def learned(
             "wrong": found["wrong"],
             "bits": found["bits"],
             "network_right": found["network_right"],
+            "finished": found["finished"],
         }
         if best is None or bits < best[0]:
             best = bits, found, run
         learnt_nothing += found["network_p"] >= SURE
-        if explained(found) or learnt_nothing >= HOPELESS:
+        if explained(found) or learnt_nothing >= HOPELESS or unfinished(found):
             break
     assert best is not None  # there is at least one candidate
     return best[1], best[2]
@@ -247,6 +255,14 @@ def explained(found: dict[str, Any]) -> bool:
     return found["status"] in ("rule", "counts")
 
 
+def unfinished(found: dict[str, Any]) -> bool:
+    """Did the budget of words end, not the network's knowledge?
+
+    The network is right on nearly all held-out lines. Another network would be asked as few words.
+    """
+    return not found["finished"] and (found["network_right"] or 0.0) >= RIGHT
+
+
 # -- the rivals ---------------------------------------------------------------------------------
 
 
@@ -269,13 +285,13 @@ def rivals(
         found = weighed(dfa, symbols, lines.words, lines.labels, rule, way)
         about = described(found.dfa, found, symbols) | on_held_out(found.dfa, held)
         about["bits_without"] = constant_bits(lines.labels)
-        return about | {"status": status(about)}
+        return about | {"status": status(about), "doubt": doubt(about)}
 
     def patterns() -> dict[str, Any]:
         found = best_pattern(lines.words, lines.labels, symbols)
         about = judged(found.rule.dfa.minify(), "word patterns")
         if not held.words and found.corrected_p < SURE:  # the test itself is the evidence
-            about["status"] = "exceptions" if about["wrong"] else "rule"
+            about |= {"status": "exceptions" if about["wrong"] else "rule", "doubt": None}
         seen = {"text": found.text, "having": found.having, "lines": found.lines}
         about["pattern"] = seen | {"p": found.corrected_p, "tried": found.tried}
         return about
@@ -286,27 +302,15 @@ def rivals(
             model=ModelConfig(architecture="lstm", act_fn="relu"),
         )
         run = trained(options.out / run_name(config), config, folder / LINES, options.device)
-        found, _ = answer(run, "discovery", Discovery(seed=options.seed))
+        asked = Discovery(queries=options.queries, seed=options.seed)
+        found, _ = answer(run, "discovery", asked)
         return dict(found.findings)
 
     def merged() -> dict[str, Any]:
-        return judged(passive(lines, symbols), "RPNI")
+        return judged(passive(lines.words, lines.labels, symbols), "RPNI")
 
     found: dict[Way, Callable[[], dict[str, Any]]] = {"LSTM": lstm} if enough else {}
     return found | {"RPNI": merged, "word patterns": patterns}
-
-
-def passive(lines: Lines, symbols: Iterable[str]) -> DFA:
-    """RPNI (Oncina and Garcia 1992), by AALpy: states of the lines' prefix tree are merged as long
-    as no line speaks against it."""
-    data, room = [], PASSIVE
-    for row in np.random.default_rng(0).permutation(len(lines.words)).tolist():
-        room -= len(lines.words[row])
-        if room < 0:
-            break
-        data.append((lines.words[row], bool(lines.labels[row])))
-    learned = run_RPNI(data, "dfa", input_completeness="sink_state", print_info=False)
-    return as_dfa(learned, list(symbols)).minify()
 
 
 def row(
@@ -325,6 +329,8 @@ def row(
         "dfa": found["dfa"],
         "wrong": found["wrong"],
         "held-out right": found["agreement_truth"],
+        "regex": found["regex"],
+        "doubt": found.get("doubt"),
         "same": None if ours is None or theirs is None else same(ours, theirs),
         "seconds": round(seconds, 1),
         **({"pattern": found["pattern"]} if "pattern" in found else {}),

@@ -28,7 +28,7 @@ from analyses.options.lines import Discover, Recover, Study
 from analyses.questions.rule_evidence import rebuilt
 from analyses.rules.discover import discover
 from analyses.rules.lines import as_tsv
-from interp.automata.extraction import Word
+from interp.automata.equivalence import Word
 from interp.automata.extraction import run as verdicts_of
 from interp.automata.rule_search import same
 from interp.automata.rules import Families

@@ -19,7 +19,8 @@ import numpy as np
 from automata.fa.dfa import DFA
 from jaxtyping import Bool
 
-from interp.automata.extraction import Accepts, Word, regex, run
+from interp.automata.equivalence import Word
+from interp.automata.extraction import Accepts, regex, run
 from interp.automata.rule_search import same
 
 SURE = 0.98

@@ -1,8 +1,9 @@
 """How well labelled lines speak for a rule: its code length, and what its exceptions look like.
 
 A two-part code (Rissanen 1978) writes down a rule and then its exceptions. A larger rule is better
-only if it saves more bits on exceptions than it costs itself. And exceptions are noise only if they
-look like noise: if they share a word, a length or an end, the rule is not the whole rule.
+only if it saves more bits on exceptions than it costs itself. A rule in words and the table of an
+automaton are two ways of one code. Their lengths can be compared. And exceptions are noise only if
+they look like noise: if they share a word, a length or an end, the rule is not the whole rule.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from scipy.special import gammaln
 from scipy.stats import hypergeom
 
 from interp.automata.extraction import symbol_classes
-from interp.automata.rules import Rule
+from interp.automata.rules import FAMILIES, Rule
 
 
 def exception_bits(lines: int, wrong: int) -> float:
@@ -30,22 +31,40 @@ def exception_bits(lines: int, wrong: int) -> float:
     return float(np.log2(lines + 1) + _log2_choose(lines, wrong))
 
 
+def integer_bits(number: int) -> float:
+    """Bits of a universal code of the integers from 1 on (Elias 1975; Rissanen 1983).
+
+    The larger the number, the more bits: log2 of it, log2 of that, as long as they are positive,
+    and a constant that makes the code complete.
+    """
+    bits, rest = float(np.log2(2.865064)), float(np.log2(number))
+    while rest > 0:
+        bits, rest = bits + rest, float(np.log2(rest))
+    return bits
+
+
 def automaton_bits(dfa: DFA, symbols: Sequence[str]) -> float:
     """Bits that write down a complete automaton.
 
-    They name the classes of symbols that it never tells apart, then for each state a target for
-    each class, and whether the state accepts.
+    First a bit says that a table follows. Then come the number of states and of classes of symbols
+    that the automaton never tells apart, and the class of each symbol. For each state there is a
+    target for each class, and whether the state accepts. The order of the states but the first,
+    and of the classes, says nothing: its bits are given back.
     """
-    sizes = np.array([len(group) for group in symbol_classes(dfa, symbols)])
-    classes = gammaln(sizes.sum() + 1) - gammaln(sizes + 1).sum()
-    states = len(dfa.states)
-    rows = states * len(sizes) * np.log2(max(states, 1)) + states
-    return float(np.log2(sizes.sum() + 1) * len(sizes) + classes / np.log(2) + rows)
+    states, classes = len(dfa.states), len(symbol_classes(dfa, symbols))
+    named = len(symbols) * np.log2(classes) - gammaln(classes + 1) / np.log(2)
+    rows = states * classes * np.log2(states) + states - gammaln(states) / np.log(2)
+    return float(1 + integer_bits(states) + integer_bits(classes) + max(0.0, named) + rows)
 
 
 def rule_bits(rule: Rule, symbols: Sequence[str]) -> float:
-    """Bits that write down a rule: a family or a symbol for each of its parts."""
-    return float((rule.size + 1) * np.log2(len(symbols) + 16))
+    """Bits that write down a rule.
+
+    First a bit says that a rule in words follows. Then comes a family or a symbol for each of its
+    parts, and each count, such as the 8 of "at least 8", in the universal code.
+    """
+    parts = (rule.size + 1) * np.log2(len(symbols) + FAMILIES)
+    return float(1 + parts + sum(integer_bits(count + 1) for count in rule.counts))
 
 
 @dataclass(frozen=True)

@@ -2,19 +2,17 @@
 
 The network is the teacher: it says whether a word is accepted, for whole batches at once and once
 for each word. Kearns and Vazirani's algorithm (1994) asks, and makes hypotheses. A hypothesis
-stands if the network agrees with it on three kinds of words: a large fixed sample (random words and
-words near the data), words that the hypothesis accepts, and the words that the W-method (Chow 1978)
-makes for it.
+stands if the network agrees with it on four kinds of words: a large fixed sample (random words and
+words near the data), words that the hypothesis accepts, the words of the W-method (Chow 1978) with
+one extra state, and words of the sample's lengths that lead to every state by a random way. The
+bounds are numbers of words and of states, never seconds: a busy machine gives the same answer.
 """
 
 from __future__ import annotations
 
-import math
-import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import product
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from aalpy.base import SUL, Oracle
@@ -22,12 +20,25 @@ from aalpy.learning_algs import run_KV
 from automata.fa.dfa import DFA
 from automata.fa.gnfa import GNFA
 
-Word = tuple[str, ...]
+from interp.automata.equivalence import (
+    Tests,
+    Word,
+    in_order,
+    long_ways,
+    one_letter_each,
+    own_words,
+    w_method,
+)
+
 OWN_WORDS = 200  # about so many words are drawn that a hypothesis accepts
 MOST_LISTED = 10  # the most symbols that an expression lists one by one
-W_WORDS = 1000  # the most words of the W-method
+W_WORDS = 4000  # the most words of the W-method
+WAYS = 1000  # the most words that reach a state by a random way
 Accepts = Callable[[Sequence[Word]], np.ndarray]
 """The network's verdicts on a batch of words, [words]: True where it accepts."""
+Ended = Literal["agrees", "states", "queries"]
+"""Why learning ended: the hypothesis agrees within the tolerance, or needs too many states, or too
+many words would have to be asked."""
 
 
 @dataclass(frozen=True)
@@ -35,23 +46,29 @@ class Extraction:
     """The automaton that was learned, and how well it describes the network.
 
     Attributes:
-        dfa: the minimal complete automaton.
-        agrees: share of the words of all three kinds on which automaton and network agree.
-        complete: True if learning ended within the tolerance; False if the bound on states or
-            seconds stopped it.
+        dfa: the minimal complete automaton. If learning did not end by itself, it is the hypothesis
+            that agreed with most words of the sample.
+        agrees: share of the words asked to test it on which automaton and network agree. Many of
+            them were asked while it was learned: it is no estimate of other words.
+        ended: why learning ended.
+        whole: True if all words of the W-method were asked.
         queries: how many different words the network judged.
-        seconds: time spent.
     """
 
     dfa: DFA
     agrees: float
-    complete: bool
+    ended: Ended
+    whole: bool
     queries: int
-    seconds: float
+
+    @property
+    def complete(self) -> bool:
+        """Did learning end by itself, within the tolerance?"""
+        return self.ended == "agrees"
 
 
-class _OutOfTimeError(Exception):
-    """Learning has taken as long as it may."""
+class _SpentError(Exception):
+    """As many words were asked as may be."""
 
 
 class Teacher:
@@ -62,30 +79,33 @@ class Teacher:
         self.known: dict[Word, bool] = {}
 
     def __call__(self, words: Sequence[Word]) -> np.ndarray:
-        new = list(dict.fromkeys(word for word in words if word not in self.known))
+        new = self.unknown(words)
         if new:
             self.known.update(zip(new, self.accepts(new).tolist(), strict=True))
         return np.array([self.known[word] for word in words], dtype=bool)
+
+    def unknown(self, words: Sequence[Word]) -> list[Word]:
+        """Those of the words that were not asked yet, each once."""
+        return list(dict.fromkeys(word for word in words if word not in self.known))
 
 
 class _Network(SUL):  # type: ignore[misc]  # AALpy is untyped
     """The network as AALpy's system under learning."""
 
-    def __init__(self, teacher: Teacher, until: float) -> None:
+    def __init__(self, teacher: Teacher, most: int) -> None:
         super().__init__()
-        self.teacher, self.until = teacher, until
+        self.teacher, self.most = teacher, most
         self.word: Word = ()
 
     def judge(self, words: Sequence[Word]) -> np.ndarray:
-        if time.monotonic() > self.until:
-            raise _OutOfTimeError
+        if len(self.teacher.known) + len(self.teacher.unknown(words)) > self.most:
+            raise _SpentError
         return self.teacher(words)
 
     def query(self, word: Word) -> list[bool]:
-        """The verdicts on all prefixes of a word, in one batch."""
+        """The verdict on a word; the algorithm reads no verdict on its prefixes."""
         self.num_queries += 1
-        prefixes = [word[: end + 1] for end in range(len(word))] or [()]
-        return [bool(verdict) for verdict in self.judge(prefixes)]
+        return [bool(self.judge([word])[0])]
 
     def pre(self) -> None:
         self.word = ()
@@ -103,9 +123,8 @@ class _CheckWords(Oracle):  # type: ignore[misc]  # AALpy is untyped
     First comes a fixed sample, which the network judges once. If a hypothesis agrees with it, words
     that the hypothesis accepts are drawn, evenly for each length; the network must accept them too.
     These words unmask an automaton that counts modulo a number, which near misses alone do not.
-    Last come the words of the W-method. Each leads to a state by a random way, continues with a
-    symbol, and ends with a word that tells states apart. The way is as long as needed to give the
-    whole word a length of the sample.
+    Then come the words of the W-method, no longer than the longest word of the sample; last come
+    words of the sample's lengths that reach every state by a random way.
     """
 
     def __init__(
@@ -117,90 +136,47 @@ class _CheckWords(Oracle):  # type: ignore[misc]  # AALpy is untyped
         tolerance: float,
     ) -> None:
         super().__init__(list(alphabet), network)
-        self.words = _in_order(words)
+        self.words = in_order(words)
         self.max_states, self.tolerance = max_states, tolerance
         self.lengths = [len(word) for word in self.words[:: max(1, len(self.words) // OWN_WORDS)]]
-        self.latest = DFA.empty_language(set(alphabet))
-        self.stopped = False
+        self.best = DFA.empty_language(set(alphabet))
+        self.best_agrees = -1.0
+        self.ended: Ended = "agrees"
 
     def find_cex(self, hypothesis: Any) -> Word | None:
         if hypothesis.size > self.max_states:
-            self.stopped = True
+            self.ended = "states"
             return None
-        self.latest = as_dfa(hypothesis, self.alphabet).minify()
-        for words in (self._fixed, self._own, self._w_method):
-            wrong = self._disagreement(self.latest, words(self.latest))
+        dfa = as_dfa(hypothesis, self.alphabet).minify()
+        agrees = float((run(dfa, self.words) == self.sul.judge(self.words)).mean())
+        if agrees > self.best_agrees:  # of equally good ones the first, which is the smallest
+            self.best, self.best_agrees = dfa, agrees
+        for words in (lambda: self.words, *self._drawn(dfa)):
+            wrong = self._disagreement(dfa, words())
             if wrong is not None:
                 return wrong
+        self.best = dfa
         return None
 
-    def _fixed(self, dfa: DFA) -> list[Word]:
-        return self.words
+    def _drawn(self, dfa: DFA) -> tuple[Callable[[], list[Word]], ...]:
+        """The words that depend on the hypothesis, kind by kind."""
+        return (
+            lambda: own_words(dfa, self.alphabet, self.lengths),
+            lambda: self.w_method(dfa).words,
+            lambda: long_ways(dfa, self.alphabet, self.lengths, WAYS),
+        )
 
-    def _own(self, dfa: DFA) -> list[Word]:
-        ways = _Ways(dfa, self.alphabet, dfa.final_states)
-        return _in_order(ways.drawn(length, seed) for seed, length in enumerate(self.lengths))
-
-    def _w_method(self, dfa: DFA) -> list[Word]:
-        ways = {state: _Ways(dfa, self.alphabet, {state}) for state in sorted(dfa.states, key=str)}
-        tests = list(product(ways, self.alphabet, telling_apart(dfa, self.alphabet)))
-        rng = np.random.default_rng(len(tests))
-        chosen = rng.permutation(len(tests))[:W_WORDS]
-        lengths = rng.choice(self.lengths, len(chosen))
-        words: list[Word | None] = []
-        for seed, length in zip(chosen.tolist(), lengths.tolist(), strict=True):
-            state, symbol, suffix = tests[seed]
-            way = ways[state].drawn(max(0, length - 1 - len(suffix)), seed)
-            words.append(None if way is None else (*way, symbol, *suffix))
-        return _in_order(words)
+    def w_method(self, dfa: DFA) -> Tests:
+        return w_method(dfa, self.alphabet, W_WORDS, max(map(len, self.words), default=0))
 
     def _disagreement(self, dfa: DFA, words: Sequence[Word]) -> Word | None:
         wrong = np.flatnonzero(run(dfa, words) != self.sul.judge(words))
         return words[wrong[0]] if len(wrong) > self.tolerance * len(words) else None
 
     def agreement(self, dfa: DFA) -> float:
-        """The share of the words of all three kinds on which automaton and network agree."""
-        words = [*self.words, *self._own(dfa), *self._w_method(dfa)]
+        """The share of the words of all kinds on which automaton and network agree."""
+        words = [*self.words, *(word for drawn in self._drawn(dfa) for word in drawn())]
         return float((run(dfa, words) == self.sul.judge(words)).mean())
-
-
-def telling_apart(dfa: DFA, symbols: Sequence[str]) -> list[Word]:
-    """A characterisation set of a minimal automaton: words that tell any two of its states apart.
-
-    From two states at least one of these words leads to acceptance in one and not in the other.
-    """
-    suffixes: list[Word] = [()]
-    seen: dict[Any, tuple[bool, ...]] = {q: (q in dfa.final_states,) for q in dfa.states}
-    while len(set(seen.values())) < len(seen):
-        # Two states that look alike so far differ after one more symbol; such a symbol is found.
-        after = {s: {q: seen[dfa.transitions[q][s]] for q in dfa.states} for s in symbols}
-        symbol, which = next(
-            (symbol, index)
-            for symbol in symbols
-            for index in range(len(suffixes))
-            if len({(seen[q], after[symbol][q][index]) for q in seen}) > len(set(seen.values()))
-        )
-        suffixes.append((symbol, *suffixes[which]))
-        seen = {q: (*row, after[symbol][q][which]) for q, row in seen.items()}
-    return suffixes
-
-
-class _Ways:
-    """Random words that lead from the start into given states, drawn evenly for each length."""
-
-    def __init__(self, dfa: DFA, alphabet: Sequence[str], into: Iterable[Any]) -> None:
-        self.dfa, self.symbol = _one_letter_each(dfa, alphabet, into)
-
-    def drawn(self, length: int, seed: int) -> Word | None:
-        """A random word of this length; None if no word of this length leads there."""
-        if not self.dfa.count_words_of_length(length):
-            return None
-        return tuple(self.symbol[c] for c in self.dfa.random_word(length, seed=seed))
-
-
-def _in_order(words: Iterable[Word | None]) -> list[Word]:
-    """Each word once, short words first."""
-    return sorted({w for w in words if w is not None}, key=lambda word: (len(word), word))
 
 
 def extract(
@@ -208,7 +184,7 @@ def extract(
     alphabet: Sequence[str],
     check_words: Sequence[Word],
     max_states: int = 40,
-    max_seconds: float = 60.0,
+    queries: int = 100_000,
     tolerance: float = 0.0,
     empty: bool = True,
 ) -> Extraction:
@@ -219,17 +195,18 @@ def extract(
         alphabet: all symbols.
         check_words: words on which the automaton must agree with the network: random words, and
             words near the data. More and longer words make the result surer.
-        max_states, max_seconds: bounds at which learning stops and returns the automaton it has.
+        max_states: at more states learning stops and returns the best hypothesis so far.
+        queries: at so many new words asked it does so, too. A word that a teacher knows already
+            costs nothing. A hypothesis can only be tested if the check words can be asked.
         tolerance: the share of each kind of words on which the automaton may differ from the
             network. A network errs now and then. The result should be the smallest automaton that
             explains all but this share, not a large one that explains the errors too.
         empty: whether the verdict on the empty word counts. For a network that was taught lines it
             does not; the automaton then gives it the verdict that makes the automaton smaller.
     """
-    start = time.monotonic()
     teacher = accepts if isinstance(accepts, Teacher) else Teacher(accepts)
     asked_before = len(teacher.known)
-    network = _Network(teacher, start + max_seconds)
+    network = _Network(teacher, asked_before + queries)
     oracle = _CheckWords(network, alphabet, check_words, max_states, tolerance)
     try:
         run_KV(
@@ -240,14 +217,16 @@ def extract(
             cache_and_non_det_check=False,
             print_level=0,
         )
-    except _OutOfTimeError:
-        oracle.stopped = True
-    network.until = math.inf
-    dfa = oracle.latest.minify()
+    except _SpentError:
+        oracle.ended = "queries"
+    dfa, agrees = oracle.best, oracle.best_agrees
+    if oracle.ended == "agrees":
+        agrees = oracle.agreement(dfa)  # all of these words were asked
     if not empty:
         dfa = min(dfa, toggled(dfa), key=lambda one: len(one.states))
-    agrees, queries = oracle.agreement(dfa), len(teacher.known) - asked_before
-    return Extraction(dfa, agrees, not oracle.stopped, queries, time.monotonic() - start)
+    whole = oracle.ended == "agrees" and oracle.w_method(oracle.best).whole
+    asked = len(teacher.known) - asked_before
+    return Extraction(dfa.minify(), max(agrees, 0.0), oracle.ended, whole, asked)
 
 
 def toggled(dfa: DFA) -> DFA:
@@ -319,7 +298,7 @@ def regex(dfa: DFA, symbols: Sequence[str]) -> str:
         return "∅"
     classes = symbol_classes(dfa, symbols)
     letters = [group[0] for group in classes]
-    spelled, back = _one_letter_each(over(dfa, letters), letters)
+    spelled, back = one_letter_each(over(dfa, letters), letters)
     spaced = any(len(symbol) > 1 for symbol in symbols)
 
     def written(symbol: str) -> str:
@@ -362,27 +341,3 @@ def over(dfa: DFA, letters: Sequence[str]) -> DFA:
         initial_state=dfa.initial_state,
         final_states=set(dfa.final_states),
     ).minify()
-
-
-def _one_letter_each(
-    dfa: DFA, symbols: Sequence[str], final: Iterable[Any] | None = None
-) -> tuple[DFA, dict[str, str]]:
-    """The same automaton over single letters, and the symbol of each letter.
-
-    automata-lib writes words as texts, so that a symbol has to be one letter.
-
-    Args:
-        final: accepting states to take instead of the automaton's own.
-    """
-    letters = {symbol: chr(0x4E00 + index) for index, symbol in enumerate(symbols)}
-    spelled = DFA(
-        states=set(dfa.states),
-        input_symbols=set(letters.values()),
-        transitions={
-            state: {letters[symbol]: target for symbol, target in row.items()}
-            for state, row in dfa.transitions.items()
-        },
-        initial_state=dfa.initial_state,
-        final_states=set(dfa.final_states if final is None else final),
-    )
-    return spelled, {letter: symbol for symbol, letter in letters.items()}

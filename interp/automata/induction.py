@@ -1,28 +1,31 @@
 """From a network and labelled lines to the rule behind them.
 
-The network is the teacher. Automata are learned from it, with growing tolerance for its mistakes.
-Besides, the families are searched for rules that agree with it on words of the lines' own lengths,
-the only lengths on which it was taught. Then the labelled lines choose between all these, by code
-length.
+The network is the teacher. Automata are learned from it, with falling tolerance for its mistakes.
+The families are searched for rules that agree with it on words of the lines' own lengths, the only
+lengths on which it was taught. Where lines are structured, an automaton is learned from its
+verdicts on words like the lines. Then the labelled lines choose between all these, by code length.
 """
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from aalpy.learning_algs import run_RPNI
 from automata.fa.dfa import DFA
 from jaxtyping import Bool
 
+from interp.automata.equivalence import Word
 from interp.automata.evidence import Leftovers, automaton_bits, exception_bits, leftovers, rule_bits
-from interp.automata.extraction import Accepts, Extraction, Teacher, Word, canonical, extract, run
+from interp.automata.extraction import Accepts, Extraction, Teacher, as_dfa, canonical, extract, run
 from interp.automata.rule_search import rule_of, rules_near
 from interp.automata.rules import Rule
+from interp.automata.words_near import words_like, words_near
 
-TOLERANCES = (0.002, 0.01, 0.03)
-"""Shares of the network's verdicts that an automaton may leave unexplained, tried in this order."""
+TOLERANCES = (0.03, 0.01, 0.002)
+"""Shares of the network's verdicts that an automaton may leave unexplained, tried in this order.
+The smallest automaton comes first, and takes the fewest words."""
 LIKE_NOISE = 0.01
 """If the corrected p is below this, what the exceptions share is no accident."""
 TELLING = 0.25
@@ -30,6 +33,13 @@ TELLING = 0.25
 often the most telling symbol does."""
 ENOUGH = 20
 """So many exceptions are enough to see what they share."""
+PASSIVE = 30_000
+"""The most symbols, over all lines, that passive learning is given. With twice as many it takes
+minutes."""
+ROUNDS = 3
+"""So many times at most an automaton that was learned from words like the lines is mended."""
+WEIGHTS = (0.5, 1.0, 2.0)
+"""The bits of a rule count so many times, to see whether the choice hangs on their scale."""
 
 
 @dataclass(frozen=True)
@@ -39,13 +49,16 @@ class Found:
     Attributes:
         dfa: its automaton, minimal and complete; states are numbered breadth first.
         rule: the same in words, if a family has it; else None.
-        way: how it was found: "automaton" (learned for words of all lengths), "families" (agrees
-            with the network at the lines' own lengths), or the name of a rival method.
-        agrees: share of the words asked on which it agrees with the network; NaN if there was no
-            network.
+        way: how it was found: "automaton" (learned for words of all lengths), "unfinished" (so too,
+            but the budget ended before all its tests), "families" (agrees with the network at the
+            lines' own lengths), "lines" (learned from words like the lines), or the name of a rival
+            method.
+        agrees: share of the words asked on which it agrees with the network, many of which it was
+            fitted to; NaN if there was no network.
         wrong: how many lines contradict it.
         lines: how many lines there are.
         bits: length of the two-part code: the rule, then its exceptions.
+        written: bits of the rule alone.
         leftovers: what the contradicting lines have in common.
     """
 
@@ -56,12 +69,17 @@ class Found:
     wrong: int
     lines: int
     bits: float
+    written: float
     leftovers: Leftovers
 
     @property
     def like_noise(self) -> bool:
         """There is no exception; or there are enough to see a pattern in them, and none shows."""
         return self.wrong == 0 or (self.wrong >= ENOUGH and self.leftovers.p >= LIKE_NOISE)
+
+    def weighed(self, times: float) -> float:
+        """The code length if the bits of the rule count so many times."""
+        return self.bits + (times - 1) * self.written
 
 
 @dataclass(frozen=True)
@@ -70,7 +88,7 @@ class Induction:
 
     Attributes:
         found: the hypotheses, shortest code first; empty if neither an automaton nor a rule fits.
-        learned: the last automaton learned, complete or not.
+        learned: of the automata learned, the one that agrees with the network best.
         teacher: the network, with all words that it judged.
         asked: the words on which hypotheses are compared with the network.
         constant: bits of the code that knows no rule and lists the lines of the rarer label as
@@ -83,6 +101,15 @@ class Induction:
     asked: tuple[Word, ...]
     constant: float
 
+    @property
+    def sensitive(self) -> dict[str, bool]:
+        """Does another hypothesis win if the bits of rules count half, or twice?"""
+        best = {
+            times: min(self.found, key=lambda one: one.weighed(times), default=None)
+            for times in WEIGHTS
+        }
+        return {f"{times:g}": best[times] is not best[1.0] for times in WEIGHTS if times != 1}
+
 
 @dataclass(frozen=True)
 class Search:
@@ -91,14 +118,21 @@ class Search:
     Attributes:
         words: the most words that hypotheses are compared on; up to a quarter of these are lines.
         max_states: the most states of an automaton.
-        max_seconds: the most seconds for learning all automata.
+        queries: the most words that the network is asked while automata are learned. At most a
+            quarter of them are the words that hypotheses are compared on, and half of them are left
+            for words like the lines.
         seed: of the words.
     """
 
     words: int = 2000
     max_states: int = 30
-    max_seconds: float = 20.0
+    queries: int = 20_000
     seed: int = 0
+
+    @property
+    def compared(self) -> int:
+        """The most words that hypotheses are compared on, within the budget."""
+        return min(self.words, self.queries // 4)
 
 
 def induce(
@@ -119,31 +153,84 @@ def induce(
         search: how hard to look.
     """
     teacher = Teacher(accepts)
-    asked = words_near(lines, symbols, search)
+    asked = words_near(lines, symbols, search.compared, search.seed)
     verdicts = teacher(asked)
-    until = time.monotonic() + search.max_seconds
-    hypotheses: list[tuple[DFA, Rule | None, str]] = []
+    found: list[Found] = []
+
+    def add(dfa: DFA, rule: Rule | None, way: str, agrees: float) -> None:
+        if all(dfa != one.dfa for one in found):
+            found.append(weighed(dfa, symbols, lines, labels, rule, way, agrees))
+
+    def exact() -> bool:
+        """No automaton with more states can do better than one that no line contradicts."""
+        return any(one.wrong == 0 for one in found)
+
+    tried: list[Extraction] = []
     for tolerance in TOLERANCES:
-        left = until - time.monotonic()
-        if hypotheses and left <= 0:
+        left = search.queries // 2 - len(teacher.known)
+        if exact() or (tried and left <= 0):
             break
         learned = extract(teacher, symbols, asked, search.max_states, left, tolerance, empty=False)
-        if learned.complete and all(learned.dfa != dfa for dfa, _, _ in hypotheses):
-            hypotheses.append(
-                (learned.dfa, rule_of(learned.dfa, symbols, empty=False), "automaton")
-            )
-    most = int(TOLERANCES[-1] * len(asked))
+        tried.append(learned)
+        agrees = float((run(learned.dfa, asked) == verdicts).mean())
+        if learned.complete or (learned.ended == "queries" and agrees >= 1 - TOLERANCES[0]):
+            way = "automaton" if learned.complete else "unfinished"
+            add(learned.dfa, rule_of(learned.dfa, symbols, empty=False), way, agrees)
+    most = int(TOLERANCES[0] * len(asked))
     told = telling(teacher, asked, symbols)
     for near, _ in rules_near(asked, verdicts, symbols, told, most):
         dfa = near.dfa.minify()
-        if all(dfa != other for other, _, _ in hypotheses):
-            hypotheses.append((dfa, near, "families"))
-    found = [
-        weighed(dfa, symbols, lines, labels, rule, way, float((run(dfa, asked) == verdicts).mean()))
-        for dfa, rule, way in hypotheses
-    ]
+        add(dfa, near, "families", float((run(dfa, asked) == verdicts).mean()))
+    if not exact():
+        for dfa, agrees in learned_like(lines, symbols, teacher, search):
+            if agrees >= 1 - TOLERANCES[0] and len(dfa.states) <= search.max_states:
+                add(dfa, rule_of(dfa, symbols, empty=False), "lines", agrees)
     found.sort(key=lambda one: one.bits)
-    return Induction(tuple(found), learned, teacher, tuple(asked), constant_bits(labels))
+    best = max(tried, key=lambda one: (one.complete, one.agrees))
+    return Induction(tuple(found), best, teacher, tuple(asked), constant_bits(labels))
+
+
+def learned_like(
+    lines: Sequence[Word], symbols: Sequence[str], teacher: Teacher, search: Search
+) -> list[tuple[DFA, float]]:
+    """Automata that are learned from the network's verdicts on lines and words like them alone.
+
+    The first is learned from lines. It is tested on fresh words like them, and those on which the
+    network disagrees are added. This ends when there are hardly any, after ``ROUNDS``, or when the
+    budget of words is spent.
+
+    Returns:
+        The automata, each with the share of its test on which it agrees with the network.
+    """
+    order = np.random.default_rng(search.seed).permutation(len(lines))
+    words = [lines[i] for i in order[: search.compared]]
+    found = []
+    for number in range(1, ROUNDS + 1):
+        dfa = passive(words, teacher(words), symbols)
+        fresh = words_like(lines, search.compared, search.seed + number)
+        verdicts, answers = run(dfa, fresh), teacher(fresh)
+        found.append((dfa, float((verdicts == answers).mean())))
+        spent = len(teacher.known) + search.compared > search.queries
+        if spent or found[-1][1] >= 1 - TOLERANCES[-1]:
+            break
+        wrong = [word for word, at in zip(fresh, verdicts != answers, strict=True) if at]
+        words = list(dict.fromkeys([*words, *wrong]))
+    return found
+
+
+def passive(
+    words: Sequence[Word], labels: Bool[np.ndarray, " words"], symbols: Sequence[str]
+) -> DFA:
+    """RPNI (Oncina and Garcia 1992), by AALpy: states of the words' prefix tree are merged as long
+    as no label speaks against it. Of many words it is given some, drawn at random."""
+    data, room = [], PASSIVE
+    for row in np.random.default_rng(0).permutation(len(words)).tolist():
+        room -= len(words[row])
+        if room < 0:
+            break
+        data.append((words[row], bool(labels[row])))
+    learned = run_RPNI(data, "dfa", input_completeness="sink_state", print_info=False)
+    return as_dfa(learned, list(symbols)).minify()
 
 
 def constant_bits(labels: Bool[np.ndarray, " lines"]) -> float:
@@ -162,7 +249,8 @@ def weighed(
 ) -> Found:
     """Weighs an automaton by the lines.
 
-    If it has a rule in words, the code writes down this rule instead of the automaton's table.
+    If it has a rule in words, the code writes down this rule or the automaton's table, whichever is
+    shorter.
 
     Args:
         rule: the automaton in words, or None.
@@ -171,33 +259,12 @@ def weighed(
     dfa = dfa.minify()
     answers = run(dfa, lines)
     wrong = int((answers != labels).sum())
-    written = automaton_bits(dfa, symbols) if rule is None else rule_bits(rule, symbols)
+    written = automaton_bits(dfa, symbols)
+    if rule is not None:
+        written = min(written, rule_bits(rule, symbols))
     bits = written + exception_bits(len(lines), wrong)
     left = leftovers(lines, labels, answers, symbols)
-    return Found(canonical(dfa, symbols), rule, way, agrees, wrong, len(lines), bits, left)
-
-
-def words_near(lines: Sequence[Word], symbols: Sequence[str], search: Search) -> list[Word]:
-    """Words of the lines' own lengths, on which hypotheses are compared with the network.
-
-    They are, a quarter each: lines, lines with one symbol replaced, random symbols, and random runs
-    of equal symbols. Equal words are kept once.
-    """
-    rng = np.random.default_rng([search.seed, 0xD15C])
-    count = search.words // 4
-    chosen = [lines[i] for i in rng.permutation(len(lines))[:count]]
-    words = list(chosen)
-    for line in (chosen[i] for i in rng.integers(len(chosen), size=count)):
-        at = int(rng.integers(len(line)))
-        words.append((*line[:at], symbols[int(rng.integers(len(symbols)))], *line[at + 1 :]))
-    lengths = [len(lines[i]) for i in rng.integers(len(lines), size=2 * count)]
-    for index, length in enumerate(lengths):
-        run_of = np.arange(length)  # each symbol is drawn by itself, or in up to four runs
-        if index % 2:
-            run_of = np.searchsorted(np.sort(rng.integers(length, size=3)), run_of, side="right")
-        drawn = rng.integers(len(symbols), size=max(length, 4))[run_of]
-        words.append(tuple(symbols[i] for i in drawn))
-    return list(dict.fromkeys(words))
+    return Found(canonical(dfa, symbols), rule, way, agrees, wrong, len(lines), bits, written, left)
 
 
 def telling(

@@ -11,6 +11,8 @@ from automata.fa.dfa import DFA
 
 OPPOSITES = {"contains": "never", "side by side": "never", "never": "never?"}
 OPPOSITES |= {"all": "none", "none": "all"}
+FAMILIES = 17
+"""So many families there are: those that ``Rule`` names."""
 
 
 @dataclass(frozen=True)
@@ -24,6 +26,7 @@ class Rule:
         denial: what a word that does not obey it does.
         size: how many parts it has: its symbols, and words such as "not" and "or" between them.
         dfa: its complete automaton.
+        counts: the numbers that it names, such as the 8 of "at least 8".
     """
 
     family: str
@@ -31,13 +34,15 @@ class Rule:
     denial: str
     size: int
     dfa: DFA
+    counts: tuple[int, ...] = ()
 
     def __invert__(self) -> Rule:
         """The rule of the words that do not obey this one."""
         family = OPPOSITES.get(self.family, self.family)
         if family == "never?":  # which of the two families does this "never" deny?
             family = "side by side" if self.denial.endswith("side by side") else "contains"
-        return Rule(family, self.denial, self.text, self.size + 1, self.dfa.complement())
+        size = self.size + 1
+        return Rule(family, self.denial, self.text, size, self.dfa.complement(), self.counts)
 
     def __and__(self, other: Rule) -> Rule:
         """The rule of the words that obey both."""
@@ -53,7 +58,8 @@ class Rule:
         return self._with(other, "xor", text, self.dfa ^ other.dfa)
 
     def _with(self, other: Rule, family: str, text: str, dfa: DFA) -> Rule:
-        return Rule(family, text, f"not so: {text}", self.size + other.size + 1, dfa)
+        size, counts = self.size + other.size + 1, self.counts + other.counts
+        return Rule(family, text, f"not so: {text}", size, dfa, counts)
 
 
 @dataclass(frozen=True)
@@ -127,7 +133,7 @@ class Families:
 
     def _counted(self, family: str, count: int, symbol: str, dfa: DFA) -> Rule:
         said = f"{family} {count} {self._said(symbol)}"
-        return Rule(family, f"has {said}", f"does not have {said}", 2, dfa)
+        return Rule(family, f"has {said}", f"does not have {said}", 2, dfa, (count,))
 
     def at_least(self, count: int, symbol: str) -> Rule:
         """``count`` or more of the symbol."""

@@ -12,7 +12,7 @@ import pandas as pd
 import torch
 from automata.fa.dfa import DFA
 
-from interp.automata.extraction import Word
+from interp.automata.equivalence import Word
 from interp.causal.metrics import ReadAt
 from interp.causal.patching import patch
 from interp.model import HookedModel

@@ -550,7 +550,7 @@ def discovery(run: Run) -> Iterator[Rows]:
         for count, test in ((MOST_LINES, False), (HELD_OUT, True))
     )
     for name, model in models(run):
-        search = Search(40, 6, 20.0, SEED)
+        search = Search(40, 6, options.Discovery.queries, SEED)
         induced = induce(judge(run.objective, model), symbols, lines.words, lines.labels, search)
         dfa = induced.found[0].dfa if induced.found else None
         right = judge(run.objective, model)(held.words) == held.labels

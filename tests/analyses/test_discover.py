@@ -18,12 +18,13 @@ from streamlit.testing.v1 import AppTest
 from analyses.answer_files import folders_of
 from analyses.answers import Answer
 from analyses.command_line.app import main
-from analyses.questions.rule_evidence import Lines, rebuilt
+from analyses.questions.rule_evidence import rebuilt
 from analyses.rules import discover as module
-from analyses.rules.discover import Discover, discover, passive
+from analyses.rules.discover import Discover, discover
 from analyses.rules.lines import MOST_LINES, MOST_WORDS, OTHER, OTHERS, fewer_words, prepared
 from analyses.rules.record import LINES, RECORD, headline, remarks
 from interp.automata.extraction import run as verdicts_of
+from interp.automata.induction import passive
 from models.errors import UserError
 from models.languages import LabelledCorpus, printed_lines
 from models.runs.files import read_json, write_json
@@ -149,7 +150,7 @@ def test_the_network_of_the_shortest_code_is_kept(
 ) -> None:
     """Wherever it stands in the row of networks, of which none explains the lines."""
     said = dict.fromkeys(("rule", "n_states", "wrong", "network_right"))
-    found = [{**said, "status": "none", "bits": b, "network_p": 0.0} for b in bits]
+    found = [{**said, "status": "none", "bits": b, "network_p": 0.0, "finished": True} for b in bits]
     answers = (Answer(pd.DataFrame(), "", each) for each in found)
     monkeypatch.setattr(module, "trained", lambda path, *_: SimpleNamespace(name=path.name))
     monkeypatch.setattr(module, "answer", lambda *_: (next(answers), True))
@@ -183,7 +184,7 @@ def test_passive_learning_obeys_its_lines() -> None:
     labels, lines = drawn(300)
     words = [tuple(line.split()) for line in lines]
     truth = np.array([label == "ja" for label in labels])
-    dfa = passive(Lines(words, truth), ("x", "y", "z"))
+    dfa = passive(words, truth, ("x", "y", "z"))
     assert (verdicts_of(dfa, words) == truth).all()
 
 
@@ -195,8 +196,8 @@ def test_passive_learning_of_many_lines_is_given_some_of_both_labels(
     words = [tuple(line.split()) for line in lines]
     truth = np.array([label == "ja" for label in labels])
     order = np.argsort(~truth, kind="stable")
-    monkeypatch.setattr(module, "PASSIVE", 400)
-    dfa = passive(Lines([words[i] for i in order], truth[order]), ("x", "y", "z"))
+    monkeypatch.setattr("interp.automata.induction.PASSIVE", 400)
+    dfa = passive([words[i] for i in order], truth[order], ("x", "y", "z"))
     assert (verdicts_of(dfa, words) == truth).mean() > 0.9
 
 

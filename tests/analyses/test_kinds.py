@@ -53,7 +53,7 @@ TASKS: dict[str, tuple[object, object]] = {
     "circuits": (circuits, circuits.Options(pairs=12, goal=0.5)),
     "explanations": (explanations, explanations.Options(n=2, samples=16, draws=2)),
     "leaderboard": (of_run, of_run.Options(words=2, longest=6, samples=16, draws=2)),
-    "discovery": (discovery, discovery.Options(words=20, max_states=4, max_seconds=2.0)),
+    "discovery": (discovery, discovery.Options(words=20, max_states=4, queries=500)),
 }
 
 

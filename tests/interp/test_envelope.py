@@ -23,7 +23,8 @@ from interp.automata.envelope import (
     local,
     typical,
 )
-from interp.automata.extraction import Accepts, Word, run
+from interp.automata.equivalence import Word
+from interp.automata.extraction import Accepts, run
 from models.languages import Language, language
 
 AB, ABC = ("a", "b"), ("a", "b", "c")

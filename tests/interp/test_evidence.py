@@ -10,14 +10,16 @@ import pytest
 from automata.fa.dfa import DFA
 from scipy.stats import fisher_exact
 
+from interp.automata.equivalence import Word
 from interp.automata.evidence import (
     Leftovers,
     automaton_bits,
     exception_bits,
+    integer_bits,
     leftovers,
     rule_bits,
 )
-from interp.automata.extraction import Word, run
+from interp.automata.extraction import run
 from interp.automata.rules import Families
 
 ABC = ("a", "b", "c")
@@ -39,16 +41,42 @@ def test_exceptions_are_their_number_and_which(lines: int) -> None:
         assert exception_bits(lines, wrong) == pytest.approx(expected, rel=1e-9)
 
 
+C = log2(2.865064)
+"""What makes the code of the integers complete."""
+
+
+def test_the_code_of_the_integers() -> None:
+    """By hand for small ones; and it is complete: the words of the code use up Kraft's sum."""
+    assert integer_bits(1) == pytest.approx(C)
+    assert integer_bits(2) == pytest.approx(C + 1)
+    assert integer_bits(4) == pytest.approx(C + 2 + 1)
+    assert integer_bits(16) == pytest.approx(C + 4 + 2 + 1)
+    bits = [integer_bits(number) for number in range(1, 2000)]
+    assert bits == sorted(set(bits))
+    assert 0.7 < sum(2**-each for each in bits) < 1
+
+
 def test_an_automaton_written_down_by_hand() -> None:
-    """Each class's size, which symbols are in it, and per state a target per class and a bit."""
+    """States and classes, each symbol's class, per state a target per class and a bit."""
     two = Families(("a", "b")).contains("a").dfa
-    assert automaton_bits(two, ("a", "b")) == pytest.approx(2 * log2(3) + log2(2) + 2 * 2 + 2)
+    head = 1 + 2 * integer_bits(2)
+    assert automaton_bits(two, ("a", "b")) == pytest.approx(head + 2 - 1 + 2 * 2 + 2)
     wide = Families(tuple("abcdef")).contains("a", "b").dfa
-    orders = 6 * 5  # which symbol is a, which is b
-    expected = 3 * log2(7) + log2(orders) + 3 * 3 * log2(3) + 3
-    assert automaton_bits(wide, tuple("abcdef")) == pytest.approx(expected)
+    head = 1 + 2 * integer_bits(3)
+    classes, rows = 6 * log2(3) - log2(6), 3 * 3 * log2(3) + 3 - log2(2)
+    assert automaton_bits(wide, tuple("abcdef")) == pytest.approx(head + classes + rows)
     one = DFA.universal_language(set(ABC))
-    assert automaton_bits(one, ABC) == pytest.approx(log2(4) + 1)
+    assert automaton_bits(one, ABC) == pytest.approx(1 + 2 * C + 1)
+
+
+def test_a_larger_count_takes_more_bits() -> None:
+    """ "at least 8" is no cheaper than "at least 2", nor are two counts cheaper than one."""
+    bits = [rule_bits(F.at_least(count, "a"), ABC) for count in range(2, 9)]
+    assert bits == sorted(set(bits))
+    assert bits[-1] - bits[0] == pytest.approx(integer_bits(9) - integer_bits(3))
+    assert rule_bits(~F.at_least(8, "a"), ABC) > rule_bits(~F.at_least(2, "a"), ABC)
+    both = F.at_least(3, "a") & F.exactly(2, "b")
+    assert both.counts == (3, 2)
 
 
 def test_more_states_take_more_bits() -> None:
@@ -65,7 +93,7 @@ def test_more_classes_of_symbols_take_more_bits() -> None:
 
 def test_a_longer_rule_takes_more_bits_and_fewer_than_its_table() -> None:
     one, two = F.contains("a", "b"), F.contains("a", "b") & F.ends("c")
-    assert rule_bits(two, ABC) == pytest.approx(rule_bits(one, ABC) + 2 * log2(3 + 16))
+    assert rule_bits(two, ABC) == pytest.approx(rule_bits(one, ABC) + 2 * log2(3 + 17))
     assert rule_bits(one, ABC) < automaton_bits(one.dfa, ABC)
     assert rule_bits(two, ABC) < automaton_bits(two.dfa, ABC)
 

@@ -10,22 +10,22 @@ from itertools import product
 import numpy as np
 import pytest
 from aalpy.learning_algs import run_RPNI
+from aalpy.oracles import WMethodEqOracle
 from automata.fa.dfa import DFA
 from automata.fa.nfa import NFA
 from brute import words_up_to
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from interp.automata.equivalence import Word, state_cover, telling_apart, w_method
 from interp.automata.extraction import (
     Accepts,
     Teacher,
-    Word,
     as_dfa,
     canonical,
     extract,
     regex,
     run,
-    telling_apart,
     toggled,
 )
 from models.languages import Language, RegularLanguage, language
@@ -64,7 +64,6 @@ def test_the_teacher_s_own_automaton_comes_back(pattern: str) -> None:
     times = Counter(word for batch in asked for word in batch)
     assert set(times.values()) == {1}
     assert found.queries == len(times)
-    assert found.seconds >= 0
 
 
 def test_no_word_at_all() -> None:
@@ -104,11 +103,39 @@ def test_counting_modulo_a_number_is_found_out() -> None:
     assert not found.complete
 
 
-def test_time_is_a_bound_too() -> None:
-    lang = of_regex("(a|b)*a(a|b)(a|b)(a|b)")
-    found = extract(teacher(lang), AB, list(words_up_to("ab", 6)), max_seconds=0.0)
-    assert not found.complete
+@pytest.mark.parametrize("queries", [0, 1, 126, 127, 130])
+def test_the_budget_is_a_number_of_words(queries: int) -> None:
+    """No more words are asked; the best hypothesis so far is kept, and it is said why it ended."""
+    lang, asked = of_regex("(a|b)*a(a|b)(a|b)(a|b)"), []
+    words = list(words_up_to("ab", 6))
+    found = extract(teacher(lang, asked), AB, words, queries=queries)
+    assert (found.ended, found.complete, found.whole) == ("queries", False, False)
+    assert found.queries == sum(map(len, asked)) <= queries
     assert found.dfa != lang.dfa
+    if queries > len(words):  # the sample could be asked
+        always = max(run(lang.dfa, words).mean(), 1 - run(lang.dfa, words).mean())
+        assert found.agrees == (run(found.dfa, words) == run(lang.dfa, words)).mean() >= 1 - always
+
+
+def test_the_best_hypothesis_is_kept_when_the_budget_ends() -> None:
+    """With more words to ask it is never worse; in the end it is the language's own."""
+    lang, words = of_regex("(a|b)*a(a|b)(a|b)(a|b)"), list(words_up_to("ab", 7))
+    shares = []
+    for queries in range(255, 1100, 60):
+        found = extract(teacher(lang), AB, words, queries=queries)
+        shares.append(found.agrees)
+    assert shares == sorted(shares)
+    assert (found.agrees, found.ended, found.dfa) == (1.0, "agrees", lang.dfa)
+
+
+def test_a_slow_network_gives_the_same_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However late it is, no clock is read."""
+    lang, words = of_regex("(a|b)*abb"), list(words_up_to("ab", 6))
+    quiet = extract(teacher(lang), AB, words)
+    clock = iter(range(0, 10**9, 10**4))
+    monkeypatch.setattr("time.monotonic", lambda: next(clock))
+    monkeypatch.setattr("time.perf_counter", lambda: next(clock))
+    assert extract(teacher(lang), AB, words) == quiet
 
 
 def test_running_an_automaton() -> None:
@@ -256,6 +283,46 @@ def ends_well(dfa: DFA, state: int, word: Word) -> bool:
     return state in dfa.final_states
 
 
+@settings(max_examples=60)
+@given(automata(), st.integers(0, 2))
+def test_the_w_method_is_aalpy_s(dfa: DFA, extra: int) -> None:
+    """The same words as the peer makes: transition cover, middle, characterisation set."""
+    dfa = dfa.minify()
+    tests = w_method(dfa, AB, 10**6, 10**3, extra)
+    assert tests.whole
+    cover = list(state_cover(dfa, AB).values())
+    crossed = [(*way, symbol) for way in cover for symbol in AB]
+    peer = WMethodEqOracle(list(AB), None, 0)
+    expected = set(peer.test_suite(crossed, extra + 1, telling_apart(dfa, AB)))
+    assert expected <= set(tests.words)
+    states = {way + end for way in cover for end in telling_apart(dfa, AB)}
+    assert set(tests.words) == expected | states
+
+
+@pytest.mark.slow
+@settings(max_examples=100)
+@given(automata(), automata())
+def test_the_w_method_tells_automata_of_one_more_state(one: DFA, other: DFA) -> None:
+    """Chow's theorem, by all automata that hypothesis draws."""
+    one, other = one.minify(), other.minify()
+    if len(other.states) <= len(one.states) + 1 and one != other:
+        words = w_method(one, AB, 10**6, 10**3).words
+        assert (run(one, words) != run(other, words)).any()
+
+
+def test_words_of_the_w_method_within_bounds() -> None:
+    """Not all of them; the short ones first, none too long."""
+    dfa = of_regex("(a|b)*a(a|b)(a|b)").dfa
+    every = w_method(dfa, AB, 10**6, 10**3)
+    some, short = w_method(dfa, AB, 40, 10**3), w_method(dfa, AB, 10**6, 4)
+    assert every.whole
+    assert not some.whole
+    assert not short.whole
+    assert len(some.words) <= 40
+    assert set(some.words) < set(every.words)
+    assert short.words == [word for word in every.words if len(word) <= 4]
+
+
 KINDS = [
     ("(a|b)*b(a|b)*", ["a" * n for n in range(8)]),
     ("a*ba*(ba*ba*)*", ["a" * n for n in range(8)]),
@@ -267,10 +334,12 @@ KINDS = [
 def test_the_w_method_sees_what_words_of_one_kind_hide(
     pattern: str, kind: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Without its words learning ends with an automaton that is right on the kind alone."""
+    """Without words for each state learning ends with an automaton right on the kind alone."""
     lang, words = of_regex(pattern), [tuple(word) for word in kind]
     assert extract(teacher(lang), AB, words).dfa == lang.dfa
     monkeypatch.setattr("interp.automata.extraction.W_WORDS", 0)
+    assert extract(teacher(lang), AB, words).dfa == lang.dfa
+    monkeypatch.setattr("interp.automata.extraction.WAYS", 0)
     found = extract(teacher(lang), AB, words)
     assert found.complete
     assert found.dfa != lang.dfa

@@ -14,7 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import fisher_exact
 
-from interp.automata.extraction import Word, run
+from interp.automata.equivalence import Word
+from interp.automata.extraction import run
 from interp.automata.patterns import MOST_SYMBOLS, best_pattern
 from models.languages import printed_lines
 

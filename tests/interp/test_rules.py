@@ -15,7 +15,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from test_extraction import of_regex
 
-from interp.automata.extraction import Word, run, symbol_classes, toggled
+from interp.automata.equivalence import Word
+from interp.automata.extraction import run, symbol_classes, toggled
 from interp.automata.rule_search import rule_of, rules_near, same
 from interp.automata.rules import Families, Rule
 

@@ -10,7 +10,8 @@ import torch
 from brute import words_up_to
 from test_extraction import of_regex
 
-from interp.automata.extraction import Word, canonical
+from interp.automata.equivalence import Word
+from interp.automata.extraction import canonical
 from interp.automata.rules import Families
 from interp.automata.transitions import STILL, carriers, moving_pairs
 from interp.causal.metrics import logit_at

@@ -108,7 +108,7 @@ analyse RUN probing --words 1000000000
 analyse RUN patching --n -5
 analyse RUN patching --pairs 1e9
 analyse RUN circuits --goal nan
-analyse RUN discovery --max-seconds nan
+analyse RUN discovery --queries nan
 analyse RUN discovery --max-states 1000000000
 analyse RUN explanations --samples 1000000000
 analyse RUN explanations --word "\x1b[31m"
