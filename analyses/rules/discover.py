@@ -201,7 +201,7 @@ def learned(
         if best is None or bits < best[0]:
             best = bits, found, run
         learnt_nothing += found["network_p"] >= SURE
-        if explained(found) or learnt_nothing >= HOPELESS or unfinished(found):
+        if explained(found) or learnt_nothing >= HOPELESS or futile(found):
             break
     assert best is not None  # there is at least one candidate
     return best[1], best[2]
@@ -255,12 +255,14 @@ def explained(found: dict[str, Any]) -> bool:
     return found["status"] in ("rule", "counts")
 
 
-def unfinished(found: dict[str, Any]) -> bool:
-    """Did the budget of words end, not the network's knowledge?
+def futile(found: dict[str, Any]) -> bool:
+    """Would another network help as little?
 
-    The network is right on nearly all held-out lines. Another network would be asked as few words.
+    This one is right on nearly all held-out lines. But the budget of words ended before its
+    automaton was learned, or it seems to count, and no automaton describes it.
     """
-    return not found["finished"] and (found["network_right"] or 0.0) >= RIGHT
+    halted = not found["finished"] or found["doubt"] == "counting"
+    return halted and (found["network_right"] or 0.0) >= RIGHT
 
 
 # -- the rivals ---------------------------------------------------------------------------------

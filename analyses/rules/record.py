@@ -93,9 +93,30 @@ def kept(out: Path, name: str) -> dict[str, Any] | None:
 def headline(record: dict[str, Any]) -> str:
     """The answer in a sentence, in the lines' own label."""
     found, label = record["found"], record["labels"][0]
-    if found["status"] in ("rule", "exceptions", "counts") and found["rule"]:
-        return f"A line is {label} if it {found['rule']}."
-    return str(found["headline"])
+    if found["status"] == "none":
+        return str(found["headline"])
+    states = record["found"].get("n_states")
+    told = {"rule": found["rule"], "states": states, "regex": None}
+    return f"A line is {label} if {known(told)}."
+
+
+DOUBTS = {
+    "no automaton": "none found",
+    "too long": "longer than a list of the lines",
+    "chance": "no better than chance",
+    "fitted": "worse on held-out lines",
+    "exceptions": "exceptions have a pattern",
+    "counting": "its states grow with the lines",
+}
+"""Why what a way has found is not reliable, in few words."""
+
+
+def reliable(way: dict[str, Any]) -> str:
+    """Is what a way has found reliable, and why not?"""
+    if way["status"] == "none":
+        why = DOUBTS.get(way.get("doubt") or "")
+        return f"no: {why}" if why else "no"
+    return "with exceptions" if way["status"] == "exceptions" else "yes"
 
 
 def table(record: dict[str, Any]) -> list[dict[str, Any]]:
@@ -104,7 +125,7 @@ def table(record: dict[str, Any]) -> list[dict[str, Any]]:
         {
             "way": way["way"],
             "says": way["rule"] or f"an automaton of {way['states']} states",
-            "reliable": {"none": "no", "exceptions": "with exceptions"}.get(way["status"], "yes"),
+            "reliable": reliable(way),
             "lines against": way["wrong"],
             "held-out right": way.get("held-out right"),
             "same": {True: "yes", False: "no", None: None}[way["same"]],
@@ -114,8 +135,19 @@ def table(record: dict[str, Any]) -> list[dict[str, Any]]:
     ]
 
 
+def known(way: dict[str, Any]) -> str:
+    """What a way has found, in words; or its automaton, where no family has words for it."""
+    if way["rule"]:
+        return f"it {way['rule']}"
+    written = f": {way['regex']}" if way.get("regex") else ""
+    return f"an automaton of {way['states']} states accepts it{written}"
+
+
 def remarks(record: dict[str, Any]) -> list[str]:
-    """More sentences: the best word pattern, and the rules of rivals where the network has none."""
+    """More sentences: the best word pattern, and the rules of rivals where the network has none.
+
+    An automaton that no family has words for is a rule, too.
+    """
     said, first = [], record["labels"]
     for way in record["ways"]:
         if seen := way.get("pattern"):
@@ -126,6 +158,6 @@ def remarks(record: dict[str, Any]) -> list[str]:
                 f"(exact test, p = {seen['p']:.2g} after correction for {seen['tried']} patterns)."
             )
     if record["found"]["status"] == "none":
-        knowing = [w for w in record["ways"] if w["status"] != "none" and w["rule"]]
-        said += [f"{w['way']}: a line is {first[0]} if it {w['rule']}." for w in knowing]
+        knowing = [way for way in record["ways"] if way["status"] != "none"]
+        said += [f"{way['way']}: a line is {first[0]} if {known(way)}." for way in knowing]
     return said

@@ -120,7 +120,8 @@ class Search:
         max_states: the most states of an automaton.
         queries: the most words that the network is asked while automata are learned. At most a
             quarter of them are the words that hypotheses are compared on, and half of them are left
-            for words like the lines.
+            for words like the lines. To see which symbols a rule may name takes up to 100 words of
+            each symbol besides.
         seed: of the words.
     """
 
@@ -162,8 +163,8 @@ def induce(
             found.append(weighed(dfa, symbols, lines, labels, rule, way, agrees))
 
     def exact() -> bool:
-        """No automaton with more states can do better than one that no line contradicts."""
-        return any(one.wrong == 0 for one in found)
+        """Does no line contradict one of them, and the network hardly any word?"""
+        return any(one.wrong == 0 and one.agrees >= 1 - TOLERANCES[-1] for one in found)
 
     tried: list[Extraction] = []
     for tolerance in TOLERANCES:
@@ -177,12 +178,14 @@ def induce(
             way = "automaton" if learned.complete else "unfinished"
             add(learned.dfa, rule_of(learned.dfa, symbols, empty=False), way, agrees)
     most = int(TOLERANCES[0] * len(asked))
+    before = len(teacher.known)
     told = telling(teacher, asked, symbols)
+    room = search.queries - before  # what ``telling`` asks is not for learning
     for near, _ in rules_near(asked, verdicts, symbols, told, most):
         dfa = near.dfa.minify()
         add(dfa, near, "families", float((run(dfa, asked) == verdicts).mean()))
     if not exact():
-        for dfa, agrees in learned_like(lines, symbols, teacher, search):
+        for dfa, agrees in learned_like(lines, symbols, teacher, search, room):
             if agrees >= 1 - TOLERANCES[0] and len(dfa.states) <= search.max_states:
                 add(dfa, rule_of(dfa, symbols, empty=False), "lines", agrees)
     found.sort(key=lambda one: one.bits)
@@ -191,7 +194,7 @@ def induce(
 
 
 def learned_like(
-    lines: Sequence[Word], symbols: Sequence[str], teacher: Teacher, search: Search
+    lines: Sequence[Word], symbols: Sequence[str], teacher: Teacher, search: Search, room: int
 ) -> list[tuple[DFA, float]]:
     """Automata that are learned from the network's verdicts on lines and words like them alone.
 
@@ -199,18 +202,21 @@ def learned_like(
     network disagrees are added. This ends when there are hardly any, after ``ROUNDS``, or when the
     budget of words is spent.
 
+    Args:
+        room: so many words may still be asked.
+
     Returns:
         The automata, each with the share of its test on which it agrees with the network.
     """
     order = np.random.default_rng(search.seed).permutation(len(lines))
     words = [lines[i] for i in order[: search.compared]]
-    found = []
+    found, most = [], len(teacher.known) + room
     for number in range(1, ROUNDS + 1):
         dfa = passive(words, teacher(words), symbols)
         fresh = words_like(lines, search.compared, search.seed + number)
         verdicts, answers = run(dfa, fresh), teacher(fresh)
         found.append((dfa, float((verdicts == answers).mean())))
-        spent = len(teacher.known) + search.compared > search.queries
+        spent = len(teacher.known) + search.compared > most
         if spent or found[-1][1] >= 1 - TOLERANCES[-1]:
             break
         wrong = [word for word, at in zip(fresh, verdicts != answers, strict=True) if at]

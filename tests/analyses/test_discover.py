@@ -149,8 +149,9 @@ def test_the_network_of_the_shortest_code_is_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bits: tuple[float | None, ...]
 ) -> None:
     """Wherever it stands in the row of networks, of which none explains the lines."""
-    said = dict.fromkeys(("rule", "n_states", "wrong", "network_right"))
-    found = [{**said, "status": "none", "bits": b, "network_p": 0.0, "finished": True} for b in bits]
+    said = dict.fromkeys(("rule", "n_states", "wrong", "network_right", "doubt"))
+    said |= {"status": "none", "network_p": 0.0, "finished": True}
+    found = [{**said, "bits": b} for b in bits]
     answers = (Answer(pd.DataFrame(), "", each) for each in found)
     monkeypatch.setattr(module, "trained", lambda path, *_: SimpleNamespace(name=path.name))
     monkeypatch.setattr(module, "answer", lambda *_: (next(answers), True))
@@ -164,6 +165,34 @@ def test_the_network_of_the_shortest_code_is_kept(
     assert best == found[least]
     assert run.name == record["networks"][least]["run"]
     assert [network["bits"] for network in record["networks"]] == list(bits)
+
+
+@pytest.mark.parametrize(
+    ("changes", "trained"),
+    [
+        ({}, 3),
+        ({"finished": False}, 1),
+        ({"doubt": "counting"}, 1),
+        ({"finished": False, "network_right": 0.8}, 3),
+    ],
+)
+def test_no_network_is_trained_for_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, changes: dict[str, Any], trained: int
+) -> None:
+    """Where one knows the lines, and the budget ended or it counts, another would do no better."""
+    said = dict.fromkeys(("rule", "n_states", "wrong", "bits", "doubt"))
+    said |= {"status": "none", "network_p": 0.0, "network_right": 1.0, "finished": True}
+    monkeypatch.setattr(module, "trained", lambda path, *_: SimpleNamespace(name=path.name))
+    monkeypatch.setattr(
+        module, "answer", lambda *_: (Answer(pd.DataFrame(), "", said | changes), True)
+    )
+    path = written(tmp_path / "three.tsv", *drawn(100))
+    options = Discover(path, tmp_path, networks=3)
+    labels, words, _ = prepared(path)
+    record: dict[str, Any] = {"networks": []}
+    corpus = LabelledCorpus(options.name, labels, words)
+    module.learned(options, tmp_path, corpus, record, lambda done, what: None)
+    assert len(record["networks"]) == trained
 
 
 @pytest.mark.slow

@@ -8,19 +8,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 from typing import Any
 from zlib import crc32
 
 import numpy as np
 import pytest
-from conftest import tiny_config
+from conftest import tiny_config, without_pictures
 
+from analyses.options.lines import Discover
 from analyses.options.questions import Discovery
 from analyses.questions import discovery
 from analyses.questions.discovery import discovered
 from analyses.questions.rule_evidence import rebuilt, sentences
+from analyses.rules.discover import discover
 from analyses.rules.lines import as_tsv, prepared
+from analyses.rules.record import headline, remarks, table
 from interp.automata.equivalence import Word
 from interp.automata.extraction import run as verdicts_of
 from models.languages import LabelledCorpus
@@ -207,6 +211,7 @@ def told(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: Discovery
 ) -> dict[str, Any]:
     """What discovery says of a network that knows the rule of a corpus."""
+    tmp_path.mkdir(exist_ok=True)
     path = tmp_path / "lines.tsv"
     path.write_text(as_tsv(*drawn(name)), encoding="utf-8")
     labels, words, _ = prepared(path, "in")
@@ -217,6 +222,49 @@ def told(
     monkeypatch.setattr(discovery, "judge", lambda objective, model: knows)
     found, _ = discovered(run, run.untrained(), options)
     return found | sentences(found, options.max_states)
+
+
+def test_a_budget_that_is_too_small_is_said_to_be_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing is said of the network, and no more words are asked to learn than allowed."""
+    found = told("third from the end", tmp_path, monkeypatch, Discovery(queries=120))
+    assert not found["finished"]
+    assert found["queries"] <= 120 + 3 * 100, "which symbols tell is asked besides"
+    assert "Not finished" in found["evidence"]
+    assert "No automaton of at most" not in found["evidence"]
+    assert found["n_states"] > 1, "an empty automaton is no hypothesis"
+
+
+def test_the_answer_does_not_hang_on_the_clock(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A machine on which every glance at the clock shows an hour more gives the same answer."""
+    quiet = told("three in a hundred", tmp_path / "quiet", monkeypatch, Discovery(words=400))
+    hours = count(0.0, 3600.0)
+    monkeypatch.setattr("time.monotonic", lambda: next(hours))
+    monkeypatch.setattr("time.time", lambda: next(hours))
+    busy = told("three in a hundred", tmp_path / "busy", monkeypatch, Discovery(words=400))
+    assert busy == quiet
+
+
+def test_an_automaton_without_wording_is_shown() -> None:
+    """Of a rival, too: it is not told that there is no rule."""
+    way = {"way": "RPNI", "status": "rule", "rule": None, "states": 4, "regex": "a(b|c)"}
+    found = {"status": "none", "headline": "No.", "rule": None}
+    record = {"found": found, "labels": ["in", "out"], "ways": [way]}
+    assert remarks(record) == ["RPNI: a line is in if an automaton of 4 states accepts it: a(b|c)."]
+    known = {"status": "rule", "rule": None, "n_states": 8}
+    assert headline(record | {"found": known}) == (
+        "A line is in if an automaton of 8 states accepts it."
+    )
+
+
+def test_it_is_said_why_a_rival_is_not_reliable() -> None:
+    way = {"way": "RPNI", "status": "none", "rule": None, "states": 57, "doubt": "fitted"}
+    row = {"wrong": 0, "held-out right": 0.927, "same": None, "seconds": 1.0}
+    (shown,) = table({"ways": [way | row]})
+    assert shown["reliable"] == "no: worse on held-out lines"
 
 
 @pytest.mark.parametrize("name", CORPORA)
@@ -236,3 +284,19 @@ def test_what_is_said_of_a_network_that_knows_the_rule(
         asked = [i for i, word in enumerate(words) if known >= set(word)]
         dfa = rebuilt(found["dfa"], sorted(known))
         assert verdicts_of(dfa, [words[i] for i in asked]).tolist() == [clean[i] for i in asked]
+
+
+@pytest.mark.slow  # half a minute each: networks are trained
+@pytest.mark.parametrize("name", CORPORA)
+def test_what_is_said_of_trained_networks(name: str, tmp_path: Path) -> None:
+    """`lab rule` from the lines on: one network, its rule or the reason why there is none."""
+    path = tmp_path / "lines.tsv"
+    path.write_text(as_tsv(*drawn(name)), encoding="utf-8")
+    with without_pictures():
+        record = discover(Discover(path, tmp_path, accepted="in", rivals=False, device="cpu"))
+    corpus, found = CORPORA[name], record["found"]
+    assert (found["status"], found["finished"]) == (corpus.status, True), found["evidence"]
+    assert len(record["networks"]) == 1
+    assert found["network_right"] >= 0.97 - corpus.noise
+    if corpus.says.startswith("an automaton"):
+        assert corpus.says in headline(record)

@@ -69,7 +69,7 @@ def begin(name: str, options: Mapping[str, Any]) -> None:
     folder = folder_of(name)
     command = [sys.executable, "-m", "analyses.command_line", "rule", str(folder / LINES)]
     command += ["--out", str(runs_folder()), "--name", name]
-    for option in ("networks", "seed", "device"):
+    for option in ("networks", "queries", "seed", "device"):
         if option in options:
             command += [f"--{option}", str(options[option])]
     if options.get("rivals") is False:

@@ -54,7 +54,7 @@ def metrics(found: Mapping[str, Any]) -> None:
         return
     facts = {
         "States": str(found["n_states"]),
-        "Agrees with the network": share(found["agreement"]),
+        "Agrees on fresh words": share(found["agreement"]),
         "Agrees at other lengths": share(found["agreement_other_lengths"]),
         "Held-out labels right": share(found["agreement_truth"]),
     }
@@ -73,6 +73,29 @@ def expression(found: Mapping[str, Any]) -> None:
 def _counts(found: Mapping[str, Any]) -> bool:
     """Do a shape and equations stand in the place of the automaton? Then it was rejected."""
     return bool(found["status"] == "counts")
+
+
+def bits(found: Mapping[str, Any]) -> None:
+    """Code lengths on their one scale, and the states that words up to a length need."""
+    if found.get("bits") is None or "growth" not in found:
+        return
+    st.header("Code length and growth", divider="gray")
+    changes = [times for times, other in found["sensitive"].items() if other]
+    choice = (
+        f"Another wins if they count {' or '.join(changes)} times."
+        if changes
+        else ("The choice is the same if they count half or twice.")
+    )
+    st.markdown(
+        f"The rule takes {found['bits_of_the_rule']:.0f} bits, with its exceptions "
+        f"{found['bits']:.0f}; without a rule the lines' labels take {found['bits_without']:.0f}. "
+        f"{choice}"
+    )
+    st.dataframe(
+        pd.DataFrame(found["growth"].items(), columns=["words up to (symbols)", "states needed"]),
+        hide_index=True,
+        width="content",
+    )
 
 
 def details(found: Mapping[str, Any]) -> None:
@@ -95,6 +118,7 @@ def details(found: Mapping[str, Any]) -> None:
             )
     if _counts(found):
         return
+    bits(found)
     if len(found["by_length"]) > 1:
         st.header("By length", divider="gray")
         picture(length_chart(found), "Held-out lines that rule and network get right, by length.")
