@@ -281,9 +281,9 @@ def test_what_is_said_of_a_network_that_knows_the_rule(
         words = drawn(name, seed=1)[1]
         clean = [corpus.obeys(word) for word in words]
         known = {s for _, s, _ in found["dfa"]["transitions"]}
-        asked = [i for i, word in enumerate(words) if known >= set(word)]
+        read = [tuple(s if s in known else "…1" for s in word) for word in words]  # rare words
         dfa = rebuilt(found["dfa"], sorted(known))
-        assert verdicts_of(dfa, [words[i] for i in asked]).tolist() == [clean[i] for i in asked]
+        assert verdicts_of(dfa, read).tolist() == clean
 
 
 @pytest.mark.slow  # half a minute each: networks are trained
@@ -296,7 +296,7 @@ def test_what_is_said_of_trained_networks(name: str, tmp_path: Path) -> None:
         record = discover(Discover(path, tmp_path, accepted="in", rivals=False, device="cpu"))
     corpus, found = CORPORA[name], record["found"]
     assert (found["status"], found["finished"]) == (corpus.status, True), found["evidence"]
-    assert len(record["networks"]) == 1
+    assert len(record["networks"]) <= 2
     assert found["network_right"] >= 0.97 - corpus.noise
     if corpus.says.startswith("an automaton"):
         assert corpus.says in headline(record)

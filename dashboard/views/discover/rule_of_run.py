@@ -89,7 +89,7 @@ def bits(found: Mapping[str, Any]) -> None:
     st.markdown(
         f"The rule takes {found['bits_of_the_rule']:.0f} bits, with its exceptions "
         f"{found['bits']:.0f}; without a rule the lines' labels take {found['bits_without']:.0f}. "
-        f"{choice}"
+        f"{text(choice)}"
     )
     st.dataframe(
         pd.DataFrame(found["growth"].items(), columns=["words up to (symbols)", "states needed"]),
