@@ -185,6 +185,10 @@ def induce(
         dfa = near.dfa.minify()
         add(dfa, near, "families", float((run(dfa, asked) == verdicts).mean()))
     if not exact():
+        like = words_like(lines, search.compared, search.seed)
+        said = teacher(like)
+        for near, wrong in rules_near(like, said, symbols, told, int(TOLERANCES[0] * len(like))):
+            add(near.dfa.minify(), near, "lines", 1 - wrong / len(like))
         for dfa, agrees in learned_like(lines, symbols, teacher, search, room):
             if agrees >= 1 - TOLERANCES[0] and len(dfa.states) <= search.max_states:
                 add(dfa, rule_of(dfa, symbols, empty=False), "lines", agrees)
