@@ -34,6 +34,7 @@ from analyses.script import script
 from models.errors import UserError
 from models.languages import Language
 from models.runs.run import Run
+from models.training.trainer import threads
 
 COLUMNS = [
     *("model", "experiment", "site", "variable", "method", "amount", "measure", "split"),
@@ -51,6 +52,7 @@ def refusal(run: Run) -> str | None:
     return None
 
 
+@threads(1)  # many small steps: more threads get into each other's way
 def analyse(run: Run, options: Options, progress: Progress = quiet) -> Answer:
     """One row per model, experiment, site, variable, method, amount, measure and split.
 
