@@ -51,6 +51,24 @@ def bootstrap_mean(
     return np.asarray(values.mean(axis=0)), np.asarray(low), np.asarray(high)
 
 
+def in_halves(
+    values: Float[np.ndarray, "sample *cells"],
+) -> tuple[
+    Float[np.ndarray, "*cells"],
+    Float[np.ndarray, "*cells"],
+    Float[np.ndarray, "*cells"],
+    Float[np.ndarray, "*cells"],
+]:
+    """The mean of every other row, which may choose among cells; and ``bootstrap_mean`` of the rows
+    between, which did not. A single row does both.
+
+    Returns:
+        choice, mean, low, high, each of shape [*cells].
+    """
+    judged = values[1::2] if len(values) > 1 else values
+    return np.asarray(values[::2].mean(axis=0)), *bootstrap_mean(judged)
+
+
 def bootstrap_sums(
     sums: Float[np.ndarray, "unit *cells part"],
     of: Callable[[Float[np.ndarray, "*draws part"]], Float[np.ndarray, "*draws"]],

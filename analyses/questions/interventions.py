@@ -38,7 +38,7 @@ from models.training.trainer import threads
 
 COLUMNS = [
     *("model", "experiment", "site", "variable", "method", "amount", "measure", "split"),
-    *("value", "low", "high", "words", "units"),
+    *("choice", "value", "low", "high", "words", "units"),
 ]
 
 
@@ -57,7 +57,9 @@ def analyse(run: Run, options: Options, progress: Progress = quiet) -> Answer:
     """One row per model, experiment, site, variable, method, amount, measure and split.
 
     Columns: model (trained, untrained), experiment, site (of the residual stream), variable,
-    method, amount, measure, split, value, low, high (95% bootstrap over the units), words (the
+    method, amount, measure, split, choice (of "words right" and "moved by k": over every other
+    word, which chooses a site), value, low, high (95% bootstrap over the units; of these two over
+    the words that do not choose), words (the
     words or pairs of prefixes that the value is a mean over), units (the words, or the different
     prefixes among all bases and sources; pairs of one prefix do not count as independent).
 
@@ -163,7 +165,7 @@ def findings(
     table: pd.DataFrame, main: str, no_steering: str | None, found: Prefixes | None
 ) -> tuple[str, dict[str, Any]]:
     """For each variable, the site where erasing it does most harm; the site where moving works
-    best; and for exchanging what ``trials.findings`` says."""
+    best; and for exchanging what ``trials.findings`` says. Some words choose, others are told."""
     trained = table[table["model"] == "trained"]
     erased = {
         name: _erased(trained[trained["variable"] == name])
@@ -175,7 +177,9 @@ def findings(
         gone = erased[main]
         said.append(
             f"With {main} erased at {gone['site']}, {gone['LEACE']:.0%} of the words are right "
-            f"(before: {gone['none']:.0%}; with random directions erased: "
+            f"(95% interval {gone['low']:.0%} to {gone['high']:.0%} over {gone['words']} different "
+            f"words, others chose the site; before: {gone['none']:.0%}; with random directions "
+            f"erased: "
             f"{gone['random directions']:.0%}; with a random readout erased: "
             f"{gone['random readout']:.0%})."
         )
@@ -183,7 +187,8 @@ def findings(
         read = steered["read"]
         said.append(
             f"When k is {steered['method']} at {steered['site']}, the end moves by exactly k in "
-            f"{steered['exact']:.0%} of cases (in a random direction: {steered['random']:.0%}). "
+            f"{steered['exact']:.0%} of {steered['words']} words, none of which chose this site or "
+            f"way (mean over k; in a random direction: {steered['random']:.0%}). "
             + (
                 f"A probe reads {main} best at the same site (R2 {read['R2']:.2f})."
                 if read["site"] == steered["site"]
@@ -216,25 +221,39 @@ def findings(
 
 
 def _erased(rows: pd.DataFrame) -> dict[str, Any]:
-    """The site where LEACE does most harm beyond random directions, and the words right there by
-    method."""
+    """The site where LEACE does most harm beyond random directions, by the words that choose, and
+    what is right there of the others, by method."""
     right = rows[rows["measure"] == "words right"]
-    wide = right.pivot(index="site", columns="method", values="value").loc[right["site"].unique()]
-    site = (wide["random directions"] - wide["LEACE"]).idxmax()
+    order = right["site"].unique()
+    choice, wide = (
+        right.pivot(index="site", columns="method", values=part).loc[order]
+        for part in ("choice", "value")
+    )
+    site = (choice["random directions"] - choice["LEACE"]).idxmax()
+    (leace,) = right[(right["site"] == site) & (right["method"] == "LEACE")].to_dict("records")
     probes = rows[rows["measure"].str.startswith("probe ") & (rows["site"] == site)]
     probe = probes.set_index("method")["value"]
-    return {"site": site, **wide.loc[site], "probe": probe["none"], "probe_erased": probe["LEACE"]}
+    return {
+        "site": site,
+        **wide.loc[site],
+        "low": leace["low"],
+        "high": leace["high"],
+        "words": int(leace["words"]),
+        "probe": probe["none"],
+        "probe_erased": probe["LEACE"],
+    }
 
 
 def _steered(trained: pd.DataFrame) -> dict[str, Any] | None:
-    """The site and the way to move that work best, with their control; and the site where a probe
-    reads the variable best."""
+    """The site and the way to move that work best by the words that choose, and what they do for
+    the others, with their control; and the site where a probe reads the variable best."""
     rows = trained[trained["measure"] == "moved by k"]
     if rows.empty:
         return None
-    exact = rows.groupby(["site", "method"], sort=False)["value"].mean()
-    ways = exact[exact.index.get_level_values("method").isin(list(RANDOM))]
-    site, method = ways.idxmax()
+    means = rows.groupby(["site", "method"], sort=False)[["choice", "value"]].mean()
+    ways = means[means.index.get_level_values("method").isin(list(RANDOM))]
+    exact = means["value"]
+    site, method = ways["choice"].idxmax()
     best = rows[(rows["site"] == site) & (rows["method"] == method)]
     same = trained["variable"] == rows["variable"].iloc[0]
     probes = trained[same & (trained["measure"] == "probe R2") & (trained["method"] == "none")]
@@ -242,14 +261,15 @@ def _steered(trained: pd.DataFrame) -> dict[str, Any] | None:
     return {
         "site": site,
         "method": method,
-        "exact": ways.max(),
+        "exact": exact[site, method],
+        "words": int(best["words"].iloc[0]),
         "random": exact[site, RANDOM[method]],
         "by_k": {str(k): value for k, value in zip(best["amount"], best["value"], strict=True)},
         "carried": exact[:, "state of another word"].to_dict(),
         "read": {
             "site": read["site"],
             "R2": read["value"],
-            "exact": ways[read["site"]].max(),
+            "exact": ways["value"][read["site"]][ways["choice"][read["site"]].idxmax()],
         },
     }
 

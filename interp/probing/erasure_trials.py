@@ -16,7 +16,7 @@ from torch import Tensor
 
 from interp.probing.erasure import Eraser
 from interp.probing.probes import METRIC, Target, probe_sites
-from interp.statistics import bootstrap_mean
+from interp.statistics import in_halves
 
 DRAWS = 4  # of random erasers
 
@@ -67,8 +67,10 @@ def erasure_trials(
 
     Returns:
         One row per measure, site, variable and method: site (the hook), variable, method, amount
-        (how many directions were erased), measure, value, low, high (95% bootstrap over words; NaN
-        except for "words right"), words. Measures: "words right", a share; "changed", the mean
+        (how many directions were erased), measure, choice (over every other word, which may choose
+        a site), value, low, high (over the words between, with a 95% bootstrap; choice, low and
+        high are NaN except for "words right"), words. Measures: "words right", a share; "changed",
+        the mean
         square of the change over the variance of the activations; "probe R2" or "probe accuracy" of
         a new linear probe, for "none" and "LEACE" only. No row if no target varies.
     """
@@ -103,8 +105,11 @@ def _table(
     if not rows:
         return pd.DataFrame()
     table = pd.DataFrame(rows)
-    table["value"], table["low"], table["high"] = bootstrap_mean(np.stack(scores, axis=1))
-    changed = table.drop(columns=["value", "low", "high"]).rename(columns={"changed": "value"})
+    changed = table.rename(columns={"changed": "value"})
+    halves = dict(
+        zip(("choice", "value", "low", "high"), in_halves(np.stack(scores, axis=1)), strict=True)
+    )
+    table = table.assign(**halves, words=max(1, len(scores[0]) // 2))
     right = table.drop(columns="changed").assign(measure="words right")
     return pd.concat([right, changed.assign(measure="changed"), *probes], ignore_index=True)
 

@@ -12,7 +12,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from interp.probing.steering import adding, random_direction
-from interp.statistics import bootstrap_mean
+from interp.statistics import bootstrap_mean, in_halves
 
 DRAWS = 3  # of random directions
 
@@ -76,15 +76,18 @@ def outcomes(ks: Int[np.ndarray, " k"], shift: Float[np.ndarray, "draw k word"])
             are averaged.
 
     Returns:
-        One row per measure and k: measure, amount (k), value, low, high (95% bootstrap over words),
-        words. The measure "moved by k" is the share of words whose outcome moved by exactly k; a
-        word without an outcome did not. "shift" is the mean shift of the words with an outcome.
+        One row per measure and k: measure, amount (k), choice, value, low, high (95% bootstrap over
+        words), words. The measure "moved by k" is the share of words whose outcome moved by exactly
+        k; a word without an outcome did not. Its choice is over every other word, which may choose
+        a site, and its value over the words between. "shift" is the mean shift of all words with an
+        outcome.
     """
     exact = (shift == ks[:, None]).mean(axis=0)
-    value, low, high = bootstrap_mean(exact.T)
+    choice, value, low, high = in_halves(exact.T)
     rows: list[dict[str, str | int | float]] = []
     for i, k in enumerate(ks.tolist()):
-        number = {"value": value[i], "low": low[i], "high": high[i], "words": exact.shape[1]}
+        number = {"choice": choice[i], "value": value[i], "low": low[i], "high": high[i]}
+        number["words"] = max(1, exact.shape[1] // 2)
         rows.append({"measure": "moved by k", "amount": k})
         rows[-1] |= {name: float(v) for name, v in number.items()}
         moved = shift[:, i].ravel()

@@ -317,7 +317,7 @@ def erasure(run: Run) -> Iterator[Rows]:
     right = erasing.judge(run, model, erasing.asked_words(run, 12, SEED))
     known, hooks = targets(run.language, words), sites.stream_hooks(model)
     held, right_shares, changes = seen(model, words.tokens), list[Any](), list[Any]()
-    before = float(right().mean())
+    before = halves(right())
     for site, hook in hooks.items():
         for variable in sites.main_variables(run.language):
             at = known[variable].mask & fits[:, None]
@@ -331,16 +331,22 @@ def erasure(run: Run) -> Iterator[Rows]:
                 readout = (x.double() - x.double().mean(0)) @ weights
                 erasers["random directions"].append(Eraser.random(x, leace.rank, seed))
                 erasers["random readout"].append(Eraser.fit(x, readout))
-            shares, moved = {"none": before}, {"none": 0.0}
+            shares, moved = {"none": before}, {"none": [np.nan, 0.0]}
             for method, some in erasers.items():
-                shares[method] = np.mean([right((hook, each.hook)) for each in some])
-                moved[method] = np.mean([each.changed(x) for each in some])
+                scores = np.mean([right((hook, each.hook)) for each in some], axis=0)
+                shares[method] = halves(scores)
+                moved[method] = [np.nan, np.mean([each.changed(x) for each in some])]
             right_shares.append(shares)
             changes.append(moved)
     for method, values in pd.DataFrame([*right_shares, *changes]).items():
         where = {"experiment": "erasure", "method": method, "model": "trained"}
         measures = {"measure": ("words right", "changed")}
-        yield {**where, **measures}, values.rename("value").to_frame()
+        yield {**where, **measures}, pd.DataFrame([*values], columns=["choice", "value"])
+
+
+def halves(scores: np.ndarray) -> list[float]:
+    """Over every other word, which chooses, and over the words between."""
+    return [float(scores[::2].mean()), float(scores[1::2].mean())]
 
 
 def as_columns(target: Target, at: np.ndarray) -> torch.Tensor:
@@ -374,7 +380,7 @@ def steering(run: Run) -> Iterator[Rows]:
                 tables.setdefault(method, []).append(outcomes(ks, np.stack(shifts)))
     for method, parts in tables.items():
         where = {"experiment": "steering", "method": method, "model": "trained"}
-        yield where, pd.concat(parts)[["measure", "amount", "value"]]
+        yield where, pd.concat(parts)[["measure", "amount", "choice", "value"]]
 
 
 def sides(values: pd.DataFrame, unit: np.ndarray) -> tuple[list[float], list[float]]:

@@ -123,7 +123,7 @@ def test_the_shift_is_that_of_the_words_that_ended(run: Run) -> None:
     shift = by(table, "shift", "site", "method", "amount")["L0 resid_post"]["added"]
     assert shift.to_dict() == {k: k for k in shift.index}
     cases = len(range(6, 8))  # n with n - 5 and n + 5 in the window
-    assert set(table.loc[table["measure"] == "moved by k", "words"]) == {cases}
+    assert set(table.loc[table["measure"] == "moved by k", "words"]) == {cases // 2}
     never = Tally(False)
     never.get_buffer("table")[:, DIFFERENCE] = 0
     never.get_buffer("table")[never.vocabulary.ids["a"], DIFFERENCE] = 1  # b takes nothing off
@@ -229,29 +229,38 @@ def test_the_findings_are_those_of_the_table(answered: tuple[Run, Answer]) -> No
     right = by(table, "words right", "variable", "site", "method")["a-b"][main["site"]]
     assert {name: main[name] for name in right.index} == right.to_dict()
     wide = table[(table["measure"] == "words right") & (table["variable"] == "a-b")]
-    wide = wide.pivot(index="site", columns="method", values="value")
+    wide = wide.pivot(index="site", columns="method", values="choice")
     harm = wide["random directions"] - wide["LEACE"]
     assert harm[main["site"]] == harm.max()
     moved = found["steering"]
     exact = by(table, "moved by k", "site", "method", "amount")[moved["site"]][moved["method"]]
     assert moved["exact"] == pytest.approx(exact.mean())
     assert moved["by_k"] == {str(k): value for k, value in exact.items()}
-    assert f"{moved['exact']:.0%} of cases" in answered[1].sentence
+    chosen = table[(table["measure"] == "moved by k") & table["method"].isin(RANDOM)]
+    choice = chosen.groupby(["site", "method"])["choice"].mean()
+    assert choice[moved["site"], moved["method"]] == choice.max()
+    assert f"{moved['exact']:.0%} of {moved['words']} words" in answered[1].sentence
     assert found["refused"] == []
 
 
 def test_erasing_is_reported_where_it_hurts_most_beyond_random_directions() -> None:
+    """By the words that choose: of the others another site would look worse."""
     made_up = {"calm": (0.9, 1.0), "needed": (0.2, 0.9), "fragile": (0.0, 0.0)}
+    others = {"calm": (0.1, 1.0), "needed": (0.4, 0.8), "fragile": (0.0, 0.0)}
     rows = [
-        {"site": site, "method": method, "measure": "words right", "value": value}
-        for site, values in made_up.items()
-        for method, value in zip(("LEACE", "random directions"), values, strict=True)
+        {"site": site, "method": method, "measure": "words right", "choice": choice, "value": value}
+        for site in made_up
+        for method, choice, value in zip(
+            ("LEACE", "random directions"), made_up[site], others[site], strict=True
+        )
     ]
+    rows = [{**row, "low": 0.3, "high": 0.5, "words": 9} for row in rows]
     for method, value in (("none", 0.99), ("LEACE", 0.0)):
         rows.append({"site": "needed", "method": method, "measure": "probe R2", "value": value})
     found = _erased(pd.DataFrame(rows))
     assert found["site"] == "needed"
-    assert (found["LEACE"], found["probe"], found["probe_erased"]) == (0.2, 0.99, 0.0)
+    assert (found["LEACE"], found["probe"], found["probe_erased"]) == (0.4, 0.99, 0.0)
+    assert (found["low"], found["high"], found["words"]) == (0.3, 0.5, 9)
 
 
 def test_a_kept_half_of_the_words_is_not_that_to_get_right(run: Run) -> None:

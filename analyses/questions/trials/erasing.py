@@ -25,12 +25,15 @@ from models.training.evaluation import verdicts
 
 
 def asked_words(run: Run, count: int, seed: int) -> Sample:
-    """The words to get right: members where every position is taught, else members and others."""
+    """Different words to get right: members where every position is taught, else members and
+    others."""
     rng = np.random.default_rng([ANALYSIS_SEED, seed, 1])  # other words than those that fit erasers
     language = run.language
     lengths = language.lengths(run.config.max_n)
     label = None if run.objective.verdict_alone else True
-    return language.sample(rng, count, lengths, label, split="test")
+    drawn = language.sample(rng, count, lengths, label, split="test")
+    first = np.sort(np.unique(drawn.words.ids, axis=0, return_index=True)[1])
+    return Sample(drawn.words[first], drawn.labels[first])
 
 
 def judge(run: Run, model: LanguageModel, sample: Sample) -> Right:
