@@ -28,12 +28,14 @@ from models.config import TrainConfig
 from models.errors import UserError
 from models.languages.registry import DIEREN_FILE
 from models.runs.run import Run, run_name
+from models.training.all_words import totals
 from models.training.recipes import ABOUT, recipe_or_plain
 
 LEGEND = (
     "exact: all next-symbol sets are right up to this size; recognised: right verdicts in the "
-    "training window; probe: of the main hidden variable, in brackets from the untrained model; "
-    "heads: how many are needed."
+    "training window; false accepts and rejects: of all words up to the length in brackets; "
+    "probe: of the main hidden variable, in brackets from the untrained model; heads: how many are "
+    "needed by mean ablation."
 )
 
 
@@ -146,10 +148,21 @@ def overview(run: Run) -> dict[str, object]:
         "run": run.name,
         "exact": str(found["accuracy"]["exact_to"] or "-"),
         "recognised": "".join(f"{last['recognition']:.1%}" for last in run.metrics()[-1:]) or "-",
+        **dict(zip(("false accepts", "false rejects"), wrong(found["accuracy"]), strict=True)),
         "probe": f"{main} {probe['score']:.2f} ({probe['controls']['untrained']:.2f})",
         "heads": f"{heads[0]} of {heads[1]}",
         "structure": structure(discovery),
     }
+
+
+def wrong(accuracy: Mapping[str, Any]) -> tuple[str, str]:
+    """False accepts and false rejects among all short words; "-" where they are not known."""
+    if (every := accuracy["all_words"]) is None:
+        return "-", "-"
+    sums, to = totals(every, "trained"), f"({every['longest']})"
+    others, members = sums["words"] - sums["members"], sums["members"]
+    accepts, rejects = sums["false_accepts"], sums["false_rejects"]
+    return f"{accepts:,} of {others:,} {to}", f"{rejects:,} of {members:,} {to}"
 
 
 def structure(discovery: Mapping[str, Any]) -> str:

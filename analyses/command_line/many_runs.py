@@ -96,8 +96,8 @@ def leaderboard(options: Leaderboard) -> None:
                     title = f"{name}, {membership}, hidden symbols {hidden}"
                     OUT.print(table_of(table, title))
     OUT.print(
-        f"Means over {options.seeds} seeds ± half of the 95% interval, Student's t. The cosine to "
-        "the language is SHAP's own estimand. Other replacements and measures: see the report, or "
+        f"Means over {options.seeds} seeds [95% interval: Student's, within the range]. The "
+        "cosine to the language is SHAP's own estimand. Other replacements and measures: see the report, or "
         "ask with --csv."
     )
     for claim in result.findings["claims"]:

@@ -155,7 +155,7 @@ def shortcut_found(tables: Mapping[Key, pd.DataFrame]) -> pd.DataFrame:
 
 
 def over_seeds(by_seed: pd.DataFrame) -> pd.DataFrame:
-    """Means over seeds with Student's intervals."""
+    """Means over seeds, with intervals by ``seeds_interval``."""
     keys = ["language", "architecture", *KEYS, "measure"]
     rows = [
         (*key, *seeds_interval(part["value"].to_numpy()), len(part), int(part["words"].sum()))
@@ -169,8 +169,8 @@ def wide(
 ) -> pd.DataFrame:
     """The table for reading, of one language, kind of words and replacement.
 
-    A row per method and scale, a column per measure and architecture, "mean ± half of the
-    interval". A method that an architecture cannot be asked is "not offered".
+    A row per method and scale, a column per measure and architecture, "mean [low, high]". A method
+    that an architecture cannot be asked is "not offered".
     """
     rows = table[(table["language"] == name) & (table["membership"] == membership)]
     rows = rows[rows["replacement"] == replacement]
@@ -179,15 +179,14 @@ def wide(
     rows = rows.assign(
         method=named,
         column=rows["measure"] + (", " + rows["architecture"] if len(kinds) > 1 else ""),
-        half=(rows["high"] - rows["low"]) / 2,
     )
 
-    def text(value: float, spread: float) -> str:
+    def text(value: float, low: float, high: float) -> str:
         digits = 0 if abs(value) >= 100 else 2 if abs(value) >= 0.1 else 3
         shown = f"{value:.{digits}f}"
-        return shown if np.isnan(spread) else f"{shown} ± {spread:.{digits}f}"
+        return shown if np.isnan(low) else f"{shown} [{low:.{digits}f}, {high:.{digits}f}]"
 
-    said = [text(*pair) for pair in zip(rows["mean"], rows["half"], strict=True)]
+    said = [text(*each) for each in rows[["mean", "low", "high"]].itertuples(index=False)]
     grid = rows.assign(said=said).pivot(index="method", columns="column", values="said")
     asked = [(f"{m}, {kind}" if len(kinds) > 1 else m, kind) for m in measures for kind in kinds]
     asked = [(column, kind) for column, kind in asked if column in grid.columns]

@@ -15,7 +15,7 @@ import pytest
 from analyses.answers import answer, load
 from analyses.command_line.app import main
 from analyses.command_line.arguments import Demo
-from analyses.command_line.demo import planned, used, windows
+from analyses.command_line.demo import overview, planned, used, windows
 from analyses.questions.rule_evidence import rebuilt
 from analyses.registry import registered
 from analyses.rules.printed import printed_verdicts
@@ -73,6 +73,18 @@ def test_every_question_is_answered_and_drawn(demo: Path, name: str) -> None:
 @pytest.mark.parametrize("name", ["an-s0", "anbn-counting-s0", "anbncn-counting-s0"])
 def test_exact_on_twice_the_window(demo: Path, name: str) -> None:
     assert findings(demo, name, "accuracy")["exact_to"] == 50
+
+
+@pytest.mark.parametrize("name", ["anbn-counting-s0", "dieren-s0"])
+def test_the_table_tells_the_verdicts_on_all_short_words(demo: Path, name: str) -> None:
+    run = Run(demo / name)
+    every, row = findings(demo, name, "accuracy")["all_words"], overview(run)
+    own = [row for row in every["by_length"] if row["model"] == "trained"]
+    members = sum(row["members"] for row in own)
+    others, to = sum(row["words"] for row in own) - members, every["longest"]
+    wrong = {kind: sum(row[kind] for row in own) for kind in ("false_accepts", "false_rejects")}
+    assert row["false accepts"] == f"{wrong['false_accepts']:,} of {others:,} ({to})"
+    assert row["false rejects"] == f"{wrong['false_rejects']:,} of {members:,} ({to})"
 
 
 def test_the_printed_lines(demo: Path) -> None:

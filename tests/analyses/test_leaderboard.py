@@ -20,7 +20,7 @@ from analyses.studies.claims import PLANNED, evidence, verdict
 from analyses.studies.leaderboard import NAME, over_seeds, shortcut_found, wide
 from analyses.studies.report import report
 from interp.comparisons import corrected, paired, pairs_needed
-from interp.statistics import t_interval
+from interp.statistics import seeds_interval, t_interval
 from models.errors import UserError
 from models.runs.run import find_runs
 
@@ -66,7 +66,7 @@ def test_a_number_is_the_mean_over_seeds_of_means_over_words(out: Path) -> None:
             values = table[table["membership"] == kind]["error"].dropna()
             words += len(values)
             means += [values.mean()] if len(values) else []
-        expected = t_interval(np.array(means))
+        expected = seeds_interval(np.array(means))
         found = (row["mean"], row["low"], row["high"])
         assert found == pytest.approx(expected, nan_ok=True)
         assert (row["seeds"], row["words"]) == (len(means), words)
@@ -383,7 +383,7 @@ def test_the_planted_shortcut_comes_with_its_spread() -> None:
         random__shortcut_found=0.5,
     ).assign(language="dieren_muis")
     said = " ".join(verdict(found))
-    _, low, _ = t_interval(np.array([0.8, 0.9, 1.0]))
+    _, low, _ = seeds_interval(np.array([0.8, 0.9, 1.0]))
     assert f"are LIME (probability) 0.90 [{low:.2f}, 1.00], flow (probability) 0.60" in said
     assert "; the worst is flow" in said
     assert "random values reach 0.50." in said
