@@ -97,8 +97,8 @@ def leaderboard(options: Leaderboard) -> None:
                     OUT.print(table_of(table, title))
     OUT.print(
         f"Means over {options.seeds} seeds [95% interval: Student's, within the range]. The "
-        "cosine to the language is SHAP's own estimand. Other replacements and measures: see the report, or "
-        "ask with --csv."
+        "cosine to the language is SHAP's own estimand. Other replacements and measures: see the "
+        "report, or ask with --csv."
     )
     for claim in result.findings["claims"]:
         OUT.print(claim)

@@ -334,7 +334,7 @@ def _shortcut(by_seed: pd.DataFrame) -> str:
 
     def text(name: str) -> str:
         mean, low, high = seeds_interval(by_run[name].to_numpy())
-        return f"{name} {mean:.2f}" + ("" if np.isnan(low) else f" [{low:.2f}, {min(high, 1):.2f}]")
+        return f"{name} {mean:.2f}" + ("" if np.isnan(low) else f" [{low:.2f}, {high:.2f}]")
 
     return (
         "The methods that best tell a model with a planted shortcut from a clean one, line by line "
