@@ -230,6 +230,7 @@ def findings(table: pd.DataFrame) -> tuple[str, dict[str, Any]]:
     for chosen in best_sites(linear).to_dict("records"):
         target, site = chosen.pop("target"), chosen.pop("site")
         about = {key: chosen.pop(key) for key in ("metric", "score", "low", "high", "n_test")}
+        about |= {key: None for key in ("low", "high") if np.isnan(about[key])}  # of one word
         at = shown[(shown["target"] == target) & (shown["site"] == site)]
         there = at.set_index(["model", "probe", "split"])["score"].to_dict()
         selectivity = {
@@ -255,11 +256,12 @@ def findings(table: pd.DataFrame) -> tuple[str, dict[str, Any]]:
     found = best[main]
     untrained = {name: about["controls"]["untrained"] for name, about in best.items()}
     easy = [name for name, about in best.items() if untrained[name] > about["score"] - EASY]
+    ends = "" if found["low"] is None else f" [{found['low']:.3f}, {found['high']:.3f}]"
     summary = (
-        f"{main} is read best at {found['site']}: {found['metric']} {found['score']:.3f} "
-        f"[{found['low']:.3f}, {found['high']:.3f}] on {found['n_test']} different prefixes "
-        "(95% bootstrap over words), which neither fitted the probe nor chose the site. The "
-        f"untrained model reaches {untrained[main]:.3f} at its own best site."
+        f"{main} is read best at {found['site']}: {found['metric']} {found['score']:.3f}{ends} on "
+        f"{found['n_test']} different prefixes, which neither fitted the probe nor chose the site"
+        f"{' (95% bootstrap over words)' if ends else ''}. The untrained model reaches "
+        f"{untrained[main]:.3f} at its own best site."
     )
     if easy:
         summary += f" Of the untrained model, {', '.join(easy)} can be read as well, or less than "

@@ -45,9 +45,9 @@ KINDS: dict[str, dict[str, str]] = {
 }
 TASKS: dict[str, tuple[object, object]] = {
     "accuracy": (accuracy, accuracy.Options(max_n=2, count=4)),
-    "probing": (probing, probing.Options(words=12)),
+    "probing": (probing, probing.Options(words=40)),
     "interventions": (interventions, interventions.Options(words=12, pairs=8)),
-    "emergence": (emergence, emergence.Options(words=12, count=2)),
+    "emergence": (emergence, emergence.Options(words=40, count=2)),
     "heads": (heads, heads.Options(words=12)),
     "patching": (patching, patching.Options(n=2, pairs=3)),
     "circuits": (circuits, circuits.Options(pairs=12, goal=0.5)),

@@ -41,6 +41,7 @@ from analyses.studies.seeds import (
     siblings,
     wide,
 )
+from interp.explanations.methods import called
 from interp.statistics import seeds_interval, t_interval, wilson
 from models.config import ModelConfig
 from models.errors import UserError
@@ -372,10 +373,11 @@ def test_every_method_is_compared_on_the_same_word(swept: Path) -> None:
     run = Run(swept / "anbn-s3")
     result, numbers = load(run.path, "explanations"), rows_of("explanations", run)
     assert result is not None
-    scores = pd.DataFrame(result.findings["agreement"]).set_index("method")
+    scores = pd.DataFrame(result.findings["agreement"])
+    scores.index = [called(*pair) for pair in zip(scores["method"], scores["scale"], strict=True)]
     assert set(numbers["AUROC"].index) == set(scores.index)
-    assert {"random", "position", "chance"} <= set(scores.index)
-    for measure in ("AUROC", "cosine to the language", "cosine to the model"):
+    assert {"random", "position", "chance", "LIME (log odds)"} <= set(scores.index)
+    for measure in ("AUROC", "cosine to the effects", "cosine to the model"):
         assert numbers[measure].to_dict() == scores[measure].astype(float).to_dict()
     assert numbers["probability of in", "the model"] == result.findings["probability"]
 
@@ -538,6 +540,8 @@ def test_many_variables_go_below(swept: Path) -> None:
     assert [title for title, _ in parts] == [
         "anbn, architecture ngram: discovery, 1 seed",
         f"{of_two}: circuits, 2 seeds",
+        None,
+        None,
         None,
         f"{of_two}: discovery, 2 seeds",
     ]

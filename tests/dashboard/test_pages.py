@@ -261,7 +261,11 @@ def test_probing_shows_a_variable_by_every_probe(run: Run, view: str) -> None:
     (drawn_table, *_) = drawn(page, "Probe scores of a-b by site.")
     method, split = ("linear", "longer") if view == "longer" else (view, "words")
     rows = kept.table
-    rows = rows[(rows["probe"] == method) & (rows["split"] == split) & (rows["target"] == "a-b")]
+    asked = rows[(rows["probe"] == method) & (rows["split"] == split) & (rows["target"] == "a-b")]
+    if asked.empty:  # a-b has one value in the few words that fit the probe: the page says so
+        assert "has a single value in the words that fit this probe" in page.info[0].value
+        asked = rows[(rows["probe"] == "linear") & (rows["split"] == "words")]
+    rows = asked[asked["target"] == "a-b"]
     rows = rows[rows["model"].isin(set(drawn_table["model"]))]
     assert sorted(drawn_table["score"]) == pytest.approx(sorted(rows["score"]))
     assert {"trained", "untrained"} <= set(drawn_table["model"])

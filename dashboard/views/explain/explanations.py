@@ -81,7 +81,7 @@ def answered(result: Answer) -> None:
     """What every method says of the word, and how right it is."""
     found = result.findings
     sets = found["rationales"]
-    several = f" One of {sets} sets of positions is enough." if sets > 1 else ""
+    several = f" One of {sets:d} sets of positions is enough." if sets > 1 else ""
     chips(tuple(found["word"]), tuple(found["rationale"] or ()))
     truth = {True: "it is", False: "it is not", None: "not known"}[found["in_language"]]
     st.caption(

@@ -133,10 +133,10 @@ def many_models(asked: Asked) -> None:
     right = ", ".join(share(value) for value in result.findings["right"][name][kind])
     figure = ranking(rows, asked.measures, f"{name}, {kind}, means over training seeds")
     st.caption(
-        f"Means over {rows['seeds'].max():d} training seeds with 95% intervals (Student's t), "
-        f"{text(result.arguments['words'])} words each, of which here the {asked.membership}. "
-        "Methods that read attention are not offered without attention. The share of the words on "
-        f"which each model's verdict is right: {text(right)}."
+        f"Means over {rows['seeds'].max():d} training seeds with 95% intervals (Student's, within "
+        f"the range), {text(result.arguments['words'])} words each, of which here the "
+        f"{text(asked.membership)}. Methods that read attention are not offered without attention. "
+        f"The share of the words on which each model's verdict is right: {text(right)}."
     )
     table(rows, asked.measures)
     if figure is not None:
@@ -205,13 +205,13 @@ def one_model(run: Run, asked: Asked) -> None:
     asked_of = asked_of[asked_of["membership"] == asked.membership]
     if asked_of.empty:
         which = "is explained" if verdicts == "all" else f"has a verdict that is {text(verdicts)}"
-        st.info(f"None of the {asked.membership} {which}.")
+        st.info(f"None of the {text(asked.membership)} {which}.")
         return
     rows = asked.of(board(asked_of))
     figure = ranking(rows, asked.measures, f"{run.name}, means over words")
     count = asked_of["word"].nunique()
     st.caption(
-        f"Means over {count:d} {asked.membership} with 95% bootstrap intervals over words; a "
+        f"Means over {count:d} {text(asked.membership)} with 95% bootstrap intervals over words; a "
         "measure that some of them lack is a mean over the others."
     )
     table(rows, asked.measures)

@@ -14,7 +14,7 @@ from analyses.close_ups.probe import (
     truth_chart,
 )
 from analyses.options.questions import Probing
-from analyses.questions.probing import METHODS, chart, headline, heatmap
+from analyses.questions.probing import METHODS, NUISANCE, chart, headline, heatmap
 from dashboard.markup import text
 from dashboard.shared import (
     current_run,
@@ -84,10 +84,10 @@ def _overview(run: Run, result: Answer) -> tuple[str, str]:
     method, split = ("linear", "longer") if view == "longer" else (view or "linear", "words")
     shown = table[(table["probe"] == method) & (table["split"] == split)]
     if target not in set(shown["target"]):
-        st.info(
-            f"{text(target)} says nothing about the state of the language, so only the linear "
-            "probe was fitted to it."
-        )
+        why = "has a single value in the words that fit this probe"
+        if target in NUISANCE:
+            why = "says nothing about the state of the language"
+        st.info(f"{text(target)} {why}: the linear probe of all words is shown.")
         method, split = "linear", "words"
     sites = list(dict.fromkeys(table.loc[table["model"] == "trained", "site"]))
     place = f"site_of_{run.name}_{target}"
