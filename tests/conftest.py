@@ -40,7 +40,7 @@ settings.load_profile("lab")
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--quick", action="store_true", help="the tests that answer in a minute")
-    parser.addoption("--full", action="store_true", help="every case of tests/torture")
+    parser.addoption("--full", action="store_true", help="every case of `make torture`")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -1,7 +1,8 @@
 """Eight corpora, each with what made discovery say too much or too little: what it says of each.
 
 The quick tests ask a teacher that knows the rule of the lines, and answers by chance where no line
-is like the word. The slow ones train networks, as `lab rule` does.
+is like the word. The slow ones train networks, as `lab rule` does: `make torture` of all eight, and
+`make test` of those in ``TRAINED``.
 """
 
 from __future__ import annotations
@@ -286,10 +287,15 @@ def test_what_is_said_of_a_network_that_knows_the_rule(
         assert verdicts_of(dfa, read).tolist() == clean
 
 
+TRAINED = ("classes", "three in a hundred", "noise")
+
+
 @pytest.mark.slow  # half a minute each: networks are trained
 @pytest.mark.parametrize("name", CORPORA)
-def test_what_is_said_of_trained_networks(name: str, tmp_path: Path) -> None:
+def test_what_is_said_of_trained_networks(name: str, tmp_path: Path, full: bool) -> None:
     """`lab rule` from the lines on: one network, its rule or the reason why there is none."""
+    if not full and name not in TRAINED:
+        pytest.skip("make torture trains on the other corpora too")
     path = tmp_path / "lines.tsv"
     path.write_text(as_tsv(*drawn(name)), encoding="utf-8")
     with without_pictures():
