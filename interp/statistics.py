@@ -204,12 +204,14 @@ def t_interval(
 def seeds_interval(
     values: Float[np.ndarray, " seed"], confidence: float = 0.95
 ) -> tuple[float, float, float]:
-    """Mean over seeds with Student's interval, which stays in the range of shares.
+    """Mean over seeds with Student's interval, which stays in the range of shares and of counts.
 
     Student's interval of five shares often leaves 0 to 1. So where all values lie there, or all lie
     from -1 to 1 as correlations do, the interval is taken on the log odds of the mean (the delta
-    method) and stays within. In our simulations of beta-distributed shares over five and ten seeds,
-    92 to 97% of these intervals held the true mean, and 85 to 95% of Student's own.
+    method) and stays within. Of other numbers, none of them negative (counts, sizes, seconds), it
+    is taken on the logarithm, and stays above 0. In our simulations of beta-distributed shares over
+    five and ten seeds, 92 to 97% of these intervals held the true mean, and 85 to 95% of Student's
+    own.
 
     Args:
         values: one number per seed, at least one.
@@ -220,6 +222,9 @@ def seeds_interval(
         values are alike, so are low and high: of seeds that agree no spread can be told.
     """
     mean, low, high = t_interval(values, confidence)
+    if len(values) > 1 and np.min(values) >= 0 and np.max(values) > 1:
+        times = np.exp((high - mean) / mean)
+        return mean, float(mean / times), float(mean * times)
     least, most = (0.0, 1.0) if np.min(values) >= 0 else (-1.0, 1.0)
     inside = np.min(values) >= least and np.max(values) <= most and least < mean < most
     if len(values) < 2 or not inside:

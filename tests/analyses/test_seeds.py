@@ -423,7 +423,7 @@ def test_means_over_the_seeds_that_were_asked(swept: Path) -> None:
 
 def test_the_interval_is_students() -> None:
     """Of what is no share: differences, bits."""
-    values = np.array([0.2, 1.5, 0.4, 0.9, 0.1])
+    values = np.array([0.2, -1.5, 0.4, 0.9, 0.1])
     assert seeds_interval(values) == t_interval(values)
     mean, low, high = t_interval(values)
     expected = ttest_1samp(values, 0).confidence_interval(0.95)

@@ -104,8 +104,18 @@ def test_an_interval_of_seeds_is_students_on_the_log_odds() -> None:
     half = (high - mean) / (mean * (1 - mean))
     expected = [mean, *expit(logit(mean) + np.array([-half, half]))]
     assert seeds_interval(shares) == pytest.approx(expected)
-    for other in (shares - 2, 3 * shares + 0.5, np.array([1.0, 1.0]), np.zeros(3)):
+    for other in (shares - 2, np.array([1.0, 1.0]), np.zeros(3)):
         assert seeds_interval(other) == t_interval(other)
+
+
+def test_an_interval_of_counts_is_students_on_the_logarithm() -> None:
+    """Student's own would tell of fewer than no false accepts."""
+    counts = np.array([0.0, 0, 0, 0, 0, 0, 0, 0, 0, 2])
+    mean, low, high = t_interval(counts)
+    assert low < 0
+    times = np.exp((high - mean) / mean)
+    assert seeds_interval(counts) == pytest.approx((mean, mean / times, mean * times))
+    assert seeds_interval(100 + counts) == pytest.approx(t_interval(100 + counts), abs=0.01)
     assert np.isnan(seeds_interval(np.array([0.5]))[1:]).all()
 
 
