@@ -164,7 +164,7 @@ def corrected(
 
 
 def all_pairs(scores: pd.DataFrame) -> pd.DataFrame:
-    """Compares every two columns on the rows, so that the best one can be told from the others.
+    """Compares every two columns on the rows: is the best one better than the others?
 
     The best column is picked by the same numbers on which it is tested. So the correction counts
     all pairs, not only those of the best column.

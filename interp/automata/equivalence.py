@@ -142,7 +142,7 @@ def one_letter_each(
 ) -> tuple[DFA, dict[str, str]]:
     """The same automaton over single letters, and the symbol of each letter.
 
-    automata-lib writes words as texts, so that a symbol has to be one letter.
+    automata-lib writes words as texts. There a symbol has to be one letter.
 
     Args:
         final: accepting states to take instead of the automaton's own.

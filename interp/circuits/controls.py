@@ -1,7 +1,7 @@
 """What a circuit must beat: random edges that are as well connected, and read in the same places.
 
-Most sets of edges drawn one by one hold no way from the embedding to the logits, so that they carry
-nothing and any circuit beats them. Here every set is connected: each of its edges lies on such a
+Most sets of edges drawn one by one hold no way from the embedding to the logits. They carry
+nothing, and any circuit beats them. Here every set is connected: each of its edges lies on such a
 way inside the set. And it has as many edges into queries, keys, values, MLPs and the logits as the
 circuit that it stands beside.
 """

@@ -1,7 +1,7 @@
 """Gradients that see through self-repair: gradient interaction modifications (Edin et al. 2025).
 
-Attention repairs itself: a weight that is taken away is shared out among the others, so that a
-gradient says that it did little. GIM changes the backward pass alone, in three places:
+Attention repairs itself: a weight that is taken away is shared out among the others. So a gradient
+says that the weight did little. GIM changes the backward pass alone, in three places:
 
 - the softmax of the scores s passes gradients as softmax(s / T) would, with the temperature T = 2
   and without the factor 1 / T;
@@ -53,7 +53,7 @@ def gim_hooks(model: HookedModel) -> list[tuple[str, Hook]]:
 
 
 def _scaled(share: float) -> Hook:
-    """The same activation, of which a share of the gradient is passed on."""
+    """Passes the activation on as it is, and a share of its gradient back."""
 
     def scale(x: Tensor, hook: object) -> Tensor:
         return x.detach() + share * (x - x.detach())
@@ -66,8 +66,8 @@ def _softened(pattern: Tensor, hook: object) -> None:
     gives the scores what a softmax at the temperature T would.
 
     Softmax passes p (g - sum(p g)) on. With t the pattern at T, t (g - sum(t g)) is wanted. This
-    sums to 0, so that it is what comes of g = t (g - sum(t g)) / p. The pattern at T needs no
-    scores: it is p^(1/T), normalised.
+    sums to 0. So softmax makes it of g = t (g - sum(t g)) / p. The pattern at T needs no scores: it
+    is p^(1/T), normalised.
     """
     if not pattern.requires_grad:
         return

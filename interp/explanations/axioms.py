@@ -20,8 +20,8 @@ def raised(game: Game, seed: int, times: int = 4) -> Game:
     """Many games in one: the game itself is output 0; in each other output one position is raised.
 
     Each position is raised ``times`` times in a row, in one coalition each time, by the spread of
-    the game. The coalition is that of the positions before it in a random order, so that small and
-    large ones are as likely.
+    the game. The coalition is that of the positions before it in a random order: small and large
+    ones are equally likely.
 
     Args:
         game: of one output.

@@ -175,7 +175,7 @@ def fit(
 
     LIME promises to be right near the word alone. "fit near" is R2 over all coalitions that hide at
     most a third of the positions, "fit far" over all that show at most a third. The sum may have
-    any constant, so that only the values are judged. R2 below -1 counts as -1.
+    any constant: only the values are judged. R2 below -1 counts as -1.
 
     Args:
         values: of each method's explanation.

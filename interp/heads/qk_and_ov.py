@@ -16,7 +16,7 @@ EMBEDDING = "hook_embed"
 
 
 def has_rotary_positions(model: HookedModel) -> bool:
-    """Do positions turn queries and keys, so that a score depends on their distance?"""
+    """Do positions turn queries and keys? Then a score depends on their distance."""
     return getattr(model.cfg, "positional_embedding_type", None) == "rotary"
 
 
@@ -31,8 +31,8 @@ def qk_circuit(
     queries W_K is that of the head's group. A model with dot or additive scores uses those. In the
     first layer these are the model's own scores, except for what positions add.
 
-    Rotary positions do not add to a score: they turn queries and keys, so that W_Q and W_K alone
-    say nothing of a score. There the model itself computes it, for one distance.
+    Rotary positions do not add to a score: they turn queries and keys. Then W_Q and W_K alone say
+    nothing of a score. There the model itself computes it, for one distance.
 
     Args:
         distance: how many positions the key stands before the query. Rotary positions need it, and

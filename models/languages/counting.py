@@ -100,7 +100,7 @@ class CountingLanguage(FormalLanguage):
         return tuple(changed)
 
     def _repairs(self, word: Word) -> tuple[tuple[int, ...], ...]:
-        """One set: a length has one member, so that every symbol unlike it must be changed."""
+        """One set: a length has one member. Every symbol unlike it must be changed."""
         member = self._counterfactual(word, None)
         pairs = enumerate(zip(word, member, strict=True))
         return (tuple(i for i, (old, new) in pairs if old != new),)
