@@ -8,7 +8,7 @@ import altair as alt
 import pandas as pd
 from altair.typing import ChartType
 
-from analyses.charts.theme import figures
+from analyses.charts.theme import CHOSEN, TRAINED, figures
 from analyses.options.questions import Replacement
 from interp.explanations.methods import METHODS
 from interp.explanations.scores import COSINES, FIT, METRICS, RATIONALE
@@ -73,6 +73,35 @@ BOUNDED |= {*RATIONALE, *COSINES, *FIT, "consistency"}
 
 PANELS = ("AUROC", "cosine to the effects", "cosine to the language", "normalised AOPC")
 """The measures of the picture: independent truths first, then SHAP's own, then hiding."""
+
+
+def against_reliance(rows: pd.DataFrame) -> ChartType:
+    """A panel per method: a dot per network, its reliance from left to right, the method's credit
+    from below. A method that sees what the networks do rises.
+
+    Args:
+        rows: of one architecture and one row per network and method, as of
+            ``analyses.studies.reliance.credit``.
+    """
+    order = [name for name in METHODS if (rows["method"] == name).any()]
+    names = list(dict.fromkeys(rows["language"]))
+    base = alt.Chart(rows).encode(
+        x=alt.X("reliance:Q", title="reliance, measured").axis(values=[0, 0.2, 0.4, 0.6, 0.8]),
+        y=alt.Y("credit:Q", title="credit").axis(values=[0, 0.2, 0.4, 0.6, 0.8, 1]),
+        color=alt.Color("language:N", title="trained on", sort=names)
+        .scale(domain=names, range=[TRAINED, CHOSEN][: len(names)])
+        .legend(orient="top"),
+        tooltip=[
+            *("language", "seed", "method", "scale"),
+            *figures("reliance", "low", "high", "credit"),
+        ],
+    )
+    spread = base.mark_rule(opacity=0.5).encode(x="low:Q", x2="high:Q")
+    dots = base.mark_circle(size=36, opacity=0.9)
+    layer = alt.layer(spread, dots).properties(width=120, height=90)
+    title = alt.Header(title=None, labelFontSize=11)
+    figure: ChartType = layer.facet(alt.Facet("method:N", sort=order, header=title), columns=5)
+    return figure
 
 
 def panels(rows: pd.DataFrame, shown: list[str]) -> ChartType:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import asdict, replace
+from functools import partial
+from typing import Any
 
 import altair as alt
 import numpy as np
@@ -13,14 +15,15 @@ from analyses.answers import Answer, Progress, Question, plain, quiet
 from analyses.charts.leaderboard import MEASURES, PANELS, REPLACEMENTS, panels
 from analyses.options.questions import SHORTEST
 from analyses.options.questions import Leaderboard as Options
+from analyses.questions.accuracy import leans_on
 from analyses.questions.explanations import case_of, on_scale, replacement_in_words
 from analyses.registry import BUILT_IN
 from analyses.script import script
 from analyses.words import ANALYSIS_SEED
 from interp.explanations.axioms import consistency
-from interp.explanations.case import Case
+from interp.explanations.case import Case, Values
 from interp.explanations.explain import explain, judge, stability
-from interp.explanations.games import SCALES
+from interp.explanations.games import SCALES, Game
 from interp.explanations.methods import METHODS, called, offered
 from interp.statistics import bootstrap_mean
 from models.base import LanguageModel
@@ -75,6 +78,7 @@ def analyse(run: Run, options: Options, progress: Progress = quiet) -> Answer:
         "replacements": {kind: replacement_in_words(kind, language) for kind in REPLACEMENTS},
         "rationale_rule": language.rationale_rule,
         "shortcut": language.shortcut,
+        "reliance": on_shortcut_really(run, model, options.seed),
     }
     return Answer(table, in_words(table), plain(found), asdict(options), digest)
 
@@ -153,12 +157,12 @@ def stabilities(case: Case, names: list[str], first: pd.DataFrame) -> pd.Series:
 
 def consistencies(case: Case, seed: int) -> dict[tuple[str, str], float]:
     """By method and scale, for LIME and SHAP, how often the axiom of consistency holds."""
+
+    def asked(name: str, game: Game) -> Values:
+        return METHODS[name].run(replace(case, game=game), seed)
+
     return {
-        (name, scale): consistency(
-            lambda game, name=name: METHODS[name].run(replace(case, game=game), seed),  # type: ignore[misc]  # mypy cannot infer the default
-            case.game.on(scale),
-            seed,
-        )
+        (name, scale): consistency(partial(asked, name), case.game.on(scale), seed)
         for name in offered(case)
         if METHODS[name].family == "LIME and SHAP"
         for scale in SCALES
@@ -177,6 +181,12 @@ def on_shortcut(language: Language, word: Word, table: pd.DataFrame) -> pd.Serie
     total = value.groupby(rows).sum()
     share = there / total.where(total > 0)
     return (share if idle else share * np.nan).rename("shortcut")
+
+
+def on_shortcut_really(run: Run, model: LanguageModel, seed: int) -> dict[str, Any] | None:
+    """How far the model leans on the shortcut symbol: a row of ``leans_on``; None without one."""
+    rows = leans_on(run, {"trained": model}, seed)
+    return next((row for row in rows if row["symbol"] == run.language.shortcut), None)
 
 
 # -- over words -----------------------------------------------------------------------------------

@@ -16,6 +16,7 @@ import pandas as pd
 from analyses.charts.leaderboard import FOUND
 from analyses.options.studies import PLANTED
 from analyses.questions.leaderboard import MEMBERSHIPS
+from analyses.studies.reliance import in_words
 from interp.comparisons import all_pairs, corrected, paired, pairs_needed
 from interp.explanations.methods import called
 from interp.statistics import seeds_interval, t_interval
@@ -131,17 +132,18 @@ def _honest(by_seed: pd.DataFrame) -> pd.DataFrame:
     return by_seed[clean] if clean.any() else by_seed
 
 
-def verdict(by_seed: pd.DataFrame) -> list[str]:
+def verdict(by_seed: pd.DataFrame, credited: pd.DataFrame) -> list[str]:
     """The claims, one text each, with the numbers that were measured.
 
     Args:
         by_seed: columns language, architecture, seed, membership, replacement, method, scale,
             family, measure, value.
+        credited: as ``analyses.studies.reliance.credit`` returns it.
     """
     found = evidence(by_seed)
     said = [_networks(by_seed), _useful(found), _elsewhere(by_seed), _own(found)]
     said += [_local(found), _fast(found), _grounded(found)]
-    said += [_replacement(by_seed), _shortcut(by_seed), _tested(found)]
+    said += [_replacement(by_seed), _shortcut(by_seed), in_words(credited), _tested(found)]
     return [text for text in said if text]
 
 

@@ -30,6 +30,7 @@ from analyses.options.studies import CLEAN, PLANTED, Leaderboard
 from analyses.questions.explanations import on_scale
 from analyses.questions.leaderboard import KEYS
 from analyses.studies import claims
+from analyses.studies.reliance import credit
 from interp.explanations.games import SCALES
 from interp.explanations.methods import called
 from interp.statistics import seeds_interval
@@ -80,16 +81,16 @@ def leaderboard(asked: Leaderboard, progress: Progress = quiet) -> Answer:
         for key, config in recipes(asked).items()
         for seed in range(asked.seeds)
     }
-    tables = {}
+    found: dict[Key, Answer] = {}
     progress(0, len(configs), "training and explaining the first")
     jobs = {
         key: (asked.out / run_name(c), c, asked.words, asked.device) for key, c in configs.items()
     }
     answers = side_by_side(complete, jobs, asked.workers, asked.scheduler)
-    for done, (key, table) in enumerate(answers):
-        tables[key] = table
+    for done, (key, one) in enumerate(answers):
+        found[key] = one
         progress(done + 1, len(configs), f"{key[0]}, {key[1]}, seed {key[2]}")
-    tables = {key: tables[key] for key in configs}
+    tables = {key: found[key].table for key in configs}
     by_seed = pd.concat([means(table, *key) for key, table in tables.items()], ignore_index=True)
     by_seed = pd.concat([by_seed, shortcut_found(tables)], ignore_index=True)
     table = over_seeds(by_seed)
@@ -97,13 +98,14 @@ def leaderboard(asked: Leaderboard, progress: Progress = quiet) -> Answer:
     arguments |= {"recipe": asked.recipe, "architectures": list(asked.architectures)}
     arguments |= {"words": asked.words, "steps": asked.steps}
     right: dict[str, dict[str, list[float]]] = {}
-    for (name, kind, _), one in tables.items():
-        share = float(one.drop_duplicates("word")["right"].mean())
+    for name, kind, seed in configs:
+        share = float(found[name, kind, seed].findings["right"])
         right.setdefault(name, {}).setdefault(kind, []).append(share)
-    said = claims.verdict(by_seed)
-    found = {"claims": said, "right": right}
-    found["pairs"] = claims.evidence(by_seed).pairs.replace({np.nan: None}).to_dict("records")
-    result = Answer(table, " ".join(said), plain(found), arguments)
+    credited = credit(tables, {key: one.findings["reliance"] for key, one in found.items()})
+    said = claims.verdict(by_seed, credited)
+    findings = {"claims": said, "right": right, "credit": credited.to_dict("records")}
+    findings["pairs"] = claims.evidence(by_seed).pairs.replace({np.nan: None}).to_dict("records")
+    result = Answer(table, " ".join(said), plain(findings), arguments)
     return save(asked.out, NAME, QUESTION, result, chart(result))
 
 
@@ -113,11 +115,11 @@ def first_words(asked: Leaderboard) -> dict[str, Answer]:
     return {name: answer(Run(paths[name]), "explanations")[0] for name in asked.languages}
 
 
-def complete(path: Path, config: TrainConfig, words: int, device: str) -> pd.DataFrame:
+def complete(path: Path, config: TrainConfig, words: int, device: str) -> Answer:
     """Trains the run if need be and explains its verdicts."""
     run = trained(path, config, device=device)
     options = OfRun(words=words, seed=config.seed)
-    return answer(run, "leaderboard", options)[0].table
+    return answer(run, "leaderboard", options)[0]
 
 
 def means(table: pd.DataFrame, name: str, kind: str, seed: int) -> pd.DataFrame:

@@ -13,10 +13,20 @@ from altair.typing import ChartType
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from analyses.answers import Answer, render
-from analyses.charts.leaderboard import FOUND, MEANINGS, MEASURES, REPLACEMENTS
+from analyses.charts.leaderboard import (
+    FOUND,
+    MEANINGS,
+    MEASURES,
+    REPLACEMENTS,
+    against_reliance,
+)
+from analyses.options.studies import PLANTED
 from analyses.questions import explanations
+from analyses.questions.explanations import on_scale
 from analyses.questions.leaderboard import MEMBERSHIPS
 from analyses.studies import leaderboard
+from analyses.studies.reliance import credited
+from interp.explanations.games import SCALES
 from models.languages import language
 
 
@@ -37,12 +47,23 @@ def report(result: Answer, strips: Mapping[str, Answer]) -> str:
         claims=result.findings["claims"],
         meanings=MEANINGS,
         picture=_picture(leaderboard.chart(result)),
+        reliance=_reliance(result),
         languages=[_about(result, name, strips.get(name)) for name in names],
     )
 
 
 def _picture(figure: ChartType) -> str:
     return render(figure, "svg").decode()
+
+
+def _reliance(result: Answer) -> str | None:
+    """Credit against reliance, of the first architecture with planted networks."""
+    rows = credited(result)
+    planted = rows[rows["language"] == PLANTED]
+    if planted.empty:
+        return None
+    rows = rows[rows["architecture"] == planted["architecture"].iloc[0]]
+    return _picture(against_reliance(on_scale(rows, SCALES[0])))
 
 
 def _about(result: Answer, name: str, strip: Answer | None) -> dict[str, Any]:

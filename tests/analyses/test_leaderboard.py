@@ -18,6 +18,7 @@ from analyses.questions import leaderboard as of_run
 from analyses.questions.leaderboard import MEMBERSHIPS
 from analyses.studies.claims import PLANNED, evidence, verdict
 from analyses.studies.leaderboard import NAME, over_seeds, shortcut_found, wide
+from analyses.studies.reliance import credit, credited
 from analyses.studies.report import report
 from interp.comparisons import corrected, paired, pairs_needed
 from interp.statistics import seeds_interval, t_interval
@@ -25,6 +26,7 @@ from models.errors import UserError
 from models.runs.run import find_runs
 
 SMALL = ("--seeds", "2", "--words", "2", "--steps", "3", "--workers", "1")
+NONE = credit({}, {})
 ALONE = ("--architectures", "transformer")
 
 
@@ -157,7 +159,7 @@ def test_the_report_is_one_file_and_asks_for_nothing(out: Path) -> None:
     links.feed(page)
     assert links.found == []
     assert not re.search(r"url\((?!#)|@import", page)  # one in the page itself is no request
-    assert page.count("<svg") == 3  # at a glance, and a word per language
+    assert page.count("<svg") == 4  # at a glance, credit by reliance, and a word per language
     assert page.count("<table") == 2 * 2 * 3  # languages, kinds of words, replacements
     for text in ("integrated gradients", "Means over seeds", "dieren_muis", "shortcut found"):
         assert text in page
@@ -168,7 +170,24 @@ def test_the_report_escapes_what_it_is_told(out: Path) -> None:
     told = replace(result, findings={**result.findings, "claims": ["a < b & <i>c</i>"]})
     page = report(told, {})
     assert "<p>a &lt; b &amp; &lt;i&gt;c&lt;/i&gt;</p>" in page
-    assert page.count("<svg") == 1
+    assert page.count("<svg") == 2
+
+
+def test_the_reliance_of_every_network_is_kept_beside_the_credit_of_every_method(out: Path) -> None:
+    result = load(out, NAME)
+    assert result is not None
+    rows = credited(result)
+    assert rows.groupby(["language", "seed"]).ngroups == 4
+    answer = load(out / "dieren_muis-s1", "leaderboard")
+    assert answer is not None
+    lean = answer.findings["reliance"]
+    assert (lean["symbol"], lean["model"]) == ("muis", "trained")
+    own = rows[(rows["language"] == "dieren_muis") & (rows["seed"] == 1)]
+    assert own["reliance"].unique().tolist() == [pytest.approx(abs(lean["effect"]))]
+    row = own.set_index(["method", "scale"]).loc["LIME", "log odds"]
+    table = answer.table[(answer.table["method"] == "LIME")]
+    table = table[table["scale"] == "log odds"]
+    assert row["credit"] == pytest.approx(table["shortcut"].mean())
 
 
 def planted(
@@ -240,14 +259,14 @@ def test_the_replacement_that_decides_most_is_named() -> None:
     ]
     rows += [row("AUROC", 0.0, 0, kind="members"), row("AUROC", 0.0, 0, architecture="lstm")]
     table = pd.DataFrame(rows, columns=COLUMNS)
-    said = " ".join(verdict(table))
+    said = " ".join(verdict(table, NONE))
     assert (
         "on non-members of dieren the AUROC of SHAP kernel (probability) goes from 0.61 (data) to "
         "0.95 (fixed)" in said
     )
     _, low, high = t_interval(0.35 - np.array([0, 0.01, 0.02]))
     assert f"; over 3 seeds the difference is {low:.2f} to {high:.2f} (95%)" in said
-    alone = " ".join(verdict(table[table["seed"] == 0]))
+    alone = " ".join(verdict(table[table["seed"] == 0], NONE))
     assert "to 0.95 (fixed)." in alone  # one seed has no interval
 
 
@@ -272,7 +291,7 @@ def claims(seeds: int = SEEDS, **changes: float | list[float]) -> dict[str, str]
         "grounded": 'SHAP is "g',
         "tested": "Each",
     }
-    said = verdict(base(seeds, **changes))
+    said = verdict(base(seeds, **changes), NONE)
     return {name: next(s for s in said if s.startswith(start)) for name, start in starts.items()}
 
 
@@ -342,14 +361,14 @@ def test_transformers_are_compared_with_other_networks_on_the_same_words() -> No
     """And the claims about Transformers do not count the others."""
     other = base(LIME__AUROC=0.6).assign(architecture="lstm")
     table = pd.concat([base(), other], ignore_index=True)
-    said = verdict(table)
+    said = verdict(table, NONE)
     assert evidence(table).by_run.index.get_level_values("architecture").unique().tolist() == [
         "transformer"
     ]
     (text,) = (claim for claim in said if claim.startswith("Because"))
     assert f"LIME (probability) on members: +0.30 against the lstm ({SEEDS} pairs of runs" in text
     assert "SHAP kernel (probability) on members: +0.00 against the lstm" in text
-    assert not [claim for claim in verdict(base()) if claim.startswith("Because")]
+    assert not [claim for claim in verdict(base(), NONE) if claim.startswith("Because")]
 
 
 def test_the_planned_comparisons_are_paired_by_run_and_corrected_together() -> None:
@@ -382,7 +401,7 @@ def test_the_planted_shortcut_comes_with_its_spread() -> None:
         flow__shortcut_found=0.6,
         random__shortcut_found=0.5,
     ).assign(language="dieren_muis")
-    said = " ".join(verdict(found))
+    said = " ".join(verdict(found, NONE))
     _, low, high = seeds_interval(np.array([0.8, 0.9, 1.0]))
     assert f"are LIME (probability) 0.90 [{low:.2f}, {high:.2f}], flow (probability) 0.60" in said
     assert "; the worst is flow" in said

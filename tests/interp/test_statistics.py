@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import combinations, product
+from itertools import combinations, permutations, product
 from math import sqrt
 
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import brentq
 from scipy.special import expit, logit
-from scipy.stats import bootstrap, norm, t, ttest_1samp, ttest_rel, wilcoxon
+from scipy.stats import bootstrap, norm, spearmanr, t, ttest_1samp, ttest_rel, wilcoxon
 
-from interp.comparisons import above, all_pairs, corrected, paired, pairs_needed
+from interp.comparisons import (
+    above,
+    all_pairs,
+    corrected,
+    paired,
+    pairs_needed,
+    rank_correlation,
+)
 from interp.statistics import (
     bootstrap_mean,
     bootstrap_sums,
@@ -347,6 +354,28 @@ def test_a_missing_side_drops_the_pair() -> None:
     none = paired(np.array([nan]), np.array([1.0]))
     assert none.pairs == 0
     assert np.isnan([none.difference, none.low, none.high, none.p, none.wins]).all()
+
+
+@settings(deadline=None, max_examples=20)
+@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), min_size=2, max_size=5))
+def test_the_p_of_a_rank_correlation_is_the_share_of_orders(pairs: list[tuple[int, int]]) -> None:
+    first, second = np.array(pairs, dtype=float).T
+    rho, p = rank_correlation(first, second)
+    if np.ptp(first) == 0 or np.ptp(second) == 0:
+        assert np.isnan([rho, p]).all()
+        return
+    assert rho == pytest.approx(spearmanr(first, second).statistic)
+    every = [spearmanr(order, second).statistic for order in permutations(first)]
+    more, less = (np.mean(sign * np.array(every) >= sign * rho - 1e-9) for sign in (1, -1))
+    assert p == pytest.approx(min(1, 2 * min(more, less)))
+
+
+def test_many_orders_are_drawn() -> None:
+    first = np.arange(30.0)
+    rho, p = rank_correlation(first, np.exp(first))
+    assert (rho, p) == (pytest.approx(1), pytest.approx(2 / 10_001))
+    blind = [rank_correlation(np.random.default_rng(k).random(12), first[:12])[1] for k in range(9)]
+    assert 0.2 < np.mean(blind) < 0.8
 
 
 def test_few_pairs_say_little() -> None:

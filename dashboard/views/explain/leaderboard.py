@@ -16,6 +16,7 @@ from analyses.charts.leaderboard import (
     MEASURES,
     PANELS,
     REPLACEMENTS,
+    against_reliance,
     panels,
 )
 from analyses.options.questions import Leaderboard, Replacement
@@ -24,6 +25,7 @@ from analyses.questions import leaderboard as of_run
 from analyses.questions.explanations import on_scale, replacement_in_words
 from analyses.questions.leaderboard import MEMBERSHIPS
 from analyses.studies import leaderboard
+from analyses.studies.reliance import credited
 from dashboard.background import at_once, offer
 from dashboard.markup import code, text
 from dashboard.shared import (
@@ -133,10 +135,10 @@ def many_models(asked: Asked) -> None:
     right = ", ".join(share(value) for value in result.findings["right"][name][kind])
     figure = ranking(rows, asked.measures, f"{name}, {kind}, means over training seeds")
     st.caption(
-        f"Means over {rows['seeds'].max():d} training seeds with 95% intervals (Student's, within "
-        f"the range), {text(result.arguments['words'])} words each, of which here the "
-        f"{text(asked.membership)}. Methods that read attention are not offered without attention. "
-        f"The share of the words on which each model's verdict is right: {text(right)}."
+        f"Means over {rows['seeds'].max():d} training seeds with 95% intervals over the seeds. "
+        f"Every model was asked about {text(result.arguments['words'])} words; shown are the "
+        f"{text(asked.membership)} among them. A model without attention has no method that reads "
+        f"attention. The share of the words on which each model's verdict is right: {text(right)}."
     )
     table(rows, asked.measures)
     if figure is not None:
@@ -161,6 +163,18 @@ def shortcut(result: Answer, kind: str, asked: Asked) -> None:
     )
     ranking(rows, [FOUND], "Models told apart by the shortcut")
     table(rows, [FOUND])
+    rows = credited(result)
+    rows = on_scale(rows[rows["architecture"] == kind], asked.scale)
+    if rows.empty:
+        return
+    st.subheader("Does a method's credit follow what the network does?")
+    st.markdown(
+        f"A dot is a network. From left to right: by how much of its probability it leans on "
+        f"{code(symbol)}. This is measured by putting the symbol in; the line is the 95% interval "
+        f"over words. From below: the share of a method's values on {code(symbol)}. A method that "
+        "sees what the networks do rises among the networks of one colour."
+    )
+    picture(against_reliance(rows), "A method's credit for the shortcut against real reliance.")
 
 
 # -- one model ------------------------------------------------------------------------------------
