@@ -10,12 +10,12 @@ import hashlib
 import io
 import json
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
 import pandas as pd
 from altair.typing import ChartType
@@ -78,6 +78,24 @@ Options = TypeVar("Options", bound="DataclassInstance")
 
 
 @dataclass(frozen=True)
+class Planned:
+    """A comparison of two numbers of a headline over seeds, fixed whatever the numbers are.
+
+    Attributes:
+        first: names the first number, in the column ``by``.
+        second: names the number that it is compared with.
+        by: the column of the headline in which both stand; in the other one they agree.
+        alone: the only value of the other column for which they are compared; without it they are
+            compared for every value that has both.
+    """
+
+    first: str
+    second: str
+    by: Literal["of", "variable"] = "of"
+    alone: str | None = None
+
+
+@dataclass(frozen=True)
 class Question(Generic[Options]):
     """A question that is asked of one run.
 
@@ -94,6 +112,7 @@ class Question(Generic[Options]):
         chart: the answer's picture.
         brief: options that tell the same in half the time or less; the demo asks with them.
         outcomes: the numbers of the headline, by ``of``, that are 1 for yes and 0 for no.
+        planned: which numbers of the headline are compared over seeds; see ``Planned``.
     """
 
     name: str
@@ -104,6 +123,7 @@ class Question(Generic[Options]):
     chart: Callable[[Answer], ChartType]
     brief: Options | None = None
     outcomes: Collection[str] = ()
+    planned: Sequence[Planned] = ()
 
 
 def numbers(rows: Iterable[tuple[str, str, float | None]]) -> pd.DataFrame:

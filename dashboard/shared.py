@@ -29,7 +29,8 @@ from analyses.answers import (
     render,
 )
 from analyses.registry import registered
-from analyses.studies.seeds import over_seeds, siblings, wide
+from analyses.studies.planned import compared, for_reading
+from analyses.studies.seeds import comparable, over_seeds, siblings, wide
 from dashboard.background import offer
 from dashboard.markup import code, message, text
 from models.base import LanguageModel
@@ -248,6 +249,12 @@ def seeds_of(run: Run, name: str) -> None:
             "Mean over the seeds with its 95% interval (Student's, within the range; of yes or no "
             "Wilson's)."
         )
+    tests = compared(comparable(runs, name)[0], name) if asked > 1 else pd.DataFrame()
+    if len(tests):
+        shown, how = for_reading(tests)
+        st.subheader("Tested")
+        st.dataframe(shown, hide_index=True)
+        st.caption(how)
 
 
 def word_key(run: Run) -> str:

@@ -102,11 +102,13 @@ class Seeds(Shows, Works):
             gets a table for each configuration.
         name: the question, or all.
         ask: ask the runs that were not asked before. With --no-ask, only kept answers are shown.
+        tests: with --json or --csv, give the comparisons that are tested, instead of the means.
     """
 
     path: tyro.conf.Positional[Path]
     name: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="NAME")]
     ask: bool = True
+    tests: bool = False
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from analyses.questions.leaderboard import MEMBERSHIPS
 from analyses.registry import registered
 from analyses.script import as_json, where
 from analyses.studies import leaderboard as leaderboards
+from analyses.studies import planned
 from analyses.studies.report import report as report_of
 from analyses.studies.seeds import ask_all, chosen, for_reading, over_groups
 from analyses.studies.sweeps import bands, paired
@@ -43,12 +44,17 @@ def seeds(options: Seeds) -> None:
         raise UserError(f"nothing to show: {'; '.join(missing)}")
     for note in (*notes, *missing):  # JSON and CSV stand alone on stdout
         (ERR if options.json or options.csv else OUT).print(note, soft_wrap=True)
-    if shown(options, table):
+    tests = planned.compared_groups(runs, names)
+    if shown(options, tests if options.tests else table):
         return
     tables, what = for_reading(table, COLUMNS)
     for title, part in tables:
         OUT.print(table_of(part, title))
     OUT.print(what)
+    for (group, name), rows in tests.groupby(["group", "analysis"], sort=False):
+        part, how = planned.for_reading(rows)
+        OUT.print(table_of(part, f"{group}: {name}, tested"))
+        OUT.print(how)
 
 
 def sweep(options: Sweep) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from analyses.answers import Answer, Progress, Question, numbers, quiet
+from analyses.answers import Answer, Planned, Progress, Question, numbers, quiet
 from analyses.charts.accuracy import chart
 from analyses.options.questions import Accuracy as Options
 from analyses.registry import BUILT_IN
@@ -291,7 +291,8 @@ def headline(result: Answer) -> pd.DataFrame:
         own = table["model"] == model
         reach = exact_to(table[own]) if from_the_first(result.arguments) else None
         rows.append((model, "exact to size", reach))
-        rows.append((model, "tested to size", None if reach is None else table[own]["n"].max()))
+        if model == "trained":
+            rows.append((model, "tested to size", None if reach is None else table[own]["n"].max()))
         rows += [
             (model, f"{said}, {where}", right(table[own & part], measure))
             for measure, said in MEASURES.items()
@@ -326,6 +327,7 @@ QUESTION = Question(
     analyse,
     headline,
     chart,
+    planned=(Planned("trained", "untrained", by="variable"),),
 )
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 import torch
 
-from analyses.answers import Answer, Progress, Question, numbers, plain, quiet
+from analyses.answers import Answer, Planned, Progress, Question, numbers, plain, quiet
 from analyses.charts.circuit import chart
 from analyses.options.questions import Circuits as Options
 from analyses.registry import BUILT_IN
@@ -258,6 +258,13 @@ QUESTION = Question(
     headline,
     chart,
     brief=Options(pairs=48),
+    planned=(
+        Planned("exact, noising", "exact, denoising", by="variable", alone="CMD"),
+        Planned("EAP-IG", "exact, noising", by="variable", alone="CMD"),
+        Planned("EAP, noising", "random", by="variable", alone="CMD"),
+        Planned("EAP-IG", "random", by="variable", alone="CMD"),
+        Planned("trained", "random", by="variable", alone="faithfulness"),
+    ),
 )
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from analyses.answers import Answer, Progress, Question, numbers, plain, quiet
+from analyses.answers import Answer, Planned, Progress, Question, numbers, plain, quiet
 from analyses.charts.heads import LOOK, chart
 from analyses.options.questions import Heads as Options
 from analyses.registry import BUILT_IN
@@ -344,6 +344,7 @@ QUESTION = Question(
     headline,
     chart,
     brief=Options(words=100, members=6),
+    planned=(Planned("trained", "untrained", by="variable"),),
 )
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ from typing import Any
 
 import pandas as pd
 
-from analyses.answers import Answer, Progress, Question, plain, quiet
+from analyses.answers import Answer, Planned, Progress, Question, plain, quiet
 from analyses.charts.interventions import chart
 from analyses.options.questions import Interventions as Options
 from analyses.questions.trials.erasing import erasure
@@ -312,6 +312,17 @@ def headline(result: Answer) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["variable", "of", "value"])
 
 
+LEARNED = ("DAS, arbitrary targets", "DAS, untrained model")
+EXCHANGED = {
+    "next symbols": LEARNED,
+    "course, read again": ("whole activation", *LEARNED),
+    "course, carried": LEARNED[:1],
+    "course, carried in proportion": ("whole activation", *LEARNED),
+    "course, prefix exchanged": ("whole activation", *LEARNED),
+}
+"""With which controls an exchange is compared over seeds. They are few: of more than 25 comparisons
+ten seeds could show nothing."""
+
 QUESTION = Question(
     "interventions",
     BUILT_IN["interventions"],
@@ -320,6 +331,19 @@ QUESTION = Question(
     headline,
     chart,
     brief=Options(words=100, pairs=48),
+    planned=(
+        *(
+            Planned("words right, erased", f"words right, {other} erased")
+            for other in ("random directions", "random readout")
+        ),
+        Planned("moved by exactly k", "moved by exactly k, random direction"),
+        Planned("next symbols, steered to a state", "next symbols, steered in a random direction"),
+        *(
+            Planned(f"{measure}: DAS", f"{measure}: {control}")
+            for measure, controls in EXCHANGED.items()
+            for control in controls
+        ),
+    ),
 )
 
 if __name__ == "__main__":

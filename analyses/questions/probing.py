@@ -20,7 +20,7 @@ from jaxtyping import Bool, Float, Int
 from joblib import Parallel, delayed
 
 from analyses.activations import kept_activations
-from analyses.answers import Answer, Progress, Question, quiet
+from analyses.answers import Answer, Planned, Progress, Question, quiet
 from analyses.charts.theme import CHOSEN, figures
 from analyses.options.questions import Probing as Options
 from analyses.registry import BUILT_IN
@@ -346,6 +346,10 @@ QUESTION = Question(
     headline,
     chart,
     brief=Options(words=300),
+    planned=(
+        Planned("trained", "untrained"),
+        Planned("compression", "compression, untrained"),
+    ),
 )
 
 if __name__ == "__main__":

@@ -274,7 +274,7 @@ def test_accuracy_is_told_inside_and_beyond_the_window() -> None:
     found = accuracy.headline(Answer(table, "", {"window": 2}))
     numbers = found.set_index(["variable", "of"])["value"].unstack(0)
     assert numbers.loc["exact to size"].to_dict() == {"trained": 2, "untrained": 0}
-    assert numbers.loc["tested to size"].to_dict() == {"trained": 5, "untrained": 5}
+    assert numbers.loc["tested to size", "trained"] == 5
     trained = numbers["trained"]
     assert trained["recognition, in the window"] == pytest.approx((10 + 24) / 40)
     assert trained["recognition, beyond it to twice"] == pytest.approx(0.6)
@@ -293,6 +293,26 @@ def test_verdicts_alone_have_no_exactness() -> None:
     found = accuracy.headline(Answer(table, "", {"window": 2})).set_index(["variable", "of"])
     known = found["value"].dropna()
     assert known.to_dict() == {("trained", "recognition, beyond it to twice"): 0.75}
+
+
+def test_what_a_question_plans_is_tested_and_can_be_had_as_a_table(
+    swept: Path, lab: Callable[..., tuple[str, str]]
+) -> None:
+    said, _ = lab(swept / "anbn-s3", "probing", "--no-ask")
+    assert "anbn: probing, tested" in said
+    assert "2 seeds cannot show anything" in said
+    rows = json.loads(lab(swept / "anbn-s3", "probing", "--no-ask", "--tests", "--json")[0])
+    row = next(row for row in rows if row["of"] == "a-b" and row["first"] == "trained")
+    gaps = []
+    for seed in (3, 4):
+        kept = load(swept / f"anbn-s{seed}", "probing")
+        assert kept is not None
+        best = kept.findings["best"]["a-b"]
+        gaps.append(best["score"] - best["controls"]["untrained"])
+    assert row["difference"] == pytest.approx(np.mean(gaps))
+    assert (row["group"], row["analysis"], row["pairs"]) == ("anbn", "probing", 2)
+    alone, _ = lab(swept / "anbn-2-gram-s0", "accuracy", "--no-ask")
+    assert "accuracy, tested" not in alone
 
 
 def test_heads_have_no_names_over_seeds(swept: Path) -> None:
