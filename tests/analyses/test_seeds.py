@@ -26,6 +26,8 @@ from analyses.command_line.app import main
 from analyses.questions import accuracy, heads, patching
 from analyses.registry import registered
 from analyses.studies import seeds
+from analyses.studies.planned import compared
+from analyses.studies.planned import for_reading as shown_of
 from analyses.studies.seeds import (
     ASKED_OTHERWISE,
     EARLIER,
@@ -693,3 +695,12 @@ def test_a_page_shows_the_same_over_seeds(
         shown.value.shape == expected.shape and (shown.value == expected.to_numpy()).all(axis=None)
         for shown in page.dataframe
     )
+    told = compared(comparable([Run(swept / "anbn-s3"), Run(swept / "anbn-s4")], name)[0], name)
+    subheaders = [header.value for header in page.subheader]
+    assert ("Tested" in subheaders) == bool(question(name).planned)
+    if len(told):
+        rows = shown_of(told)[0].to_numpy()
+        assert any(
+            shown.value.shape == rows.shape and (shown.value.to_numpy() == rows).all()
+            for shown in page.dataframe
+        )
