@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from analyses.answers import Answer, question
-from analyses.studies.seeds import comparable, groups
+from analyses.studies.seeds import comparable, figure, groups
 from interp.comparisons import Paired, corrected, paired, pairs_needed
 from models.runs.run import Run
 
@@ -76,8 +76,8 @@ def for_reading(table: pd.DataFrame) -> tuple[pd.DataFrame, str]:
             "first": table["first"],
             "second": table["second"],
             "first less second [95%]": [
-                f"{row.difference:+.2f} [{row.low:+.2f}, {row.high:+.2f}]"
-                for row in table.itertuples()
+                "{} [{}, {}]".format(*(figure(end, "+") for end in ends))
+                for ends in table[["difference", "low", "high"]].to_numpy()
             ],
             "p, corrected": [f"{p:.2g}" for p in table["corrected"]],
             "seeds": table["pairs"],

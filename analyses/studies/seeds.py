@@ -382,6 +382,15 @@ def _seeds(count: int) -> str:
     return f"{count} seed{'s' if count > 1 else ''}"
 
 
+def figure(value: float, sign: str = "") -> str:
+    """A number for reading: two digits, or none if it is large.
+
+    Args:
+        sign: "+" if a positive number says so.
+    """
+    return f"{value:{sign}.{0 if abs(value) >= 100 else 2}f}".replace("-0.00", f"{sign}0.00")
+
+
 def wide(table: pd.DataFrame) -> pd.DataFrame:
     """For reading: a row per number, a column per variable, "mean [low, high]".
 
@@ -390,13 +399,10 @@ def wide(table: pd.DataFrame) -> pd.DataFrame:
     if table.empty:
         return pd.DataFrame()
 
-    def text(value: float) -> str:
-        return f"{value:.0f}" if abs(value) >= 100 else f"{value:.2f}".replace("-0.00", "0.00")
-
     most = table["seeds"].max()
     said = [
-        text(row.mean_)
-        + (f" [{text(row.low)}, {text(row.high)}]" if row.seeds > 1 else "")
+        figure(row.mean_)
+        + (f" [{figure(row.low)}, {figure(row.high)}]" if row.seeds > 1 else "")
         + (f" ({row.seeds} of {most})" if row.seeds < most else "")
         for row in table.rename(columns={"mean": "mean_"}).itertuples()
     ]
