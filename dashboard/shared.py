@@ -254,7 +254,7 @@ def seeds_of(run: Run, name: str) -> None:
         shown, how = for_reading(tests)
         st.subheader("Tested")
         st.dataframe(shown, hide_index=True)
-        st.caption(how)
+        st.caption(text(how))
 
 
 def word_key(run: Run) -> str:

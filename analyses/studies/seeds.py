@@ -386,9 +386,10 @@ def figure(value: float, sign: str = "") -> str:
     """A number for reading: two digits, or none if it is large.
 
     Args:
-        sign: "+" if a positive number says so.
+        sign: "+" for a difference, which says on which side of 0 it lies.
     """
-    return f"{value:{sign}.{0 if abs(value) >= 100 else 2}f}".replace("-0.00", f"{sign}0.00")
+    shown = f"{value:{sign}.{0 if abs(value) >= 100 else 2}f}"
+    return shown if sign else shown.replace("-0.00", "0.00")
 
 
 def wide(table: pd.DataFrame) -> pd.DataFrame:
