@@ -12,7 +12,7 @@ import torch
 from altair.typing import ChartType
 from automata.fa.dfa import DFA
 
-from analyses.answers import Answer, Progress, Question, numbers, plain, quiet
+from analyses.answers import Answer, Planned, Progress, Question, numbers, plain, quiet
 from analyses.charts.automaton import automaton_chart, note
 from analyses.options.questions import Discovery as Options
 from analyses.questions.rule_evidence import (
@@ -354,6 +354,7 @@ QUESTION = Question(
         NUMBERS["is_the_language"],
         NUMBERS["complete"],
     ),
+    planned=(Planned("trained", "untrained", by="variable"),),
 )
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 from altair.typing import ChartType
 
-from analyses.answers import Answer, Progress, Question, quiet
+from analyses.answers import Answer, Planned, Progress, Question, quiet
 from analyses.charts.theme import QUIET, figures
 from analyses.options.questions import Emergence as Options
 from analyses.options.questions import Probing
@@ -192,6 +192,7 @@ QUESTION = Question(
     headline,
     chart,
     brief=Options(words=100, count=4),
+    planned=(Planned("in the end", "before the first step"),),
 )
 
 if __name__ == "__main__":

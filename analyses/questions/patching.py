@@ -14,7 +14,7 @@ from altair.typing import ChartType
 from jaxtyping import Int
 from torch import Tensor
 
-from analyses.answers import Answer, Progress, Question, numbers, plain, quiet
+from analyses.answers import Answer, Planned, Progress, Question, numbers, plain, quiet
 from analyses.charts.theme import CHOSEN, EDGE, QUIET, figures
 from analyses.options.questions import Component, MetricName
 from analyses.options.questions import Patching as Options
@@ -299,6 +299,7 @@ QUESTION = Question(
     analyse,
     headline,
     chart,
+    planned=(Planned("largest effect", "largest effect, untrained"),),
 )
 
 if __name__ == "__main__":
