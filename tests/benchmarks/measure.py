@@ -143,13 +143,14 @@ def settle_allocator() -> None:
 def settle_threads() -> None:
     """Waits until threads that computed before they were bound are asleep.
 
-    A thread of OpenBLAS looks for more work for about 0.1 s before it goes to sleep.
+    A thread of OpenBLAS looks for more work for about 0.1 s before it goes to sleep. On a busy
+    machine one that is awake may not get a core for a while, so one quiet turn is not enough.
     """
-    spent = 1.0
-    while spent > TURN / 2:
+    quiet = 0
+    while quiet < 5:
         start = time.process_time()
         time.sleep(TURN)
-        spent = time.process_time() - start
+        quiet = quiet + 1 if time.process_time() - start < TURN / 2 else 0
 
 
 def calls_for(side: Side) -> int:
