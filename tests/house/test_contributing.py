@@ -110,6 +110,7 @@ def test_the_example_is_registered_once_and_works_everywhere(
     assert kept.sentence in said
     assert f"**{question('stream_norm').asks}**" in said
     assert page.header[0].value == "Over 2 seeds"
+    assert page.subheader[0].value == "Tested"
     assert len(page.get("vega_lite_chart")) == 1
     assert len(page.get("download_button")) == 5
     pd.testing.assert_frame_equal(page.dataframe[-1].value, kept.table)
