@@ -7,6 +7,7 @@ The first process of pytest-xdist reads this file too and runs no test. What tak
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -182,42 +183,62 @@ def without_pictures() -> Iterator[None]:
         yield
 
 
+def made_once(
+    factory: pytest.TempPathFactory,
+    name: str,
+    make: Callable[[Path], object],
+    *,
+    copy: bool = False,
+) -> Path:
+    """A folder that the workers of pytest-xdist share: the first makes it, the others wait.
+
+    Args:
+        name: of the folder; no other fixture has it.
+        make: fills the folder.
+        copy: give each worker its own copy, whose files the tests may change.
+    """
+    base = factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        base = base.parent
+    folder, finished = base / name, base / f"{name}-finished"
+    with FileLock(base / f"{name}-lock"):
+        if not finished.exists():
+            shutil.rmtree(folder, ignore_errors=True)  # what a failed try left
+            folder.mkdir()
+            make(folder)
+            finished.touch()
+    return Path(shutil.copytree(folder, factory.mktemp(name) / name)) if copy else folder
+
+
 @pytest.fixture(scope="session")
 def demo(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The finished demo of networks that count, made by its own command as a user makes it.
 
     They are exact: tests may ask them for the truth, which plain ones do not know everywhere.
     Beside them lie runs of a^n and a^n b^n c^n, which are asked two questions only.
-
-    The workers of pytest-xdist share one: the first makes it, the others wait.
     """
     from analyses.answers import answer, question
     from models.runs.run import Run
     from models.training.loop import train
     from models.training.recipes import recipe
 
-    shared = tmp_path_factory.getbasetemp()
-    if "PYTEST_XDIST_WORKER" in os.environ:
-        shared = shared.parent
-    out, finished = shared / "demo", shared / "demo-finished"
-    with FileLock(shared / "demo-lock"):
-        if not finished.exists():
-            lab = [sys.executable, "-m", "analyses.command_line"]
-            to = ["--recipe", "counting", "--out", str(out)]
-            with subprocess.Popen([*lab, "train", "anbncn", *to, "--steps", "800"]) as training:
-                demo = [*lab, "demo", "dieren", "anbn", *to]
-                done = subprocess.run(demo, capture_output=True, text=True, check=False)
-            assert training.returncode == 0
-            assert done.returncode == 0, done.stderr
-            assert "lab dashboard" in done.stdout
-            train(Run.create(out / "an-s0", recipe("an")), "cpu")
-            for run, name in (
-                *(("anbncn-counting-s0", name) for name in ("accuracy", "discovery")),
-                *(("an-s0", name) for name in ("accuracy", "patching")),
-            ):
-                answer(Run(out / run), name, question(name).brief)
-            finished.touch()
-    return out
+    def make(out: Path) -> None:
+        lab = [sys.executable, "-m", "analyses.command_line"]
+        to = ["--recipe", "counting", "--out", str(out)]
+        with subprocess.Popen([*lab, "train", "anbncn", *to, "--steps", "800"]) as training:
+            demo = [*lab, "demo", "dieren", "anbn", *to]
+            done = subprocess.run(demo, capture_output=True, text=True, check=False)
+        assert training.returncode == 0
+        assert done.returncode == 0, done.stderr
+        assert "lab dashboard" in done.stdout
+        train(Run.create(out / "an-s0", recipe("an")), "cpu")
+        for run, name in (
+            *(("anbncn-counting-s0", name) for name in ("accuracy", "discovery")),
+            *(("an-s0", name) for name in ("accuracy", "patching")),
+        ):
+            answer(Run(out / run), name, question(name).brief)
+
+    return made_once(tmp_path_factory, "demo", make)
 
 
 @pytest.fixture(scope="module")

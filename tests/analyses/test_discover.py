@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from compared import plainly
+from conftest import made_once
 from streamlit.testing.v1 import AppTest
 
 from analyses.answer_files import folders_of
@@ -55,10 +56,12 @@ def drawn(count: int, seed: int = 0) -> tuple[list[str], list[str]]:
 @pytest.fixture(scope="module")
 def found(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A finished discovery, made by the command itself."""
-    folder = tmp_path_factory.mktemp("discovery")
-    path = written(folder / "mijn regels.tsv", *drawn(900))
-    assert main(["rule", str(path), "--out", str(folder), "--accepted", "ja"]) == 0
-    return folder
+
+    def make(folder: Path) -> None:
+        path = written(folder / "mijn regels.tsv", *drawn(900))
+        assert main(["rule", str(path), "--out", str(folder), "--accepted", "ja"]) == 0
+
+    return made_once(tmp_path_factory, "discover", make, copy=True)
 
 
 # -- from lines to the rule ---------------------------------------------------------------------

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from conftest import made_once
 
 from analyses.answers import load
 from analyses.command_line.app import main
@@ -33,10 +34,12 @@ ALONE = ("--architectures", "transformer")
 @pytest.fixture(scope="module")
 def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A leaderboard of untrained seeds, made by its own command."""
-    folder = tmp_path_factory.mktemp("leaderboard") / "runs"
-    asked = ["leaderboard", "dieren", "dieren_muis", *SMALL, *ALONE, "--out", str(folder)]
-    assert main(asked) == 0
-    return folder
+    asked = ["leaderboard", "dieren", "dieren_muis", *SMALL, *ALONE]
+
+    def make(folder: Path) -> None:
+        assert main([*asked, "--out", str(folder)]) == 0
+
+    return made_once(tmp_path_factory, "leaderboard", make, copy=True)
 
 
 def test_one_command_leaves_runs_table_figure_and_report(out: Path) -> None:

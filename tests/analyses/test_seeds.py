@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from conftest import TINY, tiny_config, without_pictures
+from conftest import TINY, made_once, tiny_config, without_pictures
 from scipy.stats import ttest_1samp
 from streamlit.testing.v1 import AppTest
 from test_kinds import TASKS, refused
@@ -60,19 +60,21 @@ def swept(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
     Kept as if they had been asked what the command asks, which then finds them answered.
     """
-    folder = tmp_path_factory.mktemp("swept")
-    for seed in (3, 4):
-        train(Run.create(folder / f"anbn-s{seed}", tiny_config(seed=seed)), "cpu")
-    train(Run.create(folder / "anbn-2-gram-s0", tiny_config(model=NGRAM)), "cpu")
-    Run.create(folder / "anbn-s5", tiny_config(seed=5))
-    for path in ("anbn-s3", "anbn-s4", "anbn-2-gram-s0"):
-        run = Run(folder / path)
-        for name, (_, options) in TASKS.items():
-            if refused(run, name) is None:
-                with without_pictures():
-                    answer(run, name, options)
-                change(run, name, arguments=asdict(question(name).options()))
-    return folder
+
+    def make(folder: Path) -> None:
+        for seed in (3, 4):
+            train(Run.create(folder / f"anbn-s{seed}", tiny_config(seed=seed)), "cpu")
+        train(Run.create(folder / "anbn-2-gram-s0", tiny_config(model=NGRAM)), "cpu")
+        Run.create(folder / "anbn-s5", tiny_config(seed=5))
+        for path in ("anbn-s3", "anbn-s4", "anbn-2-gram-s0"):
+            run = Run(folder / path)
+            for name, (_, options) in TASKS.items():
+                if refused(run, name) is None:
+                    with without_pictures():
+                        answer(run, name, options)
+                    change(run, name, arguments=asdict(question(name).options()))
+
+    return made_once(tmp_path_factory, "swept", make, copy=True)
 
 
 @pytest.fixture

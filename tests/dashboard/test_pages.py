@@ -21,7 +21,7 @@ import pytest
 import torch
 from altair.typing import ChartType
 from compared import plainly
-from conftest import tiny_config, without_pictures
+from conftest import made_once, tiny_config, without_pictures
 from streamlit.dataframe_util import convert_arrow_bytes_to_pandas_df
 from streamlit.delta_generator import DeltaGenerator
 from streamlit.testing.v1 import AppTest
@@ -64,19 +64,22 @@ PAGES += ("patching", "explanations", "leaderboard", "discovery")
 )
 def runs(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with one tiny run that every question was asked of, as far as it applies."""
-    model = ModelConfig(**{**SIZES, **KINDS[request.param]})
+    kind = request.param
+    model = ModelConfig(**{**SIZES, **KINDS[kind]})
     objective = "verdict" if model.sees_ahead else "next-symbols"
-    folder = tmp_path_factory.mktemp("pages")
     config = tiny_config(model=model, objective=objective, steps=6)
-    run = Run.create(folder / request.param.replace(" ", "-"), config)
-    train(run, "cpu")
-    options = {name: options for name, (_, options) in TASKS.items()}
-    options["leaderboard"] = of_run.Options(words=4, samples=64, draws=2)
-    with without_pictures():
-        for name, own in options.items():
-            if refused(run, name) is None:
-                answer(run, name, own)
-    return folder
+
+    def make(folder: Path) -> None:
+        run = Run.create(folder / kind, config)
+        train(run, "cpu")
+        options = {name: options for name, (_, options) in TASKS.items()}
+        options["leaderboard"] = of_run.Options(words=4, samples=64, draws=2)
+        with without_pictures():
+            for name, own in options.items():
+                if refused(run, name) is None:
+                    answer(run, name, own)
+
+    return made_once(tmp_path_factory, f"pages-{kind}", make, copy=True)
 
 
 @pytest.fixture
