@@ -82,10 +82,10 @@ def paired(
     The test flips signs (Fisher 1935). If neither variant is better, each difference could as well
     have the other sign. So p is the share of all ways to flip signs whose mean is at least as far
     from 0 as the measured one. All ways are tried if there are no more than ``resamples`` of them,
-    that is up to 13 pairs; otherwise ``resamples`` random ones. Few pairs can say little: the
-    smallest p of n pairs is 2^(1 - n), which is 0.25 for three and 0.06 for five (see
-    ``pairs_needed``). The interval assumes normal differences and the test does not, so the two may
-    disagree.
+    that is up to 13 pairs; otherwise ``resamples`` random ones, of which the smallest p is 2 /
+    (resamples + 1). Few pairs can say little: the smallest p of n pairs is 2^(1 - n), which is 0.25
+    for three and 0.06 for five (see ``pairs_needed``). The interval assumes normal differences and
+    the test does not, so the two may disagree.
 
     Args:
         first: one value per unit; a NaN on either side drops the pair.
@@ -198,7 +198,7 @@ def corrected(
     return result
 
 
-def all_pairs(scores: pd.DataFrame) -> pd.DataFrame:
+def all_pairs(scores: pd.DataFrame, level: float = 0.05) -> pd.DataFrame:
     """Compares every two columns on the rows: is the best one better than the others?
 
     The best column is picked by the same numbers on which it is tested. So the correction counts
@@ -206,16 +206,19 @@ def all_pairs(scores: pd.DataFrame) -> pd.DataFrame:
 
     Args:
         scores: a row per unit, a column per variant; larger is better.
+        level: of the claims. So many sign flips are tried that the smallest p can pass it.
 
     Returns:
         One row per pair, pairs of the best column first: first (the better on average), second,
         the attributes of ``Paired``, corrected (p, by Holm's method).
     """
     ranked = scores.mean().round(12).sort_values(ascending=False, kind="stable").index
+    couples = list(combinations(ranked, 2))
+    resamples = max(10_000, ceil(4 * len(couples) / level))
     rows = [
         {"first": first, "second": second}
-        | asdict(paired(scores[first].to_numpy(), scores[second].to_numpy()))
-        for first, second in combinations(ranked, 2)
+        | asdict(paired(scores[first].to_numpy(), scores[second].to_numpy(), resamples=resamples))
+        for first, second in couples
     ]
     columns = ["first", "second", *Paired.__dataclass_fields__]
     table = pd.DataFrame(rows, columns=columns)

@@ -86,8 +86,8 @@ def against_reliance(rows: pd.DataFrame) -> ChartType:
     order = [name for name in METHODS if (rows["method"] == name).any()]
     names = list(dict.fromkeys(rows["language"]))
     base = alt.Chart(rows).encode(
-        x=alt.X("reliance:Q", title="reliance, measured").axis(values=[0, 0.2, 0.4, 0.6, 0.8]),
-        y=alt.Y("credit:Q", title="credit").axis(values=[0, 0.2, 0.4, 0.6, 0.8, 1]),
+        x=alt.X("reliance:Q", title="reliance, measured").axis(tickCount=4),
+        y=alt.Y("credit:Q", title="credit beyond even").axis(tickCount=4),
         color=alt.Color("language:N", title="trained on", sort=names)
         .scale(domain=names, range=[TRAINED, CHOSEN][: len(names)])
         .legend(orient="top"),

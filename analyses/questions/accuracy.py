@@ -103,8 +103,17 @@ def reach_of_all_words(run: Run, options: Options, tested: int) -> int:
     return options.all_words
 
 
-def leans_on(run: Run, models: Mapping[str, LanguageModel], seed: int) -> list[dict[str, Any]]:
-    """How far each model leans on each symbol that decides nothing, on fresh words of the window.
+def leans_on(
+    run: Run,
+    models: Mapping[str, LanguageModel],
+    seed: int,
+    lengths: Sequence[int] | None = None,
+) -> list[dict[str, Any]]:
+    """How far each model leans on each symbol that decides nothing, on fresh words.
+
+    Args:
+        seed: of the words.
+        lengths: of the words; by default those of the training window.
 
     Returns:
         The rows of ``interp.explanations.reliance.reliance`` with the symbol itself, and model.
@@ -114,7 +123,8 @@ def leans_on(run: Run, models: Mapping[str, LanguageModel], seed: int) -> list[d
     if not isinstance(language, RegularLanguage) or len(language.inert) < 2:
         return []
     rng = np.random.default_rng([LEANING_SEED, seed])
-    words = language.sample(rng, LEANING, language.lengths(run.config.max_n), split="test").words
+    lengths = language.lengths(run.config.max_n) if lengths is None else lengths
+    words = language.sample(rng, LEANING, lengths, split="test").words
     words = words[np.unique(words.ids, axis=0, return_index=True)[1]]
     tables = []
     for name, model in models.items():

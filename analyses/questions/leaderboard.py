@@ -78,7 +78,7 @@ def analyse(run: Run, options: Options, progress: Progress = quiet) -> Answer:
         "replacements": {kind: replacement_in_words(kind, language) for kind in REPLACEMENTS},
         "rationale_rule": language.rationale_rule,
         "shortcut": language.shortcut,
-        "reliance": on_shortcut_really(run, model, options.seed),
+        "reliance": on_shortcut_really(run, model, options),
     }
     return Answer(table, in_words(table), plain(found), asdict(options), digest)
 
@@ -88,18 +88,22 @@ def words_of(run: Run, options: Options) -> Sample:
 
     Lengths are used that have both members and others; where no length has both, all of them.
     """
+    rng = np.random.default_rng([ANALYSIS_SEED, options.seed])
+    try:
+        return run.language.sample(rng, options.words, lengths_of(run, options), split="test")
+    except (LookupError, ValueError):
+        raise UserError(
+            f"{run.language.name} has no test words of {SHORTEST} to {options.longest} symbols: "
+            "give a larger --longest (at most 12)"
+        ) from None
+
+
+def lengths_of(run: Run, options: Options) -> list[int]:
+    """The lengths of the words that are explained."""
     language = run.language
     longest = min(options.longest, language.length_of(run.config.max_n))
     lengths = [k for k in range(SHORTEST, longest + 1) if k in language.lengths(run.config.max_n)]
-    lengths = language.positive_lengths(lengths) or lengths
-    rng = np.random.default_rng([ANALYSIS_SEED, options.seed])
-    try:
-        return language.sample(rng, options.words, lengths, split="test")
-    except (LookupError, ValueError):
-        raise UserError(
-            f"{language.name} has no test words of {SHORTEST} to {options.longest} symbols: "
-            "give a larger --longest (at most 12)"
-        ) from None
+    return language.positive_lengths(lengths) or lengths
 
 
 def of_word(
@@ -183,9 +187,13 @@ def on_shortcut(language: Language, word: Word, table: pd.DataFrame) -> pd.Serie
     return (share if idle else share * np.nan).rename("shortcut")
 
 
-def on_shortcut_really(run: Run, model: LanguageModel, seed: int) -> dict[str, Any] | None:
-    """How far the model leans on the shortcut symbol: a row of ``leans_on``; None without one."""
-    rows = leans_on(run, {"trained": model}, seed)
+def on_shortcut_really(run: Run, model: LanguageModel, options: Options) -> dict[str, Any] | None:
+    """How far the model leans on the shortcut, on words as long as those that are explained.
+
+    Returns:
+        A row of ``leans_on``; None if the language has no shortcut.
+    """
+    rows = leans_on(run, {"trained": model}, options.seed, lengths_of(run, options))
     return next((row for row in rows if row["symbol"] == run.language.shortcut), None)
 
 

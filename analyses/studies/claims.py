@@ -83,7 +83,7 @@ class Evidence:
 
     def best(self, measure: str, words: str) -> str:
         """The method with the largest mean, apart from exact ones and controls; and how many others
-        it is significantly above."""
+        it is significantly above, if the runs suffice to tell so many methods apart."""
         grid = self.by_run[measure, words]
         kept = [
             name
@@ -96,7 +96,10 @@ class Evidence:
         pairs = all_pairs(grid)
         own = pairs[pairs["first"] == pairs["first"].iloc[0]]
         name, beaten = own["first"].iloc[0], int((own["corrected"] <= LEVEL).sum())
+        runs, needed = int(own["pairs"].max()), pairs_needed(len(pairs), LEVEL)
         beats = f"significantly above {beaten} of {len(own)} others"
+        if runs < needed:
+            beats = f"{runs} runs cannot tell {len(kept)} methods apart: it takes {needed}"
         return f"{name} ({grid[name].mean():.2f}, {beats})"
 
 
@@ -170,9 +173,10 @@ def _useful(found: Evidence) -> str:
         if worse:
             text += f"; {', '.join(worse)} below chance"
         numbers = ", ".join(f"{n} {found.of('AUROC', n, kind):.2f}" for n in (*known, "chance"))
-        runs = int(found.by_run["AUROC", kind, known[0]].notna().sum())
+        runs = found.by_run["AUROC", kind, known[0]].dropna()
+        names = ", ".join(runs.index.unique("language"))
         best = found.best("AUROC", kind)
-        parts.append(f"{kind} ({runs} runs): {text} ({numbers}; best {best})")
+        parts.append(f"{kind} ({len(runs)} runs: {names}): {text} ({numbers}; best {best})")
     if not parts:
         return ""
     text = '"Often less useful than hoped in Transformers", by AUROC against the positions that '

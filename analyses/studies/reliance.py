@@ -33,21 +33,25 @@ def credit(
 
     Args:
         tables: by language, architecture and seed, the answer to the question "leaderboard".
-        leans: of the same networks, "effect", "low" and "high" of the shortcut's presence on the
-            probability of "in"; None where the language has no shortcut.
+        leans: of the same networks, the "symbol" that is the shortcut, and "effect", "low" and
+            "high" of its presence on the probability of "in"; None where there is no shortcut.
 
     Returns:
         language, architecture, seed, reliance (the effect's distance from 0), low and high (its
-        95% interval), method, scale, family, credit (the mean share of the absolute values on the
-        shortcut, over the words that have it and over replacements). Networks whose language has no
-        shortcut, and methods without a value, have no row.
+        95% interval), method, scale, family, credit (the share of the absolute values on the
+        shortcut, less the share of the positions that it holds; mean over the words that have it
+        and over replacements). 0 is an even hand. Networks whose language has no shortcut, and
+        methods without a value, have no row.
     """
     parts = []
     for key, table in tables.items():
         lean = leans.get(key)
         if lean is None:
             continue
-        rows = table.groupby(ROW, sort=False)["shortcut"].mean().dropna().reset_index(name="credit")
+        words = table["text"].str.split()
+        even = words.map(lambda word, lean=lean: word.count(lean["symbol"]) / len(word))
+        beyond = table.assign(credit=table["shortcut"] - even)
+        rows = beyond.groupby(ROW, sort=False)["credit"].mean().dropna().reset_index()
         sign = -1 if lean["effect"] < 0 else 1
         ends = sorted((sign * lean["low"], sign * lean["high"]))
         known = dict(zip(RUN, key, strict=True)) | {"reliance": sign * lean["effect"]}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -13,7 +15,7 @@ NETWORKS = 10
 
 def tables(
     follower: str = "LIME", architecture: str = "transformer", networks: int = NETWORKS
-) -> tuple[dict[tuple[str, str, int], pd.DataFrame], dict[tuple[str, str, int], dict[str, float]]]:
+) -> tuple[dict[tuple[str, str, int], pd.DataFrame], dict[tuple[str, str, int], dict[str, Any]]]:
     """Planted networks that lean more from seed to seed, and clean ones that do not.
 
     The credit of the follower rises with the reliance, that of "flow" hangs on the language alone.
@@ -23,7 +25,8 @@ def tables(
         for name in ("dieren", "dieren_muis"):
             lean = 0.05 * (seed + 1) * (name == "dieren_muis")
             key = (name, architecture, seed)
-            leans[key] = {"effect": -lean, "low": -lean - 0.02, "high": -lean + 0.01}
+            leans[key] = {"symbol": "muis", "effect": -lean}
+            leans[key] |= {"low": -lean - 0.02, "high": -lean + 0.01}
             wobble = 0.01 * (seed * 7 % NETWORKS)
             own = {
                 follower: lean**2,
@@ -32,11 +35,15 @@ def tables(
             }
             found[key] = pd.DataFrame(
                 [
-                    (method, "none", "control" if method == "position" else "any", share)
+                    (method, "none", "control" if method == "position" else "any", share, text)
                     for method, value in own.items()
-                    for share in (value - 0.001, value + 0.001, np.nan)
+                    for share, text in (
+                        (value + 0.5, "kat muis"),
+                        (value + 0.25, "muis kat hond kat"),
+                        (np.nan, "kat"),
+                    )
                 ],
-                columns=["method", "scale", "family", "shortcut"],
+                columns=["method", "scale", "family", "shortcut", "text"],
             )
     return found, leans
 
@@ -82,6 +89,6 @@ def test_where_none_follows_none_is_named_as_one_that_does() -> None:
 def test_few_networks_and_equal_values_are_not_tested() -> None:
     assert follows(credit(*tables(networks=FEWEST - 1))).empty
     found, leans = tables()
-    alike = {key: table.assign(shortcut=0.5) for key, table in found.items()}
+    alike = {key: table.assign(shortcut=1.0) for key, table in found.items()}
     assert follows(credit(alike, leans)).empty
     assert in_words(credit(alike, leans)) == ""

@@ -458,6 +458,18 @@ def test_the_best_column_is_compared_but_all_pairs_count() -> None:
     assert all_pairs(scores[["low"]]).empty
 
 
+def test_the_best_of_many_columns_can_be_told_from_all_others() -> None:
+    """276 pairs: the smallest p of 10,000 sign flips, corrected, would not pass."""
+    rng = np.random.default_rng(0)
+    scores = pd.DataFrame(rng.normal(size=(20, 24)), columns=[f"m{k}" for k in range(24)])
+    scores["m7"] += 9
+    assert pairs_needed(276) <= len(scores)
+    pairs = all_pairs(scores)
+    own = pairs[pairs["first"] == "m7"]
+    assert len(own) == 23
+    assert (own["corrected"] <= 0.05).all()
+
+
 def test_the_crossed_bootstrap_is_as_wide_as_few_units_allow() -> None:
     """Against draws of new units: many pairs of twelve units are far fewer than so many cases."""
     units = np.array(list(product(range(6), range(6, 12))))

@@ -171,8 +171,9 @@ def shortcut(result: Answer, kind: str, asked: Asked) -> None:
     st.markdown(
         f"A dot is a network. From left to right: by how much of its probability it leans on "
         f"{code(symbol)}. This is measured by putting the symbol in; the line is the 95% interval "
-        f"over words. From below: the share of a method's values on {code(symbol)}. A method that "
-        "sees what the networks do rises among the networks of one colour."
+        f"over words. From below: the share of a method's values on {code(symbol)}, less the share "
+        "of the positions that it holds; 0 is an even hand. A method that sees what the networks "
+        "do rises among the networks of one colour."
     )
     picture(against_reliance(rows), "A method's credit for the shortcut against real reliance.")
 
