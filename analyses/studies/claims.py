@@ -16,6 +16,7 @@ import pandas as pd
 from analyses.charts.leaderboard import FOUND
 from analyses.options.studies import PLANTED
 from analyses.questions.leaderboard import MEMBERSHIPS
+from analyses.studies import by_language
 from analyses.studies.reliance import in_words
 from interp.comparisons import all_pairs, corrected, paired, pairs_needed
 from interp.explanations.methods import called
@@ -144,7 +145,8 @@ def verdict(by_seed: pd.DataFrame, credited: pd.DataFrame) -> list[str]:
         credited: as ``analyses.studies.reliance.credit`` returns it.
     """
     found = evidence(by_seed)
-    said = [_networks(by_seed), _useful(found), _elsewhere(by_seed), _own(found)]
+    said = [_networks(by_seed), _useful(found), by_language.in_words(in_each_language(by_seed))]
+    said += [_elsewhere(by_seed), _own(found)]
     said += [_local(found), _fast(found), _grounded(found)]
     said += [_replacement(by_seed), _shortcut(by_seed), in_words(credited), _tested(found)]
     return [text for text in said if text]
@@ -155,6 +157,13 @@ def _networks(by_seed: pd.DataFrame) -> str:
     kinds = rows.groupby("architecture", sort=False)["language"].unique()
     text = "; ".join(f"{kind} on {', '.join(names)}" for kind, names in kinds.items())
     return f"Networks: {text}. Unless others are named, a claim is about the Transformers."
+
+
+def in_each_language(by_seed: pd.DataFrame) -> pd.DataFrame:
+    """LIME and SHAP beside chance, and substitutions beside SHAP, as ``by_language.compared``."""
+    rows = named(_honest(by_seed))
+    plan = ((LIME, "chance"), (KERNEL, "chance"), ("substitution (probability)", KERNEL))
+    return by_language.compared(rows[_transformers(rows)], plan)
 
 
 def _useful(found: Evidence) -> str:

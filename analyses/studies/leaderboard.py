@@ -105,6 +105,8 @@ def leaderboard(asked: Leaderboard, progress: Progress = quiet) -> Answer:
     said = claims.verdict(by_seed, credited)
     findings = {"claims": said, "right": right, "credit": credited.to_dict("records")}
     findings["pairs"] = claims.evidence(by_seed).pairs.replace({np.nan: None}).to_dict("records")
+    each = claims.in_each_language(by_seed)
+    findings["by_language"] = each.replace({np.nan: None}).to_dict("records")
     result = Answer(table, " ".join(said), plain(findings), arguments)
     return save(asked.out, NAME, QUESTION, result, chart(result))
 
