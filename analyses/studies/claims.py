@@ -222,7 +222,7 @@ def _elsewhere(by_seed: pd.DataFrame) -> str:
         return ""
     told = [
         f"{name} on {words}: {test.difference:+.2f} against the {kind} "
-        f"({test.pairs} pairs of runs, p {p:.2f})"
+        f"({test.pairs} pairs of runs, p {p:.2g})"
         for (kind, words, name, test), p in zip(
             tests, corrected(np.array([test.p for *_, test in tests])), strict=True
         )
