@@ -80,8 +80,9 @@ def analyse(run: Run, options: Options, progress: Progress = quiet) -> Answer:
       is_the_language;
     - bits of the rule and its exceptions, bits_of_the_rule, bits_without any rule; sensitive
       (whether another hypothesis wins if the rule's bits count half or twice);
-    - growth (states of an automaton that is right up to a length), counting (True: they grow to the
-      end of the lines' lengths, and no rule in words explains it);
+    - growth (states of an automaton that is right up to a length), growth_of (so many states it
+      has), counting (True: they grow to the end of the lines' lengths, and no rule in words
+      explains it);
     - wrong (how many of so many lines contradict the rule), leftovers (what these share), p (how
       likely the held-out lines would be by chance);
     - envelope, for a language that counts, and states_by_length, how its automaton grows;
@@ -131,8 +132,7 @@ def discovered(run: Run, model: LanguageModel, options: Options) -> tuple[dict[s
         "finished": finished(induction),
         "w_method": induction.learned.whole,
         "sensitive": induction.sensitive,
-        "growth": {str(length): str(n) for length, n in growth(dfa, symbols, longest).items()},
-        "counting": about["rule"] is None and counts_on(dfa, symbols, longest),
+        **grown(dfa, induction, symbols, longest, about["rule"]),
         "agreement_other_lengths": float((verdicts_of(dfa, others) == teacher(others)).mean())
         if others
         else None,
@@ -145,6 +145,19 @@ def discovered(run: Run, model: LanguageModel, options: Options) -> tuple[dict[s
     if about["status"] == "none" or about["rule"] is None:
         about |= beyond_regular(about, induction, symbols, lines, options)
     return about, dfa
+
+
+def grown(
+    dfa: DFA, induction: Induction, symbols: Sequence[str], longest: int, rule: str | None
+) -> dict[str, Any]:
+    """How the states grow with the words: of the automaton, or of the one without tolerance, if
+    only that one grows to the end. What is left unexplained may be all that is beyond a count."""
+    shown, strict = dfa, induction.strict
+    if strict and strict.complete and not counts_on(dfa, symbols, longest):
+        shown = strict.dfa if counts_on(strict.dfa, symbols, longest) else dfa
+    states = {str(length): str(n) for length, n in growth(shown, symbols, longest).items()}
+    counting = rule is None and counts_on(shown, symbols, longest)
+    return {"growth": states, "growth_of": len(shown.states), "counting": counting}
 
 
 def finished(induction: Induction) -> bool:

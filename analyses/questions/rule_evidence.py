@@ -303,7 +303,9 @@ def why_not(found: dict[str, Any], max_states: int) -> str:
         said = f"{best}, with {truth}. But the lines that contradict it are not noise: "
         said += f"{found['leftovers']['feature']}."
     else:
-        said = f"{best}. But its states grow with the words to the end of the lines' lengths "
+        whole = f"it takes {found['growth_of']} to leave nothing unexplained, and these"
+        grow = "its states" if found["growth_of"] == found["n_states"] else whole
+        said = f"{best}. But {grow} grow with the words to the end of the lines' lengths "
         said += f"({steps(found['growth'])}). The network may count, and then no automaton is "
         said += "right on longer words."
     if not found["finished"]:

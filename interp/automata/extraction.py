@@ -46,8 +46,8 @@ class Extraction:
     """The automaton that was learned, and how well it describes the network.
 
     Attributes:
-        dfa: the minimal complete automaton. If learning did not end by itself, it is the hypothesis
-            that agreed with most words of the sample.
+        dfa: the minimal complete automaton, its states numbered breadth first. If learning did not
+            end by itself, it is the hypothesis that agreed with most words of the sample.
         agrees: share of the words asked to test it on which automaton and network agree. Many of
             them were asked while it was learned: it is no estimate of other words.
         ended: why learning ended.
@@ -147,7 +147,8 @@ class _CheckWords(Oracle):  # type: ignore[misc]  # AALpy is untyped
         if hypothesis.size > self.max_states:
             self.ended = "states"
             return None
-        dfa = as_dfa(hypothesis, self.alphabet).minify()
+        # Numbered breadth first: what is drawn for a state must not hang on how states are stored.
+        dfa = canonical(as_dfa(hypothesis, self.alphabet), self.alphabet)
         agrees = float((run(dfa, self.words) == self.sul.judge(self.words)).mean())
         if agrees > self.best_agrees:  # of equally good ones the first, which is the smallest
             self.best, self.best_agrees = dfa, agrees
@@ -226,7 +227,7 @@ def extract(
         dfa = min(dfa, toggled(dfa), key=lambda one: len(one.states))
     whole = oracle.ended == "agrees" and oracle.w_method(oracle.best).whole
     asked = len(teacher.known) - asked_before
-    return Extraction(dfa.minify(), max(agrees, 0.0), oracle.ended, whole, asked)
+    return Extraction(canonical(dfa, alphabet), max(agrees, 0.0), oracle.ended, whole, asked)
 
 
 def toggled(dfa: DFA) -> DFA:

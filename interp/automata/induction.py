@@ -89,6 +89,9 @@ class Induction:
     Attributes:
         found: the hypotheses, shortest code first; empty if neither an automaton nor a rule fits.
         learned: of the automata learned, the one that agrees with the network best.
+        strict: the automaton that was learned without tolerance, if one without wording already
+            explained all lines; else None. A network that counts needs more states the less may be
+            left unexplained.
         teacher: the network, with all words that it judged.
         asked: the words on which hypotheses are compared with the network.
         constant: bits of the code that knows no rule and lists the lines of the rarer label as
@@ -97,6 +100,7 @@ class Induction:
 
     found: tuple[Found, ...]
     learned: Extraction
+    strict: Extraction | None
     teacher: Teacher
     asked: tuple[Word, ...]
     constant: float
@@ -177,6 +181,10 @@ def induce(
         if learned.complete or (learned.ended == "queries" and agrees >= 1 - TOLERANCES[0]):
             way = "automaton" if learned.complete else "unfinished"
             add(learned.dfa, rule_of(learned.dfa, symbols, empty=False), way, agrees)
+    strict: Extraction | None = None
+    left = search.queries // 2 - len(teacher.known)
+    if exact() and left > 0 and any(one.rule is None for one in found):
+        strict = extract(teacher, symbols, asked, search.max_states, left, 0.0, empty=False)
     most = int(TOLERANCES[0] * len(asked))
     before = len(teacher.known)
     told = telling(teacher, asked, symbols)
@@ -194,7 +202,7 @@ def induce(
                 add(dfa, rule_of(dfa, symbols, empty=False), "lines", agrees)
     found.sort(key=lambda one: one.bits)
     best = max(tried, key=lambda one: (one.complete, one.agrees))
-    return Induction(tuple(found), best, teacher, tuple(asked), constant_bits(labels))
+    return Induction(tuple(found), best, strict, teacher, tuple(asked), constant_bits(labels))
 
 
 def learned_like(

@@ -29,6 +29,7 @@ FOUND: dict[str, Any] = {
     "queries": 2345,
     "sensitive": {"0.5": False, "2": False},
     "growth": {"4": "5", "6": "7", "8": "9"},
+    "growth_of": 9,
     "counting": False,
     "held_out": 300,
     "held_out_wrong": 0,

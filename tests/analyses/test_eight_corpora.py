@@ -7,6 +7,10 @@ is like the word. The slow ones train networks, as `lab rule` does: `make tortur
 
 from __future__ import annotations
 
+import json
+import os
+import subprocess
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import count
@@ -247,6 +251,47 @@ def test_the_answer_does_not_hang_on_the_clock(
     monkeypatch.setattr("time.time", lambda: next(hours))
     busy = told("three in a hundred", tmp_path / "busy", monkeypatch, Discovery(words=400))
     assert busy == quiet
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_a_count_is_not_cut_off_by_the_tolerance(
+    seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ten states explain nearly all words of these seeds, and do not grow; thirteen explain all."""
+    found = told("majority", tmp_path, monkeypatch, Discovery(seed=seed))
+    assert (found["n_states"], found["growth_of"]) == (10, 13)
+    assert (found["status"], found["doubt"]) == ("none", "counting")
+    assert "it takes 13 to leave nothing unexplained, and these grow" in found["evidence"]
+    assert "may count" in found["evidence"]
+
+
+ASK = """
+import json, sys, tempfile
+from pathlib import Path
+import pytest
+from analyses.answers import plain
+from analyses.options.questions import Discovery
+from test_eight_corpora import told
+with pytest.MonkeyPatch.context() as patch, tempfile.TemporaryDirectory() as folder:
+    print(json.dumps(plain(told("majority", Path(folder), patch, Discovery(words=400)))))
+"""
+
+
+@pytest.mark.slow  # two processes
+def test_the_answer_does_not_hang_on_where_things_lie_in_memory() -> None:
+    """Sets are walked through in another order in every process, unless they are put in order."""
+    folders = [str(path) for path in (Path(__file__).parents[1], Path(__file__).parent)]
+    answers = []
+    for seed in ("1", "2"):
+        path = os.pathsep.join([*folders, *sys.path])
+        about = os.environ | {"PYTHONHASHSEED": seed, "PYTHONPATH": path}
+        done = subprocess.run(
+            [sys.executable, "-c", ASK], env=about, capture_output=True, text=True
+        )
+        assert done.returncode == 0, done.stderr
+        answers.append(json.loads(done.stdout))
+    assert answers[0]["queries"] > 400
+    assert answers[0] == answers[1]
 
 
 def test_an_automaton_without_wording_is_shown() -> None:
