@@ -180,8 +180,8 @@ def answer(
 
 
 def kept(run: Run, name: str, options: Any = None) -> Answer | None:
-    """The kept answer to this very question about the last checkpoint, by this version of the lab;
-    None where there is none.
+    """The kept answer to this very question about the checkpoint looked at, by this version of the
+    lab; None where there is none.
 
     Args:
         options: as in ``answer``.
@@ -216,9 +216,22 @@ def is_current(record: Record, model_hash: str = "") -> bool:
 
 
 def current(run: Run, name: str) -> list[Kept]:
-    """The kept answers about the last checkpoint by this version of the lab, the newest first."""
+    """This version's kept answers about the checkpoint looked at, the newest first."""
     digest = run.model_hash()
     return [each for each in kept_in(run.path, name) if is_current(each.record, digest)]
+
+
+def latest(run: Run, name: str) -> Answer | None:
+    """The answer about the checkpoint looked at that was asked last; where there is none, the
+    answer about another checkpoint; None where there is neither.
+
+    Raises:
+        UserError: it is damaged.
+    """
+    found = current(run, name) if run.steps() else []
+    if not found:
+        return load(run.path, name)
+    return kept_as_asked(run.path, name, found[0].record.arguments, run.model_hash())
 
 
 def asked_with(name: str, arguments: Mapping[str, Any]) -> str:

@@ -28,7 +28,7 @@ def from_arguments(name: str, args: Sequence[str]) -> None:
     folder = args[0]
     rest = args if folder in ("-h", "--help") else args[1:]
     options, how = parse_asked(question(name).options, rest, f"analyse {folder} {name}")
-    ask(Run(Path(folder)), name, options, how)
+    ask(Run(Path(folder), how.step), name, options, how)
 
 
 def ask(run: Run, name: str, options: Any, how: Asks) -> None:

@@ -7,8 +7,18 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Literal
 
+import streamlit as st
+
 from analyses.registry import registered
-from dashboard.shared import choose_run, current_run, explain_errors, has_model, runs_folder
+from dashboard.shared import (
+    SEEN_AT,
+    choose_run,
+    choose_step,
+    current_run,
+    explain_errors,
+    has_model,
+    runs_folder,
+)
 from dashboard.views import question
 from dashboard.views.discover import from_lines, rule_of_run
 from dashboard.views.explain import explanations, leaderboard
@@ -36,6 +46,7 @@ class Page:
         icon: the name of one of Material's icons.
         show: draws what is its own.
         needs: without which the page cannot be shown.
+        one_step: looks at a single checkpoint, which the reader may choose.
     """
 
     group: str
@@ -43,6 +54,7 @@ class Page:
     icon: str
     show: Callable[[], None]
     needs: Literal["model", "run", "nothing"] = "model"
+    one_step: bool = True
 
     def draw(self) -> None:
         """Draws the page beside the choice of the run. What is missing or fails is one line."""
@@ -50,6 +62,9 @@ class Page:
             # A folder without runs may still hold sweeps or a leaderboard, and users bring lines.
             if self.needs != "nothing" or find_runs(runs_folder()):
                 choose_run()
+            st.session_state.pop(SEEN_AT, None)
+            if self.needs == "model" and self.one_step:
+                choose_step()
             if self.needs != "model" or has_model(current_run()):
                 self.show()
 
@@ -62,7 +77,7 @@ OWN = {
     "try": Page(START, "Try it", "edit", try_it.show),
     "model": Page(INSIDE, "Model", "account_tree", model.show),
     "probing": Page(INSIDE, "Probing", "sensors", probing.show),
-    "emergence": Page(INSIDE, "Over time", "timeline", emergence.show),
+    "emergence": Page(INSIDE, "Over time", "timeline", emergence.show, one_step=False),
     "interventions": Page(INSIDE, "Erase and steer", "tune", interventions.show),
     "heads": Page(INSIDE, "Heads", "hub", heads.show),
     "patching": Page(INSIDE, "Patching", "healing", patching.show),

@@ -9,7 +9,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 import pandas as pd
 import streamlit as st
@@ -39,6 +39,8 @@ from models.languages import Language, Word
 from models.runs.run import Run, find_runs
 
 LOG = logging.getLogger(__name__)
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
 @contextmanager
@@ -71,8 +73,17 @@ def choose_run() -> None:
         raise UserError(
             f"no run in {runs_folder()}: train one with `lab train anbn`, or all with `lab demo`"
         )
+    if (linked := st.query_params.get("run")) is not None and linked not in names:
+        st.session_state[UNKNOWN] = linked
     with st.sidebar:
-        st.selectbox("Run", names, key="run", bind="query-params")
+        st.selectbox(
+            "Run",
+            names,
+            names.index(most_telling(names)),
+            key="run",
+            bind="query-params",
+            on_change=lambda: st.session_state.pop(UNKNOWN, None),
+        )
         with suppress(UserError):  # the pages that need the run say what is wrong with it
             run = current_run()
             st.caption(
@@ -81,6 +92,22 @@ def choose_run() -> None:
                     f"recipe {run.config.recipe}; seed {run.config.seed}"
                 )
             )
+
+    if UNKNOWN in st.session_state:
+        st.warning(
+            f"There is no run named {text(st.session_state[UNKNOWN])} in {text(runs_folder())}. "
+            f"Shown is {text(st.session_state['run'])}."
+        )
+
+
+UNKNOWN = "unknown_run"
+"""The run that a link names and that is not there, until the reader chooses one."""
+
+
+def most_telling(names: Sequence[str]) -> str:
+    """The run that a page opens with: one that learned the rule of the Dutch lines, if there is
+    one; and rather a language of several symbols than a^n."""
+    return min(names, key=lambda name: (not name.startswith("dieren-"), name.startswith("an-")))
 
 
 def shape_of(run: Run) -> str:
@@ -94,8 +121,46 @@ def shape_of(run: Run) -> str:
 
 
 def current_run() -> Run:
-    """The chosen run."""
-    return Run(runs_folder() / st.session_state["run"])
+    """The chosen run, seen at the checkpoint that the page's reader chose."""
+    return Run(runs_folder() / st.session_state["run"], st.session_state.get(SEEN_AT))
+
+
+def choose_step() -> None:
+    """The choice of a checkpoint in the sidebar; it is part of the page's link."""
+    run = Run(runs_folder() / st.session_state["run"])
+    steps = run.steps()
+    if len(steps) < 2:
+        return
+    with st.sidebar:
+        step = st.select_slider(
+            "Checkpoint",
+            steps,
+            value=steps[-1],
+            key=f"step_of_{run.name}",  # each run has its own, because runs differ in steps
+            bind="query-params",
+            help="The training step whose weights are looked at. Step 0 is the untrained network.",
+        )
+        if step != steps[-1]:
+            st.session_state[SEEN_AT] = step
+            st.caption(f"The network is seen as it was at step {step:d} of {steps[-1]:d}.")
+
+
+SEEN_AT = "seen_at"
+"""The chosen step, for one drawing of a page; absent where the last checkpoint is looked at."""
+
+
+def once(**looks: Any) -> Callable[[Callable[P, T]], Callable[P, T]]:
+    """Computes each result once for all tabs: a run counts by its folder and the weights that are
+    looked at.
+
+    Args:
+        looks: as of ``st.cache_data``.
+    """
+    return st.cache_data(max_entries=64, hash_funcs={Run: _of_weights}, **looks)
+
+
+def _of_weights(run: Run) -> tuple[str, str]:
+    return str(run.path), run.model_hash()
 
 
 def has_model(run: Run) -> bool:
@@ -106,26 +171,26 @@ def has_model(run: Run) -> bool:
     return False
 
 
-@st.cache_resource(max_entries=16, show_spinner=False)
-def _model(path: str, digest: str) -> tuple[LanguageModel, threading.Lock]:
+@st.cache_resource(max_entries=16, show_spinner=False, hash_funcs={Run: _of_weights})
+def _model(run: Run) -> tuple[LanguageModel, threading.Lock]:
     """One model for all browser tabs. A hook is part of the model's state, so whoever uses the
     model holds its lock."""
-    return Run(Path(path)).model(), threading.Lock()
+    return run.model(), threading.Lock()
 
 
 @contextmanager
 def model_of(run: Run) -> Iterator[LanguageModel]:
-    """The last checkpoint's model, for one user at a time."""
-    model, lock = _model(str(run.path), run.model_hash())
+    """The model of the chosen checkpoint, for one user at a time."""
+    model, lock = _model(run)
     with lock:
         yield model
 
 
-@st.cache_data(max_entries=64, show_spinner=False)
-def ask(path: str, digest: str, name: str, arguments: str) -> Answer:
+@once(show_spinner=False)
+def ask(run: Run, name: str, arguments: str) -> Answer:
     """An answer about a typed word: computed once for all tabs, and not written into the run."""
     asked = question(name)
-    return asked.analyse(Run(Path(path)), asked.options(**json.loads(arguments)), quiet)
+    return asked.analyse(run, asked.options(**json.loads(arguments)), quiet)
 
 
 def asked(run: Run, name: str, **arguments: Any) -> Answer:
@@ -134,7 +199,7 @@ def asked(run: Run, name: str, **arguments: Any) -> Answer:
     if (known := kept(run, name, question(name).options(**arguments))) is not None:
         return known
     with st.spinner("Computing ..."):
-        return ask(str(run.path), run.model_hash(), name, json.dumps(arguments))
+        return ask(run, name, json.dumps(arguments))
 
 
 def kept_or_computed(run: Run, name: str) -> Answer | None:
@@ -146,18 +211,21 @@ def kept_or_computed(run: Run, name: str) -> Answer | None:
     if found := current(run, name):
         return chosen(run, name, found)
     result = load(run.path, name)
+    if run.seen_at is not None:
+        result = None
     if result is None:
         older = kept_in(run.path, name)
-        st.info(
-            f"Another version of the lab answered this question, in {code(older[0].folder)}."
-            if older
-            else f"This question has not been asked of {text(run.name)} yet."
-        )
+        if run.seen_at is not None:
+            st.info(f"This question has not been asked of step {run.seen_at:d} yet.")
+        elif older:
+            st.info(f"Another version of the lab answered this, in {code(older[0].folder)}.")
+        else:
+            st.info(f"This question has not been asked of {text(run.name)} yet.")
         with explain_errors():
             key = f"{name} of {run.path}, {run.model_hash()}"
             offer(key, "Ask it now", lambda told: answer(run, name, None, told), type="primary")
     else:
-        st.warning("This answer is about an earlier checkpoint; `lab analyse --again` renews it.")
+        st.warning("This answer is about another checkpoint; `lab analyse --again` renews it.")
     return result
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pandas as pd
 
 from analyses.answer_files import kept_in
-from analyses.answers import Answer, asked_with, current, load, question
+from analyses.answers import Answer, asked_with, current, latest, question
 from analyses.command_line.arguments import Runs, Show
 from analyses.console import OUT, shown, table_of, titled
 from analyses.options.shared import Shows
@@ -42,7 +42,7 @@ def show(options: Show) -> None:
     OUT.print(titled(options.name, f": {found.sentence}"))
     OUT.print(table_of(question(options.name).headline(found)))
     if found.model_hash != run.model_hash():
-        OUT.print("The answer is about an earlier checkpoint; `lab analyse --again` renews it.")
+        OUT.print("The answer is about another checkpoint; `lab analyse --again` renews it.")
     where(found, options.name)
     for other in current(run, options.name):
         if other.folder != found.folder:
@@ -51,8 +51,12 @@ def show(options: Show) -> None:
 
 
 def newest_of(run: Run, name: str) -> Answer:
-    """The answer that the run was asked last. Raises UserError where it keeps none."""
-    found = load(run.path, name)
+    """The answer that the run was asked last, about its last checkpoint if there is one.
+
+    Raises:
+        UserError: it keeps none.
+    """
+    found = latest(run, name)
     if found is None:
         older = kept_in(run.path, name)
         why = f"no answer to {name}"
@@ -64,7 +68,7 @@ def newest_of(run: Run, name: str) -> Answer:
 
 def show_all(run: Run, how: Shows) -> None:
     """Prints the sentence of each kept answer, and which questions are still to be asked."""
-    kept = {name: found for name in registered() if (found := load(run.path, name))}
+    kept = {name: found for name in registered() if (found := latest(run, name))}
     rows = [{"question": name, "answer": found.sentence} for name, found in kept.items()]
     if shown(how, pd.DataFrame(rows, columns=["question", "answer"])):
         return

@@ -102,7 +102,7 @@ def go(run: Run, device: str) -> None:
 
 def evaluate(options: Evaluate) -> None:
     """A curve by length."""
-    run = Run(options.run)
+    run = Run(options.run, options.step)
     asked = Accuracy(options.max_n, options.lengths, options.count, options.seed, options.all_words)
     with progress_bar(run.name) as report:
         result, _ = answer(run, "accuracy", asked, report, options.again)
@@ -146,7 +146,7 @@ def predict(options: Predict) -> None:
 
 def analyse(asked: Analyse) -> None:
     """Ask a run one question, or all."""
-    run = Run(asked.run)
+    run = Run(asked.run, asked.how.step)
     if asked.name is not None:
         ask(run, asked.name, asked.options, asked.how)
         return

@@ -33,6 +33,7 @@ MOST: Mapping[str, Number] = {
     "rank": 1000,
     "samples": 10**6,
     "seeds": 10_000,
+    "step": 10**9,
     "steps": 10**9,
     "width": 1e6,
     "words": 100_000,
@@ -99,9 +100,15 @@ class Asks(Shows):
 
     Attributes:
         again: answer afresh, even if the run keeps the same answer.
+        step: ask the run as it was at this training step; by default at its last checkpoint.
     """
 
     again: Flag = False
+    step: int | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        at_least(0, self, "step")
 
 
 @dataclass(frozen=True, kw_only=True)

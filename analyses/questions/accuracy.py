@@ -66,7 +66,7 @@ def analyse(run: Run, options: Options, progress: Progress = quiet) -> Answer:
         )
     model, digest = run.model_and_hash()
     models = {"trained": model, "untrained": run.untrained()}
-    trained = TrainedWords(run.config, run.language, run.steps()[-1])
+    trained = TrainedWords(run.config, run.language, run.step)
     reach = reach_of_all_words(run, options, longest)
     every = count_all(models, run.language, run.objective, trained, reach, progress)
     inert = leans_on(run, models, options.seed)

@@ -53,13 +53,19 @@ class Run:
     Attributes:
         path: the folder.
         config: what was trained.
+        seen_at: the step whose checkpoint is looked at; None is the last that there is.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, seen_at: int | None = None) -> None:
         """Opens a run; a folder that holds a single run stands for that run.
 
+        Args:
+            seen_at: the run as it was at this step. ``model``, ``model_hash`` and all that is asked
+                of the run are then about this checkpoint.
+
         Raises:
-            UserError: there is no run, or this version of the lab cannot read it.
+            UserError: there is no run, this version of the lab cannot read it, or it has no
+                checkpoint of this step.
         """
         if not (path / RUN_FILE).is_file():
             inside = find_runs(path)
@@ -71,6 +77,9 @@ class Run:
                 raise UserError(f"{path} is not a run: {cure}")
         self.path = path
         self.config = config_of(path / RUN_FILE, self.record)
+        self.seen_at = seen_at
+        if seen_at is not None:
+            self._folder(seen_at)
 
     @classmethod
     def create(cls, path: Path, config: TrainConfig, corpus: Path | None = None) -> Run:
@@ -222,8 +231,13 @@ class Run:
             if step > after:
                 remove_folder(self.checkpoints / folder_name(step))
 
+    @property
+    def step(self) -> int:
+        """The step of the checkpoint that is looked at. Raises UserError where there is none."""
+        return int(self._folder(None).name.removeprefix("step-"))
+
     def model(self, step: int | None = None) -> LanguageModel:
-        """The model of a checkpoint, by default the last, in evaluation mode on the CPU.
+        """The model of a checkpoint, by default the one looked at, in evaluation mode on the CPU.
 
         Raises:
             UserError: the checkpoint is missing, truncated, altered, or from another run.
@@ -235,7 +249,7 @@ class Run:
         return load_checkpoint(self._folder(step), self.config, self.language.vocabulary)
 
     def _folder(self, step: int | None) -> Path:
-        steps = self.steps()
+        steps, step = self.steps(), self.seen_at if step is None else step
         if not steps:
             raise UserError(f"{self.path} has no checkpoint yet: wait, or `lab resume {self.path}`")
         if step is not None and step not in steps:
@@ -243,7 +257,7 @@ class Run:
         return self.checkpoints / folder_name(steps[-1] if step is None else step)
 
     def model_hash(self) -> str:
-        """SHA-256 of the last checkpoint's weights, without building the model.
+        """SHA-256 of the weights that are looked at, without building the model.
 
         Raises:
             UserError: there is no checkpoint, or the lines of a corpus run were changed: what was

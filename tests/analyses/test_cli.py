@@ -93,6 +93,12 @@ def test_train_evaluate_predict_analyse(tmp_path: Path, capsys: pytest.CaptureFi
     assert "kept from before" not in answer(
         capsys, "analyse", run.path, "patching", "--n", 3, "--again"
     )
+    first = run.steps()[0]
+    then = ("analyse", run.path, "patching", "--n", 3, "--step", first, "--json")
+    digest = Run(run.path, first).model_hash()
+    assert json.loads(answer(capsys, *then))["model_hash"] == digest != run.model_hash()
+    newest = json.loads(answer(capsys, "show", run.path, "patching", "--json"))
+    assert newest["model_hash"] == run.model_hash()  # though the other step was asked last
 
 
 @pytest.mark.slow

@@ -29,7 +29,7 @@ from streamlit.testing.v1.element_tree import Button, Selectbox
 from test_kinds import KINDS, SIZES, TASKS, refused
 
 from analyses.answer_files import folders_of, seal
-from analyses.answers import Answer, answer, load, question, save
+from analyses.answers import Answer, answer, latest, load, question, save
 from analyses.charts.interventions import charts
 from analyses.charts.leaderboard import REPLACEMENTS
 from analyses.close_ups.intervention import changed
@@ -606,7 +606,32 @@ def test_downloads_hold_the_answer(run: Run, monkeypatch: pytest.MonkeyPatch) ->
 def test_an_answer_about_an_earlier_checkpoint_is_called_so(own: Run) -> None:
     assert not opened("probing").warning
     change(own, "probing", model_hash="another")
-    assert "about an earlier checkpoint" in opened("probing").warning[0].value
+    assert "about another checkpoint" in opened("probing").warning[0].value
+
+
+def test_a_page_shows_another_checkpoint(own: Run) -> None:
+    if len(own.steps()) < 2:
+        return  # tables that count have no steps
+    first = own.steps()[0]
+    then = Run(own.path, first)
+    page = AppTest.from_string(SHOW.format(page="probing"), default_timeout=120)
+    page.query_params[f"step_of_{own.name}"] = str(first)
+    healthy(page.run())
+    assert f"as it was at step {first}" in said(page)
+    assert f"not been asked of step {first}" in page.info[0].value
+    answer(then, "probing", TASKS["probing"][1])
+    page = healthy(page.run())
+    kept = latest(then, "probing")
+    assert kept is not None
+    assert kept.model_hash == then.model_hash() != own.model_hash()
+    assert plainly(kept.sentence) in said(page)
+
+
+def test_a_link_to_an_unknown_run_says_so(own: Run) -> None:
+    page = AppTest.from_string(SHOW.format(page="try"), default_timeout=120)
+    page.query_params["run"] = "no*such*run"
+    assert "no run named no*such*run" in plainly(healthy(page.run()).warning[0].value)
+    assert not opened("try").warning
 
 
 def test_the_kept_answer_is_used_for_the_same_model_alone(own: Run) -> None:

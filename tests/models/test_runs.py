@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from conftest import tiny_config
 
 from models.config import ModelConfig
@@ -199,3 +200,15 @@ def test_a_damaged_line_of_metrics_is_named(trained: Run) -> None:
     path.write_text("{nonsense\n" + path.read_text())
     with pytest.raises(UserError, match=r"metrics\.jsonl is not valid JSON \(line 1, "):
         trained.metrics()
+
+
+def test_a_run_is_seen_at_a_checkpoint(trained: Run) -> None:
+    first, *_, last = trained.steps()
+    assert first != last
+    then = Run(trained.path, first)
+    assert (then.step, trained.step) == (first, last)
+    assert then.model_hash() == trained.model_and_hash(first)[1] != trained.model_hash()
+    for name, weight in then.model().state_dict().items():
+        assert torch.equal(weight, trained.model(first).state_dict()[name])
+    with pytest.raises(UserError, match="no checkpoint at step 7: choose one of"):
+        Run(trained.path, 7)

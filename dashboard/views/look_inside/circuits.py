@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pandas as pd
 import streamlit as st
 
@@ -20,6 +18,7 @@ from dashboard.shared import (
     heading,
     kept_or_computed,
     model_of,
+    once,
     picture,
     seeds_of,
     word_input,
@@ -175,8 +174,7 @@ def on_a_word(run: Run, result: Answer) -> None:
     word = given(run.language, word_input(run, member(run, 8)), ())
     edges = result.findings["circuit"]["edges"]
     said, effects = _on_word(
-        str(run.path),
-        run.model_hash(),
+        run,
         edges,
         result.arguments["ablation"],
         result.arguments["direction"],
@@ -209,16 +207,14 @@ def on_a_word(run: Run, result: Answer) -> None:
         )
 
 
-@st.cache_data(max_entries=64, show_spinner="Computing ...")
+@once(show_spinner="Computing ...")
 def _on_word(
-    path: str,
-    digest: str,
+    run: Run,
     edges: list[list[str]],
     ablation: Ablation,
     direction: Direction,
     word: Word,
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
-    run = Run(Path(path))
     with model_of(run) as model:
         assert isinstance(model, HookedTransformer)
         return verdicts(model, run, edges, ablation, direction, word)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import altair as alt
@@ -19,6 +18,7 @@ from dashboard.shared import (
     downloads,
     heading,
     kept_or_computed,
+    once,
     picture,
     seeds_of,
 )
@@ -54,7 +54,7 @@ def show() -> None:
     site = right.selectbox("Site", sites, index=len(sites) - 1, key=f"followed_in_{run.name}")
     left, right = st.columns([3, 2])
     with left:
-        rows = _read(str(run.path), run.model_hash(), int(step), result.arguments, target, site)
+        rows = _read(run, int(step), result.arguments, target, site)
         how = next(iter(PROJECTIONS))
         figure = projection_chart(rows, how, str(target))
         picture(figure, f"Activations at {site} at step {step}, coloured by {target}.")
@@ -90,9 +90,9 @@ def by_length(table: pd.DataFrame, step: int) -> alt.Chart:
     )
 
 
-@st.cache_data(max_entries=64, show_spinner="Computing ...")
+@once(show_spinner="Computing ...")
 def _read(
-    path: str, digest: str, step: int, arguments: Mapping[str, Any], target: str, site: str
+    run: Run, step: int, arguments: Mapping[str, Any], target: str, site: str
 ) -> pd.DataFrame:
-    run, options = Run(Path(path)), Emergence(**arguments)
+    options = Emergence(**arguments)
     return read_by(run, run.model(step), Probing(options.words, options.seed), target, site)

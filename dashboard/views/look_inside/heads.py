@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pandas as pd
 import streamlit as st
 import torch
@@ -21,6 +19,7 @@ from dashboard.shared import (
     heading,
     kept_or_computed,
     model_of,
+    once,
     picture,
     seeds_of,
     segments,
@@ -155,7 +154,7 @@ def _one_head(run: Run, word: Word, part: str) -> None:
         seen = patterns(model, torch.as_tensor(ids))
         circuits = one_head.circuits(model, run, layer, head)
         rotary = has_rotary_positions(model)
-    types, verdicts = _on_word(str(run.path), run.model_hash(), word)
+    types, verdicts = _on_word(run, word)
 
     def own(table: pd.DataFrame) -> pd.DataFrame:
         return table[(table["layer"] == layer) & (table["head"] == head)]
@@ -203,10 +202,9 @@ CIRCUITS = {
 }
 
 
-@st.cache_data(max_entries=64, show_spinner=False)
-def _on_word(path: str, digest: str, word: Word) -> tuple[pd.DataFrame, pd.DataFrame]:
+@once(show_spinner=False)
+def _on_word(run: Run, word: Word) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Types and verdicts of all heads, once for all tabs."""
-    run = Run(Path(path))
     with model_of(run) as model:
         both = (("trained", model), ("untrained", run.untrained()))
         types = one_head.types_on(both, run.language.vocabulary, word)

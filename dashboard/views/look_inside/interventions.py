@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pandas as pd
 import streamlit as st
 
@@ -23,6 +21,7 @@ from dashboard.shared import (
     heading,
     kept_or_computed,
     model_of,
+    once,
     picture,
     seeds_of,
     word_input,
@@ -160,7 +159,7 @@ def on_a_word(run: Run, result: Answer | None) -> None:
     if change != "erase":
         k = columns[3].slider("k", -FURTHEST, FURTHEST, 2, key="k", bind="query-params")
     word = given(run.language, word_input(run, longer(run)), ())
-    said = _changed(str(run.path), run.model_hash(), site, variable, change, k, word)
+    said = _changed(run, site, variable, change, k, word)
     st.markdown(ends(said, word))
     picture(said_chart(said), f"What may follow each prefix, as it is and with {variable} changed.")
     st.caption(
@@ -176,11 +175,10 @@ def longer(run: Run) -> Word:
     return word if steering_refusal(run) else (*word, *[word[-1]] * FURTHEST)
 
 
-@st.cache_data(max_entries=64, show_spinner="Computing ...")
+@once(show_spinner="Computing ...")
 def _changed(
-    path: str, digest: str, site: str, variable: str, change: Change, k: int, word: Word
+    run: Run, site: str, variable: str, change: Change, k: int, word: Word
 ) -> pd.DataFrame:
-    run = Run(Path(path))
     with model_of(run) as model:
         return changed(model, run, site, variable, change, k, word)
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pandas as pd
 import streamlit as st
 import torch
@@ -21,7 +19,7 @@ from analyses.close_ups.worked_example import (
 )
 from analyses.words import member
 from dashboard.markup import formula, text
-from dashboard.shared import current_run, explain_errors, model_of, picture, word_input
+from dashboard.shared import current_run, explain_errors, model_of, once, picture, word_input
 from models.errors import UserError
 from models.rivals.ngram import HookedNGram
 from models.runs.run import Run
@@ -175,7 +173,7 @@ def _costs(run: Run) -> None:
         bar = st.progress(0.0)
         for i, positions in enumerate(lengths):
             bar.progress(i / len(lengths), f"{positions:d} positions")
-            others += _timed(str(run.path), run.model_hash(), positions)
+            others += _timed(run, positions)
         bar.empty()
     table = costs.cost_table(prediction, others)
     if table.empty:
@@ -198,10 +196,10 @@ def _costs(run: Run) -> None:
     st.dataframe(costs.cost_lines(config, lengths[-1]), hide_index=True)
 
 
-@st.cache_data(max_entries=256, show_spinner=False)
-def _timed(path: str, digest: str, positions: int) -> list[pd.DataFrame]:
+@once(show_spinner=False)
+def _timed(run: Run, positions: int) -> list[pd.DataFrame]:
     """Counts and seconds of one length, once for all tabs."""
-    with model_of(Run(Path(path))) as model:
+    with model_of(run) as model:
         return [costs.counted(model, positions), costs.measured(model, positions)]
 
 
