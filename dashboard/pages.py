@@ -32,7 +32,7 @@ from dashboard.views.look_inside import (
     probing,
 )
 from dashboard.views.many_runs import sweeps
-from dashboard.views.start import runs, try_it
+from dashboard.views.start import runs, story, try_it
 from models.runs.run import find_runs
 
 
@@ -73,7 +73,8 @@ START, INSIDE, EXPLAIN = "Start", "Look inside", "Explain"
 DISCOVER, MANY, MORE = "Discover", "Many runs", "More questions"
 
 OWN = {
-    "runs": Page(START, "Runs", "home", runs.show, needs="run"),
+    "story": Page(START, "Start", "home", story.show, needs="nothing"),
+    "runs": Page(START, "Runs", "list", runs.show, needs="run"),
     "try": Page(START, "Try it", "edit", try_it.show),
     "model": Page(INSIDE, "Model", "account_tree", model.show),
     "probing": Page(INSIDE, "Probing", "sensors", probing.show),

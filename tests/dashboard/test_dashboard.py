@@ -10,7 +10,7 @@ from chromium import IDLE, PATIENCE, leaves, opened, serve
 from playwright.sync_api import Browser, Page, TimeoutError, expect
 
 pytestmark = pytest.mark.browser
-PAGES = ("", "try", "model", "probing", "interventions", "heads", "patching", "circuits")
+PAGES = ("runs", "try", "model", "probing", "interventions", "heads", "patching", "circuits")
 PAGES += ("explanations", "leaderboard", "discovery", "discover", "emergence")
 
 
@@ -37,7 +37,7 @@ def choose(page: Page, box: str, option: str) -> None:
     ("run", "scheme", "pages"),
     [
         ("anbn-counting-s0", "light", PAGES),
-        ("dieren-s0", "dark", ("", "try", "heads", "leaderboard")),
+        ("dieren-s0", "dark", ("?show=the+automaton", "runs", "heads", "leaderboard")),
     ],
 )
 def test_every_page_opens(
@@ -49,7 +49,7 @@ def test_every_page_opens(
     page.on("request", lambda r: outside.append(r.url) if leaves(r.url, address) else None)
     page.on("pageerror", lambda error: crashed.append(str(error)))
     for name in pages:
-        opened(page, f"{address}/{name}?run={run}")
+        opened(page, f"{address}/{name}{'&' if '?' in name else '?'}run={run}")
         expect(page.locator("h1").first).to_be_visible()
         assert page.locator("[data-testid=stException]").count() == 0, name
         assert page.locator("[data-testid=stAlertContentError]").count() == 0, name

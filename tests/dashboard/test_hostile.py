@@ -125,7 +125,7 @@ def assert_text(page: Page) -> None:
 @pytest.mark.parametrize(
     ("name", "expected"),
     [
-        ("", [NAME]),
+        ("runs", [NAME]),
         ("try", []),
         ("model", []),
         ("heads", []),
@@ -178,7 +178,7 @@ def test_home_sees_a_training_end(page: Page, address: str, runs: Path) -> None:
     run = Run(runs / "brackets")
     run.update(status="training")
     with locked(run.path):
-        opened(page, f"{address}/?run=brackets")
+        opened(page, f"{address}/runs?run=brackets")
         says(page, "step 2")
         run.update(status="finished")
     says(page, "Accuracy by length")

@@ -42,7 +42,7 @@ ENOUGH = {"all seeds": 1.0, "half of them": 0.5, "one": 0.0}
 """What a reader can choose: how many seeds must learn a language, with the share this stands for.
 """
 
-PAGES = {"runs": "", "heads": "heads", "probing": "probing"}
+PAGES = {"runs": "runs", "heads": "heads", "probing": "probing"}
 """The pages that the table of runs links to: the address by the column's name."""
 
 

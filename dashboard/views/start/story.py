@@ -1,0 +1,146 @@
+"""The first page: the Dutch lines, and in four steps how a network's rule for them is found."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import streamlit as st
+
+from analyses.answers import Answer, current, latest
+from analyses.charts.accuracy import training_chart
+from analyses.questions.discovery import chart
+from analyses.rules.printed import printed_verdicts, summary
+from dashboard.markup import text
+from dashboard.shared import explain_errors, most_telling, once, picture, runs_folder, segments
+from models.languages import LabelledCorpus, Word, language, printed_lines
+from models.runs.run import Run, find_runs
+
+STEPS = ("the lines", "the network", "the automaton", "the rule")
+DIEREN = "dieren"
+
+
+def show() -> None:
+    """The page."""
+    st.title("Structure Lab")
+    st.markdown(
+        "Can a network find the structure behind lines of words? Here the rule of every language "
+        "is known, and each method that looks inside a network is held against it."
+    )
+    st.header("What sets these two groups of lines apart?", divider="gray")
+    st.markdown("A lecture prints these Dutch lines of animals, and does not say what the rule is.")
+    step = STEPS.index(segments("Show", STEPS, STEP))
+    if step + 1 < len(STEPS):
+        st.button(text(f"Show {STEPS[step + 1]}"), type="primary", on_click=_go_on, args=(step,))
+    with explain_errors():
+        run = _learner()
+        if run is None:
+            st.info(
+                "No network in this folder has learned these lines yet. `lab demo dieren` trains "
+                "one and asks it everything, in some minutes."
+            )
+        elif step:
+            _told(run, step)
+    _lines(marked=step == len(STEPS) - 1)
+
+
+STEP = "show"
+"""The key of the chosen step."""
+
+
+def _go_on(step: int) -> None:
+    st.session_state[STEP] = STEPS[step + 1]
+
+
+def _learner() -> Run | None:
+    """A run that learned the Dutch lines and was asked for its rule; None where there is none."""
+    names = [path.name for path in find_runs(runs_folder())]
+    for name in sorted(names, key=lambda name: name != most_telling(names)):
+        if not name.startswith(f"{DIEREN}-"):
+            continue
+        run = Run(runs_folder() / name)
+        learnt = run.config.language == DIEREN and not isinstance(run.language, LabelledCorpus)
+        if learnt and run.steps() and current(run, "discovery"):
+            return run
+    return None
+
+
+def _told(run: Run, step: int) -> None:
+    """What the run's kept answers say at this step of the story."""
+    found = latest(run, "discovery")
+    if found is None:
+        return
+    if step == 1:
+        _network(run)
+    elif step == 2:
+        _automaton(found)
+    else:
+        _rule(found.findings)
+
+
+def _network(run: Run) -> None:
+    st.markdown(
+        f"A small network ({text(run.name)}) reads lines that are drawn at random, and is told of "
+        "each whether it belongs. The 26 printed lines are its test. So its loss fell, and its "
+        "share of right verdicts grew, as it learned:"
+    )
+    picture(training_chart(run.metrics()), "Loss and right verdicts by training step.")
+    st.markdown(f"**{text(_said_of_the_lines(run))}**")
+
+
+@once(show_spinner=False)
+def _said_of_the_lines(run: Run) -> str:
+    verdicts = printed_verdicts(run)
+    return "" if verdicts is None else summary(verdicts)
+
+
+def _automaton(found: Answer) -> None:
+    of = found.findings
+    st.markdown(
+        f"The lab then asked the network about {of['queries']:d} lines, and learned from its "
+        "verdicts which words change its mind. That is an automaton: from state 0 each word leads "
+        "to the same state or to another; a ring marks a state in which a line belongs."
+    )
+    picture(chart(found), f"The automaton. {found.sentence}")
+    st.markdown(
+        f"The automaton gives **{of['agreement_truth']:.1%}** of the held-out lines their right "
+        "label."
+    )
+    if (untrained := of["untrained"]["agreement_truth"]) is not None:
+        st.markdown(
+            f"That of the same network before its training gives {untrained:.1%} theirs. What is "
+            "found beyond that was learned."
+        )
+
+
+def _rule(found: Mapping[str, Any]) -> None:
+    st.markdown(f"#### {text(found['headline'])}")
+    st.markdown(text(found["evidence"]))
+    st.markdown("Below, each word is marked that takes a line a step further in the true rule.")
+
+
+def _lines(marked: bool) -> None:
+    """Both groups, side by side; where asked, with the words that take the rule a step further."""
+    rule = language(DIEREN)
+    for column, group in zip(st.columns(2), ("A", "B"), strict=True):
+        lines = [word for name, word in printed_lines() if name == group]
+        with column:
+            st.markdown(f"**Group {text(group)}**")
+            for word in lines:
+                _line(word, marked)
+            if marked:
+                inside = sum(rule.contains(word) for word in lines)
+                st.caption(f"{inside:d} of {len(lines):d} lines have the whole pattern.")
+
+
+def _line(word: Word, marked: bool) -> None:
+    """A line; where asked, with the words marked that move the rule's automaton."""
+    states = [language(DIEREN).state(word[:end])["state"] for end in range(len(word) + 1)]
+    st.markdown(
+        " ".join(
+            f":orange-background[**{text(symbol)}**]"
+            if marked and before != after
+            else text(symbol)
+            for symbol, before, after in zip(word, states, states[1:], strict=False)
+        )
+    )

@@ -1,0 +1,87 @@
+"""The first page: it tells what the kept answers say, also where they say no."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from compared import plainly
+from conftest import made_once, tiny_config, without_pictures
+from streamlit.testing.v1 import AppTest
+from test_kinds import TASKS
+
+from analyses.answers import answer, latest
+from dashboard.views.start.story import STEPS
+from models.runs.run import Run
+from models.training.loop import train
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A network that saw so few lines that nobody can find a rule in it."""
+
+    def make(folder: Path) -> None:
+        config = tiny_config(language="dieren", objective="verdict", max_n=10)
+        run = Run.create(folder / "dieren-s0", replace(config, steps=3))
+        train(run, "cpu")
+        with without_pictures():
+            answer(run, "discovery", TASKS["discovery"][1])
+
+    return made_once(tmp_path_factory, "story", make)
+
+
+def opened(runs: Path, step: str, monkeypatch: pytest.MonkeyPatch) -> AppTest:
+    monkeypatch.setattr(sys, "argv", ["app.py", str(runs)])
+    script = 'from dashboard.pages import pages\npages()["story"].draw()'
+    page = AppTest.from_string(script, default_timeout=60)
+    page.query_params["show"] = step
+    page.run()
+    assert not page.exception
+    assert not page.error
+    return page
+
+
+def said(page: AppTest) -> str:
+    return "\n".join(plainly(each.value) for each in [*page.markdown, *page.caption, *page.info])
+
+
+def test_it_says_what_was_found_and_not_what_is_true(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = latest(Run(folder / "dieren-s0"), "discovery")
+    assert found is not None
+    assert "leeuw ... olifant ... leeuw" not in found.findings["headline"]
+    page = opened(folder, "the rule", monkeypatch)
+    assert found.findings["headline"] in said(page)
+    assert found.findings["evidence"] in said(page)
+    share = found.findings["untrained"]["agreement_truth"]
+    assert f"before its training gives {share:.1%}" in said(
+        opened(folder, "the automaton", monkeypatch)
+    )
+    assert "26 verdicts right by the rule" in said(opened(folder, "the network", monkeypatch))
+
+
+def test_four_steps_lead_on(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    page = opened(folder, STEPS[0], monkeypatch)
+    for step in STEPS[1:]:
+        assert f"Show {step}" == page.button[0].label
+        page.button[0].click().run()
+    assert not page.button
+    marked = [each.value for each in page.markdown if "orange-background" in each.value]
+    first = marked[0]  # leeuw olifant slang leeuw muis ...
+    assert first.startswith(":orange-background[**leeuw**] :orange-background[**olifant**] slang :")
+    assert first.count("orange-background") == 3
+    assert [each.value for each in page.caption if "whole pattern" in each.value] == [
+        "13 of 13 lines have the whole pattern.",
+        "1 of 13 lines have the whole pattern.",
+    ]
+
+
+def test_a_folder_without_such_a_run_says_how_to_get_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert "`lab demo dieren`" in opened(tmp_path, "the rule", monkeypatch).info[0].value
