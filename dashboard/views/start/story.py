@@ -141,6 +141,6 @@ def _line(word: Word, marked: bool) -> None:
             f":orange-background[**{text(symbol)}**]"
             if marked and before != after
             else text(symbol)
-            for symbol, before, after in zip(word, states, states[1:], strict=False)
+            for symbol, old, new in zip(word, states, states[1:], strict=False)
         )
     )
