@@ -33,8 +33,17 @@ def warm_up() -> None:
 
 warm_up()
 
-# On a narrow screen a wide chart is scrolled, not cut off.
-st.html("<style>[data-testid=stVegaLiteChart] {overflow-x: auto; max-width: 100%}</style>")
+# On a narrow screen a wide chart is scrolled, not cut off. A marked word is seen on a projector
+# too, and by those who see no colours.
+st.html("""<style>
+[data-testid=stVegaLiteChart] {overflow-x: auto; max-width: 100%}
+.stMarkdownColoredBackground {
+    background-color: #ffc24d !important;
+    color: #1a1a1a !important;
+    text-decoration: underline;
+    text-underline-offset: 3px;
+}
+</style>""")
 
 groups: dict[str, list[StreamlitPage]] = {}
 for address, each in pages().items():

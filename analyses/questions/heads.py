@@ -176,6 +176,7 @@ def findings(table: pd.DataFrame) -> tuple[str, dict[str, Any]]:
     look, where = _looks(table[table["measure"] == LOOK])
     told = (summary, _told(pairs), sentence, where)
     return " ".join(filter(None, told)), {
+        "most": str(most["part"]),
         "needed": kept["mean"],
         "needed_by": kept,
         "pairs": pairs,

@@ -627,6 +627,28 @@ def test_a_page_shows_another_checkpoint(own: Run) -> None:
     assert plainly(kept.sentence) in said(page)
 
 
+@pytest.mark.parametrize(
+    ("name", "key", "value"),
+    [
+        ("probing", "target_of_anbn", "a-b"),
+        ("probing", "site_of_{run}_a-b", "embed"),
+        ("emergence", "followed_of_anbn", "a-b"),
+        ("emergence", "followed_in_{run}", "embed"),
+        ("interventions", "at_{run}", "embed"),
+        ("interventions", "do_to_a-b", "add k to it"),
+    ],
+)
+def test_a_link_keeps_what_was_chosen(run: Run, name: str, key: str, value: str) -> None:
+    if refused(run, name):
+        pytest.skip(f"{name} is not asked of it")
+    key = key.format(run=run.name)
+    page = AppTest.from_string(SHOW.format(page=name), default_timeout=120)
+    page.query_params["target_of_anbn"] = "a-b"
+    page.query_params[key] = value
+    box = healthy(page.run()).selectbox(key=key)
+    assert box.format_func(box.value) == value
+
+
 def test_a_link_to_an_unknown_run_says_so(own: Run) -> None:
     page = AppTest.from_string(SHOW.format(page="try"), default_timeout=120)
     page.query_params["run"] = "no*such*run"

@@ -86,6 +86,8 @@ def studies() -> None:
         list(kept),
         default=next(iter(kept)),
         required=True,
+        key="study",
+        bind="query-params",
         format_func=STUDIES.__getitem__,
     )
     result = kept[study]
@@ -280,6 +282,7 @@ def try_lines(record: dict[str, Any], dfa: DFA) -> None:
         "Line",
         example,
         key=f"line_{record['name']}",
+        bind="query-params",
         help=code(" ".join(corpus.vocabulary.symbols)),
     )
     word = corpus.vocabulary.parse(typed or "")

@@ -133,6 +133,10 @@ def what_single_effects_hide(result: Answer) -> None:
     )
 
 
+LEGIBLE = 12
+"""So many edges are told apart at a first look."""
+
+
 def graph(result: Answer) -> None:
     """Draws the circuit, or as many edges of the largest effects as the slider says."""
     found = result.findings["circuit"]["edges"]
@@ -141,7 +145,7 @@ def graph(result: Answer) -> None:
     shown = columns[0].segmented_control(
         "Edges",
         ["circuit", "largest"],
-        default="circuit",
+        default="circuit" if len(found) <= LEGIBLE else "largest",
         required=True,
         key="edges",
         bind="query-params",
@@ -149,7 +153,7 @@ def graph(result: Answer) -> None:
     )
     if shown == "largest":
         size = columns[1].slider(
-            "How many", 1, len(order), min(12, len(order)), key="size", bind="query-params"
+            "How many", 1, len(order), min(LEGIBLE, len(order)), key="size", bind="query-params"
         )
         found = order[:size]
         exact = ranking_name("exact", result.arguments["direction"])

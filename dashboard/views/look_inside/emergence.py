@@ -44,14 +44,28 @@ def show() -> None:
     st.header("One checkpoint", divider="gray")
     steps = sorted(result.table["step"].unique().tolist())
     step = st.select_slider(
-        "Step", steps, value=steps[-1], key=f"step_of_{run.name}", help="The kept checkpoints."
+        "Step",
+        steps,
+        value=steps[-1],
+        key=f"step_of_{run.name}",
+        bind="query-params",
+        help="The kept checkpoints.",
     )
     probes = result.table[result.table["kind"] == "probe"]
     names = list(dict.fromkeys(probes["target"]))
     left, right = st.columns(2)
-    target = left.selectbox("Variable", names, key=f"followed_of_{run.language.name}")
+    main = next((n for n in names if n in result.findings["main"].split()), names[0])
+    target = left.selectbox(
+        "Variable",
+        names,
+        names.index(main),
+        key=f"followed_of_{run.language.name}",
+        bind="query-params",
+    )
     sites = list(dict.fromkeys(probes["site"]))
-    site = right.selectbox("Site", sites, index=len(sites) - 1, key=f"followed_in_{run.name}")
+    site = right.selectbox(
+        "Site", sites, len(sites) - 1, key=f"followed_in_{run.name}", bind="query-params"
+    )
     left, right = st.columns([3, 2])
     with left:
         rows = _read(run, int(step), result.arguments, target, site)

@@ -47,7 +47,9 @@ def show() -> None:
     if result is not None:
         st.markdown(text(result.sentence))
     # This comes before the grid, because the grid frames the head that a link or a key chose.
-    part = st.selectbox("Head", _parts(run), key=_key(run), bind="query-params")
+    parts = _parts(run)
+    first = parts.index(result.findings["most"]) if result is not None else 0
+    part = st.selectbox("Head", parts, first, key=_key(run), bind="query-params")
     if result is not None:
         _glance(run, result.table, part)
     st.header(f"{text(part)} on a word", divider="gray")

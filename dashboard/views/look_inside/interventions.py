@@ -145,16 +145,30 @@ def on_a_word(run: Run, result: Answer | None) -> None:
     columns = st.columns(4)
     main = main_variable(run.language)
     variable = columns[0].selectbox(
-        "Variable", names, names.index(main), key=f"variable_of_{run.language.name}"
+        "Variable",
+        names,
+        names.index(main),
+        key=f"variable_of_{run.language.name}",
+        bind="query-params",
     )
     with model_of(run) as model:
         sites = list(stream_hooks(model))
     found = result.findings if result else {}
     best = (found.get("steering") or found.get("erasure", {}).get(variable) or {}).get("site")
     site = columns[1].selectbox(
-        "Site", sites, sites.index(best) if best in sites else len(sites) - 1, key=f"at_{run.name}"
+        "Site",
+        sites,
+        sites.index(best) if best in sites else len(sites) - 1,
+        key=f"at_{run.name}",
+        bind="query-params",
     )
-    change = columns[2].selectbox("Do", changes(run, variable), format_func=DO.__getitem__)
+    change = columns[2].selectbox(
+        "Do",
+        changes(run, variable),
+        format_func=DO.__getitem__,
+        key=f"do_to_{variable}",
+        bind="query-params",
+    )
     k = 0
     if change != "erase":
         k = columns[3].slider("k", -FURTHEST, FURTHEST, 2, key="k", bind="query-params")

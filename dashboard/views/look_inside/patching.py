@@ -112,9 +112,10 @@ def _heatmaps(run: Run, result: Answer) -> str | None:
             picture(figure, f"{words} Shown: {kind}.")
         return None
     key = f"site_of_{word_key(run)}"
-    if st.session_state.get(key) not in sites:
-        st.session_state[key] = top
-    chosen = st.session_state[key]
+    if st.session_state.get(key, top) not in sites:
+        del st.session_state[key]  # of a longer word
+    # This comes before the heatmaps, which frame the site that a link or a key chose.
+    chosen = str(st.selectbox("Site", sites, sites.index(top), key=key, bind="query-params"))
     for kind, figure in charts(result, chosen).items():
         clicked = f"{kind}_{chosen}"  # each choice begins with nothing clicked
 
@@ -123,21 +124,24 @@ def _heatmaps(run: Run, result: Answer) -> str | None:
                 st.session_state[key] = cells[0]["site"]
 
         picture(figure, f"{words} Shown: {kind}.", on_select=choose, key=clicked)
-    chosen = st.selectbox("Site", sites, key=key)
-    return str(chosen)
+    return chosen
 
 
 def _one_site(run: Run, result: Answer, chosen: str, direction: str) -> None:
     """What the model says in the two runs, and in the one that is patched at a single site."""
-    others = [tuple(word) for word in result.findings["counterfactuals"]]
+    word: Word = tuple(result.findings["word"])
+    others = [tuple(each) for each in result.findings["counterfactuals"]]
     other = st.selectbox(
-        "Counterfactual", others, format_func=" ".join, key=f"other_of_{result.findings['word']}"
+        "Counterfactual",
+        others,
+        format_func=" ".join,
+        key=f"other_of_{'-'.join(word)}",
+        bind="query-params",
     )
     table = result.table[result.table["model"] == "trained"]
     row = next(r for r in table[PLACE].to_dict("records") if site_name(r) == chosen)
     place = {name: None if value == -1 else value for name, value in row.items()}
     site = Site(**cast(dict[str, Any], place))
-    word: Word = tuple(result.findings["word"])
     given, into = (word, other) if direction == "restore" else (other, word)
     said, logits = _three_runs(run, given, into, site)
     before, patched, after = logits

@@ -68,10 +68,13 @@ def _overview(run: Run, result: Answer) -> tuple[str, str]:
     table, best = result.table, result.findings["best"]
     names = list(dict.fromkeys(table["target"]))
     left, right = st.columns([1, 2])
-    key = f"target_of_{run.language.name}"
-    if st.session_state.get(key) not in names:
-        st.session_state[key] = result.findings["main"]
-    target = left.selectbox("Variable", names, key=key)
+    target = left.selectbox(
+        "Variable",
+        names,
+        names.index(result.findings["main"]),
+        key=f"target_of_{run.language.name}",
+        bind="query-params",
+    )
     view = right.segmented_control(
         "Probe",
         list(VIEWS),
@@ -91,15 +94,16 @@ def _overview(run: Run, result: Answer) -> tuple[str, str]:
         method, split = "linear", "words"
     sites = list(dict.fromkeys(table.loc[table["model"] == "trained", "site"]))
     place = f"site_of_{run.name}_{target}"
-    if st.session_state.get(place) not in sites:
-        st.session_state[place] = best[target]["site"] if target in best else sites[-1]
-    clicked = f"probed_{run.name}_{target}_{method}_{split}_{st.session_state[place]}"
+    first = sites.index(best[target]["site"]) if target in best else len(sites) - 1
+    # This comes before the heatmap, which frames the site that a link or a key chose.
+    site = str(st.selectbox("Site", sites, first, key=place, bind="query-params"))
+    clicked = f"probed_{run.name}_{target}_{method}_{split}_{site}"
 
     def choose() -> None:
         if cells := st.session_state[clicked]["selection"]["cell"]:
             st.session_state[place] = cells[0]["site"]
 
-    figure = heatmap(table, method, split, target, st.session_state[place])
+    figure = heatmap(table, method, split, target, site)
     words = f"Probe scores of {target} by site. {result.sentence}"
     picture(figure, words, on_select=choose, key=clicked)
     st.caption(
@@ -109,7 +113,7 @@ def _overview(run: Run, result: Answer) -> tuple[str, str]:
         "the compression. What a probe can read need not be what the model uses. Click a site to "
         "see its probe at work."
     )
-    return str(target), str(st.selectbox("Site", sites, key=place))
+    return str(target), site
 
 
 def _one_probe(run: Run, result: Answer, target: str, site: str) -> None:

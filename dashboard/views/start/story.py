@@ -138,9 +138,7 @@ def _line(word: Word, marked: bool) -> None:
     states = [language(DIEREN).state(word[:end])["state"] for end in range(len(word) + 1)]
     st.markdown(
         " ".join(
-            f":orange-background[**{text(symbol)}**]"
-            if marked and before != after
-            else text(symbol)
+            f":orange-background[**{text(symbol)}**]" if marked and old != new else text(symbol)
             for symbol, old, new in zip(word, states, states[1:], strict=False)
         )
     )
