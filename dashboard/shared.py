@@ -9,7 +9,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, Literal, ParamSpec, TypeVar
 
 import pandas as pd
 import streamlit as st
@@ -29,6 +29,7 @@ from analyses.answers import (
     render,
 )
 from analyses.registry import registered
+from analyses.scorecard import Grade, verdict
 from analyses.studies.planned import compared, for_reading
 from analyses.studies.seeds import comparable, over_seeds, siblings, wide
 from dashboard.background import offer
@@ -244,6 +245,23 @@ def heading(title: str, name: str) -> None:
     st.title(text(title))
     if name in registered():
         st.markdown(f"**{text(question(name).asks)}**")
+
+
+COLOURS: dict[Grade, Literal["green", "orange", "red", "gray"]] = {
+    "holds": "green",
+    "fragile": "orange",
+    "no better than its controls": "red",
+    "not weighed": "gray",
+}
+"""Of the grades, which are always written out beside."""
+
+
+def judged(name: str, result: Answer) -> None:
+    """The finding of a weighed answer in one sentence, and whether to believe it."""
+    found = verdict(name, result)
+    st.markdown(f"#### {text(found.short)}")
+    st.badge(text(found.grade), color=COLOURS[found.grade])
+    st.caption(text(found.why))
 
 
 def picture(figure: ChartType, alt_text: str, **events: Any) -> None:

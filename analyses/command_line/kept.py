@@ -10,6 +10,7 @@ from analyses.command_line.arguments import Runs, Show
 from analyses.console import OUT, shown, table_of, titled
 from analyses.options.shared import Shows
 from analyses.registry import entry, registered
+from analyses.scorecard import verdict
 from analyses.script import as_json, where
 from analyses.studies.listing import runs_of
 from models.errors import UserError
@@ -74,6 +75,8 @@ def show_all(run: Run, how: Shows) -> None:
         return
     for name, found in kept.items():
         OUT.print(titled(name, f": {found.sentence}"))
+        weighed = verdict(name, found)
+        OUT.print(f"  {weighed.grade}: {weighed.why}", style="dim")
     left = ", ".join(name for name in registered() if name not in kept)
     if left:
         OUT.print(f"not asked yet: {left}", style="dim")

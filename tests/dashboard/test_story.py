@@ -13,6 +13,7 @@ from streamlit.testing.v1 import AppTest
 from test_kinds import TASKS
 
 from analyses.answers import answer, latest
+from analyses.scorecard import scorecard
 from dashboard.views.start.story import STEPS
 from models.runs.run import Run
 from models.training.loop import train
@@ -46,7 +47,8 @@ def opened(runs: Path, step: str, monkeypatch: pytest.MonkeyPatch) -> AppTest:
 
 
 def said(page: AppTest) -> str:
-    return "\n".join(plainly(each.value) for each in [*page.markdown, *page.caption, *page.info])
+    shown = [*page.markdown, *page.caption, *page.info, *page.header]
+    return "\n".join(plainly(each.value) for each in shown)
 
 
 def test_it_says_what_was_found_and_not_what_is_true(
@@ -79,6 +81,16 @@ def test_four_steps_lead_on(folder: Path, monkeypatch: pytest.MonkeyPatch) -> No
         "13 of 13 lines have the whole pattern.",
         "1 of 13 lines have the whole pattern.",
     ]
+
+
+def test_the_chosen_run_has_a_card_with_grades(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (row,) = scorecard(Run(folder / "dieren-s0")).to_dict("records")
+    shown = said(opened(folder, STEPS[0], monkeypatch))
+    assert row["grade"] != "holds"
+    for part in (row["finding"], row["why"], "What the lenses say"):
+        assert part in shown
 
 
 def test_a_folder_without_such_a_run_says_how_to_get_one(

@@ -52,7 +52,7 @@ FLOORS: Mapping[str, Sequence[str]] = {
         "registry",
         "source answer_files",
         "answers",
-        "console words activations",
+        "console words activations scorecard",
         "jobs charts script",
         "questions",
         "studies rules close_ups",

@@ -15,6 +15,7 @@ from dashboard.shared import (
     current_run,
     downloads,
     heading,
+    judged,
     kept_or_computed,
     picture,
     seeds_of,
@@ -30,7 +31,7 @@ def show() -> None:
     if result is None:
         return
     found = result.findings
-    st.markdown(f"#### {text(found['headline'])}")
+    judged("discovery", result)
     st.markdown(text(found["evidence"]))
     metrics(found)
     figure = chart(result)

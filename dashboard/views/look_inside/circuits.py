@@ -16,6 +16,7 @@ from dashboard.shared import (
     downloads,
     explain_errors,
     heading,
+    judged,
     kept_or_computed,
     model_of,
     once,
@@ -42,6 +43,7 @@ def show() -> None:
     result = kept_or_computed(run, "circuits")
     if result is None:
         return
+    judged("circuits", result)
     first, *others = result.findings["text"].split("\n")
     st.markdown(text(first))
     graph(result)

@@ -17,6 +17,7 @@ from dashboard.shared import (
     downloads,
     explain_errors,
     heading,
+    judged,
     kept_or_computed,
     model_of,
     once,
@@ -45,6 +46,7 @@ def show() -> None:
         return
     result = kept_or_computed(run, "heads")
     if result is not None:
+        judged("heads", result)
         st.markdown(text(result.sentence))
     # This comes before the grid, because the grid frames the head that a link or a key chose.
     parts = _parts(run)

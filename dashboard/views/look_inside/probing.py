@@ -21,6 +21,7 @@ from dashboard.shared import (
     downloads,
     explain_errors,
     heading,
+    judged,
     kept_or_computed,
     model_of,
     picture,
@@ -39,6 +40,7 @@ def show() -> None:
     result = kept_or_computed(run, "probing")
     if result is None:
         return
+    judged("probing", result)
     st.markdown(text(result.sentence))
     target, site = _overview(run, result)
     st.header(f"{text(target)} at {text(site)}", divider="gray")

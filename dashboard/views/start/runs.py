@@ -14,6 +14,7 @@ from dashboard.shared import (
     current_run,
     downloads,
     explain_errors,
+    judged,
     kept_or_computed,
     picture,
     runs_folder,
@@ -48,6 +49,7 @@ def show() -> None:
     st.subheader("Accuracy by length")
     result = kept_or_computed(run, "accuracy")
     if result is not None:
+        judged("accuracy", result)
         st.markdown(text(result.sentence))
         figure = chart(result)
         picture(figure, f"Accuracy by word length. {result.sentence}")

@@ -5,14 +5,25 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import pandas as pd
 import streamlit as st
 
 from analyses.answers import Answer, current, latest
 from analyses.charts.accuracy import training_chart
 from analyses.questions.discovery import chart
 from analyses.rules.printed import printed_verdicts, summary
-from dashboard.markup import text
-from dashboard.shared import explain_errors, most_telling, once, picture, runs_folder, segments
+from analyses.scorecard import scorecard
+from dashboard.markup import code, text
+from dashboard.shared import (
+    COLOURS,
+    current_run,
+    explain_errors,
+    most_telling,
+    once,
+    picture,
+    runs_folder,
+    segments,
+)
 from models.languages import LabelledCorpus, Word, language, printed_lines
 from models.runs.run import Run, find_runs
 
@@ -42,6 +53,27 @@ def show() -> None:
         elif step:
             _told(run, step)
     _lines(marked=step == len(STEPS) - 1)
+    if find_runs(runs_folder()):
+        with explain_errors():
+            _card(current_run())
+
+
+def _card(run: Run) -> None:
+    """What the kept answers of the chosen run say, each with a sign of trust."""
+    rows = scorecard(run) if run.steps() else pd.DataFrame()
+    st.header(f"What the lenses say of {text(run.name)}", divider="gray")
+    if rows.empty:
+        st.info(f"Nothing yet: {code(f'lab analyse {run.path}')} asks it every question.")
+        return
+    st.caption(
+        "holds: better than every control, by an interval. fragile: better, but not in every way "
+        "that was tested. The controls are an untrained network, random choices, shuffled labels."
+    )
+    for row in rows.to_dict("records"):
+        with st.container(border=True):
+            st.badge(text(row["grade"]), color=COLOURS[row["grade"]])
+            st.markdown(f"**{text(row['question'].capitalize())}.** {text(row['finding'])}")
+            st.caption(text(row["why"]))
 
 
 STEP = "show"

@@ -1,0 +1,196 @@
+"""What the kept answers of a run say in a few words, and how far each can be believed.
+
+An answer is held against its controls by its own numbers: nothing is computed anew. Where a
+question's controls are not weighed here, that is said.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+import pandas as pd
+
+from analyses.answers import Answer, latest
+from analyses.registry import registered
+from interp.statistics import wilson
+from models.runs.run import Run
+
+Grade = Literal["holds", "fragile", "no better than its controls", "not weighed"]
+RIGHT = 0.99
+"""From this share of right verdicts on, a network is said to know its language."""
+ABLATIONS = ("mean", "zero", "resample")
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What an answer says, and whether to believe it.
+
+    Attributes:
+        short: the finding in one short sentence.
+        grade: "holds": better than every control, by an interval; "fragile": better, but not
+            in every way that it was tested; "no better than its controls"; "not weighed".
+        why: the numbers behind the grade, with n, unit and control.
+    """
+
+    short: str
+    grade: Grade
+    why: str
+
+
+def verdict(name: str, answer: Answer) -> Verdict:
+    """The verdict on an answer to the question of this name."""
+    if name in WEIGHED:
+        return WEIGHED[name](answer)
+    first = re.split(r"(?<=[.!?]) (?=[A-Z0-9])", answer.sentence)[0]
+    return Verdict(first, "not weighed", "Its page shows it beside its controls.")
+
+
+def scorecard(run: Run) -> pd.DataFrame:
+    """One row per question that the run keeps an answer to.
+
+    Columns: question, finding, grade, why.
+    """
+    found = {name: kept for name in registered() if (kept := latest(run, name)) is not None}
+    verdicts = {
+        name: verdict(name, kept)
+        for name, kept in found.items()
+        if kept.model_hash == run.model_hash()
+    }
+    rows = [(name, each.short, each.grade, each.why) for name, each in verdicts.items()]
+    return pd.DataFrame(rows, columns=["question", "finding", "grade", "why"])
+
+
+def _accuracy(answer: Answer) -> Verdict:
+    """Right verdicts in the training window, beside the untrained network's."""
+    window = answer.findings["window"]
+    tested = answer.table[answer.table["n"].isna() | (answer.table["n"] <= window)]
+    if tested.empty:
+        tested = answer.table
+    right = {
+        str(model): (
+            round(float((rows["recognition"] * rows["count"]).sum())),
+            int(rows["count"].sum()),
+        )
+        for model, rows in tested.groupby("model")
+    }
+    hits, words = right["trained"]
+    (low, high), (_, untrained) = wilson(hits, words), wilson(*right["untrained"])
+    reach, share = answer.findings["exact_to"], hits / words
+    short = f"{share:.1%} of the verdicts are right in the training window."
+    if reach:
+        short = f"Every next-symbol set is right up to size {reach} (training ended at {window})."
+    grade: Grade = "fragile" if share < RIGHT else "holds"
+    if low <= untrained:
+        grade = "no better than its controls"
+    return Verdict(
+        short,
+        grade,
+        f"Right verdicts: {share:.1%} of {words} test words [{low:.1%}, {high:.1%}]; untrained "
+        f"{right['untrained'][0] / right['untrained'][1]:.1%}.",
+    )
+
+
+def _probing(answer: Answer) -> Verdict:
+    """The main variable's score, beside the best of its controls."""
+    main = answer.findings["main"]
+    best = answer.findings["best"][main]
+    control = max(best["controls"], key=best["controls"].__getitem__)
+    other, score, low = best["controls"][control], best["score"], best["low"]
+    short = f"A linear probe reads {main} at {best['site']} ({best['metric']} {score:.2f})."
+    if low is None:
+        return Verdict(short, "not weighed", "One word gives no interval.")
+    why = (
+        f"{score:.3f} [{low:.3f}, {best['high']:.3f}] on {best['n_test']} held-out prefixes "
+        f"(bootstrap over words); the best control, {control}, {other:.3f}."
+    )
+    if low <= other:
+        return Verdict(short, "no better than its controls", why)
+    longer = best["longer"]
+    if longer is not None and longer <= other:
+        return Verdict(short, "fragile", f"{why} On longer words it reads {longer:.3f}.")
+    return Verdict(short, "holds", why)
+
+
+def _heads(answer: Answer) -> Verdict:
+    """The head whose loss costs most, beside that of the untrained network."""
+    table = answer.table[answer.table["measure"] == "accuracy lost, mean ablation"]
+    most = answer.findings["most"]
+    trained, untrained = (table[table["model"] == of] for of in ("trained", "untrained"))
+    (row,) = trained[trained["part"] == most].to_dict("records")
+    other = untrained["high"].max()
+    why = (
+        f"Verdicts lost without {most}: {row['value']:.1%} [{row['low']:.1%}, {row['high']:.1%}] "
+        f"of {int(row['words'])} different words; without a head of the untrained network at most "
+        f"{untrained['value'].max():.1%}."
+    )
+    if not answer.findings["needed"]:
+        short = f"No single head is needed: the most that one costs is {row['value']:.1%}."
+    else:
+        short = f"Without {most}, {row['value']:.0%} of the verdicts are lost."
+    if row["low"] <= other:
+        return Verdict(short, "no better than its controls", why)
+    by = answer.findings["needed_by"]
+    apart = [name for name in ABLATIONS if most not in by.get(name, [])]
+    if apart:
+        return Verdict(short, "fragile", f"{why} Not shown by {' and '.join(apart)} ablation.")
+    return Verdict(short, "holds", why)
+
+
+def _circuits(answer: Answer) -> Verdict:
+    """The smallest circuit, beside that of the untrained network and random edges."""
+    own, other = answer.findings["circuit"], answer.findings["untrained"]
+    size, least = len(own["edges"]), len(other["edges"])
+    short = f"{size} of {own['of']} edges keep {own['faithfulness']:.0%} of the difference."
+    why = (
+        f"Faithfulness {own['faithfulness']:.2f} [{own['low']:.2f}, {own['high']:.2f}] on "
+        f"{own['pairs']} held-out pairs (bootstrap); as many random edges "
+        f"{answer.findings['random']:.2f}; the untrained network: {least} edges, "
+        f"{other['faithfulness']:.2f}."
+    )
+    if own["low"] <= answer.findings["random"]:
+        return Verdict(short, "no better than its controls", why)
+    if least <= size and other["high"] >= own["low"]:
+        short += f" In the untrained network {least} do the same for its own small difference."
+        return Verdict(short, "no better than its controls", why)
+    return Verdict(short, "holds" if own["low"] >= RIGHT - 0.1 else "fragile", why)
+
+
+def _discovery(answer: Answer) -> Verdict:
+    """The rule, beside always giving one answer and the untrained network's automaton."""
+    found = answer.findings
+    short = found["headline"]
+    if found["status"] == "none":
+        chance = found["doubt"] == "chance"
+        grade: Grade = "no better than its controls" if chance else "not weighed"
+        return Verdict(short, grade, found["evidence"])
+    if found["status"] == "counts":
+        seen = found["envelope"]
+        clear = min(seen["inside"], seen["outside"]) >= RIGHT
+        return Verdict(short, "holds" if clear else "fragile", found["evidence"])
+    low, high = found["agreement_truth_interval"]
+    controls = {
+        "always the same answer": found["majority"],
+        "the untrained network's automaton": found["untrained"]["agreement_truth"] or 0.0,
+    }
+    best = max(controls, key=controls.__getitem__)
+    why = (
+        f"Held-out labels right: {found['agreement_truth']:.1%} of {found['held_out']} "
+        f"[{low:.1%}, {high:.1%}]; {best} {controls[best]:.1%}."
+    )
+    if low <= controls[best]:
+        return Verdict(short, "no better than its controls", why)
+    doubts = not found["finished"] or any(found["sensitive"].values())
+    return Verdict(short, "fragile" if doubts else "holds", why)
+
+
+WEIGHED: Mapping[str, Callable[[Answer], Verdict]] = {
+    "accuracy": _accuracy,
+    "probing": _probing,
+    "heads": _heads,
+    "circuits": _circuits,
+    "discovery": _discovery,
+}
+"""The questions whose answers are held against their controls here."""

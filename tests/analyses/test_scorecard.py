@@ -1,0 +1,142 @@
+"""An answer is believed as far as its controls let it: each grade from numbers made by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from analyses.answers import Answer, answer
+from analyses.scorecard import ABLATIONS, WEIGHED, scorecard, verdict
+from models.runs.run import Run
+
+HOLDS, FRAGILE, NO = "holds", "fragile", "no better than its controls"
+
+
+def accuracy(trained: float, untrained: float, reach: int | None = None) -> Answer:
+    rows = [
+        (model, n, 100, share)
+        for model, share in (("trained", trained), ("untrained", untrained))
+        for n in (1, 2)
+    ]
+    rows.append(("trained", 3, 100, 0.0))  # beyond the window
+    table = pd.DataFrame(rows, columns=["model", "n", "count", "recognition"])
+    return Answer(table, "", {"window": 2, "exact_to": reach})
+
+
+def probing(low: float | None, other: float, longer: float = 0.9) -> Answer:
+    best = {
+        "site": "L0 mlp_out",
+        "metric": "R2",
+        "score": 0.95,
+        "low": low,
+        "high": 0.99,
+        "n_test": 40,
+        "longer": longer,
+        "controls": {"untrained": other, "control task": 0.1},
+    }
+    return Answer(pd.DataFrame(), "", {"main": "a-b", "best": {"a-b": best}})
+
+
+def heads(low: float, untrained: float, by: Sequence[str] = ABLATIONS) -> Answer:
+    rows = [
+        ("trained", "L0H0", 0.01, 0.0, 0.02),
+        ("trained", "L0H1", 0.5, low, 0.7),
+        ("untrained", "L0H0", untrained, 0.0, untrained),
+    ]
+    table = pd.DataFrame(rows, columns=["model", "part", "value", "low", "high"])
+    table = table.assign(measure="accuracy lost, mean ablation", words=30)
+    needed = {name: ["L0H1"] for name in by}
+    found = {"most": "L0H1", "needed": needed.get("mean", []), "needed_by": needed}
+    return Answer(table, "", found)
+
+
+def circuits(low: float, random: float, untrained: int, theirs: float = 1.0) -> Answer:
+    own = {"edges": [0] * 9, "of": 40, "pairs": 32, "faithfulness": 0.97, "low": low, "high": 1.0}
+    other = {**own, "edges": [0] * untrained, "faithfulness": theirs, "high": theirs}
+    return Answer(pd.DataFrame(), "", {"circuit": own, "untrained": other, "random": random})
+
+
+def discovery(status: str = "rule", **changes: Any) -> Answer:
+    found = {
+        "status": status,
+        "headline": "It is so.",
+        "evidence": "Because.",
+        "doubt": None,
+        "envelope": {"inside": 1.0, "outside": 1.0},
+        "agreement_truth": 0.99,
+        "agreement_truth_interval": [0.97, 1.0],
+        "held_out": 100,
+        "majority": 0.5,
+        "untrained": {"agreement_truth": 0.6},
+        "finished": True,
+        "sensitive": {"0.5": False},
+    }
+    return Answer(pd.DataFrame(), "", found | changes)
+
+
+@pytest.mark.parametrize(
+    ("name", "asked", "grade", "said"),
+    [
+        ("accuracy", accuracy(1.0, 0.5, 2), HOLDS, "up to size 2"),
+        ("accuracy", accuracy(0.9, 0.5), FRAGILE, "90.0% of the verdicts"),
+        ("accuracy", accuracy(0.55, 0.5), NO, "55.0% of the verdicts"),
+        ("probing", probing(0.9, 0.5), HOLDS, "reads a-b at L0 mlp_out"),
+        ("probing", probing(0.9, 0.5, longer=0.4), FRAGILE, "(R2 0.95)"),
+        ("probing", probing(0.9, 0.92), NO, "(R2 0.95)"),
+        ("probing", probing(None, 0.5), "not weighed", "(R2 0.95)"),
+        ("heads", heads(0.3, 0.1), HOLDS, "Without L0H1, 50%"),
+        ("heads", heads(0.3, 0.1, ("mean", "zero")), FRAGILE, "Without L0H1, 50%"),
+        ("heads", heads(0.3, 0.1, ()), FRAGILE, "No single head is needed"),
+        ("heads", heads(0.1, 0.2), NO, "Without L0H1, 50%"),
+        ("circuits", circuits(0.9, 0.1, 30), HOLDS, "9 of 40 edges keep 97%"),
+        ("circuits", circuits(0.5, 0.1, 30), FRAGILE, "9 of 40 edges"),
+        ("circuits", circuits(0.9, 0.1, 8), NO, "In the untrained network 8 do the same"),
+        ("circuits", circuits(0.9, 0.1, 8, theirs=0.2), HOLDS, "9 of 40 edges"),
+        ("circuits", circuits(0.9, 0.95, 30), NO, "9 of 40 edges"),
+        ("discovery", discovery(), HOLDS, "It is so."),
+        ("discovery", discovery(finished=False), FRAGILE, "It is so."),
+        ("discovery", discovery(sensitive={"2": True}), FRAGILE, "It is so."),
+        ("discovery", discovery(majority=0.98), NO, "It is so."),
+        ("discovery", discovery(untrained={"agreement_truth": 0.98}), NO, "It is so."),
+        ("discovery", discovery("counts"), HOLDS, "It is so."),
+        ("discovery", discovery("counts", envelope={"inside": 1, "outside": 0.5}), FRAGILE, "It"),
+        ("discovery", discovery("none", doubt="chance"), NO, "It is so."),
+        ("discovery", discovery("none", doubt="too long"), "not weighed", "It is so."),
+    ],
+)
+def test_a_grade_is_held_against_the_controls(
+    name: str, asked: Answer, grade: str, said: str
+) -> None:
+    found = verdict(name, asked)
+    assert (found.grade, said in found.short) == (grade, True), found
+
+
+def test_why_names_number_unit_and_control() -> None:
+    assert verdict("accuracy", accuracy(0.9, 0.5)).why == (
+        "Right verdicts: 90.0% of 200 test words [85.1%, 93.4%]; untrained 50.0%."
+    )
+    assert "on 40 held-out prefixes (bootstrap over words); the best control, untrained, 0.500" in (
+        verdict("probing", probing(0.9, 0.5)).why
+    )
+    assert verdict("heads", heads(0.3, 0.1, ("mean",))).why.endswith(
+        "of the untrained network at most 10.0%. Not shown by zero and resample ablation."
+    )
+
+
+def test_what_is_not_weighed_is_said_to_be() -> None:
+    found = verdict("patching", Answer(pd.DataFrame(), "L0.5 is first. And more. Much more."))
+    assert (found.short, found.grade) == ("L0.5 is first.", "not weighed")
+
+
+def test_a_run_has_a_card_of_what_is_about_its_last_checkpoint(trained: Run) -> None:
+    answer(trained, "patching")
+    answer(Run(trained.path, trained.steps()[0]), "accuracy")
+    card = scorecard(trained)
+    assert card["question"].tolist() == ["patching"]
+    assert card.columns.tolist() == ["question", "finding", "grade", "why"]
+    answer(trained, "accuracy")
+    assert scorecard(trained)["grade"].iloc[0] != "not weighed"
+    assert "accuracy" in WEIGHED
