@@ -28,7 +28,7 @@ from models.runs.run import Run
 
 def show() -> None:
     """The page."""
-    st.title("Structure Lab")
+    st.title("Runs")
     st.markdown(
         "Small Transformers and their rivals (recurrent networks, convolutions, n-grams), trained "
         "on languages whose rule is known. Each page looks at them with one lens, a method to look "
