@@ -332,7 +332,7 @@ def test_what_is_said_of_a_network_that_knows_the_rule(
         assert verdicts_of(dfa, read).tolist() == clean
 
 
-TRAINED = ("three in a hundred", "noise")
+TRAINED = ("three in a hundred",)
 
 
 @pytest.mark.slow  # half a minute each: networks are trained

@@ -7,11 +7,14 @@ from typing import Any
 
 import pandas as pd
 import pytest
+from conftest import without_pictures
 
 from analyses.answers import Answer, answer
+from analyses.options.questions import Accuracy
 from analyses.scorecard import ABLATIONS, WEIGHED, scorecard, verdict
 from models.runs.run import Run
 
+FEW = Accuracy(count=20)
 HOLDS, FRAGILE, NO = "holds", "fragile", "no better than its controls"
 
 
@@ -132,11 +135,13 @@ def test_what_is_not_weighed_is_said_to_be() -> None:
 
 
 def test_a_run_has_a_card_of_what_is_about_its_last_checkpoint(trained: Run) -> None:
-    answer(trained, "patching")
-    answer(Run(trained.path, trained.steps()[0]), "accuracy")
+    with without_pictures():
+        answer(trained, "patching")
+        answer(Run(trained.path, trained.steps()[0]), "accuracy", FEW)
     card = scorecard(trained)
     assert card["question"].tolist() == ["patching"]
     assert card.columns.tolist() == ["question", "finding", "grade", "why"]
-    answer(trained, "accuracy")
+    with without_pictures():
+        answer(trained, "accuracy", FEW)
     assert scorecard(trained)["grade"].iloc[0] != "not weighed"
     assert "accuracy" in WEIGHED
