@@ -15,7 +15,8 @@ import pandas as pd
 
 from analyses.answers import Answer, latest
 from analyses.registry import registered
-from interp.statistics import wilson
+from interp.explanations.methods import METHODS
+from interp.statistics import bootstrap_mean, wilson
 from models.runs.run import Run
 
 Grade = Literal["holds", "fragile", "no better than its controls", "not weighed"]
@@ -186,11 +187,89 @@ def _discovery(answer: Answer) -> Verdict:
     return Verdict(short, "fragile" if doubts else "holds", why)
 
 
+def _patching(answer: Answer) -> Verdict:
+    """The largest effect on one word, beside the largest in the untrained network."""
+    table, found = answer.table.dropna(subset="effect"), answer.findings
+    if "top_site" not in found:
+        return Verdict(answer.sentence, "not weighed", "There is no difference to carry.")
+    part = table[table["component"] == "z"]
+    part = table if part.empty else part
+    sides = {str(of): rows for of, rows in part.groupby("model")}
+    top = _strongest(sides["trained"])
+    other = _strongest(sides["untrained"]) if "untrained" in sides else None
+    size, site = abs(top["judged"]), found["top_site"]
+    short = f"Patching {site} carries {size:.0%} of the difference between this word and others."
+    beside = "the untrained network tells the words apart by nothing"
+    if other is not None:
+        beside = f"the largest in the untrained network {abs(other['judged']):.2f}"
+    low, high = sorted(abs(top[end]) for end in ("low", "high"))
+    why = (
+        f"Effect {size:.2f} on the pairs that did not choose it [{low:.2f}, {high:.2f}] on all "
+        f"{int(top['pairs'])} pairs of one word; {beside}."
+    )
+    if pd.isna(low) or top["low"] * top["high"] <= 0:
+        return Verdict(short, "not weighed", f"{why} No interval tells it from 0.")
+    if other is not None and low <= abs(other["judged"]):
+        return Verdict(short, "no better than its controls", why)
+    return Verdict(short, "holds", why)
+
+
+def _strongest(rows: pd.DataFrame) -> pd.Series:
+    """The row that half of the pairs choose."""
+    return rows.iloc[int(rows["choice"].abs().fillna(0).argmax())]
+
+
+def _interventions(answer: Answer) -> Verdict:
+    """Erasing the main variable, beside random directions and a random readout."""
+    main, erased = answer.findings["main"], answer.findings["erasure"]
+    if main not in erased:
+        return Verdict(answer.sentence, "not weighed", "Nothing could be erased.")
+    gone = erased[main]
+    low, high = gone["low"], gone["high"]
+    short = (
+        f"With {main} erased at {gone['site']}, {gone['LEACE']:.0%} of the words stay right, of "
+        f"{gone['none']:.0%}."
+    )
+    why = (
+        f"{gone['LEACE']:.0%} [{low:.0%}, {high:.0%}] of {gone['words']} different words are "
+        f"right; with random directions erased {gone['random directions']:.0%}, with a random "
+        f"readout {gone['random readout']:.0%}."
+    )
+    if high >= min(gone["none"], gone["random directions"]):
+        return Verdict(short, "no better than its controls", why)
+    if high >= gone["random readout"]:
+        return Verdict(short, "fragile", f"{why} A random readout ruins as much at this site.")
+    return Verdict(short, "holds", why)
+
+
+def _leaderboard(answer: Answer) -> Verdict:
+    """The method that half of the words choose, beside random values on the other half."""
+    rows = answer.table[answer.table["membership"] == "members"]
+    grid = rows.pivot_table("AUROC", "word", ["method", "scale"], sort=False)
+    names = [at for at in grid.columns if at[0] in METHODS and METHODS[at[0]].family != "control"]
+    chance = [each for each in grid.columns if each[0] == "random"]
+    choose, judge = grid.iloc[::2], grid.iloc[1::2]
+    if not names or not chance or len(judge) < 3:
+        return Verdict(answer.sentence, "not weighed", "Too few words have positions that decide.")
+    best = choose[names].mean().idxmax()
+    beyond = judge[best] - judge[chance[0]]
+    mean, low, high = (float(each[0]) for each in bootstrap_mean(beyond.to_numpy()[:, None]))
+    short = f"{best[0]} ranks the positions that decide best (AUROC {judge[best].mean():.2f})."
+    why = (
+        f"On {len(judge)} members that did not choose it: {mean:+.2f} [{low:+.2f}, {high:+.2f}] "
+        f"beyond random values ({judge[chance[0]].mean():.2f}), bootstrap over words."
+    )
+    return Verdict(short, "holds" if low > 0 else "no better than its controls", why)
+
+
 WEIGHED: Mapping[str, Callable[[Answer], Verdict]] = {
     "accuracy": _accuracy,
     "probing": _probing,
     "heads": _heads,
     "circuits": _circuits,
     "discovery": _discovery,
+    "patching": _patching,
+    "interventions": _interventions,
+    "leaderboard": _leaderboard,
 }
 """The questions whose answers are held against their controls here."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from typing import get_args
 
 import pytest
 import torch
@@ -22,6 +23,7 @@ from analyses.questions import (
     probing,
 )
 from analyses.questions import leaderboard as of_run
+from analyses.scorecard import Grade, verdict
 from interp.heads.logit_attribution import direct_logit_attribution
 from models.config import ModelConfig
 from models.errors import UserError
@@ -95,6 +97,7 @@ def test_every_analysis_runs_or_says_why_not(run: Run, name: str) -> None:
     assert len(result.table)
     assert result.sentence
     assert module.chart(result).to_dict()["$schema"]
+    assert verdict(name, result).grade in get_args(Grade)
 
 
 def test_predict_and_hooks_answer(run: Run, capsys: pytest.CaptureFixture[str]) -> None:

@@ -80,6 +80,37 @@ def discovery(status: str = "rule", **changes: Any) -> Answer:
     return Answer(pd.DataFrame(), "", found | changes)
 
 
+def patching(low: float, high: float, untrained: float) -> Answer:
+    rows = [
+        ("trained", "z", 0.1, 0.1, 0.1, 0.0, 0.2),
+        ("trained", "z", 0.8, 0.8, 0.7, low, high),
+        ("trained", "resid_pre", 1.0, 1.0, 1.0, 1.0, 1.0),
+        ("untrained", "z", untrained, 0.9, untrained, 0.0, 1.0),
+        ("untrained", "z", 3.0, 0.1, 3.0, 0.0, 1.0),
+    ]
+    columns = ["model", "component", "effect", "choice", "judged", "low", "high"]
+    table = pd.DataFrame(rows, columns=columns).assign(pairs=6)
+    return Answer(table, "", {"top_site": "L0H1 z at 2"})
+
+
+def interventions(high: float, random: float, readout: float) -> Answer:
+    gone = {"site": "L0 mlp_out", "none": 1.0, "LEACE": 0.4, "low": 0.3, "high": high, "words": 30}
+    gone |= {"random directions": random, "random readout": readout}
+    return Answer(pd.DataFrame(), "", {"main": "a-b", "erasure": {"a-b": gone}})
+
+
+def leaderboard(best: Sequence[float], random: Sequence[float]) -> Answer:
+    values = {"LIME": best, "SHAP kernel": [0.1] * len(best), "random": random}
+    rows = [
+        (word, method, "probability", "members", value)
+        for method, each in values.items()
+        for word, value in enumerate(each)
+    ]
+    rows += [(9, "LIME", "probability", "non-members", 0.0)]
+    columns = ["word", "method", "scale", "membership", "AUROC"]
+    return Answer(pd.DataFrame(rows, columns=columns), "Few words.")
+
+
 @pytest.mark.parametrize(
     ("name", "asked", "grade", "said"),
     [
@@ -108,6 +139,15 @@ def discovery(status: str = "rule", **changes: Any) -> Answer:
         ("discovery", discovery("counts", envelope={"inside": 1, "outside": 0.5}), FRAGILE, "It"),
         ("discovery", discovery("none", doubt="chance"), NO, "It is so."),
         ("discovery", discovery("none", doubt="too long"), "not weighed", "It is so."),
+        ("patching", patching(0.5, 0.9, 0.2), HOLDS, "carries 70% of the difference"),
+        ("patching", patching(0.5, 0.9, 0.6), NO, "L0H1 z at 2"),
+        ("patching", patching(-0.1, 0.9, 0.2), "not weighed", "L0H1 z at 2"),
+        ("interventions", interventions(0.5, 0.9, 0.8), HOLDS, "40% of the words stay right"),
+        ("interventions", interventions(0.5, 0.9, 0.4), FRAGILE, "of 100%"),
+        ("interventions", interventions(0.5, 0.45, 0.4), NO, "a-b erased at L0 mlp_out"),
+        ("leaderboard", leaderboard([0.9] * 8, [0.5] * 8), HOLDS, "LIME ranks"),
+        ("leaderboard", leaderboard([0.9, 0.5] * 4, [0.5] * 8), NO, "(AUROC 0.50)"),
+        ("leaderboard", leaderboard([0.9] * 4, [0.5] * 4), "not weighed", "Few words."),
     ],
 )
 def test_a_grade_is_held_against_the_controls(
@@ -130,7 +170,7 @@ def test_why_names_number_unit_and_control() -> None:
 
 
 def test_what_is_not_weighed_is_said_to_be() -> None:
-    found = verdict("patching", Answer(pd.DataFrame(), "L0.5 is first. And more. Much more."))
+    found = verdict("emergence", Answer(pd.DataFrame(), "L0.5 is first. And more. Much more."))
     assert (found.short, found.grade) == ("L0.5 is first.", "not weighed")
 
 
