@@ -45,8 +45,12 @@ def verdict(name: str, answer: Answer) -> Verdict:
     """The verdict on an answer to the question of this name."""
     if name in WEIGHED:
         return WEIGHED[name](answer)
-    first = re.split(r"(?<=[.!?]) (?=[A-Z0-9])", answer.sentence)[0]
-    return Verdict(first, "not weighed", "Its page shows it beside its controls.")
+    return Verdict(_first(answer), "not weighed", "Its page shows it beside its controls.")
+
+
+def _first(answer: Answer) -> str:
+    """The first sentence of what the answer says."""
+    return re.split(r"(?<=[.!?]) (?=[A-Z0-9])", answer.sentence)[0]
 
 
 def scorecard(run: Run) -> pd.DataFrame:
@@ -262,6 +266,24 @@ def _leaderboard(answer: Answer) -> Verdict:
     return Verdict(short, "holds" if low > 0 else "no better than its controls", why)
 
 
+def _emergence(answer: Answer) -> Verdict:
+    """What training added to the main variable's score; a curve of one run has no interval."""
+    main = answer.findings["main"]
+    of = answer.findings["curves"][main]
+    short = f"What a probe reads of {main} grew from {of['first']:.2f} to {of['last']:.2f}."
+    why = f"{of['first']:.3f} before the first step, {of['last']:.3f} after the last."
+    if of["last"] <= of["first"]:
+        short = f"Training added nothing to what a probe reads of {main}: {of['last']:.2f}."
+        return Verdict(short, "no better than its controls", why)
+    return Verdict(short, "not weighed", f"{why} The curve of one run has no interval.")
+
+
+def _explanations(answer: Answer) -> Verdict:
+    """One word tells nothing of a method."""
+    why = "One word proves nothing about a method; the leaderboard asks many."
+    return Verdict(_first(answer), "not weighed", why)
+
+
 WEIGHED: Mapping[str, Callable[[Answer], Verdict]] = {
     "accuracy": _accuracy,
     "probing": _probing,
@@ -271,5 +293,7 @@ WEIGHED: Mapping[str, Callable[[Answer], Verdict]] = {
     "patching": _patching,
     "interventions": _interventions,
     "leaderboard": _leaderboard,
+    "emergence": _emergence,
+    "explanations": _explanations,
 }
 """The questions whose answers are held against their controls here."""

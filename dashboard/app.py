@@ -14,6 +14,7 @@ import streamlit as st
 from streamlit.navigation.page import StreamlitPage
 
 from dashboard.pages import pages
+from dashboard.shared import LINKS
 from interp.explanations.games import Game
 from interp.explanations.lime_and_shap import permutation_shap
 
@@ -46,9 +47,11 @@ st.html("""<style>
 </style>""")
 
 groups: dict[str, list[StreamlitPage]] = {}
+known: dict[str, StreamlitPage] = {}
 for address, each in pages().items():
     icon = f":material/{each.icon}:"
-    first = not groups
-    drawn = st.Page(each.draw, title=each.title, icon=icon, url_path=address, default=first)
+    drawn = st.Page(each.draw, title=each.title, icon=icon, url_path=address, default=not known)
+    known[address] = drawn
     groups.setdefault(each.group, []).append(drawn)
+st.session_state[LINKS] = known
 st.navigation(groups, expanded=True).run()  # no page is hidden behind a click

@@ -9,7 +9,7 @@ from typing import Literal
 
 import streamlit as st
 
-from analyses.registry import registered
+from analyses.registry import BUILT_IN, registered
 from dashboard.shared import (
     SEEN_AT,
     choose_run,
@@ -17,9 +17,11 @@ from dashboard.shared import (
     current_run,
     explain_errors,
     has_model,
+    link_to,
     runs_folder,
 )
 from dashboard.views import question
+from dashboard.views.compare import sweeps
 from dashboard.views.discover import from_lines, rule_of_run
 from dashboard.views.explain import explanations, leaderboard
 from dashboard.views.look_inside import (
@@ -31,8 +33,7 @@ from dashboard.views.look_inside import (
     patching,
     probing,
 )
-from dashboard.views.many_runs import sweeps
-from dashboard.views.start import runs, story, try_it
+from dashboard.views.start import glossary, runs, story, tour, try_it
 from models.runs.run import find_runs
 
 
@@ -47,6 +48,7 @@ class Page:
         show: draws what is its own.
         needs: without which the page cannot be shown.
         one_step: looks at a single checkpoint, which the reader may choose.
+        then: the addresses of the pages that take up where this one ends.
     """
 
     group: str
@@ -55,10 +57,12 @@ class Page:
     show: Callable[[], None]
     needs: Literal["model", "run", "nothing"] = "model"
     one_step: bool = True
+    then: tuple[str, ...] = ()
 
     def draw(self) -> None:
         """Draws the page beside the choice of the run. What is missing or fails is one line."""
         with explain_errors():
+            tour.stop()
             # A folder without runs may still hold sweeps or a leaderboard, and users bring lines.
             if self.needs != "nothing" or find_runs(runs_folder()):
                 choose_run()
@@ -67,29 +71,62 @@ class Page:
                 choose_step()
             if self.needs != "model" or has_model(current_run()):
                 self.show()
+                self.lead_on()
+
+    def lead_on(self) -> None:
+        """Links to what comes next, each with its question."""
+        if not self.then:
+            return
+        st.header("What next?", divider="gray")
+        for address in self.then:
+            asks = BUILT_IN.get(SHOWN.get(address, address))
+            link_to(address, OWN[address].title + (f": {asks}" if asks else ""))
 
 
-START, INSIDE, EXPLAIN = "Start", "Look inside", "Explain"
-DISCOVER, MANY, MORE = "Discover", "Many runs", "More questions"
+START, TRAINING, INSIDE = "Start", "Languages and training", "Look inside"
+EXPLAIN, DISCOVER, COMPARE, MORE = "Explain", "Discover", "Compare", "More questions"
 
 OWN = {
-    "story": Page(START, "Start", "home", story.show, needs="nothing"),
-    "runs": Page(START, "Runs", "list", runs.show, needs="run"),
-    "try": Page(START, "Try it", "edit", try_it.show),
-    "model": Page(INSIDE, "Model", "account_tree", model.show),
-    "probing": Page(INSIDE, "Probing", "sensors", probing.show),
-    "emergence": Page(INSIDE, "Over time", "timeline", emergence.show, one_step=False),
-    "interventions": Page(INSIDE, "Erase and steer", "tune", interventions.show),
-    "heads": Page(INSIDE, "Heads", "hub", heads.show),
-    "patching": Page(INSIDE, "Patching", "healing", patching.show),
-    "circuits": Page(INSIDE, "Circuits", "schema", circuits.show),
-    "explanations": Page(EXPLAIN, "Explanations", "balance", explanations.show),
-    "leaderboard": Page(EXPLAIN, "Leaderboard", "trophy", leaderboard.show, needs="nothing"),
-    "discovery": Page(DISCOVER, "Discovery", "explore", rule_of_run.show),
+    "story": Page(
+        START, "Start", "home", story.show, needs="nothing", then=("tour", "try", "discover")
+    ),
+    "tour": Page(START, "Guided tours", "tour", tour.show, needs="nothing"),
+    "glossary": Page(START, "Glossary", "menu_book", glossary.show, needs="nothing"),
+    "runs": Page(TRAINING, "Runs", "list", runs.show, needs="run", then=("try", "heads")),
+    "try": Page(TRAINING, "Try it", "edit", try_it.show, then=("heads", "explanations")),
+    "model": Page(INSIDE, "Model", "account_tree", model.show, then=("heads",)),
+    "heads": Page(INSIDE, "Heads", "hub", heads.show, then=("patching", "circuits")),
+    "patching": Page(
+        INSIDE, "Patching", "healing", patching.show, then=("circuits", "interventions")
+    ),
+    "circuits": Page(INSIDE, "Circuits", "schema", circuits.show, then=("patching", "discovery")),
+    "probing": Page(
+        INSIDE, "Probing", "sensors", probing.show, then=("interventions", "emergence")
+    ),
+    "emergence": Page(
+        INSIDE, "Over time", "timeline", emergence.show, one_step=False, then=("probing",)
+    ),
+    "interventions": Page(
+        INSIDE, "Erase and steer", "tune", interventions.show, then=("circuits", "discovery")
+    ),
+    "explanations": Page(
+        EXPLAIN, "Explanations", "balance", explanations.show, then=("leaderboard", "heads")
+    ),
+    "leaderboard": Page(
+        EXPLAIN,
+        "Leaderboard",
+        "trophy",
+        leaderboard.show,
+        needs="nothing",
+        then=("explanations",),
+    ),
+    "discovery": Page(
+        DISCOVER, "Discovery", "explore", rule_of_run.show, then=("discover", "explanations")
+    ),
     "discover": Page(
         DISCOVER, "From lines to a rule", "lightbulb", from_lines.show, needs="nothing"
     ),
-    "sweeps": Page(MANY, "Sweeps", "grid_view", sweeps.show, needs="nothing"),
+    "sweeps": Page(COMPARE, "Sweeps", "grid_view", sweeps.show, needs="nothing"),
 }
 """The pages of this package by address. The dashboard opens with the first."""
 

@@ -33,6 +33,7 @@ from analyses.scorecard import Grade, verdict
 from analyses.studies.planned import compared, for_reading
 from analyses.studies.seeds import comparable, over_seeds, siblings, wide
 from dashboard.background import offer
+from dashboard.glossary import explained
 from dashboard.markup import code, message, text
 from models.base import LanguageModel
 from models.errors import UserError
@@ -256,12 +257,48 @@ COLOURS: dict[Grade, Literal["green", "orange", "red", "gray"]] = {
 """Of the grades, which are always written out beside."""
 
 
+GRADES: dict[Grade, str] = {
+    "holds": "Better than every control, by an interval.",
+    "fragile": "Better than the controls, but not in every way that was tested.",
+    "no better than its controls": "An untrained network, random choices or shuffled labels do the "
+    "same.",
+    "not weighed": "This answer was not held against its controls.",
+}
+
+
 def judged(name: str, result: Answer) -> None:
-    """The finding of a weighed answer in one sentence, and whether to believe it."""
+    """The finding of an answer in one sentence, whether to believe it, and all that it says."""
     found = verdict(name, result)
     st.markdown(f"#### {text(found.short)}")
-    st.badge(text(found.grade), color=COLOURS[found.grade])
+    st.badge(text(found.grade), color=COLOURS[found.grade], help=GRADES[found.grade])
     st.caption(text(found.why))
+    if result.sentence != found.short:
+        with st.expander("The answer in full"):
+            st.markdown(text(result.sentence))
+
+
+def link_to(address: str, label: str, **query: str) -> None:
+    """A link to another page about the same run.
+
+    Args:
+        query: parts of the link that are no choice on that page: what a reader has chosen there
+            before would win over the link.
+    """
+    known = st.session_state.get(LINKS, {})  # a page that is drawn by itself has no others
+    if address in known:
+        run = {"run": st.session_state["run"]} if "run" in st.session_state else {}
+        st.page_link(known[address], label=text(label), query_params={**run, **query})
+
+
+LINKS = "pages"
+"""Streamlit's pages by address, which app.py makes for each drawing."""
+
+
+def how_to_read(markdown: str) -> None:
+    """What a picture or a table shows, closed until it is asked for. Each term of the glossary
+    shows its meaning."""
+    with st.expander("How to read this"):
+        st.markdown(explained(markdown))
 
 
 def picture(figure: ChartType, alt_text: str, **events: Any) -> None:

@@ -39,5 +39,6 @@ def alike(expected: str, said: str) -> bool:
 
 
 def plainly(markdown: str) -> str:
-    """What a reader sees of escaped Markdown."""
-    return re.sub(r"\\(?=[^\w\s])|\u2060", "", markdown)
+    """What a reader sees of escaped Markdown, and of links to the glossary."""
+    shown = re.sub(r"\[([^\]]+)\]\(glossary#[^)\"]*\"[^\"]*\"\)", r"\1", markdown)
+    return re.sub(r"\\(?=[^\w\s])|\u2060", "", shown)

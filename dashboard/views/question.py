@@ -3,14 +3,12 @@ page of their own instead, with more to choose and to click."""
 
 from __future__ import annotations
 
-import streamlit as st
-
 from analyses.answers import question
-from dashboard.markup import text
 from dashboard.shared import (
     current_run,
     downloads,
     heading,
+    judged,
     kept_or_computed,
     picture,
     seeds_of,
@@ -29,7 +27,7 @@ def show(name: str) -> None:
     result = kept_or_computed(run, name)
     if result is None:
         return
-    st.markdown(text(result.sentence))
+    judged(name, result)
     figure = question(name).chart(result)
     picture(figure, f"{title_of(name)}. {result.sentence}")
     seeds_of(run, name)

@@ -56,6 +56,11 @@ def heads(low: float, untrained: float, by: Sequence[str] = ABLATIONS) -> Answer
     return Answer(table, "", found)
 
 
+def emergence(first: float, last: float) -> Answer:
+    curves = {"a-b (L0 mlp_out)": {"there": 1, "first": first, "last": last}}
+    return Answer(pd.DataFrame(), "", {"main": "a-b (L0 mlp_out)", "curves": curves})
+
+
 def circuits(low: float, random: float, untrained: int, theirs: float = 1.0) -> Answer:
     own = {"edges": [0] * 9, "of": 40, "pairs": 32, "faithfulness": 0.97, "low": low, "high": 1.0}
     other = {**own, "edges": [0] * untrained, "faithfulness": theirs, "high": theirs}
@@ -148,6 +153,8 @@ def leaderboard(best: Sequence[float], random: Sequence[float]) -> Answer:
         ("leaderboard", leaderboard([0.9] * 8, [0.5] * 8), HOLDS, "LIME ranks"),
         ("leaderboard", leaderboard([0.9, 0.5] * 4, [0.5] * 8), NO, "(AUROC 0.50)"),
         ("leaderboard", leaderboard([0.9] * 4, [0.5] * 4), "not weighed", "Few words."),
+        ("emergence", emergence(0.3, 0.9), "not weighed", "grew from 0.30 to 0.90"),
+        ("emergence", emergence(0.9, 0.9), NO, "Training added nothing"),
     ],
 )
 def test_a_grade_is_held_against_the_controls(
@@ -170,7 +177,7 @@ def test_why_names_number_unit_and_control() -> None:
 
 
 def test_what_is_not_weighed_is_said_to_be() -> None:
-    found = verdict("emergence", Answer(pd.DataFrame(), "L0.5 is first. And more. Much more."))
+    found = verdict("explanations", Answer(pd.DataFrame(), "L0.5 is first. And more. Much more."))
     assert (found.short, found.grade) == ("L0.5 is first.", "not weighed")
 
 

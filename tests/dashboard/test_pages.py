@@ -121,7 +121,7 @@ def said(page: AppTest) -> str:
 
 def marked(page: AppTest) -> list[tuple[int, str]]:
     """The symbols that the word has in colour, with their places."""
-    (word,) = (m.value for m in page.markdown if m.value.startswith("#### "))
+    word = next(m.value for m in page.markdown if m.value.startswith("#### "))
     parts = enumerate(word.removeprefix("#### ").split())
     return [(i, part.split("**")[1]) for i, part in parts if "background" in part]
 

@@ -19,7 +19,7 @@ from analyses.charts.sweeps import cells, curves, settings_of
 from analyses.studies.sweeps import bands, capacity, paired
 from analyses.studies.sweeps.measures import Measure, by_seed
 from analyses.studies.sweeps.summary import findings, readable, summary
-from dashboard.views.many_runs.sweeps import ENOUGH, PAGES, find_sweeps
+from dashboard.views.compare.sweeps import ENOUGH, PAGES, find_sweeps
 from models.runs.files import read_json, write_json
 
 SCRIPT = SHOW.format(page="sweeps")

@@ -23,8 +23,9 @@ CHOICES = {"pills", "radio", "segmented_control"}
 """Their options are drawn as Markdown, too."""
 ARGUMENTS = {"label", "body", "help", "text", "value", "delta"}
 """What is Markdown where it is given by name; ``value`` alone in a metric."""
-SAFE = {"text", "code", "message", "formula", "share", "len"}
-"""What gives Markdown that shows the value as it is, or a number."""
+SAFE = {"text", "code", "message", "formula", "share", "len", "entries", "explained"}
+"""What gives Markdown that shows the value as it is, or a number; or the lab's own
+words, which are checked where they are given."""
 
 
 class Scope:
@@ -85,13 +86,24 @@ class Scope:
 
 def markdown_of(call: ast.Call, name: str) -> Iterator[ast.expr]:
     """The arguments that Streamlit draws as Markdown."""
-    yield from call.args[1:2] if name == "progress" else call.args[: 3 if name == "metric" else 1]
+    first = {"progress": slice(1, 2), "metric": slice(3), "page_link": slice(0)}  # not the page
+    yield from call.args[first.get(name, slice(1))]
     named = {keyword.arg: keyword.value for keyword in call.keywords}
     for argument in ARGUMENTS - ({"value"} if name != "metric" else set()):
         if argument in named:
             yield named[argument]
     if name in CHOICES and not formatted(named.get("format_func")):
         yield call.args[1]
+
+
+def drawn(function: ast.expr) -> str | None:
+    """The name of a function that draws Markdown: Streamlit's, or the lab's own."""
+    match function:
+        case ast.Name(id="how_to_read"):
+            return "how_to_read"
+        case ast.Attribute(attr=name, value=value) if not isinstance(value, ast.Call):
+            return name if name in DRAWN.split() else None
+    return None
 
 
 def formatted(by: ast.expr | None) -> bool:
@@ -110,10 +122,8 @@ def unsafe(source: str) -> list[int]:
         for call in ast.walk(part):
             if isinstance(part, ast.Module) and id(call) in inner:
                 continue
-            if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute):
-                name = call.func.attr
-                if name in DRAWN.split() and not isinstance(call.func.value, ast.Call):
-                    found |= {a.lineno for a in markdown_of(call, name) if not scope.safe(a)}
+            if isinstance(call, ast.Call) and (name := drawn(call.func)):
+                found |= {a.lineno for a in markdown_of(call, name) if not scope.safe(a)}
     return sorted(found)
 
 
@@ -130,6 +140,7 @@ def test_pages_escape_what_they_have_not_written(page: Path) -> None:
         'left.metric("says", label)',
         "st.error(str(error))",
         'st.info("a" + word)',
+        'how_to_read(f"a probe of {word}")',
         'st.pills("Label", labels)',
         'st.text_input("Word", help=" ".join(symbols))',
         'st.markdown(f"{name:>5}")',

@@ -15,6 +15,7 @@ from dashboard.shared import (
     current_run,
     downloads,
     heading,
+    how_to_read,
     judged,
     kept_or_computed,
     picture,
@@ -126,7 +127,7 @@ def details(found: Mapping[str, Any]) -> None:
     if found["heads"]:
         st.header("Where in the network is the rule?", divider="gray")
         picture(heads_chart(found), "What each head carries of each transition of the automaton.")
-        st.caption(
+        how_to_read(
             "Each number comes from pairs of lines that differ in one symbol. In the first line "
             "this symbol moves the automaton, and the line is accepted; in the second another "
             "symbol stands there, and the line is rejected. The head's output in the first line is "

@@ -21,6 +21,8 @@ from dashboard.shared import (
     downloads,
     explain_errors,
     heading,
+    how_to_read,
+    judged,
     picture,
     seeds_of,
     truth_of,
@@ -89,11 +91,11 @@ def answered(result: Answer) -> None:
         f"{text(truth)}). In colour: the rationale, the positions that decide by a published rule: "
         f"{text(found['rationale_rule'])}.{several}"
     )
-    st.markdown(text(result.sentence))
+    judged("explanations", result)
     scale = scale_of_the_verdict()
     figure = chart(result, scale)
     picture(figure, f"Attribution per symbol and method. {result.sentence}")
-    st.caption(
+    how_to_read(
         'Each row is a method. Blue speaks for "in the language", red against it; attention, '
         "rollout, flow, oracle and position say only how much a symbol counts, not in which "
         'direction. The row "language" has the exact Shapley values of the true membership: what '
@@ -126,7 +128,7 @@ def moved(table: pd.DataFrame) -> None:
         return
     st.subheader("Could other attention give the same verdict?")
     st.dataframe(table, hide_index=True, column_config=MOVED)
-    st.caption(
+    how_to_read(
         "Divergence: how far the weights where the verdict is read can be moved (Jensen-Shannon, "
         f"at most {LARGEST:.2f}) while the probability stays within {TOLERANCE}; what was found, "
         "not a bound. Change: how much the probability then differs. Beside it, for comparison, "

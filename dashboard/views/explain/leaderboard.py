@@ -35,6 +35,7 @@ from dashboard.shared import (
     explain_errors,
     has_model,
     heading,
+    judged,
     picture,
     runs_folder,
     seeds_of,
@@ -47,6 +48,8 @@ from models.runs.run import Run, find_runs
 
 FEW = 12  # words explained at once where nothing is kept: some ten seconds
 COSTS = ("calls", "seconds")
+SAID_FIRST = 2
+"""Of the claims: which networks they are about, and the first of the lectures' claims."""
 
 
 def show() -> None:
@@ -126,7 +129,12 @@ def many_models(asked: Asked) -> None:
             "of each language and scores every method on them."
         )
         return
-    st.markdown("\n".join(f"- {text(claim)}" for claim in result.findings["claims"]))
+    claims = result.findings["claims"]
+    for claim in claims[:SAID_FIRST]:
+        st.markdown(text(claim))
+    if more := claims[SAID_FIRST:]:
+        with st.expander(f"{len(more):d} more claims that were tested"):
+            st.markdown("\n".join(f"- {text(claim)}" for claim in more))
     names = list(dict.fromkeys(result.table["language"]))
     name = segments("Language", names, "language")
     rows = result.table[result.table["language"] == name]
@@ -196,7 +204,7 @@ def one_model(run: Run, asked: Asked) -> None:
                 lambda told: answer(run, "leaderboard", Leaderboard(), told),
                 help="The answer is kept in the run's folder.",
             )
-    st.markdown(text(result.sentence))
+    judged("leaderboard", result)
     words = result.table.drop_duplicates("word")
     verdicts = st.segmented_control(
         "The model's verdicts",

@@ -16,6 +16,7 @@ from dashboard.shared import (
     downloads,
     explain_errors,
     heading,
+    how_to_read,
     judged,
     kept_or_computed,
     model_of,
@@ -54,14 +55,14 @@ def show() -> None:
         on_a_word(run, result)
     st.subheader("How circuits grow")
     picture(curve_chart(result), "Faithfulness and completeness over the number of edges.")
-    st.caption(
+    how_to_read(
         "Faithfulness: how much of what the whole model does the circuit does alone, on pairs of "
         "words that the search did not see; 1 is all of it. Completeness, dashed: how much of it "
         "is lost when the circuit is left out; 1 is all of it. The random sets of edges grow as "
         "circuits do: every edge lies on a way from the embedding to the logits."
     )
     st.dataframe(scores(result), hide_index=True)
-    st.caption(
+    how_to_read(
         "Each row is a ranking of the edges, by which circuits grow. Noising: what is lost when "
         "an edge of the word's run carries the activation of the other word; circuits are judged "
         "in this direction. Denoising: what is won when an edge of the other word's run carries "
@@ -74,7 +75,7 @@ def show() -> None:
     st.subheader("Approximations beside the exact effects")
     points, asked = agreement_chart(trained(result)), result.arguments["direction"]
     picture(points, "Approximated against exact effect, a point per edge.")
-    st.caption(
+    how_to_read(
         f"Exact: the effect of patching this edge alone, by {text(asked)}. EAP (edge "
         "attribution patching) estimates it from one gradient, GIM (gradient interaction "
         "modifications) from one that sees through attention's self-repair, EAP-IG (with "
@@ -113,7 +114,7 @@ def what_single_effects_hide(result: Answer) -> None:
         values = ["alone_first", "alone_second", "together"]
         shares = {name: spots[name].map("{:.0%}".format) for name in values}
         st.dataframe(spots.assign(**shares)[[*names, *values]], hide_index=True)
-    st.caption(
+    how_to_read(
         "Parts (heads and MLPs) are patched one by one and in pairs. Redundancy: without either "
         f"part less than {SMALL:.0%} is lost, without both at least {LARGE:.0%}. Conjunction: "
         f"either part restores less than {SMALL:.0%}, both at least {LARGE:.0%}. Cancelling: "
@@ -127,7 +128,7 @@ def what_single_effects_hide(result: Answer) -> None:
     shown = rows.assign(**shares).rename(columns=columns)
     st.dataframe(shown[["sender", "receiver", *columns.values()]], hide_index=True)
     gap = result.findings["incompleteness"]
-    st.caption(
+    how_to_read(
         "Each edge of the circuit, knocked out alone. Where the circuit loses much and the whole "
         "model nothing, edges outside the circuit do the same work. Under the same knock-outs the "
         f"circuit and the whole model differ by up to {gap['largest']:.0%}, over {gap['sets']:d} "
@@ -167,7 +168,7 @@ def graph(result: Answer) -> None:
         )
     figure = graph_chart(trained(result), found)
     picture(figure, f"The circuit as a graph: {len(found)} edges from the embedding to the logits.")
-    st.caption(
+    how_to_read(
         "From the embedding (bottom) to the logits (top). A line is an edge: the upper part reads "
         "what the lower part wrote, a head as queries (left), keys (middle) or values (right). The "
         "wider the line, the larger the effect of this edge alone."
@@ -198,7 +199,7 @@ def on_a_word(run: Run, result: Answer) -> None:
         ),
         hide_index=True,
     )
-    left.caption(
+    how_to_read(
         f"The circuit alone: every other edge carries what it carries in one of the word's "
         f"{pairs:d} counterfactuals (or it is ablated in the way that the analysis was asked for). "
         "Taken as in: END's logit is above 0."

@@ -17,6 +17,8 @@ from dashboard.shared import (
     current_run,
     downloads,
     heading,
+    how_to_read,
+    judged,
     kept_or_computed,
     once,
     picture,
@@ -32,10 +34,10 @@ def show() -> None:
     result = kept_or_computed(run, "emergence")
     if result is None:
         return
-    st.markdown(text(result.sentence))
+    judged("emergence", result)
     figure = chart(result)
     picture(figure, f"Scores along the training. {result.sentence}")
-    st.caption(
+    how_to_read(
         "Solid lines: how well a linear probe reads each variable, at the site that is best at the "
         "last checkpoint. Dashed: the share of whole words (exact) and of verdicts (recognition) "
         "that the model itself gets right. Below: the loss on fresh words. At step 0 nothing is "

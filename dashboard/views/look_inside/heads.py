@@ -17,6 +17,7 @@ from dashboard.shared import (
     downloads,
     explain_errors,
     heading,
+    how_to_read,
     judged,
     kept_or_computed,
     model_of,
@@ -47,7 +48,6 @@ def show() -> None:
     result = kept_or_computed(run, "heads")
     if result is not None:
         judged("heads", result)
-        st.markdown(text(result.sentence))
     # This comes before the grid, because the grid frames the head that a link or a key chose.
     parts = _parts(run)
     first = parts.index(result.findings["most"]) if result is not None else 0
@@ -61,7 +61,7 @@ def show() -> None:
         st.header("All heads and parts", divider="gray")
         figure = chart(result)
         picture(figure, f"Accuracy lost per ablated head. {result.sentence}")
-        st.caption(
+        how_to_read(
             "Left: the accuracy of the verdict that is lost when a head's output is replaced by "
             "its mean over the words. Middle: what each part adds to END's logit where the verdict "
             'is read, with the norms held fixed; a positive number speaks for "in the language". '
@@ -83,7 +83,7 @@ def _pairs(result: Answer) -> None:
     table = pd.DataFrame(pairs).rename(columns={"corrected": "p"})
     shares = dict.fromkeys(("together", "first", "second", "beyond"), "{:.1%}")
     st.dataframe(table.style.format({**shares, "p": "{:.1g}"}), hide_index=True)
-    st.caption(
+    how_to_read(
         "Verdicts lost without both heads, without the first and without the second alone. Beyond: "
         "together minus the sum. Above 0, each of the two can stand in for the other (redundancy), "
         "and the ablation of single heads misses them. Below 0, both may be needed for one thing "
@@ -180,7 +180,7 @@ def _one_head(run: Run, word: Word, part: str) -> None:
             with st.container(width="content"):
                 st.markdown(CIRCUITS[name])
                 picture(one_head.circuit_chart(circuits, name), f"The {name} circuit of {part}.")
-    st.caption(
+    how_to_read(
         "Both circuits are computed from the weights alone, as if the stream held one token's "
         "embedding and nothing else. In the first layer these are the exact scores, in later "
         "layers only the direct share of the embeddings. Positions are left out, and so is the "

@@ -19,6 +19,8 @@ from dashboard.shared import (
     downloads,
     explain_errors,
     heading,
+    how_to_read,
+    judged,
     kept_or_computed,
     model_of,
     once,
@@ -102,12 +104,12 @@ def show() -> None:
 
 def answered(result: Answer) -> None:
     """The answer, one experiment after the other."""
-    st.markdown(text(result.sentence))
+    judged("interventions", result)
     for name, figure in charts(result).items():
         title, caption = CAPTIONS[name]
         st.subheader(text(title))
         picture(figure, f"{title}: {result.sentence}")
-        st.caption(text(caption))
+        how_to_read(text(caption))
         if name == "erasure":
             st.dataframe(erased_table(result), hide_index=True)
             st.caption(

@@ -21,6 +21,8 @@ from dashboard.shared import (
     downloads,
     explain_errors,
     heading,
+    how_to_read,
+    judged,
     model_of,
     picture,
     seeds_of,
@@ -87,9 +89,9 @@ def answered(run: Run, result: Answer, direction: str) -> None:
         f"with as few symbols changed as possible, for example "
         f"{code(' '.join(found['counterfactuals'][0]))}."
     )
-    st.markdown(text(result.sentence))
+    judged("patching", result)
     chosen = _heatmaps(run, result)
-    st.caption(
+    how_to_read(
         "Effect 1: with this one activation put in, the model behaves as in the run that the "
         "activation was taken from. Effect 0: it changes nothing. Effects are means over the "
         "counterfactuals, measured where the model gives its verdict: at the last symbol, in an "

@@ -21,6 +21,7 @@ from dashboard.shared import (
     downloads,
     explain_errors,
     heading,
+    how_to_read,
     judged,
     kept_or_computed,
     model_of,
@@ -41,7 +42,6 @@ def show() -> None:
     if result is None:
         return
     judged("probing", result)
-    st.markdown(text(result.sentence))
     target, site = _overview(run, result)
     st.header(f"{text(target)} at {text(site)}", divider="gray")
     with explain_errors():
@@ -52,7 +52,7 @@ def show() -> None:
         numbers.style.format(dict.fromkeys(numbers.columns[3:], "{:.3f}"), na_rep="-"),
         hide_index=True,
     )
-    st.caption(
+    how_to_read(
         "Some words choose the best site, and others give the score there. Each control is shown "
         "at its own best site, chosen in the same way. Selectivity: the score minus the score on "
         "the control task, in which every symbol at every position has a random value of its own; "
@@ -108,7 +108,7 @@ def _overview(run: Run, result: Answer) -> tuple[str, str]:
     figure = heatmap(table, method, split, target, site)
     words = f"Probe scores of {target} by site. {result.sentence}"
     picture(figure, words, on_select=choose, key=clicked)
-    st.caption(
+    how_to_read(
         "Each cell is a probe. Half of the words fit it, and a quarter score it; another quarter "
         "chooses the best site. Equal prefixes count once. The score is R2 for counts (ridge "
         "regression) and accuracy for categories (logistic regression); for the online code it is "

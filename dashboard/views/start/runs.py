@@ -14,6 +14,7 @@ from dashboard.shared import (
     current_run,
     downloads,
     explain_errors,
+    how_to_read,
     judged,
     kept_or_computed,
     picture,
@@ -50,10 +51,9 @@ def show() -> None:
     result = kept_or_computed(run, "accuracy")
     if result is not None:
         judged("accuracy", result)
-        st.markdown(text(result.sentence))
         figure = chart(result)
         picture(figure, f"Accuracy by word length. {result.sentence}")
-        st.caption(
+        how_to_read(
             "Exact: the share of members (words of the language) after whose every prefix the "
             "model allows exactly the symbols that may follow. Recognition: the share of words, "
             "members and others, whose verdict (in the language or not) is right, with its 95% "
@@ -70,7 +70,7 @@ def show() -> None:
         if (leans := leaning(result)) is not None:
             st.markdown("What each symbol that decides nothing changes of the verdict:")
             st.dataframe(leans, hide_index=True)
-            st.caption(
+            how_to_read(
                 'The mean change of the probability of "in" when one copy of the symbol is put '
                 "into a word that had none, with its 95% interval over words (bootstrap). A model "
                 "that learned the rule does not mind such symbols. p: that the change is further "

@@ -12,7 +12,16 @@ from altair.typing import ChartType
 from analyses.charts.theme import CHOSEN, figures
 from analyses.words import member, near_miss
 from dashboard.markup import text
-from dashboard.shared import chips, current_run, model_of, picture, truth_of, word_input, word_key
+from dashboard.shared import (
+    chips,
+    current_run,
+    how_to_read,
+    model_of,
+    picture,
+    truth_of,
+    word_input,
+    word_key,
+)
 from models.languages import BOS_ID, END, FormalLanguage, Word
 from models.runs.run import Run
 from models.training.evaluation import prefix_logits
@@ -45,7 +54,7 @@ def show() -> None:
             "may the word end after this prefix?"
         )
     picture(chart(table), "Probability of every next token after every prefix of the word.")
-    st.caption(
+    how_to_read(
         "Colour: the model's probability that the token may come next; above 0.5 it allows the "
         "token. Orange frames: the model allows a token that the language forbids, or the reverse."
     )

@@ -1,0 +1,154 @@
+"""The glossary, from its one source: the site's page, the dashboard's page, and tooltips."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from analyses.charts.leaderboard import MEANINGS
+
+SOURCE = Path(__file__).with_name("glossary.md")
+MEASURES = "Measures of explanations"
+SHORT = 220
+"""So many characters a tooltip has at most, if its first sentence is not longer."""
+
+
+@dataclass(frozen=True)
+class Term:
+    """A term of the glossary.
+
+    Attributes:
+        name: as its headline has it.
+        group: the part of the glossary in which it stands.
+        meaning: Markdown; its links lead to other terms, or to pages of the site.
+    """
+
+    name: str
+    group: str
+    meaning: str
+
+    @property
+    def anchor(self) -> str:
+        """Its place on the page."""
+        return re.sub(r"[^\w-]+", "-", self.name.lower()).strip("-")
+
+    @property
+    def short(self) -> str:
+        """The first sentences without any Markdown, for a tooltip."""
+        plain = re.sub(r"\[([^\]]+)\]\([^)]*\)|[*`]", r"\1", self.meaning)
+        first, *others = re.split(r"(?<=[.!?)]) (?=[A-Z])", " ".join(plain.split()))
+        for each in others:
+            if len(first) + len(each) >= SHORT:
+                break
+            first += f" {each}"
+        return first
+
+
+@cache
+def terms() -> dict[str, Term]:
+    """Every term by its name."""
+    found = {}
+    for part in re.split(r"^## ", SOURCE.read_text(encoding="utf-8"), flags=re.MULTILINE)[1:]:
+        group, *entries = re.split(r"^### ", part, flags=re.MULTILINE)
+        for entry in entries:
+            name, _, meaning = entry.partition("\n")
+            found[name] = Term(name, group.splitlines()[0], meaning.strip())
+    known = {name.lower() for name in found}
+    measures = ((name, says) for name, says in MEANINGS.items() if name.lower() not in known)
+    return found | {name: Term(name, MEASURES, says) for name, says in measures}
+
+
+ALSO = {
+    "<bos>": "BOS",
+    "best site": "Site",
+    "CPR": "CMD",
+    "counterfactuals": "Counterfactual",
+    "denoising": "Noising and denoising",
+    "EAP-IG": "EAP",
+    "exact to n": "Exact",
+    "false accepts": "False accept, false reject",
+    "false rejects": "False accept, false reject",
+    "faithful": "Faithfulness",
+    "fresh words": "Fresh word",
+    "GIM": "EAP",
+    "induction": "Head types",
+    "L0H1": "Head",
+    "noising": "Noising and denoising",
+    "OV circuit": "QK and OV circuits",
+    "QK circuit": "QK and OV circuits",
+    "recognition in the window": "Recognition",
+    "redundancy": "Conjunction",
+    "resid_mid": "Stream",
+    "resid_post": "Stream",
+    "resid_pre": "Stream",
+    "residual stream": "Stream",
+    "Shapley value": "Shapley values",
+    "SmoothGrad": "Gradients",
+    "untrained network": "Untrained model",
+    "Wilson": "Confidence interval",
+}
+"""Other words under which a reader meets a term."""
+
+PLAIN = """
+Accepted Alphabet Block Carried Carry Chance Coalition Component Compression Consistency Corpus
+Direction Edge Effect Error Exact Explanation Family Games Headline Language Layer Length Member
+Needed Norm Objective Positions Recipe Replacement Rule Run Scale Seed Site Size Spread Status
+Step Symbol Transition Verdict Weights Whole Window Word calls seconds
+"""
+"""Words of everyday, which are no link where they stand in a sentence."""
+
+PROTECTED = re.compile(r"(`[^`]*`|\[[^\]]*\]\([^)]*\)|\$[^$]*\$|<[^>]*>|:[a-z-]+\[[^\]]*\])")
+
+
+def meaning(name: str) -> str | None:
+    """The short meaning of a term, also by another of its names; None if there is no such term."""
+    known = {each.lower(): term for each, term in terms().items()}
+    found = known.get(ALSO.get(name, name).lower())
+    return found.short if found else None
+
+
+def entries(found: Iterable[Term]) -> str:
+    """Terms with their whole meaning, as Markdown. Links to pages of the site are left out."""
+    parts = (
+        f"#### {term.name}\n\n" + re.sub(r"\[([^\]]+)\]\((?!#)[^)]*\)", r"\1", term.meaning)
+        for term in found
+    )
+    return "\n\n".join(parts)
+
+
+def explained(markdown: str) -> str:
+    """The same Markdown; the first mention of each term shows its meaning, and leads to it.
+
+    Args:
+        markdown: written by the lab; what a user gave has gone through ``dashboard.markup``.
+    """
+    met: set[str] = set()
+
+    def link(found: re.Match[str]) -> str:
+        term = _mentions()[found[0].lower()]
+        if term.name in met:
+            return found[0]
+        met.add(term.name)
+        title = term.short.replace('"', "'").replace("\\", "")
+        return f'[{found[0]}](glossary#{term.anchor} "{title}")'
+
+    parts = PROTECTED.split(markdown)
+    return "".join(part if i % 2 else _mention().sub(link, part) for i, part in enumerate(parts))
+
+
+@cache
+def _mentions() -> dict[str, Term]:
+    """Terms by every spelling in which they stand in a sentence, in small letters."""
+    found = {name.lower(): term for name, term in terms().items() if name not in PLAIN.split()}
+    found |= {name + "es" * name.endswith("s"): term for name, term in found.items()}
+    found |= {f"{name}s": term for name, term in found.items() if name[-1].isalpha()}
+    return found | {other.lower(): terms()[name] for other, name in ALSO.items()}
+
+
+@cache
+def _mention() -> re.Pattern[str]:
+    longest = sorted(_mentions(), key=len, reverse=True)
+    return re.compile(rf"(?<![\w/-])(?:{'|'.join(map(re.escape, longest))})(?![\w/-])", re.I)

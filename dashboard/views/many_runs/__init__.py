@@ -1,1 +1,0 @@
-"""Many runs in one table."""

@@ -1,0 +1,29 @@
+"""The glossary: every term that the pages use."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from dashboard.glossary import Term, entries, terms
+from dashboard.markup import text
+
+
+def show() -> None:
+    """The page."""
+    st.title("Glossary")
+    st.markdown("**What does this word mean?**")
+    wanted = st.text_input("Find", key="find", bind="query-params", placeholder="LEACE")
+    found = matching(wanted or "")
+    if not found:
+        st.info("No term has these letters in its name or meaning.")
+    for group in dict.fromkeys(term.group for term in found):
+        st.header(text(group), divider="gray")
+        st.markdown(entries(term for term in found if term.group == group))
+
+
+def matching(wanted: str) -> list[Term]:
+    """The terms that have these letters in their name; else those that have them in what they
+    mean."""
+    letters = wanted.strip().lower()
+    named = [term for term in terms().values() if letters in term.name.lower()]
+    return named or [term for term in terms().values() if letters in term.meaning.lower()]

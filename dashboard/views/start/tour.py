@@ -1,0 +1,65 @@
+"""The guided tours: where they begin, and the stop that a link names."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from dashboard.glossary import explained
+from dashboard.markup import text
+from dashboard.shared import link_to, most_telling, runs_folder
+from dashboard.tours import TOURS, Stop, Tour
+from models.runs.run import find_runs
+
+
+def show() -> None:
+    """The page of all tours."""
+    st.title("Guided tours")
+    st.markdown("**Where does one begin?** Each stop is a page, with what to do and what to see.")
+    for name, tour in TOURS.items():
+        st.header(text(tour.title), divider="gray")
+        st.markdown(text(tour.about))
+        for number, stop in enumerate(tour.stops, 1):
+            _link(name, number, f"{number}. {stop.title}")
+
+
+def stop() -> None:
+    """The stop of the tour that the link is on, above its page; nothing on any other link."""
+    name, at = st.query_params.get("tour", ""), st.query_params.get("stop", "")
+    tour = TOURS.get(name)
+    if tour is None or not at.isdecimal() or not 1 <= int(at) <= len(tour.stops):
+        return
+    number = int(at)
+    here = tour.stops[number - 1]
+    if st.session_state.get(REACHED) != (name, number):
+        st.session_state[REACHED] = name, number
+        _arrange(tour, here)
+    with st.container(border=True):
+        st.caption(f"{text(tour.title)}: stop {number:d} of {len(tour.stops):d}")
+        st.markdown(f"**{text(here.title)}**")
+        st.markdown(f":material/touch_app: {explained(here.do)}")
+        st.markdown(f":material/visibility: {explained(here.see)}")
+        with st.container(horizontal=True):
+            if number > 1:
+                _link(name, number - 1, "Back")
+            if number < len(tour.stops):
+                _link(name, number + 1, f"Next: {tour.stops[number].title}")
+            link_to("tour", "All stops")
+
+
+REACHED = "reached"
+"""The stop at which the reader has arrived. Later the choices are the reader's."""
+
+
+def _arrange(tour: Tour, here: Stop) -> None:
+    """Makes the choices of a stop, but for those that the link makes itself."""
+    for key, value in here.shown.items():
+        if key not in st.query_params:
+            st.session_state[key] = value
+    run = st.query_params.get("run") or st.session_state.get("run", "")
+    names = [path.name for path in find_runs(runs_folder())]
+    if tour.dutch and names and not run.startswith("dieren-"):
+        st.session_state["run"] = most_telling(names)
+
+
+def _link(name: str, number: int, label: str) -> None:
+    link_to(TOURS[name].stops[number - 1].page, label, tour=name, stop=str(number))
