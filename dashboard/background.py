@@ -4,6 +4,7 @@ page again, or asks the same in another tab, finds it."""
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Hashable
 from typing import Any, Generic, TypeVar
 
@@ -15,8 +16,23 @@ from dashboard.markup import text
 T = TypeVar("T")
 
 
+LEFT = 20.0
+"""Seconds after which a page that nobody has looked at counts as left."""
+AT_ONCE = 2.0
+"""Seconds that a page waits for a result before it shows how far that is."""
+KEPT = 64
+"""Ended jobs that are kept in memory."""
+
+
+class StoppedError(Exception):
+    """The reader stopped the work, or left its page."""
+
+
 class Job(Generic[T]):
     """A computation in a thread of its own, which begins at once.
+
+    Args:
+        lasting: it goes on when its page is left, since its result is kept on the disk.
 
     Attributes:
         share: how much of it is done, 0 to 1.
@@ -25,8 +41,9 @@ class Job(Generic[T]):
         error: why nothing came out.
     """
 
-    def __init__(self, work: Callable[[Progress], T]) -> None:
+    def __init__(self, work: Callable[[Progress], T], lasting: bool) -> None:
         self.share, self.what = 0.0, "starting"
+        self._lasting, self._stop, self._watched = lasting, False, time.monotonic()
         self.result: T | None = None
         self.error: Exception | None = None
         self._thread = threading.Thread(target=self._run, args=(work,), daemon=True)
@@ -39,15 +56,26 @@ class Job(Generic[T]):
             self.error = error
 
     def _report(self, done: int, total: int, what: str) -> None:
+        left = not self._lasting and time.monotonic() - self._watched > LEFT
+        if self._stop or left:
+            raise StoppedError
         self.share, self.what = min(done / total, 1.0), what
 
     @property
     def running(self) -> bool:
         return self._thread.is_alive()
 
-    def wait(self) -> None:
-        """Returns when the work has ended, however it ended."""
-        self._thread.join()
+    def watched(self) -> None:
+        """Somebody looks at its page."""
+        self._watched = time.monotonic()
+
+    def stop(self) -> None:
+        """Ends the work the next time that it tells its progress."""
+        self._stop = True
+
+    def wait(self, seconds: float | None = None) -> None:
+        """Returns when the work has ended, however it ended, or after some seconds."""
+        self._thread.join(seconds)
 
 
 class Jobs:
@@ -66,12 +94,17 @@ class Jobs:
         with self._lock:
             self._jobs.pop(key, None)
 
-    def begin(self, key: Hashable, work: Callable[[Progress], Any]) -> Job[Any]:
+    def begin(
+        self, key: Hashable, work: Callable[[Progress], Any], lasting: bool = True
+    ) -> Job[Any]:
         """The running job of this key, or a new one."""
         with self._lock:
             job = self._jobs.get(key)
             if job is None or not job.running:
-                job = self._jobs[key] = Job(work)
+                ended = [key for key, other in self._jobs.items() if not other.running]
+                for old in ended[: max(0, len(ended) - KEPT)]:
+                    del self._jobs[old]
+                job = self._jobs[key] = Job(work, lasting)
             return job
 
     def wait(self) -> None:
@@ -98,39 +131,52 @@ def offer(key: Hashable, label: str, work: Callable[[Progress], object], **looks
     """
     job = JOBS.get(key)
     if job is None or not job.running:
-        if not st.button(text(label), key=f"offer {key}", **looks):
-            if job is not None and job.error is not None:
+        place = st.empty()
+        if not place.button(text(label), key=f"offer {key}", **looks):
+            if job is not None and not (job.error is None or isinstance(job.error, StoppedError)):
                 raise job.error
             return
+        place.empty()
         job = JOBS.begin(key, work)
     _watch(job)
 
 
 def at_once(key: Hashable, work: Callable[[Progress], T]) -> T | None:
-    """As ``offer``, without a button: it begins when a page first asks, and is kept in memory.
+    """As ``offer``, without a button: it begins when a page first asks, and is kept in memory. It
+    ends when nobody looks at the page any more.
 
     Returns:
-        What came out; None as long as it is computed.
+        What came out; None as long as it is computed, and where it was stopped.
 
     Raises:
         Exception: the attempt failed. Whoever asks again begins another one.
     """
-    job: Job[T] = JOBS.get(key) or JOBS.begin(key, work)
-    if job.error is not None and not job.running:
-        JOBS.forget(key)
-        raise job.error
+    job: Job[T] = JOBS.get(key) or JOBS.begin(key, work, lasting=False)
+    if job.running:
+        job.watched()
+        with st.spinner("Computing ..."):
+            job.wait(AT_ONCE)
     if job.running:
         _watch(job)
+    elif isinstance(job.error, StoppedError):
+        st.info("This was stopped before it was done.")
+        st.button("Compute it", on_click=JOBS.forget, args=(key,), key=f"again {key}")
+    elif job.error is not None:
+        JOBS.forget(key)
+        raise job.error
     return job.result
 
 
 def _watch(job: Job[Any]) -> None:
-    """Shows how far a job is, until it has ended."""
+    """Shows how far a job is, until it has ended, and a button that stops it."""
 
     @st.fragment(run_every=1)
     def follow() -> None:
         if not job.running:
             st.rerun()
-        st.progress(job.share, text(job.what))
+        job.watched()
+        bar, button = st.columns([5, 1])
+        bar.progress(job.share, text(job.what))
+        button.button("Stop", on_click=job.stop, key=f"stop {id(job)}")
 
     follow()

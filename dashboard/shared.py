@@ -25,14 +25,13 @@ from analyses.answers import (
     kept_as_asked,
     load,
     question,
-    quiet,
     render,
 )
 from analyses.registry import registered
 from analyses.scorecard import Grade, verdict
 from analyses.studies.planned import compared, for_reading
 from analyses.studies.seeds import comparable, over_seeds, siblings, wide
-from dashboard.background import offer
+from dashboard.background import at_once, offer
 from dashboard.glossary import explained
 from dashboard.markup import code, message, text
 from models.base import LanguageModel
@@ -188,20 +187,17 @@ def model_of(run: Run) -> Iterator[LanguageModel]:
         yield model
 
 
-@once(show_spinner=False)
-def ask(run: Run, name: str, arguments: str) -> Answer:
-    """An answer about a typed word: computed once for all tabs, and not written into the run."""
-    asked = question(name)
-    return asked.analyse(run, asked.options(**json.loads(arguments)), quiet)
-
-
-def asked(run: Run, name: str, **arguments: Any) -> Answer:
+def asked(run: Run, name: str, **arguments: Any) -> Answer | None:
     """The answer to a question with the page's own options: the answer that the run keeps, if it
-    was asked with the same options, and else a new one."""
-    if (known := kept(run, name, question(name).options(**arguments))) is not None:
+    was asked with the same options, and else a new one, which is not written into the run.
+
+    None as long as it is computed; the page then shows how far that is.
+    """
+    options = question(name).options(**arguments)
+    if (known := kept(run, name, options)) is not None:
         return known
-    with st.spinner("Computing ..."):
-        return ask(run, name, json.dumps(arguments))
+    key = f"{name} of {run.path}, {run.model_hash()}: {json.dumps(arguments, sort_keys=True)}"
+    return at_once(key, lambda told: question(name).analyse(run, options, told))
 
 
 def kept_or_computed(run: Run, name: str) -> Answer | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from threading import Event
 
@@ -14,7 +14,7 @@ from streamlit.testing.v1 import AppTest
 from test_pages import SHOW, computed, said
 
 from analyses.answers import answer, load, question
-from dashboard.background import JOBS
+from dashboard.background import JOBS, KEPT
 from dashboard.markup import message
 from models.errors import UserError
 from models.runs.files import is_locked, locked, write_json
@@ -169,13 +169,73 @@ def test_two_tabs_share_one_computation_that_outlives_them(go: Event) -> None:
     first.button[0].click().run()
     other = AppTest.from_string(OFFER).run()  # another tab, or the same page opened again
     for page in (first.run(), other):
-        assert not page.button
+        assert [button.label for button in page.button] == ["Stop"]
         assert [bar.proto.text for bar in page.get("progress")] == ["a quarter"]
         assert [part.value for part in page.markdown] == ["after"]
     assert begun == [1]
     go.set()
     JOBS.wait()
     assert [button.label for button in other.run().button] == ["Ask it now"]
+
+
+def test_work_is_stopped(go: Event) -> None:
+    ended = []
+
+    def work(report: Callable[[int, int, str], None]) -> None:
+        report(1, 4, "a quarter")
+        go.wait(60)
+        report(2, 4, "a half")
+        ended.append(1)
+
+    WORK[:] = [work]
+    page = AppTest.from_string(OFFER).run()
+    page.button[0].click().run()
+    page.button[0].click().run()
+    go.set()
+    JOBS.wait()
+    page.run()
+    assert [button.label for button in page.button] == ["Ask it now"]
+    assert not page.error
+    assert not ended
+
+
+@pytest.mark.parametrize("left", [True, False])
+def test_what_nobody_waits_for_ends(left: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A word's answer is not kept on the disk: whoever left its page does not want it."""
+    monkeypatch.setattr("dashboard.background.AT_ONCE", 0.0)
+    monkeypatch.setattr("dashboard.background.LEFT", 0.0 if left else 60.0)
+    go, key = Event(), f"word {left}"
+
+    def work(report: Callable[[int, int, str], None]) -> str:
+        go.wait(60)
+        report(0, 1, "")
+        return "found"
+
+    job = JOBS.begin(key, work, lasting=False)
+    go.set()
+    job.wait()
+    assert job.result == (None if left else "found")
+    page = AppTest.from_string(AT_ONCE.format(key=key)).run()
+    if left:
+        assert page.info[0].value == "This was stopped before it was done."
+        page.button[0].click().run()  # it is asked again
+        JOBS.wait()
+        page.run()
+    assert [part.value for part in page.markdown] == ["again" if left else "found"]
+
+
+AT_ONCE = """
+import streamlit as st
+from dashboard.background import at_once
+st.markdown(at_once("{key}", lambda told: "again"))
+"""
+
+
+def test_ended_work_does_not_fill_the_memory() -> None:
+    for number in range(KEPT + 5):
+        JOBS.begin(number, lambda report: None).wait()
+    assert JOBS.get(0) is None
+    assert JOBS.get(KEPT + 4) is not None
 
 
 def test_work_that_fails_says_so_and_can_be_tried_again(go: Event) -> None:

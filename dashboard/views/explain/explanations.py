@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import suppress
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -32,7 +34,7 @@ from dashboard.shared import (
 from dashboard.views.explain.leaderboard import columns_of, scale_of_the_verdict
 from interp.explanations.games import EXACT_LIMIT
 from interp.explanations.moved_attention import LARGEST, TOLERANCE
-from models.languages import Language, Word, printed_lines
+from models.languages import LabelledCorpus, Language, Word, printed_lines
 from models.runs.run import Run
 
 MOVED = {
@@ -75,7 +77,9 @@ def show() -> None:
     )
     own = {} if typed == " ".join(default) else {"word": typed}
     with explain_errors():
-        answered(asked(run, "explanations", replacement=replacement, **own))
+        result = asked(run, "explanations", replacement=replacement, **own)
+        if result is not None:
+            answered(result)
     seeds_of(run, "explanations")
 
 
@@ -88,8 +92,7 @@ def answered(result: Answer) -> None:
     truth = {True: "it is", False: "it is not", None: "not known"}[found["in_language"]]
     st.caption(
         f'The model\'s probability of "in the language": {found["probability"]:.3f} (truth: '
-        f"{text(truth)}). In colour: the rationale, the positions that decide by a published rule: "
-        f"{text(found['rationale_rule'])}.{several}"
+        f"{text(truth)}). {_rule(found)}{several}"
     )
     judged("explanations", result)
     scale = scale_of_the_verdict()
@@ -120,6 +123,16 @@ def answered(result: Answer) -> None:
     )
     moved(pd.DataFrame(found["moved_attention"]))
     downloads("explanations", result, lambda: figure)
+
+
+def _rule(found: Mapping[str, Any]) -> str:
+    """Which positions decide, and by what rule."""
+    if found["rationale_rule"] == LabelledCorpus.rationale_rule:
+        return "The rule of these lines is not known, so no method can be held against it."
+    return (
+        "In colour: the rationale, the positions that decide by a published rule: "
+        f"{text(found['rationale_rule'])}."
+    )
 
 
 def moved(table: pd.DataFrame) -> None:

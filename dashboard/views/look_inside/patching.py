@@ -70,11 +70,10 @@ def show() -> None:
         )
     own = {} if typed == " ".join(default) else {"word": typed}
     with explain_errors():
-        answered(
-            run,
-            asked(run, "patching", direction=direction or "restore", metric=metric, **own),
-            direction or "restore",
-        )
+        direction = direction or "restore"
+        result = asked(run, "patching", direction=direction, metric=metric, **own)
+        if result is not None:
+            answered(run, result, direction)
     seeds_of(run, "patching")
 
 
