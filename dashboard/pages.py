@@ -10,13 +10,16 @@ from typing import Literal
 import streamlit as st
 
 from analyses.registry import BUILT_IN, registered
+from dashboard import controls
+from dashboard.markup import text
 from dashboard.shared import (
     SEEN_AT,
     choose_run,
-    choose_step,
+    choose_steps,
     current_run,
     explain_errors,
     has_model,
+    has_second,
     link_to,
     runs_folder,
 )
@@ -68,10 +71,32 @@ class Page:
                 choose_run()
             st.session_state.pop(SEEN_AT, None)
             if self.needs == "model" and self.one_step:
-                choose_step()
-            if self.needs != "model" or has_model(current_run()):
-                self.show()
-                self.lead_on()
+                choose_steps()
+            if self.needs != "nothing" and has_second():
+                self.show_both()
+            else:
+                self.show_one()
+            self.lead_on()
+
+    def show_one(self) -> None:
+        """Draws what is its own, if there is what it needs."""
+        if self.needs != "model" or has_model(current_run()):
+            self.show()
+
+    def show_both(self) -> None:
+        """Draws it for two runs, side by side."""
+        first, second = st.columns(2)
+        with first, explain_errors():
+            self.show_named()
+        with second, controls.beside(), explain_errors():
+            self.show_named()
+
+    def show_named(self) -> None:
+        """Draws it under the name of its run."""
+        run = current_run()
+        at = f", step {run.step}" if run.steps() else ""
+        st.markdown(f"**{text(run.name + at)}**")
+        self.show_one()
 
     def lead_on(self) -> None:
         """Links to what comes next, each with its question."""

@@ -31,6 +31,7 @@ from analyses.registry import registered
 from analyses.scorecard import Grade, verdict
 from analyses.studies.planned import compared, for_reading
 from analyses.studies.seeds import comparable, over_seeds, siblings, wide
+from dashboard import controls
 from dashboard.background import at_once, offer
 from dashboard.glossary import explained
 from dashboard.markup import code, message, text
@@ -94,6 +95,18 @@ def choose_run() -> None:
                 )
             )
 
+        others = [NO_OTHER, *names]
+        if (linked := st.query_params.get("with")) is not None and linked not in names:
+            st.warning(f"There is no run named {text(linked)} to be set beside this one.")
+        st.selectbox(
+            "Beside it",
+            others,
+            key="with",
+            bind="query-params",
+            help="A second run on the same pages, with the same choices. The same run can be "
+            "chosen, and then seen at another checkpoint.",
+        )
+
     if UNKNOWN in st.session_state:
         st.warning(
             f"There is no run named {text(st.session_state[UNKNOWN])} in {text(runs_folder())}. "
@@ -101,6 +114,8 @@ def choose_run() -> None:
         )
 
 
+NO_OTHER = "nothing"
+"""In place of the name of a second run."""
 UNKNOWN = "unknown_run"
 """The run that a link names and that is not there, until the reader chooses one."""
 
@@ -121,33 +136,48 @@ def shape_of(run: Run) -> str:
     return f"{kind}, {model.n_layers} layers, {heads}width {model.d_model}"
 
 
+def has_second() -> bool:
+    """Did the reader choose a second run?"""
+    return st.session_state.get("with", NO_OTHER) != NO_OTHER
+
+
 def current_run() -> Run:
-    """The chosen run, seen at the checkpoint that the page's reader chose."""
-    return Run(runs_folder() / st.session_state["run"], st.session_state.get(SEEN_AT))
+    """The run that is drawn, seen at the checkpoint that the reader chose for it: the chosen run,
+    or the one beside it."""
+    name = st.session_state["with" if controls.is_second() else "run"]
+    return Run(runs_folder() / name, st.session_state.get(SEEN_AT, {}).get(controls.is_second()))
 
 
-def choose_step() -> None:
-    """The choice of a checkpoint in the sidebar; it is part of the page's link."""
-    run = Run(runs_folder() / st.session_state["run"])
+def choose_steps() -> None:
+    """The choice of a checkpoint in the sidebar, for each run that is shown; it is part of the
+    page's link."""
+    st.session_state[SEEN_AT] = {False: _step("Checkpoint", "run", "step_of_")}
+    if has_second():
+        st.session_state[SEEN_AT][True] = _step("Checkpoint beside it", "with", "other_step_of_")
+
+
+def _step(label: str, which: str, key: str) -> int | None:
+    """The chosen step of a run; None where its last checkpoint is looked at."""
+    run = Run(runs_folder() / st.session_state[which])
     steps = run.steps()
     if len(steps) < 2:
-        return
+        return None
     with st.sidebar:
-        step = st.select_slider(
-            "Checkpoint",
+        step = controls.select_slider(
+            label,
             steps,
-            value=steps[-1],
-            key=f"step_of_{run.name}",  # each run has its own, because runs differ in steps
-            bind="query-params",
+            steps[-1],
+            key=f"{key}{run.name}",  # each run has its own, because runs differ in steps
             help="The training step whose weights are looked at. Step 0 is the untrained network.",
         )
-        if step != steps[-1]:
-            st.session_state[SEEN_AT] = step
-            st.caption(f"The network is seen as it was at step {step:d} of {steps[-1]:d}.")
+        if step == steps[-1]:
+            return None
+        st.caption(f"The network is seen as it was at step {step:d} of {steps[-1]:d}.")
+    return step
 
 
 SEEN_AT = "seen_at"
-"""The chosen step, for one drawing of a page; absent where the last checkpoint is looked at."""
+"""The chosen steps of the run and of the one beside it, for one drawing of a page."""
 
 
 def once(**looks: Any) -> Callable[[Callable[P, T]], Callable[P, T]]:
@@ -233,7 +263,7 @@ def chosen(run: Run, name: str, found: Sequence[Kept]) -> Answer | None:
     names = sorted(labels, key=lambda label: label != "the defaults")
     label = names[0]
     if len(names) > 1:
-        label = st.selectbox("Asked with", names, key=f"asked-{run.name}-{name}")
+        label = controls.selectbox("Asked with", names, key=f"asked_{controls.first_run()}_{name}")
     return kept_as_asked(run.path, name, labels[label], run.model_hash())
 
 
@@ -306,21 +336,9 @@ def picture(figure: ChartType, alt_text: str, **events: Any) -> None:
     # Streamlit would otherwise squeeze axes and legend into the height of the plot alone.
     # Flush labels would stand beside the first and last rows of a heatmap, not at their middle.
     shown = figure.properties(autosize="pad").configure_axis(labelFlush=False)
+    if controls.is_second():  # the choice is made beside the first run
+        events = {}
     st.altair_chart(shown, width="content", alt=alt_text, **events)
-
-
-def segments(label: str, options: Sequence[str], key: str) -> str:
-    """The option that the reader clicks, the first before that. The link keeps it under ``key``."""
-    chosen = st.segmented_control(
-        text(label),
-        options,
-        default=options[0],
-        required=True,
-        key=key,
-        bind="query-params",
-        format_func=text,
-    )
-    return chosen or options[0]
 
 
 def downloads(name: str, result: Answer, draw: Callable[[], ChartType]) -> None:
@@ -329,6 +347,8 @@ def downloads(name: str, result: Answer, draw: Callable[[], ChartType]) -> None:
     Args:
         draw: makes the chart. It is called only when a picture is asked for.
     """
+    if controls.is_second():
+        return
     with st.expander("Table and downloads"):
         st.dataframe(result.table, hide_index=True)
         files: dict[str, tuple[str, Any, str]] = {
@@ -384,14 +404,24 @@ def word_key(run: Run) -> str:
 def word_input(run: Run, default: Word, label: str = "Word") -> str:
     """A field to type a word, which becomes part of the page's link. The default is the word that
     the analysis takes by itself."""
-    typed = st.text_input(
-        text(label),
-        value=" ".join(default),
+    typed = controls.text_input(
+        label,
+        " ".join(default),
         key=word_key(run),
-        bind="query-params",
         help=f"Symbols: {code(' '.join(run.language.vocabulary.symbols))}",
     )
-    return typed or ""
+    return spelled(run.language, typed)
+
+
+def spelled(language: Language, typed: str) -> str:
+    """The word as the language spells it: a reader may write capitals and commas."""
+    known = language.vocabulary.symbols
+    small = {symbol.lower(): symbol for symbol in known}
+
+    def symbol(part: str) -> str:
+        return part if part in known else small.get(part.strip(",.;").lower(), part)
+
+    return " ".join(map(symbol, typed.split()))
 
 
 def truth_of(language: Language, word: Word) -> bool | None:

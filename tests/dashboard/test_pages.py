@@ -137,7 +137,7 @@ def drawn(page: AppTest, words: str) -> list[pd.DataFrame]:
 def assert_shown(page: AppTest, words: str, result: Answer, chart: ChartType) -> None:
     """An answer's sentence, all rows of its picture, and its table, the last of the page."""
     summary = result.sentence
-    assert summary in [plainly(element.value) for element in page.markdown]
+    assert summary in [plainly(element.value).removeprefix("#### ") for element in page.markdown]
     shown = [len(table) for table in drawn(page, f"{words} {summary}")]
     assert sorted(shown) == sorted(map(len, chart.to_dict()["datasets"].values()))
     assert_same(page.dataframe[-1].value, result.table)

@@ -107,7 +107,7 @@ def test_the_example_is_registered_once_and_works_everywhere(
     kept = load(first.path, "stream_norm")
     assert kept is not None
     said = [plainly(element.value) for element in page.markdown]
-    assert kept.sentence in said
+    assert f"#### {kept.sentence}" in said
     assert f"**{question('stream_norm').asks}**" in said
     assert page.header[0].value == "Over 2 seeds"
     assert page.subheader[0].value == "Tested"

@@ -30,8 +30,9 @@ from analyses.studies.sweeps import bands, capacity, paired
 from analyses.studies.sweeps import run as sweep
 from analyses.studies.sweeps.measures import Measure, balanced_recognition, by_seed
 from analyses.studies.sweeps.summary import LEGEND, readable, summary
+from dashboard import controls
 from dashboard.markup import code, text
-from dashboard.shared import downloads, picture, runs_folder, segments
+from dashboard.shared import downloads, picture, runs_folder
 from models.runs.run import RUN_FILE
 
 DEPTH = 3
@@ -200,7 +201,7 @@ def against_the_best(rows: pd.DataFrame, by: Sequence[str], measure: Measure) ->
 def measure_of(rows: pd.DataFrame, key: str) -> str:
     """The measure that the reader chooses, among those that these rows have."""
     there = [name for name in MEASURES if name == "recognition" or rows[name].notna().any()]
-    return segments("Measure", there, key)
+    return controls.segments("Measure", there, key)
 
 
 def by_length(rows: pd.DataFrame, by: Sequence[str]) -> None:

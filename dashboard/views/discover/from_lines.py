@@ -19,6 +19,7 @@ from analyses.questions.rule_evidence import rebuilt, transitions
 from analyses.rules.lines import MOST_LINES, as_tsv, prepared
 from analyses.rules.record import headline, kept, names, remarks, table
 from analyses.rules.recovery import chart, file_name
+from dashboard import controls
 from dashboard.markup import code, message, text
 from dashboard.shared import explain_errors, model_of, picture, runs_folder
 from dashboard.views.discover.learners import begin, fault, is_learning, learn
@@ -45,7 +46,7 @@ def show() -> None:
     st.markdown("**Two groups of lines: which rule sets them apart?**")
     if "begun" in st.session_state:  # a widget's own value cannot be set once it is drawn
         st.session_state["corpus"] = st.session_state.pop("begun")
-    chosen = st.selectbox("Corpus", [*names(runs_folder()), NEW], key="corpus", bind="query-params")
+    chosen = controls.selectbox("Corpus", [*names(runs_folder()), NEW], key="corpus")
     with explain_errors():
         if chosen == NEW:
             new_corpus()
@@ -81,15 +82,7 @@ def studies() -> None:
     if not kept:
         return
     st.header("How much of a planted rule comes back?", divider="gray")
-    study = st.segmented_control(
-        "Study",
-        list(kept),
-        default=next(iter(kept)),
-        required=True,
-        key="study",
-        bind="query-params",
-        format_func=STUDIES.__getitem__,
-    )
+    study = controls.segments("Study", list(kept), "study", format_func=STUDIES.__getitem__)
     result = kept[study]
     st.markdown(text(result.sentence))
     picture(chart(result), f"Share recovered exactly. {result.sentence}")
@@ -278,11 +271,10 @@ def try_lines(record: dict[str, Any], dfa: DFA) -> None:
     run = Run(runs_folder() / record["run"])
     corpus = run.language
     example = " ".join(corpus.example())
-    typed = st.text_input(
+    typed = controls.text_input(
         "Line",
         example,
         key=f"line_{record['name']}",
-        bind="query-params",
         help=code(" ".join(corpus.vocabulary.symbols)),
     )
     word = corpus.vocabulary.parse(typed or "")

@@ -62,8 +62,9 @@ def metrics(found: Mapping[str, Any]) -> None:
     }
     if found["agreement_truth_beyond"] is not None:
         facts["Right beyond the window"] = share(found["agreement_truth_beyond"])
-    for column, (label, value) in zip(st.columns(len(facts)), facts.items(), strict=True):
-        column.metric(text(label), text(value))
+    with st.container(horizontal=True, gap="large"):
+        for label, value in facts.items():
+            st.metric(text(label), text(value), width="content")
 
 
 def expression(found: Mapping[str, Any]) -> None:

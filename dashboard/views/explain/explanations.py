@@ -15,6 +15,7 @@ from analyses.charts.leaderboard import REPLACEMENTS
 from analyses.options.questions import SHORTEST, Explanations
 from analyses.questions.explanations import LONGEST, chart, replacement_in_words
 from analyses.words import ANALYSIS_SEED, apart, member, near_miss
+from dashboard import controls
 from dashboard.markup import text
 from dashboard.shared import (
     asked,
@@ -58,14 +59,7 @@ def show() -> None:
         typed = word_input(run, default)
     with right:
         pick(run, typed)
-    replacement = st.segmented_control(
-        "Hidden symbols become",
-        list(REPLACEMENTS),
-        default=REPLACEMENTS[0],
-        required=True,
-        key="replacement",
-        bind="query-params",
-    )
+    replacement = controls.segments("Hidden symbols become", list(REPLACEMENTS), "replacement")
     st.caption(
         "To find out what a symbol does, LIME, SHAP and methods like them hide it. A hidden symbol "
         "is replaced, never deleted, so the word keeps its length. "
@@ -154,7 +148,7 @@ def moved(table: pd.DataFrame) -> None:
 def pick(run: Run, typed: str) -> None:
     """A select of the language's own words; the choice is typed into the box above."""
     known = lines(run)
-    if not known:
+    if not known or controls.is_second():
         return
     key = f"line_of_{word_key(run)}"
     st.session_state[key] = typed if typed in known else None

@@ -26,6 +26,7 @@ from analyses.questions.explanations import on_scale, replacement_in_words
 from analyses.questions.leaderboard import MEMBERSHIPS
 from analyses.studies import leaderboard
 from analyses.studies.reliance import credited
+from dashboard import controls
 from dashboard.background import at_once, offer
 from dashboard.markup import code, text
 from dashboard.shared import (
@@ -39,7 +40,6 @@ from dashboard.shared import (
     picture,
     runs_folder,
     seeds_of,
-    segments,
     share,
 )
 from interp.explanations.games import SCALES
@@ -60,25 +60,15 @@ def show() -> None:
             "\n".join(f"- **{text(name)}**: {text(says)}" for name, says in MEANINGS.items())
         )
     left, right = st.columns([1, 2])
-    kinds = left.pills(
-        "Hidden symbols become",
-        list(REPLACEMENTS),
-        selection_mode="multi",
-        default=list(REPLACEMENTS),
-        key="replacements",
-        bind="query-params",
-    )
-    measures = right.multiselect(
-        "Measures",
-        list(MEASURES),
-        default=list(PANELS),
-        key="measures",
-        bind="query-params",
-    )
-    kinds, measures = kinds or list(REPLACEMENTS), measures or list(PANELS)
+    with left:
+        kinds = controls.several(
+            "Hidden symbols become", list(REPLACEMENTS), list(REPLACEMENTS), "replacements"
+        )
+    with right:
+        measures = controls.many("Measures", list(MEASURES), list(PANELS), "measures")
     left, right = st.columns([1, 2])
     with left:
-        membership = segments("Words", list(MEMBERSHIPS), "membership")
+        membership = controls.segments("Words", list(MEMBERSHIPS), "membership")
     with right:
         scale = scale_of_the_verdict()
     asked = Asked(kinds, measures, membership, scale)
@@ -90,7 +80,7 @@ def show() -> None:
 
 def scale_of_the_verdict() -> str:
     """What the methods that have both scales explain."""
-    return segments("Methods explain", list(SCALES), "scale")
+    return controls.segments("Methods explain", list(SCALES), "scale")
 
 
 @dataclass(frozen=True)
@@ -136,9 +126,10 @@ def many_models(asked: Asked) -> None:
         with st.expander(f"{len(more):d} more claims that were tested"):
             st.markdown("\n".join(f"- {text(claim)}" for claim in more))
     names = list(dict.fromkeys(result.table["language"]))
-    name = segments("Language", names, "language")
+    name = controls.segments("Language", names, "language")
     rows = result.table[result.table["language"] == name]
-    kind = segments("Architecture", list(dict.fromkeys(rows["architecture"])), "architecture")
+    kinds = list(dict.fromkeys(rows["architecture"]))
+    kind = controls.segments("Architecture", kinds, "architecture")
     rows = asked.of(rows[rows["architecture"] == kind])
     right = ", ".join(share(value) for value in result.findings["right"][name][kind])
     figure = ranking(rows, asked.measures, f"{name}, {kind}, means over training seeds")
@@ -206,14 +197,7 @@ def one_model(run: Run, asked: Asked) -> None:
             )
     judged("leaderboard", result)
     words = result.table.drop_duplicates("word")
-    verdicts = st.segmented_control(
-        "The model's verdicts",
-        ["all", "right", "wrong"],
-        default="all",
-        required=True,
-        key="verdicts",
-        bind="query-params",
-    )
+    verdicts = controls.segments("The model's verdicts", ["all", "right", "wrong"], "verdicts")
     asked_of = result.table
     if verdicts in ("right", "wrong"):
         asked_of = asked_of[asked_of["right"] == (verdicts == "right")]

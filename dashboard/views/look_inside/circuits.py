@@ -10,6 +10,7 @@ from analyses.charts.circuit import agreement_chart, curve_chart, graph_chart, t
 from analyses.close_ups.circuit import verdicts
 from analyses.questions.circuits import ranking, refusal
 from analyses.words import given, member
+from dashboard import controls
 from dashboard.markup import text
 from dashboard.shared import (
     current_run,
@@ -145,19 +146,13 @@ def graph(result: Answer) -> None:
     found = result.findings["circuit"]["edges"]
     order = ranking(result.table, result.arguments["direction"])
     columns = st.columns([1, 2])
-    shown = columns[0].segmented_control(
-        "Edges",
-        ["circuit", "largest"],
-        default="circuit" if len(found) <= LEGIBLE else "largest",
-        required=True,
-        key="edges",
-        bind="query-params",
-        format_func={"circuit": "the circuit", "largest": "largest effects"}.__getitem__,
-    )
-    if shown == "largest":
-        size = columns[1].slider(
-            "How many", 1, len(order), min(LEGIBLE, len(order)), key="size", bind="query-params"
+    with columns[0]:
+        shown = controls.segments(
+            "Edges", ["the circuit", "largest effects"], "edges", int(len(found) > LEGIBLE)
         )
+    if shown == "largest effects":
+        with columns[1]:
+            size = controls.slider("How many", 1, len(order), min(LEGIBLE, len(order)), key="size")
         found = order[:size]
         exact = ranking_name("exact", result.arguments["direction"])
         curve = pd.DataFrame(result.findings["curves"][exact]).set_index("edges")

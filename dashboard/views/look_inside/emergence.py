@@ -12,6 +12,7 @@ import streamlit as st
 from analyses.close_ups.probe import PROJECTIONS, projection_chart, read_by
 from analyses.options.questions import Emergence, Probing
 from analyses.questions.emergence import chart
+from dashboard import controls
 from dashboard.markup import text
 from dashboard.shared import (
     current_run,
@@ -45,29 +46,20 @@ def show() -> None:
     )
     st.header("One checkpoint", divider="gray")
     steps = sorted(result.table["step"].unique().tolist())
-    step = st.select_slider(
-        "Step",
-        steps,
-        value=steps[-1],
-        key=f"step_of_{run.name}",
-        bind="query-params",
-        help="The kept checkpoints.",
-    )
+    step = controls.select_slider("Step", steps, steps[-1], key=f"step_of_{run.name}")
     probes = result.table[result.table["kind"] == "probe"]
     names = list(dict.fromkeys(probes["target"]))
     left, right = st.columns(2)
     main = next((n for n in names if n in result.findings["main"].split()), names[0])
-    target = left.selectbox(
-        "Variable",
-        names,
-        names.index(main),
-        key=f"followed_of_{run.language.name}",
-        bind="query-params",
-    )
+    with left:
+        target = controls.selectbox(
+            "Variable", names, names.index(main), key=f"followed_of_{run.language.name}"
+        )
     sites = list(dict.fromkeys(probes["site"]))
-    site = right.selectbox(
-        "Site", sites, len(sites) - 1, key=f"followed_in_{run.name}", bind="query-params"
-    )
+    with right:
+        site = controls.selectbox(
+            "Site", sites, len(sites) - 1, key=f"followed_in_{controls.first_run()}"
+        )
     left, right = st.columns([3, 2])
     with left:
         rows = _read(run, int(step), result.arguments, target, site)

@@ -11,6 +11,7 @@ from analyses.charts.heads import chart, grid, pattern_chart
 from analyses.close_ups import head as one_head
 from analyses.questions.heads import refusal
 from analyses.words import member
+from dashboard import controls
 from dashboard.markup import text
 from dashboard.shared import (
     current_run,
@@ -24,7 +25,6 @@ from dashboard.shared import (
     once,
     picture,
     seeds_of,
-    segments,
     word_input,
 )
 from interp.heads.attention import patterns
@@ -51,7 +51,7 @@ def show() -> None:
     # This comes before the grid, because the grid frames the head that a link or a key chose.
     parts = _parts(run)
     first = parts.index(result.findings["most"]) if result is not None else 0
-    part = st.selectbox("Head", parts, first, key=_key(run), bind="query-params")
+    part = controls.selectbox("Head", parts, first, key=_key(run))
     if result is not None:
         _glance(run, result.table, part)
     st.header(f"{text(part)} on a word", divider="gray")
@@ -116,10 +116,10 @@ def _glance(run: Run, table: pd.DataFrame, part: str) -> None:
     for measure in table[table["head"] >= 0]["measure"].unique():
         kind, _, variant = measure.partition(", ")
         kinds.setdefault(kind, []).append(variant)
-    kind = segments("Measure", list(kinds), "measure")
+    kind = controls.segments("Measure", list(kinds), "measure")
     measure = kind
     if len(kinds[kind]) > 1:
-        measure += ", " + segments(VARIANTS[kind], kinds[kind], f"{kind.split()[0]}_by")
+        measure += ", " + controls.segments(VARIANTS[kind], kinds[kind], f"{kind.split()[0]}_by")
 
     clicked = f"grid_{part}"  # each choice begins with nothing clicked
 

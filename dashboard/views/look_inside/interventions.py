@@ -13,6 +13,7 @@ from analyses.questions.patching import said_chart
 from analyses.questions.trials.sites import main_variables, stream_hooks
 from analyses.questions.trials.steering import FURTHEST, steering_refusal
 from analyses.words import given, member
+from dashboard import controls
 from dashboard.markup import text
 from dashboard.shared import (
     current_run,
@@ -146,34 +147,25 @@ def on_a_word(run: Run, result: Answer | None) -> None:
     names = main_variables(run.language)
     columns = st.columns(4)
     main = main_variable(run.language)
-    variable = columns[0].selectbox(
-        "Variable",
-        names,
-        names.index(main),
-        key=f"variable_of_{run.language.name}",
-        bind="query-params",
-    )
+    with columns[0]:
+        variable = controls.selectbox(
+            "Variable", names, names.index(main), key=f"variable_of_{run.language.name}"
+        )
     with model_of(run) as model:
         sites = list(stream_hooks(model))
     found = result.findings if result else {}
     best = (found.get("steering") or found.get("erasure", {}).get(variable) or {}).get("site")
-    site = columns[1].selectbox(
-        "Site",
-        sites,
-        sites.index(best) if best in sites else len(sites) - 1,
-        key=f"at_{run.name}",
-        bind="query-params",
-    )
-    change = columns[2].selectbox(
-        "Do",
-        changes(run, variable),
-        format_func=DO.__getitem__,
-        key=f"do_to_{variable}",
-        bind="query-params",
-    )
+    first = sites.index(best) if best in sites else len(sites) - 1
+    with columns[1]:
+        site = controls.selectbox("Site", sites, first, key=f"at_{controls.first_run()}")
+    with columns[2]:
+        change = controls.selectbox(
+            "Do", changes(run, variable), format_func=DO.__getitem__, key=f"do_to_{variable}"
+        )
     k = 0
     if change != "erase":
-        k = columns[3].slider("k", -FURTHEST, FURTHEST, 2, key="k", bind="query-params")
+        with columns[3]:
+            k = controls.slider("k", -FURTHEST, FURTHEST, 2, key="k")
     word = given(run.language, word_input(run, longer(run)), ())
     said = _changed(run, site, variable, change, k, word)
     st.markdown(ends(said, word))

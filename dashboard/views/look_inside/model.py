@@ -18,6 +18,7 @@ from analyses.close_ups.worked_example import (
     window_table,
 )
 from analyses.words import member
+from dashboard import controls
 from dashboard.markup import formula, text
 from dashboard.shared import current_run, explain_errors, model_of, once, picture, word_input
 from models.errors import UserError
@@ -133,17 +134,8 @@ def _choice(name: str, count: int) -> int:
     options = list(range(count))
     key = f"{name.lower()}_of_{count}"
     if count > 8:
-        return st.selectbox(text(name), options, key=key, bind="query-params")
-    chosen = st.segmented_control(
-        text(name),
-        options,
-        default=0,
-        required=True,
-        key=key,
-        bind="query-params",
-        format_func=text,
-    )
-    return chosen or 0
+        return controls.selectbox(name, options, key=key)
+    return controls.segments(name, options, key)
 
 
 def _window(run: Run, tokens: torch.Tensor) -> None:
@@ -162,10 +154,9 @@ def _costs(run: Run) -> None:
     with model_of(run) as model:
         lengths = costs.lengths_of(config)
         prediction = costs.predicted(model, lengths)
-    timed = st.toggle(
+    timed = controls.toggle(
         "Count and measure on this machine",
         key="measure",
-        bind="query-params",
         help="PyTorch counts the operations; the seconds are the median of five passes of a word",
     )
     others: list[pd.DataFrame] = []
@@ -230,9 +221,7 @@ def _kernels() -> None:
         "of the values: the nearer the key of a value lies to the query, the larger its weight. A "
         "Transformer learns the maps to queries and keys, and its kernel is $e^{q \\cdot k}$."
     )
-    width = st.slider(
-        "Width of the kernel", 0.1, 3.0, 1.0, 0.1, key="kernel_width", bind="query-params"
-    )
+    width = controls.slider("Width of the kernel", 0.1, 3.0, 1.0, 0.1, key="kernel_width")
     seen = kernels.observations()
     with st.container(horizontal=True, gap="medium"):
         picture(kernels.shapes_chart(width), "Three kernels over the distance.")

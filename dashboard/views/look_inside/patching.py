@@ -13,6 +13,8 @@ from analyses.answers import Answer
 from analyses.options.questions import Patching
 from analyses.questions.patching import METRICS, chart, charts, said_chart, site_name
 from analyses.words import member
+from dashboard import controls
+from dashboard.glossary import meaning
 from dashboard.markup import code, text
 from dashboard.shared import (
     asked,
@@ -52,25 +54,18 @@ def show() -> None:
     default = member(run, Patching().n)
     typed = word_input(run, default, "Clean word")
     with st.container(horizontal=True, gap="medium"):
-        direction = st.segmented_control(
+        direction = controls.segments(
             "Direction",
             list(DIRECTIONS),
-            default="restore",
-            required=True,
-            key="direction",
-            bind="query-params",
+            "direction",
             format_func=DIRECTIONS.__getitem__,
+            help=meaning("denoising"),
         )
-        metric = st.selectbox(
-            "Effect on",
-            list(METRICS),
-            key="metric",
-            bind="query-params",
-            format_func=METRICS.__getitem__,
+        metric = controls.selectbox(
+            "Effect on", list(METRICS), key="metric", format_func=METRICS.__getitem__
         )
     own = {} if typed == " ".join(default) else {"word": typed}
     with explain_errors():
-        direction = direction or "restore"
         result = asked(run, "patching", direction=direction, metric=metric, **own)
         if result is not None:
             answered(run, result, direction)
@@ -113,10 +108,8 @@ def _heatmaps(run: Run, result: Answer) -> str | None:
             picture(figure, f"{words} Shown: {kind}.")
         return None
     key = f"site_of_{word_key(run)}"
-    if st.session_state.get(key, top) not in sites:
-        del st.session_state[key]  # of a longer word
     # This comes before the heatmaps, which frame the site that a link or a key chose.
-    chosen = str(st.selectbox("Site", sites, sites.index(top), key=key, bind="query-params"))
+    chosen = controls.selectbox("Site", sites, sites.index(top), key=key)
     for kind, figure in charts(result, chosen).items():
         clicked = f"{kind}_{chosen}"  # each choice begins with nothing clicked
 
@@ -132,12 +125,8 @@ def _one_site(run: Run, result: Answer, chosen: str, direction: str) -> None:
     """What the model says in the two runs, and in the one that is patched at a single site."""
     word: Word = tuple(result.findings["word"])
     others = [tuple(each) for each in result.findings["counterfactuals"]]
-    other = st.selectbox(
-        "Counterfactual",
-        others,
-        format_func=" ".join,
-        key=f"other_of_{'-'.join(word)}",
-        bind="query-params",
+    other = controls.selectbox(
+        "Counterfactual", others, format_func=" ".join, key=f"other_of_{'-'.join(word)}"
     )
     table = result.table[result.table["model"] == "trained"]
     row = next(r for r in table[PLACE].to_dict("records") if site_name(r) == chosen)

@@ -15,6 +15,7 @@ from analyses.close_ups.probe import (
 )
 from analyses.options.questions import Probing
 from analyses.questions.probing import METHODS, NUISANCE, chart, headline, heatmap
+from dashboard import controls
 from dashboard.markup import text
 from dashboard.shared import (
     current_run,
@@ -70,23 +71,12 @@ def _overview(run: Run, result: Answer) -> tuple[str, str]:
     table, best = result.table, result.findings["best"]
     names = list(dict.fromkeys(table["target"]))
     left, right = st.columns([1, 2])
-    target = left.selectbox(
-        "Variable",
-        names,
-        names.index(result.findings["main"]),
-        key=f"target_of_{run.language.name}",
-        bind="query-params",
-    )
-    view = right.segmented_control(
-        "Probe",
-        list(VIEWS),
-        default="linear",
-        required=True,
-        key="probe",
-        bind="query-params",
-        format_func=VIEWS.__getitem__,
-    )
-    method, split = ("linear", "longer") if view == "longer" else (view or "linear", "words")
+    main = names.index(result.findings["main"])
+    with left:
+        target = controls.selectbox("Variable", names, main, key=f"target_of_{run.language.name}")
+    with right:
+        view = controls.segments("Probe", list(VIEWS), "probe", format_func=VIEWS.__getitem__)
+    method, split = ("linear", "longer") if view == "longer" else (view, "words")
     shown = table[(table["probe"] == method) & (table["split"] == split)]
     if target not in set(shown["target"]):
         why = "has a single value in the words that fit this probe"
@@ -95,10 +85,10 @@ def _overview(run: Run, result: Answer) -> tuple[str, str]:
         st.info(f"{text(target)} {why}: the linear probe of all words is shown.")
         method, split = "linear", "words"
     sites = list(dict.fromkeys(table.loc[table["model"] == "trained", "site"]))
-    place = f"site_of_{run.name}_{target}"
+    place = f"site_of_{controls.first_run()}_{target}"
     first = sites.index(best[target]["site"]) if target in best else len(sites) - 1
     # This comes before the heatmap, which frames the site that a link or a key chose.
-    site = str(st.selectbox("Site", sites, first, key=place, bind="query-params"))
+    site = controls.selectbox("Site", sites, first, key=place)
     clicked = f"probed_{run.name}_{target}_{method}_{split}_{site}"
 
     def choose() -> None:
@@ -115,7 +105,7 @@ def _overview(run: Run, result: Answer) -> tuple[str, str]:
         "the compression. What a probe can read need not be what the model uses. Click a site to "
         "see its probe at work."
     )
-    return str(target), site
+    return target, site
 
 
 def _one_probe(run: Run, result: Answer, target: str, site: str) -> None:
@@ -130,17 +120,10 @@ def _one_probe(run: Run, result: Answer, target: str, site: str) -> None:
     with right:
         picture(errors_chart(rows), "The probe's errors by the length of the word.")
         st.caption("The probe's errors by word length, with 95% intervals over positions.")
-    how = st.segmented_control(
-        "The activations in two dimensions",
-        list(PROJECTIONS),
-        default=next(iter(PROJECTIONS)),
-        required=True,
-        key="projection",
-        bind="query-params",
-    )
-    figure = projection_chart(rows, how or next(iter(PROJECTIONS)), target)
+    how = controls.segments("The activations in two dimensions", list(PROJECTIONS), "projection")
+    figure = projection_chart(rows, how, target)
     picture(figure, f"Activations at {site} in two dimensions, coloured by {target}.")
-    st.caption(PROJECTIONS[how or next(iter(PROJECTIONS))])
+    st.caption(PROJECTIONS[how])
 
 
 def _read(run: Run, options: Probing, target: str, site: str) -> pd.DataFrame:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import streamlit as st
 
+from dashboard import controls
 from dashboard.glossary import Term, entries, terms
 from dashboard.markup import text
 
@@ -12,8 +13,8 @@ def show() -> None:
     """The page."""
     st.title("Glossary")
     st.markdown("**What does this word mean?**")
-    wanted = st.text_input("Find", key="find", bind="query-params", placeholder="LEACE")
-    found = matching(wanted or "")
+    wanted = controls.text_input("Find", "", key="find", placeholder="LEACE")
+    found = matching(wanted)
     if not found:
         st.info("No term has these letters in its name or meaning.")
     for group in dict.fromkeys(term.group for term in found):

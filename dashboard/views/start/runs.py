@@ -9,6 +9,7 @@ from analyses.charts.accuracy import chart, training_chart
 from analyses.questions.accuracy import every_word, leaning
 from analyses.rules.printed import printed_verdicts, summary
 from analyses.studies.listing import runs_of
+from dashboard import controls
 from dashboard.markup import code, text
 from dashboard.shared import (
     current_run,
@@ -29,16 +30,8 @@ from models.runs.run import Run
 
 def show() -> None:
     """The page."""
-    st.title("Runs")
-    st.markdown(
-        "Small Transformers and their rivals (recurrent networks, convolutions, n-grams), trained "
-        "on languages whose rule is known. Each page looks at them with one lens, a method to look "
-        "inside a model; because the rule is known, the lens can be checked. Choose a run at the "
-        "left."
-    )
-    # Of a damaged run the status says what is wrong, in a line that would push all else aside.
-    narrow = {"status": st.column_config.Column(width="small")}
-    st.dataframe(overview(), hide_index=True, column_config=narrow)
+    if not controls.is_second():
+        all_runs()
     run = current_run()
     st.header(text(run.name))
     language_card(run)
@@ -84,6 +77,20 @@ def show() -> None:
         st.subheader("The 26 printed lines")
         st.markdown(text(summary(verdicts)))
         st.dataframe(verdicts, hide_index=True, height=300)
+
+
+def all_runs() -> None:
+    """What runs are, and all that there are."""
+    st.title("Runs")
+    st.markdown(
+        "Small Transformers and their rivals (recurrent networks, convolutions, n-grams), trained "
+        "on languages whose rule is known. Each page looks at them with one lens, a method to look "
+        "inside a model; because the rule is known, the lens can be checked. Choose a run at the "
+        "left."
+    )
+    # Of a damaged run the status says what is wrong, in a line that would push all else aside.
+    narrow = {"status": st.column_config.Column(width="small")}
+    st.dataframe(overview(), hide_index=True, column_config=narrow)
 
 
 def overview() -> pd.DataFrame:

@@ -13,6 +13,7 @@ from analyses.charts.accuracy import training_chart
 from analyses.questions.discovery import chart
 from analyses.rules.printed import printed_verdicts, summary
 from analyses.scorecard import scorecard
+from dashboard import controls
 from dashboard.markup import code, text
 from dashboard.shared import (
     COLOURS,
@@ -22,7 +23,6 @@ from dashboard.shared import (
     once,
     picture,
     runs_folder,
-    segments,
 )
 from models.languages import LabelledCorpus, Word, language, printed_lines
 from models.runs.run import Run, find_runs
@@ -40,7 +40,7 @@ def show() -> None:
     )
     st.header("What sets these two groups of lines apart?", divider="gray")
     st.markdown("A lecture prints these Dutch lines of animals, and does not say what the rule is.")
-    step = STEPS.index(segments("Show", STEPS, STEP))
+    step = STEPS.index(controls.segments("Show", STEPS, STEP))
     if step + 1 < len(STEPS):
         st.button(text(f"Show {STEPS[step + 1]}"), type="primary", on_click=_go_on, args=(step,))
     with explain_errors():

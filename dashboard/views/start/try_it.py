@@ -11,6 +11,7 @@ from altair.typing import ChartType
 
 from analyses.charts.theme import CHOSEN, figures
 from analyses.words import member, near_miss
+from dashboard import controls
 from dashboard.markup import text
 from dashboard.shared import (
     chips,
@@ -37,9 +38,9 @@ def show() -> None:
     )
     default = member(run, 4)
     with st.container(horizontal=True):
-        if st.button("A word of the language"):
+        if controls.button("A word of the language"):
             st.session_state[word_key(run)] = " ".join(default)
-        if st.button("A near miss"):
+        if controls.button("A near miss"):
             st.session_state[word_key(run)] = " ".join(near_miss(run, 4))
     word = run.language.vocabulary.parse(word_input(run, default))
     table = follow(run, word)
