@@ -28,6 +28,7 @@ from dashboard.views.compare import sweeps
 from dashboard.views.discover import from_lines, rule_of_run
 from dashboard.views.explain import explanations, leaderboard
 from dashboard.views.look_inside import (
+    break_it,
     circuits,
     emergence,
     heads,
@@ -104,8 +105,9 @@ class Page:
             return
         st.header("What next?", divider="gray")
         for address in self.then:
-            asks = BUILT_IN.get(SHOWN.get(address, address))
-            link_to(address, OWN[address].title + (f": {asks}" if asks else ""))
+            link_to(address, OWN[address].title)
+            if asks := BUILT_IN.get(SHOWN.get(address, address)):
+                st.caption(text(asks))
 
 
 START, TRAINING, INSIDE = "Start", "Languages and training", "Look inside"
@@ -125,6 +127,7 @@ OWN = {
         INSIDE, "Patching", "healing", patching.show, then=("circuits", "interventions")
     ),
     "circuits": Page(INSIDE, "Circuits", "schema", circuits.show, then=("patching", "discovery")),
+    "break": Page(INSIDE, "Break it", "broken_image", break_it.show, then=("heads", "patching")),
     "probing": Page(
         INSIDE, "Probing", "sensors", probing.show, then=("interventions", "emergence")
     ),

@@ -42,6 +42,9 @@ COMMANDS = {
     "predict": Command(
         'predict RUN "a a b b"', "what may follow each symbol; in or out", "one_run:predict"
     ),
+    "break": Command(
+        "break RUN --off L0H1", "what is still right without some heads", "one_run:break_it"
+    ),
     "analyse": Command(
         "analyse RUN [NAME]", "ask one question, or all: lab analyse --help", "one_run:analyse"
     ),

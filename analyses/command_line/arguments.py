@@ -16,7 +16,7 @@ import tyro
 from analyses.console import OUT, parse, parse_asked
 from analyses.options.lines import Discover, Recover
 from analyses.options.pictures import Kernels
-from analyses.options.questions import Accuracy
+from analyses.options.questions import Accuracy, EdgeAblation
 from analyses.options.shared import Asks, Shows, Trains, Works, at_least, check_languages
 from analyses.options.studies import Leaderboard, Sweep
 from analyses.registry import BUILT_IN, options_of, registered
@@ -125,6 +125,25 @@ class Predict(Shows):
 
 
 @dataclass(frozen=True)
+class Break(Shows):
+    """Take heads and MLPs away, and see what is still right.
+
+    Attributes:
+        run: the run's folder.
+        off: the parts, for example L0H1 "L0 mlp".
+        word: a word in quotes, to see what the model says of it.
+        ablation: what stands in their place: their mean output, 0, or their output on another word.
+        step: of the checkpoint, by default the last one.
+    """
+
+    run: tyro.conf.Positional[Path]
+    off: tuple[str, ...]
+    word: str | None = None
+    ablation: EdgeAblation = "mean"
+    step: int | None = None
+
+
+@dataclass(frozen=True)
 class Hooks(Shows):
     """List every hook of a run's model: name, shape, meaning.
 
@@ -227,6 +246,7 @@ TAKES: dict[str, type[Any]] = {
     "runs": Runs,
     "evaluate": Evaluate,
     "predict": Predict,
+    "break": Break,
     "show": Show,
     "rule": Discover,
     "plant": Recover,

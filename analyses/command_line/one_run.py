@@ -8,8 +8,16 @@ from typing import Any
 import pandas as pd
 
 from analyses.answers import answer
+from analyses.close_ups.broken import (
+    balanced,
+    removal_of,
+    right_without,
+    said_without,
+    sentence,
+)
 from analyses.command_line.arguments import (
     Analyse,
+    Break,
     Evaluate,
     Hooks,
     Languages,
@@ -25,6 +33,7 @@ from analyses.registry import registered
 from analyses.rules.printed import printed_verdicts
 from analyses.rules.printed import summary as printed_summary
 from analyses.script import answered, as_json, ask
+from analyses.words import given
 from models.base import hook_table
 from models.errors import UserError
 from models.languages import LANGUAGES, FormalLanguage, LabelledCorpus, language
@@ -142,6 +151,25 @@ def predict(options: Predict) -> None:
     if rows:
         OUT.print(table_of(pd.DataFrame(rows)))
     OUT.print("in the language" if accepted else "not in the language")
+
+
+def break_it(options: Break) -> None:
+    """What is still right without some heads and MLPs."""
+    run = Run(options.run, options.step)
+    model = run.model()
+    removal = removal_of(model, run, options.off, options.ablation)
+    table = right_without(model, run, removal)
+    content: dict[str, Any] = {"sentence": sentence(table), "rows": table.to_dict("records")}
+    if options.word is not None:
+        said = said_without(model, run, removal, given(run.language, options.word, ()))
+        content["word"] = said.to_dict("records")
+    if shown(options, table, content):
+        return
+    if options.word is not None:
+        wide = said.pivot(index=["position", "place", "token"], columns="run", values="probability")
+        OUT.print(table_of(wide.reset_index().drop(columns="position"), options.word))
+    OUT.print(table_of(balanced(table), "share of right verdicts, members and others half each"))
+    OUT.print(content["sentence"])
 
 
 def analyse(asked: Analyse) -> None:

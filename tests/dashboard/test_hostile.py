@@ -115,7 +115,8 @@ def assert_text(page: Page) -> None:
     A label of a picture or a cell of a table stands alone, and turns itself at most.
     """
     said = page.locator("[data-testid=stMarkdownContainer]")
-    made = said.locator("img, a:not([href^='#']), .stMarkdownColoredText, [role=img], script")
+    own = "a:not([href^='#'], [href^='glossary#'])"
+    made = said.locator(f"img, {own}, .stMarkdownColoredText, [role=img], script")
     assert [made.nth(i).evaluate("e => e.outerHTML") for i in range(made.count())] == []
     assert {"x^2", "y", "z"}.isdisjoint(said.locator(".katex annotation").all_text_contents())
     assert not TURNS.search(" ".join(said.all_text_contents()))

@@ -1,0 +1,195 @@
+"""What is taken away is gone, and nothing else: by hand, on a word, on many, and on the page."""
+
+from __future__ import annotations
+
+import sys
+from itertools import combinations
+from pathlib import Path
+
+import pandas as pd
+import pytest
+import torch
+from compared import plainly
+from conftest import tiny_config
+from streamlit.testing.v1 import AppTest
+
+from analyses.close_ups import broken
+from analyses.close_ups.broken import (
+    AS_IT_IS,
+    BROKEN,
+    RANDOM,
+    Removal,
+    balanced,
+    parts_of,
+    removal_of,
+    right_without,
+    said_without,
+    sentence,
+)
+from analyses.command_line.app import main
+from analyses.words import WordTensors
+from interp.causal.ablation import Ablation, ablate
+from interp.causal.metrics import logit_at
+from models.config import ModelConfig
+from models.errors import UserError
+from models.languages import END_ID, Words
+from models.runs.run import Run
+from models.training.loop import train
+
+WORD = ("a", "a", "b", "b")
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """A tiny run of two layers, which no test changes."""
+    model = ModelConfig(n_layers=2, n_heads=2, d_model=16, d_mlp=16)
+    run = Run.create(tmp_path_factory.mktemp("broken") / "run", tiny_config(model=model, steps=4))
+    train(run, "cpu")
+    return run
+
+
+def logits(run: Run, removal: Removal, words: Words, reference: Words) -> torch.Tensor:
+    model = run.model()
+    hooks = removal.hooks(model, words, reference)
+    return model.run_with_hooks(torch.as_tensor(words.tokens), fwd_hooks=hooks)
+
+
+def test_nothing_away_is_the_model_as_it_is(trained: Run) -> None:
+    said = said_without(trained.model(), trained, Removal([]), WORD)
+    by = {name: rows["probability"].tolist() for name, rows in said.groupby("run")}
+    assert by[AS_IT_IS] == by[BROKEN]
+    table = right_without(trained.model(), trained, Removal([]))
+    assert table["of"].tolist() == [AS_IT_IS] * 2 + [BROKEN] * 2  # nothing to compare it with
+    assert sentence(table).startswith("Nothing is taken away: ")
+
+
+def test_zero_is_zero_by_hand(trained: Run) -> None:
+    model, words = trained.model(), trained.language.vocabulary.words([WORD])
+    away = ["L0H1", "L1 mlp"]
+
+    def head(z: torch.Tensor, hook: object) -> torch.Tensor:
+        z = z.clone()
+        z[:, :, 1] = 0
+        return z
+
+    hooks = [("blocks.0.attn.hook_z", head), ("blocks.1.hook_mlp_out", lambda x, hook: x * 0)]
+    expected = model.run_with_hooks(torch.as_tensor(words.tokens), fwd_hooks=hooks)
+    found = logits(trained, Removal(away, "zero"), words, words)
+    torch.testing.assert_close(found, expected, rtol=0, atol=0)
+    assert not torch.equal(found, model(torch.as_tensor(words.tokens)))
+
+
+def test_a_mean_is_over_the_positions_of_the_reference(trained: Run) -> None:
+    vocabulary = trained.language.vocabulary
+    words, reference = vocabulary.words([WORD]), vocabulary.words([("a", "b"), ("a", "a", "b")])
+    model, lens = trained.model(), WordTensors.of(reference)
+    _, cache = model.run_with_cache(lens.tokens)
+    mean = cache["blocks.0.hook_mlp_out"][lens.mask].mean(dim=0)
+    hook = ("blocks.0.hook_mlp_out", lambda x, hook: mean.expand_as(x))
+    expected = model.run_with_hooks(torch.as_tensor(words.tokens), fwd_hooks=[hook])
+    found = logits(trained, Removal(["L0 mlp"], "mean"), words, reference)
+    torch.testing.assert_close(found, expected)
+
+
+def test_another_words_output_is_put_in(trained: Run) -> None:
+    """All heads and MLPs of the last layer from a word that begins alike: only positions count."""
+    vocabulary = trained.language.vocabulary
+    words, other = vocabulary.words([("a", "b")]), vocabulary.words([("b", "b", "b")])
+    model = trained.model()
+    _, cache = model.run_with_cache(torch.as_tensor(other.tokens))
+    hooks = [
+        (name, lambda x, hook, name=name: cache[name][:, : x.shape[1]])
+        for name in ("blocks.1.attn.hook_z", "blocks.1.hook_mlp_out")
+    ]
+    expected = model.run_with_hooks(torch.as_tensor(words.tokens), fwd_hooks=hooks)
+    away = [part for part in parts_of(model) if part.startswith("L1")]
+    found = logits(trained, Removal(away, "resample"), words, other)
+    torch.testing.assert_close(found, expected)
+    alone = logits(trained, Removal(away, "resample"), other, words)  # no word is as long
+    torch.testing.assert_close(alone, model(torch.as_tensor(other.tokens)))
+
+
+@pytest.mark.parametrize("method", ["mean", "zero"])
+def test_one_head_is_what_the_page_of_heads_says(trained: Run, method: Ablation) -> None:
+    model, vocabulary = trained.model(), trained.language.vocabulary
+    words = vocabulary.words([WORD, ("a", "b")])
+    lens = WordTensors.of(words)
+    metric = logit_at(END_ID, model.verdict_positions(lens.last))
+    table = ablate(model, lens.tokens, lens.mask, metric, method)
+    wanted = table[table["part"] == "L0H1"]["after"].to_numpy()
+    found = metric(logits(trained, Removal(["L0H1"], method), words, words))
+    assert found.tolist() == pytest.approx(wanted.tolist(), abs=1e-5)
+
+
+def test_random_sets_are_of_the_same_kinds(trained: Run) -> None:
+    there = parts_of(trained.model())
+    away = ["L0H1", "L1H0", "L0 mlp"]
+    table = right_without(trained.model(), trained, Removal(away))
+    sets = [set(parts.split(" + ")) for parts in table[table["of"] == RANDOM]["parts"].unique()]
+    heads = [part for part in there if "H" in part]
+    every = [{*pair, mlp} for pair in combinations(heads, 2) for mlp in ("L0 mlp", "L1 mlp")]
+    assert len(sets) == min(len(every) - 1, broken.DRAWS)
+    assert all(each in every and each != set(away) for each in sets)
+    counts = table.groupby("words")["count"].unique()
+    assert all(len(each) == 1 for each in counts)  # the same words for all
+
+
+def rows(before: float, after: float, random: list[float]) -> pd.DataFrame:
+    found = [(AS_IT_IS, "", before), (BROKEN, "L0H1", after)]
+    found += [(RANDOM, f"L1H{i}", share) for i, share in enumerate(random)]
+    table = pd.DataFrame(found, columns=["of", "parts", "right"])
+    return pd.concat([table.assign(words=w, count=9) for w in ("members", "others")])
+
+
+@pytest.mark.parametrize(
+    ("random", "after", "said"),
+    [
+        ([1.0, 0.9], 0.5, "it is 95.0% on average; 0 of 2 such sets cost as much or more."),
+        ([0.5, 0.4, 0.9], 0.5, "it is 60.0% on average; 2 of 3 such sets cost as much or more."),
+        ([1.0], 1.0, "1 of 1 such sets cost as much or more. Nothing is lost."),
+        ([], 0.5, "There is no other set of as many parts to compare it with."),
+    ],
+)
+def test_the_sentence_holds_it_against_random_parts(
+    random: list[float], after: float, said: str
+) -> None:
+    found = sentence(rows(1.0, after, random))
+    assert found.startswith(
+        f"Without L0H1, {after:.1%} of the verdicts are right; as it is, 100.0% are "
+        "(9 members and 9 others; each kind counts half)."
+    )
+    assert found.endswith(said)
+
+
+def test_what_cannot_be_taken_away_is_refused(trained: Run) -> None:
+    with pytest.raises(UserError, match="unknown head or MLP 'L9H9': choose one of L0H0"):
+        removal_of(trained.model(), trained, ["L9H9"], "mean")
+
+
+def test_a_network_without_heads_is_refused(tmp_path: Path) -> None:
+    config = tiny_config(model=ModelConfig("lstm", n_layers=1, d_model=8))
+    run = Run.create(tmp_path / "lstm", config)
+    assert "no heads and MLPs" in (broken.refusal(run) or "")
+
+
+@pytest.mark.slow
+def test_the_command_and_the_page_say_the_same(
+    trained: Run, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = right_without(trained.model(), trained, Removal(["L0H1"], "zero"))
+    command = ["break", str(trained.path), "--off", "L0H1", "--ablation", "zero"]
+    assert main([*command, "--word", "a a b b"]) == 0
+    printed = " ".join(capsys.readouterr().out.split())
+    assert sentence(table) in printed
+    assert len(balanced(table)) == printed.count("random parts ") + 2
+    monkeypatch.setattr(sys, "argv", ["app.py", str(trained.path.parent)])
+    script = 'from dashboard.pages import pages\npages()["break"].draw()'
+    page = AppTest.from_string(script, default_timeout=60)
+    page.query_params["broken_by"] = "zero"
+    page.query_params["off_of_2x2"] = "L0H1"
+    page.run()
+    assert not page.exception
+    assert not page.error
+    said = [plainly(each.value) for each in page.markdown]
+    assert f"**{sentence(table)}**" in said
+    assert any(text.startswith("As it is, the model says: **") for text in said)
