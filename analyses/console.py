@@ -221,6 +221,10 @@ def titled(title: str, text: str) -> Text:
     return Text.assemble((title, "bold"), text)
 
 
+STOPPED = "stopped; what is finished is kept"
+"""What a command says that was ended by Ctrl+C."""
+
+
 def exit_status(action: Callable[[], None]) -> int:
     """Does it; a user's mistake is one line on stderr and exit status 2."""
     for stream in (sys.stdout, sys.stderr):
@@ -234,7 +238,7 @@ def exit_status(action: Callable[[], None]) -> int:
     except UserError as error:
         return _refused(str(error))
     except KeyboardInterrupt:
-        print("lab: stopped; what is finished is kept", file=sys.stderr)
+        print(f"lab: {STOPPED}", file=sys.stderr)
         return 130
     except BrokenPipeError:  # whoever read has seen enough, as `head` does
         _drop_output()

@@ -107,6 +107,10 @@ class Jobs:
                 job = self._jobs[key] = Job(work, lasting)
             return job
 
+    def running(self) -> list[tuple[Hashable, Job[Any]]]:
+        """What is computed now, by what it is."""
+        return [(key, job) for key, job in self._jobs.items() if job.running]
+
     def wait(self) -> None:
         """Returns when all jobs have ended."""
         for job in [*self._jobs.values()]:

@@ -78,6 +78,20 @@ def slider(label: str, low: N, high: N, first: N, *step: N, key: str, **looks: A
     )
 
 
+def number(label: str, low: int, high: int, first: int, *, key: str) -> int:
+    """A whole number of a range, typed."""
+    return _choice(
+        st.number_input,
+        label,
+        low,
+        high,
+        first,
+        key=key,
+        default=first,
+        fits=lambda value: low <= value <= high,
+    )
+
+
 def select_slider(label: str, options: Sequence[T], first: T, *, key: str, **looks: Any) -> T:
     """One of several options in their order."""
     fits = list(options).__contains__

@@ -27,6 +27,7 @@ from dashboard.views import question
 from dashboard.views.compare import sweeps
 from dashboard.views.discover import from_lines, rule_of_run
 from dashboard.views.explain import explanations, leaderboard
+from dashboard.views.languages import runs, train, try_it, work
 from dashboard.views.look_inside import (
     break_it,
     circuits,
@@ -37,7 +38,7 @@ from dashboard.views.look_inside import (
     patching,
     probing,
 )
-from dashboard.views.start import glossary, runs, story, tour, try_it
+from dashboard.views.start import glossary, story, tour
 from models.runs.run import find_runs
 
 
@@ -68,8 +69,12 @@ class Page:
         with explain_errors():
             tour.stop()
             # A folder without runs may still hold sweeps or a leaderboard, and users bring lines.
-            if self.needs != "nothing" or find_runs(runs_folder()):
+            if find_runs(runs_folder()):
                 choose_run()
+            elif self.needs != "nothing":
+                st.info(f"There is no run in {text(runs_folder())} yet.")
+                link_to("train", "Train a network")
+                return
             st.session_state.pop(SEEN_AT, None)
             if self.needs == "model" and self.one_step:
                 choose_steps()
@@ -119,6 +124,8 @@ OWN = {
     ),
     "tour": Page(START, "Guided tours", "tour", tour.show, needs="nothing"),
     "glossary": Page(START, "Glossary", "menu_book", glossary.show, needs="nothing"),
+    "train": Page(TRAINING, "Train", "model_training", train.show, needs="nothing"),
+    "work": Page(TRAINING, "Work", "pending_actions", work.show, needs="nothing"),
     "runs": Page(TRAINING, "Runs", "list", runs.show, needs="run", then=("try", "heads")),
     "try": Page(TRAINING, "Try it", "edit", try_it.show, then=("heads", "explanations")),
     "model": Page(INSIDE, "Model", "account_tree", model.show, then=("heads",)),

@@ -25,7 +25,6 @@ from analyses.answers import (
     kept_as_asked,
     load,
     question,
-    render,
 )
 from analyses.registry import registered
 from analyses.scorecard import Grade, verdict
@@ -71,10 +70,6 @@ def runs_folder() -> Path:
 def choose_run() -> None:
     """The run selector in the sidebar; the choice is part of the page's link."""
     names = [path.name for path in find_runs(runs_folder())]
-    if not names:
-        raise UserError(
-            f"no run in {runs_folder()}: train one with `lab train anbn`, or all with `lab demo`"
-        )
     if (linked := st.query_params.get("run")) is not None and linked not in names:
         st.session_state[UNKNOWN] = linked
     with st.sidebar:
@@ -339,33 +334,6 @@ def picture(figure: ChartType, alt_text: str, **events: Any) -> None:
     if controls.is_second():  # the choice is made beside the first run
         events = {}
     st.altair_chart(shown, width="content", alt=alt_text, **events)
-
-
-def downloads(name: str, result: Answer, draw: Callable[[], ChartType]) -> None:
-    """The table of an answer, and buttons to download table, picture, page and findings.
-
-    Args:
-        draw: makes the chart. It is called only when a picture is asked for.
-    """
-    if controls.is_second():
-        return
-    with st.expander("Table and downloads"):
-        st.dataframe(result.table, hide_index=True)
-        files: dict[str, tuple[str, Any, str]] = {
-            "Table (CSV)": ("csv", result.table.to_csv(index=False).encode(), "text/csv"),
-            "Picture (SVG)": ("svg", lambda: render(draw(), "svg"), "image/svg+xml"),
-            "Picture (PNG)": ("png", lambda: render(draw(), "png"), "image/png"),
-            "Page (HTML)": ("html", lambda: render(draw(), "html"), "text/html"),
-        }
-        if result.findings:
-            findings = json.dumps(dict(result.findings), ensure_ascii=False, indent=2)
-            files["Findings (JSON)"] = ("json", findings, "application/json")
-        for column, (label, (suffix, content, mime)) in zip(
-            st.columns(len(files)), files.items(), strict=True
-        ):
-            column.download_button(
-                text(label), content, f"{name}.{suffix}", mime, on_click="ignore"
-            )
 
 
 def seeds_of(run: Run, name: str) -> None:

@@ -49,6 +49,7 @@ COMMANDS = {
         "analyse RUN [NAME]", "ask one question, or all: lab analyse --help", "one_run:analyse"
     ),
     "show": Command("show RUN [NAME]", "print an answer that the run keeps", "kept:show"),
+    "report": Command("report RUN", "all that a run keeps, as one HTML file", "kept:report"),
     "hooks": Command("hooks RUN", "every hook of a run's model, with its shape", "one_run:hooks"),
     "seeds": Command("seeds PATH NAME", "means over seeds, with 95% intervals", "many_runs:seeds"),
     "sweep": Command(

@@ -83,6 +83,22 @@ class Show(Shows):
 
 
 @dataclass(frozen=True)
+class Report:
+    """Write a run's report: what was learned, and each kept answer with its grade and its picture,
+    as one HTML file.
+
+    Attributes:
+        run: the run's folder.
+        out: the file; by default report.html in the run's folder.
+        step: of the checkpoint, by default the last one.
+    """
+
+    run: tyro.conf.Positional[Path]
+    out: Path | None = None
+    step: int | None = None
+
+
+@dataclass(frozen=True)
 class Evaluate(Accuracy, Asks):
     """A curve by length, never one average.
 
@@ -248,6 +264,7 @@ TAKES: dict[str, type[Any]] = {
     "predict": Predict,
     "break": Break,
     "show": Show,
+    "report": Report,
     "rule": Discover,
     "plant": Recover,
     "seeds": Seeds,

@@ -6,14 +6,16 @@ import pandas as pd
 
 from analyses.answer_files import kept_in
 from analyses.answers import Answer, asked_with, current, latest, question
-from analyses.command_line.arguments import Runs, Show
-from analyses.console import OUT, shown, table_of, titled
+from analyses.command_line.arguments import Report, Runs, Show
+from analyses.console import OUT, progress_bar, shown, table_of, titled
 from analyses.options.shared import Shows
 from analyses.registry import entry, registered
+from analyses.reports.of_run import report as report_of
 from analyses.scorecard import verdict
 from analyses.script import as_json, where
 from analyses.studies.listing import runs_of
 from models.errors import UserError
+from models.runs.files import write_bytes
 from models.runs.run import Run
 
 
@@ -49,6 +51,16 @@ def show(options: Show) -> None:
         if other.folder != found.folder:
             asked = asked_with(options.name, other.record.arguments)
             OUT.print(f"  asked with {asked}: {other.folder}", style="dim")
+
+
+def report(options: Report) -> None:
+    """Write a run's report as one HTML file."""
+    run = Run(options.run, options.step)
+    file = options.out or run.path / "report.html"
+    with progress_bar(run.name) as told:
+        page = report_of(run, told)
+    write_bytes(file, page.encode())
+    OUT.print(f"{file}")
 
 
 def newest_of(run: Run, name: str) -> Answer:

@@ -10,6 +10,7 @@ import pandas as pd
 
 from analyses.answers import current
 from models.errors import UserError
+from models.runs.files import is_locked
 from models.runs.run import Run, find_runs
 
 
@@ -41,10 +42,16 @@ def _row(path: Path) -> dict[str, Any]:
             "model": run.config.model.kind or "decoder",
             "seed": run.config.seed,
             "objective": run.config.objective,
-            "status": run.record["status"],
+            "status": _status(run),
             "step": last.get("step", 0),
             "recognition": last.get("recognition"),
             "exact_to": exact_to if isinstance(exact_to, int) else None,
         }
     except UserError as error:
         return {"run": path.name, "status": str(error)}
+
+
+def _status(run: Run) -> str:
+    """ "finished", "training", or "interrupted" where no process works on it any more."""
+    status = str(run.record["status"])
+    return "interrupted" if status == "training" and not is_locked(run.path) else status

@@ -1,7 +1,7 @@
 """The leaderboard as one HTML file. It needs no other file, so it opens offline and can be sent.
 
-Its looks are in ``report.html.jinja``, beside this file. The template trusts the pictures and the
-tables, whose cells pandas escapes, and escapes everything else itself.
+Its looks are in ``report.html.jinja``, beside this file, and in that of all reports. The template
+trusts the pictures and the tables, whose cells pandas escapes, and escapes everything else itself.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from altair.typing import ChartType
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 
 from analyses.answers import Answer, render
 from analyses.charts.leaderboard import (
@@ -29,6 +29,9 @@ from analyses.studies.reliance import credited
 from interp.explanations.games import SCALES
 from models.languages import language
 
+PLACES = ("studies", "reports")
+"""The rooms of the templates: this one extends the one of all reports."""
+
 
 def report(result: Answer, strips: Mapping[str, Answer]) -> str:
     """The page.
@@ -38,7 +41,9 @@ def report(result: Answer, strips: Mapping[str, Answer]) -> str:
         strips: by language, one explained word of its first seed.
     """
     pages = Environment(
-        loader=PackageLoader("analyses.studies", ""), autoescape=True, undefined=StrictUndefined
+        loader=ChoiceLoader([PackageLoader(f"analyses.{name}", "") for name in PLACES]),
+        autoescape=True,
+        undefined=StrictUndefined,
     )
     names = dict.fromkeys(result.table["language"])
     return pages.get_template("report.html.jinja").render(

@@ -4,9 +4,9 @@ page of their own instead, with more to choose and to click."""
 from __future__ import annotations
 
 from analyses.answers import question
+from dashboard.downloads import downloads
 from dashboard.shared import (
     current_run,
-    downloads,
     heading,
     judged,
     kept_or_computed,

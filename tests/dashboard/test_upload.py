@@ -42,8 +42,9 @@ class Learners(list[list[str]]):
 @pytest.fixture
 def started(monkeypatch: pytest.MonkeyPatch) -> Learners:
     learners = Learners()
-    monkeypatch.setattr(subprocess.CompletedProcess, "poll", lambda _: 1, raising=False)
-    monkeypatch.setattr("dashboard.views.discover.learners.subprocess.Popen", learners)
+    for name in ("poll", "wait"):
+        monkeypatch.setattr(subprocess.CompletedProcess, name, lambda _: 1, raising=False)
+    monkeypatch.setattr("dashboard.processes.Popen", learners)
     return learners
 
 

@@ -31,8 +31,9 @@ from analyses.studies.sweeps import run as sweep
 from analyses.studies.sweeps.measures import Measure, balanced_recognition, by_seed
 from analyses.studies.sweeps.summary import LEGEND, readable, summary
 from dashboard import controls
+from dashboard.downloads import downloads
 from dashboard.markup import code, text
-from dashboard.shared import downloads, picture, runs_folder
+from dashboard.shared import picture, runs_folder
 from models.runs.run import RUN_FILE
 
 DEPTH = 3
@@ -168,7 +169,7 @@ def by_windows(rows: pd.DataFrame, by: Sequence[str], measure: Measure) -> None:
     picture(figure, "Share right by setting, language and training windows.")
     st.dataframe(bands.wide(values), hide_index=True)
     st.caption(f"{bands.LEGEND} Ticks: the single seeds.")
-    downloads("sweep-by-windows", Answer(bands.summary(values), ""), lambda: figure)
+    downloads("sweep-by-windows", Answer(bands.summary(values), ""), lambda: figure, of_run=False)
 
 
 @st.cache_data(max_entries=16, show_spinner="Comparing ...")
@@ -221,7 +222,7 @@ def by_length(rows: pd.DataFrame, by: Sequence[str]) -> None:
         f"{text(MEASURES[measure].capitalize())}. {lines} Dashed: the end of the training window."
     )
     found = curves(rows, by, measure)
-    downloads("sweep-by-length", Answer(found, ""), lambda: figure)
+    downloads("sweep-by-length", Answer(found, ""), lambda: figure, of_run=False)
 
 
 def by_two_factors(rows: pd.DataFrame, by: Sequence[str]) -> None:
@@ -250,7 +251,7 @@ def by_two_factors(rows: pd.DataFrame, by: Sequence[str]) -> None:
         "first over the lengths of a run, then over the runs of a seed, last over seeds. Point at "
         "a cell to see how many seeds it has and the 95% interval of the mean."
     )
-    downloads(f"sweep-{down}-{across}", Answer(found, ""), lambda: figure)
+    downloads(f"sweep-{down}-{across}", Answer(found, ""), lambda: figure, of_run=False)
 
 
 def map_of(rows: pd.DataFrame, by: Sequence[str]) -> None:
@@ -281,7 +282,12 @@ def map_of(rows: pd.DataFrame, by: Sequence[str]) -> None:
         "size, by parameters, that is enough. If no size is, there is no frame, and the coloured "
         "lines are those of the size that comes nearest. Grey: all other sizes, a line per seed."
     )
-    downloads("capacity", Answer(found, " ".join(said), {capacity.NAME: said}), lambda: figure)
+    downloads(
+        "capacity",
+        Answer(found, " ".join(said), {capacity.NAME: said}),
+        lambda: figure,
+        of_run=False,
+    )
 
 
 def runs_of(path: Path, rows: pd.DataFrame, by: Sequence[str]) -> None:

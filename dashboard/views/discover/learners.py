@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Mapping
 from itertools import count
 from pathlib import Path
 from typing import Any
 
-import streamlit as st
-
 from analyses.rules.lines import as_tsv
 from analyses.rules.record import FOLDER, LINES, RECORD
+from dashboard import processes
 from dashboard.shared import runs_folder
 from models.languages import Word
-from models.runs.files import as_json, is_locked, make_folder
+from models.runs.files import as_json, make_folder
 
 LOG = "log.txt"
-SAYS = "lab: "
-"""So begins the line in which a command says why it failed."""
 
 
 def folder_of(name: str) -> Path:
@@ -67,31 +62,21 @@ def begin(name: str, options: Mapping[str, Any]) -> None:
         options: of an earlier `lab rule`, as its record has them.
     """
     folder = folder_of(name)
-    command = [sys.executable, "-m", "analyses.command_line", "rule", str(folder / LINES)]
+    command = ["rule", str(folder / LINES)]
     command += ["--out", str(runs_folder()), "--name", name]
     for option in ("networks", "queries", "seed", "device"):
         if option in options:
             command += [f"--{option}", str(options[option])]
     if options.get("rivals") is False:
         command.append("--no-rivals")
-    with (folder / LOG).open("wb") as log:
-        _processes()[folder] = subprocess.Popen(command, stdout=log, stderr=log)
+    processes.begin(folder, command, folder / LOG)
 
 
 def is_learning(name: str) -> bool:
     """Does a process learn this corpus now, here or from a command line?"""
-    own = _processes().get(folder_of(name))
-    return (own is not None and own.poll() is None) or is_locked(folder_of(name))
+    return processes.is_working(folder_of(name))
 
 
 def fault(name: str) -> str | None:
     """Why the learner that a page has started failed; None where it did not say so."""
-    log = folder_of(name) / LOG
-    said = log.read_text(encoding="utf-8", errors="replace").splitlines() if log.is_file() else []
-    return next((x.removeprefix(SAYS) for x in reversed(said) if x.startswith(SAYS)), None)
-
-
-@st.cache_resource
-def _processes() -> dict[Path, subprocess.Popen[bytes]]:
-    """The learners that the pages have started, by the folder of their corpus."""
-    return {}
+    return processes.fault(folder_of(name) / LOG)

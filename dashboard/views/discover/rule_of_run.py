@@ -10,10 +10,10 @@ import streamlit as st
 
 from analyses.charts.discovery import heads_chart, length_chart
 from analyses.questions.discovery import chart
+from dashboard.downloads import downloads
 from dashboard.markup import code, text
 from dashboard.shared import (
     current_run,
-    downloads,
     heading,
     how_to_read,
     judged,

@@ -16,12 +16,12 @@ from analyses.options.questions import SHORTEST, Explanations
 from analyses.questions.explanations import LONGEST, chart, replacement_in_words
 from analyses.words import ANALYSIS_SEED, apart, member, near_miss
 from dashboard import controls
+from dashboard.downloads import downloads
 from dashboard.markup import text
 from dashboard.shared import (
     asked,
     chips,
     current_run,
-    downloads,
     explain_errors,
     heading,
     how_to_read,

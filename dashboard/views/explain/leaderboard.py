@@ -28,11 +28,11 @@ from analyses.studies import leaderboard
 from analyses.studies.reliance import credited
 from dashboard import controls
 from dashboard.background import at_once, offer
+from dashboard.downloads import downloads
 from dashboard.markup import code, text
 from dashboard.shared import (
     chosen,
     current_run,
-    downloads,
     explain_errors,
     has_model,
     heading,
@@ -141,7 +141,7 @@ def many_models(asked: Asked) -> None:
     )
     table(rows, asked.measures)
     if figure is not None:
-        downloads("leaderboard", result, lambda: figure)
+        downloads("leaderboard", result, lambda: figure, of_run=False)
     shortcut(result, kind, asked)
 
 

@@ -25,10 +25,10 @@ from analyses.questions.heads import METHODS
 from analyses.questions.patching import said_chart
 from analyses.words import given, member
 from dashboard import controls
+from dashboard.downloads import downloads
 from dashboard.markup import text
 from dashboard.shared import (
     current_run,
-    downloads,
     explain_errors,
     how_to_read,
     model_of,

@@ -11,10 +11,10 @@ from analyses.close_ups.circuit import verdicts
 from analyses.questions.circuits import ranking, refusal
 from analyses.words import given, member
 from dashboard import controls
+from dashboard.downloads import downloads
 from dashboard.markup import text
 from dashboard.shared import (
     current_run,
-    downloads,
     explain_errors,
     heading,
     how_to_read,

@@ -13,10 +13,10 @@ from analyses.close_ups.probe import PROJECTIONS, projection_chart, read_by
 from analyses.options.questions import Emergence, Probing
 from analyses.questions.emergence import chart
 from dashboard import controls
+from dashboard.downloads import downloads
 from dashboard.markup import text
 from dashboard.shared import (
     current_run,
-    downloads,
     heading,
     how_to_read,
     judged,

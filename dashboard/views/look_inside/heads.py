@@ -12,10 +12,10 @@ from analyses.close_ups import head as one_head
 from analyses.questions.heads import refusal
 from analyses.words import member
 from dashboard import controls
+from dashboard.downloads import downloads
 from dashboard.markup import text
 from dashboard.shared import (
     current_run,
-    downloads,
     explain_errors,
     heading,
     how_to_read,

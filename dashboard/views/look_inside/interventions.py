@@ -14,10 +14,10 @@ from analyses.questions.trials.sites import main_variables, stream_hooks
 from analyses.questions.trials.steering import FURTHEST, steering_refusal
 from analyses.words import given, member
 from dashboard import controls
+from dashboard.downloads import downloads
 from dashboard.markup import text
 from dashboard.shared import (
     current_run,
-    downloads,
     explain_errors,
     heading,
     how_to_read,

@@ -14,13 +14,13 @@ from analyses.options.questions import Patching
 from analyses.questions.patching import METRICS, chart, charts, said_chart, site_name
 from analyses.words import member
 from dashboard import controls
+from dashboard.downloads import downloads
 from dashboard.glossary import meaning
 from dashboard.markup import code, text
 from dashboard.shared import (
     asked,
     chips,
     current_run,
-    downloads,
     explain_errors,
     heading,
     how_to_read,

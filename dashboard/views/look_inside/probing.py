@@ -16,10 +16,10 @@ from analyses.close_ups.probe import (
 from analyses.options.questions import Probing
 from analyses.questions.probing import METHODS, NUISANCE, chart, headline, heatmap
 from dashboard import controls
+from dashboard.downloads import downloads
 from dashboard.markup import text
 from dashboard.shared import (
     current_run,
-    downloads,
     explain_errors,
     heading,
     how_to_read,

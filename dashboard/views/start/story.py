@@ -14,6 +14,7 @@ from analyses.questions.discovery import chart
 from analyses.rules.printed import printed_verdicts, summary
 from analyses.scorecard import scorecard
 from dashboard import controls
+from dashboard.downloads import report_button
 from dashboard.markup import code, text
 from dashboard.shared import (
     COLOURS,
@@ -74,6 +75,7 @@ def _card(run: Run) -> None:
             st.badge(text(row["grade"]), color=COLOURS[row["grade"]])
             st.markdown(f"**{text(row['question'].capitalize())}.** {text(row['finding'])}")
             st.caption(text(row["why"]))
+    report_button(run)
 
 
 STEP = "show"

@@ -9,22 +9,22 @@ from analyses.charts.accuracy import chart, training_chart
 from analyses.questions.accuracy import every_word, leaning
 from analyses.rules.printed import printed_verdicts, summary
 from analyses.studies.listing import runs_of
-from dashboard import controls
-from dashboard.markup import code, text
+from dashboard import controls, processes
+from dashboard.downloads import downloads, report_button
+from dashboard.markup import text
 from dashboard.shared import (
     current_run,
-    downloads,
     explain_errors,
     how_to_read,
     judged,
     kept_or_computed,
+    link_to,
     picture,
     runs_folder,
     seeds_of,
     share,
 )
 from interp.explanations.reliance import LEANS
-from models.runs.files import is_locked
 from models.runs.run import Run
 
 
@@ -35,6 +35,8 @@ def show() -> None:
     run = current_run()
     st.header(text(run.name))
     language_card(run)
+    if run.steps():
+        report_button(run)
     st.subheader("Training")
     with explain_errors():
         training(run)
@@ -122,7 +124,8 @@ def training(run: Run) -> None:
     """The training curve. As long as a process trains the run, it is drawn anew all the time."""
     follow = is_training(run)
     if not follow and run.record["status"] != "finished":
-        st.warning(f"The training has stopped. {code(f'lab resume {run.path}')} goes on with it.")
+        st.warning("The training was interrupted. The page Train goes on with it.")
+        link_to("train", "Train")
 
     @st.fragment(run_every=2 if follow else None)
     def curve() -> None:
@@ -144,4 +147,4 @@ def training(run: Run) -> None:
 
 def is_training(run: Run) -> bool:
     """Does a process train the run now?"""
-    return run.record["status"] != "finished" and is_locked(run.path)
+    return run.record["status"] != "finished" and processes.is_working(run.path)

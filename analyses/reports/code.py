@@ -1,0 +1,58 @@
+"""The code that gives an answer again: in Python, and as a command."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any
+
+from analyses.answers import plain, question
+from models.runs.run import Run
+
+PYTHON = """from pathlib import Path
+
+from analyses.answers import answer, question
+from models.runs.run import Run
+
+asked = question({name!r})
+result, _ = answer(Run(Path({run!r}){step}), {name!r}, asked.options({options}))
+result.table  # a tidy DataFrame
+asked.chart(result)  # the picture
+"""
+
+
+def python_of(run: Run, name: str, arguments: Mapping[str, Any]) -> str:
+    """The lines of Python that ask a question again and draw its picture.
+
+    Args:
+        arguments: the options that it was asked with, as JSON-able values.
+    """
+    options = ", ".join(f"{key}={_frozen(value)!r}" for key, value in _own(name, arguments).items())
+    step = "" if run.seen_at is None else f", {run.seen_at}"
+    return PYTHON.format(name=name, run=str(run.path), step=step, options=options)
+
+
+def command_of(run: Run, name: str, arguments: Mapping[str, Any]) -> str:
+    """The command that asks a question again."""
+    words = ["lab", "analyse", str(run.path), name]
+    for key, value in _own(name, arguments).items():
+        option = f"--{key.replace('_', '-')}"
+        if isinstance(value, bool):
+            words.append(option if value else option.replace("--", "--no-", 1))
+        else:
+            words += [option, *map(str, value if isinstance(value, list) else [value])]
+    if run.seen_at is not None:
+        words += ["--step", str(run.seen_at)]
+    return shlex.join(words)
+
+
+def _own(name: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """The options that are not the default ones."""
+    default = plain(asdict(question(name).options()))
+    return {key: value for key, value in arguments.items() if default.get(key) != value}
+
+
+def _frozen(value: Any) -> Any:
+    """As the options have it: they hold tuples where JSON has lists."""
+    return tuple(map(_frozen, value)) if isinstance(value, list) else value

@@ -1,0 +1,103 @@
+"""A run as one HTML file: what was learned, and each kept answer with its grade and its picture.
+
+It needs no other file and no script, so it opens offline, can be sent, and is printed as it is.
+Its looks are in ``run.html.jinja``, beside this file. The template trusts the pictures, which
+altair escapes, and the tables, whose cells pandas escapes. It escapes everything else itself.
+"""
+
+from __future__ import annotations
+
+from importlib.metadata import version
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from analyses.answer_files import Kept
+from analyses.answers import (
+    Progress,
+    asked_with,
+    current,
+    kept_as_asked,
+    question,
+    quiet,
+    render,
+)
+from analyses.registry import registered
+from analyses.reports.code import command_of
+from analyses.scorecard import verdict
+from models.runs.run import Run
+
+MOST = 50
+"""The most rows of a table that are shown; the run's folder has all."""
+
+
+def report(run: Run, progress: Progress = quiet) -> str:
+    """The page, about the checkpoint looked at.
+
+    Raises:
+        UserError: the run has no checkpoint, or an answer of it is damaged.
+    """
+    kept = {name: current(run, name) for name in registered()}
+    asked = [(name, each) for name, found in kept.items() for each in found]
+    answers = []
+    for done, (name, each) in enumerate(asked):
+        progress(done, len(asked), name)
+        answers.append(_answer(run, name, each))
+    progress(len(asked), len(asked), "report")
+    pages = Environment(
+        loader=PackageLoader("analyses.reports", ""), autoescape=True, undefined=StrictUndefined
+    )
+    return pages.get_template("run.html.jinja").render(
+        run=run.name,
+        step=run.step,
+        language=run.language.name,
+        chomsky=run.language.chomsky,
+        example=" ".join(run.language.example()),
+        taught=run.objective.taught,
+        facts=_facts(run),
+        answers=[each for each in answers if each],
+        missing={name: command_of(run, name, {}) for name, found in kept.items() if not found},
+    )
+
+
+def _facts(run: Run) -> dict[str, Any]:
+    """How it was trained, and by which version."""
+    config, record = run.config, run.record
+    model = config.model
+    return {
+        "architecture": model.architecture,
+        "layers": model.n_layers,
+        "width": model.d_model,
+        "recipe": config.recipe,
+        "training window": f"sizes 1 to {config.max_n}",
+        "steps": config.steps,
+        "seed": config.seed,
+        "status": record["status"],
+        "weights (SHA-256)": run.model_hash()[:16],
+        "lab": version("structure-lab"),
+        "commit": record.get("git_commit") or "not known",
+    }
+
+
+def _answer(run: Run, name: str, each: Kept) -> dict[str, Any] | None:
+    """One kept answer; None if it was renewed just now."""
+    found = kept_as_asked(run.path, name, each.record.arguments, run.model_hash())
+    if found is None:
+        return None
+    weighed = verdict(name, found)
+    picture = render(question(name).chart(found), "svg").decode()  # not a file that anybody wrote
+    rows = found.table.head(MOST)
+    return {
+        "name": name,
+        "asks": question(name).asks,
+        "short": weighed.short,
+        "grade": weighed.grade,
+        "why": weighed.why,
+        "sentence": found.sentence,
+        "asked_with": asked_with(name, found.arguments),
+        "asked_at": each.record.asked_at,
+        "command": command_of(run, name, found.arguments),
+        "picture": picture[picture.index("<svg") :],
+        "rows": len(found.table),
+        "table": rows.to_html(index=False, border=0, float_format="{:.4g}".format),
+    }

@@ -1,0 +1,98 @@
+"""What can be taken along from a page: table, picture, findings, and the code that makes them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from html import escape
+from importlib.metadata import version
+from typing import Any
+
+import streamlit as st
+from altair.typing import ChartType
+
+from analyses.answers import Answer, asked_with, render
+from analyses.registry import registered
+from analyses.reports.code import command_of, python_of
+from analyses.reports.of_run import report
+from analyses.scorecard import verdict
+from dashboard import controls
+from dashboard.markup import text
+from dashboard.shared import current_run
+from models.runs.run import Run
+
+
+def downloads(
+    name: str, result: Answer, draw: Callable[[], ChartType], of_run: bool = True
+) -> None:
+    """The table of an answer; buttons to take along table, picture, page and findings; and the code
+    that makes them again.
+
+    Args:
+        name: of the question, or of what the page shows.
+        draw: makes the chart. It is called only when a picture is asked for.
+        of_run: it is about the run that is drawn.
+    """
+    if controls.is_second():
+        return
+    run = current_run() if of_run else None
+    with st.expander("Table and downloads"):
+        st.dataframe(result.table, hide_index=True)
+        about = _about(run, name, result)
+        files: dict[str, tuple[str, Any, str]] = {
+            "Table (CSV)": ("csv", result.table.to_csv(index=False).encode(), "text/csv"),
+            "Picture (SVG)": ("svg", lambda: render(draw(), "svg"), "image/svg+xml"),
+            "Picture (PNG)": ("png", lambda: render(draw(), "png"), "image/png"),
+            "Page (HTML)": ("html", lambda: _page(render(draw(), "html"), about), "text/html"),
+        }
+        if result.findings:
+            content = {**about, "findings": dict(result.findings)}
+            findings = json.dumps(content, ensure_ascii=False, indent=2)
+            files["Findings (JSON)"] = ("json", findings, "application/json")
+        stem = name if run is None else f"{run.name}-{name}-step-{run.step}"
+        for column, (label, (suffix, content, mime)) in zip(
+            st.columns(len(files)), files.items(), strict=True
+        ):
+            column.download_button(
+                text(label), content, f"{stem}.{suffix}", mime, on_click="ignore"
+            )
+        if run is not None and name in registered() and result.arguments:
+            st.markdown("**The code that makes this picture**")
+            st.code(python_of(run, name, result.arguments), language="python")
+            st.code(command_of(run, name, result.arguments), language="bash")
+
+
+def report_button(run: Run) -> None:
+    """A button that downloads the run's report."""
+    if not controls.is_second():
+        st.download_button(
+            "Report of this run (HTML)",
+            lambda: report(run).encode(),
+            f"{run.name}-report-step-{run.step}.html",
+            "text/html",
+            on_click="ignore",
+        )
+
+
+def _about(run: Run | None, name: str, result: Answer) -> dict[str, Any]:
+    """What a file says of where it comes from."""
+    lab = {"lab": version("structure-lab"), "question": name, "answer": result.sentence}
+    if run is None:
+        return lab
+    about = {"run": run.name, "step": run.step, **lab}
+    about["commit of the training"] = run.record.get("git_commit")
+    if name in registered():
+        found = verdict(name, result)
+        about |= {"asked with": asked_with(name, result.arguments)}
+        about |= {"finding": found.short, "grade": found.grade, "why": found.why}
+    else:
+        about |= {"asked with": dict(result.arguments)}
+    return about
+
+
+def _page(page: bytes, about: dict[str, Any]) -> bytes:
+    """A picture's page with what it is about above the picture."""
+    lines = "".join(f"<p><b>{escape(key)}</b>: {escape(str(about[key]))}</p>" for key in about)
+    head, body, rest = page.partition(b"<body>")
+    assert body, "altair writes a body"
+    return head + body + lines.encode() + rest

@@ -1,0 +1,1 @@
+"""Languages, and networks that learn them."""

@@ -1,0 +1,206 @@
+"""Train: choose a language and a model, and watch the network learn."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import streamlit as st
+
+from analyses.charts.accuracy import training_chart
+from analyses.command_line.arguments import Train, read
+from dashboard import controls, processes
+from dashboard.markup import code, message, text
+from dashboard.shared import explain_errors, link_to, picture, runs_folder
+from dashboard.views.languages.removed import put_back, remove, removed
+from models.families import FAMILIES
+from models.languages import LANGUAGES, FormalLanguage, language
+from models.runs.run import Run, find_runs, run_name
+from models.training.recipes import ABOUT, recipes_of
+
+LOGS = ".logs"
+"""The folder, below that of all runs, of what the trainings said."""
+MOST_STEPS = 20_000
+SEEDS = 10
+KINDS = {
+    "transformer": "A decoder: each position looks back at all earlier ones by attention.",
+    "lstm": "A recurrent network: it reads symbol by symbol and keeps a state with gates.",
+    "gru": "A recurrent network with fewer gates than an LSTM.",
+    "cnn": "A convolution: each position sees a few symbols before it, layer by layer a few more.",
+    "ngram": "No network: it counts which symbols followed the last few symbols.",
+}
+
+
+def show() -> None:
+    """The page."""
+    st.title("Train")
+    st.markdown("**Can a network learn this language?**")
+    with explain_errors():
+        _ask()
+    with explain_errors():
+        _unfinished()
+    with explain_errors():
+        _put_aside()
+    st.header("Lines of your own", divider="gray")
+    st.markdown("Two groups of lines, from a file, are learned on another page:")
+    link_to("discover", "From lines to a rule")
+
+
+def _ask() -> None:
+    """What to train; the button that begins it."""
+    left, right = st.columns(2)
+    with left:
+        names = list(LANGUAGES)
+        name = controls.selectbox("Language", names, names.index("anbn"), key="train_language")
+        known = language(name)
+        st.caption(f"{text(known.chomsky)}. A word of it: {code(' '.join(known.example()))}")
+        missed = known.near_miss_example() if isinstance(known, FormalLanguage) else None
+        if missed:
+            st.caption(f"No word of it: {code(' '.join(missed))}")
+    with right:
+        kind = controls.selectbox("Kind of model", list(FAMILIES), key="train_kind")
+        st.caption(text(KINDS.get(kind, "")))
+        recipe = "plain"
+        if len(recipes := recipes_of(name)) > 1 and kind == "transformer":
+            recipe = controls.segments("Recipe", recipes, "train_recipe")
+            st.caption(text(f"{recipe}: {ABOUT[recipe]}"))
+    words = [name, "--recipe", recipe, "--model.architecture", kind]
+    usual = _read(words).config
+    left, middle, right = st.columns(3)
+    with left:
+        steps = controls.number("Steps", 1, MOST_STEPS, usual.steps, key=f"train_steps_{name}")
+    with middle:
+        first = controls.number("Seed", 0, 10**6, 0, key="train_seed")
+    with right:
+        count = controls.number("How many seeds", 1, SEEDS, 1, key="train_seeds")
+    words += ["--steps", str(steps), "--out", str(runs_folder())]
+    every = [[*words, "--seed", str(seed)] for seed in range(first, first + count)]
+    taken = [path for each in every if (path := _path_of(each)).exists()]
+    if taken:
+        names = [path.name for path in taken]
+        st.info(f"There is a run named {text(', '.join(names))} already: choose another seed.")
+    if st.button("Train", type="primary", disabled=bool(taken)):
+        for each in every:
+            processes.begin(_path_of(each), ["train", *each], _log_of(_path_of(each)))
+        st.rerun()
+    st.caption(f"The same on a command line: {code('lab train ' + ' '.join(every[0]))}")
+
+
+def _read(words: Sequence[str]) -> Train:
+    """The training that these words of a command ask for. Raises UserError for a mistake."""
+    asked = read("train", words)
+    assert isinstance(asked, Train)
+    return asked
+
+
+def _path_of(words: Sequence[str]) -> Path:
+    """The folder of the run that these words ask for."""
+    return runs_folder() / run_name(_read(words).config)
+
+
+def _log_of(path: Path) -> Path:
+    return runs_folder() / LOGS / f"{path.name}.txt"
+
+
+def _unfinished() -> None:
+    """Every run that is trained now, or was interrupted; and what failed before it was a run."""
+    runs = [Run(path) for path in find_runs(runs_folder())]
+    open_runs = [run for run in runs if run.record["status"] == "training"]
+    paths = {run.path for run in open_runs}
+    begun = [path for path in processes.begun() if path.parent == runs_folder()]
+    waiting = [path for path in begun if path not in paths and not (path / "run.json").is_file()]
+    done = [path for path in begun if path in {run.path for run in runs} - paths]
+    if not (open_runs or waiting or done):
+        return
+    st.header("Trainings", divider="gray")
+    for path in waiting:
+        _not_yet(path)
+    for run in open_runs:
+        with st.container(border=True):
+            _training(run)
+    for path in done:
+        st.markdown(f"**{text(path.name)}** is trained.")
+        link_to("runs", f"See {path.name}", open=path.name)
+
+
+def _not_yet(path: Path) -> None:
+    """A training that has no folder yet, or never got one."""
+    if processes.is_working(path):
+
+        @st.fragment(run_every=1)
+        def wait() -> None:
+            if (path / "run.json").is_file() or not processes.is_working(path):
+                st.rerun(scope="app")
+            doing = (
+                "waits until another training has ended" if processes.is_waiting(path) else "begins"
+            )
+            st.info(f"{text(path.name)} {text(doing)} ...", icon=":material/hourglass_top:")
+
+        wait()
+        st.button("Stop", key=f"stop {path.name}", on_click=processes.stop, args=(path,))
+    elif said := processes.fault(_log_of(path)):
+        st.error(f"{text(path.name)}: {message(said)}", icon=":material/error:")
+
+
+def _training(run: Run) -> None:
+    """How far a training is, its curve, and what can be done with it."""
+    follow = processes.is_working(run.path)
+
+    @st.fragment(run_every=1 if follow else None)
+    def watch() -> None:
+        if follow and not processes.is_working(run.path):
+            st.rerun(scope="app")
+        with explain_errors():
+            _progress(run, follow)
+
+    st.markdown(f"**{text(run.name)}**")
+    watch()
+    if follow:
+        if processes.can_stop(run.path):
+            st.button("Stop", key=f"stop {run.name}", on_click=processes.stop, args=(run.path,))
+        else:
+            st.caption("It was begun elsewhere, and can be stopped there.")
+        return
+    if said := processes.fault(_log_of(run.path)):
+        st.error(message(said), icon=":material/error:")
+    with st.container(horizontal=True):
+        st.button(
+            "Go on",
+            key=f"go on {run.name}",
+            type="primary",
+            on_click=processes.begin,
+            args=(run.path, ["resume", str(run.path)], _log_of(run.path)),
+        )
+        if st.button("Remove", key=f"remove {run.name}"):
+            remove(run.name)
+            processes.forget(run.path)
+            st.rerun()
+
+
+def _progress(run: Run, follow: bool) -> None:
+    """The step, the time left, and the curve so far."""
+    metrics, steps = run.metrics(), run.config.steps
+    step = metrics[-1]["step"] if metrics else 0
+    at = f"step {step:d} of {steps:d}"
+    if not follow:
+        st.progress(min(step / steps, 1.0), f"interrupted at {at}")
+    elif metrics and step:
+        left = metrics[-1]["seconds"] / step * (steps - step)
+        st.progress(min(step / steps, 1.0), f"{at}, about {left:.0f} s left")
+    else:
+        st.progress(0.0, at)
+    if metrics:
+        picture(training_chart(metrics), f"Loss and right verdicts of {run.name} by step.")
+
+
+def _put_aside() -> None:
+    """The removed runs, each with a button that puts it back."""
+    if not (names := removed()):
+        return
+    with st.expander(f"{len(names):d} removed"):
+        for name in names:
+            left, right = st.columns([4, 1])
+            left.markdown(text(name))
+            if right.button("Put back", key=f"back {name}"):
+                put_back(name)
+                st.rerun()

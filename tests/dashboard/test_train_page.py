@@ -1,0 +1,198 @@
+"""Training from the page: what is asked for, what waits, what was interrupted, what was removed."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import ClassVar
+
+import pytest
+from compared import plainly
+from conftest import tiny_config
+from streamlit.testing.v1 import AppTest
+
+from analyses.command_line.arguments import read
+from analyses.studies.listing import runs_of
+from dashboard import processes
+from dashboard.views.languages.removed import put_back, remove, removed
+from models.errors import UserError
+from models.runs.files import locked
+from models.runs.run import Run, find_runs
+
+PAGE = 'from dashboard.pages import pages\npages()["{page}"].draw()'
+
+
+class Process:
+    """A command that a page has started; it goes on until a test ends it."""
+
+    all: ClassVar[list[Process]] = []
+
+    def __init__(self, command: list[str], **_: object) -> None:
+        self.words, self.ended, self.signals = command[3:], False, list[int]()
+        Process.all.append(self)
+
+    def poll(self) -> int | None:
+        return 0 if self.ended else None
+
+    def wait(self) -> int:
+        return 0
+
+    def send_signal(self, signal: int) -> None:
+        self.signals.append(signal)
+        self.ended = True
+
+
+@pytest.fixture
+def started(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Process]]:
+    """The processes that were started, which do nothing."""
+    Process.all = []
+    works = processes.Works()
+    monkeypatch.setattr("dashboard.processes.Popen", Process)
+    monkeypatch.setattr("dashboard.processes._works", lambda: works)
+    yield Process.all
+    for process in Process.all:
+        process.ended = True
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(sys, "argv", ["app.py", str(tmp_path)])
+    return tmp_path
+
+
+def opened(page: str = "train", **link: str) -> AppTest:
+    shown = AppTest.from_string(PAGE.format(page=page), default_timeout=60)
+    for key, value in link.items():
+        shown.query_params[key] = value
+    shown.run()
+    assert not shown.exception
+    return shown
+
+
+def press(page: AppTest, label: str) -> None:
+    (button,) = (each for each in page.button if each.label == label)
+    button.click().run()
+    assert not page.exception
+
+
+def said(page: AppTest) -> str:
+    parts = [*page.markdown, *page.info, *page.caption, *page.warning]
+    return "\n".join(plainly(each.value) for each in parts)
+
+
+def interrupted(folder: Path, name: str = "anbn-s0") -> Run:
+    return Run.create(folder / name, tiny_config())
+
+
+def test_the_page_asks_for_what_was_chosen(folder: Path, started: list[Process]) -> None:
+    page = opened(train_language="anbncn", train_kind="lstm")
+    page.number_input(key="train_steps_anbncn").set_value(7).run()
+    page.number_input(key="train_seed").set_value(3).run()
+    press(page, "Train")
+    (process,) = started
+    name, *words = process.words
+    assert name == "train"
+    asked = read("train", words)
+    assert (asked.config.language, asked.config.model.architecture) == ("anbncn", "lstm")
+    assert (asked.config.steps, asked.config.seed, asked.out) == (7, 3, folder)
+    assert "anbncn-lstm-s3 begins" in said(page)
+    assert read("train", ["anbncn", "--model.architecture", "lstm"]).config.steps != 7
+    command = " ".join(["lab train", *words])
+    assert command in said(page)
+
+
+def test_some_work_waits_and_can_be_stopped(folder: Path, started: list[Process]) -> None:
+    page = opened()
+    page.number_input(key="train_seeds").set_value(processes.AT_ONCE + 1).run()
+    press(page, "Train")
+    assert len(started) == processes.AT_ONCE
+    waiting = f"anbn-s{processes.AT_ONCE}"
+    assert f"{waiting} waits until another training has ended" in said(page)
+    assert processes.is_waiting(folder / waiting)
+    assert f"**{waiting}**: waits until another one has ended" in said(opened("work"))
+    processes.stop(folder / "anbn-s0")
+    assert len(started[0].signals) == 1  # as by Ctrl+C
+    processes._works().start()
+    assert started[-1].words[-1] == str(processes.AT_ONCE)
+    assert not processes.is_waiting(folder / waiting)
+    processes.begin(folder / waiting, ["train"], folder / "log")  # it goes on: not begun twice
+    assert len(started) == processes.AT_ONCE + 1
+
+
+def test_what_waits_is_forgotten_when_it_is_stopped(folder: Path, started: list[Process]) -> None:
+    for number in range(processes.AT_ONCE + 1):
+        processes.begin(folder / str(number), ["train"], folder / "log")
+    processes.stop(folder / str(processes.AT_ONCE))
+    assert len(processes.begun()) == processes.AT_ONCE
+    for process in started:
+        process.ended = True
+    processes._works().start()
+    assert len(started) == processes.AT_ONCE
+
+
+def test_a_taken_name_is_not_begun(folder: Path, started: list[Process]) -> None:
+    interrupted(folder)
+    page = opened()
+    assert "There is a run named anbn-s0 already" in said(page)
+    assert next(each for each in page.button if each.label == "Train").disabled
+
+
+def test_an_interrupted_run_says_so_and_goes_on(folder: Path, started: list[Process]) -> None:
+    run = interrupted(folder)
+    assert runs_of(folder)["status"].tolist() == ["interrupted"]
+    with locked(run.path):
+        assert runs_of(folder)["status"].tolist() == ["training"]
+        page = opened()
+        assert not [each for each in page.button if each.label in ("Go on", "Stop")]
+        assert "It was begun elsewhere" in said(page)
+    page = opened()
+    press(page, "Go on")
+    assert [process.words for process in started] == [["resume", str(run.path)]]
+    assert [each.label for each in page.button if each.label in ("Go on", "Stop")] == ["Stop"]
+
+
+def test_a_run_is_removed_and_put_back(folder: Path, started: list[Process]) -> None:
+    run = interrupted(folder)
+    before = run.record
+    page = opened()
+    press(page, "Remove")
+    assert find_runs(folder) == []
+    assert removed() == ["anbn-s0"]
+    press(page, "Put back")
+    assert removed() == []
+    assert Run(run.path).record == before
+
+
+def test_nothing_is_lost_where_a_name_is_taken(folder: Path) -> None:
+    interrupted(folder)
+    remove("anbn-s0")
+    shutil.rmtree(interrupted(folder).path / "checkpoints", ignore_errors=True)
+    with pytest.raises(UserError, match="another run named anbn-s0"):
+        put_back("anbn-s0")
+    remove("anbn-s0")
+    assert removed() == ["anbn-s0", "anbn-s0~2"]
+    run = interrupted(folder)
+    with locked(run.path), pytest.raises(UserError, match="stop it first"):
+        remove("anbn-s0")
+
+
+@pytest.mark.parametrize("page", ["runs", "heads", "try"])
+def test_an_empty_folder_offers_to_train(page: str, folder: Path) -> None:
+    shown = opened(page)
+    assert "There is no run in" in said(shown)
+    assert not shown.error
+
+
+@pytest.mark.parametrize(
+    ("log", "fault"),
+    [
+        ("step 1\nlab: no space: free some\n", "no space: free some"),
+        ("step 1\nlab: stopped; what is finished is kept\n", None),
+        ("step 1\n", None),
+    ],
+)
+def test_a_log_says_why(log: str, fault: str | None, tmp_path: Path) -> None:
+    (tmp_path / "log").write_text(log)
+    assert processes.fault(tmp_path / "log") == fault
