@@ -34,9 +34,10 @@ def warm_up() -> None:
 
 warm_up()
 
-# On a narrow screen a wide chart is scrolled, not cut off. A marked word is seen on a projector
-# too, and by those who see no colours.
-st.html("""<style>
+# On a narrow screen a wide chart is scrolled, not cut off, also by the keyboard. A marked word is
+# seen on a projector too, and by those who see no colours. Small print is dark enough to be read.
+st.html(
+    """<style>
 [data-testid=stVegaLiteChart] {overflow-x: auto; max-width: 100%}
 .stMarkdownColoredBackground {
     background-color: #ffc24d !important;
@@ -44,7 +45,22 @@ st.html("""<style>
     text-decoration: underline;
     text-underline-offset: 3px;
 }
-</style>""")
+[data-testid=stCaptionContainer], [data-testid=stCaptionContainer] * {
+    color: light-dark(#5a5958, #b9b8b6);
+    opacity: 1;
+}
+[data-testid=stBaseButton-primary], [data-testid=stBaseButton-primary] *,
+[data-testid=stMultiSelect] span[title] {
+    color: light-dark(#ffffff, #10222b);
+}
+</style>
+<script>
+const reach = () => document.querySelectorAll("[data-testid=stVegaLiteChart]").forEach(
+    (chart) => { if (chart.scrollWidth > chart.clientWidth) chart.tabIndex = 0; });
+new MutationObserver(reach).observe(document.body, {childList: true, subtree: true});
+</script>""",
+    unsafe_allow_javascript=True,
+)
 
 groups: dict[str, list[StreamlitPage]] = {}
 known: dict[str, StreamlitPage] = {}

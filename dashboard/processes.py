@@ -118,7 +118,7 @@ def forget(folder: Path) -> None:
 
 
 def fault(log: Path) -> str | None:
-    """Why the command of this log failed; None where it did not say so, and where it was stopped."""
+    """Why the command of this log failed; None where it did not, or did not say so."""
     said = log.read_text(encoding="utf-8", errors="replace").splitlines() if log.is_file() else []
     last = next((x.removeprefix(SAYS) for x in reversed(said) if x.startswith(SAYS)), None)
     return None if last == STOPPED else last

@@ -330,7 +330,9 @@ def picture(figure: ChartType, alt_text: str, **events: Any) -> None:
     """
     # Streamlit would otherwise squeeze axes and legend into the height of the plot alone.
     # Flush labels would stand beside the first and last rows of a heatmap, not at their middle.
+    # The words say what is to be seen; a reader of the screen needs no list of unnamed marks.
     shown = figure.properties(autosize="pad").configure_axis(labelFlush=False)
+    shown = shown.configure_mark(aria=False)
     if controls.is_second():  # the choice is made beside the first run
         events = {}
     st.altair_chart(shown, width="content", alt=alt_text, **events)

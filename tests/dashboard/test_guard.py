@@ -112,7 +112,7 @@ def test_a_damaged_run_leaves_the_others_and_the_pages_that_need_none(
 def test_home_knows_whether_a_training_goes_on_has_died_or_has_ended(run: Run) -> None:
     run.update(status="training")
     page = opened("runs")
-    assert "`lab resume" in page.warning[0].value
+    assert "was interrupted" in page.warning[0].value
     with locked(run.path):
         page.run()
         assert not page.warning

@@ -6,6 +6,7 @@ enough.
 
 from __future__ import annotations
 
+import html
 import json
 import re
 import shutil
@@ -37,6 +38,7 @@ from analyses.questions import leaderboard as of_run
 from analyses.questions.accuracy import every_word
 from analyses.questions.explanations import on_scale
 from analyses.registry import registered
+from analyses.scorecard import verdict
 from analyses.studies import leaderboard
 from analyses.words import near_miss
 from dashboard.background import JOBS
@@ -579,7 +581,7 @@ def test_discovery_says_how_far_to_trust_it(own: Run) -> None:
     agreements = [found[f"agreement{of}"] for of in kinds if found[f"agreement{of}"] is not None]
     expected = [str(found["n_states"]), *map(share, agreements)]
     assert [metric.value for metric in page.metric] == expected
-    assert [code.value for code in page.code] == ["(a b)*"]
+    assert page.code[0].value == "(a b)*"
     chart = question("discovery").chart(kept).to_dict()["datasets"].values()
     shown = drawn(page, f"The extracted automaton. {kept.sentence}")
     assert sorted(map(len, shown)) == sorted(map(len, chart))
@@ -596,11 +598,17 @@ def test_downloads_hold_the_answer(run: Run, monkeypatch: pytest.MonkeyPatch) ->
     opened("probing")
     kept = load(run.path, "probing")
     assert kept is not None
-    assert files["probing.csv"] == kept.table.to_csv(index=False).encode()
-    assert json.loads(files["probing.json"]) == kept.findings
-    picture = files["probing.svg"]().decode()
+    stem = f"{run.name}-probing-step-{run.step}"  # a file says what it is about
+    assert files[f"{stem}.csv"] == kept.table.to_csv(index=False).encode()
+    about, weighed = json.loads(files[f"{stem}.json"]), verdict("probing", kept)
+    assert about["findings"] == kept.findings
+    assert (about["run"], about["step"], about["answer"]) == (run.name, run.step, kept.sentence)
+    assert (about["finding"], about["grade"]) == (weighed.short, weighed.grade)
+    picture = files[f"{stem}.svg"]().decode()
     assert picture.startswith("<svg")
     assert all(f">{site}<" in picture for site in set(kept.table["site"][:20]))
+    page = html.unescape(files[f"{stem}.html"]().decode())
+    assert f"<p><b>finding</b>: {weighed.short}</p>" in page
 
 
 def test_an_answer_about_an_earlier_checkpoint_is_called_so(own: Run) -> None:

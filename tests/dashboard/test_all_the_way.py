@@ -1,0 +1,136 @@
+"""A reader goes all the way: the tour, a training, two runs, a broken head, the report, a link.
+
+Once as on a desk in the light, and once as on a telephone in the dark. Wherever the reader comes,
+axe-core finds nothing serious, and nothing leaves the machine.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from chromium import leaves, opened, serve
+from playwright.sync_api import Browser, Page, expect
+
+from dashboard.tours import LINE, TOURS
+from models.runs.run import Run
+
+pytestmark = [pytest.mark.browser, pytest.mark.slow]
+SERIOUS = {"serious", "critical"}
+HERE = "[data-testid=stMain]"
+
+
+@pytest.fixture(scope="module")
+def folder(demo: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The run of the Dutch lines in a folder of its own, in which runs are trained."""
+    folder = tmp_path_factory.mktemp("all-the-way")
+    shutil.copytree(demo / "dieren-s0", folder / "dieren-s0")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def address(folder: Path) -> Iterator[str]:
+    with serve(folder) as address:
+        yield address
+
+
+@pytest.fixture(params=[("light", 1400), ("dark", 420)], ids=["desk", "telephone"])
+def page(request: pytest.FixtureRequest, browser: Browser, address: str) -> Iterator[Page]:
+    scheme, width = request.param
+    outside, crashed = list[str](), list[str]()
+    context = browser.new_context(
+        color_scheme=scheme,
+        viewport={"width": width, "height": 900},
+        reduced_motion="reduce",
+        accept_downloads=True,
+    )
+    page = context.new_page()
+    page.on("request", lambda r: outside.append(r.url) if leaves(r.url, address) else None)
+    page.on("pageerror", lambda error: crashed.append(str(error)))
+    yield page
+    context.close()
+    assert (outside, crashed) == ([], [])
+
+
+def settled(page: Page) -> None:
+    """Waits until all is drawn, and has axe-core look at it."""
+    expect(page.locator("[data-testid=stApp][data-test-script-state=notRunning]")).to_be_visible()
+    expect(page.locator("[data-testid=stSpinner], [data-stale=true]")).to_have_count(0)
+    assert page.locator("[data-testid=stException]").count() == 0
+    # The list of pages is Streamlit's own.
+    found = Axe().run(page, {"exclude": [["[data-testid=stSidebar]"]]}).response["violations"]
+    assert [
+        (each["id"], node["html"], node["failureSummary"])
+        for each in found
+        if each["impact"] in SERIOUS
+        for node in each["nodes"]
+    ] == []
+
+
+def test_the_tour_from_first_to_last(page: Page, address: str) -> None:
+    stops = TOURS["linguist"].stops
+    opened(page, f"{address}/tour")
+    page.locator(HERE).get_by_role("link", name=stops[0].title).click()
+    for number, stop in enumerate(stops, 1):
+        expect(page.get_by_text(f"stop {number} of {len(stops)}")).to_be_visible()
+        expect(page.locator(HERE).get_by_text(stop.title, exact=True)).to_be_visible()
+        if "word_dieren" in stop.shown:
+            expect(page.get_by_role("textbox", name="Word").first).to_have_value(LINE)
+        if "show" in stop.shown:
+            chosen = page.get_by_role("radio", name=stop.shown["show"], exact=True)
+            expect(chosen).to_have_attribute("aria-checked", "true")
+        settled(page)
+        if number < len(stops):
+            page.get_by_role("link", name=f"Next: {stops[number].title}").click()
+
+
+def test_from_a_training_to_a_link(page: Page, address: str, folder: Path) -> None:
+    width = page.viewport_size["width"] if page.viewport_size else 0
+    seed, name = width, f"anbn-s{width}"
+    opened(page, f"{address}/train")
+    page.get_by_role("spinbutton", name="Seed").fill(str(seed))
+    page.get_by_role("spinbutton", name="Seed").press("Enter")
+    train = page.get_by_role("button", name="Train", exact=True)
+    expect(page.get_by_text(f"--seed {seed}")).to_be_visible()
+    train.click()
+    expect(page.get_by_text("s left")).to_be_visible()
+    page.get_by_role("button", name="Stop", exact=True).click()
+    expect(page.get_by_text("interrupted at")).to_be_visible()
+    step = Run(folder / name).metrics()[-1]["step"]
+    assert step < Run(folder / name).config.steps
+    settled(page)
+    page.get_by_role("button", name="Go on", exact=True).click()
+    expect(page.get_by_text(f"{name} is trained.")).to_be_visible()
+    assert Run(folder / name).record["status"] == "finished"
+    assert Run(folder / name).record["steps"] > step
+
+    opened(page, f"{address}/try?run={name}&with={name}&other_step_of_{name}=0")
+    word = page.get_by_role("textbox", name="Word")
+    word.fill("a a b b")
+    word.press("Enter")
+    expect(page.get_by_text(f"{name}, step 0")).to_be_visible()
+    expect(page.get_by_text("The model says:")).to_have_count(2)
+    settled(page)
+
+    opened(page, f"{address}/break?run={name}")
+    page.get_by_role("button", name="L0H1", exact=True).click()
+    expect(page.locator(HERE).get_by_text("Without L0H1, ")).to_be_visible()
+    settled(page)
+    said = page.locator(HERE).get_by_text("Without L0H1, ").inner_text()
+    link = page.url
+    assert "off_of_2x4=L0H1" in link
+
+    opened(page, f"{address}/runs?run={name}")
+    with page.expect_download() as download:
+        page.get_by_role("button", name="Report of this run").click()
+    report = download.value.path().read_text(encoding="utf-8")
+    assert f"<h1>{name}</h1>" in report
+
+    assert page.context.browser is not None
+    other = page.context.browser.new_page()  # a browser that knows nothing of this one
+    opened(other, link)
+    expect(other.locator(HERE).get_by_text("Without L0H1, ")).to_have_text(said)
+    other.close()
