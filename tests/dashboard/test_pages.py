@@ -60,10 +60,11 @@ PAGES = ("runs", "try", "probing", "emergence", "interventions", "heads", "circu
 PAGES += ("patching", "explanations", "leaderboard", "discovery")
 
 
-@pytest.fixture(
-    scope="module",
-    params=["encoder", *(pytest.param(n, marks=pytest.mark.slow) for n in ("lstm", "ngram"))],
-)
+EVERY_KIND = pytest.mark.parametrize("runs", ["encoder", "lstm", "ngram"], indirect=True)
+"""For what depends on the kind of model. All else is asked of an encoder."""
+
+
+@pytest.fixture(scope="module", params=["encoder"])
 def runs(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with one tiny run that every question was asked of, as far as it applies."""
     kind = request.param
@@ -163,6 +164,7 @@ def change(run: Run, name: str, **values: object) -> None:
     write_json(folder / f"{name}.json", record | {"sha256": digest})
 
 
+@EVERY_KIND
 @pytest.mark.parametrize("name", PAGES)
 def test_a_page_opens_or_says_why_not(run: Run, name: str) -> None:
     page = opened(name)
@@ -175,6 +177,7 @@ def test_a_page_opens_or_says_why_not(run: Run, name: str) -> None:
         assert len(page.get("vega_lite_chart"))
 
 
+@EVERY_KIND
 @pytest.mark.parametrize(
     ("name", "asked", "words"),
     [
@@ -190,6 +193,7 @@ def test_a_kept_answer_is_shown_whole(run: Run, name: str, asked: str, words: st
         assert_shown(opened(name), words, result, question(asked).chart(result))
 
 
+@EVERY_KIND
 def test_home_says_what_the_run_is_and_how_it_went(run: Run) -> None:
     page, kept, metrics = opened("runs"), load(run.path, "accuracy"), run.metrics()
     assert kept is not None
@@ -209,6 +213,7 @@ def test_home_says_what_the_run_is_and_how_it_went(run: Run) -> None:
     assert all({*curve["step"]} == {3, 6} for curve in drawn(page, "Loss and shares"))
 
 
+@EVERY_KIND
 def test_a_word_is_judged_beside_the_truth(run: Run) -> None:
     """Typed, and by both buttons; the verdict is the model's at the place where it is read."""
     page = opened("try")
@@ -302,6 +307,7 @@ def test_over_time_shows_the_chosen_checkpoint(run: Run) -> None:
     assert kept.sentence in said(page)
 
 
+@EVERY_KIND
 @pytest.mark.slow
 def test_a_variable_is_changed_in_the_typed_word(run: Run) -> None:
     """What is drawn is what the model says with the variable erased, and with k added."""
@@ -569,6 +575,7 @@ def test_a_site_shows_what_patching_it_does(run: Run) -> None:
     assert set(tables[0]["run"]) == {"patched into", "patched", "patched from"}
 
 
+@EVERY_KIND
 def test_discovery_says_how_far_to_trust_it(own: Run) -> None:
     kept = load(own.path, "discovery")
     assert kept is not None
@@ -617,6 +624,7 @@ def test_an_answer_about_an_earlier_checkpoint_is_called_so(own: Run) -> None:
     assert "about another checkpoint" in opened("probing").warning[0].value
 
 
+@EVERY_KIND
 def test_a_page_shows_another_checkpoint(own: Run) -> None:
     if len(own.steps()) < 2:
         return  # tables that count have no steps

@@ -58,23 +58,19 @@ def by_run(table: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
     Columns: language, those of ``by``, seed, run, parameters, learned, holds (up to how many
     windows all lengths tested are right; 0 where the first is not), tested (how many windows).
     """
-    records = []
-    for run, rows in table.assign(right=accuracy(table) == 1).groupby("run", sort=False):
-        rows = rows.sort_values("length")
-        window = rows["window"].iloc[0]
-        inside = rows[rows["length"] <= window]
-        if inside.empty:
-            continue
-        held = rows["length"][rows["right"].cummin()]
-        about = rows.iloc[0][["language", *by, "seed", "parameters"]].to_dict()
-        records.append(
-            about
-            | {"run": run, "learned": bool(inside["right"].all())}
-            | {"holds": held.max() / window if len(held) else 0.0}
-            | {"tested": rows["length"].max() / window}
-        )
+    rows = table.assign(right=accuracy(table) == 1).sort_values("length", kind="stable")
+    rows["held"] = rows["length"].where(rows.groupby("run")["right"].cummin())
+    inside = rows[rows["length"] <= rows["window"]]
+    first = table.drop_duplicates("run").set_index("run")
+    first = first[first.index.isin(inside["run"])]
+    by_run, window = rows.groupby("run"), first["window"]
+    found = first[["language", *by, "seed", "parameters"]].assign(
+        learned=inside.groupby("run")["right"].all(),
+        holds=by_run["held"].max().fillna(0) / window,
+        tested=by_run["length"].max() / window,
+    )
     columns = ["language", *by, "seed", "run", "parameters", "learned", "holds", "tested"]
-    return pd.DataFrame(records, columns=columns)
+    return found.reset_index()[columns]
 
 
 def capacity_map(table: pd.DataFrame, by: Sequence[str], share: float = 1.0) -> pd.DataFrame:

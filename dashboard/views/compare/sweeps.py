@@ -10,6 +10,7 @@ from urllib.parse import quote
 
 import pandas as pd
 import streamlit as st
+from altair.typing import ChartType
 
 from analyses.answer_files import folders_of
 from analyses.answers import Answer
@@ -155,10 +156,15 @@ def filtered(table: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
 
 def summary_of(rows: pd.DataFrame, by: Sequence[str]) -> None:
     """A row per language and setting."""
-    shown = readable(summary(rows, by), by)
+    shown = _summary(rows, list(by))
     shares = {name: st.column_config.NumberColumn(format="%.3f") for name in ("best", "mean")}
     st.dataframe(shown, hide_index=True, column_config=shares)
     st.caption(LEGEND)
+
+
+@st.cache_data(max_entries=16, show_spinner=False)
+def _summary(rows: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
+    return readable(summary(rows, by), by)
 
 
 def by_windows(rows: pd.DataFrame, by: Sequence[str], measure: Measure) -> None:
@@ -266,13 +272,12 @@ def map_of(rows: pd.DataFrame, by: Sequence[str]) -> None:
         bind="query-params",
     )
     share = ENOUGH[str(who)]
-    found = capacity.capacity_map(rows, by, share)
+    found, figure = _mapped(rows, list(by), share)
     if found.empty:
         st.info("No length inside the training window was tested.")
         return
     said = capacity.sentences(found, by)
     st.markdown("\n".join(f"- {text(sentence)}" for sentence in said))
-    figure = capacity.chart(rows, by, share)
     picture(figure, f"Which sizes learn a language, and how far they hold. {' '.join(said)}")
     st.caption(
         "Learned: no mistake at any length tested inside the training window. Every next-symbol "
@@ -290,13 +295,23 @@ def map_of(rows: pd.DataFrame, by: Sequence[str]) -> None:
     )
 
 
+@st.cache_resource(max_entries=16, show_spinner="Computing ...")  # nobody changes the chart
+def _mapped(rows: pd.DataFrame, by: Sequence[str], share: float) -> tuple[pd.DataFrame, ChartType]:
+    return capacity.capacity_map(rows, by, share), capacity.chart(rows, by, share)
+
+
+@st.cache_data(max_entries=16, show_spinner=False)
+def _right(rows: pd.DataFrame) -> list[float]:
+    """The balanced share of right verdicts of each run, in their order."""
+    return [balanced_recognition(part) for _, part in rows.groupby("run", sort=False)]
+
+
 def runs_of(path: Path, rows: pd.DataFrame, by: Sequence[str]) -> None:
     """The runs of the sweep, with links to their pages."""
     st.header("Runs", divider="gray")
     runs = rows.drop_duplicates("run")
     shown = runs[list(dict.fromkeys(["run", "language", *by, "seed", "parameters", "seconds"]))]
-    right = [balanced_recognition(part) for _, part in rows.groupby("run", sort=False)]
-    shown = shown.rename(columns=short).assign(recognition=right)
+    shown = shown.rename(columns=short).assign(recognition=_right(rows))
     columns: dict[str, Any] = {
         "recognition": st.column_config.NumberColumn(format="percent"),
         "seconds": st.column_config.NumberColumn(help="seconds of training", format="%.0f"),
