@@ -28,11 +28,12 @@ from analyses.answers import (
 )
 from analyses.registry import registered
 from analyses.scorecard import Grade, verdict
-from analyses.studies.planned import compared, for_reading
-from analyses.studies.seeds import comparable, over_seeds, siblings, wide
+from analyses.studies.planned import for_reading
+from analyses.studies.seeds import wide
 from dashboard import controls
 from dashboard.background import at_once, offer
 from dashboard.glossary import explained
+from dashboard.listing import over_siblings
 from dashboard.markup import code, message, text
 from models.base import LanguageModel
 from models.errors import UserError
@@ -341,14 +342,13 @@ def picture(figure: ChartType, alt_text: str, **events: Any) -> None:
 def seeds_of(run: Run, name: str) -> None:
     """The headline numbers, as means over this run and those beside it that differ from it only in
     the seed."""
-    runs = siblings(run)
-    table, asked = over_seeds(runs, name)
-    if len(runs) < 2:
+    runs, asked, table, tests = over_siblings(run, name)
+    if runs < 2:
         return
     st.header(f"Over {asked:d} seed{'s' * (asked != 1)}", divider="gray")
-    if asked < len(runs):
+    if asked < runs:
         st.caption(
-            f"{len(runs) - asked:d} of {len(runs)} runs have no answer to compare: it is missing, "
+            f"{runs - asked:d} of {runs:d} runs have no answer to compare: it is missing, "
             "out of date, or asked with other options. "
             f"{code(f'lab seeds {run.path} {name}')} asks them."
         )
@@ -358,7 +358,6 @@ def seeds_of(run: Run, name: str) -> None:
             "Mean over the seeds with its 95% interval (Student's, within the range; of yes or no "
             "Wilson's)."
         )
-    tests = compared(comparable(runs, name)[0], name) if asked > 1 else pd.DataFrame()
     if len(tests):
         shown, how = for_reading(tests)
         st.subheader("Tested")

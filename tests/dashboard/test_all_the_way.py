@@ -91,10 +91,12 @@ def test_from_a_training_to_a_link(page: Page, address: str, folder: Path) -> No
     width = page.viewport_size["width"] if page.viewport_size else 0
     seed, name = width, f"anbn-s{width}"
     opened(page, f"{address}/train")
-    page.get_by_role("spinbutton", name="Seed").fill(str(seed))
-    page.get_by_role("spinbutton", name="Seed").press("Enter")
+    for label, number in (("Seed", seed), ("Steps", 200)):
+        box = page.get_by_role("spinbutton", name=label, exact=True)
+        box.fill(str(number))
+        box.press("Enter")
+        expect(page.get_by_text(f"--{label.lower()} {number}")).to_be_visible()
     train = page.get_by_role("button", name="Train", exact=True)
-    expect(page.get_by_text(f"--seed {seed}")).to_be_visible()
     train.click()
     expect(page.get_by_text("s left")).to_be_visible()
     page.get_by_role("button", name="Stop", exact=True).click()

@@ -60,7 +60,7 @@ FLOORS: Mapping[str, Sequence[str]] = {
     ),
     "dashboard": (
         "glossary markup tours",
-        "controls background processes",
+        "controls background processes listing",
         "shared",
         "downloads",
         "views",

@@ -8,9 +8,9 @@ import streamlit as st
 from analyses.charts.accuracy import chart, training_chart
 from analyses.questions.accuracy import every_word, leaning
 from analyses.rules.printed import printed_verdicts, summary
-from analyses.studies.listing import runs_of
 from dashboard import controls, processes
 from dashboard.downloads import downloads, report_button
+from dashboard.listing import listed
 from dashboard.markup import text
 from dashboard.shared import (
     current_run,
@@ -97,7 +97,7 @@ def all_runs() -> None:
 
 def overview() -> pd.DataFrame:
     """One row per run."""
-    table = runs_of(runs_folder())
+    table = listed(runs_folder())
     recognition = table.pop("recognition").map(share)
     exact = table.pop("exact_to").astype(object).where(lambda size: size.notna(), "-").astype(str)
     return table.assign(**{"recognition in the window": recognition, "exact to n": exact})
