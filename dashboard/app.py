@@ -49,7 +49,7 @@ st.html(
     color: light-dark(#5a5958, #b9b8b6);
     opacity: 1;
 }
-[data-testid=stBaseButton-primary], [data-testid=stBaseButton-primary] *,
+[data-testid=stBaseButton-primary]:enabled, [data-testid=stBaseButton-primary]:enabled *,
 [data-testid=stMultiSelect] span[title] {
     color: light-dark(#ffffff, #10222b);
 }

@@ -17,7 +17,7 @@ from analyses.console import OUT, parse, parse_asked
 from analyses.options.lines import Discover, Recover
 from analyses.options.pictures import Kernels
 from analyses.options.questions import Accuracy, EdgeAblation
-from analyses.options.shared import Asks, Shows, Trains, Works, at_least, check_languages
+from analyses.options.shared import Asks, Checked, Shows, Trains, Works, at_least, check_languages
 from analyses.options.studies import Leaderboard, Sweep
 from analyses.registry import BUILT_IN, options_of, registered
 from models.config import TrainConfig
@@ -83,19 +83,23 @@ class Show(Shows):
 
 
 @dataclass(frozen=True)
-class Report:
+class Report(Checked):
     """Write a run's report: what was learned, and each kept answer with its grade and its picture,
     as one HTML file.
 
     Attributes:
         run: the run's folder.
-        out: the file; by default report.html in the run's folder.
+        file: of the report; by default report.html in the run's folder.
         step: of the checkpoint, by default the last one.
     """
 
     run: tyro.conf.Positional[Path]
-    out: Path | None = None
+    file: Path | None = None
     step: int | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        at_least(0, self, "step")
 
 
 @dataclass(frozen=True)
@@ -157,6 +161,10 @@ class Break(Shows):
     word: str | None = None
     ablation: EdgeAblation = "mean"
     step: int | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        at_least(0, self, "step")
 
 
 @dataclass(frozen=True)

@@ -56,7 +56,7 @@ def show(options: Show) -> None:
 def report(options: Report) -> None:
     """Write a run's report as one HTML file."""
     run = Run(options.run, options.step)
-    file = options.out or run.path / "report.html"
+    file = options.file or run.path / "report.html"
     with progress_bar(run.name) as told:
         page = report_of(run, told)
     write_bytes(file, page.encode())

@@ -92,7 +92,7 @@ def test_it_is_about_the_step_that_was_asked_for(run: Run) -> None:
 
 def test_the_command_writes_it(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
     file = run.path.parent / "mine.html"
-    assert main(["report", str(run.path), "--out", str(file)]) == 0
+    assert main(["report", str(run.path), "--file", str(file)]) == 0
     written = file.read_text(encoding="utf-8")
     assert all(row in written for row in scorecard(run)["grade"])
     assert written.count("<svg") == 2

@@ -31,8 +31,10 @@ resume       -    -    -   -       device
 runs         json csv  -   -       -
 evaluate     json csv  -   -       -
 predict      json csv  -   -       -
+break        json csv  -   -       -
 analyse      json csv  -   -       -
 show         json csv  -   -       -
+report       -    -    -   -       -
 hooks        json csv  -   -       -
 seeds        json csv  -   workers -
 sweep        json csv  out workers device

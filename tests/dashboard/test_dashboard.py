@@ -109,7 +109,7 @@ def test_patching_of_a_typed_word(browser: Browser, address: str) -> None:
     box = page.get_by_role("textbox", name="Clean word")
     box.fill("aap leeuw olifant leeuw")
     box.press("Enter")
-    expect(page.get_by_text("carries most")).to_be_visible()
+    expect(page.get_by_text("of the difference between this word and others")).to_be_visible()
     expect(page.get_by_text("In the language. In colour")).to_be_visible()
     page.close()
 
@@ -134,7 +134,7 @@ def test_a_folder_without_runs_says_what_to_do(browser: Browser, tmp_path: Path)
     with serve(tmp_path) as address:
         page = browser.new_page()
         opened(page, f"{address}/try")  # the first visit of all follows a link
-        expect(page.get_by_text("train one with")).to_be_visible()
+        expect(page.get_by_text("There is no run in")).to_be_visible()
         expect(page.get_by_text("Page not found")).to_have_count(0)
         opened(page, f"{address}/sweeps")  # which needs no run
         expect(page.get_by_text("No sweep in")).to_be_visible()
