@@ -49,6 +49,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         kept = quick.selected(items)
         config.hook.pytest_deselected(items=list(set(items).difference(kept)))
         items[:] = kept
+    if not config.getoption("full"):
+        long = [item for item in items if item.get_closest_marker("torture")]
+        config.hook.pytest_deselected(items=long)
+        items[:] = [item for item in items if item not in set(long)]
 
 
 @pytest.fixture

@@ -395,6 +395,7 @@ def kill_in_mid_run(worker: psutil.Process, out: Path) -> Run:
 
 
 @pytest.mark.slow
+@pytest.mark.torture
 def test_a_killed_worker_costs_no_run(tmp_path: Path) -> None:
     """A scheduler and two workers of their own; one of them is killed while it trains."""
     file, out, contact = tmp_path / "long.toml", tmp_path / "out", tmp_path / "scheduler.json"

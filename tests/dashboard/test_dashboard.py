@@ -33,34 +33,21 @@ def choose(page: Page, box: str, option: str) -> None:
     raise AssertionError(f"{box} offers no {option}")
 
 
-@pytest.mark.parametrize(
-    ("run", "scheme", "pages"),
-    [
-        ("anbn-counting-s0", "light", PAGES),
-        ("dieren-s0", "dark", ("?show=the+automaton", "runs", "heads", "leaderboard")),
-    ],
-)
-def test_every_page_opens(
-    browser: Browser, address: str, run: str, scheme: str, pages: tuple[str, ...]
-) -> None:
-    context = browser.new_context(color_scheme=scheme)
+def test_every_page_opens(browser: Browser, address: str) -> None:
+    """In the light; test_all_the_way goes over most of them in the dark, too."""
+    context = browser.new_context(color_scheme="light")
     page = context.new_page()
     outside, crashed = [], []
     page.on("request", lambda r: outside.append(r.url) if leaves(r.url, address) else None)
     page.on("pageerror", lambda error: crashed.append(str(error)))
-    for name in pages:
-        opened(page, f"{address}/{name}{'&' if '?' in name else '?'}run={run}")
+    for name in PAGES:
+        opened(page, f"{address}/{name}?run=anbn-counting-s0")
         expect(page.locator("h1").first).to_be_visible()
         assert page.locator("[data-testid=stException]").count() == 0, name
         assert page.locator("[data-testid=stAlertContentError]").count() == 0, name
         expect(page.locator("[data-testid=stVegaLiteChart]").first).to_be_visible()
         drawn = page.locator("[data-testid=stVegaLiteChart] :is(canvas, svg)")
         expect(drawn.first).to_be_visible()
-        background = page.evaluate(
-            "getComputedStyle(document.querySelector('[data-testid=stApp]')).backgroundColor"
-        )
-        light = sum(int(part) for part in background[4:-1].split(",")[:3]) > 3 * 128
-        assert light == (scheme == "light")
     context.close()
     assert outside == []
     assert crashed == []

@@ -60,7 +60,8 @@ PAGES = ("runs", "try", "probing", "emergence", "interventions", "heads", "circu
 PAGES += ("patching", "explanations", "leaderboard", "discovery")
 
 
-EVERY_KIND = pytest.mark.parametrize("runs", ["encoder", "lstm", "ngram"], indirect=True)
+NGRAM = pytest.param("ngram", marks=pytest.mark.torture)
+EVERY_KIND = pytest.mark.parametrize("runs", ["encoder", "lstm", NGRAM], indirect=True)
 """For what depends on the kind of model. All else is asked of an encoder."""
 
 

@@ -78,8 +78,17 @@ def test_twice_the_work_is_half_as_fast() -> None:
     assert found.peer_seconds > found.our_seconds
 
 
+LONG = ("attribution", "patching", "variant")  # more than ten seconds each
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("name", sorted(set(BENCHMARKS) - {"discovery"}))
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=pytest.mark.torture) if name in LONG else name
+        for name in sorted(set(BENCHMARKS) - {"discovery"})
+    ],
+)
 def test_both_sides_of_a_comparison_still_agree(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every benchmark checks that first, and stops where they differ; nothing is timed here."""
     monkeypatch.setattr(measure, "calls_for", lambda side: 1)
