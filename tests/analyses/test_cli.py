@@ -270,6 +270,7 @@ def test_malformed_corpora_leave_nothing_behind(
     assert not (tmp_path / "runs").exists()
 
 
+@pytest.mark.torture
 def test_what_is_refused_late_leaves_no_folder_either(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

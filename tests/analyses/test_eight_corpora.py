@@ -277,6 +277,7 @@ with pytest.MonkeyPatch.context() as patch, tempfile.TemporaryDirectory() as fol
 """
 
 
+@pytest.mark.torture
 @pytest.mark.slow  # two processes
 def test_the_answer_does_not_hang_on_where_things_lie_in_memory() -> None:
     """Sets are walked through in another order in every process, unless they are put in order."""

@@ -98,6 +98,7 @@ def test_what_is_finished_is_not_done_again(
     assert "Unless others are named, a claim is about the Transformers." in said
 
 
+@pytest.mark.torture
 @pytest.mark.slow
 def test_other_architectures_stand_beside_and_heads_that_are_fixed_are_named(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]

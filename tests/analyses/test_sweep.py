@@ -442,6 +442,7 @@ def test_a_killed_worker_costs_no_run(tmp_path: Path) -> None:
     assert kept.table["run"].nunique() == 3
 
 
+@pytest.mark.torture
 @pytest.mark.slow
 def test_ctrl_c_ends_all_and_the_sweep_goes_on(tmp_path: Path) -> None:
     """The terminal interrupts every process of the group; the second time the rest is trained."""
