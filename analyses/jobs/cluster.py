@@ -8,7 +8,7 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Callable, Hashable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from functools import cache
 from itertools import islice
 from multiprocessing import util
@@ -122,10 +122,13 @@ def connected(workers: int, scheduler: str | None) -> Iterator[Client]:
             f"no Dask scheduler answers at {scheduler!r} ({reason}): give the address that "
             "`dask scheduler` printed, for example tcp://192.168.0.1:8786"
         ) from None
-    with client:
+    try:
         if not client.scheduler_info()["workers"]:
             ERR.print(f"waiting for workers: `dask worker {scheduler} --nthreads 1` starts one")
         yield client
+    finally:
+        with suppress(Exception):  # the scheduler may go away in the middle of a goodbye
+            client.close()
 
 
 async def _greet(scheduler: str) -> None:

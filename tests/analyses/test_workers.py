@@ -303,7 +303,16 @@ def test_nobody_answers(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.slow
-def test_a_scheduler_that_goes_away() -> None:
+@pytest.mark.parametrize("goodbye", ["heard", "broken off"])
+def test_a_scheduler_that_goes_away(goodbye: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    close = Client.close
+
+    def broken_off(client: Client) -> None:
+        close(client)
+        raise ValueError("IOStream is not idle; cannot convert to SSL")
+
+    if goodbye == "broken off":
+        monkeypatch.setattr(Client, "close", broken_off)
     with local_cluster(1) as running, known(running) as address:
         answers = side_by_side(sleep, {1: (0.0,), 2: (600.0,)}, 1, address)
         assert next(answers) == (1, 0.0)
