@@ -13,8 +13,8 @@ import numpy as np
 import streamlit as st
 from streamlit.navigation.page import StreamlitPage
 
+from dashboard.drawing import LINKS
 from dashboard.pages import pages
-from dashboard.shared import LINKS
 from interp.explanations.games import Game
 from interp.explanations.lime_and_shap import permutation_shap
 

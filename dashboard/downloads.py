@@ -18,7 +18,7 @@ from analyses.reports.of_run import report
 from analyses.scorecard import verdict
 from dashboard import controls
 from dashboard.markup import text
-from dashboard.shared import current_run
+from dashboard.selection import current_run
 from models.runs.run import Run
 
 

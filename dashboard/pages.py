@@ -11,16 +11,15 @@ import streamlit as st
 
 from analyses.registry import BUILT_IN, registered
 from dashboard import controls
+from dashboard.drawing import explain_errors, link_to
 from dashboard.markup import text
-from dashboard.shared import (
+from dashboard.selection import (
     SEEN_AT,
     choose_run,
     choose_steps,
     current_run,
-    explain_errors,
     has_model,
     has_second,
-    link_to,
     runs_folder,
 )
 from dashboard.views import question

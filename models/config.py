@@ -377,7 +377,9 @@ class TrainConfig:
     """One training run; together with the version of the code it determines the weights.
 
     Attributes:
-        language: the registry name, or the corpus' own name.
+        language: the registry name, or the own name of a corpus or of a regular expression.
+        regex: a regular expression whose letters and digits are the symbols, such as "(a|b)*ab".
+        symbols: symbols that the expression does not name.
         recipe: the name of the configuration that this one started from: "plain", or "counting",
             with heads that count built in. It only chooses the defaults of the other fields.
         seed: decides the weights at the start and all training words.
@@ -407,6 +409,8 @@ class TrainConfig:
     __pydantic_config__ = AS_WRITTEN
 
     language: Positional[str]
+    regex: str = ""
+    symbols: str = ""
     recipe: str = "plain"
     seed: int = 0
     max_n: int = 25

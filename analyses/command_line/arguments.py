@@ -298,15 +298,21 @@ def _train(args: Sequence[str]) -> Train:
         raise UserError(
             f"{name} and --corpus {first.corpus} are two things to train on: leave one out"
         )
+    regex, symbols = first.config.regex, first.config.symbols
+    if first.corpus is not None and (regex or symbols):
+        raise UserError("--regex and --corpus are two things to train on: leave one out")
     if first.corpus is not None:
         name = corpus_name(first.corpus)
+    elif regex and not name:
+        raise UserError(f"no name given: write `lab train my-language --regex '{regex}'`")
     elif not name:
         raise UserError(
-            f"no language given: choose one of {', '.join(LANGUAGES)}, or give --corpus FILE"
+            f"no language given: choose one of {', '.join(LANGUAGES)}, or give --corpus FILE, or "
+            "a name and --regex EXPRESSION"
         )
     else:
-        language(name)
-    default = Train(recipe(name, first.config.model, first.config.recipe))
+        language(name, regex, symbols)
+    default = Train(recipe(name, first.config.model, first.config.recipe, regex, symbols))
     options = parse(Train, args, "train", default)
     return replace(options, config=replace(options.config, language=name))
 

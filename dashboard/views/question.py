@@ -5,14 +5,8 @@ from __future__ import annotations
 
 from analyses.answers import question
 from dashboard.downloads import downloads
-from dashboard.shared import (
-    current_run,
-    heading,
-    judged,
-    kept_or_computed,
-    picture,
-    seeds_of,
-)
+from dashboard.drawing import heading, judged, picture, seeds_of
+from dashboard.selection import current_run, kept_or_computed
 
 
 def title_of(name: str) -> str:

@@ -8,10 +8,11 @@ from pathlib import Path
 
 from automata.fa.dfa import DFA
 
-from models.errors import unknown
+from models.errors import UserError, unknown
 from models.languages.corpus import read_lines
 from models.languages.counting import CountingLanguage
 from models.languages.dyck import DyckLanguage
+from models.languages.expressions import of_expression
 from models.languages.language import Language
 from models.languages.planted import PlantedLanguage
 from models.languages.regular import RegularLanguage
@@ -135,8 +136,21 @@ TABLE_1 = (  # Li and Cotterell's twelve
 
 
 @cache
-def language(name: str) -> Language:
-    """The registered language of this name. Raises UserError for an unknown one."""
+def language(name: str, regex: str = "", symbols: str = "") -> Language:
+    """The registered language of this name, or that of a regular expression under a new name.
+
+    Args:
+        regex: and its further ``symbols``; see ``expressions.of_expression``.
+
+    Raises:
+        UserError: there is no language of this name; or it is taken, or the expression is no good.
+    """
+    if regex:
+        if name in LANGUAGES:
+            raise UserError(f"{name} is a language of the lab: give your expression another name")
+        return of_expression(name, regex, symbols)
+    if symbols:
+        raise UserError(f"symbols {symbols!r} belong to a regular expression: give --regex too")
     if name not in LANGUAGES:
         raise unknown("language", name, LANGUAGES)
     return LANGUAGES[name]()

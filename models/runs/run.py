@@ -110,7 +110,7 @@ class Run:
                     "a part of one: choose the objective verdict"
                 )
         else:
-            learnt = language(config.language)
+            learnt = language(config.language, config.regex, config.symbols)
         build(config.model, learnt.vocabulary)
         window = learnt.lengths(config.max_n)[-1]
         if window > MOST_SYMBOLS or window**2 * config.batch_size > MOST_PAIRS:
@@ -179,7 +179,7 @@ class Run:
     def language(self) -> Language:
         if self.corpus_bytes() is not None:
             return LabelledCorpus.from_file(self.path / CORPUS, self.config.language)
-        return language(self.config.language)
+        return language(self.config.language, self.config.regex, self.config.symbols)
 
     @property
     def objective(self) -> Objective:

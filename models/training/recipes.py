@@ -49,8 +49,15 @@ def recipes_of(language: str) -> list[str]:
     return [name for name, own in RECIPES.items() if name == "plain" or language in own]
 
 
-def recipe(language: str, asked: ModelConfig = SHAPE, name: str = "plain") -> TrainConfig:
-    """A configuration to start from, for a registered language or a corpus by its own name.
+def recipe(
+    language: str,
+    asked: ModelConfig = SHAPE,
+    name: str = "plain",
+    regex: str = "",
+    symbols: str = "",
+) -> TrainConfig:
+    """A configuration to start from, for a registered language, or for a corpus or a regular
+    expression by its own name.
 
     Args:
         asked: the model that the recipe is for. Only its architecture and mask matter, and for
@@ -58,6 +65,7 @@ def recipe(language: str, asked: ModelConfig = SHAPE, name: str = "plain") -> Tr
             Transformer. An encoder gets learned positions, the objective "verdict", and 3000 steps:
             with one verdict a word it takes that long to learn positions.
         name: of the recipe.
+        regex: the expression, and its further ``symbols``.
 
     Raises:
         UserError: the language has no such recipe, or the recipe is not for such a model.
@@ -67,8 +75,9 @@ def recipe(language: str, asked: ModelConfig = SHAPE, name: str = "plain") -> Tr
         raise UserError(f"{language or 'it'} has no recipe {name!r}: choose one of {known}")
     if name == "counting":
         return _counting(language, asked)
-    base = NEXT_SYMBOLS if language in LANGUAGES else VERDICT
-    base = replace(PLAIN.get(language, base), language=language)
+    base = NEXT_SYMBOLS if language in LANGUAGES or regex else VERDICT
+    base = PLAIN.get(language, base)
+    base = replace(base, language=language, regex=regex, symbols=symbols)
     if not asked.family.attends:
         return replace(base, model=ModelConfig(architecture=asked.architecture, act_fn="relu"))
     if asked.sees_ahead:

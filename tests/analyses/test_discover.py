@@ -33,7 +33,7 @@ from models.runs.run import Run
 
 PAGE = """
 from dashboard.views.discover import from_lines
-from dashboard.shared import explain_errors
+from dashboard.drawing import explain_errors
 with explain_errors():
     from_lines.show()
 """

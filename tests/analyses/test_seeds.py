@@ -674,7 +674,8 @@ def test_a_mistake_is_one_line(
 SHOW = """
 import streamlit as st
 from dashboard.pages import pages
-from dashboard.shared import choose_run, explain_errors
+from dashboard.drawing import explain_errors
+from dashboard.selection import choose_run
 with explain_errors():
     choose_run()
     pages()["{page}"].show()

@@ -22,7 +22,7 @@ from models.runs.run import Run
 
 PART = """
 import streamlit as st
-from dashboard.shared import explain_errors
+from dashboard.drawing import explain_errors
 with explain_errors():
     st.markdown("before")
     {}["found"]
@@ -31,7 +31,7 @@ st.markdown("after")
 OFFER = """
 import streamlit as st
 from dashboard.background import offer
-from dashboard.shared import explain_errors
+from dashboard.drawing import explain_errors
 from test_guard import WORK
 with explain_errors():
     offer("work", "Ask it now", WORK[0])

@@ -17,7 +17,8 @@ from models.training.loop import train
 SHOW = """
 import streamlit as st
 from dashboard.views.look_inside import model
-from dashboard.shared import choose_run, explain_errors
+from dashboard.drawing import explain_errors
+from dashboard.selection import choose_run
 with explain_errors():
     choose_run()
     model.show()

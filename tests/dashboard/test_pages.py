@@ -42,7 +42,7 @@ from analyses.scorecard import verdict
 from analyses.studies import leaderboard
 from analyses.words import near_miss
 from dashboard.background import JOBS
-from dashboard.shared import share
+from dashboard.drawing import share
 from dashboard.views.explain import leaderboard as view
 from models.config import ModelConfig
 from models.languages import END_ID

@@ -16,7 +16,7 @@ from models.languages import language
 SCRIPT = """
 import streamlit as st
 from dashboard.pages import pages
-from dashboard.shared import LINKS
+from dashboard.drawing import LINKS
 shown = pages()["{page}"]
 links = {{a: st.Page(p.draw, title=p.title, url_path=a) for a, p in pages().items()}}
 st.session_state[LINKS] = links

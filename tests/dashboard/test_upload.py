@@ -21,7 +21,7 @@ from models.languages import printed_lines
 from models.runs.files import locked, read_json, write_json
 
 PAGE = """
-from dashboard.shared import explain_errors
+from dashboard.drawing import explain_errors
 from dashboard.views.discover import from_lines
 with explain_errors():
     from_lines.show()

@@ -26,7 +26,8 @@ from models.training.loop import train
 ROOT = Path(__file__).parents[2]
 PAGE = """
 from dashboard.pages import pages
-from dashboard.shared import choose_run, explain_errors
+from dashboard.drawing import explain_errors
+from dashboard.selection import choose_run
 with explain_errors():
     choose_run()
     pages()["stream_norm"].show()

@@ -61,7 +61,8 @@ FLOORS: Mapping[str, Sequence[str]] = {
     "dashboard": (
         "glossary markup tours",
         "controls background processes listing",
-        "shared",
+        "drawing",
+        "selection",
         "downloads",
         "views",
         "pages",

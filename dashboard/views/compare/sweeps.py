@@ -33,8 +33,9 @@ from analyses.studies.sweeps.measures import Measure, balanced_recognition, by_s
 from analyses.studies.sweeps.summary import LEGEND, readable, summary
 from dashboard import controls
 from dashboard.downloads import downloads
+from dashboard.drawing import picture
 from dashboard.markup import code, text
-from dashboard.shared import picture, runs_folder
+from dashboard.selection import runs_folder
 from models.runs.run import RUN_FILE
 
 DEPTH = 3

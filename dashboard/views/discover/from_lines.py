@@ -20,8 +20,9 @@ from analyses.rules.lines import MOST_LINES, as_tsv, prepared
 from analyses.rules.record import headline, kept, names, remarks, table
 from analyses.rules.recovery import chart, file_name
 from dashboard import controls
+from dashboard.drawing import explain_errors, picture
 from dashboard.markup import code, message, text
-from dashboard.shared import explain_errors, model_of, picture, runs_folder
+from dashboard.selection import model_of, runs_folder
 from dashboard.views.discover.learners import begin, fault, is_learning, learn
 from dashboard.views.discover.rule_of_run import details, expression, metrics
 from interp.automata.extraction import run as verdicts_of

@@ -10,7 +10,7 @@ from typing import Any
 from analyses.rules.lines import as_tsv
 from analyses.rules.record import FOLDER, LINES, RECORD
 from dashboard import processes
-from dashboard.shared import runs_folder
+from dashboard.selection import runs_folder
 from models.languages import Word
 from models.runs.files import as_json, make_folder
 

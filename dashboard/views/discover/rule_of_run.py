@@ -11,17 +11,9 @@ import streamlit as st
 from analyses.charts.discovery import heads_chart, length_chart
 from analyses.questions.discovery import chart
 from dashboard.downloads import downloads
+from dashboard.drawing import heading, how_to_read, judged, picture, seeds_of, share
 from dashboard.markup import code, text
-from dashboard.shared import (
-    current_run,
-    heading,
-    how_to_read,
-    judged,
-    kept_or_computed,
-    picture,
-    seeds_of,
-    share,
-)
+from dashboard.selection import current_run, kept_or_computed
 
 
 def show() -> None:

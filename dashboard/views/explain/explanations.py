@@ -17,21 +17,9 @@ from analyses.questions.explanations import LONGEST, chart, replacement_in_words
 from analyses.words import ANALYSIS_SEED, apart, member, near_miss
 from dashboard import controls
 from dashboard.downloads import downloads
+from dashboard.drawing import chips, explain_errors, heading, how_to_read, judged, picture, seeds_of
 from dashboard.markup import text
-from dashboard.shared import (
-    asked,
-    chips,
-    current_run,
-    explain_errors,
-    heading,
-    how_to_read,
-    judged,
-    picture,
-    seeds_of,
-    truth_of,
-    word_input,
-    word_key,
-)
+from dashboard.selection import asked, current_run, truth_of, word_input, word_key
 from dashboard.views.explain.leaderboard import columns_of, scale_of_the_verdict
 from interp.explanations.games import EXACT_LIMIT
 from interp.explanations.moved_attention import LARGEST, TOLERANCE

@@ -29,19 +29,9 @@ from analyses.studies.reliance import credited
 from dashboard import controls
 from dashboard.background import at_once, offer
 from dashboard.downloads import downloads
+from dashboard.drawing import explain_errors, heading, judged, picture, seeds_of, share
 from dashboard.markup import code, text
-from dashboard.shared import (
-    chosen,
-    current_run,
-    explain_errors,
-    has_model,
-    heading,
-    judged,
-    picture,
-    runs_folder,
-    seeds_of,
-    share,
-)
+from dashboard.selection import chosen, current_run, has_model, runs_folder
 from interp.explanations.games import SCALES
 from models.languages import language
 from models.runs.run import Run, find_runs

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from dashboard.shared import runs_folder
+from dashboard.selection import runs_folder
 from models.errors import UserError
 from models.runs.files import is_locked
 from models.runs.run import find_runs

@@ -10,20 +10,10 @@ from analyses.questions.accuracy import every_word, leaning
 from analyses.rules.printed import printed_verdicts, summary
 from dashboard import controls, processes
 from dashboard.downloads import downloads, report_button
+from dashboard.drawing import explain_errors, how_to_read, judged, link_to, picture, seeds_of, share
 from dashboard.listing import listed
 from dashboard.markup import text
-from dashboard.shared import (
-    current_run,
-    explain_errors,
-    how_to_read,
-    judged,
-    kept_or_computed,
-    link_to,
-    picture,
-    runs_folder,
-    seeds_of,
-    share,
-)
+from dashboard.selection import current_run, kept_or_computed, runs_folder
 from interp.explanations.reliance import LEANS
 from models.runs.run import Run
 

@@ -10,8 +10,9 @@ import streamlit as st
 from analyses.charts.accuracy import training_chart
 from analyses.command_line.arguments import Train, read
 from dashboard import controls, processes
+from dashboard.drawing import explain_errors, link_to, picture
 from dashboard.markup import code, message, text
-from dashboard.shared import explain_errors, link_to, picture, runs_folder
+from dashboard.selection import runs_folder
 from dashboard.views.languages.removed import put_back, remove, removed
 from models.families import FAMILIES
 from models.languages import LANGUAGES, FormalLanguage, language

@@ -12,17 +12,9 @@ from altair.typing import ChartType
 from analyses.charts.theme import CHOSEN, figures
 from analyses.words import member, near_miss
 from dashboard import controls
+from dashboard.drawing import chips, how_to_read, picture
 from dashboard.markup import text
-from dashboard.shared import (
-    chips,
-    current_run,
-    how_to_read,
-    model_of,
-    picture,
-    truth_of,
-    word_input,
-    word_key,
-)
+from dashboard.selection import current_run, model_of, truth_of, word_input, word_key
 from models.languages import BOS_ID, END, FormalLanguage, Word
 from models.runs.run import Run
 from models.training.evaluation import prefix_logits

@@ -8,8 +8,8 @@ import streamlit as st
 
 from dashboard import processes
 from dashboard.background import JOBS
+from dashboard.drawing import explain_errors
 from dashboard.markup import text
-from dashboard.shared import explain_errors
 
 
 def show() -> None:

@@ -26,16 +26,9 @@ from analyses.questions.patching import said_chart
 from analyses.words import given, member
 from dashboard import controls
 from dashboard.downloads import downloads
+from dashboard.drawing import explain_errors, how_to_read, picture
 from dashboard.markup import text
-from dashboard.shared import (
-    current_run,
-    explain_errors,
-    how_to_read,
-    model_of,
-    once,
-    picture,
-    word_input,
-)
+from dashboard.selection import current_run, model_of, once, word_input
 from interp.causal.ablation import Ablation
 from models.languages import END, Word
 from models.runs.run import Run

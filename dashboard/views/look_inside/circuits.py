@@ -12,20 +12,9 @@ from analyses.questions.circuits import ranking, refusal
 from analyses.words import given, member
 from dashboard import controls
 from dashboard.downloads import downloads
+from dashboard.drawing import explain_errors, heading, how_to_read, judged, picture, seeds_of
 from dashboard.markup import text
-from dashboard.shared import (
-    current_run,
-    explain_errors,
-    heading,
-    how_to_read,
-    judged,
-    kept_or_computed,
-    model_of,
-    once,
-    picture,
-    seeds_of,
-    word_input,
-)
+from dashboard.selection import current_run, kept_or_computed, model_of, once, word_input
 from interp.circuits.circuits import Ablation
 from interp.circuits.effects import DIRECTIONS, MOST_STEPS, STABLE, Direction
 from interp.circuits.joint import LARGE, SMALL

@@ -14,17 +14,9 @@ from analyses.options.questions import Emergence, Probing
 from analyses.questions.emergence import chart
 from dashboard import controls
 from dashboard.downloads import downloads
+from dashboard.drawing import heading, how_to_read, judged, picture, seeds_of
 from dashboard.markup import text
-from dashboard.shared import (
-    current_run,
-    heading,
-    how_to_read,
-    judged,
-    kept_or_computed,
-    once,
-    picture,
-    seeds_of,
-)
+from dashboard.selection import current_run, kept_or_computed, once
 from models.runs.run import Run
 
 

@@ -13,20 +13,9 @@ from analyses.questions.heads import refusal
 from analyses.words import member
 from dashboard import controls
 from dashboard.downloads import downloads
+from dashboard.drawing import explain_errors, heading, how_to_read, judged, picture, seeds_of
 from dashboard.markup import text
-from dashboard.shared import (
-    current_run,
-    explain_errors,
-    heading,
-    how_to_read,
-    judged,
-    kept_or_computed,
-    model_of,
-    once,
-    picture,
-    seeds_of,
-    word_input,
-)
+from dashboard.selection import current_run, kept_or_computed, model_of, once, word_input
 from interp.heads.attention import patterns
 from interp.heads.needed import NEEDED
 from interp.heads.qk_and_ov import has_rotary_positions

@@ -19,8 +19,9 @@ from analyses.close_ups.worked_example import (
 )
 from analyses.words import member
 from dashboard import controls
+from dashboard.drawing import explain_errors, picture
 from dashboard.markup import formula, text
-from dashboard.shared import current_run, explain_errors, model_of, once, picture, word_input
+from dashboard.selection import current_run, model_of, once, word_input
 from models.errors import UserError
 from models.rivals.ngram import HookedNGram
 from models.runs.run import Run

@@ -15,22 +15,10 @@ from analyses.questions.patching import METRICS, chart, charts, said_chart, site
 from analyses.words import member
 from dashboard import controls
 from dashboard.downloads import downloads
+from dashboard.drawing import chips, explain_errors, heading, how_to_read, judged, picture, seeds_of
 from dashboard.glossary import meaning
 from dashboard.markup import code, text
-from dashboard.shared import (
-    asked,
-    chips,
-    current_run,
-    explain_errors,
-    heading,
-    how_to_read,
-    judged,
-    model_of,
-    picture,
-    seeds_of,
-    word_input,
-    word_key,
-)
+from dashboard.selection import asked, current_run, model_of, word_input, word_key
 from interp.causal.patching import patched_logits
 from interp.causal.sites import PLACE, Site
 from models.languages import END_ID, Word

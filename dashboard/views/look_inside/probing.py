@@ -17,18 +17,9 @@ from analyses.options.questions import Probing
 from analyses.questions.probing import METHODS, NUISANCE, chart, headline, heatmap
 from dashboard import controls
 from dashboard.downloads import downloads
+from dashboard.drawing import explain_errors, heading, how_to_read, judged, picture, seeds_of
 from dashboard.markup import text
-from dashboard.shared import (
-    current_run,
-    explain_errors,
-    heading,
-    how_to_read,
-    judged,
-    kept_or_computed,
-    model_of,
-    picture,
-    seeds_of,
-)
+from dashboard.selection import current_run, kept_or_computed, model_of
 from models.runs.run import Run
 
 VIEWS: dict[str, str] = {method: f"{method} probe" for method in METHODS}

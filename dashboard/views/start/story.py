@@ -15,16 +15,9 @@ from analyses.rules.printed import printed_verdicts, summary
 from analyses.scorecard import scorecard
 from dashboard import controls
 from dashboard.downloads import report_button
+from dashboard.drawing import COLOURS, explain_errors, picture
 from dashboard.markup import code, text
-from dashboard.shared import (
-    COLOURS,
-    current_run,
-    explain_errors,
-    most_telling,
-    once,
-    picture,
-    runs_folder,
-)
+from dashboard.selection import current_run, most_telling, once, runs_folder
 from models.languages import LabelledCorpus, Word, language, printed_lines
 from models.runs.run import Run, find_runs
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import streamlit as st
 
+from dashboard.drawing import link_to
 from dashboard.glossary import explained
 from dashboard.markup import text
-from dashboard.shared import link_to, most_telling, runs_folder
+from dashboard.selection import most_telling, runs_folder
 from dashboard.tours import TOURS, Stop, Tour
 from models.runs.run import find_runs
 

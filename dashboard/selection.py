@@ -1,19 +1,16 @@
-"""What all pages share: the chosen run, one copy of each model, charts with their downloads."""
+"""What a reader has chosen: run, checkpoint and word; and one copy of each model for all."""
 
 from __future__ import annotations
 
 import json
-import logging
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, Literal, ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
-import pandas as pd
 import streamlit as st
-from altair.typing import ChartType
 
 from analyses.answer_files import Kept, kept_in
 from analyses.answers import (
@@ -26,41 +23,19 @@ from analyses.answers import (
     load,
     question,
 )
-from analyses.registry import registered
-from analyses.scorecard import Grade, verdict
-from analyses.studies.planned import for_reading
-from analyses.studies.seeds import wide
 from dashboard import controls
 from dashboard.background import at_once, offer
-from dashboard.glossary import explained
-from dashboard.listing import over_siblings
-from dashboard.markup import code, message, text
+from dashboard.drawing import explain_errors
+from dashboard.markup import code, text
 from models.base import LanguageModel
 from models.errors import UserError
 from models.languages import Language, Word
 from models.runs.run import Run, find_runs
 
-LOG = logging.getLogger(__name__)
 P = ParamSpec("P")
+
+
 T = TypeVar("T")
-
-
-@contextmanager
-def explain_errors() -> Iterator[None]:
-    """Keeps what fails inside it from the rest of the page: a reader sees one line, never a
-    traceback. A part of a page that can fail for itself stands in one of its own."""
-    try:
-        yield
-    except UserError as error:
-        st.error(message(error), icon=":material/error:")
-    except Exception as error:
-        LOG.exception("a part of the page %s failed", st.context.url)
-        st.error(
-            f"This part cannot be shown ({text(type(error).__name__)}). If it is still so when "
-            "the page is loaded again, a file may be damaged. What happened stands in the terminal "
-            "in which `lab dashboard` runs.",
-            icon=":material/error:",
-        )
 
 
 def runs_folder() -> Path:
@@ -112,6 +87,8 @@ def choose_run() -> None:
 
 NO_OTHER = "nothing"
 """In place of the name of a second run."""
+
+
 UNKNOWN = "unknown_run"
 """The run that a link names and that is not there, until the reader chooses one."""
 
@@ -263,108 +240,6 @@ def chosen(run: Run, name: str, found: Sequence[Kept]) -> Answer | None:
     return kept_as_asked(run.path, name, labels[label], run.model_hash())
 
 
-def heading(title: str, name: str) -> None:
-    """The page's title and its question."""
-    st.title(text(title))
-    if name in registered():
-        st.markdown(f"**{text(question(name).asks)}**")
-
-
-COLOURS: dict[Grade, Literal["green", "orange", "red", "gray"]] = {
-    "holds": "green",
-    "fragile": "orange",
-    "no better than its controls": "red",
-    "not weighed": "gray",
-}
-"""Of the grades, which are always written out beside."""
-
-
-GRADES: dict[Grade, str] = {
-    "holds": "Better than every control, by an interval.",
-    "fragile": "Better than the controls, but not in every way that was tested.",
-    "no better than its controls": "An untrained network, random choices or shuffled labels do the "
-    "same.",
-    "not weighed": "This answer was not held against its controls.",
-}
-
-
-def judged(name: str, result: Answer) -> None:
-    """The finding of an answer in one sentence, whether to believe it, and all that it says."""
-    found = verdict(name, result)
-    st.markdown(f"#### {text(found.short)}")
-    st.badge(text(found.grade), color=COLOURS[found.grade], help=GRADES[found.grade])
-    st.caption(text(found.why))
-    if result.sentence != found.short:
-        with st.expander("The answer in full"):
-            st.markdown(text(result.sentence))
-
-
-def link_to(address: str, label: str, **query: str) -> None:
-    """A link to another page about the same run.
-
-    Args:
-        query: parts of the link that are no choice on that page: what a reader has chosen there
-            before would win over the link.
-    """
-    known = st.session_state.get(LINKS, {})  # a page that is drawn by itself has no others
-    if address in known:
-        run = {"run": st.session_state["run"]} if "run" in st.session_state else {}
-        st.page_link(known[address], label=text(label), query_params={**run, **query})
-
-
-LINKS = "pages"
-"""Streamlit's pages by address, which app.py makes for each drawing."""
-
-
-def how_to_read(markdown: str) -> None:
-    """What a picture or a table shows, closed until it is asked for. Each term of the glossary
-    shows its meaning."""
-    with st.expander("How to read this"):
-        st.markdown(explained(markdown))
-
-
-def picture(figure: ChartType, alt_text: str, **events: Any) -> None:
-    """A chart that follows the theme, with words for those who cannot see it.
-
-    Args:
-        events: ``key`` and ``on_select`` where a click into the chart does something.
-    """
-    # Streamlit would otherwise squeeze axes and legend into the height of the plot alone.
-    # Flush labels would stand beside the first and last rows of a heatmap, not at their middle.
-    # The words say what is to be seen; a reader of the screen needs no list of unnamed marks.
-    shown = figure.properties(autosize="pad").configure_axis(labelFlush=False)
-    shown = shown.configure_mark(aria=False)
-    if controls.is_second():  # the choice is made beside the first run
-        events = {}
-    st.altair_chart(shown, width="content", alt=alt_text, **events)
-
-
-def seeds_of(run: Run, name: str) -> None:
-    """The headline numbers, as means over this run and those beside it that differ from it only in
-    the seed."""
-    runs, asked, table, tests = over_siblings(run, name)
-    if runs < 2:
-        return
-    st.header(f"Over {asked:d} seed{'s' * (asked != 1)}", divider="gray")
-    if asked < runs:
-        st.caption(
-            f"{runs - asked:d} of {runs:d} runs have no answer to compare: it is missing, "
-            "out of date, or asked with other options. "
-            f"{code(f'lab seeds {run.path} {name}')} asks them."
-        )
-    if asked:
-        st.dataframe(wide(table))
-        st.caption(
-            "Mean over the seeds with its 95% interval (Student's, within the range; of yes or no "
-            "Wilson's)."
-        )
-    if len(tests):
-        shown, how = for_reading(tests)
-        st.subheader("Tested")
-        st.dataframe(shown, hide_index=True)
-        st.caption(text(how))
-
-
 def word_key(run: Run) -> str:
     """The key of the typed word. Each language has its own, because languages differ in symbols."""
     return f"word_{run.language.name}"
@@ -399,17 +274,3 @@ def truth_of(language: Language, word: Word) -> bool | None:
         return language.contains(word)
     except UserError:
         return None
-
-
-def chips(word: Word, marked: tuple[int, ...]) -> None:
-    """The word, with its marked positions in colour."""
-    parts = [
-        f":orange-background[**{text(symbol)}**]" if i in marked else text(symbol)
-        for i, symbol in enumerate(word)
-    ]
-    st.markdown("#### " + " ".join(parts))
-
-
-def share(value: float | None) -> str:
-    """A share in per cent; a dash where there is none."""
-    return "-" if value is None or pd.isna(value) else f"{value:.1%}"

@@ -1,0 +1,92 @@
+"""A language of the user's own: a regular expression over symbols of one letter."""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from math import prod
+
+from automata.base.exceptions import AutomatonException, RegexException
+from automata.fa.nfa import NFA
+
+from models.errors import UserError
+from models.languages.regular import RegularLanguage
+
+SYNTAX = "()[]|*+?.&{},"
+"""What an expression may hold beside letters and digits."""
+MOST_LETTERS = 200
+MOST_REPEATS = 100
+MOST_STATES = 200
+SHOWN = 60
+"""Letters of an expression that an error repeats."""
+BRACES = re.compile(r"\{[^}]*\}")
+NAME = re.compile(r"\w[\w-]{0,60}")
+
+
+def of_expression(name: str, regex: str, symbols: str = "") -> RegularLanguage:
+    """The language of a regular expression.
+
+    Args:
+        name: what it is called; fit for a folder.
+        regex: letters and digits are symbols. ``x|y`` is x or y, ``x*`` any number of x, ``x+`` at
+            least one, ``x?`` at most one, ``x{2,4}`` two to four, ``[xyz]`` one of them, ``.`` any
+            symbol, ``x&y`` what fits both.
+        symbols: further ones, which the expression does not name.
+
+    Raises:
+        UserError: it is no expression, its automaton is too large, or there are only finitely many
+            words of the language, or outside it.
+    """
+    fault = f"the expression {regex[:SHOWN]!r}"
+    if not NAME.fullmatch(name):
+        raise UserError(f"{name[:SHOWN]!r} is no name for a language: use letters, digits and -")
+    if strange := [c for c in regex + symbols if not (c.isalnum() or c in SYNTAX)]:
+        raise UserError(
+            f"{fault} has {strange[0]!r}: use letters and digits as symbols, and ( ) [ ] | * + ? . "
+            "& { }"
+        )
+    repeats = [max(int(n), 1) for each in BRACES.findall(regex) for n in re.findall(r"\d+", each)]
+    if len(regex) > MOST_LETTERS or prod(repeats) > MOST_REPEATS:
+        raise UserError(
+            f"{fault} is too long: use at most {MOST_LETTERS} letters, and numbers in braces whose "
+            f"product is at most {MOST_REPEATS}"
+        )
+    used = sorted({c for c in BRACES.sub("", regex) + symbols if c.isalnum()})
+    try:
+        nfa = NFA.from_regex(regex, input_symbols=set(used))
+    except (AutomatonException, RegexException, ValueError) as error:
+        said = re.sub(r"'?<\w+: (.+?)>'?", r"\1", str(error)).rstrip(".")
+        raise UserError(f"{fault} cannot be read: {said}") from None
+    if not _is_small(nfa):
+        raise UserError(f"{fault} needs an automaton of over {MOST_STATES} states: shorten it")
+    language = RegularLanguage.from_regex(name, regex, "".join(used))
+    states = len(language.delta)
+    for label, cure in (
+        (True, "repeat a part of it with * or +"),
+        (False, "leave something out, or name another symbol with --symbols"),
+    ):
+        # A finite automaton that has a word of so many symbols has words of any length.
+        if not any(language.has(length, label) for length in range(states, 2 * states)):
+            kind = "words" if label else "words outside its language"
+            raise UserError(f"{fault} has only finitely many {kind}: {cure}")
+    return language
+
+
+def _is_small(nfa: NFA) -> bool:
+    """Has its deterministic automaton at most ``MOST_STATES`` states? Building it may take for
+    ever."""
+    if len(nfa.states) > 10 * MOST_STATES:
+        return False
+    nfa = nfa.eliminate_lambda()
+    start = frozenset({nfa.initial_state})
+    found, queue = {start}, deque([start])
+    while queue and len(found) <= MOST_STATES:
+        state = queue.popleft()
+        for symbol in nfa.input_symbols:
+            after = frozenset(
+                goal for each in state for goal in nfa.transitions.get(each, {}).get(symbol, ())
+            )
+            if after not in found:
+                found.add(after)
+                queue.append(after)
+    return len(found) <= MOST_STATES
