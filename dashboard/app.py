@@ -38,6 +38,7 @@ warm_up()
 # seen on a projector too, and by those who see no colours. Small print is dark enough to be read.
 st.html(
     """<style>
+[data-testid=stMainBlockContainer] {padding-top: 3.5rem}
 [data-testid=stVegaLiteChart] {overflow-x: auto; max-width: 100%}
 .stMarkdownColoredBackground {
     background-color: #ffc24d !important;

@@ -115,7 +115,8 @@ def picture(figure: ChartType, alt_text: str, **events: Any) -> None:
     # Flush labels would stand beside the first and last rows of a heatmap, not at their middle.
     # The words say what is to be seen; a reader of the screen needs no list of unnamed marks.
     shown = figure.properties(autosize="pad").configure_axis(labelFlush=False)
-    shown = shown.configure_mark(aria=False)
+    dark = st.context.theme.type == "dark"
+    shown = shown.configure_mark(aria=False).configure_text(color="#dddcda" if dark else "#33322f")
     if controls.is_second():  # the choice is made beside the first run
         events = {}
     st.altair_chart(shown, width="content", alt=alt_text, **events)

@@ -204,11 +204,11 @@ class _Sketch:
             layers.append(rectangles(self.cells, fill="white").encode(opacity=opacity))
         styles: dict[str, dict[str, Any]] = {
             "title": {"color": "white", "fontSize": 12, "fontWeight": "bold"},
-            "detail": {"color": "white", "fontSize": 10.5},
-            "plain": {"color": INK, "fontSize": 11},
-            "start": {"color": INK, "fontSize": 11, "align": "left"},
+            "detail": {"color": "white", "fontSize": 12},
+            "plain": {"color": INK, "fontSize": 12},
+            "start": {"color": INK, "fontSize": 12, "align": "left"},
             "frame": {"color": INK, "fontSize": 12, "fontWeight": "bold", "align": "right"},
-            "along": {"color": INK, "fontSize": 10.5, "angle": 270},
+            "along": {"color": INK, "fontSize": 12, "angle": 270},
         }
         for style, look in styles.items():
             if some := [row for row in self.words if row["style"] == style]:

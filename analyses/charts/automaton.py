@@ -10,6 +10,7 @@ import pandas as pd
 from altair.typing import ChartType
 
 from analyses.charts.theme import QUIET, TRAINED
+from models.languages import RegularLanguage
 
 GAP = 1.0  # distance of neighbouring states
 RADIUS = 0.16
@@ -65,11 +66,7 @@ def automaton_chart(transitions: pd.DataFrame) -> ChartType:
         .mark_point(shape="triangle", filled=True, size=70, color=colour, opacity=1)
         .encode(x=x, y=y, angle=alt.Angle("angle:Q").scale(domain=[0, 360], range=[0, 360]))
     )
-    written = (
-        alt.Chart(pd.DataFrame(labels))
-        .mark_text(fontSize=12, color=QUIET)
-        .encode(x=x, y=y, text="text:N")
-    )
+    written = alt.Chart(pd.DataFrame(labels)).mark_text(fontSize=13).encode(x=x, y=y, text="text:N")
     base = alt.Chart(nodes).encode(
         x=x,
         y=y,
@@ -91,6 +88,22 @@ def automaton_chart(transitions: pd.DataFrame) -> ChartType:
     )
 
 
+def transitions_of(language: RegularLanguage) -> pd.DataFrame:
+    """The minimal automaton of a language: one row per state and symbol, for ``automaton_chart``.
+
+    Its states are those of the variable ``state``.
+    """
+    symbols = language.vocabulary.symbols
+    return pd.DataFrame(
+        {
+            "state": np.repeat(np.arange(len(language.delta)), len(symbols)),
+            "symbol": np.tile(symbols, len(language.delta)),
+            "target": language.delta.ravel(),
+            "accepting": np.repeat(language.accepting, len(symbols)),
+        }
+    )
+
+
 def note(text: str) -> ChartType:
     """A sentence where a picture would be."""
     words = alt.Chart(pd.DataFrame({"text": [text]})).mark_text(size=14, color=QUIET)
@@ -102,13 +115,13 @@ def _arc(source: int, target: int, points: int = 31) -> list[tuple[float, float]
     t = np.linspace(0, 1, points)
     if source == target:
         angle = np.radians(235) - t * np.radians(290)
-        centre, size = (source * GAP, RADIUS + 0.16), 0.17
+        centre, size = (source * GAP, RADIUS + 0.1), 0.17
         curve = np.stack(
             [centre[0] + size * np.cos(angle), centre[1] + size * np.sin(angle)], axis=1
         )
     else:
         way = (target - source) * GAP
-        height = 0.12 + 0.16 * (abs(target - source) - 1)
+        height = 0.12 + 0.28 * (abs(target - source) - 1) ** 0.8
         direction = np.sign(way)
         begin, end = (
             source * GAP + direction * RADIUS * 0.9,

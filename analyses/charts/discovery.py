@@ -55,7 +55,7 @@ def heads_chart(found: Mapping[str, Any]) -> ChartType:
         color=alt.Color("moved:Q", title="logit moved", scale=scale),
     )
     strong = alt.datum["moved"] ** 2 > (0.6 * largest) ** 2
-    text = base.mark_text(fontSize=11).encode(
+    text = base.mark_text(fontSize=12).encode(
         text=alt.Text("moved:Q", format=".1f"),
         color=alt.when(strong).then(alt.value("white")).otherwise(alt.value("#333")),
     )

@@ -120,13 +120,13 @@ def pattern_chart(table: pd.DataFrame, word: Sequence[str]) -> ChartType:
         key=[tokens[k] for k in table["key"]],
         name="L" + table["layer"].astype(str) + "H" + table["head"].astype(str),
     )
-    size = max(90, 13 * len(tokens))
+    size = max(90, 17 * len(tokens))
     return (
         alt.Chart(named)
         .mark_rect()
         .encode(
-            x=alt.X("key:N", sort=tokens, title=None).axis(labelOverlap=False, labelFontSize=9),
-            y=alt.Y("query:N", sort=tokens, title=None).axis(labelOverlap=False, labelFontSize=9),
+            x=alt.X("key:N", sort=tokens, title=None).axis(labelOverlap=False, labelFontSize=12),
+            y=alt.Y("query:N", sort=tokens, title=None).axis(labelOverlap=False, labelFontSize=12),
             color=alt.Color("attention:Q").scale(domain=[0, 1], scheme="blues"),
             tooltip=["name", "query", "key", *figures("attention")],
         )

@@ -32,6 +32,9 @@ COLOURS = {
     "same next symbols": FOR,
 }
 
+WIDE = 560
+"""Pixels that the panels of a row share."""
+
 
 def charts(result: Answer) -> dict[str, ChartType]:
     """A picture for each experiment that there is; one more for states that were put in."""
@@ -69,8 +72,8 @@ def _colour(rows: pd.DataFrame, title: str) -> alt.Color:
     )
 
 
-def _bars(rows: pd.DataFrame, title: str, done: str) -> alt.LayerChart:
-    """A bar per site and method, with its interval."""
+def _points(rows: pd.DataFrame, title: str, done: str, panels: int = 1) -> alt.LayerChart:
+    """A point per site and method, with its interval: a bar of 0% would not be seen."""
     base = alt.Chart(rows).encode(
         y=alt.Y("site:N", sort=list(dict.fromkeys(rows["site"])), title=None),
         yOffset=alt.YOffset("method:N", sort=list(COLOURS)),
@@ -79,19 +82,20 @@ def _bars(rows: pd.DataFrame, title: str, done: str) -> alt.LayerChart:
             *figures("value", "low", "high"),
         ],
     )
-    bar = base.mark_bar().encode(
+    point = base.mark_point(filled=True, opacity=1, size=55).encode(
         x=alt.X("value:Q", title=title)
         .scale(domain=[0, 1], clamp=True)
         .axis(format="%", tickCount=2),
         color=_colour(rows, done),
     )
-    return (bar + interval(base)).properties(width=170, height=alt.Step(9))
+    wide = max(200, WIDE // min(panels, 3))
+    return (interval(base) + point).properties(width=wide, height=alt.Step(12))
 
 
 def _erasure_chart(table: pd.DataFrame) -> ChartType:
     rows = table[table["measure"] == "words right"]
     order = list(dict.fromkeys(rows["variable"]))
-    return _bars(rows, "words right", "erased").facet(
+    return _points(rows, "words right", "erased", len(order)).facet(
         facet=alt.Facet("variable:N", sort=order, title=None), columns=3, spacing=32
     )
 
@@ -129,7 +133,7 @@ def _steering_chart(table: pd.DataFrame) -> ChartType:
 
 
 def _states_chart(table: pd.DataFrame) -> ChartType:
-    return _bars(table, "the wanted next symbols", "put in").properties(width=340)
+    return _points(table, "the wanted next symbols", "put in")
 
 
 def _pairs_chart(table: pd.DataFrame) -> ChartType:
@@ -143,7 +147,7 @@ def _pairs_chart(table: pd.DataFrame) -> ChartType:
     rows["panel"] = rows["variable"] + ": " + rows["measure"]
     panels = list(dict.fromkeys(table["variable"] + ": " + table["measure"]))
     rows = rows.sort_values("site", key=lambda column: column.map(list(table["site"]).index))
-    return _bars(rows, "all answers as predicted", "exchanged").facet(
+    return _points(rows, "all answers as predicted", "exchanged", len(panels)).facet(
         facet=alt.Facet("panel:N", sort=panels, title=None), columns=2, spacing=32
     )
 
@@ -153,4 +157,4 @@ def _scrubbing_chart(table: pd.DataFrame) -> ChartType:
     rows = table[(table["method"] != "any prefix") & table["value"].notna()].copy()
     known = rows["method"].isin(list(COLOURS))
     rows["method"] = rows["method"].where(known, "same variable")
-    return _bars(rows, "loss recovered", "taken from a prefix with").properties(width=340)
+    return _points(rows, "loss recovered", "taken from a prefix with")

@@ -11,14 +11,14 @@ import torch
 from altair.typing import ChartType
 
 from analyses.answers import render
-from analyses.charts.theme import AGAINST, QUIET, TRAINED, figures
+from analyses.charts.theme import QUIET, SEVERAL, TRAINED, figures
 from analyses.options.pictures import Kernels
 from models.errors import UserError
 from models.runs.files import write_bytes
 from models.transformer.nadaraya_watson import Kernel, kernel_attention
 
 KERNELS: tuple[Kernel, ...] = get_args(Kernel)
-COLOURS = [TRAINED, AGAINST, "#2f855a"]
+COLOURS = SEVERAL[:3]
 LAST = 5.0  # keys and queries lie between 0 and this
 FORMATS = ("html", "svg", "png")
 

@@ -99,7 +99,7 @@ def against_reliance(rows: pd.DataFrame) -> ChartType:
     spread = base.mark_rule(opacity=0.5).encode(x="low:Q", x2="high:Q")
     dots = base.mark_circle(size=36, opacity=0.9)
     layer = alt.layer(spread, dots).properties(width=120, height=90)
-    title = alt.Header(title=None, labelFontSize=11)
+    title = alt.Header(title=None, labelFontSize=12)
     figure: ChartType = layer.facet(alt.Facet("method:N", sort=order, header=title), columns=5)
     return figure
 

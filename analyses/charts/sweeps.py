@@ -10,7 +10,7 @@ import pandas as pd
 from altair.typing import ChartType
 
 from analyses.answers import Answer
-from analyses.charts.theme import QUIET, figures
+from analyses.charts.theme import QUIET, SEVERAL, figures
 from interp.statistics import seeds_interval
 
 POINTS = 24
@@ -79,7 +79,10 @@ def _panel(
     y = alt.Y("right:Q", title=measure, scale=share).axis(format="%")
     colour = (
         alt.Color("setting:N", title=None, sort=settings)
-        .scale(domain=settings, scheme="tableau10" if len(settings) <= 10 else "turbo")
+        .scale(
+            domain=settings,
+            **({"range": SEVERAL} if len(settings) <= len(SEVERAL) else {"scheme": "turbo"}),
+        )
         .legend(
             None
             if len(settings) == 1
@@ -260,7 +263,7 @@ def two_factors(
     )
     scale = alt.Scale(domain=[0, 1], scheme="viridis")
     rects = base.mark_rect().encode(color=alt.Color("right:Q", title=measure, scale=scale))
-    text = base.mark_text(fontSize=11).encode(
+    text = base.mark_text(fontSize=12).encode(
         text=alt.Text("right:Q", format=".2f"),
         color=alt.condition(alt.datum.right > BRIGHT, alt.value("black"), alt.value("white")),
     )

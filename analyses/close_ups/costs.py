@@ -16,7 +16,7 @@ from jaxtyping import Int
 from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
 
-from analyses.charts.theme import AGAINST, TRAINED
+from analyses.charts.theme import AGAINST, SEVERAL, TRAINED
 from models.base import LanguageModel
 from models.config import ModelConfig
 from models.languages import BOS_ID
@@ -215,7 +215,7 @@ def cost_table(prediction: pd.DataFrame, others: Sequence[pd.DataFrame] = ()) ->
     return table[first + [c for c in table if c not in first]]
 
 
-PALETTE = [TRAINED, AGAINST, "#2f855a", "#8a6bbf", "#9aa3ab"]
+PALETTE = [TRAINED, AGAINST, *SEVERAL[1:4]]
 
 
 def growth_chart(table: pd.DataFrame, value: str) -> ChartType:
@@ -265,7 +265,7 @@ def _part_colour(table: pd.DataFrame) -> alt.Color:
     return (
         alt.Color("part:N", title=None)
         .scale(domain=names, range=colours)
-        .legend(orient="top", columns=2, labelLimit=200, labelFontSize=10, symbolSize=50)
+        .legend(orient="top", columns=2, labelLimit=200, labelFontSize=12, symbolSize=50)
     )
 
 

@@ -10,7 +10,7 @@ from sklearn.cross_decomposition import PLSRegression
 from sklearn.decomposition import PCA
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
-from analyses.charts.theme import QUIET, TRAINED, figures
+from analyses.charts.theme import QUIET, SEVERAL, TRAINED, figures
 from analyses.options.questions import Probing
 from analyses.questions.probing import examples
 from interp.probing.linear import Kind, fit_linear, many_small_fits
@@ -118,7 +118,9 @@ def projection_chart(rows: pd.DataFrame, how: str, target: str) -> ChartType:
     """The activations in two dimensions, coloured by the truth."""
     category = rows["kind"].iloc[0] == "category"
     colour = alt.Color("value:N" if category else "value:Q", title=target)
-    colour = colour.scale(scheme="category10" if category else "viridis")
+    few = rows["value"].nunique() <= len(SEVERAL)
+    named = {"range": SEVERAL} if few else {"scheme": "tableau20"}
+    colour = colour.scale(**named) if category else colour.scale(scheme="viridis")
     return (
         alt.Chart(rows)
         .mark_circle(size=26, opacity=0.6)

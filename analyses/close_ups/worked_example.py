@@ -261,8 +261,8 @@ def step_chart(step: Step) -> ChartType:
             ],
         }
     )
-    named = alt.Axis(labelOverlap=False, labelFontSize=9 if height >= 10 else 7, ticks=False)
-    thin = alt.Axis(labelOverlap=True, labelFontSize=9, ticks=False)
+    named = alt.Axis(labelOverlap=height < 14, labelFontSize=12, ticks=False)
+    thin = alt.Axis(labelOverlap=True, labelFontSize=12, ticks=False)
     row_axis = thin if step.axes[0] in ("d_model", "d_head") else named
     column_axis = thin if step.axes[1] in ("d_model", "d_head") else named
     base = alt.Chart(table).encode(
@@ -286,8 +286,8 @@ def step_chart(step: Step) -> ChartType:
         cells.encode(color=colour, tooltip=tips),
         masked.encode(tooltip=[*tips[:2], "text:N"]),
     ]
-    if width >= 20 and height >= 12:
-        number = base.mark_text(fontSize=9, baseline="middle")
+    if width >= 22 and height >= 14:
+        number = base.mark_text(fontSize=12, baseline="middle")
         for strong, look in (("!datum.strong && !datum.masked", "#222"), ("datum.strong", "white")):
             layers.append(
                 number.transform_filter(strong).encode(text="text:N", color=alt.value(look))

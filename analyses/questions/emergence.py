@@ -17,7 +17,7 @@ import pandas as pd
 from altair.typing import ChartType
 
 from analyses.answers import Answer, Planned, Progress, Question, quiet
-from analyses.charts.theme import QUIET, figures
+from analyses.charts.theme import QUIET, TRAINED, figures
 from analyses.options.questions import Emergence as Options
 from analyses.options.questions import Probing
 from analyses.questions.probing import NUISANCE, TOO_FEW, examples
@@ -154,34 +154,30 @@ def headline(result: Answer) -> pd.DataFrame:
 
 
 def chart(result: Answer) -> ChartType:
-    """Above, each variable's score along the training beside the model's own; below, the loss."""
+    """A panel per variable: its score along the training, and dashed what the model itself gets
+    right. The last panel is the loss."""
     curves = by_step(result.table)
-    loss = result.table[result.table["kind"] == "loss"]
-    x = alt.X("step:Q", title="training step").scale(type="symlog", nice=False)
-    own = ["exact", "recognition"]
-    base = alt.Chart(curves).encode(
+    task = curves[curves["curve"] == result.findings["task"]]
+    steps = sorted(curves["step"].unique().tolist())
+    named = sorted({steps[i * (len(steps) - 1) // 4] for i in range(5)})
+    x = alt.X("step:Q", title="training step").scale(type="symlog", nice=False).axis(values=named)
+    y = alt.Y("value:Q", title=None).scale(domain=[0, 1], clamp=True).axis(tickCount=3)
+    tips: list[str | alt.Tooltip] = ["step", "curve", *figures("value")]
+    own = alt.Chart(task).encode(x=x, y=y, tooltip=tips).mark_line(color=QUIET, strokeDash=[5, 3])
+    panels: list[ChartType] = []
+    variables = curves.dropna(subset=["target"])
+    for name, rows in variables.groupby("curve", sort=False):
+        base = alt.Chart(rows).encode(x=x, y=y, tooltip=tips)
+        line = base.mark_line(color=TRAINED, point=alt.OverlayMarkDef(size=20, color=TRAINED))
+        panels.append((own + line).properties(title=str(name), width=250, height=110))
+    loss = alt.Chart(result.table[result.table["kind"] == "loss"]).encode(
         x=x,
-        y=alt.Y("value:Q", title="R2, accuracy, share").scale(domain=[0, 1], clamp=True),
-        color=alt.Color("curve:N", title=None, sort=list(dict.fromkeys(curves["curve"])))
-        .scale(scheme="tableau20" if curves["curve"].nunique() > 10 else "tableau10")
-        .legend(orient="top", columns=3, labelLimit=220),
-        strokeDash=alt.condition(
-            alt.FieldOneOfPredicate(field="curve", oneOf=own), alt.value([5, 3]), alt.value([1, 0])
-        ),
-        tooltip=["step", "curve", *figures("value")],
+        y=alt.Y("value:Q", title=None).scale(type="symlog", constant=0.001).axis(tickCount=3),
+        tooltip=["step", *figures("value", digits=4)],
     )
-    above = base.mark_line(point=alt.OverlayMarkDef(size=16)).properties(width=460, height=240)
-    below = (
-        alt.Chart(loss)
-        .mark_line(point=alt.OverlayMarkDef(size=16), color=QUIET)
-        .encode(
-            x=x,
-            y=alt.Y("value:Q", title="loss").scale(type="symlog", constant=0.001),
-            tooltip=["step", *figures("value", digits=4)],
-        )
-        .properties(width=460, height=110)
-    )
-    return above & below
+    line = loss.mark_line(point=alt.OverlayMarkDef(size=20, color=QUIET), color=QUIET)
+    panels.append(line.properties(title="loss on fresh words", width=250, height=110))
+    return alt.concat(*panels, columns=3).configure_title(fontSize=13, anchor="start")
 
 
 QUESTION = Question(

@@ -287,8 +287,8 @@ def chart(result: Answer, scale: str = SCALES[0]) -> ChartType:
         y=_methods(rows).axis(None),
         tooltip=["method", "measure", *figures("value")],
     )
-    told = base.mark_text(fontSize=10).encode(text=alt.Text("value:Q", format=".2f"))
-    beside = _cells(base, told, "above", "agreement, 0 is chance", "purplegreen", 42)
+    told = base.mark_text(fontSize=12).encode(text=alt.Text("value:Q", format=".2f"))
+    beside = _cells(base, told, "above", "agreement, 0 is chance", "purplegreen", 44)
     return alt.hconcat(strips, beside, spacing=14).resolve_scale(color="independent")
 
 
@@ -326,8 +326,8 @@ def _strips(table: pd.DataFrame, rows: list[str]) -> alt.LayerChart:
         .mark_rect(color="#e0a030", stroke=EDGE)
         .encode(x=x, y=alt.YDatum("rationale"), tooltip=["place"])
     )
-    text = told.mark_text(fontSize=9).encode(text="told:N")
-    return _cells(base, text, "share", "share of the largest value", "redblue", 34) + decide
+    text = told.mark_text(fontSize=12).encode(text="told:N")
+    return _cells(base, text, "share", "share of the largest value", "redblue", 40) + decide
 
 
 def _methods(rows: list[str]) -> alt.Y:

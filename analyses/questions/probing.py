@@ -323,7 +323,7 @@ def heatmap(
     )
     title = "uniform / online bits" if coded else "R2 / accuracy"
     cells = base.mark_rect().encode(color=alt.Color("score:Q", title=title, scale=scale))
-    text = base.mark_text(fontSize=10).encode(
+    text = base.mark_text(fontSize=12).encode(
         text=alt.Text("score:Q", format=".1f" if coded else ".2f"),
         color=alt.condition(alt.datum.score > bright, alt.value("black"), alt.value("white")),
     )

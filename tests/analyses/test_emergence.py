@@ -78,10 +78,12 @@ def test_there_is_where_it_stays(values: list[float], there: int | None) -> None
 
 
 @pytest.mark.slow
-def test_the_chart_shows_scores_above_the_loss(run: Run) -> None:
+def test_the_chart_has_a_panel_for_each_variable_and_one_for_the_loss(run: Run) -> None:
     result = analyse(run, Options(words=12, count=2))
     assert result.findings["task"] == "exact"
-    assert emergence.chart(result).to_dict()["vconcat"]
+    titles = [panel["title"] for panel in emergence.chart(result).to_dict()["concat"]]
+    variables = by_step(result.table).dropna(subset=["target"])["curve"].unique().tolist()
+    assert titles == [*variables, "loss on fresh words"]
 
 
 def test_what_was_never_reached_is_not_said_to_be_there() -> None:

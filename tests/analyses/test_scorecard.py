@@ -177,8 +177,25 @@ def test_why_names_number_unit_and_control() -> None:
 
 
 def test_what_is_not_weighed_is_said_to_be() -> None:
-    found = verdict("explanations", Answer(pd.DataFrame(), "L0.5 is first. And more. Much more."))
+    found = verdict("other", Answer(pd.DataFrame(), "L0.5 is first. And more. Much more."))
     assert (found.short, found.grade) == ("L0.5 is first.", "not weighed")
+
+
+def test_of_one_word_the_methods_that_find_the_symbols_are_counted() -> None:
+    def said(*auroc: float | None) -> str:
+        methods = [("LIME", "a"), ("attention", "b"), ("attention", "b"), ("random", "control")]
+        names, families = zip(*methods, strict=True)
+        rows = pd.DataFrame({"method": names, "family": families, "AUROC": auroc})
+        sentence = "One word. Which positions decide is not known, so what. More."
+        found = {"agreement": rows.astype(object).to_dict("records")}
+        return verdict("explanations", Answer(pd.DataFrame(), sentence, found)).short
+
+    assert said(0.9, 0.5, 1.0, 0.4) == (
+        "On this word 1 of 2 methods put the symbols that decide above all others (AUROC 1); "
+        "random values have 0.40."
+    )
+    assert "0 of 2 methods" in said(0.9, 0.5, 0.2, 1.0)
+    assert said(None, None, None, None) == "Which positions decide is not known, so what."
 
 
 def test_a_run_has_a_card_of_what_is_about_its_last_checkpoint(trained: Run) -> None:

@@ -268,13 +268,13 @@ def _cells(
     scale = alt.Scale(domain=domain, scheme="viridis")
     rects = base.mark_rect().encode(color=alt.Color(f"{value}:Q", scale=scale).legend(None))
     bright = alt.datum[value] > BRIGHT * domain[1]
-    text = base.mark_text(fontSize=11).encode(
+    text = base.mark_text(fontSize=12).encode(
         text="text:N", color=alt.condition(bright, alt.value("black"), alt.value("white"))
     )
     frame = base.transform_filter(alt.datum.frame).mark_rect(
         filled=False, stroke=MARK, strokeWidth=3
     )
-    heading = alt.Title(title, anchor="start", fontSize=11, fontWeight="normal")
+    heading = alt.Title(title, anchor="start", fontSize=12, fontWeight="normal")
     return (rects + text + frame).properties(
         title=heading, width=44 * part[across].nunique(), height=26 * len(rows)
     )
@@ -305,7 +305,7 @@ def _lines(table: pd.DataFrame, part: pd.DataFrame, by: Sequence[str]) -> alt.La
     window = alt.Chart(ends).mark_rule(strokeDash=[4, 4], color=QUIET).encode(x="window:Q")
     which = "" if chosen["smallest"] else "nearest: "
     words = f"accuracy by length, per seed; {which}{size_of(chosen, sizes_of(by))}"
-    heading = alt.Title(words, anchor="start", fontSize=11, fontWeight="normal", color=colour)
+    heading = alt.Title(words, anchor="start", fontSize=12, fontWeight="normal", color=colour)
     rows_down = part[sizes_of(by)[:-1]].drop_duplicates()
     return (grey + marked + window).properties(
         title=heading, width=250, height=max(78, 26 * len(rows_down))

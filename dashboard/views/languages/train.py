@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from dashboard import controls, processes
 from dashboard.drawing import explain_errors, link_to, picture
 from dashboard.markup import code, message, text
 from dashboard.selection import runs_folder
+from dashboard.views.languages import own_language
 from dashboard.views.languages.removed import put_back, remove, removed
 from models.families import FAMILIES
 from models.languages import LANGUAGES, FormalLanguage, language
@@ -23,6 +25,7 @@ LOGS = ".logs"
 """The folder, below that of all runs, of what the trainings said."""
 MOST_STEPS = 20_000
 SEEDS = 10
+OWN = "a regular expression of mine"
 KINDS = {
     "transformer": "A decoder: each position looks back at all earlier ones by attention.",
     "lstm": "A recurrent network: it reads symbol by symbol and keeps a state with gates.",
@@ -51,13 +54,20 @@ def _ask() -> None:
     """What to train; the button that begins it."""
     left, right = st.columns(2)
     with left:
-        names = list(LANGUAGES)
+        names = [*LANGUAGES, OWN]
+        regex = symbols = ""
         name = controls.selectbox("Language", names, names.index("anbn"), key="train_language")
-        known = language(name)
-        st.caption(f"{text(known.chomsky)}. A word of it: {code(' '.join(known.example()))}")
-        missed = known.near_miss_example() if isinstance(known, FormalLanguage) else None
-        if missed:
-            st.caption(f"No word of it: {code(' '.join(missed))}")
+        if name == OWN:
+            name, regex, symbols = own_language.asked()
+            words = [name, f"--regex={regex}"] + [f"--symbols={symbols}"] * bool(symbols)
+            _read(words)  # whatever cannot be trained is said here
+        else:
+            words = [name]
+            known = language(name)
+            st.caption(f"{text(known.chomsky)}. A word of it: {code(' '.join(known.example()))}")
+            missed = known.near_miss_example() if isinstance(known, FormalLanguage) else None
+            if missed:
+                st.caption(f"No word of it: {code(' '.join(missed))}")
     with right:
         kind = controls.selectbox("Kind of model", list(FAMILIES), key="train_kind")
         st.caption(text(KINDS.get(kind, "")))
@@ -65,7 +75,9 @@ def _ask() -> None:
         if len(recipes := recipes_of(name)) > 1 and kind == "transformer":
             recipe = controls.segments("Recipe", recipes, "train_recipe")
             st.caption(text(f"{recipe}: {ABOUT[recipe]}"))
-    words = [name, "--recipe", recipe, "--model.architecture", kind]
+        if regex:
+            own_language.draw(name, regex, symbols)
+    words += ["--recipe", recipe, "--model.architecture", kind]
     usual = _read(words).config
     left, middle, right = st.columns(3)
     with left:
@@ -84,7 +96,7 @@ def _ask() -> None:
         for each in every:
             processes.begin(_path_of(each), ["train", *each], _log_of(_path_of(each)))
         st.rerun()
-    st.caption(f"The same on a command line: {code('lab train ' + ' '.join(every[0]))}")
+    st.caption(f"The same on a command line: {code('lab train ' + shlex.join(every[0]))}")
 
 
 def _read(words: Sequence[str]) -> Train:

@@ -9,6 +9,7 @@ import altair as alt
 import pandas as pd
 import streamlit as st
 
+from analyses.charts.theme import SEVERAL
 from analyses.close_ups.probe import PROJECTIONS, projection_chart, read_by
 from analyses.options.questions import Emergence, Probing
 from analyses.questions.emergence import chart
@@ -31,10 +32,12 @@ def show() -> None:
     figure = chart(result)
     picture(figure, f"Scores along the training. {result.sentence}")
     how_to_read(
-        "Solid lines: how well a linear probe reads each variable, at the site that is best at the "
-        "last checkpoint. Dashed: the share of whole words (exact) and of verdicts (recognition) "
-        "that the model itself gets right. Below: the loss on fresh words. At step 0 nothing is "
-        "learned yet."
+        "A panel for each variable. Solid: how well a linear probe reads it, at the site that is "
+        "best at the last checkpoint (in brackets). Dashed, the same in all panels: the share of "
+        "whole words, or of verdicts where the network gives no more, that the network itself gets "
+        "right. Where solid rises before dashed, the variable was readable before the network "
+        "could do its task. The last panel: the loss on fresh words. At step 0 nothing is learned "
+        "yet."
     )
     st.header("One checkpoint", divider="gray")
     steps = sorted(result.table["step"].unique().tolist())
@@ -83,7 +86,7 @@ def by_length(table: pd.DataFrame, step: int) -> alt.Chart:
         .encode(
             x=alt.X("length:Q", title="word length (symbols)"),
             y=alt.Y("value:Q", title="share right").scale(domain=[0, 1]),
-            color=alt.Color("kind:N", title=None).legend(orient="top"),
+            color=alt.Color("kind:N", title=None).scale(range=SEVERAL).legend(orient="top"),
             tooltip=["length", "kind", alt.Tooltip("value:Q", format=".3f")],
         )
         .properties(width=280, height=280)
