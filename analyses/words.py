@@ -119,13 +119,13 @@ def member(run: Run, n: int) -> Word:
     return language.vocabulary.decode(words.ids[0, :length])
 
 
-def near_miss(run: Run, n: int) -> Word:
+def near_miss(run: Run, n: int, seed: int = ANALYSIS_SEED) -> Word:
     """A word of about size n outside the language: of 64 words that are drawn, the one that needs
     the fewest substitutions to become a member. For a corpus a member."""
     language = run.language
     if not isinstance(language, FormalLanguage):
         return member(run, n)
-    length, rng = len(member(run, n)), np.random.default_rng(ANALYSIS_SEED)
+    length, rng = len(member(run, n)), np.random.default_rng(seed)
     words = language.sample(rng, 64, [length], label=False, split=apart(language)).words
     decoded = [language.vocabulary.decode(row) for row in words.ids]
     return min(decoded, key=lambda word: len((language.rationales(word) or (word,))[0]))

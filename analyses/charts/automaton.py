@@ -72,9 +72,9 @@ def automaton_chart(transitions: pd.DataFrame) -> ChartType:
         y=y,
         tooltip=["state", "accepting"],
     )
-    outer = base.mark_point(size=1100, filled=True, opacity=1, color=TRAINED)
+    outer = base.mark_point(size=700, filled=True, opacity=1, color=TRAINED)
     inner = base.transform_filter("datum.accepting").mark_point(
-        size=700, filled=False, color="white", opacity=1
+        size=430, filled=False, color="white", opacity=1
     )
     number = base.mark_text(color="white", fontSize=13, fontWeight="bold").encode(text="state:N")
     start = (
@@ -83,8 +83,10 @@ def automaton_chart(transitions: pd.DataFrame) -> ChartType:
         .encode(x=x, y=y, text="text:N")
     )
     height = int(170 * (highest - lowest))
+    longest = max(len(row["text"]) for row in labels)
+    wide = min(150, max(92, 8 * longest + 14))  # of a state: four of them fit a telephone
     return alt.layer(arcs, arrow, outer, inner, number, start, written).properties(
-        width=max(320, 150 * count), height=max(150, min(420, height))
+        width=max(320, wide * count), height=max(150, min(420, height))
     )
 
 

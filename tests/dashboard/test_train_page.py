@@ -103,6 +103,27 @@ def test_the_page_asks_for_what_was_chosen(folder: Path, started: list[Process])
     assert command in said(page)
 
 
+def test_a_language_of_ones_own(folder: Path, started: list[Process]) -> None:
+    page = opened(train_language="a regular expression of mine")
+    page.text_input(key="own_name").set_value("no-ab").run()
+    page.text_input(key="own_regex").set_value("b*a*").run()
+    page.text_input(key="own_symbols").set_value("c").run()
+    assert not page.error
+    assert "A word is in it if it **" in said(page)
+    assert "`b a`" in said(page)
+    assert "`a b`" in said(page)
+    press(page, "Train")
+    (process,) = started
+    asked = read("train", process.words[1:]).config
+    assert (asked.language, asked.regex, asked.symbols) == ("no-ab", "b*a*", "c")
+    assert asked.objective == "next-symbols"
+    page.text_input(key="own_regex").set_value("b*(a").run()
+    assert "cannot be read" in page.error[0].value
+    assert "Train" not in [each.label for each in page.button]
+    page.text_input(key="own_regex").set_value("b*`**x").run()
+    assert "use letters and digits as symbols" in page.error[0].value
+
+
 def test_some_work_waits_and_can_be_stopped(folder: Path, started: list[Process]) -> None:
     page = opened()
     page.number_input(key="train_seeds").set_value(processes.AT_ONCE + 1).run()

@@ -8,9 +8,10 @@ import numpy as np
 import streamlit as st
 
 from analyses.charts.automaton import automaton_chart, transitions_of
+from analyses.close_ups.truth import rule_in_words
 from dashboard import controls
 from dashboard.drawing import picture
-from dashboard.markup import code
+from dashboard.markup import code, text
 from models.languages import RegularLanguage, Word, language
 
 SHORT = range(1, 11)
@@ -40,6 +41,8 @@ def draw(name: str, regex: str, symbols: str) -> None:
     """The automaton, words of the language, and words that are almost in it."""
     known = language(name, regex, symbols)
     assert isinstance(known, RegularLanguage)
+    if rule := rule_in_words(known):
+        st.markdown(f"A word is in it if it **{text(rule)}**.")
     picture(
         automaton_chart(transitions_of(known)),
         f"The automaton of {regex}, with {len(known.delta)} states.",

@@ -9,6 +9,7 @@ from pathlib import Path
 import streamlit as st
 
 from analyses.charts.accuracy import training_chart
+from analyses.close_ups.truth import rule_in_words
 from analyses.command_line.arguments import Train, read
 from dashboard import controls, processes
 from dashboard.drawing import explain_errors, link_to, picture
@@ -64,9 +65,11 @@ def _ask() -> None:
         else:
             words = [name]
             known = language(name)
+            assert isinstance(known, FormalLanguage)
+            if rule := rule_in_words(known):
+                st.caption(f"A word is in it if it {text(rule)}.")
             st.caption(f"{text(known.chomsky)}. A word of it: {code(' '.join(known.example()))}")
-            missed = known.near_miss_example() if isinstance(known, FormalLanguage) else None
-            if missed:
+            if missed := known.near_miss_example():
                 st.caption(f"No word of it: {code(' '.join(missed))}")
     with right:
         kind = controls.selectbox("Kind of model", list(FAMILIES), key="train_kind")

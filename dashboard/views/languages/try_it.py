@@ -10,6 +10,7 @@ import torch
 from altair.typing import ChartType
 
 from analyses.charts.theme import CHOSEN, figures
+from analyses.close_ups.truth import rule_in_words, variables_chart, variables_of
 from analyses.words import member, near_miss
 from dashboard import controls
 from dashboard.drawing import chips, how_to_read, picture
@@ -18,6 +19,11 @@ from dashboard.selection import current_run, model_of, truth_of, word_input, wor
 from models.languages import BOS_ID, END, FormalLanguage, Word
 from models.runs.run import Run
 from models.training.evaluation import prefix_logits
+
+LONGEST = 60
+"""Symbols of a word whose truth is drawn."""
+PRESSED = "near_misses"
+"""How many near misses the reader asked for."""
 
 
 def show() -> None:
@@ -33,7 +39,8 @@ def show() -> None:
         if controls.button("A word of the language"):
             st.session_state[word_key(run)] = " ".join(default)
         if controls.button("A near miss"):
-            st.session_state[word_key(run)] = " ".join(near_miss(run, 4))
+            st.session_state[PRESSED] = pressed = st.session_state.get(PRESSED, 0) + 1
+            st.session_state[word_key(run)] = " ".join(near_miss(run, 4, pressed))
     word = run.language.vocabulary.parse(word_input(run, default))
     table = follow(run, word)
     accepted = bool(
@@ -64,11 +71,22 @@ def verdict(run: Run, word: Word, accepted: bool) -> None:
         st.success(f"The model says: **{said}**. That is right.", icon=":material/check:")
     else:
         st.error(f"The model says: **{said}**. That is wrong.", icon=":material/close:")
+    assert isinstance(run.language, FormalLanguage)  # of others the truth is not known
+    if rule := rule_in_words(run.language):
+        st.markdown(f"The rule: a word is in the language if it **{text(rule)}**.")
     rationale = run.language.rationale(word)
-    if rationale and len(word) <= 60:
+    if rationale and len(word) <= LONGEST:
         chips(word, rationale)
         st.caption(
-            f"In colour: the symbols that decide. Rule: {text(run.language.rationale_rule)}."
+            "In colour: the symbols that decide. In a word of the language each of them alone, "
+            "changed, can break it; in another word they are what a repair changes."
+        )
+    if word and len(word) <= LONGEST:
+        table = variables_of(run.language, word)
+        picture(variables_chart(table), "What a reader must keep after each symbol.")
+        st.caption(
+            "What a reader must keep after each symbol, to know the answer at the end. A state is "
+            "one of the states of the smallest automaton; 0 is the start."
         )
 
 

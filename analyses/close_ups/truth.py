@@ -1,0 +1,100 @@
+"""What is true of a word: the rule of its language, and what a reader of the word must keep."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import altair as alt
+import pandas as pd
+from altair.typing import ChartType
+
+from analyses.charts.theme import EDGE, SEVERAL
+from interp.automata.extraction import canonical
+from interp.automata.rule_search import rule_of
+from models.languages import (
+    CountingLanguage,
+    DyckLanguage,
+    FormalLanguage,
+    RegularLanguage,
+    ShuffleLanguage,
+    Word,
+)
+
+LEFT_OUT = ("accepting", "valid")
+"""Variables that the verdict shows already."""
+MOST_STATES = 40
+"""Of an automaton that is put into words; larger ones would take long, and have no short words."""
+
+
+@cache
+def rule_in_words(language: FormalLanguage) -> str | None:
+    """What a word of the language does; it completes "a word is in it if it ...". None if there are
+    no short words for it."""
+    if isinstance(language, CountingLanguage):
+        blocks = ", then all ".join(language.vocabulary.symbols)
+        return f"has first all {blocks}, as many of each"
+    if isinstance(language, DyckLanguage):
+        return (
+            "closes every bracket by one of its kind, the last that was opened first, with at most "
+            f"{language.depths.max()} open at once"
+        )
+    if isinstance(language, ShuffleLanguage):
+        return "closes every bracket; brackets of different kinds may cross"
+    if not isinstance(language, RegularLanguage) or len(language.delta) > MOST_STATES:
+        return None
+    symbols = language.vocabulary.symbols
+    rule = rule_of(canonical(language.dfa, symbols), symbols)
+    return None if rule is None else rule.text
+
+
+def variables_of(language: FormalLanguage, word: Word) -> pd.DataFrame:
+    """What a reader must keep: one row per prefix and variable.
+
+    Columns: position, place ("3 b"), variable, kind, value.
+    """
+    traced = language.trace(language.vocabulary.words([word]))
+    places = [f"{i} {symbol}" for i, symbol in enumerate(("<bos>", *word))]
+    rows = [
+        (position, places[position], name, language.variables[name], int(value))
+        for name, values in traced.items()
+        if name not in LEFT_OUT
+        for position, value in enumerate(values[0])
+    ]
+    return pd.DataFrame(rows, columns=["position", "place", "variable", "kind", "value"])
+
+
+def variables_chart(table: pd.DataFrame) -> ChartType:
+    """A strip per variable, with its value after each symbol; states and blocks have a colour each.
+
+    Args:
+        table: of ``variables_of``.
+    """
+    places = table.drop_duplicates("position")["place"].tolist()
+    names = table.drop_duplicates("variable")["variable"].tolist()
+    top = float(table["value"].where(table["kind"] == "count", 0).max())
+    base = alt.Chart(table).encode(
+        x=alt.X("place:N", sort=places, title="after").axis(labelAngle=-60, labelOverlap=False),
+        y=alt.Y("variable:N", sort=names, title=None),
+        tooltip=["place", "variable", "value"],
+    )
+    named = base.transform_filter("datum.kind == 'category'").mark_rect(stroke=EDGE)
+    counted = base.transform_filter("datum.kind == 'count'").mark_rect(stroke=EDGE)
+    numbers = list(range(int(table["value"].max()) + 1))
+    colours = [SEVERAL[i % len(SEVERAL)] for i in numbers]
+    named = named.encode(
+        color=alt.Color("value:O", legend=None).scale(domain=numbers, range=colours)
+    )
+    counted = counted.encode(
+        color=alt.Color("value:Q", legend=None).scale(domain=[0, max(top, 1)], scheme="blues")
+    )
+    kinds = set(table["kind"])
+    cells = [cell for cell, kind in ((named, "category"), (counted, "count")) if kind in kinds]
+    dark = f"datum.kind == 'count' && datum.value > {0.55 * max(top, 1)}"
+    shown = base.mark_text(fontSize=12).encode(
+        text="value:Q", color=alt.condition(dark, alt.value("white"), alt.value("black"))
+    )
+    return (
+        alt.layer(*cells, shown)
+        .resolve_scale(color="independent")
+        .properties(width=max(120, 30 * len(places)), height=26 * len(names))
+    )
