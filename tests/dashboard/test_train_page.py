@@ -16,8 +16,10 @@ from streamlit.testing.v1 import AppTest
 from analyses.command_line.arguments import read
 from analyses.studies.listing import runs_of
 from dashboard import processes
+from dashboard.views.languages.own_language import words_of
 from dashboard.views.languages.removed import put_back, remove, removed
 from models.errors import UserError
+from models.languages import RegularLanguage
 from models.runs.files import locked
 from models.runs.run import Run, find_runs
 
@@ -110,8 +112,12 @@ def test_a_language_of_ones_own(folder: Path, started: list[Process]) -> None:
     page.text_input(key="own_symbols").set_value("c").run()
     assert not page.error
     assert "A word is in it if it **" in said(page)
-    assert "`b a`" in said(page)
-    assert "`a b`" in said(page)
+    known = RegularLanguage.from_regex("no-ab", "b*a*", "abc")
+    for label in (True, False):
+        words = words_of(known, label)
+        assert len(words) == 6
+        assert all(known.contains(word) == label for word in words)
+        assert all(f"`{' '.join(word)}`" in said(page) for word in words)
     press(page, "Train")
     (process,) = started
     asked = read("train", process.words[1:]).config

@@ -49,8 +49,9 @@ def draw(name: str, regex: str, symbols: str) -> None:
     )
     left, right = st.columns(2)
     for column, label, title in ((left, True, "In it"), (right, False, "Almost in it")):
-        column.markdown(f"**{title}**")
-        column.markdown("  \n".join(code(" ".join(word)) for word in words_of(known, label)))
+        column.markdown(f"**{text(title)}**")
+        for word in words_of(known, label):
+            column.markdown(code(" ".join(word)))
 
 
 def words_of(known: RegularLanguage, label: bool) -> list[Word]:
