@@ -133,7 +133,9 @@ OWN = {
         INSIDE, "Patching", "healing", patching.show, then=("circuits", "interventions")
     ),
     "circuits": Page(INSIDE, "Circuits", "schema", circuits.show, then=("patching", "discovery")),
-    "break": Page(INSIDE, "Break it", "broken_image", break_it.show, then=("heads", "patching")),
+    "break": Page(
+        INSIDE, "Break it", "broken_image", break_it.show, then=("interventions", "circuits")
+    ),
     "probing": Page(
         INSIDE, "Probing", "sensors", probing.show, then=("interventions", "emergence")
     ),

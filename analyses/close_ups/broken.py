@@ -1,4 +1,4 @@
-"""What a Transformer still does when some of its heads and MLPs are taken away."""
+"""What a Transformer still does when some of its heads, MLPs and edges are taken away."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import product
-from math import comb
+from math import comb, prod
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,9 @@ from torch import Tensor
 
 from analyses.words import WordTensors, sample_window
 from interp.causal.ablation import Ablation, donors
-from interp.model import HookedModel, activations
+from interp.circuits.edges import run_with_edges, writes
+from interp.circuits.graph import Graph
+from interp.model import HookedModel, ReadableModel, activations
 from interp.statistics import wilson
 from models.base import LanguageModel
 from models.errors import UserError, unknown
@@ -29,8 +31,10 @@ TESTED = 400
 REFERENCE = 64
 """Words of the window from which a mean, or another word's output, comes."""
 DRAWS = 20
-"""Random sets of as many heads and MLPs, at the most."""
+"""Random sets of as many heads, MLPs and edges, at the most."""
 AS_IT_IS, BROKEN, RANDOM = "as it is", "broken", "random parts"
+ARROW = " -> "
+"""In the name of an edge, between what writes and what reads."""
 _PART = re.compile(r"L(\d+)(?:H(\d+)| mlp)")
 
 
@@ -53,12 +57,24 @@ def parts_of(model: HookedModel) -> list[str]:
     return found + [name for name in mlps if _hook(name)[0] in model.hook_dict]
 
 
+def edges_of(model: HookedModel, run: Run) -> list[str]:
+    """Every edge by its name: "L0H1 -> L1H0.q"; none where the stream is not the sum of what its
+    parts wrote."""
+    config = run.config.model
+    summed = config.norm_placement == "pre" or config.norm == "none"
+    if not isinstance(model, ReadableModel) or not summed:
+        return []
+    return [str(edge) for edge in Graph.of(model).edges]
+
+
 @dataclass(frozen=True)
 class Removal:
-    """Parts that are taken away at all positions, and what stands in their place.
+    """What is taken away at all positions, and what stands in its place.
+
+    A part is taken away from all that reads it, an edge from a single reader.
 
     Attributes:
-        away: heads and MLPs by name, as ``parts_of`` gives them.
+        away: heads, MLPs and edges by name, as ``parts_of`` and ``edges_of`` give them.
         method: "mean": the part's mean output over positions of the window's words; "zero"; or
             "resample": its output at the same positions of another word.
     """
@@ -66,13 +82,26 @@ class Removal:
     away: Sequence[str]
     method: Ablation = "mean"
 
-    def hooks(self, model: HookedModel, words: Words, reference: Words) -> list[Any]:
-        """Hooks for a run on these words.
+    def logits(self, model: HookedModel, words: Words, reference: Words) -> Tensor:
+        """What the model says of these words without it, [word, position, vocabulary].
 
         Args:
             reference: words from which a mean, or another word's output, comes. With "resample" a
                 word keeps its own output if no word of these is as long.
         """
+        tokens = torch.as_tensor(words.tokens)
+        if not any(ARROW in name for name in self.away):
+            hooks = self.hooks(model, words, reference)
+            return model.run_with_hooks(tokens, fwd_hooks=hooks)
+        assert isinstance(model, ReadableModel)  # it has edges
+        both = WordTensors.of(Words.concatenate(words, reference))
+        written = writes(model, both.tokens).movedim(0, 2)
+        source = self._instead(written, both, len(words), tokens.shape[1]).movedim(2, 0)
+        off = [str(edge) in self.away or edge.sender in self.away for edge in Graph.of(model).edges]
+        return run_with_edges(model, tokens, source, torch.tensor([off]).float())[0]
+
+    def hooks(self, model: HookedModel, words: Words, reference: Words) -> list[Any]:
+        """Hooks for a run on these words without the parts; see ``logits``."""
         heads: dict[str, list[int | None]] = {}
         for part in self.away:
             hook, head = _hook(part)
@@ -89,17 +118,29 @@ class Removal:
         both = WordTensors.of(Words.concatenate(words, reference))
         own, count = len(words), words.tokens.shape[1]
         found = activations(model, both.tokens, hooks)
+        return {hook: self._instead(x, both, own, count) for hook, x in found.items()}
+
+    def _instead(self, x: Tensor, both: WordTensors, own: int, count: int) -> Tensor:
+        """What stands in the place of activations.
+
+        Args:
+            x: of all words, [word, position, ...]; the first ``own`` are those that are run, whose
+                tensors have ``count`` positions.
+        """
         if self.method == "resample":
             draw = donors(both.tokens, both.mask, seed=0)[:own]
             draw = np.where(draw < 0, np.arange(own), draw)
-            return {hook: x[torch.as_tensor(draw)][:, :count] for hook, x in found.items()}
+            return x[torch.as_tensor(draw)][:, :count]
         seen = both.mask.clone()
         seen[:own] = False
         keep = float(self.method == "mean")
-        return {
-            hook: (keep * x[seen].mean(dim=0)).expand(own, count, *x.shape[2:])
-            for hook, x in found.items()
-        }
+        return (keep * x[seen].mean(dim=0)).expand(own, count, *x.shape[2:])
+
+
+def _kind(name: str) -> str:
+    if ARROW in name:
+        return "edge"
+    return "MLP" if name.endswith("mlp") else "head"
 
 
 def _hook(part: str) -> tuple[str, int | None]:
@@ -125,12 +166,12 @@ def _instead(heads: Sequence[int | None], other: Tensor) -> Callable[..., Tensor
     return replace
 
 
-def known_parts(model: HookedModel, names: Iterable[str]) -> list[str]:
-    """The parts of these names, each once. Raises UserError for a name that the model lacks."""
-    there = parts_of(model)
+def known_parts(model: HookedModel, run: Run, names: Iterable[str]) -> list[str]:
+    """What has these names, each once. Raises UserError for a name that the model lacks."""
+    there = [*parts_of(model), *edges_of(model, run)]
     for name in names:
         if name not in there:
-            raise unknown("head or MLP", name, there)
+            raise unknown("head, MLP or edge", name, there)
     return [name for name in there if name in set(names)]
 
 
@@ -144,8 +185,7 @@ def said_without(model: LanguageModel, run: Run, removal: Removal, word: Word) -
     """
     vocabulary, words = run.language.vocabulary, words_to_read(model, word)
     tokens = torch.as_tensor(words.tokens)
-    hooks = removal.hooks(model, words, _reference(run))
-    broken = model.run_with_hooks(tokens, fwd_hooks=hooks)
+    broken = removal.logits(model, words, _reference(run))
     names = list(run.objective.tokens(vocabulary))
     ids = [vocabulary.ids[name] for name in names]
     position = np.repeat(np.arange(len(word) + 1), len(ids))
@@ -173,13 +213,13 @@ def right_without(model: LanguageModel, run: Run, removal: Removal) -> pd.DataFr
         words).
     """
     sample = _different(sample_window(run, TESTED, seed=1))
-    reference, tokens = _reference(run), torch.as_tensor(sample.words.tokens)
+    reference = _reference(run)
     sets = [(AS_IT_IS, []), (BROKEN, list(removal.away))]
-    sets += [(RANDOM, parts) for parts in _random_sets(parts_of(model), removal.away)]
+    there = [*parts_of(model), *edges_of(model, run)]
+    sets += [(RANDOM, parts) for parts in _random_sets(there, removal.away)]
     rows = []
     for of, parts in sets:
-        hooks = Removal(parts, removal.method).hooks(model, sample.words, reference)
-        logits = model.run_with_hooks(tokens, fwd_hooks=hooks)
+        logits = Removal(parts, removal.method).logits(model, sample.words, reference)
         right = verdicts(run.objective, model, logits, sample.words) == sample.labels
         for words, which in (("members", sample.labels), ("others", ~sample.labels)):
             count, hits = int(which.sum()), int(right[which].sum())
@@ -217,7 +257,7 @@ def sentence(table: pd.DataFrame) -> str:
         return f"{said} There is no other set of as many parts to compare it with."
     as_bad = int((random <= after).sum())
     said += (
-        f" Without as many other heads and MLPs it is {random.mean():.1%} on average; "
+        f" Without as many others of the same kinds it is {random.mean():.1%} on average; "
         f"{as_bad} of {len(random)} such sets cost as much or more."
     )
     if after >= before:
@@ -236,13 +276,13 @@ def _different(sample: Sample) -> Sample:
 
 
 def _random_sets(there: Sequence[str], away: Sequence[str]) -> list[list[str]]:
-    """Other sets with as many heads and as many MLPs: all, if they are few, else random ones."""
+    """Other sets with as many heads, MLPs and edges: all, if they are few, else random ones."""
     if not away:
         return []
-    kinds = [[part for part in there if part.endswith("mlp") == mlp] for mlp in (False, True)]
+    kinds = [[name for name in there if _kind(name) == kind] for kind in ("head", "MLP", "edge")]
     sizes = [sum(part in kind for part in away) for kind in kinds]
     rng, found = np.random.default_rng(0), dict[tuple[str, ...], None]()
-    there_are = comb(len(kinds[0]), sizes[0]) * comb(len(kinds[1]), sizes[1]) - 1
+    there_are = prod(map(comb, map(len, kinds), sizes)) - 1
     while len(found) < min(DRAWS, there_are):
         drawn = [
             part
@@ -258,4 +298,4 @@ def removal_of(model: HookedModel, run: Run, names: Iterable[str], method: Ablat
     """A removal that the user asked for. Raises UserError where there is nothing of this name."""
     if reason := refusal(run):
         raise UserError(reason)
-    return Removal(known_parts(model, list(names)), method)
+    return Removal(known_parts(model, run, list(names)), method)

@@ -146,11 +146,11 @@ class Predict(Shows):
 
 @dataclass(frozen=True)
 class Break(Shows):
-    """Take heads and MLPs away, and see what is still right.
+    """Take heads, MLPs and edges away, and see what is still right.
 
     Attributes:
         run: the run's folder.
-        off: the parts, for example L0H1 "L0 mlp".
+        off: what goes, for example L0H1 "L0 mlp" "L0H1 -> L1H0.q".
         word: a word in quotes, to see what the model says of it.
         ablation: what stands in their place: their mean output, 0, or their output on another word.
         step: of the checkpoint, by default the last one.

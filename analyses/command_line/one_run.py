@@ -154,7 +154,7 @@ def predict(options: Predict) -> None:
 
 
 def break_it(options: Break) -> None:
-    """What is still right without some heads and MLPs."""
+    """What is still right without some heads, MLPs and edges."""
     run = Run(options.run, options.step)
     model = run.model()
     removal = removal_of(model, run, options.off, options.ablation)

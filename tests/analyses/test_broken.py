@@ -20,6 +20,7 @@ from analyses.close_ups.broken import (
     RANDOM,
     Removal,
     balanced,
+    edges_of,
     parts_of,
     removal_of,
     right_without,
@@ -49,9 +50,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Run:
 
 
 def logits(run: Run, removal: Removal, words: Words, reference: Words) -> torch.Tensor:
-    model = run.model()
-    hooks = removal.hooks(model, words, reference)
-    return model.run_with_hooks(torch.as_tensor(words.tokens), fwd_hooks=hooks)
+    return removal.logits(run.model(), words, reference)
 
 
 def test_nothing_away_is_the_model_as_it_is(trained: Run) -> None:
@@ -121,8 +120,47 @@ def test_one_head_is_what_the_page_of_heads_says(trained: Run, method: Ablation)
     assert found.tolist() == pytest.approx(wanted.tolist(), abs=1e-5)
 
 
+@pytest.mark.parametrize("method", ["mean", "zero", "resample"])
+def test_a_part_is_all_the_edges_that_it_writes_to(trained: Run, method: Ablation) -> None:
+    model, vocabulary = trained.model(), trained.language.vocabulary
+    words = vocabulary.words([WORD, ("a", "b")])
+    reference = vocabulary.words([("a", "a", "b"), ("a", "b", "b", "b"), ("b", "a")])
+    for part in ("L0H1", "L1H0", "L0 mlp"):
+        edges = [edge for edge in edges_of(model, trained) if edge.startswith(f"{part} -> ")]
+        by_edges = logits(trained, Removal(edges, method), words, reference)
+        by_part = logits(trained, Removal([part], method), words, reference)
+        torch.testing.assert_close(by_edges, by_part, rtol=0, atol=1e-4)
+        both = logits(trained, Removal([part, edges[0]], method), words, reference)
+        torch.testing.assert_close(both, by_part, rtol=0, atol=1e-4)
+
+
+def test_one_edge_by_hand(trained: Run) -> None:
+    """What the first MLP wrote is missing at the logits alone."""
+    model, words = trained.model(), trained.language.vocabulary.words([WORD])
+    tokens = torch.as_tensor(words.tokens)
+    _, cache = model.run_with_cache(tokens)
+    hook = ("blocks.1.hook_resid_post", lambda x, hook: x - cache["blocks.0.hook_mlp_out"])
+    expected = model.run_with_hooks(tokens, fwd_hooks=[hook])
+    found = logits(trained, Removal(["L0 mlp -> logits"], "zero"), words, words)
+    torch.testing.assert_close(found, expected)
+    assert not torch.allclose(found, model(tokens))
+
+
+def test_where_the_stream_is_no_sum_there_are_no_edges(tmp_path: Path) -> None:
+    model = ModelConfig(n_layers=1, n_heads=2, d_model=8, d_mlp=8, norm_placement="post")
+    run = Run.create(tmp_path / "post", tiny_config(model=model, steps=1))
+    train(run, "cpu")
+    assert edges_of(run.model(), run) == []
+    with pytest.raises(UserError, match="unknown head, MLP or edge"):
+        removal_of(run.model(), run, ["embed -> logits"], "mean")
+
+
 def test_random_sets_are_of_the_same_kinds(trained: Run) -> None:
     there = parts_of(trained.model())
+    one = right_without(trained.model(), trained, Removal(["embed -> L1H0.q"]))
+    drawn = set(one[one["of"] == RANDOM]["parts"])
+    assert len(drawn) == broken.DRAWS
+    assert drawn < set(edges_of(trained.model(), trained)) - {"embed -> L1H0.q"}
     away = ["L0H1", "L1H0", "L0 mlp"]
     table = right_without(trained.model(), trained, Removal(away))
     sets = [set(parts.split(" + ")) for parts in table[table["of"] == RANDOM]["parts"].unique()]
@@ -162,7 +200,7 @@ def test_the_sentence_holds_it_against_random_parts(
 
 
 def test_what_cannot_be_taken_away_is_refused(trained: Run) -> None:
-    with pytest.raises(UserError, match="unknown head or MLP 'L9H9': choose one of L0H0"):
+    with pytest.raises(UserError, match="unknown head, MLP or edge 'L9H9': choose one of L0H0"):
         removal_of(trained.model(), trained, ["L9H9"], "mean")
 
 
@@ -187,9 +225,11 @@ def test_the_command_and_the_page_say_the_same(
     page = AppTest.from_string(script, default_timeout=60)
     page.query_params["broken_by"] = "zero"
     page.query_params["off_of_2x2"] = "L0H1"
+    page.query_params["edges_off_of_2x2"] = ["L0H0 -> L1H1.v", "embed -> logits"]
     page.run()
     assert not page.exception
     assert not page.error
     said = [plainly(each.value) for each in page.markdown]
-    assert f"**{sentence(table)}**" in said
+    both = Removal(["L0H1", "L0H0 -> L1H1.v", "embed -> logits"], "zero")
+    assert f"**{sentence(right_without(trained.model(), trained, both))}**" in said
     assert any(text.startswith("As it is, the model says: **") for text in said)

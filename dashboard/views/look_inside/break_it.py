@@ -1,4 +1,4 @@
-"""Break it: take heads and MLPs away, and see what is still right, on a word and on many."""
+"""Break it: take heads, MLPs and edges away, and see what is still right, on a word and on many."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from analyses.close_ups.broken import (
     RANDOM,
     TESTED,
     Removal,
+    edges_of,
     parts_of,
     refusal,
     right_without,
@@ -49,9 +50,11 @@ def show() -> None:
         st.info(text(reason))
         return
     with model_of(run) as model:
-        there = parts_of(model)
+        there, edges = parts_of(model), edges_of(model, run)
     size = f"{run.config.model.n_layers}x{run.config.model.n_heads}"
     away = controls.several("Taken away", there, [], f"off_of_{size}")
+    if edges:
+        away += controls.many("Edges taken away", edges, [], f"edges_off_of_{size}")
     method = controls.segments(
         "In its place stands", list(METHODS), "broken_by", format_func=METHOD.__getitem__
     )
@@ -63,8 +66,8 @@ def show() -> None:
     how_to_read(
         f"Up to {TESTED} fresh words of the training window were judged, each once. Blue: the "
         "share of right verdicts, of members and of other words, with its 95% interval (Wilson). "
-        "Grey: the same without as many other heads and MLPs, a point for each random set. Where "
-        "blue stands among the grey, the chosen parts matter no more than others."
+        "Grey: the same without as many others of the same kinds, a point for each random set. "
+        "Where blue stands among the grey, what was chosen matters no more than others."
     )
     st.header("On a word", divider="gray")
     with explain_errors():
@@ -125,6 +128,6 @@ def chart(table: pd.DataFrame) -> ChartType:
     random = base.transform_filter(alt.datum.of == RANDOM).mark_tick(color=QUIET, thickness=2)
     return (
         alt.layer(random, interval, points)
-        .properties(width=460, height=90)
+        .properties(width=300, height=90)
         .facet(row=alt.Row("words:N", title=None, sort=["members", "others"]))
     )
