@@ -129,7 +129,8 @@ def explained(markdown: str) -> str:
 
     def link(found: re.Match[str]) -> str:
         term = _mentions()[found[0].lower()]
-        if term.name in met:
+        everyday = term.name.isupper() and found[0].islower()  # "end" is no END
+        if term.name in met or everyday:
             return found[0]
         met.add(term.name)
         title = term.short.replace('"', "'").replace("\\", "")

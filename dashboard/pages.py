@@ -10,7 +10,7 @@ from typing import Literal
 import streamlit as st
 
 from analyses.registry import BUILT_IN, registered
-from dashboard import controls
+from dashboard import controls, lecture
 from dashboard.drawing import explain_errors, link_to
 from dashboard.markup import text
 from dashboard.selection import (
@@ -20,6 +20,7 @@ from dashboard.selection import (
     current_run,
     has_model,
     has_second,
+    play_on,
     runs_folder,
 )
 from dashboard.views import question
@@ -65,6 +66,7 @@ class Page:
 
     def draw(self) -> None:
         """Draws the page beside the choice of the run. What is missing or fails is one line."""
+        lecture.choose()
         with explain_errors():
             tour.stop()
             # A folder without runs may still hold sweeps or a leaderboard, and users bring lines.
@@ -75,13 +77,16 @@ class Page:
                 link_to("train", "Train a network")
                 return
             st.session_state.pop(SEEN_AT, None)
-            if self.needs == "model" and self.one_step:
+            steps = self.needs == "model" and self.one_step
+            if steps:
                 choose_steps()
             if self.needs != "nothing" and has_second():
                 self.show_both()
             else:
                 self.show_one()
             self.lead_on()
+            if steps:
+                play_on()
 
     def show_one(self) -> None:
         """Draws what is its own, if there is what it needs."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -135,20 +136,52 @@ def _step(label: str, which: str, key: str) -> int | None:
     steps = run.steps()
     if len(steps) < 2:
         return None
+    key += run.name  # each run has its own, because runs differ in steps
+    if st.session_state.get(PLAYED, (None,))[0] == key:
+        st.session_state[key] = st.session_state[PLAYED][1]
     with st.sidebar:
         step = controls.select_slider(
             label,
             steps,
             steps[-1],
-            key=f"{key}{run.name}",  # each run has its own, because runs differ in steps
+            key=key,
             help="The training step whose weights are looked at. Step 0 is the untrained network.",
         )
+        if st.session_state.get(PLAYED, (None,))[0] == key:
+            st.button("Stop", key=f"stop {key}", on_click=st.session_state.pop, args=(PLAYED,))
+        else:
+            st.button(
+                "Play",
+                key=f"play {key}",
+                icon=":material/play_arrow:",
+                on_click=st.session_state.__setitem__,
+                args=(PLAYED, (key, steps[0], steps)),
+                help="Shows this page at every checkpoint, one after the other.",
+            )
         if step == steps[-1]:
             return None
         st.caption(f"The network is seen as it was at step {step:d} of {steps[-1]:d}.")
     return step
 
 
+def play_on() -> None:
+    """Goes on to the next checkpoint, if the reader plays them."""
+    if PLAYED not in st.session_state:
+        return
+    time.sleep(PAUSE)
+    key, step, steps = st.session_state[PLAYED]
+    later = [each for each in steps if each > step]
+    if later:
+        st.session_state[PLAYED] = key, later[0], steps
+    else:
+        del st.session_state[PLAYED]
+    st.rerun()
+
+
+PLAYED = "played"
+"""While checkpoints are played: the key of their slider, the step that is shown, and all steps."""
+PAUSE = 1.0
+"""Seconds for which a page shows a checkpoint that is played."""
 SEEN_AT = "seen_at"
 """The chosen steps of the run and of the one beside it, for one drawing of a page."""
 

@@ -72,7 +72,8 @@ def settled(page: Page) -> None:
 
 def test_the_tour_from_first_to_last(page: Page, address: str) -> None:
     stops = TOURS["linguist"].stops
-    opened(page, f"{address}/tour")
+    lecture = "?lecture=true" if wide(page) else ""
+    opened(page, f"{address}/tour{lecture}")
     page.locator(HERE).get_by_role("link", name=stops[0].title).click()
     for number, stop in enumerate(stops, 1):
         expect(page.get_by_text(f"stop {number} of {len(stops)}")).to_be_visible()
@@ -88,8 +89,15 @@ def test_the_tour_from_first_to_last(page: Page, address: str) -> None:
         )
         light = sum(int(part) for part in background[4:-1].split(",")[:3]) > 3 * 128
         assert light == wide(page)  # at a desk
-        if number < len(stops):
+        if number < len(stops) and wide(page):  # as in a lecture: by the arrow key
+            page.locator(HERE).press("ArrowRight")
+        elif number < len(stops):
             page.get_by_role("link", name=f"Next: {stops[number].title}").click()
+    if wide(page):
+        sidebar = page.locator("[data-testid=stSidebar]")
+        expect(sidebar).to_be_hidden()
+        page.get_by_role("button", name="End the lecture").click()
+        expect(sidebar).to_be_visible()
 
 
 def wide(page: Page) -> bool:

@@ -37,6 +37,7 @@ def test_every_other_name_leads_to_a_term() -> None:
 
 
 def test_a_term_is_explained_once_and_nowhere_inside_of_code_or_links() -> None:
+    assert explained("In the end, after END").startswith("In the end, after [END](glossary#end ")
     said = explained("LEACE and LEACE; `LEACE`, [LEACE](x), $LEACE$; near misses; replaced.")
     short = terms()["LEACE"].short
     assert said.startswith(f'[LEACE](glossary#leace "{short}") and LEACE; `LEACE`, [LEACE](x), $')

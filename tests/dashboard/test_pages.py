@@ -41,6 +41,7 @@ from analyses.registry import registered
 from analyses.scorecard import verdict
 from analyses.studies import leaderboard
 from analyses.words import near_miss
+from dashboard import selection
 from dashboard.background import JOBS
 from dashboard.drawing import share
 from dashboard.views.explain import leaderboard as view
@@ -291,6 +292,22 @@ def test_probing_shows_one_probe_at_work(run: Run) -> None:
     flat, *_ = drawn(page, "Activations at embed in two dimensions")
     assert len(points) == len(flat) > 4
     assert (points["value"] == flat["value"]).all()
+
+
+def test_checkpoints_are_played(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = list[int]()
+
+    def pause(seconds: float) -> None:
+        seen.append(selection.current_run().step)
+
+    monkeypatch.setattr(selection.time, "sleep", pause)
+    page = opened("try")
+    (play,) = (each for each in page.sidebar.button if each.label == "Play")
+    play.click().run()
+    healthy(page)
+    assert seen == list(run.steps())
+    assert page.select_slider(key=f"step_of_{run.name}").value == run.steps()[-1]
+    assert "Play" in [each.label for each in page.sidebar.button]  # it has ended
 
 
 def test_over_time_shows_the_chosen_checkpoint(run: Run) -> None:

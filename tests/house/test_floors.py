@@ -61,7 +61,7 @@ FLOORS: Mapping[str, Sequence[str]] = {
     "dashboard": (
         "glossary markup tours",
         "controls background processes listing",
-        "drawing",
+        "drawing lecture",
         "selection",
         "downloads",
         "views",

@@ -1,0 +1,42 @@
+"""Lecture: larger type, no list of pages, and the arrow keys walk through a tour."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from dashboard import controls
+
+KEY = "lecture"
+LOOKS = """<style>
+html {font-size: 20px}
+[data-testid=stSidebar], [data-testid=stExpandSidebarButton] {display: none}
+[data-testid=stMainBlockContainer] {max-width: 100%; padding-left: 2rem; padding-right: 2rem}
+</style>
+<script>
+window.walks ??= document.addEventListener("keydown", (event) => {
+    const step = {ArrowRight: /Next:/, ArrowLeft: /^[^]*Back$/}[event.key];
+    const busy = event.target.closest("input, textarea, [role=slider], [role=tab], [role=option]");
+    const lecture = document.querySelector(".st-key-end-lecture");
+    if (!step || busy || !lecture || event.altKey || event.ctrlKey || event.metaKey) return;
+    const links = [...document.querySelectorAll("[data-testid=stPageLink] a")];
+    links.find((link) => step.test(link.textContent.trim()))?.click();
+}) ?? true;
+</script>"""
+
+
+def choose() -> None:
+    """The switch in the sidebar, which is part of the link; and what it does."""
+    with st.sidebar:
+        on = controls.toggle(
+            "Lecture",
+            key=KEY,
+            help="Larger type, and no list of pages. The arrow keys go to the next and the last "
+            "stop of a tour.",
+        )
+    if on:
+        st.html(LOOKS, unsafe_allow_javascript=True)
+        st.button("End the lecture", key="end-lecture", on_click=_end, icon=":material/close:")
+
+
+def _end() -> None:
+    st.session_state[KEY] = False
