@@ -94,6 +94,11 @@ def once(labels: list[str], words: list[Word], notes: list[str]) -> tuple[list[s
     votes: dict[Word, Counter[str]] = {}
     for label, line in zip(labels, words, strict=True):
         votes.setdefault(line, Counter())[label] += 1
+    if again := len(words) - len(votes):
+        notes.append(
+            f"{again} of {len(words)} lines repeat another line: {len(votes)} different ones are "
+            "learned from"
+        )
     both = [line for line, count in votes.items() if len(count) > 1]
     ties = {line for line in both if len(set(votes[line].values())) == 1}
     if both:

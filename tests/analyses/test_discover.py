@@ -297,7 +297,10 @@ def test_the_accepted_label_comes_first(tmp_path: Path) -> None:
     for first in ("ja", "nee"):
         labels, words, notes = prepared(path, first)
         assert labels[0] == first
-        assert not notes
+        assert notes == [
+            f"{100 - len(words)} of 100 lines repeat another line: {len(words)} different ones are "
+            "learned from"
+        ]
         expected = {(label, tuple(line.split())) for label, line in zip(*drawn(100), strict=True)}
         assert set(zip(labels, words, strict=True)) == expected
 
@@ -312,8 +315,9 @@ def test_a_line_with_both_labels_has_the_commoner_one(tmp_path: Path) -> None:
     assert ("tie",) not in known
     assert len(words) == 31
     assert notes == [
+        "3 of 35 lines repeat another line: 32 different ones are learned from",
         "2 lines have both labels: the commoner label is kept, and 1 that have both equally often "
-        "are left out"
+        "are left out",
     ]
 
 
@@ -453,5 +457,5 @@ def test_a_learner_that_is_gone_is_not_waited_for(found: Path, page: AppTest) ->
     assert [warning.value for warning in page.warning] == [
         "The discovery of half did not finish. What it has learned so far is kept."
     ]
-    assert [button.label for button in page.button] == ["Go on"]
+    assert [button.label for button in page.button] == ["Go on", "Remove this corpus"]
     assert (found / "discoveries" / "mijn-regels" / LINES).exists()

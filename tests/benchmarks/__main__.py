@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.table import Table
 
 from tests.benchmarks.attribution_speed import attribution_speed
+from tests.benchmarks.dashboard_speed import dashboard_speed
 from tests.benchmarks.discovery_speed import discovery_speed
 from tests.benchmarks.kept import (
     KEPT,
@@ -46,6 +47,7 @@ BENCHMARKS: dict[str, Callable[[], Iterator[Result]]] = {
     "attribution": attribution_speed,
     "together": together_speed,  # no row without a CUDA device
     "discovery": discovery_speed,
+    "dashboard": dashboard_speed,
 }
 
 

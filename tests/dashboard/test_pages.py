@@ -14,6 +14,7 @@ import sys
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -300,7 +301,7 @@ def test_checkpoints_are_played(run: Run, monkeypatch: pytest.MonkeyPatch) -> No
     def pause(seconds: float) -> None:
         seen.append(selection.current_run().step)
 
-    monkeypatch.setattr(selection.time, "sleep", pause)
+    monkeypatch.setattr(selection, "time", SimpleNamespace(sleep=pause))
     page = opened("try")
     (play,) = (each for each in page.sidebar.button if each.label == "Play")
     play.click().run()

@@ -192,11 +192,26 @@ def test_a_run_is_removed_and_put_back(folder: Path, started: list[Process]) -> 
     assert Run(run.path).record == before
 
 
+def test_the_chosen_run_is_removed_from_its_own_page(folder: Path, started: list[Process]) -> None:
+    first, second = interrupted(folder), interrupted(folder, "dieren-s1")
+    page = opened("runs", run="anbn-s0")
+    press(page, "Remove this run")
+    assert removed() == ["anbn-s0"]
+    assert find_runs(folder) == [second.path]
+    assert page.selectbox(key="run").value == "dieren-s1"
+    assert not page.error
+    press(page, "Put back")
+    assert find_runs(folder) == [first.path, second.path]
+    with locked(first.path):
+        press(opened("runs", run="anbn-s0"), "Remove this run")
+    assert len(find_runs(folder)) == 2
+
+
 def test_nothing_is_lost_where_a_name_is_taken(folder: Path) -> None:
     interrupted(folder)
     remove("anbn-s0")
     shutil.rmtree(interrupted(folder).path / "checkpoints", ignore_errors=True)
-    with pytest.raises(UserError, match="another run named anbn-s0"):
+    with pytest.raises(UserError, match="another one named anbn-s0"):
         put_back("anbn-s0")
     remove("anbn-s0")
     assert removed() == ["anbn-s0", "anbn-s0~2"]

@@ -167,7 +167,7 @@ def test_a_learner_of_another_process_is_watched_not_doubled(
         assert not page.button
         assert not page.warning
     page.run()
-    assert [button.label for button in page.button] == ["Go on"]
+    assert [button.label for button in page.button] == ["Go on", "Remove this corpus"]
     assert len(started) == 1
 
 
@@ -176,7 +176,7 @@ def test_a_learner_that_failed_says_why(folder: Path, started: Learners) -> None
     (folder / "mine" / "log.txt").write_text("learning\nlab: no GPU here\n")
     page = choose(opened(), "mine")
     assert [error.value for error in page.error] == ["no GPU here"]
-    assert [button.label for button in page.button] == ["Go on"]
+    assert [button.label for button in page.button] == ["Go on", "Remove this corpus"]
 
 
 @pytest.mark.slow

@@ -17,7 +17,7 @@ from analyses.charts.automaton import automaton_chart, note
 from analyses.options.lines import Study, safe_name
 from analyses.questions.rule_evidence import rebuilt, transitions
 from analyses.rules.lines import MOST_LINES, as_tsv, prepared
-from analyses.rules.record import headline, kept, names, remarks, table
+from analyses.rules.record import FOLDER, headline, kept, names, remarks, table
 from analyses.rules.recovery import chart, file_name
 from dashboard import controls
 from dashboard.drawing import explain_errors, picture
@@ -25,6 +25,7 @@ from dashboard.markup import code, message, text
 from dashboard.selection import model_of, runs_folder
 from dashboard.views.discover.learners import begin, fault, is_learning, learn
 from dashboard.views.discover.rule_of_run import details, expression, metrics
+from dashboard.views.languages.removed import put_aside, remove
 from interp.automata.extraction import run as verdicts_of
 from models.errors import UserError
 from models.languages import Word, printed_lines
@@ -54,6 +55,8 @@ def show() -> None:
         else:
             known_corpus(chosen)
     with explain_errors():
+        put_aside(FOLDER)
+    with explain_errors():
         studies()
 
 
@@ -68,6 +71,9 @@ def known_corpus(name: str) -> None:
         learning(name)
     else:
         stopped(name, record)
+    if not is_learning(name) and controls.button("Remove this corpus", key=f"remove {name}"):
+        remove(name, FOLDER)
+        st.rerun()
 
 
 # -- a new corpus -------------------------------------------------------------------------------
@@ -112,10 +118,18 @@ def new_corpus() -> None:
         st.info(text(remark))
     counts = pd.Series(labels).value_counts()
     st.markdown(", ".join(f"**{n:d}** lines of {text(label)}" for label, n in counts.items()))
+    st.caption(
+        "A tenth of the lines will choose the network, and another tenth will test the rule; the "
+        "network learns from the others."
+    )
     lines = pd.DataFrame({"label": labels, "line": [" ".join(word) for word in words]})
     st.dataframe(lines.head(200), hide_index=True, height=220)
     accepted = st.segmented_control(
         "Describe the lines of the label", list(counts.index), default=labels[0], format_func=text
+    )
+    st.caption(
+        "The rule will say what the lines of this label have and the others lack. Choose the group "
+        "that you believe to have something in common."
     )
     if printed or st.button("Discover the rule", type="primary"):
         labels, words, notes = lines_of(content, file, accepted)

@@ -1,46 +1,66 @@
-"""Runs that a reader removed: they are put aside, and can be put back."""
+"""Runs and corpora that a reader removed: they are put aside, and can be put back."""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
 
+import streamlit as st
+
+from dashboard.markup import text
 from dashboard.selection import runs_folder
 from models.errors import UserError
 from models.runs.files import is_locked
-from models.runs.run import find_runs
 
-BIN = ".removed"
-"""The folder, below that of all runs, of what was removed. No list of runs looks into it."""
+BIN, RUNS = ".removed", "runs"
+"""The folder, below that of all runs, of what was removed, and its folder of runs. No list of runs
+looks into it."""
 
 
-def remove(name: str) -> None:
-    """Puts a run aside.
+def remove(name: str, folder: str = "") -> None:
+    """Puts a run aside, or what has this name in a folder beside the runs.
 
     Raises:
         UserError: a process works on it.
     """
-    path = runs_folder() / name
+    path = runs_folder() / folder / name
     if is_locked(path):
         raise UserError(f"{name} is being trained: stop it first")
-    _move(path, _free(runs_folder() / BIN / name))
+    _move(path, _free(_bin(folder) / name))
 
 
-def put_back(name: str) -> None:
-    """Puts a removed run back.
+def put_back(name: str, folder: str = "") -> None:
+    """Puts back what was removed.
 
     Raises:
-        UserError: another run has its name now.
+        UserError: something else has its name now.
     """
-    path = runs_folder() / name
+    path = runs_folder() / folder / name
     if path.exists():
-        raise UserError(f"there is another run named {name}: remove that one first")
-    _move(runs_folder() / BIN / name, path)
+        raise UserError(f"there is another one named {name}: remove that one first")
+    _move(_bin(folder) / name, path)
 
 
-def removed() -> list[str]:
-    """The names of the removed runs."""
-    return [path.name for path in find_runs(runs_folder() / BIN)]
+def removed(folder: str = "") -> list[str]:
+    """The names of what was removed."""
+    return sorted(path.name for path in _bin(folder).glob("*") if path.is_dir())
+
+
+def put_aside(folder: str = "") -> None:
+    """All that was removed, each with a button that puts it back."""
+    if not (names := removed(folder)):
+        return
+    with st.expander(f"{len(names):d} removed"):
+        for name in names:
+            left, right = st.columns([4, 1])
+            left.markdown(text(name))
+            if right.button("Put back", key=f"back {folder} {name}"):
+                put_back(name, folder)
+                st.rerun()
+
+
+def _bin(folder: str) -> Path:
+    return runs_folder() / BIN / (folder or RUNS)
 
 
 def _free(path: Path) -> Path:
@@ -53,5 +73,5 @@ def _free(path: Path) -> Path:
 
 
 def _move(old: Path, new: Path) -> None:
-    new.parent.mkdir(exist_ok=True)
+    new.parent.mkdir(parents=True, exist_ok=True)
     os.replace(old, new)

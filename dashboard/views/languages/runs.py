@@ -14,6 +14,7 @@ from dashboard.drawing import explain_errors, how_to_read, judged, link_to, pict
 from dashboard.listing import listed
 from dashboard.markup import text
 from dashboard.selection import current_run, kept_or_computed, runs_folder
+from dashboard.views.languages.removed import put_aside, remove
 from interp.explanations.reliance import LEANS
 from models.runs.run import Run
 
@@ -27,6 +28,10 @@ def show() -> None:
     language_card(run)
     if run.steps():
         report_button(run)
+    if controls.button("Remove this run"):
+        remove(run.name)
+        del st.session_state["run"]
+        st.rerun()
     st.subheader("Training")
     with explain_errors():
         training(run)
@@ -83,6 +88,7 @@ def all_runs() -> None:
     # Of a damaged run the status says what is wrong, in a line that would push all else aside.
     narrow = {"status": st.column_config.Column(width="small")}
     st.dataframe(overview(), hide_index=True, column_config=narrow)
+    put_aside()
 
 
 def overview() -> pd.DataFrame:

@@ -16,7 +16,7 @@ from dashboard.drawing import explain_errors, link_to, picture
 from dashboard.markup import code, message, text
 from dashboard.selection import runs_folder
 from dashboard.views.languages import own_language
-from dashboard.views.languages.removed import put_back, remove, removed
+from dashboard.views.languages.removed import put_aside, remove
 from models.families import FAMILIES
 from models.languages import LANGUAGES, FormalLanguage, language
 from models.runs.run import Run, find_runs, run_name
@@ -45,7 +45,7 @@ def show() -> None:
     with explain_errors():
         _unfinished()
     with explain_errors():
-        _put_aside()
+        put_aside()
     st.header("Lines of your own", divider="gray")
     st.markdown("Two groups of lines, from a file, are learned on another page:")
     link_to("discover", "From lines to a rule")
@@ -207,16 +207,3 @@ def _progress(run: Run, follow: bool) -> None:
         st.progress(0.0, at)
     if metrics:
         picture(training_chart(metrics), f"Loss and right verdicts of {run.name} by step.")
-
-
-def _put_aside() -> None:
-    """The removed runs, each with a button that puts it back."""
-    if not (names := removed()):
-        return
-    with st.expander(f"{len(names):d} removed"):
-        for name in names:
-            left, right = st.columns([4, 1])
-            left.markdown(text(name))
-            if right.button("Put back", key=f"back {name}"):
-                put_back(name)
-                st.rerun()
