@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 INSTALLED := .venv/.installed
 
-.PHONY: help lab quick test torture check docs notebooks dashboard bench
+.PHONY: help lab quick test torture check docs notebooks dashboard screens bench
 
 help:
 	@echo "make lab        train, analyse and score four languages: the whole lab in one go"
@@ -15,6 +15,7 @@ help:
 	@echo "make check      lint, format, types, no import circle, no broken link in the pages"
 	@echo "make docs       the pages as a site, in docs/site"
 	@echo "make notebooks  run the notebooks anew and keep their output"
+	@echo "make screens    pictures of the dashboard for the pages, from the runs of make lab"
 	@echo "make bench      how fast, against named peers, and what got slower"
 	@echo
 	@echo "PYTHON=python3.12 make ... chooses the interpreter (3.11 or newer)"
@@ -47,6 +48,9 @@ notebooks: $(INSTALLED)  # the tests compare what they keep with what they say n
 
 dashboard: $(INSTALLED)
 	$(BIN)/lab dashboard
+
+screens: $(INSTALLED)  # the pictures of docs/pages/screens, from the runs of `lab demo`
+	$(BIN)/python docs/screenshots.py runs
 
 bench: $(INSTALLED)
 	$(BIN)/python -m tests.benchmarks

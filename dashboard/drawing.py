@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Literal
 
+import altair as alt
 import pandas as pd
 import streamlit as st
 from altair.typing import ChartType
@@ -114,9 +115,12 @@ def picture(figure: ChartType, alt_text: str, **events: Any) -> None:
     # Streamlit would otherwise squeeze axes and legend into the height of the plot alone.
     # Flush labels would stand beside the first and last rows of a heatmap, not at their middle.
     # The words say what is to be seen; a reader of the screen needs no list of unnamed marks.
-    shown = figure.properties(autosize="pad").configure_axis(labelFlush=False)
     dark = st.context.theme.type == "dark"
-    shown = shown.configure_mark(aria=False).configure_text(color="#dddcda" if dark else "#33322f")
+    shown = figure.copy(deep=False)  # a picture of many runs is large
+    config = alt.Config() if shown.config is alt.Undefined else shown.config.copy(deep=False)
+    config.axis, config.mark = alt.AxisConfig(labelFlush=False), alt.MarkConfig(aria=False)
+    config.text = alt.MarkConfig(color="#dddcda" if dark else "#33322f")
+    shown.autosize, shown.config = "pad", config
     if controls.is_second():  # the choice is made beside the first run
         events = {}
     st.altair_chart(shown, width="content", alt=alt_text, **events)

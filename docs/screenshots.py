@@ -1,6 +1,6 @@
 """Pictures of the dashboard in Chromium.
 
-    make screenshots                              the six of the pages, in docs/pages/screens
+    make screens                              the six of the pages, in docs/pages/screens
     python docs/screenshots.py runs FOLDER        every page, light and dark, wide and narrow
 
 The runs are those of `lab demo`. A second argument names a folder for the pictures to look at; a

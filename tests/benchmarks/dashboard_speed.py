@@ -32,7 +32,11 @@ from models.training.loop import train
 from tests.benchmarks.measure import Result, Side
 
 RUNS, SEEDS, ROUNDS = 520, 10, 5
-PAGES = {"": "the first page", "runs": "the list of runs", "probing": "a page with ten seeds of 520 runs"}
+PAGES = {
+    "": "the first page",
+    "runs": "the list of runs",
+    "probing": "a page with ten seeds of 520 runs",
+}
 PAGES |= {"sweeps": "a sweep of 528 runs"}
 ASKED = ("accuracy", "probing")
 SCRIPT = 'from dashboard.pages import pages\npages()["{page}"].draw()'

@@ -216,7 +216,7 @@ def by_length(rows: pd.DataFrame, by: Sequence[str]) -> None:
     """Curves, a line per seed."""
     st.header("By length", divider="gray")
     measure = measure_of(rows, "curve")
-    figure = length_chart(rows, by, measure)
+    found, figure = _curves(rows, list(by), measure)
     picture(figure, f"{MEASURES[measure].capitalize()} by word length, language and setting.")
     many = settings_of(rows, by).nunique()
     lines = "Thick: the mean over seeds; thin: each seed; band: the mean's 95% interval."
@@ -228,7 +228,6 @@ def by_length(rows: pd.DataFrame, by: Sequence[str]) -> None:
     st.caption(
         f"{text(MEASURES[measure].capitalize())}. {lines} Dashed: the end of the training window."
     )
-    found = curves(rows, by, measure)
     downloads("sweep-by-length", Answer(found, ""), lambda: figure, of_run=False)
 
 
@@ -247,11 +246,10 @@ def by_two_factors(rows: pd.DataFrame, by: Sequence[str]) -> None:
     inside = rows["length"] <= rows["window"]
     part = {WORDS[0]: rows, WORDS[1]: rows[inside], WORDS[2]: rows[~inside]}[str(words)]
     row, column = names[str(down)], names[str(across)]
-    found = cells(part, row, column, measure)
-    if found.empty:
+    found, figure = _cells(part, row, column, measure)
+    if figure is None:
         st.info(f"No words were tested for this (words: {text(words)}).")
         return
-    figure = two_factors(part, row, column, measure)
     picture(figure, f"{MEASURES[measure].capitalize()} by {down} and {across}.")
     st.caption(
         f"{text(MEASURES[measure].capitalize())}. Each number is a mean over all other factors: "
@@ -296,7 +294,21 @@ def map_of(rows: pd.DataFrame, by: Sequence[str]) -> None:
     )
 
 
-@st.cache_resource(max_entries=16, show_spinner="Computing ...")  # nobody changes the chart
+# Nobody changes the charts.
+@st.cache_resource(max_entries=16, show_spinner="Computing ...")
+def _curves(rows: pd.DataFrame, by: Sequence[str], measure: str) -> tuple[pd.DataFrame, ChartType]:
+    return curves(rows, by, measure), length_chart(rows, by, measure)
+
+
+@st.cache_resource(max_entries=16, show_spinner="Computing ...")
+def _cells(
+    rows: pd.DataFrame, row: str, column: str, measure: str
+) -> tuple[pd.DataFrame, ChartType | None]:
+    found = cells(rows, row, column, measure)
+    return found, None if found.empty else two_factors(rows, row, column, measure)
+
+
+@st.cache_resource(max_entries=16, show_spinner="Computing ...")
 def _mapped(rows: pd.DataFrame, by: Sequence[str], share: float) -> tuple[pd.DataFrame, ChartType]:
     return capacity.capacity_map(rows, by, share), capacity.chart(rows, by, share)
 
