@@ -13,7 +13,7 @@ import sklearn.linear_model  # noqa: F401 - it brings libraries that torch does 
 import torch
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from tests.benchmarks import kept, measure
+from tests.benchmarks import dashboard_speed, kept, measure
 from tests.benchmarks.__main__ import BENCHMARKS
 from tests.benchmarks.measure import Result, Side, UnboundError, compare, one_thread, seconds
 
@@ -86,7 +86,7 @@ LONG = ("attribution", "patching", "variant")  # more than ten seconds each
     "name",
     [
         pytest.param(name, marks=pytest.mark.torture) if name in LONG else name
-        for name in sorted(set(BENCHMARKS) - {"discovery"})
+        for name in sorted(set(BENCHMARKS) - {"discovery", "dashboard"})
     ],
 )
 def test_both_sides_of_a_comparison_still_agree(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -96,6 +96,15 @@ def test_both_sides_of_a_comparison_still_agree(name: str, monkeypatch: pytest.M
     rows = list(BENCHMARKS[name]())
     assert [row.ratio for row in rows] == [2.0] * len(rows)
     assert rows or name == "together"  # without a CUDA device
+
+
+@pytest.mark.slow
+@pytest.mark.torture
+def test_the_pages_of_many_runs_are_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dashboard_speed, "RUNS", 3)
+    monkeypatch.setattr(dashboard_speed, "ROUNDS", 1)
+    rows = list(BENCHMARKS["dashboard"]())
+    assert len(rows) == len(dashboard_speed.PAGES)
 
 
 @pytest.mark.parametrize(
