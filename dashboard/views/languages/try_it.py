@@ -72,9 +72,16 @@ def verdict(run: Run, word: Word, accepted: bool) -> None:
     else:
         st.error(f"The model says: **{said}**. That is wrong.", icon=":material/close:")
     assert isinstance(run.language, FormalLanguage)  # of others the truth is not known
-    if rule := rule_in_words(run.language):
+    on_tour = "tour" in st.query_params  # on which the reader is to find the rule
+    with st.expander("The truth: the rule, and what decides", expanded=not on_tour):
+        explain(run.language, word)
+
+
+def explain(language: FormalLanguage, word: Word) -> None:
+    """The rule, the symbols that decide, and what a reader must keep."""
+    if rule := rule_in_words(language):
         st.markdown(f"The rule: a word is in the language if it **{text(rule)}**.")
-    rationale = run.language.rationale(word)
+    rationale = language.rationale(word)
     if rationale and len(word) <= LONGEST:
         chips(word, rationale)
         st.caption(
@@ -82,7 +89,7 @@ def verdict(run: Run, word: Word, accepted: bool) -> None:
             "changed, can break it; in another word they are what a repair changes."
         )
     if word and len(word) <= LONGEST:
-        table = variables_of(run.language, word)
+        table = variables_of(language, word)
         picture(variables_chart(table), "What a reader must keep after each symbol.")
         st.caption(
             "What a reader must keep after each symbol, to know the answer at the end. A state is "

@@ -38,14 +38,20 @@ def show() -> None:
     if step + 1 < len(STEPS):
         st.button(text(f"Show {STEPS[step + 1]}"), type="primary", on_click=_go_on, args=(step,))
     with explain_errors():
-        run = _learner()
-        if run is None:
+        learners = _learners()
+        asked = [run for run in learners if current(run, "discovery")]
+        if asked and step:
+            _told(asked[0], step)
+        elif learners and not asked:
+            st.info(
+                f"{text(learners[0].name)} has learned lines like these. It has not been asked for "
+                f"its rule yet: {code(f'lab analyse {learners[0].path}')} asks it everything."
+            )
+        elif not learners:
             st.info(
                 "No network in this folder has learned these lines yet. `lab demo dieren` trains "
                 "one and asks it everything, in some minutes."
             )
-        elif step:
-            _told(run, step)
     _lines(marked=step == len(STEPS) - 1)
     if find_runs(runs_folder()):
         with explain_errors():
@@ -79,17 +85,17 @@ def _go_on(step: int) -> None:
     st.session_state[STEP] = STEPS[step + 1]
 
 
-def _learner() -> Run | None:
-    """A run that learned the Dutch lines and was asked for its rule; None where there is none."""
-    names = [path.name for path in find_runs(runs_folder())]
+def _learners() -> list[Run]:
+    """The runs that learned the Dutch lines, the most telling one first."""
+    names, found = [path.name for path in find_runs(runs_folder())], []
     for name in sorted(names, key=lambda name: name != most_telling(names)):
         if not name.startswith(f"{DIEREN}-"):
             continue
         run = Run(runs_folder() / name)
         learnt = run.config.language == DIEREN and not isinstance(run.language, LabelledCorpus)
-        if learnt and run.steps() and current(run, "discovery"):
-            return run
-    return None
+        if learnt and run.steps():
+            found.append(run)
+    return found
 
 
 def _told(run: Run, step: int) -> None:
