@@ -73,7 +73,7 @@ LINGUIST = Tour(
             "*kat* instead.",
             "With *muis* at the end the verdict turns around; with another word for *kat* it does "
             "not. The line with one word changed is a minimal pair: you test the network as you "
-            "would test a speaker.",
+            "would test a speaker. Guess the rule before you open *The truth*.",
             {"word_dieren": LINE},
         ),
         Stop(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -65,6 +66,18 @@ def test_it_says_what_was_found_and_not_what_is_true(
         opened(folder, "the automaton", monkeypatch)
     )
     assert "26 verdicts right by the rule" in said(opened(folder, "the network", monkeypatch))
+
+
+def test_a_network_that_was_not_asked_is_not_said_to_be_missing(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    copy = tmp_path / "dieren-s0"
+    shutil.copytree(folder / "dieren-s0", copy)
+    shutil.rmtree(copy / "results")
+    shown = said(opened(tmp_path, "the rule", monkeypatch))
+    assert f"It has not been asked for its rule yet: `lab analyse {copy}`" in shown
+    shutil.rmtree(copy)
+    assert "No network in this folder" in said(opened(tmp_path, "the rule", monkeypatch))
 
 
 def test_four_steps_lead_on(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
