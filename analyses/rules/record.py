@@ -91,10 +91,16 @@ def kept(out: Path, name: str) -> dict[str, Any] | None:
 
 
 def headline(record: dict[str, Any]) -> str:
-    """The answer in a sentence, in the lines' own label."""
+    """The answer in a sentence, in the lines' own label: the rule of the network; where it has
+    none, that of a rival that has one."""
     found, label = record["found"], record["labels"][0]
     if found["status"] == "none":
-        return str(found["headline"])
+        knowing = [way for way in record["ways"] if way["status"] in ("rule", "exceptions")]
+        said = str(found["headline"])
+        if not knowing:
+            return said
+        way = knowing[-1]
+        return f"By {way['way']}, a line is {label} if {known(way)}. {said}"
     states = record["found"].get("n_states")
     told = {"rule": found["rule"], "states": states, "regex": None}
     return f"A line is {label} if {known(told)}."

@@ -139,6 +139,10 @@ def test_the_printed_lines_show_their_pattern(tmp_path: Path) -> None:
     assert record["run"] is None
     assert record["networks"] == []
     assert {way["way"]: way["status"] for way in record["ways"]}["word patterns"] == "exceptions"
+    assert headline(record) == (
+        "By word patterns, a line is A if it contains leeuw ... olifant ... leeuw in this order. "
+        "No network was asked for a rule."
+    )
     pattern, rule = remarks(record)
     assert pattern.startswith(
         "Word patterns: 13 of 13 lines of A and 1 of 13 of B contain "
@@ -440,7 +444,7 @@ def test_the_page_draws_a_rival_s_rule_where_the_network_has_none(
     monkeypatch.setattr("sys.argv", ["app.py", str(tmp_path)])
     page = AppTest.from_string(PAGE, default_timeout=60).run()
     assert not page.exception
-    assert "#### No network was asked for a rule." in said(page)
+    assert "#### By word patterns, a line is A if it contains leeuw" in said(page)
     assert "This rule was found by word patterns. State 0 is the start" in said(page)
     assert "26 lines are too few to teach a network" in said(page)
 
