@@ -13,6 +13,7 @@ import streamlit as st
 from altair.typing import ChartType
 
 from analyses.answers import Answer, question
+from analyses.charts.accuracy import training_charts
 from analyses.registry import registered
 from analyses.scorecard import Grade, verdict
 from analyses.studies.planned import for_reading
@@ -124,6 +125,16 @@ def picture(figure: ChartType, alt_text: str, **events: Any) -> None:
     if controls.is_second():  # the choice is made beside the first run
         events = {}
     st.altair_chart(shown, width="content", alt=alt_text, **events)
+
+
+def training_curves(run: Run) -> None:
+    """Loss and right verdicts so far, side by side where there is room."""
+    loss, share = training_charts(run.metrics())
+    left, right = st.columns(2)
+    with left:
+        picture(loss, f"Loss of {run.name} by training step.")
+    with right:
+        picture(share, f"Share of {run.name} that is right in the training window, by step.")
 
 
 def seeds_of(run: Run, name: str) -> None:

@@ -10,7 +10,7 @@ import pandas as pd
 from altair.typing import ChartType
 
 from analyses.answers import Answer
-from analyses.charts.theme import CHOSEN, QUIET, TRAINED, figures
+from analyses.charts.theme import CHOSEN, QUIET, SEVERAL, TRAINED, figures
 
 
 def chart(result: Answer) -> ChartType:
@@ -53,12 +53,13 @@ def chart(result: Answer) -> ChartType:
     rule = window.mark_rule(strokeDash=[4, 4], color=QUIET).encode(x="edge:Q")
     right_of = edge < trained["length"].max() / 2  # on the side that has room
     side: dict[str, Any] = {"align": "left", "dx": 5} if right_of else {"align": "right", "dx": -5}
-    label = window.mark_text(**side, y=10, color=QUIET).encode(x="edge:Q", text="label:N")
+    label = window.mark_text(**side, y=10, fontSize=12).encode(x="edge:Q", text="label:N")
     return (band + lines + rule + label).properties(width=560, height=260)
 
 
-def training_chart(metrics: Sequence[Mapping[str, Any]]) -> ChartType:
-    """Loss, and the shares on the training window, over the steps."""
+def training_charts(metrics: Sequence[Mapping[str, Any]]) -> tuple[ChartType, ChartType]:
+    """Loss, and the shares on the training window, over the steps: two pictures, which stand side
+    by side where there is room."""
     table = pd.DataFrame(metrics)
     x = alt.X("step:Q", title="training step")
     loss = (
@@ -67,10 +68,10 @@ def training_chart(metrics: Sequence[Mapping[str, Any]]) -> ChartType:
         .encode(
             x=x,
             y=alt.Y("value:Q", title="loss (nats)").scale(type="log"),
-            color=alt.Color("curve:N", title=None).legend(orient="top"),
+            color=alt.Color("curve:N", title=None).scale(range=SEVERAL).legend(orient="top"),
             tooltip=["curve", "step", alt.Tooltip("value:Q", format=".2e")],
         )
-        .properties(width=560, height=140)
+        .properties(width=320, height=170)
     )
     share = (
         alt.Chart(table.melt("step", ["exact", "recognition"], "curve"))
@@ -78,9 +79,9 @@ def training_chart(metrics: Sequence[Mapping[str, Any]]) -> ChartType:
         .encode(
             x=x,
             y=alt.Y("value:Q", title="share, training window").scale(domain=[0, 1]),
-            color=alt.Color("curve:N", title=None).legend(orient="top"),
+            color=alt.Color("curve:N", title=None).scale(range=SEVERAL).legend(orient="top"),
             tooltip=["curve", "step", *figures("value")],
         )
-        .properties(width=560, height=140)
+        .properties(width=320, height=170)
     )
-    return (loss & share).resolve_scale(color="independent")
+    return loss, share

@@ -213,7 +213,7 @@ def test_home_says_what_the_run_is_and_how_it_went(run: Run) -> None:
     example = " ".join(run.language.example())
     for fact in (run.language.chomsky, example, f"n = 1 to {run.config.max_n}"):
         assert f"**{fact}**" in said(page)
-    assert all({*curve["step"]} == {3, 6} for curve in drawn(page, "Loss and shares"))
+    assert all({*curve["step"]} == {3, 6} for curve in drawn(page, "Loss of "))
 
 
 @EVERY_KIND

@@ -5,12 +5,21 @@ from __future__ import annotations
 import pandas as pd
 import streamlit as st
 
-from analyses.charts.accuracy import chart, training_chart
+from analyses.charts.accuracy import chart
 from analyses.questions.accuracy import every_word, leaning
 from analyses.rules.printed import printed_verdicts, summary
 from dashboard import controls, processes
 from dashboard.downloads import downloads, report_button
-from dashboard.drawing import explain_errors, how_to_read, judged, link_to, picture, seeds_of, share
+from dashboard.drawing import (
+    explain_errors,
+    how_to_read,
+    judged,
+    link_to,
+    picture,
+    seeds_of,
+    share,
+    training_curves,
+)
 from dashboard.listing import listed
 from dashboard.markup import text
 from dashboard.selection import current_run, kept_or_computed, runs_folder
@@ -135,8 +144,7 @@ def training(run: Run) -> None:
             if follow:
                 step = metrics[-1]["step"]
                 st.progress(min(step / run.config.steps, 1.0), f"step {step:d}")
-            words = "Loss and shares on the training window by training step."
-            picture(training_chart(metrics), words)
+            training_curves(run)
 
     curve()
 

@@ -8,11 +8,10 @@ from pathlib import Path
 
 import streamlit as st
 
-from analyses.charts.accuracy import training_chart
 from analyses.close_ups.truth import rule_in_words
 from analyses.command_line.arguments import Train, read
 from dashboard import controls, processes
-from dashboard.drawing import explain_errors, link_to, picture
+from dashboard.drawing import explain_errors, link_to, training_curves
 from dashboard.markup import code, message, text
 from dashboard.selection import runs_folder
 from dashboard.views.languages import own_language
@@ -206,4 +205,4 @@ def _progress(run: Run, follow: bool) -> None:
     else:
         st.progress(0.0, at)
     if metrics:
-        picture(training_chart(metrics), f"Loss and right verdicts of {run.name} by step.")
+        training_curves(run)

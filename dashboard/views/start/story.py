@@ -9,13 +9,12 @@ import pandas as pd
 import streamlit as st
 
 from analyses.answers import Answer, current, latest
-from analyses.charts.accuracy import training_chart
 from analyses.questions.discovery import chart
 from analyses.rules.printed import printed_verdicts, summary
 from analyses.scorecard import scorecard
 from dashboard import controls
 from dashboard.downloads import report_button
-from dashboard.drawing import COLOURS, explain_errors, picture
+from dashboard.drawing import COLOURS, explain_errors, picture, training_curves
 from dashboard.markup import code, text
 from dashboard.selection import current_run, most_telling, once, runs_folder
 from models.languages import LabelledCorpus, Word, language, printed_lines
@@ -117,7 +116,7 @@ def _network(run: Run) -> None:
         "each whether it belongs. The 26 printed lines are its test. So its loss fell, and its "
         "share of right verdicts grew, as it learned:"
     )
-    picture(training_chart(run.metrics()), "Loss and right verdicts by training step.")
+    training_curves(run)
     st.markdown(f"**{text(_said_of_the_lines(run))}**")
 
 
