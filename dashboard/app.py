@@ -39,6 +39,9 @@ warm_up()
 st.html(
     """<style>
 [data-testid=stMainBlockContainer] {padding-top: 3.5rem}
+@media (min-width: 640px) and (max-width: 1200px) {
+    [data-testid=stMainBlockContainer] {padding-left: 2rem; padding-right: 2rem}
+}
 [data-testid=stVegaLiteChart] {overflow-x: auto; max-width: 100%}
 .stMarkdownColoredBackground {
     background-color: #ffc24d !important;

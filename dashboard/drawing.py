@@ -107,10 +107,15 @@ def how_to_read(markdown: str) -> None:
         st.markdown(explained(markdown))
 
 
-def picture(figure: ChartType, alt_text: str, **events: Any) -> None:
+FRAME = 120
+"""Pixels that axes and legend add to the height of a plot."""
+
+
+def picture(figure: ChartType, alt_text: str, fills: bool = False, **events: Any) -> None:
     """A chart that follows the theme, with words for those who cannot see it.
 
     Args:
+        fills: it is as wide as its place; it has a height, and is not of several plots.
         events: ``key`` and ``on_select`` where a click into the chart does something.
     """
     # Streamlit would otherwise squeeze axes and legend into the height of the plot alone.
@@ -121,10 +126,15 @@ def picture(figure: ChartType, alt_text: str, **events: Any) -> None:
     config = alt.Config() if shown.config is alt.Undefined else shown.config.copy(deep=False)
     config.axis, config.mark = alt.AxisConfig(labelFlush=False), alt.MarkConfig(aria=False)
     config.text = alt.MarkConfig(color="#dddcda" if dark else "#33322f")
-    shown.autosize, shown.config = "pad", config
+    shown.config = config
+    if fills:  # its height is then that of plot, axes and legend together
+        shown.width, shown.height = alt.Undefined, shown.height + FRAME
+    else:
+        shown.autosize = "pad"
     if controls.is_second():  # the choice is made beside the first run
         events = {}
-    st.altair_chart(shown, width="content", alt=alt_text, **events)
+    width: Literal["stretch", "content"] = "stretch" if fills else "content"
+    st.altair_chart(shown, width=width, alt=alt_text, **events)
 
 
 def training_curves(run: Run) -> None:
@@ -132,9 +142,10 @@ def training_curves(run: Run) -> None:
     loss, share = training_charts(run.metrics())
     left, right = st.columns(2)
     with left:
-        picture(loss, f"Loss of {run.name} by training step.")
+        picture(loss, f"Loss of {run.name} by training step.", fills=True)
     with right:
-        picture(share, f"Share of {run.name} that is right in the training window, by step.")
+        words = f"Share of {run.name} that is right in the training window, by step."
+        picture(share, words, fills=True)
 
 
 def seeds_of(run: Run, name: str) -> None:

@@ -165,7 +165,11 @@ def learning(name: str) -> None:
             st.info(text(record["doing"]), icon=":material/hourglass_top:")
             curves = learning_curves(record)
             if curves is not None:
-                picture(curves, "Validation lines that each network gets right, by training step.")
+                picture(
+                    curves,
+                    "Validation lines that each network gets right, by training step.",
+                    fills=True,
+                )
 
     watch()
 
@@ -239,7 +243,11 @@ def found_rule(record: dict[str, Any]) -> None:
     with st.expander("How it learned, and downloads"):
         curves = learning_curves(record)
         if curves is not None:
-            picture(curves, "Validation lines that each network gets right, by training step.")
+            picture(
+                curves,
+                "Validation lines that each network gets right, by training step.",
+                fills=True,
+            )
         st.download_button(
             "Everything found (JSON)",
             json.dumps(record, ensure_ascii=False, indent=2),

@@ -51,7 +51,7 @@ def show() -> None:
     if result is not None:
         judged("accuracy", result)
         figure = chart(result)
-        picture(figure, f"Accuracy by word length. {result.sentence}")
+        picture(figure, f"Accuracy by word length. {result.sentence}", fills=True)
         how_to_read(
             "Exact: the share of members (words of the language) after whose every prefix the "
             "model allows exactly the symbols that may follow. Recognition: the share of words, "
