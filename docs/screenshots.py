@@ -60,7 +60,7 @@ def pictured(
 def main(runs: Path, folder: Path | None, only: list[str]) -> None:
     """The pictures."""
     jobs = [
-        (f"{address}?{urlencode(link)}", SCREENS / f"{name}.png", 1280, "light", 900)
+        (f"{address}?{urlencode(link)}", SCREENS / f"{name}.png", 1280, "light", 1200)
         for name, (address, link) in SIX.items()
     ]
     if folder is not None:
