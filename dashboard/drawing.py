@@ -92,10 +92,13 @@ def link_to(address: str, label: str, **query: str) -> None:
     """
     known = st.session_state.get(LINKS, {})  # a page that is drawn by itself has no others
     if address in known:
-        run = {"run": st.session_state["run"]} if "run" in st.session_state else {}
-        st.page_link(known[address], label=text(label), query_params={**run, **query})
+        kept = {"run": st.session_state["run"]} if "run" in st.session_state else {}
+        kept |= {LECTURE: "true"} if st.session_state.get(LECTURE) else {}
+        st.page_link(known[address], label=text(label), query_params={**kept, **query})
 
 
+LECTURE = "lecture"
+"""Set while the pages are a lecture, in the session and in the link."""
 LINKS = "pages"
 """Streamlit's pages by address, which app.py makes for each drawing."""
 

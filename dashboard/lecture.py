@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import streamlit as st
 
-from dashboard import controls
+from dashboard.drawing import LECTURE
 
-KEY = "lecture"
 LOOKS = """<style>
 html {font-size: 20px}
 [data-testid=stSidebar], [data-testid=stExpandSidebarButton] {display: none}
@@ -26,17 +25,32 @@ window.walks ??= document.addEventListener("keydown", (event) => {
 
 def choose() -> None:
     """The switch in the sidebar, which is part of the link; and what it does."""
-    with st.sidebar:
-        on = controls.toggle(
-            "Lecture",
-            key=KEY,
-            help="Larger type, and no list of pages. The arrow keys go to the next and the last "
-            "stop of a tour.",
-        )
+    if st.query_params.get(LECTURE):
+        st.session_state[LECTURE] = True
+    if not st.session_state.get(LECTURE):
+        with st.sidebar:
+            st.button(
+                "Lecture",
+                icon=":material/co_present:",
+                on_click=_switch,
+                args=(True,),
+                help="Larger type, and no list of pages. The arrow keys go to the next and the "
+                "last stop of a tour.",
+            )
+        return
+    st.html(LOOKS, unsafe_allow_javascript=True)
+    st.button(
+        "End the lecture",
+        key="end-lecture",
+        on_click=_switch,
+        args=(False,),
+        icon=":material/close:",
+    )
+
+
+def _switch(on: bool) -> None:
+    st.session_state[LECTURE] = on
     if on:
-        st.html(LOOKS, unsafe_allow_javascript=True)
-        st.button("End the lecture", key="end-lecture", on_click=_end, icon=":material/close:")
-
-
-def _end() -> None:
-    st.session_state[KEY] = False
+        st.query_params[LECTURE] = "true"
+    else:
+        st.query_params.pop(LECTURE, None)

@@ -23,7 +23,7 @@ import psutil
 import pytest
 import torch
 from conftest import tiny_config
-from distributed import LocalCluster, Security
+from distributed import Client, LocalCluster, Security
 from distributed.comm.core import connect
 from joblib import Parallel, delayed
 

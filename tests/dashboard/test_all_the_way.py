@@ -80,6 +80,11 @@ def test_the_tour_from_first_to_last(page: Page, address: str) -> None:
         expect(page.locator(HERE).get_by_text(stop.title, exact=True)).to_be_visible()
         if "word_dieren" in stop.shown:
             expect(page.get_by_role("textbox", name="Word").first).to_have_value(LINE)
+        if stop.page == "try":  # the reader is to find the rule
+            truth = page.get_by_text("The rule: a word is in the language if it")
+            expect(truth).to_be_hidden()
+            page.get_by_text("The truth: the rule, and what decides").click()
+            expect(truth).to_be_visible()
         if "show" in stop.shown:
             chosen = page.get_by_role("radio", name=stop.shown["show"], exact=True)
             expect(chosen).to_have_attribute("aria-checked", "true")
@@ -93,6 +98,8 @@ def test_the_tour_from_first_to_last(page: Page, address: str) -> None:
             page.locator(HERE).press("ArrowRight")
         elif number < len(stops):
             page.get_by_role("link", name=f"Next: {stops[number].title}").click()
+    page.go_back()
+    expect(page.get_by_text(f"stop {len(stops) - 1} of {len(stops)}")).to_be_visible()
     if wide(page):
         sidebar = page.locator("[data-testid=stSidebar]")
         expect(sidebar).to_be_hidden()

@@ -220,7 +220,7 @@ def test_home_says_what_the_run_is_and_how_it_went(run: Run) -> None:
 def test_a_word_is_judged_beside_the_truth(run: Run) -> None:
     """Typed, and by both buttons; the verdict is the model's at the place where it is read."""
     page = opened("try")
-    near = " ".join(near_miss(run, 4))
+    near = " ".join(near_miss(run, 4, 1))
     asked: list[tuple[Callable[[], AppTest], str, bool]] = [
         (lambda: page.button[1].click().run(), near, False),
         (lambda: page.button[0].click().run(), "a a a a b b b b", True),

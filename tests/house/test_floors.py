@@ -61,8 +61,8 @@ FLOORS: Mapping[str, Sequence[str]] = {
     "dashboard": (
         "glossary markup tours",
         "controls background processes listing",
-        "drawing lecture",
-        "selection",
+        "drawing",
+        "lecture selection",
         "downloads",
         "views",
         "pages",

@@ -171,7 +171,7 @@ def test_the_gradient_of_a_probability_is_that_of_the_log_odds_times_p_of_q(
         for _, rows in explain(known, ["gradient x input"]).groupby("scale", sort=False)["value"]
     )
     p = expit(known.game.score(known.game.word[None])[0])
-    assert one == pytest.approx(other * p * (1 - p), rel=1e-5)
+    assert one == pytest.approx(other * p * (1 - p), rel=1e-5, abs=1e-7)
 
 
 def test_what_is_estimated_is_said_in_every_row(decoder: LanguageModel) -> None:

@@ -48,7 +48,9 @@ def test_with_two_keys_the_furthest_point_is_that_of_a_grid(tolerance: float) ->
         for first in np.linspace(0, 1, 401):
             row = torch.tensor([first, 1 - first], dtype=own.dtype)
             if abs(probability(model, word, head, row) - before) <= tolerance:
-                furthest = max(furthest, float(jensenshannon(own.numpy(), row.numpy()) ** 2))
+                with np.errstate(invalid="ignore"):  # of equal rows the rounding may be below 0
+                    apart = np.nan_to_num(jensenshannon(own.numpy(), row.numpy()))
+                furthest = max(furthest, float(apart**2))
         found = table.iloc[head]
         assert found["part"] == f"L0H{head}"
         assert found["divergence"] == pytest.approx(furthest, rel=0.25, abs=5e-4)
