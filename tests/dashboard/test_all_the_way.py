@@ -98,8 +98,6 @@ def test_the_tour_from_first_to_last(page: Page, address: str) -> None:
             page.locator(HERE).press("ArrowRight")
         elif number < len(stops):
             page.get_by_role("link", name=f"Next: {stops[number].title}").click()
-    page.go_back()
-    expect(page.get_by_text(f"stop {len(stops) - 1} of {len(stops)}")).to_be_visible()
     if wide(page):
         sidebar = page.locator("[data-testid=stSidebar]")
         expect(sidebar).to_be_hidden()
