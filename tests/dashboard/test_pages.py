@@ -245,7 +245,8 @@ def test_a_word_is_judged_beside_the_truth(run: Run) -> None:
         (table,) = drawn(page, "Probability of every next token")
         ends = table[table["token"] == "<end>"].set_index("position")
         assert ends["probability"].iloc[-1] == pytest.approx(probability, abs=1e-6)
-        assert ends["truth"].drop(0).tolist() == [False] * (len(symbols) - 1) + [truth]
+        prefixes = [symbols[: end + 1] for end in range(len(symbols))]
+        assert ends["truth"].drop(0).tolist() == [*map(run.language.contains, prefixes)]
         alone = run.objective.verdict_alone  # it was taught END's logit and no other
         assert set(table["token"]) == ({"<end>"} if alone else {"<end>", "a", "b"})
 
