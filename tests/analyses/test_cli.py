@@ -123,6 +123,7 @@ def test_languages_say_which_recipes_they_have(capsys: pytest.CaptureFixture[str
 
 
 @pytest.mark.slow
+@pytest.mark.torture
 def test_a_corpus_of_ones_own(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -21,6 +21,8 @@ NOTEBOOKS = sorted((ROOT / "docs" / "notebooks").glob("*.ipynb"))
 RUN = runpy.run_path(str(ROOT / "docs" / "notebooks" / "run.py"))
 LARGEST = 300_000
 """Bytes of a notebook."""
+LONG = "who_tells_the_truth"
+"""It asks 24 methods: `make torture` runs it."""
 each = pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 
 Notebook = dict[str, Any]
@@ -116,7 +118,14 @@ def test_the_one_for_your_own_model_needs_interp_alone() -> None:
 
 
 @pytest.mark.slow
-@each
+@pytest.mark.parametrize(
+    "path",
+    [
+        pytest.param(path, marks=pytest.mark.torture) if path.stem == LONG else path
+        for path in NOTEBOOKS
+    ],
+    ids=lambda path: path.stem,
+)
 def test_a_notebook_says_what_is_kept(path: Path) -> None:
     """Numbers may differ a little; where training ended in other weights, words and numbers may."""
     kept = read(path)
