@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import Literal, NamedTuple
 from urllib.parse import urlencode
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "dashboard"))
@@ -31,55 +32,64 @@ SIX: dict[str, tuple[str, dict[str, str]]] = {
     "train": ("train", {"train_language": "a regular expression of mine"}),
 }
 """A page and its link by the name of the picture."""
-LOOKS = {"light-wide": (1400, "light"), "light-narrow": (420, "light")}
-LOOKS |= {"dark-wide": (1400, "dark"), "dark-narrow": (420, "dark")}
+LOOKS: dict[str, tuple[int, Literal["light", "dark"]]] = {
+    "light-wide": (1400, "light"),
+    "light-narrow": (420, "light"),
+    "dark-wide": (1400, "dark"),
+    "dark-narrow": (420, "dark"),
+}
 TALLEST = 6000
 FIRST = next(iter(OWN))
 """The page that the dashboard opens with: it has no address of its own."""
 
 
-def pictured(
-    browser: Browser, url: str, file: Path, width: int, scheme: str, height: int | None = None
-) -> None:
-    """Keeps what a reader sees; without a height, the page down to its end."""
+class Shot(NamedTuple):
+    """A picture to be made: of a link, as a screen of this width and colour scheme shows it.
+
+    Without a height it shows the page down to its end.
+    """
+
+    link: str
+    file: Path
+    width: int
+    scheme: Literal["light", "dark"]
+    height: int | None = None
+
+
+def pictured(browser: Browser, address: str, shot: Shot) -> None:
+    """Keeps what a reader sees."""
     context = browser.new_context(
-        viewport={"width": width, "height": height or 900},
-        color_scheme="dark" if scheme == "dark" else "light",
+        viewport={"width": shot.width, "height": shot.height or 900},
+        color_scheme=shot.scheme,
         reduced_motion="reduce",
     )
     page = context.new_page()
-    opened(page, url)
-    if height is None:
+    opened(page, f"{address}/{shot.link}")
+    if shot.height is None:
         tall = page.evaluate("document.querySelector('[data-testid=stMain]').scrollHeight")
-        page.set_viewport_size({"width": width, "height": min(max(900, tall), TALLEST)})
+        page.set_viewport_size({"width": shot.width, "height": min(max(900, tall), TALLEST)})
     page.wait_for_timeout(1000)  # charts are drawn after the script has ended
-    page.screenshot(path=file)
+    page.screenshot(path=shot.file)
     context.close()
 
 
 def main(runs: Path, folder: Path | None, only: list[str]) -> None:
     """The pictures."""
-    jobs = [
-        (f"{address}?{urlencode(link)}", SCREENS / f"{name}.png", 1280, "light", 1200)
-        for name, (address, link) in SIX.items()
+    shots = [
+        Shot(f"{page}?{urlencode(link)}", SCREENS / f"{name}.png", 1280, "light", 1200)
+        for name, (page, link) in SIX.items()
     ]
     if folder is not None:
-        jobs = [
-            (
-                "" if page == FIRST else page,
-                folder / f"{page.split('?')[0]}-{look}.png",
-                width,
-                scheme,
-                None,
-            )  # type: ignore[misc]
+        shots = [
+            Shot("" if page == FIRST else page, folder / f"{page.split('?')[0]}-{look}.png", *seen)
             for page in only or OWN
-            for look, (width, scheme) in LOOKS.items()
+            for look, seen in LOOKS.items()
         ]
     (folder or SCREENS).mkdir(parents=True, exist_ok=True)
     with serve(runs) as address, launched() as browser, progress_bar("screenshots") as report:
-        for number, (url, *rest) in enumerate(jobs):
-            report(number, len(jobs), url)
-            pictured(browser, f"{address}/{url}", *rest)
+        for number, shot in enumerate(shots):
+            report(number, len(shots), shot.link)
+            pictured(browser, address, shot)
 
 
 if __name__ == "__main__":
