@@ -83,9 +83,10 @@ def test_a_network_that_was_not_asked_is_not_said_to_be_missing(
 def test_four_steps_lead_on(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     page = opened(folder, STEPS[0], monkeypatch)
     for step in STEPS[1:]:
-        assert f"Show {step}" == page.button[0].label
-        page.button[0].click().run()
-    assert not page.button
+        (on,) = page.main.button
+        assert on.label == f"Show {step}"
+        on.click().run()
+    assert not page.main.button
     marked = [each.value for each in page.markdown if "orange-background" in each.value]
     first = marked[0]  # leeuw olifant slang leeuw muis ...
     assert first.startswith(":orange-background[**leeuw**] :orange-background[**olifant**] slang :")
