@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
-PATIENCE = 240_000  # ms: a machine may be shared by many; a page that is broken says so at once
+PATIENCE = 600_000  # ms: a machine may be shared by many; a page that is broken says so at once
 IDLE = "[data-testid=stApp][data-test-script-state=notRunning]"
 
 
