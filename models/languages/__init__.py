@@ -3,6 +3,7 @@
 from models.languages.corpus import HEADERS, SPLITS, LabelledCorpus, read_lines
 from models.languages.counting import CountingLanguage
 from models.languages.dyck import DyckLanguage
+from models.languages.grammars.context_free import ContextFreeLanguage
 from models.languages.language import FormalLanguage, Language, Sample, Spread
 from models.languages.planted import PlantedLanguage
 from models.languages.registry import (
@@ -35,6 +36,7 @@ __all__ = [
     "LANGUAGES",
     "SPLITS",
     "TABLE_1",
+    "ContextFreeLanguage",
     "CountingLanguage",
     "DyckLanguage",
     "FormalLanguage",

@@ -23,7 +23,7 @@ class CountingLanguage(FormalLanguage):
         self.name = name
         self.vocabulary = Vocabulary(tuple(symbols))
         self.blocks = len(symbols)
-        kinds: tuple[ChomskyType, ...] = ("regular", "context-free", "context-sensitive")
+        kinds: tuple[ChomskyType, ...] = ("regular", "context-free", "mildly context-sensitive")
         self.chomsky = kinds[min(self.blocks, 3) - 1]
         self.variables: dict[str, VariableKind] = {f"count_{s}": "count" for s in symbols}
         self.variables |= {f"{x}-{y}": "count" for x, y in pairwise(symbols)}

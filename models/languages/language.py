@@ -20,7 +20,15 @@ from jaxtyping import Bool, Float, Int
 from models.languages.repairs import MOST_REPAIRS
 from models.languages.vocabulary import END_ID, FIRST_SYMBOL_ID, Vocabulary, Word, Words
 
-ChomskyType = Literal["regular", "context-free", "context-sensitive", "finite sample"]
+ChomskyType = Literal[
+    "finite",
+    "regular",
+    "context-free",
+    "mildly context-sensitive",
+    "context-sensitive",
+    "recursively enumerable",
+    "finite sample",
+]
 VariableKind = Literal["count", "category"]
 Split = Literal["train", "validation", "test"]
 Spread = Literal["even", "log"]

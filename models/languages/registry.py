@@ -11,8 +11,14 @@ from automata.fa.dfa import DFA
 from models.errors import UserError, unknown
 from models.languages.corpus import read_lines
 from models.languages.counting import CountingLanguage
-from models.languages.dyck import DyckLanguage
+from models.languages.dyck import BRACKETS, DyckLanguage
 from models.languages.expressions import of_expression
+from models.languages.grammars import phrases
+from models.languages.grammars.context_free import ContextFreeLanguage
+from models.languages.grammars.copies import CopyLanguage
+from models.languages.grammars.halting import HaltingLanguage
+from models.languages.grammars.listed import CrossedLanguage, PowersLanguage
+from models.languages.grammars.productions import Grammar, grammar_of
 from models.languages.language import Language
 from models.languages.planted import PlantedLanguage
 from models.languages.regular import RegularLanguage
@@ -46,6 +52,36 @@ def corpus_name(path: Path) -> str:
 
 def _regex(name: str, regex: str, symbols: str) -> Callable[[], Language]:
     return lambda: RegularLanguage.from_regex(name, regex, symbols)
+
+
+def _finite(name: str, words: set[str]) -> RegularLanguage:
+    symbols = sorted(set("".join(words)))
+    dfa = DFA.from_finite_language(input_symbols=set(symbols), language=words)
+    return RegularLanguage(name, dfa, symbols, chomsky="finite")
+
+
+def _grammar(name: str, grammar: Callable[[], Grammar]) -> Callable[[], Language]:
+    return lambda: ContextFreeLanguage(name, grammar())
+
+
+def _fewer() -> Grammar:
+    """a^n b^m, with fewer b than a, but at least one."""
+    more, pairs = [("S", "'a' S", 0.3), ("S", "'a' T", 0.7)], ("'a' T 'b'", "'a' 'b'")
+    return grammar_of([*more, *(("T", right, 1.0) for right in pairs)])
+
+
+def _palindromes() -> Grammar:
+    """w w^R: a word, and then the same from its end."""
+    rights = [f"'{x}' {middle}'{x}'" for x in "ab" for middle in ("", "S ")]
+    return grammar_of([("S", right, 1.0) for right in rights])
+
+
+def _brackets(name: str, pairs: int) -> ContextFreeLanguage:
+    """Well-nested brackets without a bound on their depth."""
+    rules = [
+        ("S", f"'{BRACKETS[2 * i]}' S '{BRACKETS[2 * i + 1]}' S", 0.4 / pairs) for i in range(pairs)
+    ]
+    return ContextFreeLanguage(name, grammar_of([*rules, ("S", "", 0.6)]))
 
 
 def _count_modulo(
@@ -102,6 +138,18 @@ LANGUAGES: dict[str, Callable[[], Language]] = {
     "anbncndn": lambda: CountingLanguage("anbncndn", "abcd"),
     "dieren": _dieren,
     "dieren_muis": lambda: _dieren("dieren_muis", PlantedLanguage),
+    # The rest of the hierarchy: finite, context-free, beyond it, and what no machine decides
+    "anbn5": lambda: _finite("anbn5", {"a" * n + "b" * n for n in range(1, 6)}),
+    "anbm": _grammar("anbm", _fewer),
+    "wwr": _grammar("wwr", _palindromes),
+    "dyck1-unbounded": lambda: _brackets("dyck1-unbounded", 1),
+    "dyck2-unbounded": lambda: _brackets("dyck2-unbounded", 2),
+    "linear": _grammar("linear", phrases.linear),
+    "nested": _grammar("nested", phrases.nested),
+    "ww": lambda: CopyLanguage("ww", "ab"),
+    "anbmcndm": lambda: CrossedLanguage("anbmcndm"),
+    "powers": lambda: PowersLanguage("powers"),
+    "halting": lambda: HaltingLanguage("halting"),
     # Brackets
     "dyck1": lambda: DyckLanguage("dyck1", pairs=1, max_depth=6),
     "dyck2": lambda: DyckLanguage("dyck2", pairs=2, max_depth=4),

@@ -28,8 +28,6 @@ class RegularLanguage(FormalLanguage):
     accepted).
     """
 
-    chomsky: ChomskyType = "regular"
-
     def __init__(
         self,
         name: str,
@@ -38,6 +36,7 @@ class RegularLanguage(FormalLanguage):
         near_miss: NearMiss = "edit",
         objective: str = "next-symbols",
         shortcut: str | None = None,
+        chomsky: ChomskyType = "regular",
     ) -> None:
         """
         Args:
@@ -47,8 +46,10 @@ class RegularLanguage(FormalLanguage):
                 ``hard`` in ``sample`` they are edited in any case.
             objective: becomes ``default_objective``.
             shortcut: a symbol that never moves the automaton; see ``Language.shortcut``.
+            chomsky: "finite" where the automaton has finitely many words.
         """
         self.name = name
+        self.chomsky: ChomskyType = chomsky
         self.vocabulary = Vocabulary(tuple(symbols))
         self.dfa = (
             dfa.to_complete(trap_state="trap").minify() if dfa.allow_partial else dfa.minify()

@@ -22,6 +22,7 @@ PLAIN: dict[str, TrainConfig] = {
     "anbncn": replace(NEXT_SYMBOLS, steps=1000, batch_size=48),
     "dieren": VERDICT,
     "dieren_muis": VERDICT,
+    "halting": replace(VERDICT, max_n=3, steps=3000),
 }
 
 FINE = replace(SHAPE, eps=1e-12)

@@ -20,7 +20,7 @@ from models.languages import LANGUAGES
     [
         ([""], [*COMMANDS, "--help", "--version"]),
         (["tr"], ["train"]),
-        (["train", "anbn"], ["anbn", "anbncn", "anbncndn"]),
+        (["train", "anbnc"], ["anbncn", "anbncndn"]),
         (["train", ""], list(LANGUAGES)),
         (["train", "anbn", "--dev"], ["--device"]),
         (["train", "anbn", "--device", ""], ["auto", "cpu", "cuda"]),

@@ -19,12 +19,14 @@ from models.languages import (
     END,
     LANGUAGES,
     TABLE_1,
+    ContextFreeLanguage,
     CountingLanguage,
     FormalLanguage,
     RegularLanguage,
     Word,
     language,
 )
+from models.languages.grammars.reading import read
 from models.languages.recurrence import Recurrence
 
 
@@ -42,6 +44,12 @@ def by_regex(symbols: str, pattern: str, reach: int) -> Listed:
 def contains_in_order(word: Word, pattern: Word) -> bool:
     rest = iter(word)
     return all(symbol in rest for symbol in pattern)
+
+
+def crossed(reach: int) -> list[Word]:
+    """a^n b^m c^n d^m up to a length."""
+    sizes = [(n, m) for n in range(1, reach) for m in range(1, reach) if 2 * (n + m) <= reach]
+    return [tuple("a" * n + "b" * m + "c" * n + "d" * m) for n, m in sizes]
 
 
 @dataclass(frozen=True)
@@ -157,9 +165,47 @@ RULES: dict[str, tuple[str, Callable[[Word], bool], int, int]] = {
     "dyck2": ("()[]", lambda w: nested(w, 4), 4, 5),
     "shuffle2": ("()[]", lambda w: balanced(w) and balanced(w, "[", "]"), 3, 5),
 }
+RULES |= {
+    "anbm": ("ab", lambda w: (n := w.count("a")) > len(w) - n > 0 and "b" not in w[:n], 6, 4),
+    "wwr": ("ab", lambda w: len(w) > 0 == len(w) % 2 and w == w[::-1], 5, 7),
+    "dyck1-unbounded": ("()", balanced, 7, 9),
+    "dyck2-unbounded": ("()[]", lambda w: nested(w, 99), 3, 5),
+    "ww": ("ab", lambda w: len(w) > 0 == len(w) % 2 and w == w[: len(w) // 2] * 2, 5, 7),
+}
 CASES += [
     Case(language(name), Listed.by_rule(tuple(symbols), rule, longest + spare), longest)
     for name, (symbols, rule, longest, spare) in RULES.items()
+]
+
+
+def grammar(text: str, symbols: str, rule: Callable[[Word], bool], longest: int) -> Case:
+    listed = Listed.by_rule(tuple(symbols), rule, 2 * longest)
+    return Case(ContextFreeLanguage(text.split()[2], read(text)), listed, longest)
+
+
+CASES += [
+    Case(language("anbn5"), blocks("ab", 5), 7),
+    Case(language("anbmcndm"), Listed(tuple("abcd"), crossed(12)), 4),
+    Case(language("powers"), Listed(("a", "b"), [("a",) * 2**n for n in range(5)]), 6),
+    # Empty parts, chains of single nonterminals, left recursion, ambiguity.
+    grammar(
+        "S -> A 'b' | S A 'b'\nA -> 'a' A | B\nB -> 'c' |",
+        "abc",
+        lambda w: re.fullmatch("(a*c?b)+", "".join(w)) is not None,
+        4,
+    ),
+    grammar(
+        "S -> S S | 'a' | 'b' 'b'",
+        "ab",
+        lambda w: re.fullmatch("(a|bb)+", "".join(w)) is not None,
+        6,
+    ),
+    grammar(
+        "S -> 'a' S B | \nB -> 'b' |",
+        "ab",
+        lambda w: re.fullmatch("a*b*", "".join(w)) is not None and w.count("a") >= w.count("b"),
+        6,
+    ),
 ]
 
 
@@ -317,9 +363,14 @@ def test_the_empty_word() -> None:
 
 def test_registry() -> None:
     kinds = {name: language(name).chomsky for name in LANGUAGES}
-    assert kinds.pop("anbn") == "context-free"
-    for name in ("anbncn", "anbncndn", "shuffle2"):
-        assert kinds.pop(name) == "context-sensitive"
+    for kind, names in {
+        "finite": "anbn5",
+        "context-free": "anbn anbm wwr dyck1-unbounded dyck2-unbounded linear nested",
+        "mildly context-sensitive": "anbncn anbncndn ww anbmcndm",
+        "context-sensitive": "powers shuffle2",
+        "recursively enumerable": "halting",
+    }.items():
+        assert {kinds.pop(name) for name in names.split()} == {kind}
     assert set(kinds.values()) == {"regular"}
     assert len(TABLE_1) == 12
     assert set(TABLE_1) <= set(LANGUAGES)

@@ -1,0 +1,152 @@
+"""The language of a weighted context-free grammar: exact in what may follow and how likely."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from models.languages.grammars.charts import Charts, Read
+from models.languages.grammars.drawn import DrawnLanguage
+from models.languages.grammars.lengths import ByLength
+from models.languages.grammars.normal_form import normal_form
+from models.languages.grammars.productions import Grammar
+from models.languages.grammars.substitutions import Substitutions
+from models.languages.language import ChomskyType, VariableKind
+from models.languages.vocabulary import END_ID, FIRST_SYMBOL_ID, Vocabulary, Word, Words
+
+EXPLORED, EXPLORED_WORDS = 15, 1000
+"""The longest words, and how many of them, whose sets of next tokens get the first numbers."""
+
+
+class ContextFreeLanguage(DrawnLanguage):
+    """All words that a context-free grammar makes.
+
+    Variables: ``remaining`` (the fewest symbols that make the prefix a word; 0 after a violation),
+    ``next`` (which set of tokens may come next, by number), and ``valid`` (1 until no word begins
+    with the prefix).
+
+    Attributes:
+        grammar: its productions. Their weights say how likely a word is.
+    """
+
+    chomsky: ChomskyType = "context-free"
+
+    def __init__(self, name: str, grammar: Grammar, objective: str = "next-symbols") -> None:
+        """
+        Args:
+            objective: becomes ``default_objective``.
+        """
+        self.name = name
+        self.grammar = grammar
+        self.vocabulary = Vocabulary(grammar.symbols)
+        self.default_objective = objective
+        self.variables: dict[str, VariableKind] = {
+            "remaining": "count",
+            "next": "category",
+            "valid": "category",
+        }
+        self._form = normal_form(grammar)
+        self._charts = Charts(self._form)
+        self._by_length = ByLength(self._form)
+
+    # -- the truth ------------------------------------------------------------------------------
+
+    def _numbers(self, words: Words) -> Int[np.ndarray, "batch time"]:
+        """The symbols by number from 0, and -1 past the end."""
+        return np.where(words.mask, words.ids - FIRST_SYMBOL_ID, -1)
+
+    def _read(self, words: Words) -> Read:
+        """What the grammar says of every prefix; words that are there twice are read once."""
+        numbers, back = np.unique(self._numbers(words), axis=0, return_inverse=True)
+        read, back = self._charts.read(numbers), back.ravel()
+        return Read(read.ends[back], read.follow[back], read.owed[back])
+
+    def _allowed(self, read: Read) -> np.ndarray:
+        allowed = np.zeros((*read.ends.shape, len(self.vocabulary)), dtype=bool)
+        allowed[..., END_ID] = read.ends
+        allowed[..., FIRST_SYMBOL_ID:] = read.follow
+        return allowed
+
+    def allowed(self, words: Words) -> np.ndarray:
+        return self._allowed(self._read(words))
+
+    def labels(self, words: Words) -> np.ndarray:
+        read = self._read(words)
+        return np.asarray(read.ends[np.arange(len(words)), words.lengths])
+
+    def trace(self, words: Words) -> dict[str, np.ndarray]:
+        read = self._read(words)
+        valid = np.isfinite(read.owed)
+        return {
+            "remaining": np.where(valid, read.owed, 0).astype(np.int64),
+            "next": self._numbered(self._allowed(read)),
+            "valid": valid.astype(np.int64),
+        }
+
+    def next_probabilities(self, words: Words) -> Float[np.ndarray, "batch time_plus_1 vocabulary"]:
+        """How likely each token comes next after each prefix of a word that the grammar makes.
+
+        All are 0 after a violation. Columns past a word's length have no meaning.
+        """
+        numbers, back = np.unique(self._numbers(words), axis=0, return_inverse=True)
+        found = self._charts.next(numbers)[back.ravel()]
+        probabilities = np.zeros((*found.shape[:2], len(self.vocabulary)))
+        probabilities[..., END_ID] = found[..., -1]
+        probabilities[..., FIRST_SYMBOL_ID:] = found[..., :-1]
+        return probabilities
+
+    def _numbered(self, allowed: np.ndarray) -> np.ndarray:
+        """The numbers of sets of next tokens. Rare ones, which no short prefix shows, have large
+        numbers."""
+        bits = self._bits(allowed)
+        number = np.searchsorted(self._known_bits, bits)
+        number = np.minimum(number, len(self._known_bits) - 1)
+        known = self._known_bits[number] == bits
+        return np.where(known, self._known_numbers[number], bits + len(self._known_bits))
+
+    def _bits(self, allowed: np.ndarray) -> np.ndarray:
+        """A number for each set of tokens."""
+        return (allowed @ 2.0 ** (np.arange(allowed.shape[-1]) % 52)).astype(np.int64)
+
+    @cached_property
+    def _sets(self) -> list[int]:
+        """Sets of next tokens in the order in which words show them, the ones of no token first."""
+        lengths = [n for n in range(1, EXPLORED + 1) if self._has_member(n)]
+        rows = np.repeat(np.array(lengths, np.int64), EXPLORED_WORDS // max(1, len(lengths)))
+        words = self._members(np.random.default_rng(0), rows)
+        read = self._read(words)
+        inside = np.arange(read.ends.shape[1]) <= words.lengths[:, None]
+        bits = np.where(inside, self._bits(self._allowed(read)), 0)
+        return list(dict.fromkeys([0, *bits.T.ravel().tolist()]))
+
+    @cached_property
+    def _known_bits(self) -> np.ndarray:
+        return np.sort(np.array(self._sets, dtype=np.int64))
+
+    @cached_property
+    def _known_numbers(self) -> np.ndarray:
+        return np.argsort(np.array(self._sets, dtype=np.int64), kind="stable")
+
+    # -- repairs --------------------------------------------------------------------------------
+
+    def _substitutions(self, word: Word) -> Substitutions:
+        ids = [self.vocabulary.ids[symbol] - FIRST_SYMBOL_ID for symbol in word]
+        return Substitutions(self._form, np.array(ids, np.int64))
+
+    def _repairs(self, word: Word) -> tuple[tuple[int, ...], ...] | None:
+        return self._substitutions(word).sets()
+
+    def _nearest_member(self, word: Word, rng: np.random.Generator | None) -> Word:
+        symbols = self.vocabulary.symbols
+        return tuple(symbols[i] for i in self._substitutions(word).nearest(rng))
+
+    # -- data -----------------------------------------------------------------------------------
+
+    def _has_member(self, length: int) -> bool:
+        return self._by_length.has(length)
+
+    def _members(self, rng: np.random.Generator, lengths: np.ndarray) -> Words:
+        """Drawn by the weights of the grammar, from its words of these lengths."""
+        return Words.of_rows(self._by_length.draw(rng, lengths) + FIRST_SYMBOL_ID, lengths)

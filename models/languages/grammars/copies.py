@@ -1,0 +1,90 @@
+"""Words that are said twice: w w."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+
+from models.languages.grammars.drawn import DrawnLanguage
+from models.languages.language import ChomskyType, VariableKind
+from models.languages.repairs import MOST_REPAIRS
+from models.languages.vocabulary import END_ID, FIRST_SYMBOL_ID, Vocabulary, Word, Words
+
+
+class CopyLanguage(DrawnLanguage):
+    """All words w w, where w is not empty: the second half repeats the first, in the same order.
+
+    Any beginning can be gone on with, so only the end is ever forbidden. Variables: ``remaining``
+    (the fewest symbols that make the prefix a member), and ``due`` (the next one of them, by number
+    from 1; 0 where the word may end, and 0 too before the first symbol).
+    """
+
+    chomsky: ChomskyType = "mildly context-sensitive"
+
+    def __init__(self, name: str, symbols: str) -> None:
+        self.name = name
+        self.vocabulary = Vocabulary(tuple(symbols))
+        self.variables: dict[str, VariableKind] = {
+            "remaining": "count",
+            "due": "category",
+            "valid": "category",
+        }
+
+    def _half(self, words: Words) -> np.ndarray:
+        """The least length of w for each prefix, [batch, time + 1]: from there on it repeats."""
+        ids, time = words.ids, words.ids.shape[1]
+        least = np.broadcast_to(np.maximum(np.arange(time + 1), 1), (len(words), time + 1)).copy()
+        for half in range(time - 1, 0, -1):
+            alike = np.logical_and.accumulate(ids[:, half:] == ids[:, : time - half], axis=1)
+            alike = np.pad(alike, ((0, 0), (1, 0)), constant_values=True)  # prefixes from half on
+            ends = np.arange(half, time + 1)
+            here = alike & (ends <= 2 * half)
+            least[:, half:] = np.where(here, half, least[:, half:])
+        return least
+
+    def allowed(self, words: Words) -> np.ndarray:
+        half = self._half(words)
+        allowed = np.ones((*half.shape, len(self.vocabulary)), dtype=bool)
+        allowed[..., :FIRST_SYMBOL_ID] = False
+        allowed[..., END_ID] = 2 * half == np.arange(half.shape[1])
+        return allowed
+
+    def trace(self, words: Words) -> dict[str, np.ndarray]:
+        half = self._half(words)
+        at = np.broadcast_to(np.arange(half.shape[1]), half.shape)
+        remaining = 2 * half - at
+        padded = np.pad(words.ids, ((0, 0), (0, 1)), constant_values=END_ID)
+        due = np.take_along_axis(padded, np.maximum(at - half, 0), axis=1) - FIRST_SYMBOL_ID + 1
+        return {
+            "remaining": remaining,
+            "due": np.where((remaining > 0) & (at > 0), due, 0),
+            "valid": np.ones_like(half),
+        }
+
+    def _has_member(self, length: int) -> bool:
+        return length % 2 == 0
+
+    def _members(self, rng: np.random.Generator, lengths: np.ndarray) -> Words:
+        ids = self._random(rng, lengths).ids
+        at = np.arange(ids.shape[1])
+        half = lengths[:, None] // 2
+        return Words.of_rows(np.take_along_axis(ids, at - np.where(at < half, 0, half), 1), lengths)
+
+    def _unlike(self, word: Word) -> list[tuple[int, int]]:
+        """The pairs of positions that should be alike and are not."""
+        half = len(word) // 2
+        return [(i, i + half) for i in range(half) if word[i] != word[i + half]]
+
+    def _nearest_member(self, word: Word, rng: np.random.Generator | None) -> Word:
+        changed = list(word)
+        for pair in self._unlike(word):
+            kept = 0 if rng is None else int(rng.integers(2))
+            changed[pair[1 - kept]] = word[pair[kept]]
+        return tuple(changed)
+
+    def _repairs(self, word: Word) -> tuple[tuple[int, ...], ...] | None:
+        pairs = self._unlike(word)
+        if 2 ** len(pairs) > MOST_REPAIRS:
+            return None
+        return tuple(sorted(tuple(sorted(each)) for each in product(*pairs)))

@@ -1,0 +1,99 @@
+"""Two small Dutch grammars on one vocabulary: phrases in a row, and phrases inside others.
+
+Dutch agrees in gender and number over any distance: a noun with its article (de hond, het paard), a
+subject with its verb (loopt, lopen), a noun with its relative pronoun (die, dat), and a pronoun
+with the noun that it refers to (hij, het, ze). Three classes of nouns tell all of it apart.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from models.languages.grammars.productions import Grammar, grammar_of
+
+
+@dataclass(frozen=True)
+class NounClass:
+    """Nouns that agree in the same way.
+
+    Attributes:
+        name: in the names of nonterminals.
+        article: the definite article.
+        relative: the relative pronoun.
+        pronoun: what refers to such a noun.
+        nouns: the nouns themselves.
+        verbs: the verbs without an object that go with them.
+        sees: the verbs with an object.
+    """
+
+    name: str
+    article: str
+    relative: str
+    pronoun: str
+    nouns: tuple[str, ...]
+    verbs: tuple[str, ...] = ("loopt", "slaapt")
+    sees: tuple[str, ...] = ("ziet", "volgt")
+
+
+COMMON = NounClass("c", "de", "die", "hij", ("hond", "kat", "leeuw"))
+NEUTER = NounClass("n", "het", "dat", "het", ("paard", "schaap", "varken"))
+PLURAL = NounClass(
+    "p", "de", "die", "ze", ("honden", "paarden", "katten"), ("lopen", "slapen"), ("zien", "volgen")
+)
+CLASSES = (COMMON, NEUTER, PLURAL)
+ADJECTIVES = ("grote", "kleine")
+DEEPER = 0.3
+"""How likely a noun has a relative clause, or a sentence another one after it."""
+
+
+def nested() -> Grammar:
+    """A noun may have a relative clause in its middle, which has a noun of its own.
+
+    "de hond die het paard dat de katten zien volgt loopt": the dog that the horse that the cats see
+    follows walks. The verbs come in the opposite order of their subjects, at any depth.
+    """
+    rules: list[tuple[str, str, float]] = [
+        ("S", f"NP_{each.name} VI_{each.name}", 1.0) for each in CLASSES
+    ]
+    for each in CLASSES:
+        own, name = f"NP_{each.name}", each.name
+        rules += [(own, f"D_{name} {own}_bare", 1 - DEEPER)]
+        rules += [(own, f"D_{name} {own}_bare '{each.relative}' R", DEEPER)]
+    rules += [("R", f"NP_{each.name} VT_{each.name}", 1.0) for each in CLASSES]
+    return grammar_of([*rules, *_words()], ("en", *(each.pronoun for each in CLASSES)))
+
+
+def linear() -> Grammar:
+    """Sentences in a row, joined by "en"; a pronoun refers to a noun of the sentence before it.
+
+    "het paard ziet de hond en hij loopt": the horse sees the dog and it walks. Subject and object
+    are of different classes, so the pronoun says which of them it means.
+    """
+    rules: list[tuple[str, str, float]] = [
+        ("S", "C", 1 - DEEPER),
+        ("S", "C 'en' S", DEEPER),
+    ]
+    for one in CLASSES:
+        rules.append(("C", f"NP_{one.name} VI_{one.name}", 3.0))
+        for other in CLASSES:
+            if one is other:
+                continue
+            both = f"NP_{one.name} VT_{one.name} NP_{other.name}"
+            rules.append(("C", both, 1.0))
+            for meant in (one, other):
+                rules.append(("C", f"{both} 'en' '{meant.pronoun}' VI_{meant.name}", 1.0))
+    rules += [(f"NP_{each.name}", f"D_{each.name} NP_{each.name}_bare", 1.0) for each in CLASSES]
+    return grammar_of([*rules, *_words()], [each.relative for each in CLASSES])
+
+
+def _words() -> list[tuple[str, str, float]]:
+    """The words of both grammars: nouns with and without adjectives, articles and verbs."""
+    rules = [("A", f"'{adjective}'", 1.0) for adjective in ADJECTIVES]
+    for each in CLASSES:
+        name = each.name
+        rules += [(f"NP_{name}_bare", f"'{noun}'", 2.0) for noun in each.nouns]
+        rules += [(f"NP_{name}_bare", f"A NP_{name}_bare", 2.0)]
+        rules += [(f"D_{name}", f"'{each.article}'", 1.0)]
+        rules += [(f"VI_{name}", f"'{verb}'", 1.0) for verb in each.verbs]
+        rules += [(f"VT_{name}", f"'{verb}'", 1.0) for verb in each.sees]
+    return rules
