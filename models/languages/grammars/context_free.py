@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 
 import numpy as np
@@ -13,6 +14,7 @@ from models.languages.grammars.lengths import ByLength
 from models.languages.grammars.normal_form import normal_form
 from models.languages.grammars.productions import Grammar
 from models.languages.grammars.substitutions import Substitutions
+from models.languages.grammars.trees import Derivations, Tree
 from models.languages.language import ChomskyType, VariableKind
 from models.languages.vocabulary import END_ID, FIRST_SYMBOL_ID, Vocabulary, Word, Words
 
@@ -96,6 +98,17 @@ class ContextFreeLanguage(DrawnLanguage):
         probabilities[..., END_ID] = found[..., -1]
         probabilities[..., FIRST_SYMBOL_ID:] = found[..., :-1]
         return probabilities
+
+    def probability(self, word: Sequence[str]) -> float:
+        """How likely the grammar makes the word, by all its derivations together."""
+        words = self.vocabulary.words([word])
+        after = self.next_probabilities(words)[0]
+        tokens = [*words.ids[0].tolist(), END_ID]
+        return float(np.prod([after[at, token] for at, token in enumerate(tokens)]))
+
+    def trees(self, word: Sequence[str]) -> Iterator[Tree]:
+        """All derivations of a word. There may be very many of a long one."""
+        yield from Derivations(self.grammar, self.vocabulary.check(word)).trees()
 
     def _numbered(self, allowed: np.ndarray) -> np.ndarray:
         """The numbers of sets of next tokens. Rare ones, which no short prefix shows, have large

@@ -1,0 +1,106 @@
+"""The derivations of a word by a grammar, as trees, and as what a stack holds on the way."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from models.languages.grammars.productions import Grammar, Nonterminal
+from models.languages.vocabulary import Word
+
+Part = Nonterminal | str
+Row = tuple[Part, ...]
+
+
+@dataclass(frozen=True)
+class Tree:
+    """A nonterminal with what became of it.
+
+    Attributes:
+        label: the nonterminal.
+        children: trees, and symbols of the word; none for the empty word.
+        begin: the position of its first symbol, from 0.
+        end: the position after its last one.
+    """
+
+    label: Nonterminal
+    children: tuple[Tree | str, ...]
+    begin: int
+    end: int
+
+    def __str__(self) -> str:
+        """In brackets: (S (NP de hond) (VP loopt))."""
+        return f"({self.label}{''.join(f' {child}' for child in self.children)})"
+
+    def stacks(self) -> list[tuple[str, ...]]:
+        """What a pushdown automaton still has to read, top first: before the first symbol, and
+        after each one."""
+        found: list[tuple[str, ...]] = []
+
+        def read(part: Tree | str, rest: tuple[str, ...]) -> None:
+            if isinstance(part, str):
+                found.append(rest)
+                return
+            names = [c if isinstance(c, str) else str(c.label) for c in part.children]
+            for at, child in enumerate(part.children):
+                read(child, (*names[at + 1 :], *rest))
+
+        read(self, ())
+        return [(str(self.label),), *found]
+
+
+class Derivations:
+    """The derivations of one word."""
+
+    def __init__(self, grammar: Grammar, word: Word) -> None:
+        self.grammar, self.word = grammar, word
+        self._rules = grammar.by_left
+        self._ends: defaultdict[tuple[Part, int], set[int]] = defaultdict(set)
+        for at, symbol in enumerate(word):
+            self._ends[symbol, at].add(at + 1)
+        for begin in range(len(word), -1, -1):
+            self._fill(begin)
+
+    def _fill(self, begin: int) -> None:
+        """Finds where everything ends that begins here; what begins later is known."""
+        grows = True
+        while grows:
+            grows = False
+            for rule in self.grammar.productions:
+                known = self._ends[rule.left, begin]
+                if new := self._of_row(rule.right, begin) - known:
+                    known |= new
+                    grows = True
+
+    def _of_row(self, row: Row, begin: int) -> set[int]:
+        """Where a row of parts can end that begins here."""
+        ends = {begin}
+        for part in row:
+            ends = {end for at in ends for end in self._ends.get((part, at), ())}
+        return ends
+
+    def trees(self) -> Iterator[Tree]:
+        """All of them, one after the other."""
+        yield from self._trees(self.grammar.start, 0, len(self.word))
+
+    def _trees(self, left: Nonterminal, begin: int, end: int) -> Iterator[Tree]:
+        if end in self._ends[left, begin]:
+            for rule in self._rules[left]:
+                for children in self._rows(rule.right, begin, end):
+                    yield Tree(left, children, begin, end)
+
+    def _rows(self, row: Row, begin: int, end: int) -> Iterator[tuple[Tree | str, ...]]:
+        """All ways in which a row of parts makes a stretch of the word."""
+        if not row:
+            if begin == end:
+                yield ()
+            return
+        part, rest = row[0], row[1:]
+        for cut in sorted(self._ends.get((part, begin), ())):
+            if end not in self._of_row(rest, cut):
+                continue
+            firsts = [part] if isinstance(part, str) else self._trees(part, begin, cut)
+            for first in firsts:
+                for others in self._rows(rest, cut, end):
+                    yield (first, *others)

@@ -1,0 +1,227 @@
+"""Grammars against sums over all words, and against nltk."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from fractions import Fraction
+from functools import cache
+
+import numpy as np
+import pytest
+from brute import words_up_to
+from hypothesis import given
+from hypothesis import strategies as st
+from nltk import ChartParser, Tree
+from nltk.grammar import CFG
+from scipy.stats import chisquare
+
+from models.errors import UserError
+from models.languages import END_ID, ContextFreeLanguage, Word, language
+from models.languages.grammars.normal_form import normal_form
+from models.languages.grammars.productions import Grammar, Nonterminal
+from models.languages.grammars.reading import read
+
+TEXTS = {
+    "brackets": "S -> '(' S ')' S [0.3] | [0.7]",
+    "ambiguous": "S -> S S [0.3] | 'a' [0.5] | 'b' 'b' [0.2]",
+    "empty parts": "S -> A B 'c' [0.7] | 'c' S [0.3]\nA -> 'a' A [0.4] | [0.6]\nB -> A | 'b' A 'b'",
+    "chains": "S -> T [0.5] | 'a' S 'b' [0.5]\nT -> U | 'b'\nU -> 'a' | 'a' T",
+    "left": "S -> S 'a' [0.4] | S 'b' 'b' [0.1] | 'b' [0.5]",
+}
+GRAMMARS = pytest.mark.parametrize("name", TEXTS)
+
+
+def language_of(name: str) -> ContextFreeLanguage:
+    return ContextFreeLanguage(name, read(TEXTS[name]))
+
+
+@cache
+def expanded(name: str, longest: int) -> dict[Word, float]:
+    """The probability of each word up to a length: every derivation is followed by hand, leftmost
+    first, until it is too long or too unlikely to matter."""
+    grammar = read(TEXTS[name])
+    found: dict[Word, float] = defaultdict(float)
+    pending = {(grammar.start,): 1.0}
+    while pending:
+        more: dict[tuple[Nonterminal | str, ...], float] = defaultdict(float)
+        for form, probability in pending.items():
+            at = next((i for i, part in enumerate(form) if isinstance(part, Nonterminal)), None)
+            if at is None:
+                found[form] += probability  # type: ignore[index]  # only symbols are left
+                continue
+            for rule in grammar.by_left[form[at]]:  # type: ignore[index]  # a nonterminal
+                new = (*form[:at], *rule.right, *form[at + 1 :])
+                symbols = sum(isinstance(part, str) for part in new)
+                share = probability * grammar.probability(rule)
+                if symbols <= longest and share > 1e-13:
+                    more[new] += share
+        pending = more
+    return dict(found)
+
+
+@GRAMMARS
+def test_the_probability_of_a_word_is_that_of_all_its_derivations(name: str) -> None:
+    known = language_of(name)
+    words = {w: p for w, p in expanded(name, 8).items() if len(w) <= 6}
+    for word, probability in words.items():
+        assert known.probability(word) == pytest.approx(probability, rel=1e-6), word
+        assert known.contains(word)
+    for word in words_up_to(known.vocabulary.symbols, 5):
+        assert (word in words) == known.contains(word)
+        if word not in words:
+            assert known.probability(word) == 0
+
+
+@GRAMMARS
+def test_next_probabilities_are_sums_over_all_words(name: str) -> None:
+    """Of long words little is left out: what remains of the sum says how little."""
+    longest = {"ambiguous": 11, "left": 14}.get(name, 16)
+    words = expanded(name, longest)
+    starts: dict[Word, float] = defaultdict(float)
+    for word, probability in words.items():
+        for end in range(len(word) + 1):
+            starts[word[:end]] += probability
+    missing = 1 - starts[()]
+    assert missing < 0.03
+    known = language_of(name)
+    prefixes = [w for w in words_up_to(known.vocabulary.symbols, 3) if starts.get(w, 0) > 0.02]
+    assert len(prefixes) > 4
+    batch = known.vocabulary.words(prefixes)
+    found = known.next_probabilities(batch)
+    for row, prefix in enumerate(prefixes):
+        after = {END_ID: words.get(prefix, 0.0)}
+        for symbol in known.vocabulary.symbols:
+            after[known.vocabulary.ids[symbol]] = starts.get((*prefix, symbol), 0.0)
+        for token, probability in after.items():
+            assert found[row, len(prefix), token] == pytest.approx(
+                probability / starts[prefix], abs=2 * missing / starts[prefix] + 1e-9
+            )
+    assert found.sum(axis=2)[:, 0] == pytest.approx(1.0)
+
+
+def test_a_grammar_that_may_go_on_for_ever_is_told_of_the_words_that_end() -> None:
+    """S -> S S [0.6] | a [0.4] ends with probability 2/3: Catalan's numbers, over 2/3."""
+    known = ContextFreeLanguage("catalan", read("S -> S S [0.6] | 'a' [0.4]"))
+    for n, trees in enumerate((1, 1, 2, 5, 14, 42), 1):
+        expected = trees * Fraction(6, 10) ** (n - 1) * Fraction(4, 10) ** n / Fraction(2, 3)
+        assert known.probability(("a",) * n) == pytest.approx(float(expected))
+
+
+def test_a_grammar_on_the_edge() -> None:
+    """With 1/2 it ends for sure, after infinitely many symbols on average."""
+    form = normal_form(read("S -> S S [0.5] | 'a' [0.5]"))
+    assert form.pairs.sum() + form.symbols.sum() == pytest.approx(1.0)
+    assert form.empty == 0
+
+
+@GRAMMARS
+def test_all_weights_of_the_normal_form_sum_to_one(name: str) -> None:
+    form = normal_form(read(TEXTS[name]))
+    total = form.pairs.sum(axis=0) + form.symbols.sum(axis=0)
+    used = np.unique(np.concatenate([[form.start], form.left, form.right]))
+    assert total[used] == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("name", ["brackets", "ambiguous", "chains"])
+def test_words_are_drawn_by_their_weights(name: str) -> None:
+    known, length, count = language_of(name), 6, 20_000
+    words = {w: p for w, p in expanded(name, length).items() if len(w) == length}
+    drawn = known.sample(np.random.default_rng(0), count, [length], label=True).words
+    seen = Counter(map(known.vocabulary.decode, drawn.ids))
+    assert set(seen) <= set(words)
+    expected = np.array([*words.values()])
+    expected *= count / expected.sum()
+    assert chisquare([seen[w] for w in words], expected).pvalue > 0.001
+    wrong = np.roll(expected, 1)
+    assert np.allclose(wrong, expected) or chisquare([seen[w] for w in words], wrong).pvalue < 0.001
+
+
+@pytest.mark.parametrize("name", ["ambiguous", "brackets", "left"])
+def test_nltk_parses_the_same_words(name: str) -> None:
+    grammar = read(TEXTS[name])
+    plain = "\n".join(str(rule).replace("ε", "") for rule in grammar.productions)
+    parser = ChartParser(CFG.fromstring(plain))
+    known = language_of(name)
+    for word in words_up_to(grammar.symbols, 5):
+        trees = list(parser.parse(list(word)))
+        assert bool(trees) == known.contains(word), word
+        assert {str(tree) for tree in known.trees(word)} == {bracketed(tree) for tree in trees}
+
+
+def bracketed(tree: Tree | str) -> str:
+    if isinstance(tree, str):
+        return tree
+    return f"({tree.label()}{''.join(' ' + bracketed(child) for child in tree)})"
+
+
+@given(st.data())
+def test_long_words_are_read_like_short_ones(data: st.DataObject) -> None:
+    """Brackets of any depth against the rule itself, beside words of other lengths."""
+    known = language("dyck2-unbounded")
+    word = data.draw(st.lists(st.sampled_from("()[]"), max_size=30).map(tuple))
+    opened = data.draw(st.integers(0, 20))
+    deep = ("(",) * opened + word + (")",) * opened
+    for each in (word, deep):
+        stack: list[str] = []
+        balanced = True
+        for symbol in each:
+            if symbol in "([":
+                stack.append(symbol)
+            elif not stack or stack.pop() + symbol not in ("()", "[]"):
+                balanced = False
+                break
+        batch = known.vocabulary.words([each, ("(", ")"), deep])
+        assert known.labels(batch).tolist()[:2] == [balanced and not stack, True]
+        if balanced:
+            assert known.state(each)["remaining"] == len(stack)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("S -> 'a' S", "line 1: no word ever comes of S: give it a production that ends"),
+        ("# one\nS -> 'a' | T", "line 2: T has no production"),
+        ("S -> 'a'\nT -> 'b'", "line 2: nothing leads from S to T: leave it out"),
+        ("S -> S | 'a'", "line 1: S can become S alone"),
+        ("S -> A S | 'b'\nA -> | 'a'", "line 1: S can become S alone"),
+        ("S -> T\nT -> S | 'a'", "line 2: S can become S alone"),
+        ("S -> 'a' S 'b", "line 1: Unterminated string"),
+        ("S > 'a'", "line 1: Expected an arrow"),
+        ("", "no productions: write at least one"),
+        ("# nothing\n", "no productions: write at least one"),
+        ("S -> 'a' \\", "the last line ends with a backslash"),
+        ("S -> 'a b'", "line 1: the symbol 'a b' is empty or holds a blank"),
+        ("S -> 'a' [0.2] | 'b'", "line 1: only some productions of S have a weight"),
+        ("S -> 'a' [4] | 'b' [6]", "line 1: Production probability 4"),
+        ("S -> ", "the grammar has no symbols"),
+        ("S -> " + "'a' " * 41, "line 1: 41 symbols in a row are too many"),
+        ("\n".join(f"S -> 'a{i}'" for i in range(501)), "501 productions are too many"),
+    ],
+)
+def test_what_is_wrong_is_told_by_its_line(text: str, said: str) -> None:
+    with pytest.raises(UserError) as caught:
+        read(text)
+    assert str(caught.value).startswith(said)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_grammar_is_read_back_from_its_own_words() -> None:
+    for name in ("nested", "linear", "anbm", "dyck2-unbounded"):
+        known = language(name)
+        assert isinstance(known, ContextFreeLanguage)
+        again = read(str(known.grammar))
+        assert [str(rule) for rule in again.productions] == [
+            str(rule) for left in known.grammar.by_left.values() for rule in left
+        ]
+        for mine, its in zip(known.grammar.productions, again.productions, strict=True):
+            assert again.probability(its) == pytest.approx(
+                known.grammar.probability(mine), abs=1e-3
+            )
+
+
+def test_symbols_that_no_production_names() -> None:
+    grammar = Grammar(read("S -> 'a' | 'b' S").productions, others=("c",))
+    known = ContextFreeLanguage("with c", grammar)
+    assert known.vocabulary.symbols == ("a", "b", "c")
+    assert not known.contains(("c",))
+    assert known.next_symbols(("b",)) == {"a", "b"}
