@@ -150,6 +150,13 @@ def text_input(label: str, first: str, *, key: str, **looks: Any) -> str:
     )
 
 
+def text_area(label: str, first: str, *, key: str, **looks: Any) -> str:
+    """Several lines of text."""
+    return (
+        _choice(st.text_area, label, key=key, default=first, drawn={"value": first}, **looks) or ""
+    )
+
+
 def button(label: str, **looks: Any) -> bool:
     """Was it clicked? It stands beside the first run alone."""
     return not is_second() and st.button(text(label), **looks)

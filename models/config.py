@@ -380,6 +380,8 @@ class TrainConfig:
         language: the registry name, or the own name of a corpus or of a regular expression.
         regex: a regular expression whose letters and digits are the symbols, such as "(a|b)*ab".
         symbols: symbols that the expression does not name.
+        grammar: the productions of a context-free grammar, such as "S -> 'a' S 'b' | 'a' 'b'", or a
+            file of them.
         recipe: the name of the configuration that this one started from: "plain", or "counting",
             with heads that count built in. It only chooses the defaults of the other fields.
         seed: decides the weights at the start and all training words.
@@ -411,6 +413,7 @@ class TrainConfig:
     language: Positional[str]
     regex: str = ""
     symbols: str = ""
+    grammar: str = ""
     recipe: str = "plain"
     seed: int = 0
     max_n: int = 25

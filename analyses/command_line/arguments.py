@@ -23,6 +23,8 @@ from analyses.registry import BUILT_IN, options_of, registered
 from models.config import TrainConfig
 from models.errors import UserError
 from models.languages import LANGUAGES, corpus_name, language
+from models.languages.grammars.own import MOST_LETTERS
+from models.reading import read_bytes
 from models.training.recipes import recipe
 
 
@@ -299,22 +301,36 @@ def _train(args: Sequence[str]) -> Train:
             f"{name} and --corpus {first.corpus} are two things to train on: leave one out"
         )
     regex, symbols = first.config.regex, first.config.symbols
-    if first.corpus is not None and (regex or symbols):
-        raise UserError("--regex and --corpus are two things to train on: leave one out")
+    grammar = productions(first.config.grammar)
+    own = "--regex" if regex or symbols else "--grammar"
+    if first.corpus is not None and (regex or symbols or grammar):
+        raise UserError(f"{own} and --corpus are two things to train on: leave one out")
     if first.corpus is not None:
         name = corpus_name(first.corpus)
-    elif regex and not name:
-        raise UserError(f"no name given: write `lab train my-language --regex '{regex}'`")
+    elif (regex or grammar) and not name:
+        raise UserError(f"no name given: write `lab train my-language {own} ...`")
     elif not name:
         raise UserError(
             f"no language given: choose one of {', '.join(LANGUAGES)}, or give --corpus FILE, or "
-            "a name and --regex EXPRESSION"
+            "a name and --regex EXPRESSION or --grammar FILE"
         )
     else:
-        language(name, regex, symbols)
-    default = Train(recipe(name, first.config.model, first.config.recipe, regex, symbols))
+        language(name, regex, symbols, grammar)
+    config = first.config
+    default = Train(recipe(name, config.model, config.recipe, regex, symbols, grammar))
     options = parse(Train, args, "train", default)
-    return replace(options, config=replace(options.config, language=name))
+    return replace(options, config=replace(options.config, language=name, grammar=grammar))
+
+
+def productions(grammar: str) -> str:
+    """The productions of a grammar: those of a file, or what is given if it is productions."""
+    if not grammar or "->" in grammar:
+        return grammar
+    cure = "give a file of productions, such as S -> 'a' S 'b' | 'a' 'b'"
+    try:
+        return read_bytes(Path(grammar), cure, MOST_LETTERS).decode("utf-8-sig") or "\n"
+    except UnicodeDecodeError:
+        raise UserError(f"{grammar} is not in UTF-8: {cure}") from None
 
 
 ANALYSE = """usage: lab analyse RUN [NAME] [OPTIONS]

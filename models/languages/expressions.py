@@ -37,9 +37,8 @@ def of_expression(name: str, regex: str, symbols: str = "") -> RegularLanguage:
         UserError: it is no expression, its automaton is too large, or there are only finitely many
             words of the language, or outside it.
     """
+    check_name(name)
     fault = f"the expression {regex[:SHOWN]!r}"
-    if not NAME.fullmatch(name):
-        raise UserError(f"{name[:SHOWN]!r} is no name for a language: use letters, digits and -")
     if strange := [c for c in regex + symbols if not (c.isalnum() or c in SYNTAX)]:
         raise UserError(
             f"{fault} has {strange[0]!r}: use letters and digits as symbols, and ( ) [ ] | * + ? . "
@@ -70,6 +69,12 @@ def of_expression(name: str, regex: str, symbols: str = "") -> RegularLanguage:
             kind = "words" if label else "words outside its language"
             raise UserError(f"{fault} has only finitely many {kind}: {cure}")
     return language
+
+
+def check_name(name: str) -> None:
+    """Raises UserError for what is no name for a language, since a folder gets it too."""
+    if not NAME.fullmatch(name):
+        raise UserError(f"{name[:SHOWN]!r} is no name for a language: use letters, digits and -")
 
 
 def _is_small(nfa: NFA) -> bool:

@@ -18,6 +18,7 @@ from models.languages.grammars.context_free import ContextFreeLanguage
 from models.languages.grammars.copies import CopyLanguage
 from models.languages.grammars.halting import HaltingLanguage
 from models.languages.grammars.listed import CrossedLanguage, PowersLanguage
+from models.languages.grammars.own import of_grammar
 from models.languages.grammars.productions import Grammar, grammar_of
 from models.languages.language import Language
 from models.languages.planted import PlantedLanguage
@@ -184,21 +185,27 @@ TABLE_1 = (  # Li and Cotterell's twelve
 
 
 @cache
-def language(name: str, regex: str = "", symbols: str = "") -> Language:
-    """The registered language of this name, or that of a regular expression under a new name.
+def language(name: str, regex: str = "", symbols: str = "", grammar: str = "") -> Language:
+    """The registered language of this name, or one of the user's own under a new name.
 
     Args:
-        regex: and its further ``symbols``; see ``expressions.of_expression``.
+        regex: a regular expression, and its further ``symbols``; see ``expressions.of_expression``.
+        grammar: the productions of a grammar; see ``grammars.reading.read``.
 
     Raises:
-        UserError: there is no language of this name; or it is taken, or the expression is no good.
+        UserError: there is no language of this name; or it is taken, or the expression or the
+            grammar is no good.
     """
+    if (regex or grammar) and name in LANGUAGES:
+        raise UserError(f"{name} is a language of the lab: give yours another name")
+    if regex and grammar:
+        raise UserError("a regular expression and a grammar are two languages: leave one out")
     if regex:
-        if name in LANGUAGES:
-            raise UserError(f"{name} is a language of the lab: give your expression another name")
         return of_expression(name, regex, symbols)
     if symbols:
         raise UserError(f"symbols {symbols!r} belong to a regular expression: give --regex too")
+    if grammar:
+        return of_grammar(name, grammar)
     if name not in LANGUAGES:
         raise unknown("language", name, LANGUAGES)
     return LANGUAGES[name]()

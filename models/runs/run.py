@@ -110,7 +110,7 @@ class Run:
                     "a part of one: choose the objective verdict"
                 )
         else:
-            learnt = language(config.language, config.regex, config.symbols)
+            learnt = _formal(config)
         build(config.model, learnt.vocabulary)
         window = learnt.lengths(config.max_n)[-1]
         if window > MOST_SYMBOLS or window**2 * config.batch_size > MOST_PAIRS:
@@ -179,7 +179,7 @@ class Run:
     def language(self) -> Language:
         if self.corpus_bytes() is not None:
             return LabelledCorpus.from_file(self.path / CORPUS, self.config.language)
-        return language(self.config.language, self.config.regex, self.config.symbols)
+        return _formal(self.config)
 
     @property
     def objective(self) -> Objective:
@@ -302,3 +302,8 @@ def _git_commit() -> str | None:
         return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
     except (OSError, subprocess.CalledProcessError):
         return None
+
+
+def _formal(config: TrainConfig) -> Language:
+    """The language that is no corpus: a registered one, or one that the run keeps."""
+    return language(config.language, config.regex, config.symbols, config.grammar)

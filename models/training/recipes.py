@@ -56,9 +56,10 @@ def recipe(
     name: str = "plain",
     regex: str = "",
     symbols: str = "",
+    grammar: str = "",
 ) -> TrainConfig:
-    """A configuration to start from, for a registered language, or for a corpus or a regular
-    expression by its own name.
+    """A configuration to start from, for a registered language, or for a corpus, a regular
+    expression or a grammar by its own name.
 
     Args:
         asked: the model that the recipe is for. Only its architecture and mask matter, and for
@@ -67,6 +68,7 @@ def recipe(
             with one verdict a word it takes that long to learn positions.
         name: of the recipe.
         regex: the expression, and its further ``symbols``.
+        grammar: the productions.
 
     Raises:
         UserError: the language has no such recipe, or the recipe is not for such a model.
@@ -76,9 +78,9 @@ def recipe(
         raise UserError(f"{language or 'it'} has no recipe {name!r}: choose one of {known}")
     if name == "counting":
         return _counting(language, asked)
-    base = NEXT_SYMBOLS if language in LANGUAGES or regex else VERDICT
+    base = NEXT_SYMBOLS if language in LANGUAGES or regex or grammar else VERDICT
     base = PLAIN.get(language, base)
-    base = replace(base, language=language, regex=regex, symbols=symbols)
+    base = replace(base, language=language, regex=regex, symbols=symbols, grammar=grammar)
     if not asked.family.attends:
         return replace(base, model=ModelConfig(architecture=asked.architecture, act_fn="relu"))
     if asked.sees_ahead:

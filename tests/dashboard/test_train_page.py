@@ -19,7 +19,7 @@ from dashboard import processes
 from dashboard.views.languages.own_language import words_of
 from dashboard.views.languages.removed import put_back, remove, removed
 from models.errors import UserError
-from models.languages import RegularLanguage
+from models.languages import FormalLanguage, RegularLanguage, language
 from models.runs.files import locked
 from models.runs.run import Run, find_runs
 
@@ -128,6 +128,26 @@ def test_a_language_of_ones_own(folder: Path, started: list[Process]) -> None:
     assert "Train" not in [each.label for each in page.button]
     page.text_input(key="own_regex").set_value("b*`**x").run()
     assert "use letters and digits as symbols" in page.error[0].value
+
+
+def test_a_grammar_of_ones_own(folder: Path, started: list[Process]) -> None:
+    page = opened(train_language="a grammar of mine")
+    page.text_input(key="own_grammar_name").set_value("nested-ab").run()
+    page.text_area(key="own_grammar").set_value("S -> 'a' S 'b'\nS -> 'a' 'b'").run()
+    assert not page.error
+    known = language("anbn")
+    assert isinstance(known, FormalLanguage)
+    for word in ("a b", "a a b b"):
+        assert f"`{word}`" in said(page)
+    assert page.code[0].value == "(S a (S a (S a (S a (S a b) b) b) b) b)"
+    press(page, "Train")
+    (process,) = started
+    asked = read("train", process.words[1:]).config
+    assert (asked.language, asked.grammar) == ("nested-ab", "S -> 'a' S 'b'\nS -> 'a' 'b'")
+    assert asked.objective == "next-symbols"
+    page.text_area(key="own_grammar").set_value("S -> 'a' S 'b'\nS -> T").run()
+    assert "line 2: T has no production" in plainly(page.error[0].value)
+    assert "Train" not in [each.label for each in page.button]
 
 
 def test_some_work_waits_and_can_be_stopped(folder: Path, started: list[Process]) -> None:

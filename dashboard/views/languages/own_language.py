@@ -1,4 +1,4 @@
-"""A language that the reader writes as a regular expression: its automaton, and words to judge."""
+"""A language of the reader's own, by a regular expression or a grammar, with words to judge."""
 
 from __future__ import annotations
 
@@ -12,20 +12,39 @@ from analyses.close_ups.truth import rule_in_words
 from dashboard import controls
 from dashboard.drawing import picture
 from dashboard.markup import code, text
-from models.languages import RegularLanguage, Word, language
+from models.config import TrainConfig
+from models.languages import (
+    ContextFreeLanguage,
+    FormalLanguage,
+    RegularLanguage,
+    Word,
+    language,
+)
+from models.languages.expressions import MOST_STATES
 
 SHORT = range(1, 11)
 """Lengths of the words that are shown."""
+LONGEST = 2 * MOST_STATES
+"""Where no word is short, the shortest one is shown; an automaton has one of this length."""
 SHOWN = 6
 RULES = (
     "Letters and digits are the symbols. `x|y` is x or y, `x*` any number of x, `x+` at least one, "
     "`x?` at most one, `x{2,4}` two to four, `[xyz]` one of them, `.` any symbol, `x&y` what fits "
     "both."
 )
+FIRST = """S -> NP VP
+NP -> 'the' N [0.7] | 'the' N 'that' NP V [0.3]
+VP -> 'sleeps' | V NP
+N -> 'cat' | 'dog'
+V -> 'sees' | 'hears'"""
+PRODUCTIONS = (
+    "A line for each nonterminal, the first for whole words. Symbols of the language stand in "
+    "quotes. `|` parts several right sides, and a number in brackets says how likely one is."
+)
 
 
-def asked() -> tuple[str, str, str]:
-    """Name, expression and further symbols, as the reader wrote them."""
+def expression() -> list[str]:
+    """A regular expression, as the words of `lab train` that ask for it."""
     name = controls.text_input("Its name", "ends-in-ab", key="own_name")
     regex = controls.text_input("Regular expression", "(a|b)*ab", key="own_regex", help=RULES)
     symbols = controls.text_input(
@@ -33,34 +52,52 @@ def asked() -> tuple[str, str, str]:
         "",
         key="own_symbols",
         help="Symbols that the expression does not name. A word with one of them is not in it.",
+    ).replace(" ", "")
+    further = [f"--symbols={symbols}"] if symbols else []
+    return [name.strip(), f"--regex={regex.strip()}", *further]
+
+
+def grammar() -> list[str]:
+    """The productions of a grammar, as the words of `lab train` that ask for it."""
+    name = controls.text_input("Its name", "cats", key="own_grammar_name")
+    productions = controls.text_area(
+        "Productions", FIRST, key="own_grammar", height=200, help=PRODUCTIONS
     )
-    return name.strip(), regex.strip(), symbols.replace(" ", "")
+    return [name.strip(), f"--grammar={productions.strip()}"]
 
 
-def draw(name: str, regex: str, symbols: str) -> None:
-    """The automaton, words of the language, and words that are almost in it."""
-    known = language(name, regex, symbols)
-    assert isinstance(known, RegularLanguage)
+KINDS = {"a regular expression of mine": expression, "a grammar of mine": grammar}
+"""What a reader may write, by its name among the languages."""
+
+
+def draw(config: TrainConfig) -> None:
+    """What the language is, words of it, and words that are almost in it."""
+    known = language(config.language, config.regex, config.symbols, config.grammar)
+    assert isinstance(known, FormalLanguage)
     if rule := rule_in_words(known):
         st.markdown(f"A word is in it if it **{text(rule)}**.")
-    picture(
-        automaton_chart(transitions_of(known)),
-        f"The automaton of {regex}, with {len(known.delta)} states.",
-    )
+    if isinstance(known, RegularLanguage):
+        picture(
+            automaton_chart(transitions_of(known)),
+            f"The automaton of {config.regex}, with {len(known.delta)} states.",
+        )
     left, right = st.columns(2)
     for column, label, title in ((left, True, "In it"), (right, False, "Almost in it")):
         column.markdown(f"**{text(title)}**")
         for word in words_of(known, label):
             column.markdown(code(" ".join(word)))
+    if isinstance(known, ContextFreeLanguage):
+        word = words_of(known, True)[-1]
+        st.caption(f"How the grammar makes {code(' '.join(word))}:")
+        st.code(str(next(known.trees(word))), language=None, wrap_lines=True)
 
 
-def words_of(known: RegularLanguage, label: bool) -> list[Word]:
+def words_of(known: FormalLanguage, label: bool) -> list[Word]:
     """A few short words in the language or just outside it, the shortest first."""
     rng = np.random.default_rng(0)
     lengths = [length for length in SHORT if known.has(length, label)]
     if not lengths:
-        longest = 2 * len(known.delta)
-        lengths = [n for n in range(SHORT.stop, longest) if known.has(n, label)][:1]
+        lengths = [n for n in range(SHORT.stop, LONGEST) if known.has(n, label)][:1]
     words = known.sample(rng, 8 * SHOWN, lengths, label).words
     if not label:
         with suppress(LookupError):  # no length has a member beside a word outside

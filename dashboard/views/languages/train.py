@@ -25,7 +25,6 @@ LOGS = ".logs"
 """The folder, below that of all runs, of what the trainings said."""
 MOST_STEPS = 20_000
 SEEDS = 10
-OWN = "a regular expression of mine"
 KINDS = {
     "transformer": "A decoder: each position looks back at all earlier ones by attention.",
     "lstm": "A recurrent network: it reads symbol by symbol and keeps a state with gates.",
@@ -54,12 +53,11 @@ def _ask() -> None:
     """What to train; the button that begins it."""
     left, right = st.columns(2)
     with left:
-        names = [*LANGUAGES, OWN]
-        regex = symbols = ""
+        names = [*LANGUAGES, *own_language.KINDS]
         name = controls.selectbox("Language", names, names.index("anbn"), key="train_language")
-        if name == OWN:
-            name, regex, symbols = own_language.asked()
-            words = [name, f"--regex={regex}"] + [f"--symbols={symbols}"] * bool(symbols)
+        if is_own := name in own_language.KINDS:
+            words = own_language.KINDS[name]()
+            name = words[0]
             _read(words)  # whatever cannot be trained is said here
         else:
             words = [name]
@@ -77,8 +75,8 @@ def _ask() -> None:
         if len(recipes := recipes_of(name)) > 1 and kind == "transformer":
             recipe = controls.segments("Recipe", recipes, "train_recipe")
             st.caption(text(f"{recipe}: {ABOUT[recipe]}"))
-        if regex:
-            own_language.draw(name, regex, symbols)
+        if is_own:
+            own_language.draw(_read(words).config)
     words += ["--recipe", recipe, "--model.architecture", kind]
     usual = _read(words).config
     left, middle, right = st.columns(3)
