@@ -30,6 +30,8 @@ MOST_STATES = 40
 def rule_in_words(language: FormalLanguage) -> str | None:
     """What a word of the language does; it completes "a word is in it if it ...". None if there are
     no short words for it."""
+    if language.rule is not None:
+        return language.rule
     if isinstance(language, CountingLanguage):
         blocks = ", then all ".join(language.vocabulary.symbols)
         return f"has first all {blocks}, as many of each"
@@ -61,6 +63,24 @@ def variables_of(language: FormalLanguage, word: Word) -> pd.DataFrame:
         for position, value in enumerate(values[0])
     ]
     return pd.DataFrame(rows, columns=["position", "place", "variable", "kind", "value"])
+
+
+def reader_of(language: FormalLanguage, word: Word) -> pd.DataFrame:
+    """What a reader knows after each symbol: one row per prefix.
+
+    Columns: symbol, the hidden variables by name, "may follow", and for a language that a stack
+    reads, if the word is in it, "stack" (top first).
+    """
+    words = language.vocabulary.words([word])
+    traced = {name: values[0] for name, values in language.trace(words).items()}
+    allowed = language.allowed(words)[0]
+    table = pd.DataFrame({"symbol": ["<bos>", *word], **traced})
+    table["may follow"] = [
+        " ".join(language.vocabulary.decode(row.nonzero()[0])) for row in allowed
+    ]
+    if (stacks := language.stacks(word)) is not None:
+        table["stack"] = stacks
+    return table
 
 
 def variables_chart(table: pd.DataFrame) -> ChartType:

@@ -30,7 +30,17 @@ from models.training.recipes import recipe
 
 @dataclass(frozen=True)
 class Languages(Shows):
-    """What can be trained."""
+    """What can be trained; with a NAME, all that is known of one language.
+
+    Attributes:
+        name: a language: its machine, its production rules, and what a reader keeps of a word.
+        word: the word; by default an example.
+        grammar: the productions of a language of your own, or a file of them.
+    """
+
+    name: tyro.conf.Positional[str] = ""
+    word: str = ""
+    grammar: str = ""
 
 
 @dataclass(frozen=True)

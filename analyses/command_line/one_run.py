@@ -15,6 +15,7 @@ from analyses.close_ups.broken import (
     said_without,
     sentence,
 )
+from analyses.close_ups.truth import reader_of, rule_in_words
 from analyses.command_line.arguments import (
     Analyse,
     Break,
@@ -24,6 +25,7 @@ from analyses.command_line.arguments import (
     Predict,
     Resume,
     Train,
+    productions,
 )
 from analyses.console import ERR, OUT, progress_bar, shown, table_of, titled
 from analyses.jobs.trained import finish
@@ -47,6 +49,9 @@ from models.training.writer import validation_sample
 
 def languages(options: Languages) -> None:
     """What can be trained, with its type in the Chomsky hierarchy, an example and a near miss."""
+    if options.name or options.grammar:
+        one_language(options)
+        return
     rows = []
     for name in LANGUAGES:
         known = language(name)
@@ -66,6 +71,28 @@ def languages(options: Languages) -> None:
     OUT.print(table_of(table.drop(columns="recipes")))
     counting = [name for name in LANGUAGES if "counting" in recipes_of(name)]
     OUT.print(f"--recipe plain is the default; {' and '.join(counting)} have counting too.")
+
+
+def one_language(options: Languages) -> None:
+    """A language: its machine, its production rules, and what a reader keeps along a word."""
+    known = language(options.name or "mine", grammar=productions(options.grammar))
+    if not isinstance(known, FormalLanguage):
+        raise UserError(f"{known.name} has no rules: it is a corpus")
+    word = known.vocabulary.parse(options.word) if options.word else known.example()
+    table = reader_of(known, word)
+    if shown(options, table):
+        return
+    rule = rule_in_words(known)
+    OUT.print(f"{known.name} is {known.chomsky}. It is read by {known.machine}.")
+    if rule:
+        OUT.print(f"A word is in it if it {rule}.")
+    if known.productions:
+        OUT.print(
+            "Production rules, from S:", *(f"  {each}" for each in known.productions), sep="\n"
+        )
+    is_in = "is" if known.contains(word) else "is not"
+    OUT.print(f"{' '.join(word)} {is_in} in it. After each symbol:")
+    OUT.print(table_of(table))
 
 
 def train(options: Train) -> None:

@@ -33,6 +33,28 @@ class CountingLanguage(FormalLanguage):
 
     # -- the truth ------------------------------------------------------------------------------
 
+    @property
+    def machine(self) -> str:
+        kinds = ("a finite automaton", "a stack of one symbol, that is, a counter")
+        return kinds[self.blocks - 1] if self.blocks < 3 else f"{self.blocks - 1} counters"
+
+    @property
+    def productions(self) -> tuple[str, ...]:
+        """From three blocks on, nonterminals of later blocks wait, are sorted, and are spelled."""
+        first, *rest = (repr(symbol) for symbol in self.vocabulary.symbols)
+        if len(rest) < 2:
+            last = "".join(f" {symbol}" for symbol in rest)
+            return (f"S -> {first} S{last}", f"S -> {first}{last}")
+        waiting = [f"X{i}" for i in range(2, self.blocks + 1)]
+        made = " ".join(waiting)
+        rules = [f"S -> {first} S {made}", f"S -> {first} {made}"]
+        rules += [f"{y} {x} -> {x} {y}" for i, x in enumerate(waiting) for y in waiting[i + 1 :]]
+        before = first
+        for symbol, x in zip(rest, waiting, strict=True):
+            rules += [f"{before} {x} -> {before} {symbol}", f"{symbol} {x} -> {symbol} {symbol}"]
+            before = symbol
+        return tuple(rules)
+
     def _counts(self, words: Words) -> np.ndarray:
         """Occurrences of each symbol in each prefix, [batch, time + 1, blocks]."""
         symbol = words.ids[..., None] - FIRST_SYMBOL_ID == np.arange(self.blocks)

@@ -195,7 +195,14 @@ class Language(ABC):
 
 
 class FormalLanguage(Language):
-    """A language with a grammar: words of any length and membership can be made."""
+    """A language with a grammar: words of any length and membership can be made.
+
+    Attributes:
+        rule: completes "a word is in it if it ..."; None where it is told in another way, or has no
+            short words.
+    """
+
+    rule: str | None = None
 
     rationale_rule: ClassVar[str] = (
         "in a word of the language, the positions where some other symbol alone would break it; in "
@@ -203,6 +210,23 @@ class FormalLanguage(Language):
         "word of the language, where every such set of positions is right; none where the language "
         f"has no word of this length, or where more than {MOST_REPAIRS:,} sets are right"
     )
+
+    @property
+    @abstractmethod
+    def machine(self) -> str:
+        """The weakest machine that reads it, in a few words."""
+
+    @property
+    def productions(self) -> tuple[str, ...]:
+        """The rules that make its words from S, such as "S -> 'a' S 'b'"; none are known where it
+        is empty. A rule may rewrite several parts in a row; what is in quotes is a symbol of the
+        language, and a word is made when nothing else is left."""
+        return ()
+
+    def stacks(self, word: Sequence[str]) -> list[str] | None:
+        """What a stack holds before the word and after each of its symbols, top first; None where
+        a stack is not what the machine needs, or the word is not in the language."""
+        return None
 
     def rationales(self, word: Sequence[str]) -> tuple[tuple[int, ...], ...] | None:
         """Of a member one set, of another word all repairs with the fewest substitutions.

@@ -61,8 +61,8 @@ def _finite(name: str, words: set[str]) -> RegularLanguage:
     return RegularLanguage(name, dfa, symbols, chomsky="finite")
 
 
-def _grammar(name: str, grammar: Callable[[], Grammar]) -> Callable[[], Language]:
-    return lambda: ContextFreeLanguage(name, grammar())
+def _grammar(name: str, grammar: Callable[[], Grammar], rule: str) -> Callable[[], Language]:
+    return lambda: ContextFreeLanguage(name, grammar(), rule)
 
 
 def _fewer() -> Grammar:
@@ -82,7 +82,8 @@ def _brackets(name: str, pairs: int) -> ContextFreeLanguage:
     rules = [
         ("S", f"'{BRACKETS[2 * i]}' S '{BRACKETS[2 * i + 1]}' S", 0.4 / pairs) for i in range(pairs)
     ]
-    return ContextFreeLanguage(name, grammar_of([*rules, ("S", "", 0.6)]))
+    rule = "closes every bracket by one of its kind, the last that was opened first"
+    return ContextFreeLanguage(name, grammar_of([*rules, ("S", "", 0.6)]), rule)
 
 
 def _count_modulo(
@@ -141,12 +142,12 @@ LANGUAGES: dict[str, Callable[[], Language]] = {
     "dieren_muis": lambda: _dieren("dieren_muis", PlantedLanguage),
     # The rest of the hierarchy: finite, context-free, beyond it, and what no machine decides
     "anbn5": lambda: _finite("anbn5", {"a" * n + "b" * n for n in range(1, 6)}),
-    "anbm": _grammar("anbm", _fewer),
-    "wwr": _grammar("wwr", _palindromes),
+    "anbm": _grammar("anbm", _fewer, "has first all a, then all b, and more a than b"),
+    "wwr": _grammar("wwr", _palindromes, "says something, and then the same backwards"),
     "dyck1-unbounded": lambda: _brackets("dyck1-unbounded", 1),
     "dyck2-unbounded": lambda: _brackets("dyck2-unbounded", 2),
-    "linear": _grammar("linear", phrases.linear),
-    "nested": _grammar("nested", phrases.nested),
+    "linear": _grammar("linear", phrases.linear, phrases.IN_A_ROW),
+    "nested": _grammar("nested", phrases.nested, phrases.INSIDE),
     "ww": lambda: CopyLanguage("ww", "ab"),
     "anbmcndm": lambda: CrossedLanguage("anbmcndm"),
     "powers": lambda: PowersLanguage("powers"),

@@ -77,6 +77,25 @@ class RegularLanguage(FormalLanguage):
 
     # -- the truth ------------------------------------------------------------------------------
 
+    @property
+    def machine(self) -> str:
+        return f"a finite automaton of {len(self.delta)} states"
+
+    @property
+    def productions(self) -> tuple[str, ...]:
+        """A nonterminal for each live state; S is the start."""
+        names = ["S", *(f"Q{state}" for state in range(1, len(self.delta)))]
+        rules = []
+        for state in np.flatnonzero(self.live):
+            rights = [
+                f"{symbol!r} {names[target]}"
+                for symbol, target in zip(self.vocabulary.symbols, self.delta[state], strict=True)
+                if self.live[target]
+            ]
+            rights += [""] * bool(self.accepting[state])
+            rules += [f"{names[state]} -> {right}".rstrip() for right in rights]
+        return tuple(rules)
+
     @cached_property
     def live(self) -> np.ndarray:
         """States from which an accepting state can be reached, [states]."""

@@ -37,6 +37,26 @@ class ShuffleLanguage(FormalLanguage):
 
     # -- the truth ------------------------------------------------------------------------------
 
+    @property
+    def machine(self) -> str:
+        return f"{self.pairs} counters" if self.pairs > 1 else "a counter"
+
+    @property
+    def productions(self) -> tuple[str, ...]:
+        """Balanced words in a row, in which brackets of different kinds change places."""
+        symbols = self.vocabulary.symbols
+        names = [f"X{i}" for i in range(len(symbols))]
+        rules = ["S -> "]
+        rules += [f"S -> {names[i]} S {names[i + 1]} S" for i in range(0, len(names), 2)]
+        rules += [
+            f"{x} {y} -> {y} {x}"
+            for i, x in enumerate(names)
+            for j, y in enumerate(names)
+            if i // 2 != j // 2
+        ]
+        spelled = zip(names, symbols, strict=True)
+        return (*rules, *(f"{x} -> {symbol!r}" for x, symbol in spelled))
+
     def _open_and_valid(self, words: Words) -> tuple[np.ndarray, np.ndarray]:
         """After each prefix: open brackets of each kind, [batch, time + 1, kinds]; and validity."""
         symbol = np.where(words.mask, words.ids - FIRST_SYMBOL_ID, -2)

@@ -61,7 +61,7 @@ def test_languages(capsys: pytest.CaptureFixture[str]) -> None:
     rows = {row["name"]: row for row in json.loads(answer(capsys, "languages", "--json"))}
     assert {"an", "anbn", "anbncn", "dieren", "dyck2", "parity"} < set(rows)
     assert rows["tomita1"]["near miss"] == "0"
-    assert rows["anbncn"]["type"] == "context-sensitive"
+    assert rows["anbncn"]["type"] == "mildly context-sensitive"
     assert rows["anbn"]["example"] == "a a a b b b"
     assert "context-free" in answer(capsys, "languages")
 
@@ -169,7 +169,7 @@ def test_the_only_run_of_a_folder_is_meant(run: Run, capsys: pytest.CaptureFixtu
         (["train", "anbn", "--corpus", "x.tsv"], "are two things to train on: leave one out"),
         (["leaderboard", "an", "anbn", "an"], "an is named twice: drop one"),
         (["demo", "an", "an"], "an is named twice: drop one"),
-        (["train", "anbm"], "unknown language 'anbm': did you mean anbn?"),
+        (["train", "anbnn"], "unknown language 'anbnn': did you mean anbn?"),
         (["train", "anbn", "--stepz", "3"], "did you mean --steps? (see `lab train --help`)"),
         (["train", "anbn", "--steps", "many"], "--steps"),
         (["train", "anbn", "--steps", "0"], "it must be at least 1"),

@@ -21,6 +21,8 @@ from models.languages import LANGUAGES, FormalLanguage, language
         ),
         ("shuffle2", "closes every bracket; brackets of different kinds may cross"),
         ("tomita2", None),
+        ("ww", "says something twice, in the same order"),
+        ("anbm", "has first all a, then all b, and more a than b"),
     ],
 )
 def test_the_rule_in_words(name: str, rule: str | None) -> None:

@@ -35,15 +35,15 @@ class ContextFreeLanguage(DrawnLanguage):
 
     chomsky: ChomskyType = "context-free"
 
-    def __init__(self, name: str, grammar: Grammar, objective: str = "next-symbols") -> None:
+    def __init__(self, name: str, grammar: Grammar, rule: str | None = None) -> None:
         """
         Args:
-            objective: becomes ``default_objective``.
+            rule: what its words are, in words; see ``FormalLanguage.rule``.
         """
         self.name = name
+        self.rule = rule
         self.grammar = grammar
         self.vocabulary = Vocabulary(grammar.symbols)
-        self.default_objective = objective
         self.variables: dict[str, VariableKind] = {
             "remaining": "count",
             "next": "category",
@@ -54,6 +54,19 @@ class ContextFreeLanguage(DrawnLanguage):
         self._by_length = ByLength(self._form)
 
     # -- the truth ------------------------------------------------------------------------------
+
+    @property
+    def machine(self) -> str:
+        return "a stack"
+
+    @property
+    def productions(self) -> tuple[str, ...]:
+        return tuple(str(rule).replace("ε", "").rstrip() for rule in self.grammar.productions)
+
+    def stacks(self, word: Sequence[str]) -> list[str] | None:
+        """Along the first derivation of the word."""
+        tree = next(self.trees(word), None)
+        return None if tree is None else [" ".join(stack) for stack in tree.stacks()]
 
     def _numbers(self, words: Words) -> Int[np.ndarray, "batch time"]:
         """The symbols by number from 0, and -1 past the end."""

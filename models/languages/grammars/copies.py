@@ -21,6 +21,7 @@ class CopyLanguage(DrawnLanguage):
     """
 
     chomsky: ChomskyType = "mildly context-sensitive"
+    rule = "says something twice, in the same order"
 
     def __init__(self, name: str, symbols: str) -> None:
         self.name = name
@@ -30,6 +31,23 @@ class CopyLanguage(DrawnLanguage):
             "due": "category",
             "valid": "category",
         }
+
+    @property
+    def machine(self) -> str:
+        return "a queue, or a tape as long as the word"
+
+    @property
+    def productions(self) -> tuple[str, ...]:
+        """Each symbol brings its copy, which walks to the end E and is spelled behind it."""
+        symbols = self.vocabulary.symbols
+        names = [f"X{i}" for i in range(len(symbols))]
+        pairs = list(zip(symbols, names, strict=True))
+        rules = [f"S -> {symbol!r} {x} T" for symbol, x in pairs]
+        rules += [f"T -> {symbol!r} {x} T" for symbol, x in pairs]
+        rules += ["T -> E", "E -> "]
+        rules += [f"{x} {symbol!r} -> {symbol!r} {x}" for x in names for symbol in symbols]
+        rules += [f"{x} E -> E {symbol!r}" for symbol, x in pairs]
+        return tuple(rules)
 
     def _half(self, words: Words) -> np.ndarray:
         """The least length of w for each prefix, [batch, time + 1]: from there on it repeats."""

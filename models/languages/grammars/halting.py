@@ -45,6 +45,7 @@ class HaltingLanguage(DrawnLanguage):
 
     chomsky: ChomskyType = "recursively enumerable"
     default_objective = "verdict"
+    rule = "is the table of a Turing machine that halts when it begins on an empty tape"
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -56,6 +57,10 @@ class HaltingLanguage(DrawnLanguage):
         }
 
     # -- the truth ------------------------------------------------------------------------------
+
+    @property
+    def machine(self) -> str:
+        return f"a Turing machine that runs the table, here for at most {LONGEST_RUN[-1]} steps"
 
     def _numbers(self, words: Words) -> np.ndarray:
         """The symbols by number, with ``OPEN`` past the end; [batch, 6 for each of four states]."""

@@ -58,12 +58,26 @@ class CrossedLanguage(ListedLanguage):
     """
 
     chomsky: ChomskyType = "mildly context-sensitive"
+    rule = "has first all a, then all b, then all c, then all d, as many c as a, and as many d as b"
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.vocabulary = Vocabulary(tuple("abcd"))
         self.variables: dict[str, VariableKind] = {f"count_{s}": "count" for s in "abcd"}
         self.variables |= {"remaining": "count", "block": "category", "valid": "category"}
+
+    @property
+    def machine(self) -> str:
+        return "2 counters"
+
+    @property
+    def productions(self) -> tuple[str, ...]:
+        """The C of each a passes the B, which come with the d."""
+        return (
+            "S -> X Y",
+            *("X -> 'a' X C", "X -> 'a' C", "Y -> B Y 'd'", "Y -> B 'd'", "C B -> B C"),
+            *("'a' B -> 'a' 'b'", "'b' B -> 'b' 'b'", "C 'd' -> 'c' 'd'", "C 'c' -> 'c' 'c'"),
+        )
 
     def _traced(self, words: Words) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Counts, [batch, time + 1, symbols]; the last block; and the allowed tokens."""
@@ -115,6 +129,7 @@ class PowersLanguage(ListedLanguage):
     """
 
     chomsky: ChomskyType = "context-sensitive"
+    rule = "has only a, and as many as a power of two"
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -124,6 +139,18 @@ class PowersLanguage(ListedLanguage):
             "remaining": "count",
             "valid": "category",
         }
+
+    @property
+    def machine(self) -> str:
+        return "a tape as long as the word"
+
+    @property
+    def productions(self) -> tuple[str, ...]:
+        """Each D walks from the left end L to the right end R and doubles every a on its way."""
+        return (
+            *("S -> L 'a' R", "L -> L D", "D 'a' -> 'a' 'a' D", "D R -> R"),
+            *("L -> ", "R -> "),
+        )
 
     def _counted(self, words: Words) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Of each prefix: how many a, how many up to the next power of two, and is it without b."""

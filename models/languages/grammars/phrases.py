@@ -42,6 +42,13 @@ PLURAL = NounClass(
 )
 CLASSES = (COMMON, NEUTER, PLURAL)
 ADJECTIVES = ("grote", "kleine")
+IN_A_ROW = (
+    "is a row of sentences joined by en, whose articles, verbs and pronouns agree with their nouns"
+)
+INSIDE = (
+    "is a sentence whose nouns may have relative clauses inside each other, and whose articles, "
+    "relative pronouns and verbs agree with their nouns"
+)
 DEEPER = 0.3
 """How likely a noun has a relative clause, or a sentence another one after it."""
 
