@@ -254,7 +254,12 @@ def _leaderboard(answer: Answer) -> Verdict:
     chance = [each for each in grid.columns if each[0] == "random"]
     choose, judge = grid.iloc[::2], grid.iloc[1::2]
     if not names or not chance or len(judge) < 3:
-        return Verdict(answer.sentence, "not weighed", "Too few words have positions that decide.")
+        return Verdict(
+            "Too few words were asked about to say which method is best.",
+            "not weighed",
+            f"{len(grid)} members have positions that decide; six are the least: half of them "
+            "choose the method, and the others judge it.",
+        )
     best = choose[names].mean().idxmax()
     beyond = judge[best] - judge[chance[0]]
     mean, low, high = (float(each[0]) for each in bootstrap_mean(beyond.to_numpy()[:, None]))

@@ -169,7 +169,7 @@ def test_the_only_run_of_a_folder_is_meant(run: Run, capsys: pytest.CaptureFixtu
         (["train", "anbn", "--corpus", "x.tsv"], "are two things to train on: leave one out"),
         (["leaderboard", "an", "anbn", "an"], "an is named twice: drop one"),
         (["demo", "an", "an"], "an is named twice: drop one"),
-        (["train", "anbnn"], "unknown language 'anbnn': did you mean anbn?"),
+        (["train", "dieern"], "unknown language 'dieern': did you mean dieren?"),
         (["train", "anbn", "--stepz", "3"], "did you mean --steps? (see `lab train --help`)"),
         (["train", "anbn", "--steps", "many"], "--steps"),
         (["train", "anbn", "--steps", "0"], "it must be at least 1"),

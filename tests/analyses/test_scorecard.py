@@ -152,7 +152,7 @@ def leaderboard(best: Sequence[float], random: Sequence[float]) -> Answer:
         ("interventions", interventions(0.5, 0.45, 0.4), NO, "a-b erased at L0 mlp_out"),
         ("leaderboard", leaderboard([0.9] * 8, [0.5] * 8), HOLDS, "LIME ranks"),
         ("leaderboard", leaderboard([0.9, 0.5] * 4, [0.5] * 8), NO, "(AUROC 0.50)"),
-        ("leaderboard", leaderboard([0.9] * 4, [0.5] * 4), "not weighed", "Few words."),
+        ("leaderboard", leaderboard([0.9] * 4, [0.5] * 4), "not weighed", "Too few words"),
         ("emergence", emergence(0.3, 0.9), "not weighed", "grew from 0.30 to 0.90"),
         ("emergence", emergence(0.9, 0.9), NO, "Training added nothing"),
     ],
