@@ -175,7 +175,8 @@ def languages() -> str:
         shown = " | ".join(f"`{cell}`" for cell in cells)
         rows.append(f"| `{name}` | {known.chomsky} | {shown} |")
     room = ROOT / "models" / "languages"
-    body = reference("models.languages", first_line(room), modules(room))
+    files = [*modules(room), *modules(room / "grammars")]
+    body = reference("models.languages", first_line(room), files)
     head, _, rest = body.partition("\n\n")
     return "\n\n".join([head, "## Every language", "\n".join(rows), "## The classes", rest])
 

@@ -63,11 +63,11 @@ def blocks(text: str) -> list[Block]:
     found = list(FENCE.finditer(text))
     made = []
     for match, after in zip_longest(found, found[1:]):
-        if match["language"] == "text":
+        if match["language"] == "text" and not match["about"]:
             continue
         output, here = None, False
         below = after is not None and not text[match.end() : after.start()].strip()
-        if below and after["language"] == "text":
+        if below and after["language"] == "text" and not after["about"]:
             output, here = after["code"], bool(after["before"])
         line = text[: match.start()].count("\n") + 1
         made.append(Block(line, match["language"], match["about"], match["code"], output, here))
@@ -76,7 +76,7 @@ def blocks(text: str) -> list[Block]:
 
 def test_every_block_is_of_a_kind_that_is_run() -> None:
     kinds = {b.language for page in PAGES for b in blocks(page.read_text(encoding="utf-8"))}
-    assert kinds == {"bash", "python", "toml"}
+    assert kinds == {"bash", "python", "toml", "text"}  # a text with a name is a file to write
 
 
 # -- comparing ------------------------------------------------------------------------------------
