@@ -294,8 +294,9 @@ def _explanations(answer: Answer) -> Verdict:
         return Verdict(reason, "not weighed", why)
     random = float(ranked.set_index("method").loc["random", "AUROC"])
     short = (
-        f"On this word {(judged == 1).sum()} of {len(judged)} methods put the symbols that decide "
-        f"above all others (AUROC 1); random values have {random:.2f}."
+        f"On the word {' '.join(answer.findings['word'])}, {(judged == 1).sum()} of {len(judged)} "
+        "methods put the symbols that decide above all others (AUROC 1); random values have "
+        f"{random:.2f}."
     )
     return Verdict(short, "not weighed", why)
 

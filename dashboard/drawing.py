@@ -97,6 +97,13 @@ def link_to(address: str, label: str, **query: str) -> None:
         st.page_link(known[address], label=text(label), query_params={**kept, **query})
 
 
+def go_to(address: str) -> None:
+    """Draws another page instead, with the same link."""
+    known = st.session_state.get(LINKS, {})
+    if address in known:
+        st.switch_page(known[address], query_params=dict(st.query_params))
+
+
 LECTURE = "lecture"
 """Set while the pages are a lecture, in the session and in the link."""
 LINKS = "pages"

@@ -68,7 +68,7 @@ class Page:
         """Draws the page beside the choice of the run. What is missing or fails is one line."""
         lecture.choose()
         with explain_errors():
-            tour.stop()
+            tour.stop(next((name for name, page in OWN.items() if page is self), None))
             # A folder without runs may still hold sweeps or a leaderboard, and users bring lines.
             if find_runs(runs_folder()):
                 choose_run()

@@ -54,16 +54,18 @@ LINGUIST = Tour(
         Stop(
             "story",
             "Find the rule yourself",
-            "Read both groups of lines. Guess what the lines of group A have and the others lack.",
+            "Read both groups of lines. Guess what all lines of group A have, and nearly all of "
+            "the others lack.",
             "It is hard. The same words occur in both groups, so no single word tells them apart.",
             {"show": "the lines"},
         ),
         Stop(
             "story",
             "A network learns it",
-            "Look at the curve, from left to right.",
-            "At the left the network knows nothing. At the right it gives nearly all lines their "
-            "group, also lines that it never saw. So it holds some rule. But which one?",
+            "Look at the curve of the loss, from left to right.",
+            "The loss falls: its answers come nearer to the right ones. In the end it gives nearly "
+            "all lines their group, also lines that it never saw. So it holds some rule. But which "
+            "one?",
             {"show": "the network"},
         ),
         Stop(
@@ -73,7 +75,8 @@ LINGUIST = Tour(
             "*kat* instead.",
             "With *muis* at the end the verdict turns around; with another word for *kat* it does "
             "not. The line with one word changed is a minimal pair: you test the network as you "
-            "would test a speaker. Guess the rule before you open *The truth*.",
+            "would test a speaker. Guess the rule before you open *The truth*. On these pages a "
+            "whole line is called a word, and its words are symbols.",
             {"word_dieren": LINE},
         ),
         Stop(
@@ -81,8 +84,10 @@ LINGUIST = Tour(
             "Which words decide?",
             "Look at the coloured words first, then at the rows of the picture.",
             "The coloured words decide by the true rule. Each row is a method that guesses this "
-            "from outside. Where a row is dark at other words, the method is wrong. The number "
-            "beside it says how often.",
+            "from outside. Where a row is dark at other words, the method is wrong. The first "
+            "number beside it is 1 where the words that decide come before all others, and 0.5 for "
+            "a mere guess. On an easy line nearly every method is right, and random values may be, "
+            "too: pick other lines, and see who fails.",
             {"word_dieren": LINE},
         ),
         Stop(
@@ -90,17 +95,19 @@ LINGUIST = Tour(
             "Look inside",
             "A head is a part that looks back from a word to earlier words. Read the sentence, "
             "then click the darkest square.",
-            "Without this head the network makes many mistakes, so it needs the head. Beside it "
-            "stands the same network before its training: none of its heads matters.",
+            "Without this head the network makes many mistakes. The grade says whether every way "
+            "to take it away agrees. Beside it stands the same network before its training: there, "
+            "taking a head away changes little.",
         ),
         Stop(
             "probing",
             "Does it know where in the rule it is?",
-            "Look at the table at the end of the page: the column *trained*, and those beside it.",
+            "Look at the last table, *Best site per variable*: the column *trained*, and those "
+            "beside it.",
             "A probe reads from the network how much of the pattern has been seen. A network "
-            "without training lets a probe read something, too, because the words themselves are "
-            "still in it. Only what is read beyond that was learned. This is why each page shows "
-            "the untrained network.",
+            "without training, read at its own best place, lets a probe read something, too, "
+            "because the words themselves are still in it. Only what is read beyond that was "
+            "learned. This is why each page shows the untrained network.",
         ),
         Stop(
             "story",
@@ -142,6 +149,7 @@ RESEARCHER = Tour(
             "Scroll to the cards of the chosen run.",
             "Each grade comes from kept numbers: the interval of the finding against the best of "
             "its controls, each with its own best choice.",
+            {"show": "the rule"},
         ),
         Stop(
             "probing",

@@ -187,11 +187,11 @@ def test_of_one_word_the_methods_that_find_the_symbols_are_counted() -> None:
         names, families = zip(*methods, strict=True)
         rows = pd.DataFrame({"method": names, "family": families, "AUROC": auroc})
         sentence = "One word. Which positions decide is not known, so what. More."
-        found = {"agreement": rows.astype(object).to_dict("records")}
+        found = {"agreement": rows.astype(object).to_dict("records"), "word": ["a", "b"]}
         return verdict("explanations", Answer(pd.DataFrame(), sentence, found)).short
 
     assert said(0.9, 0.5, 1.0, 0.4) == (
-        "On this word 1 of 2 methods put the symbols that decide above all others (AUROC 1); "
+        "On the word a b, 1 of 2 methods put the symbols that decide above all others (AUROC 1); "
         "random values have 0.40."
     )
     assert "0 of 2 methods" in said(0.9, 0.5, 0.2, 1.0)

@@ -85,6 +85,9 @@ def test_the_tour_from_first_to_last(page: Page, address: str) -> None:
             expect(truth).to_be_hidden()
             page.get_by_text("The truth: the rule, and what decides").click()
             expect(truth).to_be_visible()
+        if number == 1:  # nor is it named before the reader has guessed
+            expect(page.get_by_text("Open it when you have guessed")).to_be_visible()
+            expect(page.get_by_text("contains leeuw").first).to_be_hidden()
         if "show" in stop.shown:
             chosen = page.get_by_role("radio", name=stop.shown["show"], exact=True)
             expect(chosen).to_have_attribute("aria-checked", "true")
@@ -103,6 +106,11 @@ def test_the_tour_from_first_to_last(page: Page, address: str) -> None:
         expect(sidebar).to_be_hidden()
         page.get_by_role("button", name="End the lecture").click()
         expect(sidebar).to_be_visible()
+    # The first page has no address of its own: a copied link to a stop there names another page.
+    opened(page, f"{address}/tour?tour=linguist&stop=2")
+    expect(page.get_by_role("heading", name="Structure Lab")).to_be_visible()
+    chosen = page.get_by_role("radio", name="the network", exact=True)
+    expect(chosen).to_have_attribute("aria-checked", "true")
 
 
 def wide(page: Page) -> bool:

@@ -54,13 +54,18 @@ def show() -> None:
     _lines(marked=step == len(STEPS) - 1)
     if find_runs(runs_folder()):
         with explain_errors():
-            _card(current_run())
+            run = current_run()
+            st.header(f"What the lenses say of {text(run.name)}", divider="gray")
+            if run.config.language == DIEREN and step < len(STEPS) - 1:
+                with st.expander("Open it when you have guessed: it names the rule"):
+                    _card(run)
+            else:
+                _card(run)
 
 
 def _card(run: Run) -> None:
     """What the kept answers of the chosen run say, each with a sign of trust."""
     rows = scorecard(run) if run.steps() else pd.DataFrame()
-    st.header(f"What the lenses say of {text(run.name)}", divider="gray")
     if rows.empty:
         st.info(f"Nothing yet: {code(f'lab analyse {run.path}')} asks it every question.")
         return
@@ -113,11 +118,19 @@ def _told(run: Run, step: int) -> None:
 def _network(run: Run) -> None:
     st.markdown(
         f"A small network ({text(run.name)}) reads lines that are drawn at random, and is told of "
-        "each whether it belongs. The 26 printed lines are its test. So its loss fell, and its "
-        "share of right verdicts grew, as it learned:"
+        "each whether it belongs. The 26 printed lines are its test. *Loss* tells how far its "
+        "answers are from the right ones, and 0 is best; *recognition* is the share of lines whose "
+        "group it gets right. The curves begin after its first "
+        f"{min(each['step'] for each in run.metrics()):d} steps of learning:"
     )
     training_curves(run)
     st.markdown(f"**{text(_said_of_the_lines(run))}**")
+    rule = language(DIEREN)
+    strays = sum(rule.contains(word) for name, word in printed_lines() if name == "B")
+    st.caption(
+        f"The groups of the lecture are not quite pure: {strays:d} line of B keeps the rule of A, "
+        "too, and to accept it is right."
+    )
 
 
 @once(show_spinner=False)
@@ -161,8 +174,10 @@ def _lines(marked: bool) -> None:
             for word in lines:
                 _line(word, marked)
             if marked:
-                inside = sum(rule.contains(word) for word in lines)
-                st.caption(f"{inside:d} of {len(lines):d} lines have the whole pattern.")
+                inside = [" ".join(word) for word in lines if rule.contains(word)]
+                st.caption(f"{len(inside):d} of {len(lines):d} lines have the whole pattern.")
+                if len(inside) == 1:
+                    st.caption(f"It is the line: {text(inside[0])}. Chance alone gives such lines.")
 
 
 def _line(word: Word, marked: bool) -> None:

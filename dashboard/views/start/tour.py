@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import streamlit as st
 
-from dashboard.drawing import link_to
+from dashboard.drawing import go_to, link_to
 from dashboard.glossary import explained
 from dashboard.markup import text
 from dashboard.selection import most_telling, runs_folder
@@ -23,14 +23,23 @@ def show() -> None:
             _link(name, number, f"{number}. {stop.title}")
 
 
-def stop() -> None:
-    """The stop of the tour that the link is on, above its page; nothing on any other link."""
+def stop(address: str | None) -> None:
+    """The stop of the tour that the link is on, above its page; nothing on any other link.
+
+    The first page has no address of its own. A link to a stop there, opened from elsewhere, names
+    the page that it was on; so whoever comes to another page than the stop's is led there.
+
+    Args:
+        address: of the page that is drawn; None if it is drawn by itself.
+    """
     name, at = st.query_params.get("tour", ""), st.query_params.get("stop", "")
     tour = TOURS.get(name)
     if tour is None or not at.isdecimal() or not 1 <= int(at) <= len(tour.stops):
         return
     number = int(at)
     here = tour.stops[number - 1]
+    if address not in (None, here.page):
+        go_to(here.page)
     if st.session_state.get(REACHED) != (name, number):
         st.session_state[REACHED] = name, number
         _arrange(tour, here)
