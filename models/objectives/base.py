@@ -116,6 +116,19 @@ class Objective(ABC):
         """Which tokens may follow according to the model: those with a probability above 1/2."""
         return logits > 0
 
+    def log_probabilities(
+        self, logits: Float[Tensor, "*pos d_vocab"], vocabulary: Vocabulary
+    ) -> Float[Tensor, "*pos d_vocab"]:
+        """How likely each token comes next, for words that are drawn from the model.
+
+        A model that says of each token whether it may come gives each its share of all of them.
+        Tokens that the model was taught nothing about have probability 0.
+        """
+        taught = torch.zeros(len(vocabulary), dtype=torch.bool, device=logits.device)
+        taught[[vocabulary.ids[token] for token in self.tokens(vocabulary)]] = True
+        may = torch.nn.functional.logsigmoid(logits).masked_fill(~taught, -torch.inf)
+        return may.log_softmax(dim=-1)
+
     def exact(
         self, logits: Float[Tensor, "batch pos d_vocab"], batch: Batch
     ) -> Bool[np.ndarray, " batch"]:

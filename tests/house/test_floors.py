@@ -36,7 +36,7 @@ FLOORS: Mapping[str, Sequence[str]] = {
         "hooks",
         "base",
         "transformer",
-        "rivals",
+        "rivals decoding",
         "runs",
         "training",
     ),

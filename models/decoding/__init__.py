@@ -1,0 +1,1 @@
+"""Words that a model makes by itself, symbol by symbol."""
