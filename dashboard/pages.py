@@ -32,6 +32,7 @@ from dashboard.views.look_inside import (
     break_it,
     circuits,
     emergence,
+    generate,
     heads,
     interventions,
     model,
@@ -131,7 +132,12 @@ OWN = {
     "train": Page(TRAINING, "Train", "model_training", train.show, needs="nothing"),
     "work": Page(TRAINING, "Work", "pending_actions", work.show, needs="nothing"),
     "runs": Page(TRAINING, "Runs", "list", runs.show, needs="run", then=("try", "heads")),
-    "try": Page(TRAINING, "Try it", "edit", try_it.show, then=("heads", "explanations")),
+    "try": Page(
+        TRAINING, "Try it", "edit", try_it.show, then=("generate", "heads", "explanations")
+    ),
+    "generate": Page(
+        TRAINING, "Generate", "auto_awesome", generate.show, then=("try", "discovery")
+    ),
     "model": Page(INSIDE, "Model", "account_tree", model.show, then=("heads",)),
     "heads": Page(INSIDE, "Heads", "hub", heads.show, then=("patching", "circuits")),
     "patching": Page(

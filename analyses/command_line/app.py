@@ -42,6 +42,7 @@ COMMANDS = {
     "predict": Command(
         'predict RUN "a a b b"', "what may follow each symbol; in or out", "one_run:predict"
     ),
+    "generate": Command("generate RUN", "words that the model makes by itself", "one_run:generate"),
     "break": Command(
         "break RUN --off L0H1", "what is still right without some heads", "one_run:break_it"
     ),

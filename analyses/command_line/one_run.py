@@ -15,11 +15,13 @@ from analyses.close_ups.broken import (
     said_without,
     sentence,
 )
+from analyses.close_ups.generated import decoders, generator, in_words, judged
 from analyses.close_ups.truth import reader_of, rule_in_words
 from analyses.command_line.arguments import (
     Analyse,
     Break,
     Evaluate,
+    Generate,
     Hooks,
     Languages,
     Predict,
@@ -37,6 +39,7 @@ from analyses.rules.printed import summary as printed_summary
 from analyses.script import answered, as_json, ask
 from analyses.words import given
 from models.base import hook_table
+from models.decoding.choice import Choice
 from models.errors import UserError
 from models.languages import LANGUAGES, FormalLanguage, LabelledCorpus, language
 from models.runs.files import locked
@@ -197,6 +200,41 @@ def break_it(options: Break) -> None:
         OUT.print(table_of(wide.reset_index().drop(columns="position"), options.word))
     OUT.print(table_of(balanced(table), "share of right verdicts, members and others half each"))
     OUT.print(content["sentence"])
+
+
+def generate(options: Generate) -> None:
+    """Words that the model makes, or a table of decoders."""
+    run = Run(options.run, options.step)
+    if options.decoders:
+        with progress_bar("decoders") as report:
+            table = decoders(run, options.count or 200, options.longest, options.seed, report)
+        rows = json.loads(table.to_json(orient="records", force_ascii=False))
+        if not shown(options, table, {"decoders": rows, "answer": in_words(table)}):
+            OUT.print(table_of(table.drop(columns=["kind", "words", "ended", "computed"])))
+            OUT.print(in_words(table))
+        return
+    choice = Choice(
+        options.temperature,
+        options.top_k,
+        options.top_p,
+        options.frequency_penalty,
+        options.presence_penalty,
+    )
+    prompt = run.language.vocabulary.parse(options.prompt)
+    maker = generator(run, options.longest, prompt)
+    count = options.count or 10
+    if options.all_words:
+        made = maker.exhaustive(count, options.by_length)
+    elif options.beam:
+        made = maker.beam(options.beam, options.by_length)
+    else:
+        made = maker.sample(count, choice, options.seed)
+    table = judged(run, made.words[:count])
+    if shown(options, table):
+        return
+    OUT.print(table_of(table))
+    right = int((table["ended"] & table["in_language"]).sum())
+    OUT.print(f"{right} of {len(table)} ended and are in the language; {made.calls} calls.")
 
 
 def analyse(asked: Analyse) -> None:

@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from models.errors import UserError
+from models.decoding.limits import check
 
 
 @dataclass(frozen=True)
@@ -38,17 +38,7 @@ class Choice:
     presence_penalty: float = 0.0
 
     def __post_init__(self) -> None:
-        for name, most in (("temperature", 100.0), ("top_k", 10**6), ("top_p", 1.0)):
-            value = getattr(self, name)
-            if not 0 <= value <= most:  # not a number fails too
-                raise UserError(f"{name} is {value}: it must lie between 0 and {most:g}")
-        if self.top_p == 0:
-            raise UserError("top_p is 0: no token would be left; choose a number up to 1")
-        for name in ("frequency_penalty", "presence_penalty"):
-            if not -100 <= getattr(self, name) <= 100:
-                raise UserError(
-                    f"{name} is {getattr(self, name)}: it must lie between -100 and 100"
-                )
+        check(vars(self))
 
     def __call__(
         self,

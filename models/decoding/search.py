@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import chain
 
 import torch
 from jaxtyping import Float, Int
@@ -83,12 +84,16 @@ class Generator:
 
     @property
     def _device(self) -> torch.device:
-        return next(self.model.parameters()).device
+        return next(chain(self.model.parameters(), self.model.buffers())).device
 
     def _said(self, words: Growing) -> Float[Tensor, "rows d_vocab"]:
         """The log-probabilities of the next tokens, on the CPU and exact to many digits."""
         logits = words.logits().double().cpu()
         return self.objective.log_probabilities(logits, self.model.vocabulary)
+
+    def next_token(self) -> Float[Tensor, " d_vocab"]:
+        """The log-probability of each token after the prompt."""
+        return self._said(self._begun(1))[0]
 
     # -- drawing ----------------------------------------------------------------------------------
 

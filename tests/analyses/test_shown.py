@@ -31,6 +31,7 @@ resume       -    -    -   -       device
 runs         json csv  -   -       -
 evaluate     json csv  -   -       -
 predict      json csv  -   -       -
+generate     json csv  -   -       -
 break        json csv  -   -       -
 analyse      json csv  -   -       -
 show         json csv  -   -       -
@@ -129,6 +130,7 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
         (["runs", "RUNS"], {"run", "language", "status", "step", "recognition", "exact_to"}),
         (["evaluate", "RUN", "--max-n", "2"], {"length", "n", "exact"}),
         (["predict", "RUN", "a a b"], {"symbol", "next"}),
+        (["generate", "RUN"], {"word", "ended", "in_language"}),
         (["hooks", "RUN"], {"name", "shape", "meaning"}),
         (["show", "RUN"], {"question", "answer"}),
         (["show", "RUN", "patching"], {"component", "layer", "effect"}),

@@ -1,0 +1,154 @@
+"""Generate: the model makes words by itself; the reader changes how, and sees which are right."""
+
+from __future__ import annotations
+
+import shlex
+
+import pandas as pd
+import streamlit as st
+
+from analyses.answers import Answer
+from analyses.close_ups.generated import (
+    after,
+    after_chart,
+    chart,
+    decoders,
+    generator,
+    in_words,
+    judged,
+    longest_of,
+)
+from dashboard import controls
+from dashboard.background import at_once
+from dashboard.downloads import downloads
+from dashboard.drawing import explain_errors, how_to_read, picture
+from dashboard.markup import code, text
+from dashboard.selection import current_run, once
+from models.decoding.choice import Choice
+from models.languages import Word
+from models.runs.run import Run
+
+COUNT = 12
+"""Words that are shown."""
+WORDS, COMPARED = "words", "decoders compared"
+
+
+def show() -> None:
+    """The page."""
+    st.title("Generate")
+    st.markdown("**Which words does the model make by itself, and are they in the language?**")
+    run = current_run()
+    if run.objective.verdict_alone or run.config.model.sees_ahead:
+        st.info(
+            f"{text(run.name)} was taught verdicts alone, and knows no next symbol. Choose a run "
+            "that was taught what may follow, or train one: its objective is next-symbols."
+        )
+        return
+    shown = controls.segments("Show", [WORDS, COMPARED], "generated")
+    with explain_errors():
+        if shown == WORDS:
+            _words(run)
+        else:
+            _compared(run)
+
+
+def _words(run: Run) -> None:
+    """What may follow a beginning, and words that go on from it."""
+    vocabulary = run.language.vocabulary
+    typed = controls.text_input(
+        "Every word begins with",
+        "",
+        key=f"prompt_{run.language.name}",
+        help=f"Symbols: {code(' '.join(vocabulary.symbols))}. Empty: the model begins by itself.",
+    )
+    prompt = vocabulary.parse(typed)
+    choice, seed = _choice(len(vocabulary.symbols) + 1)
+    left, right = st.columns(2)
+    with left:
+        st.markdown("**What may come next**, as the model says it and after your changes")
+        table = _after(run, prompt, choice)
+        picture(after_chart(table), "Probability of each next token before and after the changes.")
+        out = table[~table["allowed"]]["after"].sum()
+        st.caption(f"Tokens that the language forbids here have {out:.1%} together.")
+    with right:
+        st.markdown("**Words**, drawn symbol by symbol")
+        made = _drawn(run, prompt, choice, seed)
+        rows = made.assign(
+            verdict=[
+                "cut" if not row.ended else "in" if row.in_language else "not in"
+                for row in made.itertuples()
+            ]
+        )
+        st.dataframe(
+            rows[["word", "verdict", "symbols", "log_probability"]],
+            hide_index=True,
+            height="content",
+            column_config={"log_probability": st.column_config.NumberColumn(format="%.2f")},
+        )
+        inside = int((made["ended"] & made["in_language"]).sum())
+        st.caption(
+            f"{inside:d} of {len(made):d} are in the language. A word is cut at "
+            f"{longest_of(run):d} symbols, the longest of the training."
+        )
+    st.caption(f"The same on a command line: {code(_command(run, typed, choice, seed))}")
+
+
+def _choice(tokens: int) -> tuple[Choice, int]:
+    """What the reader changes about the distribution, and the seed of the drawing."""
+    columns = st.columns(3)
+    with columns[0]:
+        temperature = controls.slider("Temperature", 0.0, 3.0, 1.0, 0.1, key="temperature")
+        seed = controls.number("Seed", 0, 10**6, 0, key="generated_seed")
+    with columns[1]:
+        k = controls.slider("Only the likeliest (top-k)", 1, tokens, tokens, key="top_k")
+        p = controls.slider("Only up to probability (top-p)", 0.05, 1.0, 1.0, 0.05, key="top_p")
+    with columns[2]:
+        frequency = controls.slider("Frequency penalty", -2.0, 5.0, 0.0, 0.1, key="frequency")
+        presence = controls.slider("Presence penalty", -2.0, 5.0, 0.0, 0.1, key="presence")
+    return Choice(temperature, 0 if k == tokens else k, p, frequency, presence), seed
+
+
+@once(show_spinner="Computing ...")
+def _after(run: Run, prompt: Word, choice: Choice) -> pd.DataFrame:
+    return after(run, prompt, choice)
+
+
+@once(show_spinner="Computing ...")
+def _drawn(run: Run, prompt: Word, choice: Choice, seed: int) -> pd.DataFrame:
+    longest = max(longest_of(run), len(prompt))
+    return judged(run, generator(run, longest, prompt).sample(COUNT, choice, seed).words)
+
+
+def _command(run: Run, typed: str, choice: Choice, seed: int) -> str:
+    """The command that draws these words."""
+    words = ["lab", "generate", str(run.path), "--count", str(COUNT), "--seed", str(seed)]
+    words += ["--prompt", typed] if typed else []
+    words += [] if run.seen_at is None else ["--step", str(run.seen_at)]
+    plain = Choice()
+    for name, value in vars(choice).items():
+        if value != getattr(plain, name):
+            words += [f"--{name.replace('_', '-')}", f"{value:g}"]
+    return shlex.join(words)
+
+
+def _compared(run: Run) -> None:
+    """All decoders beside three controls."""
+    key = f"decoders of {run.path}, {run.model_hash()}"
+    table = at_once(key, lambda told: decoders(run, progress=told))
+    if table is None:
+        return
+    said = in_words(table)
+    st.markdown(f"#### {text(said)}")
+    figure = chart(table)
+    picture(figure, f"Share of right words by decoder. {said}")
+    how_to_read(
+        "A point is the share of a decoder's words that end and are in the language, with its 95% "
+        "interval (Wilson). A search makes one word. Temperature below 1 makes likely symbols "
+        "likelier; top-k and top-p leave rare ones out; penalties punish what a word has already, "
+        "and counting is to say the same again. Controls: the model before its training, symbols "
+        "at random, and symbols drawn evenly from those that the language allows. Different: how "
+        "many different members there are among the words, and lengths: of how many lengths. "
+        "Behind: by how much the found word is less likely than the likeliest of all, where these "
+        "can all be tried. Calls: how often the model was asked, a word."
+    )
+    downloads("generate", Answer(table, said, {"run": run.name}), lambda: figure)

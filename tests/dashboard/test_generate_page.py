@@ -1,0 +1,68 @@
+"""The page that generates shows what the decoders make, and how right it is."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from compared import plainly
+from conftest import tiny_config
+from streamlit.testing.v1 import AppTest
+
+from analyses.close_ups.generated import decoders, generator, in_words
+from dashboard.background import JOBS
+from models.decoding.choice import Choice
+from models.runs.run import Run
+from models.training.loop import train
+from models.training.recipes import recipe
+
+pytestmark = pytest.mark.slow
+SCRIPT = 'from dashboard.pages import pages\npages()["generate"].draw()'
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("runs")
+    known = replace(recipe("anbn"), steps=40, max_n=4)
+    train(Run.create(folder / "anbn-s0", known), "cpu")
+    train(Run.create(folder / "deaf", tiny_config(objective="verdict", steps=1)), "cpu")
+    return folder
+
+
+def opened(folder: Path, monkeypatch: pytest.MonkeyPatch, **query: str) -> AppTest:
+    monkeypatch.setattr(sys, "argv", ["app.py", str(folder)])
+    page = AppTest.from_string(SCRIPT, default_timeout=60)
+    for name, value in query.items():
+        page.query_params[name] = value
+    page.run()
+    assert not page.exception
+    return page
+
+
+def test_the_words_are_those_of_the_command(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    page = opened(folder, monkeypatch, run="anbn-s0", temperature="2.0", prompt_anbn="a a")
+    assert not page.error
+    made = generator(Run(folder / "anbn-s0"), 8, ("a", "a")).sample(12, Choice(temperature=2.0))
+    (table,) = page.dataframe
+    assert table.value["word"].tolist() == [" ".join(each.word) for each in made.words]
+    said = " ".join(plainly(each.value) for each in page.caption)
+    assert "--temperature 2" in said
+    assert "--prompt 'a a'" in said
+    page.text_input(key="prompt_anbn").set_value("a x").run()
+    assert "unknown symbol 'x'" in plainly(page.error[0].value)
+
+
+def test_decoders_are_compared(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    page = opened(folder, monkeypatch, run="anbn-s0", generated="decoders compared")
+    JOBS.wait()
+    page.run()
+    said = in_words(decoders(Run(folder / "anbn-s0")))
+    assert f"#### {said}" in [plainly(each.value) for each in page.markdown]
+
+
+def test_what_knows_no_next_symbol_says_so(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    page = opened(folder, monkeypatch, run="deaf")
+    assert "taught verdicts alone" in plainly(page.info[0].value)
+    assert not page.dataframe
