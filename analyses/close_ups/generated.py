@@ -16,7 +16,7 @@ from interp.statistics import wilson
 from models.decoding.choice import Choice
 from models.decoding.search import MOST_WORDS, Generation, Generator, Made
 from models.errors import UserError
-from models.languages import BOS_ID, END, END_ID, FIRST_SYMBOL_ID, FormalLanguage, Word, Words
+from models.languages import BOS_ID, END_ID, FIRST_SYMBOL_ID, FormalLanguage, Word, Words
 from models.runs.run import Run
 
 DRAWN: dict[str, Choice] = {
@@ -33,6 +33,7 @@ DRAWN: dict[str, Choice] = {
 BEAMS = (4, 16)
 TRIED = 2**13
 """The most words among which the likeliest one is looked for, to judge the searches."""
+MOST_BARS = 12
 CONTROLS = ("untrained model", "random symbols", "allowed symbols")
 
 
@@ -72,7 +73,12 @@ def judged(run: Run, words: Sequence[Made]) -> pd.DataFrame:
 
 
 def decoders(
-    run: Run, count: int = 200, longest: int = 0, seed: int = 0, progress: Progress = quiet
+    run: Run,
+    count: int = 200,
+    longest: int = 0,
+    seed: int = 0,
+    prompt: Word = (),
+    progress: Progress = quiet,
 ) -> pd.DataFrame:
     """How right the words of each decoder are, beside three controls: the untrained model, random
     symbols, and symbols drawn evenly from those that the language allows.
@@ -80,6 +86,7 @@ def decoders(
     Args:
         count: the words that are drawn by each way of drawing. A search makes one.
         longest: the most symbols of a word; 0 takes the longest of the training window.
+        prompt: what every word begins with.
 
     Returns:
         One row per decoder: decoder, kind ("drawn", "search", "control"), words, grammatical (the
@@ -95,8 +102,8 @@ def decoders(
     language = run.language
     if not isinstance(language, FormalLanguage):
         raise UserError(f"{run.name} learned lines: nobody knows which other words are right")
-    maker = generator(run, longest)
-    untrained = Generator(run.untrained(), run.objective, maker.longest)
+    maker = generator(run, longest, prompt)
+    untrained = Generator(run.untrained(), run.objective, maker.longest, prompt)
     steps = len(DRAWN) + len(BEAMS) * 2 + 1 + len(CONTROLS)
     done, rows = 0, list[dict[str, object]]()
 
@@ -124,7 +131,8 @@ def decoders(
     rows.append(_row(run, CONTROLS[0], "control", untrained.sample(count, seed=seed)))
     for name in CONTROLS[1:]:
         told(name)
-        made = evenly(language, count, maker.longest, seed, only_allowed=name == CONTROLS[2])
+        only_allowed = name == CONTROLS[2]
+        made = evenly(language, count, maker.longest, seed, prompt, only_allowed=only_allowed)
         rows.append(_row(run, name, "control", Generation(made, 0, 0)))
     return pd.DataFrame(rows)
 
@@ -132,7 +140,8 @@ def decoders(
 def _best(maker: Generator) -> float | None:
     """The log-probability of the likeliest word; None if there are too many to try."""
     symbols = len(maker.model.vocabulary.symbols)
-    if sum(symbols**n for n in range(maker.longest + 1)) > min(TRIED, MOST_WORDS):
+    left = maker.longest - len(maker.prompt)
+    if sum(symbols**n for n in range(left + 1)) > min(TRIED, MOST_WORDS):
         return None
     found = maker.exhaustive().words
     return found[0].log_probability if found else None
@@ -162,24 +171,33 @@ def _row(run: Run, name: str, kind: str, made: Generation) -> dict[str, object]:
 
 
 def evenly(
-    language: FormalLanguage, count: int, longest: int, seed: int, only_allowed: bool
+    language: FormalLanguage,
+    count: int,
+    longest: int,
+    seed: int = 0,
+    prompt: Word = (),
+    *,
+    only_allowed: bool,
 ) -> tuple[Made, ...]:
     """Words of tokens that are drawn evenly, without a model; their log-probability is NaN.
 
     Args:
+        prompt: what every word begins with.
         only_allowed: of those that the language allows; else of all.
     """
     rng = np.random.default_rng(seed)
     ids = np.full((count, longest), END_ID, dtype=np.int64)
-    lengths, open_ = np.zeros(count, dtype=np.int64), np.ones(count, dtype=bool)
+    ids[:, : len(prompt)] = language.vocabulary.words([prompt]).ids
+    lengths, open_ = np.full(count, len(prompt)), np.ones(count, dtype=bool)
     ended = np.zeros(count, dtype=bool)
-    for at in range(longest + 1):
+    for at in range(len(prompt), longest + 1):
         rows = np.flatnonzero(open_)
         if not len(rows):
             break
         may = np.ones((len(rows), len(language.vocabulary)), dtype=bool)
         if only_allowed:
             may = language.allowed(Words(ids[rows, :at], lengths[rows]))[:, at]
+            may[~may.any(axis=1)] = True  # the prompt is no beginning of a word
         may[:, BOS_ID] = False
         token = np.where(may, rng.random(may.shape), -1.0).argmax(axis=1)
         ended[rows] = token == END_ID
@@ -194,8 +212,8 @@ def evenly(
     )
 
 
-def in_words(table: pd.DataFrame) -> str:
-    """What the decoders show, in a few sentences."""
+def in_words(table: pd.DataFrame) -> tuple[str, str]:
+    """What the decoders show: in a sentence, and what there is to add."""
     rows = table.set_index("decoder")
     plain, penalty = rows.loc["sampling"], rows.loc["frequency penalty 2"]
     untrained, random, oracle = (rows.loc[name] for name in CONTROLS)
@@ -204,10 +222,12 @@ def in_words(table: pd.DataFrame) -> str:
         f"Of {plain['words']:d} words drawn symbol by symbol, {plain['grammatical']:.1%} "
         f"[{plain['low']:.1%}, {plain['high']:.1%}] are in the language (untrained "
         f"{untrained['grammatical']:.1%}, random symbols {random['grammatical']:.1%}, symbols that "
-        f"the language allows {oracle['grammatical']:.1%}); they have {plain['lengths']:d} "
-        f"different lengths. With a frequency penalty of 2 {penalty['grammatical']:.1%} "
-        f"[{penalty['low']:.1%}, {penalty['high']:.1%}] are. The greedy word "
-        f"{'is' if greedy['grammatical'] else 'is not'} in the language."
+        f"the language allows {oracle['grammatical']:.1%}).",
+        f"The right words have {plain['lengths']:d} different lengths, up to {plain['longest']:d}. "
+        f"With a frequency penalty of 2, {penalty['grammatical']:.1%} [{penalty['low']:.1%}, "
+        f"{penalty['high']:.1%}] are right, of {penalty['lengths']:d} lengths up to "
+        f"{penalty['longest']:d}. The greedy word {'is' if greedy['grammatical'] else 'is not'} in "
+        "the language.",
     )
 
 
@@ -243,25 +263,28 @@ def after(run: Run, word: Word, choice: Choice) -> pd.DataFrame:
     counts = torch.bincount(ids, minlength=len(vocabulary))
     changed = choice(said, counts[None])
     allowed = run.language.next_symbols(word)
-    return pd.DataFrame(
+    table = pd.DataFrame(
         {
             "token": vocabulary.tokens,
             "before": said[0].exp().numpy(),
             "after": changed[0].exp().numpy(),
             "allowed": [token in allowed for token in vocabulary.tokens],
         }
-    ).iloc[END_ID:]
+    )
+    return table.iloc[END_ID:]
 
 
 def after_chart(table: pd.DataFrame) -> ChartType:
-    """A bar for each token before, and one after the choice."""
+    """A bar for each token before, and one after the choice; of many tokens the likeliest."""
+    likely = table[["before", "after"]].max(axis=1).nlargest(MOST_BARS).index
+    table = table.loc[sorted(likely)]
     long = table.melt(["token", "allowed"], ["before", "after"], "when", "probability")
     return (
         alt.Chart(long)
         .mark_bar()
         .encode(
             x=alt.X("probability:Q").scale(domain=[0, 1]),
-            y=alt.Y("token:N", sort=[END, *table["token"][1:]], title=None),
+            y=alt.Y("token:N", sort=table["token"].tolist(), title=None),
             yOffset=alt.YOffset("when:N", sort=["before", "after"]),
             color=alt.Color("when:N", title=None, sort=["before", "after"])
             .scale(domain=["before", "after"], range=[UNTRAINED, TRAINED])

@@ -205,13 +205,16 @@ def break_it(options: Break) -> None:
 def generate(options: Generate) -> None:
     """Words that the model makes, or a table of decoders."""
     run = Run(options.run, options.step)
+    prompt = run.language.vocabulary.parse(options.prompt)
     if options.decoders:
+        count = options.count or 200
         with progress_bar("decoders") as report:
-            table = decoders(run, options.count or 200, options.longest, options.seed, report)
+            table = decoders(run, count, options.longest, options.seed, prompt, report)
         rows = json.loads(table.to_json(orient="records", force_ascii=False))
-        if not shown(options, table, {"decoders": rows, "answer": in_words(table)}):
+        said = " ".join(in_words(table))
+        if not shown(options, table, {"decoders": rows, "answer": said}):
             OUT.print(table_of(table.drop(columns=["kind", "words", "ended", "computed"])))
-            OUT.print(in_words(table))
+            OUT.print(said)
         return
     choice = Choice(
         options.temperature,
@@ -220,7 +223,6 @@ def generate(options: Generate) -> None:
         options.frequency_penalty,
         options.presence_penalty,
     )
-    prompt = run.language.vocabulary.parse(options.prompt)
     maker = generator(run, options.longest, prompt)
     count = options.count or 10
     if options.all_words:

@@ -58,8 +58,10 @@ def test_decoders_are_compared(folder: Path, monkeypatch: pytest.MonkeyPatch) ->
     page = opened(folder, monkeypatch, run="anbn-s0", generated="decoders compared")
     JOBS.wait()
     page.run()
-    said = in_words(decoders(Run(folder / "anbn-s0")))
-    assert f"#### {said}" in [plainly(each.value) for each in page.markdown]
+    short, more = in_words(decoders(Run(folder / "anbn-s0")))
+    shown = [plainly(each.value) for each in page.markdown]
+    assert f"#### {short}" in shown
+    assert more in shown
 
 
 def test_what_knows_no_next_symbol_says_so(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -54,15 +54,8 @@ def show() -> None:
 
 def _words(run: Run) -> None:
     """What may follow a beginning, and words that go on from it."""
-    vocabulary = run.language.vocabulary
-    typed = controls.text_input(
-        "Every word begins with",
-        "",
-        key=f"prompt_{run.language.name}",
-        help=f"Symbols: {code(' '.join(vocabulary.symbols))}. Empty: the model begins by itself.",
-    )
-    prompt = vocabulary.parse(typed)
-    choice, seed = _choice(len(vocabulary.symbols) + 1)
+    typed, prompt = _prompt(run)
+    choice, seed = _choice(len(run.language.vocabulary.symbols) + 1)
     left, right = st.columns(2)
     with left:
         st.markdown("**What may come next**, as the model says it and after your changes")
@@ -80,7 +73,7 @@ def _words(run: Run) -> None:
             ]
         )
         st.dataframe(
-            rows[["word", "verdict", "symbols", "log_probability"]],
+            rows[["verdict", "word", "symbols", "log_probability"]],
             hide_index=True,
             height="content",
             column_config={"log_probability": st.column_config.NumberColumn(format="%.2f")},
@@ -91,6 +84,18 @@ def _words(run: Run) -> None:
             f"{longest_of(run):d} symbols, the longest of the training."
         )
     st.caption(f"The same on a command line: {code(_command(run, typed, choice, seed))}")
+
+
+def _prompt(run: Run) -> tuple[str, Word]:
+    """What every word begins with, as it was typed and as a word."""
+    vocabulary = run.language.vocabulary
+    typed = controls.text_input(
+        "Every word begins with",
+        "",
+        key=f"prompt_{run.language.name}",
+        help=f"Symbols: {code(' '.join(vocabulary.symbols))}. Empty: the model begins by itself.",
+    )
+    return typed, vocabulary.parse(typed)
 
 
 def _choice(tokens: int) -> tuple[Choice, int]:
@@ -133,12 +138,15 @@ def _command(run: Run, typed: str, choice: Choice, seed: int) -> str:
 
 def _compared(run: Run) -> None:
     """All decoders beside three controls."""
-    key = f"decoders of {run.path}, {run.model_hash()}"
-    table = at_once(key, lambda told: decoders(run, progress=told))
+    _, prompt = _prompt(run)
+    key = f"decoders of {run.path}, {run.model_hash()}, {' '.join(prompt)}"
+    table = at_once(key, lambda told: decoders(run, prompt=prompt, progress=told))
     if table is None:
         return
-    said = in_words(table)
-    st.markdown(f"#### {text(said)}")
+    short, more = in_words(table)
+    said = f"{short} {more}"
+    st.markdown(f"#### {text(short)}")
+    st.markdown(text(more))
     figure = chart(table)
     picture(figure, f"Share of right words by decoder. {said}")
     how_to_read(
