@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from models.languages.grammars.productions import Grammar, grammar_of
+from models.languages.grammars.trees import Tree
 
 
 @dataclass(frozen=True)
@@ -91,6 +92,23 @@ def linear() -> Grammar:
                 rules.append(("C", f"{both} 'en' '{meant.pronoun}' VI_{meant.name}", 1.0))
     rules += [(f"NP_{each.name}", f"D_{each.name} NP_{each.name}_bare", 1.0) for each in CLASSES]
     return grammar_of([*rules, *_words()], [each.relative for each in CLASSES])
+
+
+def referents(tree: Tree) -> list[tuple[int, int]]:
+    """Where each pronoun of a sentence of ``linear`` stands, and the noun that it refers to."""
+    found = [
+        pair for child in tree.children if isinstance(child, Tree) for pair in referents(child)
+    ]
+    last = tree.children[-1] if tree.children else None
+    if str(tree.label) == "C" and len(tree.children) == 6 and isinstance(last, Tree):
+        of_class = str(last.label).rpartition("_")[2]  # a pronoun agrees with its verb
+        noun = next(
+            child.end - 1
+            for child in tree.children
+            if isinstance(child, Tree) and str(child.label) == f"NP_{of_class}"
+        )
+        found.append((last.begin - 1, noun))
+    return sorted(found)
 
 
 def _words() -> list[tuple[str, str, float]]:
