@@ -38,6 +38,7 @@ from dashboard.views.look_inside import (
     model,
     patching,
     probing,
+    syntax,
 )
 from dashboard.views.start import glossary, story, tour
 from models.runs.run import find_runs
@@ -150,6 +151,7 @@ OWN = {
     "probing": Page(
         INSIDE, "Probing", "sensors", probing.show, then=("interventions", "emergence")
     ),
+    "syntax": Page(INSIDE, "Syntax", "device_hub", syntax.show, then=("probing", "generate")),
     "emergence": Page(
         INSIDE, "Over time", "timeline", emergence.show, one_step=False, then=("probing",)
     ),

@@ -43,6 +43,7 @@ COMMANDS = {
         'predict RUN "a a b b"', "what may follow each symbol; in or out", "one_run:predict"
     ),
     "generate": Command("generate RUN", "words that the model makes by itself", "one_run:generate"),
+    "syntax": Command("syntax RUN", "is the tree of a word in the activations?", "one_run:syntax"),
     "break": Command(
         "break RUN --off L0H1", "what is still right without some heads", "one_run:break_it"
     ),

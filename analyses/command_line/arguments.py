@@ -167,6 +167,30 @@ class Predict(Shows):
     word: tyro.conf.Positional[str]
 
 
+@dataclass(frozen=True)
+class Syntax(Shows):
+    """Is the tree of a word in the activations? Structural probes, of a run on a grammar.
+
+    Attributes:
+        run: the run's folder.
+        words: different words to ask about; a third fits the probes, a third chooses the sites and
+            a third scores.
+        seed: of the words and the probes.
+        step: the checkpoint that is asked; by default the last one.
+    """
+
+    run: tyro.conf.Positional[Path]
+    words: int = 300
+    seed: int = 0
+    step: int | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        at_least(30, self, "words")
+        at_least(0, self, "step")
+        check_seed(self.seed)
+
+
 MOST_WORDS, MOST_BEAM = 100_000, 4096
 """The most words that are drawn, and the widest beam."""
 
@@ -217,8 +241,7 @@ class Generate(Shows):
             if not 0 <= (value := getattr(self, name)) <= most:
                 raise UserError(f"--{name} is {value}: it must lie between 0 and {most}")
         check({name: getattr(self, name) for name in LIMITS})
-        if self.step is not None:
-            at_least(0, self, "step")
+        at_least(0, self, "step")
         if self.beam and self.all_words:
             raise UserError("--beam and --all-words are two searches: choose one")
         check_seed(self.seed)
@@ -351,6 +374,7 @@ TAKES: dict[str, type[Any]] = {
     "evaluate": Evaluate,
     "predict": Predict,
     "generate": Generate,
+    "syntax": Syntax,
     "break": Break,
     "show": Show,
     "report": Report,

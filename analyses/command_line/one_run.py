@@ -8,6 +8,7 @@ from typing import Any
 import pandas as pd
 
 from analyses.answers import answer
+from analyses.close_ups import syntax as trees
 from analyses.close_ups.broken import (
     balanced,
     removal_of,
@@ -26,6 +27,7 @@ from analyses.command_line.arguments import (
     Languages,
     Predict,
     Resume,
+    Syntax,
     Train,
     productions,
 )
@@ -237,6 +239,19 @@ def generate(options: Generate) -> None:
     OUT.print(table_of(table))
     right = int((table["ended"] & table["in_language"]).sum())
     OUT.print(f"{right} of {len(table)} ended and are in the language; {made.calls} calls.")
+
+
+def syntax(options: Syntax) -> None:
+    """Structural probes of trees beside their controls."""
+    run = Run(options.run, options.step)
+    with progress_bar("syntax") as report:
+        table = trees.syntax(run, options.words, options.seed, report)
+    said = trees.in_words(table)
+    rows = json.loads(table.to_json(orient="records", force_ascii=False))
+    if shown(options, table, {"sites": rows, "answer": said}):
+        return
+    OUT.print(table_of(trees.chosen(table).drop(columns="choice")))
+    OUT.print(said)
 
 
 def analyse(asked: Analyse) -> None:

@@ -32,6 +32,7 @@ runs         json csv  -   -       -
 evaluate     json csv  -   -       -
 predict      json csv  -   -       -
 generate     json csv  -   -       -
+syntax       json csv  -   -       -
 break        json csv  -   -       -
 analyse      json csv  -   -       -
 show         json csv  -   -       -

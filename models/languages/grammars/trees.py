@@ -6,6 +6,8 @@ from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+import numpy as np
+
 from models.languages.grammars.productions import Grammar, Nonterminal
 from models.languages.vocabulary import Word
 
@@ -48,6 +50,37 @@ class Tree:
 
         read(self, ())
         return [(str(self.label),), *found]
+
+
+def tree_distances(tree: Tree) -> tuple[np.ndarray, np.ndarray]:
+    """Edges between each two symbols of a word in its tree, [pos, pos]; and between each and the
+    root, [pos]."""
+    paths: dict[int, list[int]] = {}  # the nodes above each symbol, the root first
+    count = 0
+
+    def walk(part: Tree, above: list[int]) -> None:
+        nonlocal count
+        above, at = [*above, count], part.begin
+        count += 1
+        for child in part.children:
+            if isinstance(child, Tree):
+                walk(child, above)
+                at = child.end
+            else:
+                paths[at] = above
+                at += 1
+
+    walk(tree, [])
+    depth = np.array([len(paths[at]) for at in range(tree.end)])
+    shared = np.array(
+        [
+            [sum(x == y for x, y in zip(paths[i], paths[j], strict=False)) for j in range(tree.end)]
+            for i in range(tree.end)
+        ]
+    ).reshape(tree.end, tree.end)
+    distance = depth[:, None] + depth - 2 * (shared - 1)  # the last shared node is not left
+    np.fill_diagonal(distance, 0)
+    return distance, depth
 
 
 class Derivations:

@@ -1,0 +1,147 @@
+"""Trees in the activations of a run: by hand, and where there are none."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import networkx as nx
+import numpy as np
+import pytest
+import torch
+from conftest import tiny_config
+
+from analyses.close_ups.syntax import OWN, PLACE, SWAPPED, chart, chosen, in_words, syntax, words_of
+from analyses.command_line.app import main
+from interp.probing.structural import Sentences, fit, spearman, swapped
+from interp.statistics import bootstrap_mean
+from models.errors import UserError
+from models.languages import BOS_ID, ContextFreeLanguage, language
+from models.languages.grammars.trees import Tree, tree_distances
+from models.runs.run import Run
+from models.training.loop import train
+from models.training.recipes import recipe
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    made = Run.create(
+        tmp_path_factory.mktemp("syntax") / "run", replace(recipe("nested"), steps=20)
+    )
+    train(made, "cpu")
+    return made
+
+
+@pytest.fixture(scope="module")
+def table(run: Run):  # type: ignore[no-untyped-def]  # a DataFrame
+    return syntax(run, count=60)
+
+
+def test_distances_are_paths_in_the_tree() -> None:
+    known = language("nested")
+    assert isinstance(known, ContextFreeLanguage)
+    word = ("de", "hond", "die", "het", "kleine", "paard", "ziet", "loopt")
+    (tree,) = known.trees(word)
+    graph, leaves = nx.Graph(), dict[int, object]()
+
+    def grow(part: Tree, at: int) -> None:
+        for child in part.children:
+            if isinstance(child, Tree):
+                graph.add_edge(id(part), id(child))
+                grow(child, child.begin)
+                at = child.end
+            else:
+                leaves[at] = ("leaf", at)
+                graph.add_edge(id(part), leaves[at])
+                at += 1
+
+    grow(tree, 0)
+    distance, depth = tree_distances(tree)
+    for i in range(len(word)):
+        assert depth[i] == nx.shortest_path_length(graph, id(tree), leaves[i])
+        for j in range(len(word)):
+            assert distance[i, j] == nx.shortest_path_length(graph, leaves[i], leaves[j])
+
+
+def test_each_row_is_the_probe_called_by_hand(run: Run, table) -> None:  # type: ignore[no-untyped-def]
+    words, known = words_of(run, 60, 0), run.language
+    assert isinstance(known, ContextFreeLanguage)
+    assert len(set(words)) == 60
+    longest = max(map(len, words))
+    mask = torch.tensor([[at < len(word) for at in range(longest)] for word in words])
+    distance, depth = torch.zeros(60, longest, longest), torch.zeros(60, longest)
+    for row, word in enumerate(words):
+        between, below = tree_distances(next(known.trees(word)))
+        size = len(word)
+        distance[row, :size, :size] = torch.tensor(between)
+        depth[row, :size] = torch.tensor(below)
+    part = np.arange(60) % 3
+    for model, name in ((run.model(), "trained"), (run.untrained(), "untrained")):
+        x = torch.zeros(60, longest, run.config.model.d_model)
+        for row, word in enumerate(words):
+            ids = torch.tensor([[BOS_ID, *(known.vocabulary.ids[symbol] for symbol in word)]])
+            _, cache = model.run_with_cache(ids)
+            x[row, : len(word)] = cache["blocks.1.hook_resid_post"][0, 1:]
+        own = Sentences(x, distance, depth, mask)
+        for of in ("distance", "depth"):
+            for trees in (OWN, SWAPPED) if name == "trained" else (OWN,):
+                asked = own if trees == OWN else swapped(own, [len(word) for word in words], 0)
+                fitted, tested = (asked[np.flatnonzero(part == each)] for each in (0, 2))
+                values = spearman(fit(fitted, of)(tested.x), tested, of)
+                (row,) = table[
+                    (table["model"] == name)
+                    & (table["of"] == of)
+                    & (table["trees"] == trees)
+                    & (table["site"] == "L1 resid_post")
+                ].to_dict("records")
+                mean, low, high = map(float, bootstrap_mean(values[np.isfinite(values)]))
+                assert (row["score"], row["low"], row["high"]) == pytest.approx(
+                    (mean, low, high), abs=0.01
+                )
+
+
+def test_the_place_alone_needs_no_model(run: Run, table) -> None:  # type: ignore[no-untyped-def]
+    (row,) = table[(table["trees"] == PLACE) & (table["of"] == "distance")].to_dict("records")
+    scores = []
+    known = run.language
+    assert isinstance(known, ContextFreeLanguage)
+    for word in words_of(run, 60, 0)[2::3]:
+        distance, _ = tree_distances(next(known.trees(word)))
+        at = np.arange(len(word))
+        apart = torch.tensor(np.abs(at[:, None] - at))[None].float()
+        one = Sentences(
+            torch.zeros(1, len(word), 1),
+            torch.tensor(distance)[None].float(),
+            torch.zeros(1, len(word)),
+            torch.ones(1, len(word), dtype=torch.bool),
+        )
+        scores.append(spearman(apart, one, "distance")[0])
+    assert row["score"] == pytest.approx(np.nanmean(scores))
+
+
+def test_the_site_is_chosen_by_other_words(table) -> None:  # type: ignore[no-untyped-def]
+    """Turned around, the scores choose no other site."""
+    worse = table.assign(score=-table["score"])
+    assert chosen(worse)["site"].tolist() == chosen(table)["site"].tolist()
+    said = in_words(table)
+    assert said.count("words that neither fitted the probe nor chose the site") == 2
+    assert chart(table).to_dict()["hconcat"]
+
+
+def test_the_command(run: Run, table, capsys: pytest.CaptureFixture[str]) -> None:  # type: ignore[no-untyped-def]
+    assert main(["syntax", str(run.path), "--words", "60", "--json"]) == 0
+    said = json.loads(capsys.readouterr().out)
+    assert said["answer"] == in_words(table)
+    assert len(said["sites"]) == len(table)
+
+
+def test_a_language_without_trees_says_so(tmp_path: Path) -> None:
+    made = Run.create(tmp_path / "run", tiny_config(steps=1))
+    train(made, "cpu")
+    with pytest.raises(UserError, match="anbn has no trees: ask a run on a grammar"):
+        syntax(made)
+    few = Run.create(tmp_path / "few", replace(recipe("anbm"), steps=1, max_n=6))
+    train(few, "cpu")
+    with pytest.raises(UserError, match=r"has only \d+ such words: 30 are the least"):
+        syntax(few)
