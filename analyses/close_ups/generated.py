@@ -14,9 +14,9 @@ from analyses.answers import Progress, quiet
 from analyses.charts.theme import QUIET, TRAINED, UNTRAINED, figures
 from interp.statistics import wilson
 from models.decoding.choice import Choice
-from models.decoding.search import MOST_WORDS, Generation, Generator, Made
+from models.decoding.search import MOST_WORDS, Generation, Generator, Hypothesis, Made
 from models.errors import UserError
-from models.languages import BOS_ID, END_ID, FIRST_SYMBOL_ID, FormalLanguage, Word, Words
+from models.languages import BOS_ID, END, END_ID, FIRST_SYMBOL_ID, FormalLanguage, Word, Words
 from models.runs.run import Run
 
 DRAWN: dict[str, Choice] = {
@@ -210,6 +210,75 @@ def evenly(
         Made(language.vocabulary.decode(ids[row, : lengths[row]]), float("nan"), bool(ended[row]))
         for row in range(count)
     )
+
+
+def beam_steps(
+    run: Run, width: int, by_length: bool = False, longest: int = 0, prompt: Word = ()
+) -> pd.DataFrame:
+    """The hypotheses of a beam search, step by step.
+
+    Returns:
+        One row per hypothesis: step (from 1), rank (from 1, the best first), parent (a word),
+        token, word, score, kept, ended, in_language (of a word that has ended).
+    """
+    rows: list[dict[str, object]] = []
+    step = 0
+
+    def told(hypotheses: list[Hypothesis]) -> None:
+        nonlocal step
+        step += 1
+        for rank, each in enumerate(hypotheses, 1):
+            ended = each.token == END
+            word = each.parent if ended else (*each.parent, each.token)
+            rows.append(
+                {
+                    "step": step,
+                    "rank": rank,
+                    "parent": " ".join(each.parent),
+                    "token": each.token,
+                    "word": " ".join(word),
+                    "score": each.score,
+                    "kept": each.kept,
+                    "ended": ended,
+                    "in_language": run.language.contains(word) if ended else None,
+                }
+            )
+
+    generator(run, longest, prompt).beam(width, by_length, told)
+    return pd.DataFrame(rows)
+
+
+def beam_chart(table: pd.DataFrame) -> ChartType:
+    """The tree of hypotheses: a column per step, a line from each to what it goes on from."""
+    words = table.assign(
+        state=np.where(~table["kept"], "dropped", np.where(table["ended"], "ended", "kept"))
+    )
+    begun = words[~words["ended"]].set_index(["step", "word"])["rank"]
+    lines = words[words["step"] > 1].copy()
+    before = [
+        (step - 1, parent) for step, parent in zip(lines["step"], lines["parent"], strict=True)
+    ]
+    lines["from_step"] = lines["step"] - 1
+    lines["from_rank"] = [begun.get(each, 1) for each in before]
+    states = ["kept", "ended", "dropped"]
+    colour = alt.Color("state:N", title=None).scale(
+        domain=states, range=[TRAINED, "#e69f00", UNTRAINED]
+    )
+    tips: list[str | alt.Tooltip] = ["word", "token", *figures("score"), "state", "in_language"]
+    x = alt.X("step:Q", title="step").axis(tickMinStep=1, format="d")
+    y = alt.Y("rank:Q", title="rank").scale(reverse=True).axis(tickMinStep=1, format="d")
+    rules = (
+        alt.Chart(lines)
+        .mark_rule(strokeWidth=1.5)
+        .encode(x="from_step:Q", y="from_rank:Q", x2="step:Q", y2="rank:Q", color=colour)
+    )
+    base = alt.Chart(words).encode(x=x, y=y, tooltip=tips)
+    points = base.mark_circle(size=320, opacity=1).encode(color=colour.legend(orient="top"))
+    tokens = max(words["token"].str.len().max(), 2)
+    names = base.mark_text(fontSize=12, dy=-16).encode(text="token:N")
+    steps, ranks = int(words["step"].max()), int(words["rank"].max())
+    size = {"width": max(300, steps * max(60, 8 * int(tokens))), "height": max(120, 52 * ranks)}
+    return (rules + points + names).properties(**size)
 
 
 def in_words(table: pd.DataFrame) -> tuple[str, str]:

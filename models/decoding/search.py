@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import chain
 
@@ -34,6 +35,23 @@ class Made:
     word: Word
     log_probability: float
     ended: bool
+
+
+@dataclass(frozen=True)
+class Hypothesis:
+    """A beginning of a word, or a word that has ended, at one step of a beam search.
+
+    Attributes:
+        parent: the beginning that it goes on from.
+        token: the token that it adds.
+        score: by which hypotheses are ordered.
+        kept: whether it is among the best.
+    """
+
+    parent: Word
+    token: str
+    score: float
+    kept: bool
 
 
 @dataclass(frozen=True)
@@ -139,13 +157,20 @@ class Generator:
 
     # -- searching --------------------------------------------------------------------------------
 
-    def beam(self, width: int, by_length: bool = False) -> Generation:
+    def beam(
+        self,
+        width: int,
+        by_length: bool = False,
+        watch: Callable[[list[Hypothesis]], None] | None = None,
+    ) -> Generation:
         """Beam search: of all words with one more token, and all that have ended, the ``width``
         best are kept, until all of these have ended.
 
         Args:
             by_length: a word's score is its log-probability divided by its tokens after the prompt,
                 END among them. Without it each further symbol costs, and short words win.
+            watch: is told at each step the hypotheses that are kept, and as many of the others, the
+                best first. Words that ended at an earlier step are not told again.
 
         Returns:
             Up to ``width`` words, the best first. Those that ended come before those that were cut.
@@ -160,9 +185,12 @@ class Generator:
             scores = more / self._tokens(words) if by_length else more
             old = torch.tensor([score for score, _ in ended], dtype=torch.float64)
             every = torch.cat([scores.flatten(), old])
-            order = every.argsort(descending=True, stable=True)[:width]
-            best = order[torch.isfinite(every[order])].tolist()
+            order = every.argsort(descending=True, stable=True)
+            order = order[torch.isfinite(every[order])]
+            best = order[:width].tolist()
             size, d_vocab = scores.numel(), scores.shape[1]
+            if watch is not None:
+                watch(self._told(words, every, order[: 2 * width].tolist(), size, width))
             ended = [ended[at - size] for at in best if at >= size]
             for at in best:
                 if at < size and at % d_vocab == END_ID:
@@ -217,6 +245,22 @@ class Generator:
             total = more[rows, token]
             words.go_on(rows.to(self._device), token.to(self._device))
         return self._found([made for _, made in ended], words)
+
+    def _told(
+        self, words: Growing, every: Tensor, order: list[int], size: int, width: int
+    ) -> list[Hypothesis]:
+        """The new hypotheses among the best ones."""
+        d_vocab = len(self.model.vocabulary)
+        return [
+            Hypothesis(
+                self.model.vocabulary.decode(words.tokens[at // d_vocab, 1:].tolist()),
+                self.model.vocabulary.tokens[at % d_vocab],
+                float(every[at]),
+                rank < width,
+            )
+            for rank, at in enumerate(order)
+            if at < size
+        ]
 
     def _tokens(self, words: Growing) -> int:
         """How many tokens after the prompt the words have with the next one."""

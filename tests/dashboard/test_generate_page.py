@@ -11,7 +11,7 @@ from compared import plainly
 from conftest import tiny_config
 from streamlit.testing.v1 import AppTest
 
-from analyses.close_ups.generated import decoders, generator, in_words
+from analyses.close_ups.generated import beam_chart, beam_steps, decoders, generator, in_words
 from dashboard.background import JOBS
 from models.decoding.choice import Choice
 from models.runs.run import Run
@@ -62,6 +62,21 @@ def test_decoders_are_compared(folder: Path, monkeypatch: pytest.MonkeyPatch) ->
     shown = [plainly(each.value) for each in page.markdown]
     assert f"#### {short}" in shown
     assert more in shown
+
+
+def test_a_beam_is_drawn_step_by_step(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    page = opened(folder, monkeypatch, run="anbn-s0", generated="a beam search")
+    table = beam_steps(Run(folder / "anbn-s0"), 3)
+    assert beam_chart(table).to_dict()["layer"]
+    ended = table[table["kept"] & table["ended"]].sort_values("score", ascending=False)
+    (best,) = generator(Run(folder / "anbn-s0")).beam(3).words[:1]
+    assert ended["word"].iloc[0] == " ".join(best.word)
+    assert f"The best word so far is `{ended['word'].iloc[0]}`" in " ".join(
+        plainly(each.value) for each in page.markdown
+    )
+    last = int(table["step"].max())
+    page.slider(key=f"beam_step_{last}").set_value(1).run()
+    assert not page.exception
 
 
 def test_what_knows_no_next_symbol_says_so(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

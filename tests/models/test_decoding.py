@@ -19,7 +19,7 @@ from models.base import LanguageModel, build
 from models.config import ModelConfig
 from models.decoding.choice import Choice
 from models.decoding.growing import Anew, Remembering, growing
-from models.decoding.search import Generator, Made
+from models.decoding.search import Generator, Hypothesis, Made
 from models.errors import UserError
 from models.languages import BOS_ID, END_ID, Vocabulary, Word
 from models.objectives import objective
@@ -215,6 +215,41 @@ def test_a_beam_of_one_is_greedy(shape: str) -> None:
                 break
             at = (*at, VOCABULARY.tokens[token])
         assert word.word == at
+
+
+@pytest.mark.parametrize("by_length", [False, True])
+def test_the_steps_of_a_beam_are_told(by_length: bool) -> None:
+    """What is kept is the best of all that goes on from what was kept before, or has ended."""
+    model, steps, width = made("plain"), list[list[Hypothesis]](), 3
+    found = generator("plain", 5).beam(width, by_length, steps.append)
+    open_, ended = {(): 0.0}, dict[Word, float]()
+    for step in steps:
+        every = {
+            (parent, token): total + math.log(said(model, parent)[VOCABULARY.ids[token]])
+            for parent, total in open_.items()
+            for token in VOCABULARY.tokens[1:]
+        }
+        scores = {
+            key: value / (len(key[0]) + 1 if by_length else 1) for key, value in every.items()
+        }
+        ranked = sorted(scores, key=lambda key: -scores[key])
+        told = [(each.parent, each.token) for each in step]
+        assert told == [key for key in ranked if key in set(told)]
+        assert [each.score for each in step] == pytest.approx(
+            [scores[key] for key in told], abs=1e-5
+        )
+        pool = sorted([*scores.values(), *ended.values()], reverse=True)[:width]
+        kept = [each for each in step if each.kept]
+        assert all(each.score >= pool[-1] - 1e-6 for each in kept)
+        ended = {word: value for word, value in ended.items() if value >= pool[-1] - 1e-9}
+        ended |= {each.parent: each.score for each in kept if each.token == "<end>"}
+        assert len(kept) + len(ended) - sum(each.token == "<end>" for each in kept) == width
+        open_ = {
+            (*each.parent, each.token): every[each.parent, each.token]
+            for each in kept
+            if each.token != "<end>"
+        }
+    assert {each.word for each in found.words if each.ended} == set(ended)
 
 
 def test_a_wider_beam_finds_no_worse_word() -> None:

@@ -11,6 +11,8 @@ from analyses.answers import Answer
 from analyses.close_ups.generated import (
     after,
     after_chart,
+    beam_chart,
+    beam_steps,
     chart,
     decoders,
     generator,
@@ -30,7 +32,8 @@ from models.runs.run import Run
 
 COUNT = 12
 """Words that are shown."""
-WORDS, COMPARED = "words", "decoders compared"
+WORDS, BEAM, COMPARED = "words", "a beam search", "decoders compared"
+WIDEST = 8
 
 
 def show() -> None:
@@ -44,12 +47,9 @@ def show() -> None:
             "that was taught what may follow, or train one: its objective is next-symbols."
         )
         return
-    shown = controls.segments("Show", [WORDS, COMPARED], "generated")
+    shown = controls.segments("Show", [WORDS, BEAM, COMPARED], "generated")
     with explain_errors():
-        if shown == WORDS:
-            _words(run)
-        else:
-            _compared(run)
+        {WORDS: _words, BEAM: _beam, COMPARED: _compared}[shown](run)
 
 
 def _words(run: Run) -> None:
@@ -134,6 +134,46 @@ def _command(run: Run, typed: str, choice: Choice, seed: int) -> str:
         if value != getattr(plain, name):
             words += [f"--{name.replace('_', '-')}", f"{value:g}"]
     return shlex.join(words)
+
+
+def _beam(run: Run) -> None:
+    """The hypotheses of a beam search, as a tree, up to a step that the reader chooses."""
+    _, prompt = _prompt(run)
+    left, right = st.columns(2)
+    with left:
+        width = controls.slider("Width of the beam", 1, WIDEST, 3, key="beam_width")
+    with right:
+        fair = controls.toggle("Divide by the length", key="beam_by_length")
+    table = _searched(run, prompt, width, fair)
+    last = int(table["step"].max())
+    shown = controls.slider("Up to step", 1, last, last, key=f"beam_step_{last}") if last > 1 else 1
+    here = table[table["step"] <= shown]
+    ended = here[here["kept"] & here["ended"]].sort_values("score", ascending=False)
+    if len(ended):
+        best = ended.iloc[0]
+        inside = "in" if best["in_language"] else "not in"
+        st.markdown(
+            f"The best word so far is {code(best['word'] or 'the empty word')}, {text(inside)} the "
+            "language."
+        )
+    figure = beam_chart(here)
+    picture(figure, f"The hypotheses of a beam of {width} after {shown} steps.")
+    how_to_read(
+        "A column is a step of the search, and a line leads from each beginning to those that go "
+        "on from it with one token more. The best are kept, as many as the beam is wide; words "
+        "that have ended compete with those that go on. As many of the dropped ones are shown. "
+        "Score: the log-probability of the word so far; divided by its tokens, if you ask for it, "
+        "so that long words are not punished."
+    )
+    asked = {"run": run.name, "width": width, "by_length": fair, "prompt": " ".join(prompt)}
+    said = f"A beam search of width {width}."
+    downloads("beam", Answer(table, said, asked), lambda: figure)
+
+
+@once(show_spinner="Computing ...")
+def _searched(run: Run, prompt: Word, width: int, by_length: bool) -> pd.DataFrame:
+    longest = max(longest_of(run), len(prompt))
+    return beam_steps(run, width, by_length, longest, prompt)
 
 
 def _compared(run: Run) -> None:
