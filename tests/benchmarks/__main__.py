@@ -15,6 +15,7 @@ from rich.table import Table
 from tests.benchmarks.attribution_speed import attribution_speed
 from tests.benchmarks.dashboard_speed import dashboard_speed
 from tests.benchmarks.discovery_speed import discovery_speed
+from tests.benchmarks.generation_speed import generation_speed
 from tests.benchmarks.kept import (
     KEPT,
     LAST,
@@ -46,6 +47,7 @@ BENCHMARKS: dict[str, Callable[[], Iterator[Result]]] = {
     "probing": probing_speed,
     "attribution": attribution_speed,
     "together": together_speed,  # no row without a CUDA device
+    "generation": generation_speed,
     "discovery": discovery_speed,
     "dashboard": dashboard_speed,
 }
