@@ -44,6 +44,7 @@ COMMANDS = {
     ),
     "generate": Command("generate RUN", "words that the model makes by itself", "one_run:generate"),
     "syntax": Command("syntax RUN", "is the tree of a word in the activations?", "one_run:syntax"),
+    "depths": Command("depths RUN", "how right by depth of embedding", "one_run:depths"),
     "break": Command(
         "break RUN --off L0H1", "what is still right without some heads", "one_run:break_it"
     ),

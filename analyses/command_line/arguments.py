@@ -191,8 +191,36 @@ class Syntax(Shows):
         check_seed(self.seed)
 
 
+@dataclass(frozen=True)
+class Depths(Shows):
+    """How deep may words be embedded until the model is wrong? Of a run on a grammar.
+
+    Attributes:
+        run: the run's folder.
+        count: different words of each depth.
+        deepest: the largest depth of embedding; 0 is a word without any.
+        seed: of the words.
+        step: the checkpoint that is asked; by default the last one.
+    """
+
+    run: tyro.conf.Positional[Path]
+    count: int = 64
+    deepest: int = 6
+    seed: int = 0
+    step: int | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        at_least(1, self, "count")
+        if not 0 <= self.deepest <= MOST_DEPTH:
+            raise UserError(f"--deepest is {self.deepest}: it must lie between 0 and {MOST_DEPTH}")
+        at_least(0, self, "step")
+        check_seed(self.seed)
+
+
+MOST_DEPTH = 12
 MOST_WORDS, MOST_BEAM = 100_000, 4096
-"""The most words that are drawn, and the widest beam."""
+"""The deepest embedding, the most words that are drawn, and the widest beam."""
 
 
 @dataclass(frozen=True)
@@ -375,6 +403,7 @@ TAKES: dict[str, type[Any]] = {
     "predict": Predict,
     "generate": Generate,
     "syntax": Syntax,
+    "depths": Depths,
     "break": Break,
     "show": Show,
     "report": Report,

@@ -8,6 +8,7 @@ from typing import Any
 import pandas as pd
 
 from analyses.answers import answer
+from analyses.close_ups import depths as by_depth
 from analyses.close_ups import syntax as trees
 from analyses.close_ups.broken import (
     balanced,
@@ -21,6 +22,7 @@ from analyses.close_ups.truth import reader_of, rule_in_words
 from analyses.command_line.arguments import (
     Analyse,
     Break,
+    Depths,
     Evaluate,
     Generate,
     Hooks,
@@ -251,6 +253,19 @@ def syntax(options: Syntax) -> None:
     if shown(options, table, {"sites": rows, "answer": said}):
         return
     OUT.print(table_of(trees.chosen(table).drop(columns="choice")))
+    OUT.print(said)
+
+
+def depths(options: Depths) -> None:
+    """A curve by depth of embedding."""
+    run = Run(options.run, options.step)
+    with progress_bar("depths") as report:
+        table = by_depth.depths(run, options.count, options.deepest, options.seed, report)
+    said = by_depth.in_words(table)
+    rows = json.loads(table.to_json(orient="records", force_ascii=False))
+    if shown(options, table, {"depths": rows, "answer": said}):
+        return
+    OUT.print(table_of(table))
     OUT.print(said)
 
 

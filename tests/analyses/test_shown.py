@@ -33,6 +33,7 @@ evaluate     json csv  -   -       -
 predict      json csv  -   -       -
 generate     json csv  -   -       -
 syntax       json csv  -   -       -
+depths       json csv  -   -       -
 break        json csv  -   -       -
 analyse      json csv  -   -       -
 show         json csv  -   -       -

@@ -61,11 +61,22 @@ class Charts:
             )
         )
 
+    def ends(self, symbols: Int[np.ndarray, "batch time"]) -> Bool[np.ndarray, "batch time_plus_1"]:
+        """Whether each prefix is a word; as in ``read``, without what may follow."""
+        return np.concatenate([self._ends(symbols[rows])[0] for rows in self._parts(symbols)])
+
+    def _ends(self, symbols: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Whether each prefix is a word, and the chart that says so."""
+        spelled = self._spelled[symbols].astype(np.float32)
+        inside, whole = self._inside(spelled, self._may, is_there=True)
+        ends = np.zeros((len(symbols), symbols.shape[1] + 1), bool)
+        ends[:, 0] = self.form.empty > 0
+        ends[:, 1:] = whole > 0
+        return ends, inside
+
     def _read(self, symbols: Int[np.ndarray, "batch time"]) -> Read:
         form, (count, time) = self.form, symbols.shape
-        inside, whole = self._inside(
-            self._spelled[symbols].astype(np.float32), self._may, is_there=True
-        )
+        ends, inside = self._ends(symbols)
         # What is still to come after a nonterminal that begins here, if it may: [time + 1] of
         # [batch, nonterminals].
         begun = np.full((time + 1, count, form.size), np.inf, np.float32)
@@ -73,9 +84,6 @@ class Charts:
         behind = np.empty((time, count, len(form.left)), np.float32)
         owed = np.full((count, time + 1), np.inf, np.float32)
         follow = np.zeros((count, time + 1, len(form.symbols)), bool)
-        ends = np.zeros((count, time + 1), bool)
-        ends[:, 0] = form.empty > 0
-        ends[:, 1:] = whole > 0
         for end in range(time + 1):
             if end:
                 came = np.where(inside[:, :end, end - 1] > 0, behind[:end].swapaxes(0, 1), np.inf)

@@ -88,8 +88,9 @@ class ContextFreeLanguage(DrawnLanguage):
         return self._allowed(self._read(words))
 
     def labels(self, words: Words) -> np.ndarray:
-        read = self._read(words)
-        return np.asarray(read.ends[np.arange(len(words)), words.lengths])
+        numbers, back = np.unique(self._numbers(words), axis=0, return_inverse=True)
+        ends = self._charts.ends(numbers)[back.ravel()]
+        return np.asarray(ends[np.arange(len(words)), words.lengths])
 
     def trace(self, words: Words) -> dict[str, np.ndarray]:
         read = self._read(words)

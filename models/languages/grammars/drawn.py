@@ -134,6 +134,24 @@ class DrawnLanguage(FormalLanguage):
             ids[row, : lengths[row]] = self._crossed(rng, int(lengths[row]))
         return Words(ids, lengths.astype(np.int64))
 
+    def spoiled(self, rng: np.random.Generator, words: Words) -> Words:
+        """Members with one substitution in each that leads outside the language.
+
+        Where none of many attempts does, a member gets its nearest word outside.
+        """
+        ids, rows = words.ids.copy(), np.arange(len(words))
+        for _ in range(TRIES):
+            missed = self._changed(rng, words[rows])
+            out = ~self.labels(missed)
+            ids[rows[out]] = missed.ids[out]
+            rows = rows[~out]
+            if not len(rows):
+                break
+        for row in rows:
+            word = self.vocabulary.decode(words.ids[row, : words.lengths[row]])
+            ids[row, : len(word)] = self.vocabulary.words([self.counterfactual(word, rng)]).ids[0]
+        return Words(ids, words.lengths)
+
     def _crossed(self, rng: np.random.Generator, length: int) -> np.ndarray:
         """The first word outside the language on a way from a member to a word outside."""
         some = self._some(length)

@@ -65,8 +65,8 @@ def nested() -> Grammar:
     ]
     for each in CLASSES:
         own, name = f"NP_{each.name}", each.name
-        rules += [(own, f"D_{name} {own}_bare", 1 - DEEPER)]
-        rules += [(own, f"D_{name} {own}_bare '{each.relative}' R", DEEPER)]
+        rules += [(own, f"D_{name} N_{name}", 1 - DEEPER)]
+        rules += [(own, f"D_{name} N_{name} '{each.relative}' R", DEEPER)]
     rules += [("R", f"NP_{each.name} VT_{each.name}", 1.0) for each in CLASSES]
     return grammar_of([*rules, *_words()], ("en", *(each.pronoun for each in CLASSES)))
 
@@ -90,7 +90,7 @@ def linear() -> Grammar:
             rules.append(("C", both, 1.0))
             for meant in (one, other):
                 rules.append(("C", f"{both} 'en' '{meant.pronoun}' VI_{meant.name}", 1.0))
-    rules += [(f"NP_{each.name}", f"D_{each.name} NP_{each.name}_bare", 1.0) for each in CLASSES]
+    rules += [(f"NP_{each.name}", f"D_{each.name} N_{each.name}", 1.0) for each in CLASSES]
     return grammar_of([*rules, *_words()], [each.relative for each in CLASSES])
 
 
@@ -116,8 +116,8 @@ def _words() -> list[tuple[str, str, float]]:
     rules = [("A", f"'{adjective}'", 1.0) for adjective in ADJECTIVES]
     for each in CLASSES:
         name = each.name
-        rules += [(f"NP_{name}_bare", f"'{noun}'", 2.0) for noun in each.nouns]
-        rules += [(f"NP_{name}_bare", f"A NP_{name}_bare", 2.0)]
+        rules += [(f"N_{name}", f"'{noun}'", 2.0) for noun in each.nouns]
+        rules += [(f"N_{name}", f"A N_{name}", 2.0)]
         rules += [(f"D_{name}", f"'{each.article}'", 1.0)]
         rules += [(f"VI_{name}", f"'{verb}'", 1.0) for verb in each.verbs]
         rules += [(f"VT_{name}", f"'{verb}'", 1.0) for verb in each.sees]

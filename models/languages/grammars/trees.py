@@ -83,6 +83,33 @@ def tree_distances(tree: Tree) -> tuple[np.ndarray, np.ndarray]:
     return distance, depth
 
 
+def embedding(tree: Tree) -> int:
+    """How deep parts of one kind stand in the middle of each other (the degree of
+    self-embedding): 0 for a sentence without relative clauses, 1 for one whose subject has one, 2
+    if the subject of that clause has one too. A part that begins or ends the outer one does not
+    count. What follows ``_`` in the name of a nonterminal is a feature, as gender or number, and
+    makes no other kind."""
+    deepest = 0
+    stack: list[tuple[Tree, tuple[tuple[Tree, int], ...]]] = [(tree, ())]
+    while stack:
+        part, above = stack.pop()
+        inside = (
+            depth + 1
+            for outer, depth in above
+            if _kind(outer) == _kind(part) and outer.begin < part.begin and part.end < outer.end
+        )
+        depth = max(inside, default=0)
+        deepest = max(deepest, depth)
+        for child in part.children:
+            if isinstance(child, Tree):
+                stack.append((child, (*above, (part, depth))))
+    return deepest
+
+
+def _kind(tree: Tree) -> str:
+    return tree.label.name.partition("_")[0]
+
+
 class Derivations:
     """The derivations of one word."""
 

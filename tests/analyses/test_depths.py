@@ -1,0 +1,135 @@
+"""Depth of embedding by hand, and the curve by depth."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from brute import distance
+from conftest import tiny_config
+
+from analyses.close_ups.depths import KINDS, chart, depths, in_words, words_by_depth
+from analyses.command_line.app import main
+from interp.statistics import wilson
+from models.errors import UserError
+from models.languages import END, ContextFreeLanguage, language
+from models.languages.grammars.drawn import DrawnLanguage
+from models.languages.grammars.trees import embedding
+from models.runs.run import Run
+from models.training.evaluation import predict
+from models.training.loop import train
+from models.training.recipes import recipe
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    config = replace(recipe("dyck1-unbounded"), steps=80, max_n=8)
+    made = Run.create(tmp_path_factory.mktemp("depths") / "run", config)
+    train(made, "cpu")
+    return made
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "depth"),
+    [
+        ("nested", "de hond loopt", 0),
+        ("nested", "de kleine grote hond loopt", 0),
+        ("nested", "de hond die het paard ziet loopt", 1),
+        ("nested", "de hond die het paard dat de katten zien volgt loopt", 2),
+        ("linear", "de hond loopt en de kat slaapt en het paard loopt", 0),
+        ("dyck2-unbounded", "( ) [ ] ( )", 1),
+        ("dyck2-unbounded", "( [ ( ) ] ) [ ]", 3),
+        ("anbm", "a a a b b", 1),
+    ],
+)
+def test_what_stands_in_the_middle_of_its_like(name: str, text: str, depth: int) -> None:
+    known = language(name)
+    assert isinstance(known, ContextFreeLanguage)
+    (tree,) = known.trees(text.split())
+    assert embedding(tree) == depth
+
+
+def test_of_brackets_it_is_how_many_are_open() -> None:
+    known = language("dyck2-unbounded")
+    assert isinstance(known, ContextFreeLanguage)
+    drawn = known.sample(np.random.default_rng(0), 60, range(2, 17), label=True).words
+    for row in range(60):
+        word = known.vocabulary.decode(drawn.ids[row, : drawn.lengths[row]])
+        opened = np.cumsum([1 if symbol in "([" else -1 for symbol in word])
+        assert embedding(next(known.trees(word))) == opened.max()
+
+
+def test_a_spoiled_word_differs_in_one_symbol() -> None:
+    for name in ("nested", "ww", "halting", "anbm"):
+        known, rng = language(name), np.random.default_rng(1)
+        assert isinstance(known, DrawnLanguage)
+        lengths = known.positive_lengths(range(4, 13))
+        words = known.sample(rng, 30, lengths, label=True).words
+        other = known.spoiled(rng, words)
+        assert not known.labels(other).any()
+        for row in range(30):
+            one, two = (
+                known.vocabulary.decode(each.ids[row, : words.lengths[row]])
+                for each in (words, other)
+            )
+            assert distance(one, two) == 1
+
+
+def test_each_row_is_the_word_judged_by_hand(run: Run) -> None:
+    table, known = depths(run, count=12, deepest=3), run.language
+    assert isinstance(known, ContextFreeLanguage)
+    by_depth = words_by_depth(run, 12, 3, 0)
+    assert {depth for depth, some in by_depth.items() if len(some) == 12} >= {2, 3}
+    for model, name in ((run.model(), "trained"), (run.untrained(), "untrained")):
+        for depth, words in by_depth.items():
+            assert len(set(words)) == len(words)
+            exact, last, yes = [], [], []
+            for word in words:
+                assert embedding(next(known.trees(word))) == depth
+                follow, accepted = predict(model, word, run.objective)
+                truth = [known.next_symbols(word[: end + 1]) for end in range(len(word))]
+                first, _ = predict(model, word[:1], run.objective)
+                assert first == follow[:1]
+                begins = set(predict(model, (), run.objective)[0] or [])
+                del begins
+                right = [set(f) == t for f, t in zip(follow, truth, strict=True)]
+                exact.append(all(right))
+                last.append(right[-2])
+                yes.append(accepted)
+            rows = table[(table["model"] == name) & (table["depth"] == depth)].set_index("kind")
+            assert rows.loc["before the last", "value"] == pytest.approx(np.mean(last))
+            assert rows.loc["exact", "value"] <= np.mean(exact) + 1e-9  # BOS is asked too
+            assert (rows.loc["exact", "words"], rows.loc["recognition", "words"]) == (
+                len(words),
+                2 * len(words),
+            )
+            value, count = rows.loc["recognition", "value"], 2 * len(words)
+            assert value * count >= sum(yes) - 1e-9
+            assert (rows.loc["recognition", "low"], rows.loc["recognition", "high"]) == (
+                pytest.approx(wilson(round(value * count), count))
+            )
+            long = np.mean([len(word) <= 8 for word in words])
+            assert rows["in_window"].tolist() == pytest.approx([long] * 3)
+    assert set(table["kind"]) == set(KINDS)
+    assert f"{len(by_depth[2])} different words" in in_words(table)
+    assert chart(table).to_dict()["hconcat"]
+    assert END in known.next_symbols(())
+
+
+def test_the_command(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["depths", str(run.path), "--count", "5", "--deepest", "2", "--json"]
+    assert main(words) == 0
+    said = json.loads(capsys.readouterr().out)
+    assert {row["depth"] for row in said["depths"]} == {1, 2}  # brackets have no word of depth 0
+    assert said["answer"] == in_words(depths(run, count=5, deepest=2))
+    assert main(["depths", str(run.path), "--deepest", "99"]) == 2
+    assert "must lie between 0 and" in capsys.readouterr().err
+
+
+def test_a_language_without_trees_says_so(tmp_path: Path) -> None:
+    made = Run.create(tmp_path / "run", tiny_config(steps=1))
+    with pytest.raises(UserError, match="anbn has no trees"):
+        words_by_depth(made, 3, 2, 0)
