@@ -14,10 +14,13 @@ from functools import cached_property
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
+from models.errors import UserError
 from models.languages.grammars.normal_form import NormalForm
 
 MOST_NUMBERS = 2**25
 """The most numbers of a chart; more words are read in parts."""
+MOST_OF_A_WORD = 2**30
+"""The most numbers that one word may need."""
 
 
 @dataclass(frozen=True)
@@ -165,6 +168,11 @@ class Charts:
     def _parts(self, symbols: np.ndarray) -> Iterator[slice]:
         """Rows that are read at once."""
         each = max(1, symbols.shape[1]) ** 2 * max(1, len(self.form.left)) * 3
+        if each > MOST_OF_A_WORD:
+            raise UserError(
+                f"a word of {symbols.shape[1]} symbols is too long for a grammar of "
+                f"{len(self.form.left)} pairs: give a shorter word"
+            )
         step = max(1, MOST_NUMBERS // each)
         for first in range(0, max(1, len(symbols)), step):
             yield slice(first, first + step)

@@ -8,6 +8,7 @@ from functools import cached_property
 import numpy as np
 from jaxtyping import Float, Int
 
+from models.errors import UserError
 from models.languages.grammars.charts import Charts, Read
 from models.languages.grammars.drawn import DrawnLanguage
 from models.languages.grammars.lengths import ByLength
@@ -64,9 +65,12 @@ class ContextFreeLanguage(DrawnLanguage):
         return tuple(str(rule).replace("ε", "").rstrip() for rule in self.grammar.productions)
 
     def stacks(self, word: Sequence[str]) -> list[str] | None:
-        """Along the first derivation of the word."""
-        tree = next(self.trees(word), None)
-        return None if tree is None else [" ".join(stack) for stack in tree.stacks()]
+        """Along the first derivation of the word; None too where that is too deep to be told."""
+        try:
+            tree = next(self.trees(word), None)
+            return None if tree is None else [" ".join(stack) for stack in tree.stacks()]
+        except (UserError, RecursionError):
+            return None
 
     def _numbers(self, words: Words) -> Int[np.ndarray, "batch time"]:
         """The symbols by number from 0, and -1 past the end."""
@@ -121,8 +125,17 @@ class ContextFreeLanguage(DrawnLanguage):
         return float(np.prod([after[at, token] for at, token in enumerate(tokens)]))
 
     def trees(self, word: Sequence[str]) -> Iterator[Tree]:
-        """All derivations of a word. There may be very many of a long one."""
-        yield from Derivations(self.grammar, self.vocabulary.check(word)).trees()
+        """All derivations of a word. There may be very many of a long one.
+
+        Raises:
+            UserError: a tree is too deep to be told.
+        """
+        try:
+            yield from Derivations(self.grammar, self.vocabulary.check(word)).trees()
+        except RecursionError:
+            raise UserError(
+                f"the tree of a word of {len(word)} symbols is too deep: give a shorter word"
+            ) from None
 
     def _numbered(self, allowed: np.ndarray) -> np.ndarray:
         """The numbers of sets of next tokens. Rare ones, which no short prefix shows, have large
