@@ -195,7 +195,8 @@ def chart(table: pd.DataFrame) -> ChartType:
         base = alt.Chart(here[here["model"] != "none"]).encode(
             x=alt.X("site:N", sort=sites, title=None).axis(labelAngle=-30),
             y=alt.Y("score:Q", title="Spearman").scale(domain=[-0.2, 1]),
-            color=colour.legend(orient="top", columns=2),
+            xOffset=alt.XOffset("what:N", sort=kinds[:3]),
+            color=colour.legend(orient="top", columns=2, labelLimit=240),
             tooltip=["what", "site", *figures("score", "low", "high"), "words"],
         )
         shape = alt.Shape("what:N", title=None, sort=kinds).scale(domain=kinds)

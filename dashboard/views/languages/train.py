@@ -65,7 +65,8 @@ def _ask() -> None:
             assert isinstance(known, FormalLanguage)
             if rule := rule_in_words(known):
                 st.caption(f"A word is in it if it {text(rule)}.")
-            st.caption(f"{text(known.chomsky)}. A word of it: {code(' '.join(known.example()))}")
+            st.caption(text(f"{known.chomsky.capitalize()}, read by {known.machine}."))
+            st.caption(f"A word of it: {code(' '.join(known.example()))}")
             if missed := known.near_miss_example():
                 st.caption(f"No word of it: {code(' '.join(missed))}")
     with right:

@@ -164,8 +164,7 @@ class HaltingLanguage(DrawnLanguage):
         }
 
     def labels(self, words: Words) -> np.ndarray:
-        last = Words(words.ids, words.lengths)
-        numbers = self._numbers(last)
+        numbers = self._numbers(words)
         place = np.arange(numbers.shape[1]) % 3
         low, high = (np.array([f(c) for c in CLASSES])[place] for f in (min, max))
         formed = ((numbers >= low) & (numbers <= high) | (numbers == OPEN)).all(axis=1)
