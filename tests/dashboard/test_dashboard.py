@@ -11,7 +11,7 @@ from playwright.sync_api import Browser, Page, TimeoutError, expect
 
 pytestmark = pytest.mark.browser
 PAGES = ("runs", "try", "model", "probing", "interventions", "heads", "patching", "circuits")
-PAGES += ("explanations", "leaderboard", "discovery", "discover", "emergence")
+PAGES += ("explanations", "leaderboard", "discovery", "discover", "emergence", "generate")
 
 
 @pytest.fixture(scope="module")
