@@ -139,7 +139,7 @@ def test_words_are_drawn_by_their_weights(name: str) -> None:
 @pytest.mark.parametrize("name", ["ambiguous", "brackets", "left"])
 def test_nltk_parses_the_same_words(name: str) -> None:
     grammar = read(TEXTS[name])
-    plain = "\n".join(str(rule).replace("ε", "") for rule in grammar.productions)
+    plain = "\n".join(str(rule) for rule in grammar.productions)
     parser = ChartParser(CFG.fromstring(plain))
     known = language_of(name)
     for word in words_up_to(grammar.symbols, 5):
@@ -222,7 +222,7 @@ def test_a_grammar_is_read_back_from_its_own_words() -> None:
 @pytest.mark.parametrize("text", ["S -> 'a' S | 'b'", "S -> S 'a' | 'b'", "S -> S S | 'a'"])
 def test_words_that_are_too_long_are_told(text: str) -> None:
     known = ContextFreeLanguage("long", read(text))
-    word = ("a",) * 400 if "S S" in text else ("a",) * 400 + ("b",)
+    word = ("a",) * (400 if "S S" in text else 800) + ("b",) * ("b" in text)
     word = tuple(reversed(word)) if text.startswith("S -> S '") else word
     assert known.contains(word)
     with pytest.raises(UserError, match="symbols is too deep: give a shorter word"):

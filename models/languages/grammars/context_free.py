@@ -62,7 +62,7 @@ class ContextFreeLanguage(DrawnLanguage):
 
     @property
     def productions(self) -> tuple[str, ...]:
-        return tuple(str(rule).replace("ε", "").rstrip() for rule in self.grammar.productions)
+        return tuple(str(rule) for rule in self.grammar.productions)
 
     def stacks(self, word: Sequence[str]) -> list[str] | None:
         """Along the first derivation of the word; None too where that is too deep to be told."""

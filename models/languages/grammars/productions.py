@@ -37,7 +37,7 @@ class Production:
 
     def __str__(self) -> str:
         right = " ".join(repr(part) if isinstance(part, str) else str(part) for part in self.right)
-        return f"{self.left} -> {right or 'ε'}"
+        return f"{self.left} -> {right}".rstrip()
 
 
 @dataclass(frozen=True)
@@ -116,7 +116,7 @@ class Grammar:
         for left, rules in self.by_left.items():
             weighted = len({rule.weight for rule in rules}) > 1
             told = [
-                str(rule).split(" -> ", 1)[1].removesuffix("ε")
+                str(rule).partition("->")[2].strip()
                 + (f" [{self.probability(rule):.3g}]" if weighted else "")
                 for rule in rules
             ]
