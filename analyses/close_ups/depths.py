@@ -140,8 +140,8 @@ def in_words(table: pd.DataFrame) -> str:
     )
     if beyond:
         said += (
-            f" From depth {beyond[0]} on most words are longer than those of the training, so that "
-            "depth and length are hard to tell apart there."
+            f" From depth {beyond[0]} on most words are longer than those of the training. Depth "
+            "and length are hard to tell apart there."
         )
     return said
 

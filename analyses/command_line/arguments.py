@@ -15,23 +15,21 @@ import tyro
 
 from analyses.console import OUT, parse, parse_asked
 from analyses.options.lines import Discover, Recover
+from analyses.options.live import Depths, Generate, Syntax
 from analyses.options.pictures import Kernels
 from analyses.options.questions import Accuracy, EdgeAblation
 from analyses.options.shared import (
     Asks,
     Checked,
-    Flag,
     Shows,
     Trains,
     Works,
     at_least,
     check_languages,
-    check_seed,
 )
 from analyses.options.studies import Leaderboard, Sweep
 from analyses.registry import BUILT_IN, options_of, registered
-from models.config import MOST_SYMBOLS, TrainConfig
-from models.decoding.limits import LIMITS, check
+from models.config import TrainConfig
 from models.errors import UserError
 from models.languages import LANGUAGES, corpus_name, language
 from models.languages.grammars.own import MOST_LETTERS
@@ -165,114 +163,6 @@ class Predict(Shows):
 
     run: tyro.conf.Positional[Path]
     word: tyro.conf.Positional[str]
-
-
-@dataclass(frozen=True)
-class Syntax(Shows):
-    """Is the tree of a word in the activations? Structural probes, of a run on a grammar.
-
-    Attributes:
-        run: the run's folder.
-        words: different words to ask about; a third fits the probes, a third chooses the sites and
-            a third scores.
-        seed: of the words and the probes.
-        step: the checkpoint that is asked; by default the last one.
-    """
-
-    run: tyro.conf.Positional[Path]
-    words: int = 300
-    seed: int = 0
-    step: int | None = None
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        at_least(30, self, "words")
-        at_least(0, self, "step")
-        check_seed(self.seed)
-
-
-@dataclass(frozen=True)
-class Depths(Shows):
-    """How deep may words be embedded until the model is wrong? Of a run on a grammar.
-
-    Attributes:
-        run: the run's folder.
-        count: different words of each depth.
-        deepest: the largest depth of embedding; 0 is a word without any.
-        seed: of the words.
-        step: the checkpoint that is asked; by default the last one.
-    """
-
-    run: tyro.conf.Positional[Path]
-    count: int = 64
-    deepest: int = 6
-    seed: int = 0
-    step: int | None = None
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        at_least(1, self, "count")
-        if not 0 <= self.deepest <= MOST_DEPTH:
-            raise UserError(f"--deepest is {self.deepest}: it must lie between 0 and {MOST_DEPTH}")
-        at_least(0, self, "step")
-        check_seed(self.seed)
-
-
-MOST_DEPTH = 12
-MOST_WORDS, MOST_BEAM = 100_000, 4096
-"""The deepest embedding, the most words that are drawn, and the widest beam."""
-
-
-@dataclass(frozen=True)
-class Generate(Shows):
-    """Let the model make words by itself, symbol by symbol, and say which are in the language.
-
-    Attributes:
-        run: the run's folder.
-        decoders: compare decoders instead, beside an untrained model, random symbols and symbols
-            that the language allows.
-        count: words to draw; of a search, the best ones to show; 0 takes 10, or 200 for each of
-            the decoders.
-        prompt: what every word begins with, in quotes.
-        longest: the most symbols of a word; 0 takes the longest of the training window.
-        temperature: below 1 likely symbols become likelier; 0 takes the likeliest (greedy).
-        top_k: draw only among so many of the likeliest tokens; 0 allows all.
-        top_p: draw only among the likeliest tokens that together have this probability.
-        frequency_penalty: taken off a token's log-probability each time that the word has it.
-        presence_penalty: taken off once if the word has it.
-        beam: search with a beam of this width instead of drawing.
-        by_length: divide a word's log-probability by its tokens in the search.
-        all_words: try every word up to --longest instead of drawing.
-        seed: of the drawing.
-        step: the checkpoint that is asked; by default the last one.
-    """
-
-    run: tyro.conf.Positional[Path]
-    decoders: Flag = False
-    count: int = 0
-    prompt: str = ""
-    longest: int = 0
-    temperature: float = 1.0
-    top_k: int = 0
-    top_p: float = 1.0
-    frequency_penalty: float = 0.0
-    presence_penalty: float = 0.0
-    beam: int = 0
-    by_length: Flag = False
-    all_words: Flag = False
-    seed: int = 0
-    step: int | None = None
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        for name, most in (("count", MOST_WORDS), ("longest", MOST_SYMBOLS), ("beam", MOST_BEAM)):
-            if not 0 <= (value := getattr(self, name)) <= most:
-                raise UserError(f"--{name} is {value}: it must lie between 0 and {most}")
-        check({name: getattr(self, name) for name in LIMITS})
-        at_least(0, self, "step")
-        if self.beam and self.all_words:
-            raise UserError("--beam and --all-words are two searches: choose one")
-        check_seed(self.seed)
 
 
 @dataclass(frozen=True)

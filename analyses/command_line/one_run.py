@@ -22,19 +22,17 @@ from analyses.close_ups.truth import reader_of, rule_in_words
 from analyses.command_line.arguments import (
     Analyse,
     Break,
-    Depths,
     Evaluate,
-    Generate,
     Hooks,
     Languages,
     Predict,
     Resume,
-    Syntax,
     Train,
     productions,
 )
 from analyses.console import ERR, OUT, progress_bar, shown, table_of, titled
 from analyses.jobs.trained import finish
+from analyses.options.live import Depths, Generate, Syntax
 from analyses.options.questions import Accuracy
 from analyses.questions import accuracy
 from analyses.registry import registered

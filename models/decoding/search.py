@@ -17,6 +17,7 @@ from models.errors import UserError
 from models.languages import BOS_ID, END_ID, Word
 from models.objectives.base import Objective
 
+UNCHANGED = Choice()
 MOST_WORDS = 2**20
 """The most prefixes that an exhaustive search looks at."""
 
@@ -118,7 +119,7 @@ class Generator:
     def sample(
         self,
         count: int,
-        choice: Choice = Choice(),  # noqa: B008  # it never changes
+        choice: Choice = UNCHANGED,
         seed: int = 0,
     ) -> Generation:
         """Words that are drawn symbol by symbol (ancestral sampling), ``count`` at once.

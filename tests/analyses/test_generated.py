@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from conftest import tiny_config
 
@@ -42,11 +43,11 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
 
 
 @pytest.fixture(scope="module")
-def table(run: Run):  # type: ignore[no-untyped-def]  # a DataFrame
+def table(run: Run) -> pd.DataFrame:
     return decoders(run, count=60)
 
 
-def test_each_row_is_the_decoder_called_by_hand(run: Run, table) -> None:  # type: ignore[no-untyped-def]
+def test_each_row_is_the_decoder_called_by_hand(run: Run, table: pd.DataFrame) -> None:
     rows = table.set_index("decoder")
     maker = Generator(run.model(), run.objective, 8)
     untrained = Generator(run.untrained(), run.objective, 8)
@@ -78,7 +79,7 @@ def test_each_row_is_the_decoder_called_by_hand(run: Run, table) -> None:  # typ
         assert rows.loc["greedy", "behind"] == pytest.approx(best - greedy.log_probability)
 
 
-def test_the_controls_are_what_they_say(table) -> None:  # type: ignore[no-untyped-def]
+def test_the_controls_are_what_they_say(table: pd.DataFrame) -> None:
     rows = table.set_index("decoder")["grammatical"]
     assert rows["allowed symbols"] > rows["random symbols"]
     assert rows["sampling"] > rows["untrained model"]
@@ -131,7 +132,8 @@ def test_what_may_come_next_before_and_after(run: Run) -> None:
 def test_the_command(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
     def rows(*words: str) -> list[dict[str, object]]:
         assert main(["generate", str(run.path), "--json", *words]) == 0
-        return json.loads(capsys.readouterr().out)  # type: ignore[no-any-return]
+        found: list[dict[str, object]] = json.loads(capsys.readouterr().out)
+        return found
 
     maker = generator(run)
     drawn = maker.sample(10, Choice(temperature=0.7, top_p=0.9), seed=4).words

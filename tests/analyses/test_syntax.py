@@ -8,6 +8,7 @@ from pathlib import Path
 
 import networkx as nx
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from conftest import tiny_config
@@ -34,7 +35,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
 
 
 @pytest.fixture(scope="module")
-def table(run: Run):  # type: ignore[no-untyped-def]  # a DataFrame
+def table(run: Run) -> pd.DataFrame:
     return syntax(run, count=60)
 
 
@@ -64,7 +65,7 @@ def test_distances_are_paths_in_the_tree() -> None:
             assert distance[i, j] == nx.shortest_path_length(graph, leaves[i], leaves[j])
 
 
-def test_each_row_is_the_probe_called_by_hand(run: Run, table) -> None:  # type: ignore[no-untyped-def]
+def test_each_row_is_the_probe_called_by_hand(run: Run, table: pd.DataFrame) -> None:
     words, known = words_of(run, 60, 0), run.language
     assert isinstance(known, ContextFreeLanguage)
     assert len(set(words)) == 60
@@ -101,7 +102,7 @@ def test_each_row_is_the_probe_called_by_hand(run: Run, table) -> None:  # type:
                 )
 
 
-def test_the_place_alone_needs_no_model(run: Run, table) -> None:  # type: ignore[no-untyped-def]
+def test_the_place_alone_needs_no_model(run: Run, table: pd.DataFrame) -> None:
     (row,) = table[(table["trees"] == PLACE) & (table["of"] == "distance")].to_dict("records")
     scores = []
     known = run.language
@@ -120,7 +121,7 @@ def test_the_place_alone_needs_no_model(run: Run, table) -> None:  # type: ignor
     assert row["score"] == pytest.approx(np.nanmean(scores))
 
 
-def test_the_site_is_chosen_by_other_words(table) -> None:  # type: ignore[no-untyped-def]
+def test_the_site_is_chosen_by_other_words(table: pd.DataFrame) -> None:
     """Turned around, the scores choose no other site."""
     worse = table.assign(score=-table["score"])
     assert chosen(worse)["site"].tolist() == chosen(table)["site"].tolist()
@@ -129,7 +130,7 @@ def test_the_site_is_chosen_by_other_words(table) -> None:  # type: ignore[no-un
     assert chart(table).to_dict()["hconcat"]
 
 
-def test_the_command(run: Run, table, capsys: pytest.CaptureFixture[str]) -> None:  # type: ignore[no-untyped-def]
+def test_the_command(run: Run, table: pd.DataFrame, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["syntax", str(run.path), "--words", "60", "--json"]) == 0
     said = json.loads(capsys.readouterr().out)
     assert said["answer"] == in_words(table)

@@ -13,8 +13,8 @@ from interp.probing.structural import Sentences, Structure, fit, spearman, swapp
 
 def planted(count: int, seed: int, noise: float = 3.0) -> Sentences:
     """Random trees whose nodes are the words. A node's activation adds a direction of its own to
-    that of its parent, so that squared distances are distances in the tree. Beside that there is
-    strong noise, and all is turned."""
+    that of its parent: squared distances are distances in the tree. Beside that there is strong
+    noise, and all is turned."""
     rng, size, width = np.random.default_rng(seed), 8, 24
     x = np.zeros((count, size, width))
     distance, depth = np.zeros((count, size, size)), np.zeros((count, size))

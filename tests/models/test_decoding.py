@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
@@ -145,7 +146,7 @@ def test_penalties_are_taken_off_by_count() -> None:
 )
 def test_a_number_out_of_its_range_is_refused(wrong: dict[str, float]) -> None:
     with pytest.raises(UserError, match=r"must lie between|top_p is 0"):
-        Choice(**wrong)  # type: ignore[arg-type]
+        replace(Choice(), **wrong)
 
 
 # -- growing words --------------------------------------------------------------------------------

@@ -45,11 +45,12 @@ def expanded(name: str, longest: int) -> dict[Word, float]:
     while pending:
         more: dict[tuple[Nonterminal | str, ...], float] = defaultdict(float)
         for form, probability in pending.items():
-            at = next((i for i, part in enumerate(form) if isinstance(part, Nonterminal)), None)
-            if at is None:
-                found[form] += probability  # type: ignore[index]  # only symbols are left
+            left = next((part for part in form if isinstance(part, Nonterminal)), None)
+            if left is None:
+                found[tuple(map(str, form))] += probability
                 continue
-            for rule in grammar.by_left[form[at]]:  # type: ignore[index]  # a nonterminal
+            at = form.index(left)
+            for rule in grammar.by_left[left]:
                 new = (*form[:at], *rule.right, *form[at + 1 :])
                 symbols = sum(isinstance(part, str) for part in new)
                 share = probability * grammar.probability(rule)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import streamlit as st
+from altair.typing import ChartType
 
 from analyses.answers import Answer
 from analyses.close_ups import depths as by_depth
@@ -46,10 +47,8 @@ def _tree(run: Run) -> None:
     table = at_once(key, lambda told: trees.syntax(run, progress=told))
     if table is None:
         return
-    said = trees.in_words(table)
-    st.markdown(text(said))
-    figure = trees.chart(table)
-    picture(figure, f"Structural probes by site. {said}")
+    answer = Answer(table, trees.in_words(table), {"run": run.name})
+    _show(answer, trees.chart(table))
     how_to_read(
         "A structural probe is a linear map under which the squared distance of two symbols' "
         "activations is their distance in the tree, or the squared length of one its depth "
@@ -59,7 +58,7 @@ def _tree(run: Run) -> None:
         "which say how much the length alone tells; and, as a line, the place in the word, without "
         "any model."
     )
-    downloads("syntax", Answer(table, said, {"run": run.name}), lambda: figure)
+    downloads("syntax", answer, lambda: trees.chart(table))
 
 
 def _deep(run: Run) -> None:
@@ -68,10 +67,8 @@ def _deep(run: Run) -> None:
     table = at_once(key, lambda told: by_depth.depths(run, progress=told))
     if table is None:
         return
-    said = by_depth.in_words(table)
-    st.markdown(text(said))
-    figure = by_depth.chart(table)
-    picture(figure, f"How right by depth of embedding. {said}")
+    answer = Answer(table, by_depth.in_words(table), {"run": run.name})
+    _show(answer, by_depth.chart(table))
     how_to_read(
         "Depth: how often parts of one kind stand in the middle of each other, such as a relative "
         "clause inside a relative clause. Up to 64 different words of each depth are asked about, "
@@ -79,4 +76,10 @@ def _deep(run: Run) -> None:
         "follow there that the language allows? In `nested` this is where the outermost verb "
         "agrees with its noun. Verdicts: on each word, and on one that differs in one symbol."
     )
-    downloads("depths", Answer(table, said, {"run": run.name}), lambda: figure)
+    downloads("depths", answer, lambda: by_depth.chart(table))
+
+
+def _show(answer: Answer, figure: ChartType) -> None:
+    """What was found, in words and as a picture."""
+    st.markdown(text(answer.sentence))
+    picture(figure, answer.sentence)

@@ -194,7 +194,7 @@ class Charts:
         """
         form, (count, time) = self.form, spelled.shape[:2]
         first = np.zeros((count, time, time, len(form.left)), spelled.dtype)
-        second = np.zeros_like(first)  # [end - 1, begin], so that what is multiplied lies together
+        second = np.zeros_like(first)  # [end - 1, begin]: what is multiplied lies together
         whole = np.zeros((count, time), spelled.dtype)
         for length in range(1, time + 1):
             begins = np.arange(time - length + 1)

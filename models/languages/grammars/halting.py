@@ -202,8 +202,8 @@ class HaltingLanguage(DrawnLanguage):
     def _halting(
         self, word: Word, places: tuple[int, ...], rng: np.random.Generator | None
     ) -> Word | None:
-        """The word with other symbols in these places, so that the machine halts; None if it does
-        not, whatever stands there."""
+        """A word whose machine halts, with other symbols in these places alone; None if it never
+        halts, whatever stands there."""
         table = np.full((1, 6 * MOST_STATES), OPEN)
         table[0, : len(word)] = [SYMBOLS.index(symbol) for symbol in word]
         table[0, list(places)] = OPEN

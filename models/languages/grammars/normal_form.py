@@ -3,7 +3,7 @@
 Every right side is one symbol or two nonterminals (Chomsky's normal form). Empty words and chains
 of single nonterminals are summed up in the weights, exactly (Stolcke 1995). All weights are those
 of words that end: a grammar that goes on for ever with some probability is told anew without it
-(Nederhof and Satta 2003), so that the probabilities of all words sum to 1.
+(Nederhof and Satta 2003). The probabilities of all words then sum to 1.
 """
 
 from __future__ import annotations
