@@ -17,6 +17,7 @@ from interp.statistics import wilson
 from models.errors import UserError
 from models.languages import END, ContextFreeLanguage, language
 from models.languages.grammars.drawn import DrawnLanguage
+from models.languages.grammars.reading import read
 from models.languages.grammars.trees import embedding
 from models.runs.run import Run
 from models.training.evaluation import predict
@@ -50,6 +51,14 @@ def test_what_stands_in_the_middle_of_its_like(name: str, text: str, depth: int)
     assert isinstance(known, ContextFreeLanguage)
     (tree,) = known.trees(text.split())
     assert embedding(tree) == depth
+
+
+@pytest.mark.parametrize("text", ["S -> S 'a' | 'b'", "S -> 'a' S | 'b'"])
+def test_what_begins_or_ends_its_like_does_not_stand_in_its_middle(text: str) -> None:
+    known = ContextFreeLanguage("one side", read(text))
+    word = known.example()
+    assert len(word) == 3
+    assert embedding(next(known.trees(word))) == 0
 
 
 def test_of_brackets_it_is_how_many_are_open() -> None:
