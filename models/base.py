@@ -18,8 +18,8 @@ from models.cards import card
 from models.config import ModelConfig
 from models.errors import UserError
 from models.hooks import HookRow
-from models.languages import FIRST_SYMBOL_ID, Vocabulary
-from models.objectives import read_at
+from models.languages import END_ID, FIRST_SYMBOL_ID, Vocabulary
+from models.objectives import LEAST, read_at
 
 SIZES = ("n_layers", "n_heads", "d_model", "d_mlp", "kernel_size", "order")
 """The fields of ``ModelConfig`` that a model names as its sizes, as far as its family has them."""
@@ -29,8 +29,8 @@ class LanguageModel(HookedRootModule):
     """A model that turns tokens into logits, with hooks.
 
     Any tool that works on TransformerLens' hook interface works on it. ``logits[:, t, token]`` > 0
-    says that the token may come after position t. A positive logit of END at
-    ``verdict_positions`` says that the word is in the language.
+    says that the token may come after position t. ``margins`` > 0 says that the word is in the
+    language.
 
     Keep float32. bfloat16 and half round the sums that count by more than one symbol: heads that
     count refuse them, and no option chooses the precision.
@@ -71,7 +71,7 @@ class LanguageModel(HookedRootModule):
         )
 
     def verdict_positions(self, lengths: Int[Tensor, " batch"]) -> Int[Tensor, " batch"]:
-        """The position at which END's logit is the verdict on each word; BOS is position 0.
+        """The position at which the verdict on each word is read; BOS is position 0.
 
         ``config.readout`` says which one: BOS, or the last symbol.
 
@@ -79,6 +79,42 @@ class LanguageModel(HookedRootModule):
             lengths: symbols of each word, without BOS.
         """
         return read_at(self.config.readout, lengths)
+
+    @property
+    def softmax(self) -> bool:
+        """Does it give one distribution over all tokens, instead of judging each by itself?"""
+        return self.config.output == "softmax"
+
+    def margins(
+        self,
+        logits: Float[Tensor, "*batch pos d_vocab"],
+        tokens: Int[Tensor, "*batch pos"],
+        at: Int[Tensor, "*#batch"],
+    ) -> Float[Tensor, "*batch"]:
+        """By how much the model says that each word is in the language; below 0 it says no.
+
+        This is END's logit. A language model, which reads no word outside the language in training,
+        says nothing to the point of END after a symbol that may not come: there it is the least
+        logit of all tokens of the word, END among them.
+
+        Args:
+            tokens: the words, BOS first.
+            at: ``verdict_positions``.
+        """
+        end = logits[..., END_ID].take_along_dim(at[..., None], dim=-1)[..., 0]
+        if not self.softmax:
+            return end
+        came = logits[..., :-1, :].take_along_dim(tokens[..., 1:, None], dim=-1)[..., 0]
+        past = torch.arange(came.shape[-1], device=came.device) >= at[..., None]
+        return torch.cat([came.masked_fill(past, torch.inf), end[..., None]], dim=-1).amin(dim=-1)
+
+    def normaliser(self, raw: Float[Tensor, "*any d_vocab"]) -> Float[Tensor, "*any 1"]:
+        """What is added to x W_U + b_U, for all tokens alike: 0 unless the output is a softmax.
+
+        It makes each logit log(p / ``LEAST``). Others read the same distribution from it, since a
+        softmax does not see what is added to all.
+        """
+        return normaliser(raw) if self.softmax else torch.zeros_like(raw[..., :1])
 
     @torch.no_grad()
     def prefix_logits(
@@ -299,14 +335,21 @@ class EmbeddingModel(LanguageModel):
 
 
 class Unembed(nn.Module):
-    """Residual stream to logits: x W_U + b_U."""
+    """Residual stream to logits: x W_U + b_U, and with a softmax ``normaliser`` of this."""
 
     def __init__(self, config: ModelConfig, d_vocab: int) -> None:
         super().__init__()
+        self.output = config.output
         self.linear = nn.Linear(config.d_model, d_vocab)
 
     def forward(self, x: Float[Tensor, "batch pos d_model"]) -> Float[Tensor, "batch pos d_vocab"]:
-        return self.linear(x)
+        raw: Tensor = self.linear(x)
+        return raw if self.output == "sigmoid" else raw + normaliser(raw)
+
+
+def normaliser(raw: Float[Tensor, "*any d_vocab"]) -> Float[Tensor, "*any 1"]:
+    """What makes log(p / ``LEAST``) of numbers whose softmax is p."""
+    return -raw.logsumexp(dim=-1, keepdim=True) - math.log(LEAST)
 
 
 def centre(embeddings: Float[Tensor, "*model d_vocab d_model"]) -> None:

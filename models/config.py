@@ -14,7 +14,7 @@ from tyro.extras import literal_type_from_choices
 from models.errors import UserError, first_fault
 from models.families import FAMILIES, Family
 from models.languages import Spread
-from models.objectives import Readout, check_sight
+from models.objectives import Output, Readout, check_sight, output_of
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
@@ -235,6 +235,8 @@ class ModelConfig:
         order: the n of the n-gram model; its context is the last n - 1 tokens.
         eps: added under the root in every norm. The difference that tells two counts apart shrinks
             like 1 / length, and its square soon falls below 1e-5.
+        output: "sigmoid" judges each token by itself, "softmax" gives one distribution over all.
+            The objective decides it.
         counting: what is built in for counting; nothing by default.
     """
 
@@ -258,6 +260,7 @@ class ModelConfig:
     kernel_size: int = 5
     order: int = 3
     eps: float = 1e-5
+    output: Output = "sigmoid"
     counting: Counting = Counting()
 
     def __post_init__(self) -> None:
@@ -265,7 +268,7 @@ class ModelConfig:
             raise UserError(
                 f"architecture is {self.architecture!r}: choose one of {', '.join(FAMILIES)}"
             )
-        _check_choices(self, **CHOICES, act_fn=Activation)
+        _check_choices(self, **CHOICES, act_fn=Activation, output=Output)
         _check_bounds(self)
         if self.learned_heads < 1:
             raise UserError(
@@ -390,8 +393,9 @@ class TrainConfig:
         spread: how often lengths of the window are drawn: "even" draws each equally often, "log"
             each order of magnitude equally often.
         objective: what is taught, by its name in ``models.objectives``: "next-symbols", the set of
-            symbols that may come next at every position, or "verdict", only whether the whole word
-            is in the language.
+            symbols that may come next at every position; "verdict", only whether the whole word is
+            in the language; or "language-model", the one token that comes next in words of the
+            language, by softmax and cross-entropy.
         steps: the longest training; the learning rate's schedule spans it.
         batch_size: words in a step.
         learning_rate: the peak; the rate rises for ``warmup`` steps and falls to zero in a cosine.
@@ -435,12 +439,23 @@ class TrainConfig:
         _check_choices(self, spread=Spread)
         _check_bounds(self)
         check_sight(self.objective, self.model.sees_ahead)
+        self._decide_output()
         if self.max_offset and self.model.positions not in ABSOLUTE:
             raise UserError(
                 "max_offset shifts absolute positions, but the positions of this model are "
                 f"{self.model.positions!r}: choose {' or '.join(ABSOLUTE)} positions, or leave "
                 "max_offset out"
             )
+
+    def _decide_output(self) -> None:
+        wanted = output_of(self.objective)
+        if self.model.output == "softmax" != wanted:
+            raise UserError(
+                f"the objective {self.objective} judges each token by itself, and the model's "
+                "output is a softmax: choose --objective language-model, or leave --model.output "
+                "out"
+            )
+        object.__setattr__(self, "model", replace(self.model, output=wanted))
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> TrainConfig:

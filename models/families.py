@@ -71,7 +71,7 @@ class Family:
         return resolve_name(self.hook_rows_path)
 
 
-EMBEDDED = frozenset({"n_layers", "d_model", "bias", "counting.centred"})
+EMBEDDED = frozenset({"n_layers", "d_model", "bias", "output", "counting.centred"})
 NORMED = frozenset({"norm", "norm_placement", "eps", "act_fn"})
 HEADS = frozenset({"n_heads", "head_width", "scores", "mask", "positions", "n_ctx"})
 COUNTING = frozenset(f"counting.{name}" for name in ("averaging_heads", "head_norm", "counters"))
@@ -113,7 +113,7 @@ _ENTRIES = (
         "ngram",
         "models.rivals.ngram:HookedNGram",
         "models.rivals.ngram:hook_rows",
-        frozenset({"order"}),
+        frozenset({"order", "output"}),
         tabular=True,
         title=lambda config: f"{config.order}-gram",
     ),

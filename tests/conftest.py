@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     import torch
     from playwright.sync_api import Browser
 
+    from models.base import EmbeddingModel
     from models.runs.run import Run
     from models.transformer.model import HookedTransformer
 
@@ -104,6 +105,17 @@ def stir(model: HookedTransformer, seed: int = 0) -> HookedTransformer:
     with torch.no_grad():
         for parameter in model.parameters():
             parameter += 0.3 * torch.randn(parameter.shape, generator=generator)
+    return model
+
+
+def sharpen(model: EmbeddingModel, spread: float = 2.5) -> EmbeddingModel:
+    """Scales the unembedding, so that a softmax makes some tokens likely and some not."""
+    import torch
+
+    symbols = torch.arange(len(model.vocabulary)).repeat(4, 4)
+    with torch.no_grad():
+        deviation = model(symbols).std(dim=-1).mean()
+        model.unembed.linear.weight.mul_(spread / deviation)
     return model
 
 

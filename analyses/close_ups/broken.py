@@ -181,7 +181,7 @@ def said_without(model: LanguageModel, run: Run, removal: Removal, word: Word) -
 
     Returns:
         One row per run ("as it is", "broken"), prefix and token: run, position, place ("3 b"),
-        token, probability. For a run that was taught verdicts alone, the only token is END.
+        token, probability, allowed. Of a run that was taught verdicts alone, END is the only token.
     """
     vocabulary, words = run.language.vocabulary, words_to_read(model, word)
     tokens = torch.as_tensor(words.tokens)
@@ -194,8 +194,9 @@ def said_without(model: LanguageModel, run: Run, removal: Removal, word: Word) -
         table = pd.DataFrame({"run": name, "position": position})
         table["place"] = [f"{p} {('<bos>', *word)[p]}" for p in position]
         table["token"] = np.tile(names, len(word) + 1)
-        read = after_prefixes(model, logits, words)[:, ids]
-        table["probability"] = read.sigmoid().flatten().numpy()
+        read = after_prefixes(model, logits, words)
+        table["probability"] = run.objective.probabilities(read)[:, ids].flatten().numpy()
+        table["allowed"] = run.objective.allowed(read)[:, ids].flatten().numpy()
         tables.append(table)
     return pd.concat(tables, ignore_index=True)
 
@@ -220,7 +221,7 @@ def right_without(model: LanguageModel, run: Run, removal: Removal) -> pd.DataFr
     rows = []
     for of, parts in sets:
         logits = Removal(parts, removal.method).logits(model, sample.words, reference)
-        right = verdicts(run.objective, model, logits, sample.words) == sample.labels
+        right = verdicts(model, logits, sample.words) == sample.labels
         for words, which in (("members", sample.labels), ("others", ~sample.labels)):
             count, hits = int(which.sum()), int(right[which].sum())
             if count:

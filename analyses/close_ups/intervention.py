@@ -49,7 +49,7 @@ def changed(
 
     Returns:
         One row per run ("as it is", "changed"), prefix and token: run, position, place ("3 b"),
-        token, probability. For a run that was taught verdicts alone, the only token is END.
+        token, probability, allowed. Of a run that was taught verdicts alone, END is the only token.
     """
     vocabulary, words = run.language.vocabulary, words_to_read(model, word)
     hook = stream_hooks(model)[site], _hook(model, run, site, variable, change, k, words)
@@ -64,7 +64,8 @@ def changed(
         table = pd.DataFrame({"run": name, "position": position})
         table["place"] = [f"{p} {('<bos>', *word)[p]}" for p in position]
         table["token"] = np.tile(names, len(word) + 1)
-        table["probability"] = read[:, ids].sigmoid().flatten().numpy()
+        table["probability"] = run.objective.probabilities(read)[:, ids].flatten().numpy()
+        table["allowed"] = run.objective.allowed(read)[:, ids].flatten().numpy()
         tables.append(table)
     return pd.concat(tables, ignore_index=True)
 

@@ -68,7 +68,7 @@ def analyse(run: Run, options: Options, progress: Progress = quiet) -> Answer:
     models = {"trained": model, "untrained": run.untrained()}
     trained = TrainedWords(run.config, run.language, run.step)
     reach = reach_of_all_words(run, options, longest)
-    every = count_all(models, run.language, run.objective, trained, reach, progress)
+    every = count_all(models, run.language, trained, reach, progress)
     inert = leans_on(run, models, options.seed)
     rows: list[dict[str, Any]] = []
     for name, judged in models.items():

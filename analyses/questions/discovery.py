@@ -43,7 +43,6 @@ from interp.causal.metrics import logit_at
 from interp.statistics import wilson
 from models.base import LanguageModel
 from models.languages import END_ID, LabelledCorpus, RegularLanguage
-from models.objectives.base import Objective
 from models.runs.run import Run
 from models.training.evaluation import verdicts
 
@@ -115,7 +114,7 @@ def discovered(run: Run, model: LanguageModel, options: Options) -> tuple[dict[s
     lines = Lines.drawn(language, run.config.max_n, MOST_LINES, options.seed, test=False)
     held = Lines.drawn(language, run.config.max_n, HELD_OUT, options.seed, test=True)
     search = Search(options.words, options.max_states, options.queries, options.seed)
-    induction = induce(judge(run.objective, model), symbols, lines.words, lines.labels, search)
+    induction = induce(judge(model), symbols, lines.words, lines.labels, search)
     teacher, best = induction.teacher, next(iter(induction.found), None)
     dfa = best.dfa if best else canonical(induction.learned.dfa, symbols)
     learned_table = run.config.model.positions == "learned"
@@ -271,7 +270,7 @@ def beyond_regular(
     }
 
 
-def judge(objective: Objective, model: LanguageModel) -> Accepts:
+def judge(model: LanguageModel) -> Accepts:
     """The model's verdicts on words of any lengths, in batches of like lengths."""
 
     @torch.no_grad()
@@ -280,7 +279,7 @@ def judge(objective: Objective, model: LanguageModel) -> Accepts:
         by_length = np.argsort([len(word) for word in words], kind="stable")
         for rows in np.array_split(by_length, -(-len(words) // 512)):
             batch = model.vocabulary.words([words[row] for row in rows])
-            answers[rows] = verdicts(objective, model, model(torch.as_tensor(batch.tokens)), batch)
+            answers[rows] = verdicts(model, model(torch.as_tensor(batch.tokens)), batch)
         return answers
 
     return accepts

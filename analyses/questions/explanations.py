@@ -21,6 +21,7 @@ from analyses.options.questions import Replacement
 from analyses.registry import BUILT_IN
 from analyses.script import script
 from analyses.words import ANALYSIS_SEED, apart, given, member, near_miss
+from interp.causal.metrics import log_odds_at
 from interp.explanations.case import Case
 from interp.explanations.explain import explain, judge
 from interp.explanations.games import SCALES, Game, Score, on_both_scales
@@ -122,6 +123,7 @@ def case_of(
         language.rationales(word),
         effects if effects is None or language.contains(word) else -effects,
         samples,
+        softmax=model.softmax,
     )
 
 
@@ -155,7 +157,7 @@ def replacement_in_words(kind: Replacement, language: Language) -> str:
 
 
 def log_odds(model: LanguageModel, rows: int = 4096) -> Score:
-    """The model's log odds that a word is in the language, for ids without BOS.
+    """The model's log odds that END may follow a word, for ids without BOS.
 
     Equal words are scored once and, of a causal Transformer, equal prefixes too.
     """
@@ -169,8 +171,9 @@ def log_odds(model: LanguageModel, rows: int = 4096) -> Score:
         else:
             words, where = tokens.unique(dim=0, return_inverse=True)
             logits = torch.cat([model(chunk)[:, at] for chunk in words.split(rows)])[where]
-        return logits[:, END_ID].double().numpy()
+        return verdict.of_one(logits).double().numpy()
 
+    verdict = log_odds_at(END_ID, softmax=model.softmax)
     return score
 
 

@@ -121,9 +121,9 @@ def _metric(
     if name == "logit":
         return logit_at(END_ID, at)
     if name == "probability":
-        return probability_at(END_ID, at)
+        return probability_at(END_ID, at, model.softmax)
     with torch.no_grad():
-        return closeness_at(model(source)[:, at], at)
+        return closeness_at(model(source)[:, at], at, model.softmax)
 
 
 def components_of(model: LanguageModel, asked: Sequence[str] = ()) -> list[str]:

@@ -345,7 +345,7 @@ def disagreements(run: Run, found: dict[str, Any], most: int = 200) -> list[dict
     assert isinstance(corpus, LabelledCorpus)
     words, labels = corpus.sides("train", "validation", "test")
     by_rule = verdicts_of(rebuilt(found["dfa"], corpus.vocabulary.symbols), words)
-    by_network = judge(run.objective, run.model())(words)
+    by_network = judge(run.model())(words)
     names = np.array([corpus.negative, corpus.positive])
     odd = np.flatnonzero((by_rule != labels) | (by_network != labels))
     return [

@@ -40,7 +40,8 @@ def direct_logit_attribution(
 
     Returns:
         One row per part and word: part ("embed", "L0H1", "L0 bias", "L0 mlp", "norm bias", "b_U"),
-        word, value (in logits; positive raises the logit).
+        word, value (in logits; positive raises the logit). A model whose logits are normalised has
+        one more part, "softmax": what is added to all logits alike (``normaliser``).
 
     Raises:
         ValueError: the model is no ``ReadableModel``, or it lacks a hook; or its logit is not the
@@ -165,9 +166,12 @@ class _Run:
         """
         parts = dict[str, Tensor]()
         size = torch.zeros_like(self.logit)
+        stream = torch.zeros((), dtype=torch.float64)
 
         def add(name: str, written: Tensor, way: Sequence[str]) -> None:
+            nonlocal stream
             vectors = self._through(written, way)
+            stream = stream + vectors
             parts[name] = parts.get(name, 0) + vectors @ self.unembed
             size.add_(vectors.abs() @ self.unembed.abs())
 
@@ -190,6 +194,13 @@ class _Run:
                 betas = beta.detach().cpu().double().expand(len(size), -1)
                 add("norm bias", betas, way[way.index(name) + 1 :])
         parts["b_U"] = torch.full_like(size, float(self.model.b_U[self.token]))
+        normaliser = getattr(self.model, "normaliser", None)
+        if normaliser is not None:
+            every = (tensor.detach().cpu().double() for tensor in (self.model.W_U, self.model.b_U))
+            W_U, b_U = every
+            shift = normaliser(stream @ W_U + b_U)[:, 0]
+            if shift.any():
+                parts["softmax"] = shift
         _require_sum(self.model, torch.stack(list(parts.values())), self.logit, size)
         return parts, size
 

@@ -1,6 +1,15 @@
 """What a model is taught, and how its answers are judged."""
 
-from models.objectives.readout import Readout, read_at
-from models.objectives.registry import OBJECTIVES, check_sight, objective
+from models.objectives.readout import LEAST, Output, Readout, read_at
+from models.objectives.registry import OBJECTIVES, check_sight, objective, output_of
 
-__all__ = ["OBJECTIVES", "Readout", "check_sight", "objective", "read_at"]
+__all__ = [
+    "LEAST",
+    "OBJECTIVES",
+    "Output",
+    "Readout",
+    "check_sight",
+    "objective",
+    "output_of",
+    "read_at",
+]

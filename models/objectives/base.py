@@ -8,6 +8,7 @@ beside this one and a line in ``registry``.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -17,7 +18,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits
 
-from models.languages import END_ID, Language, Vocabulary, Words
+from models.languages import END, Language, Vocabulary, Words
 from models.objectives.readout import Readout
 
 
@@ -59,10 +60,10 @@ class Batch:
 class Objective(ABC):
     """What is taught of a language.
 
-    At every position a model says of each token, independently, whether it may come next. If the
-    model allows END where the verdict is read, it says that the word is in the language. An
-    objective decides which of these answers the teacher gives. One that asks for other answers
-    overrides ``losses`` and ``allowed``.
+    At every position a model says of each token, independently, whether it may come next. An
+    objective decides which of these answers the teacher gives. One that asks for another kind of
+    answer, as for one distribution over all tokens, overrides ``losses`` and ``probabilities``, and
+    stands in ``registry.SOFTMAX``.
 
     Attributes:
         name: the value of ``TrainConfig.objective``.
@@ -71,6 +72,7 @@ class Objective(ABC):
         alike_in_prefixes: whether its answers on a prefix are the same whatever follows. A word
             that is the beginning of another can then be read as part of it.
         verdict_alone: whether the verdict on a word is all that it teaches.
+        members_alone: whether only words of the language are taught.
     """
 
     name: ClassVar[str]
@@ -78,6 +80,7 @@ class Objective(ABC):
     causal: ClassVar[bool]
     alike_in_prefixes: ClassVar[bool]
     verdict_alone: ClassVar[bool]
+    members_alone: ClassVar[bool] = False
 
     @abstractmethod
     def batch(
@@ -92,6 +95,16 @@ class Objective(ABC):
         Args:
             readout: where the model's verdicts are read.
         """
+
+    def truth(
+        self,
+        language: Language,
+        words: Words,
+        readout: Readout = "last",
+        device: torch.device | str = "cpu",
+    ) -> Batch:
+        """The words with what a flawless model says about them; here what the teacher says."""
+        return self.batch(language, words, readout, device)
 
     @abstractmethod
     def tokens(self, vocabulary: Vocabulary) -> tuple[str, ...]:
@@ -113,8 +126,17 @@ class Objective(ABC):
         return self.losses(logits, batch).sum() / batch.weight.sum()
 
     def allowed(self, logits: Float[Tensor, "*pos d_vocab"]) -> Bool[Tensor, "*pos d_vocab"]:
-        """Which tokens may follow according to the model: those with a probability above 1/2."""
+        """Which tokens may follow according to the model."""
         return logits > 0
+
+    def needed(self, word: Sequence[str]) -> list[tuple[int, str]]:
+        """What a model must allow to say that a word is in the language: after how many symbols,
+        and which token."""
+        return [(len(word), END)]
+
+    def probabilities(self, logits: Float[Tensor, "*pos d_vocab"]) -> Float[Tensor, "*pos d_vocab"]:
+        """How sure the model is that each token may come next, token by token."""
+        return logits.sigmoid()
 
     def log_probabilities(
         self, logits: Float[Tensor, "*pos d_vocab"], vocabulary: Vocabulary
@@ -130,19 +152,8 @@ class Objective(ABC):
         return may.log_softmax(dim=-1)
 
     def exact(
-        self, logits: Float[Tensor, "batch pos d_vocab"], batch: Batch
+        self, logits: Float[Tensor, "batch pos d_vocab"], truth: Batch
     ) -> Bool[np.ndarray, " batch"]:
-        """True for the words of which the model gets every answer of the teacher right."""
-        right = (self.allowed(logits) == (batch.target > 0)) | (batch.weight == 0)
+        """True for the words of which the model gets every answer of ``truth`` right."""
+        right = (self.allowed(logits) == (truth.target > 0)) | (truth.weight == 0)
         return right.all(dim=2).all(dim=1).cpu().numpy()
-
-    def verdicts(
-        self, logits: Float[Tensor, "batch pos d_vocab"], at: Int[Tensor, " batch"]
-    ) -> Bool[np.ndarray, " batch"]:
-        """True where the model lets the word end, that is, says that it is in the language.
-
-        Args:
-            at: the position at which the verdict on each word is read.
-        """
-        rows = torch.arange(len(logits), device=logits.device)
-        return self.allowed(logits[rows, at])[:, END_ID].cpu().numpy()

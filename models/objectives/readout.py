@@ -1,9 +1,15 @@
-"""Where in a word a model's verdict on it is read."""
+"""How a model's logits are read: what one means, and where in a word the verdict stands."""
 
 from __future__ import annotations
 
 from typing import Any, Literal, TypeVar
 
+Output = Literal["sigmoid", "softmax"]
+""""sigmoid" judges each token by itself: may it come next? "softmax" says how likely each token
+comes next, of all tokens together."""
+LEAST = 0.01
+"""A token that comes next with a smaller probability counts as one that may not, where the output
+is a softmax."""
 Readout = Literal["last", "bos"]
 """"last" is the last symbol; "bos" is BOS, the class token, in a model where BOS sees the whole
 word."""

@@ -7,6 +7,7 @@ from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any
 
 from models.errors import UserError
+from models.objectives.readout import Output
 
 if TYPE_CHECKING:
     from models.objectives.base import Objective
@@ -16,14 +17,22 @@ else:
 OBJECTIVES = {
     "next-symbols": "models.objectives.next_symbols:NextSymbols",
     "verdict": "models.objectives.verdict:Verdict",
+    "language-model": "models.objectives.language_model:NextToken",
 }
 """A new objective is a line here."""
+SOFTMAX = {"language-model"}
+"""Those that ask for one distribution over all tokens; the others judge each token by itself."""
 
 
 def objective(name: str) -> Objective:
     """The objective of a name. Raises UserError for an unknown one."""
     _check(name)
     return _made(OBJECTIVES[name])
+
+
+def output_of(name: str) -> Output:
+    """What a logit means in a model that is taught this."""
+    return "softmax" if name in SOFTMAX else "sigmoid"
 
 
 def check_sight(name: str, sees_ahead: bool) -> None:

@@ -16,6 +16,7 @@ from models.config import ModelConfig
 from models.errors import UserError
 from models.hooks import HookRow, listened
 from models.languages import BOS_ID, Vocabulary
+from models.objectives import LEAST
 
 LARGEST_TABLE = 2**25  # counts of the longest context
 SMOOTHING = 1.0
@@ -53,6 +54,8 @@ class HookedNGram(LanguageModel):
         p_k = (allowed_k + p_{k-1}) / (seen_k + 1),  p_{-1} = 1/2,  k = 0 .. order - 1 tokens
 
     so that an unseen context gives the answer of the next shorter one. It is trained by counting.
+    As a language model it counts which token came next: seen_k is then the same for all tokens, and
+    p_{-1} is 1 / d_vocab.
     """
 
     learns_by_counting = True
@@ -101,11 +104,10 @@ class HookedNGram(LanguageModel):
             if self._table is None or self._table.device != self.device:
                 self._table = self._all_contexts()
             return embedding(rows[-1], self._table)
-        p: Tensor | float = 0.5
+        p = self._at_first()
         for k, row in enumerate(rows):
-            allowed, seen = self.get_buffer(f"allowed_{k}")[row], self.get_buffer(f"seen_{k}")[row]
-            p = (allowed + SMOOTHING * p) / (seen + SMOOTHING)
-        return torch.logit(torch.as_tensor(p), eps=1e-6).float()
+            p = self._counted(k, row, p)
+        return self._said(p)
 
     def _all_contexts(self) -> Float[Tensor, "context d_vocab"]:
         """The logits after every longest context.
@@ -113,12 +115,26 @@ class HookedNGram(LanguageModel):
         The number of a row, to the base d_vocab, has the newest token as its lowest digit. So the
         rows of a shorter context repeat.
         """
-        p = torch.full_like(self.get_buffer("seen_0"), 0.5)
+        p = self._at_first()[None]
         for k in range(self.config.order):
             shorter = p if k == 0 else p.repeat(len(self.vocabulary), 1)
-            allowed, seen = self.get_buffer(f"allowed_{k}"), self.get_buffer(f"seen_{k}")
-            p = (allowed + SMOOTHING * shorter) / (seen + SMOOTHING)
-        return torch.logit(p, eps=1e-6).float()
+            p = self._counted(k, slice(None), shorter)
+        return self._said(p)
+
+    def _at_first(self) -> Float[Tensor, " d_vocab"]:
+        even = 1 / len(self.vocabulary) if self.softmax else 0.5
+        return torch.full_like(self.get_buffer("seen_0")[0], even)
+
+    def _counted(self, k: int, rows: Tensor | slice, shorter: Tensor) -> Tensor:
+        """The probabilities after contexts of k tokens, from those after shorter ones."""
+        allowed, seen = self.get_buffer(f"allowed_{k}")[rows], self.get_buffer(f"seen_{k}")[rows]
+        if self.softmax:
+            seen = seen.sum(dim=-1, keepdim=True)
+        return (allowed + SMOOTHING * shorter) / (seen + SMOOTHING)
+
+    def _said(self, p: Tensor) -> Tensor:
+        logits = (p / LEAST).log() if self.softmax else torch.logit(p, eps=1e-6)
+        return logits.float()
 
     def load_state_dict(self, *args: Any, **kwargs: Any) -> Any:
         """As in PyTorch; the table of logits is made anew."""

@@ -288,10 +288,12 @@ def find_runs(folder: Path) -> list[Path]:
 
 
 def run_name(config: TrainConfig) -> str:
-    """The default folder name of a run: language, recipe unless plain, kind of model, seed."""
+    """The default folder name of a run: language, recipe unless plain, kind of model, "lm"
+    for a language model, seed."""
     shifted = "shifted" if config.max_offset else ""
     named = "" if config.recipe == "plain" else config.recipe
-    parts = (config.language, named, config.model.kind, shifted, f"s{config.seed}")
+    taught = "lm" if config.model.output == "softmax" else ""
+    parts = (config.language, named, config.model.kind, taught, shifted, f"s{config.seed}")
     return "-".join(part for part in parts if part)
 
 

@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Bool
+from jaxtyping import Bool, Int
+from torch import Tensor
 
 from models.base import LanguageModel
 from models.errors import UserError
 from models.languages import END_ID, FIRST_SYMBOL_ID, Language, Words
-from models.objectives.base import Objective
 from models.training.evaluation import verdicts
 from models.training.trained_words import TrainedWords
 
@@ -66,9 +66,7 @@ def check_count(symbols: int, longest: int) -> None:
         )
 
 
-def judge_all(
-    model: LanguageModel, language: Language, objective: Objective, longest: int
-) -> Iterator[Judged]:
+def judge_all(model: LanguageModel, language: Language, longest: int) -> Iterator[Judged]:
     """Judges every word of 1 to ``longest`` symbols, some thousand words at a time.
 
     A causal model reads only the words of the largest length: the verdict on a shorter word is
@@ -82,10 +80,10 @@ def judge_all(
     if model.config.sees_ahead:
         for length in range(1, longest + 1):
             for some in _blocks(symbols, length):
-                yield _judged(model, language, objective, some)
+                yield _judged(model, language, some)
         return
     for some in _blocks(symbols, longest):
-        yield from _prefixes(model, language, objective, some)
+        yield from _prefixes(model, language, some)
 
 
 def _blocks(symbols: int, length: int) -> Iterator[Words]:
@@ -98,35 +96,51 @@ def _blocks(symbols: int, length: int) -> Iterator[Words]:
 
 
 @torch.no_grad()
-def _judged(model: LanguageModel, language: Language, objective: Objective, words: Words) -> Judged:
+def _judged(model: LanguageModel, language: Language, words: Words) -> Judged:
     logits = model(torch.as_tensor(words.tokens, device=model.device))
-    return Judged(words, language.labels(words), verdicts(objective, model, logits, words))
+    return Judged(words, language.labels(words), verdicts(model, logits, words))
 
 
-def _prefixes(
-    model: LanguageModel, language: Language, objective: Objective, words: Words
-) -> Iterator[Judged]:
+def _prefixes(model: LanguageModel, language: Language, words: Words) -> Iterator[Judged]:
     """The words of a block and their prefixes, but for those that an earlier block has."""
     labels = language.allowed(words)[..., END_ID]
     tokens = torch.as_tensor(words.tokens, device=model.device)
-    for length, (rows, logits) in enumerate(model.prefix_logits(tokens)):
+    verdicts = _verdicts_on_prefixes(model, tokens)
+    for length, (rows, said) in enumerate(verdicts):
         first = rows.cpu().numpy()
         # The block's first prefix is that of an earlier block too, unless it is the first word
         # that begins so: the one that goes on with the first symbol alone.
         if (words.ids[0, length:] != FIRST_SYMBOL_ID).any():
-            first, logits = first[1:], logits[1:]
+            first, said = first[1:], said[1:]
         if length == 0 or not len(first):
             continue
         here = Words(words.ids[first, :length], np.full(len(first), length))
-        at = torch.zeros(len(first), dtype=torch.long, device=logits.device)
-        said = objective.verdicts(logits[:, None], at)
-        yield Judged(here, labels[first, length], said)
+        yield Judged(here, labels[first, length], said.cpu().numpy())
+
+
+def _verdicts_on_prefixes(
+    model: LanguageModel, tokens: Int[Tensor, "words pos"]
+) -> Iterator[tuple[Int[Tensor, " prefixes"], Bool[Tensor, " prefixes"]]]:
+    """Position by position, the first word of every prefix, and the verdict on the prefix.
+
+    It is the sign of ``LanguageModel.margins``, for which each prefix goes on from a shorter one.
+    """
+    every = torch.arange(len(tokens), device=tokens.device)
+    least = torch.full_like(every, torch.inf, dtype=torch.get_default_dtype())
+    for length, (rows, logits) in enumerate(model.prefix_logits(tokens)):
+        end = logits[:, END_ID]
+        if not model.softmax:
+            yield rows, end > 0
+            continue
+        yield rows, end.minimum(least[rows]) > 0
+        if length + 1 < tokens.shape[1]:
+            prefix = torch.searchsorted(rows, every, right=True) - 1
+            least = least.minimum(logits[prefix, tokens[:, length + 1]])
 
 
 def count_all(
     models: Mapping[str, LanguageModel],
     language: Language,
-    objective: Objective,
     trained: TrainedWords,
     longest: int,
     progress: Callable[[int, int, str], None] = lambda done, of, what: None,
@@ -144,7 +158,7 @@ def count_all(
     words_in_all = how_many(len(language.vocabulary.symbols), longest)
     counts: dict[tuple[str, int], Counter[str]] = defaultdict(Counter)
     examples: dict[str, list[str]] = {kind: [] for kind in WRONG}
-    judged = [judge_all(m, language, objective, longest) for m in models.values()]
+    judged = [judge_all(m, language, longest) for m in models.values()]
     done = 0
     for blocks in zip(*judged, strict=True):
         words, labels = blocks[0].words, blocks[0].labels

@@ -68,7 +68,9 @@ def draw(config: TrainConfig, language: Language, chunk: int) -> tuple[Words, np
     """
     rng = np.random.default_rng([config.seed, TRAIN, chunk])
     count = steps_at_once(config) * config.batch_size
-    words = language.sample(rng, count, language.lengths(config.max_n), spread=config.spread).words
+    label = True if objective(config.objective).members_alone else None
+    lengths = language.lengths(config.max_n)
+    words = language.sample(rng, count, lengths, label, spread=config.spread).words
     return words, rng.integers(config.max_offset + 1, size=count)
 
 

@@ -13,7 +13,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from models.base import LanguageModel
-from models.languages import END, END_ID, Language, Sample, Words
+from models.languages import Language, Sample, Words
 from models.objectives.base import Objective
 from models.training.trained_words import TrainedWords
 
@@ -51,15 +51,19 @@ class LengthScore:
     fresh_recognition: float | None = None
 
 
+def margins(
+    model: LanguageModel, logits: Float[Tensor, "batch pos d_vocab"], words: Words
+) -> Float[Tensor, " batch"]:
+    """By how much the model says that each word is in the language; below 0 it says no."""
+    at = model.verdict_positions(torch.as_tensor(words.lengths, device=logits.device))
+    return model.margins(logits, torch.as_tensor(words.tokens, device=logits.device), at)
+
+
 def verdicts(
-    objective: Objective,
-    model: LanguageModel,
-    logits: Float[Tensor, "batch pos d_vocab"],
-    words: Words,
+    model: LanguageModel, logits: Float[Tensor, "batch pos d_vocab"], words: Words
 ) -> Bool[np.ndarray, " batch"]:
     """True where the model says that the word is in the language."""
-    at = model.verdict_positions(torch.as_tensor(words.lengths, device=logits.device))
-    return objective.verdicts(logits, at)
+    return (margins(model, logits, words) > 0).cpu().numpy()
 
 
 @torch.no_grad()
@@ -73,12 +77,17 @@ def judge(
 
     Returns:
         Per word, whether every answer is right, [batch]; per word, whether the verdict is right,
-        [batch]; and the loss of all words, in nats per answer.
+        [batch]; and the loss of all words that the objective teaches, in nats per answer; NaN if it
+        teaches none of them.
     """
-    batch = objective.batch(language, sample.words, model.config.readout, model.device)
-    logits = model(batch.tokens)
-    right = verdicts(objective, model, logits, sample.words) == sample.labels
-    return objective.exact(logits, batch), right, float(objective.loss(logits, batch))
+    truth = objective.truth(language, sample.words, model.config.readout, model.device)
+    logits = model(truth.tokens)
+    right = verdicts(model, logits, sample.words) == sample.labels
+    taught = slice(None) if not objective.members_alone else np.flatnonzero(sample.labels)
+    words = sample.words[taught]
+    batch = objective.batch(language, words, model.config.readout, model.device)
+    loss = objective.loss(logits[taught, : batch.tokens.shape[1]], batch)
+    return objective.exact(logits, truth), right, float(loss)
 
 
 @torch.no_grad()
@@ -95,10 +104,10 @@ def right_words(
     # Padding is no symbol: two different words never have the same ids.
     _, first, where = np.unique(sample.words.ids, axis=0, return_index=True, return_inverse=True)
     words = sample.words[first]
-    batch = objective.batch(language, words, model.config.readout, model.device)
-    logits = model(batch.tokens)
-    accepted = verdicts(objective, model, logits, words)[where]
-    return objective.exact(logits, batch)[where], accepted == sample.labels
+    truth = objective.truth(language, words, model.config.readout, model.device)
+    logits = model(truth.tokens)
+    accepted = verdicts(model, logits, words)[where]
+    return objective.exact(logits, truth)[where], accepted == sample.labels
 
 
 def balanced_words(
@@ -257,13 +266,14 @@ def prefix_logits(model: LanguageModel, word: Sequence[str]) -> Float[Tensor, "p
 
 @torch.no_grad()
 def probabilities(model: LanguageModel, words: Words) -> Float[np.ndarray, " batch"]:
-    """The model's probability that each word is in the language; equal words are read once."""
+    """The model's probability that each word is in the language; equal words are read once.
+
+    A language model has none: here it is the sigmoid of its margin.
+    """
     _, first, where = np.unique(words.ids, axis=0, return_index=True, return_inverse=True)
     once = words[first]
-    at = model.verdict_positions(torch.as_tensor(once.lengths, device=model.device))
     logits = model(torch.as_tensor(once.tokens, device=model.device))
-    said = logits[torch.arange(len(once), device=logits.device), at, END_ID].sigmoid()
-    return said.double().cpu().numpy()[where]
+    return margins(model, logits, once).sigmoid().double().cpu().numpy()[where]
 
 
 @torch.no_grad()
@@ -283,4 +293,5 @@ def predict(
         [token for token in taught if row[model.vocabulary.ids[token]]]
         for row in objective.allowed(logits).tolist()
     ]
-    return follow[1:], END in follow[-1]
+    accepted = all(token in follow[at] for at, token in objective.needed(word))
+    return follow[1:], accepted

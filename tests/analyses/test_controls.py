@@ -557,9 +557,9 @@ def discovery(run: Run) -> Iterator[Rows]:
     )
     for name, model in models(run):
         search = Search(40, 6, options.Discovery.queries, SEED)
-        induced = induce(judge(run.objective, model), symbols, lines.words, lines.labels, search)
+        induced = induce(judge(model), symbols, lines.words, lines.labels, search)
         dfa = induced.found[0].dfa if induced.found else None
-        right = judge(run.objective, model)(held.words) == held.labels
+        right = judge(model)(held.words) == held.labels
         where = {"finding": "" if name == "trained" else name}
         yield where, pd.DataFrame([{"network_right": right.mean()}])
         if dfa:

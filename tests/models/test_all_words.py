@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 from brute import words_up_to
-from conftest import SMALL, stir
+from conftest import SMALL, sharpen, stir
 
 from models.base import LanguageModel, build
 from models.config import ModelConfig, changed
@@ -26,8 +26,12 @@ KINDS: dict[str, dict[str, Any]] = {
     "t5": {"positions": "t5"},
     "counters": {"counting.averaging_heads": 1, "counting.counters": True},
     "encoder": {"mask": "bidirectional"},
+    "language model": {"output": "softmax"},
+    "lstm language model": {"architecture": "lstm", "act_fn": "relu", "output": "softmax"},
     **{kind: {"architecture": kind, "act_fn": "relu"} for kind in ("lstm", "gru", "cnn", "ngram")},
 }
+
+LANGUAGE_MODELS = ("language model", "lstm language model")
 
 
 def made(kind: str, lang: Language) -> LanguageModel:
@@ -40,7 +44,7 @@ def made(kind: str, lang: Language) -> LanguageModel:
         batch = objective("next-symbols").batch(lang, lang.sample(rng, 40, range(1, 7)).words)
         model.count(batch.tokens, batch.target, batch.weight)
         return model.eval()
-    return stir(model)
+    return sharpen(stir(model)) if model.softmax else stir(model)
 
 
 @pytest.mark.parametrize("at_once", [1, 4, 10, 10_000])
@@ -50,10 +54,11 @@ def test_each_word_is_judged_as_it_is_alone(
 ) -> None:
     """Blocks of one word, of some, and of all."""
     monkeypatch.setattr(all_words, "AT_ONCE", at_once)
-    lang, taught = language("anbncn"), objective("verdict" if kind == "encoder" else "next-symbols")
+    names = {"encoder": "verdict"} | dict.fromkeys(LANGUAGE_MODELS, "language-model")
+    lang, taught = language("anbncn"), objective(names.get(kind, "next-symbols"))
     model, found = made(kind, lang), dict[Word, tuple[bool, bool]]()
     longest = 5 if at_once > 1 or kind == "decoder" else 4
-    for judged in judge_all(model, lang, taught, longest):
+    for judged in judge_all(model, lang, longest):
         assert len(set(judged.words.lengths)) == 1
         for ids, label, said in zip(judged.words.ids, judged.labels, judged.verdicts, strict=True):
             word = lang.vocabulary.decode(ids)
@@ -80,7 +85,7 @@ def test_a_prefix_is_computed_once(monkeypatch: pytest.MonkeyPatch) -> None:
         computed += args[0].shape[0] * args[0].shape[1]
 
     model.get_submodule("blocks.0").register_forward_hook(count)
-    assert sum(len(j.words) for j in judge_all(model, lang, objective("next-symbols"), 6)) == 1092
+    assert sum(len(j.words) for j in judge_all(model, lang, 6)) == 1092
     assert computed == 27 * (4 + 3 + 9 + 27)  # the way to a block, and the block
 
 
@@ -110,4 +115,4 @@ def test_how_many_words_there_are() -> None:
 def test_too_many_words_are_refused() -> None:
     lang = language("anbncn")
     with pytest.raises(UserError, match=r"^there are more than 20,000,000 words of 1 to 15 "):
-        next(judge_all(made("decoder", lang), lang, objective("next-symbols"), 15))
+        next(judge_all(made("decoder", lang), lang, 15))

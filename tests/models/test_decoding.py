@@ -34,6 +34,7 @@ SHAPES = {
     "rotary": ModelConfig(n_layers=2, n_heads=2, d_model=16, d_mlp=16, positions="rotary"),
     "alibi": ModelConfig(n_layers=1, n_heads=2, d_model=16, d_mlp=16, positions="alibi"),
     "strict": ModelConfig(n_layers=2, n_heads=2, d_model=16, d_mlp=16, mask="strictly_causal"),
+    "language model": ModelConfig(n_layers=2, n_heads=2, d_model=16, d_mlp=16, output="softmax"),
     "lstm": ModelConfig(architecture="lstm", n_layers=1, d_model=16, act_fn="relu"),
     "cnn": ModelConfig(architecture="cnn", n_layers=1, d_model=16, act_fn="relu"),
 }
@@ -50,14 +51,17 @@ def made(shape: str, scale: float = 3.0) -> LanguageModel:
 
 
 def generator(shape: str, longest: int, prompt: Word = ()) -> Generator:
-    return Generator(made(shape), objective("next-symbols"), longest, prompt)
+    model = made(shape)
+    taught = "language-model" if model.softmax else "next-symbols"
+    return Generator(model, objective(taught), longest, prompt)
 
 
 def said(model: LanguageModel, word: Word) -> Tensor:
     """Each token's share of all that may come after a word, by a forward pass of its own."""
     tokens = torch.tensor([[BOS_ID, *(VOCABULARY.ids[symbol] for symbol in word)]])
     with torch.no_grad():
-        may = model(tokens)[0, -1].double().sigmoid()
+        logits = model(tokens)[0, -1].double()
+    may = logits.softmax(dim=0) if model.softmax else logits.sigmoid()
     may[BOS_ID] = 0
     return may / may.sum()
 

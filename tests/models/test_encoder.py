@@ -38,7 +38,7 @@ def test_the_verdict_is_read_at_bos(encoder: HookedTransformer) -> None:
     words = encoder.vocabulary.words(["ab", "aabb", "abb", "b"])
     logits = encoder(torch.as_tensor(words.tokens))
     expected = (logits[:, BOS_ID, END_ID] > 0).numpy()
-    assert (verdicts(objective("verdict"), encoder, logits, words) == expected).all()
+    assert (verdicts(encoder, logits, words) == expected).all()
     assert encoder.verdict_positions(torch.tensor([2, 4])).tolist() == [0, 0]
 
 

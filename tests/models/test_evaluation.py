@@ -210,7 +210,7 @@ def test_the_judge_s_loss_and_verdicts() -> None:
     assert value == pytest.approx(np.log1p(np.exp(-5)), rel=1e-4)
     model = Oracle(lang)
     logits = model(torch.as_tensor(sample.words.tokens))
-    assert (verdicts(objective("next-symbols"), model, logits, sample.words) == sample.labels).all()
+    assert (verdicts(model, logits, sample.words) == sample.labels).all()
 
 
 def test_predict_gives_the_sets_that_follow_each_symbol() -> None:

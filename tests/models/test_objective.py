@@ -11,6 +11,7 @@ import torch
 from conftest import tiny_config
 from torch.nn.functional import log_softmax
 
+from models.base import build
 from models.config import ModelConfig
 from models.errors import UserError
 from models.languages import (
@@ -95,8 +96,10 @@ def test_the_verdict_is_read_where_the_readout_says() -> None:
     assert read_at("bos", torch.as_tensor(lengths)).tolist() == [0, 0, 0]
     logits = torch.full((2, 4, 5), -1.0)
     logits[0, 0, END_ID] = logits[1, 3, END_ID] = 1.0
-    assert NEXT.verdicts(logits, torch.tensor([0, 0])).tolist() == [True, False]
-    assert NEXT.verdicts(logits, torch.tensor([3, 3])).tolist() == [False, True]
+    model = build(ModelConfig(), Vocabulary(("x", "y", "z")))
+    tokens = torch.full((2, 4), 2)
+    assert model.margins(logits, tokens, torch.tensor([0, 0])).tolist() == [1.0, -1.0]
+    assert model.margins(logits, tokens, torch.tensor([3, 3])).tolist() == [-1.0, 1.0]
 
 
 def test_an_unknown_objective_is_refused() -> None:
@@ -107,7 +110,7 @@ def test_an_unknown_objective_is_refused() -> None:
 
 
 class NextSymbol(Objective):
-    """A language model: the one symbol that does come next, by cross-entropy. For this test."""
+    """The one symbol that does come next, of words with others among them. For this test."""
 
     name = "next-symbol"
     taught = "the next symbol"

@@ -40,15 +40,15 @@ def judge(run: Run, model: LanguageModel, sample: Sample) -> Right:
     """A function that takes hooks and says which words are right with them: whether all their next
     symbols are, or their verdict."""
     objective = run.objective
-    batch = objective.batch(run.language, sample.words, model.config.readout, model.device)
+    truth = objective.truth(run.language, sample.words, model.config.readout, model.device)
 
     @torch.no_grad()
     def right(*hooks: tuple[str, Callable[..., Tensor]]) -> Float[np.ndarray, " batch"]:
-        logits = model.run_with_hooks(batch.tokens, fwd_hooks=list(hooks))
+        logits = model.run_with_hooks(truth.tokens, fwd_hooks=list(hooks))
         if objective.verdict_alone:
-            found = verdicts(objective, model, logits, sample.words) == sample.labels
+            found = verdicts(model, logits, sample.words) == sample.labels
         else:
-            found = objective.exact(logits, batch)
+            found = objective.exact(logits, truth)
         return found.astype(float)
 
     return right

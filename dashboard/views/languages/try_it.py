@@ -43,9 +43,8 @@ def show() -> None:
             st.session_state[word_key(run)] = " ".join(near_miss(run, 4, pressed))
     word = run.language.vocabulary.parse(word_input(run, default))
     table = follow(run, word)
-    accepted = bool(
-        table[(table["position"] == len(word)) & (table["token"] == END)]["allowed"].iloc[0]
-    )
+    allowed = table.set_index(["position", "token"])["allowed"]
+    accepted = bool(allowed.loc[run.objective.needed(word)].all())
     verdict(run, word, accepted)
     if run.objective.verdict_alone:
         table = table[table["token"] == END]
@@ -54,10 +53,18 @@ def show() -> None:
             "may the word end after this prefix?"
         )
     picture(chart(table), "Probability of every next token after every prefix of the word.")
-    how_to_read(
-        "Colour: the model's probability that the token may come next; above 0.5 it allows the "
-        "token. Orange frames: the model allows a token that the language forbids, or the reverse."
-    )
+    if run.config.model.output == "softmax":
+        how_to_read(
+            "Colour: how likely the token comes next, according to the model; a column sums to 1. "
+            "From 0.01 on it allows the token. Orange frames: the model allows a token that the "
+            "language forbids, or the reverse."
+        )
+    else:
+        how_to_read(
+            "Colour: the model's probability that the token may come next; above 0.5 it allows the "
+            "token. Orange frames: the model allows a token that the language forbids, or the "
+            "reverse."
+        )
 
 
 def verdict(run: Run, word: Word, accepted: bool) -> None:
@@ -101,7 +108,8 @@ def explain(language: FormalLanguage, word: Word) -> None:
 def follow(run: Run, word: Word) -> pd.DataFrame:
     """One row per prefix and token: probability, whether the model allows it, and the truth."""
     with model_of(run) as model:
-        probability = prefix_logits(model, word).sigmoid().numpy()
+        logits = prefix_logits(model, word)
+    probability = run.objective.probabilities(logits).numpy()
     tokens = run.language.vocabulary.tokens
     table = pd.DataFrame(
         {
@@ -109,7 +117,7 @@ def follow(run: Run, word: Word) -> pd.DataFrame:
             "symbol": np.repeat(["<bos>", *word], len(tokens)),
             "token": np.tile(tokens, len(word) + 1),
             "probability": probability.ravel(),
-            "allowed": probability.ravel() > 0.5,
+            "allowed": run.objective.allowed(logits).numpy().ravel(),
         }
     )
     if isinstance(run.language, FormalLanguage):

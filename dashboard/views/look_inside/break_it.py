@@ -31,7 +31,7 @@ from dashboard.drawing import explain_errors, how_to_read, picture
 from dashboard.markup import text
 from dashboard.selection import current_run, model_of, once, word_input
 from interp.causal.ablation import Ablation
-from models.languages import END, Word
+from models.languages import Word
 from models.runs.run import Run
 
 METHOD: dict[Ablation, str] = {
@@ -92,17 +92,16 @@ def _on_a_word(run: Run, removal: Removal) -> None:
     """The word with the places in colour at which what may follow changes, and the verdict."""
     word = given(run.language, word_input(run, member(run, 4)), ())
     said = _said(run, removal, word)
-    allowed = said.assign(allowed=said["probability"] > 0.5).pivot(
-        index=["position", "token"], columns="run", values="allowed"
-    )
+    allowed = said.pivot(index=["position", "token"], columns="run", values="allowed")
     changed = (allowed[AS_IT_IS] != allowed[BROKEN]).groupby("position").any()
     parts = (
         f":orange-background[**{text(symbol)}**]" if changed[place] else text(symbol)
         for place, symbol in enumerate(word, 1)
     )
     st.markdown("#### " + " ".join(parts))
+    needed = run.objective.needed(word)
     before, after = (
-        "in the language" if allowed.loc[(len(word), END), name] else "not in the language"
+        "in the language" if allowed.loc[needed, name].all() else "not in the language"
         for name in (AS_IT_IS, BROKEN)
     )
     st.markdown(f"As it is, the model says: **{text(before)}**; broken, **{text(after)}**.")

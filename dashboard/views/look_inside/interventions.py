@@ -182,7 +182,7 @@ def _changed(
 
 def ends(said: pd.DataFrame, word: Word) -> str:
     """A sentence: after which symbols the word may end, as it is and with the variable changed."""
-    rows = said[(said["token"] == END) & (said["probability"] > 0.5)]
+    rows = said[(said["token"] == END) & said["allowed"]]
     where = {
         name: ", ".join(rows.loc[rows["run"] == name, "place"]) or "nothing"
         for name in ("as it is", "changed")

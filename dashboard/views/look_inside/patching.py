@@ -153,7 +153,9 @@ def _three_runs(run: Run, given: Word, into: Word, site: Site) -> tuple[pd.DataF
                 "run": name,
                 "place": np.repeat(places, len(ids)),
                 "token": np.tile(tokens, len(places)),
-                "probability": each[list(positions)][:, ids].sigmoid().flatten().numpy(),
+                "probability": run.objective.probabilities(each[list(positions)])[:, ids]
+                .flatten()
+                .numpy(),
             }
         )
         for name, each in logits.items()

@@ -1,0 +1,84 @@
+"""The next token of words that are drawn: the teacher of a language model."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from models.languages import BOS_ID, END, END_ID, Language, Vocabulary, Words
+from models.objectives.base import Batch, Objective
+from models.objectives.next_symbols import NextSymbols
+from models.objectives.readout import LEAST, Readout
+
+
+class NextToken(Objective):
+    """After BOS and after every symbol of a word of the language, the token that comes next.
+
+    The answers of a model are one distribution over all tokens (softmax), and cost the
+    cross-entropy. Its logits are log(p / ``LEAST``): above 0 where a token is likelier than that.
+
+    The words are those of the training window: a length is drawn by ``TrainConfig.spread``, then a
+    word of this length by the language (``FormalLanguage.next_probabilities``).
+    """
+
+    name = "language-model"
+    taught = "the next token of words of the language"
+    causal = True
+    alike_in_prefixes = False
+    verdict_alone = False
+    members_alone = True
+
+    def batch(
+        self,
+        language: Language,
+        words: Words,
+        readout: Readout = "last",
+        device: torch.device | str = "cpu",
+    ) -> Batch:
+        """One answer at each position of a word, END after its last symbol.
+
+        Args:
+            words: of the language.
+        """
+        following = np.pad(words.ids, ((0, 0), (0, 1)), constant_values=END_ID)
+        inside = np.arange(following.shape[1]) <= words.lengths[:, None]
+        target = np.eye(len(language.vocabulary), dtype=bool)[following] & inside[..., None]
+        return Batch.of(words, target, target, device)
+
+    def truth(
+        self,
+        language: Language,
+        words: Words,
+        readout: Readout = "last",
+        device: torch.device | str = "cpu",
+    ) -> Batch:
+        """The tokens that may come next, of words of the language and of others."""
+        return NextSymbols().batch(language, words, readout, device)
+
+    def tokens(self, vocabulary: Vocabulary) -> tuple[str, ...]:
+        return vocabulary.tokens[BOS_ID + 1 :]
+
+    def losses(
+        self, logits: Float[Tensor, "batch pos d_vocab"], batch: Batch
+    ) -> Float[Tensor, "batch pos d_vocab"]:
+        """Cross-entropy in nats at the token that does come next, 0 elsewhere."""
+        return -(logits + float(np.log(LEAST))) * batch.weight
+
+    def needed(self, word: Sequence[str]) -> list[tuple[int, str]]:
+        """Every token of the word: after a wrong one a model was never taught."""
+        return [*enumerate(word), (len(word), END)]
+
+    def probabilities(self, logits: Float[Tensor, "*pos d_vocab"]) -> Float[Tensor, "*pos d_vocab"]:
+        """How likely each token comes next; they sum to 1."""
+        return logits.softmax(dim=-1)
+
+    def log_probabilities(
+        self, logits: Float[Tensor, "*pos d_vocab"], vocabulary: Vocabulary
+    ) -> Float[Tensor, "*pos d_vocab"]:
+        """As the model says, but for BOS, which never comes next."""
+        begins = torch.arange(len(vocabulary), device=logits.device) == BOS_ID
+        return logits.masked_fill(begins, -torch.inf).log_softmax(dim=-1)
