@@ -146,6 +146,11 @@ class CountingLanguage(FormalLanguage):
         block = (time[None, :, None] >= ends[:, None, :-1]).sum(axis=2)
         return Words.of_rows(block + FIRST_SYMBOL_ID, lengths)
 
+    def members_of(self, length: int) -> np.ndarray:
+        """A length has one member, or none."""
+        count = int(self.has(length, True))
+        return self._spelled(np.full((count, self.blocks), length // self.blocks)).ids
+
     def draw(self, rng: np.random.Generator, lengths: np.ndarray, labels: np.ndarray) -> Words:
         """Members, and three kinds of other words in equal shares.
 

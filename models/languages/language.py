@@ -330,10 +330,69 @@ class FormalLanguage(Language):
         drawn = np.empty(count, dtype=np.int64)
         for wanted in possible:
             rows = labels == wanted
-            share = 1.0 / options[wanted] if spread == "log" else np.ones(len(options[wanted]))
-            drawn[rows] = rng.choice(options[wanted], int(rows.sum()), p=share / share.sum())
+            share = _shares(options[wanted], spread)
+            drawn[rows] = rng.choice(options[wanted], int(rows.sum()), p=share)
         draw = self._draw_hard if hard else self.draw
         return Sample(draw(rng, drawn, labels), labels)
+
+    # -- how likely ----------------------------------------------------------------------------
+
+    def length_shares(
+        self, lengths: Sequence[int], spread: Spread = "even"
+    ) -> Float[np.ndarray, " longest_plus_1"]:
+        """How likely a member that ``sample`` draws has each length, from 0 up to the longest."""
+        known = np.array(self.positive_lengths(lengths), np.int64)
+        shares = np.zeros(max(lengths, default=0) + 1)
+        shares[known] = _shares(known, spread)
+        return shares
+
+    def next_probabilities(
+        self, words: Words, shares: Float[np.ndarray, " longest_plus_1"]
+    ) -> Float[np.ndarray, "batch time_plus_1 vocabulary"] | None:
+        """How likely each token, END among them, comes next in a member that is drawn.
+
+        Its length is drawn by ``shares`` (``length_shares``), then the member by ``draw``.
+
+        Returns:
+            All 0 after a prefix that no such member begins with. Columns past a word's length have
+            no meaning. None where it is not known how the language draws.
+        """
+        found = self._continued(words, shares)
+        if found is None:
+            return None
+        total = found.sum(axis=2, keepdims=True)
+        return np.divide(found, total, out=np.zeros_like(found), where=total > 0)
+
+    def _continued(self, words: Words, shares: np.ndarray) -> np.ndarray | None:
+        """As ``next_probabilities``, but each position has a unit of its own.
+
+        Here all members are gone through, one by one.
+        """
+        lengths = np.flatnonzero(shares)
+        listed = [self.members_of(int(length)) for length in lengths]
+        rows = [each for each in listed if each is not None]
+        if len(rows) < len(listed):
+            return None
+        found = np.zeros((len(words), words.ids.shape[1] + 1, len(self.vocabulary)))
+        for length, members in zip(lengths.tolist(), rows, strict=True):
+            tokens = np.pad(members, ((0, 0), (0, 1)), constant_values=END_ID)
+            known = min(length, words.ids.shape[1])
+            alike = members[None, :, :known] == words.ids[:, None, :known]
+            alike &= words.mask[:, None, :known]
+            begins = np.pad(
+                np.logical_and.accumulate(alike, axis=2),
+                ((0, 0), (0, 0), (1, 0)),
+                constant_values=True,
+            )
+            share = shares[length] / len(members)
+            row, member, at = np.nonzero(begins)
+            np.add.at(found, (row, at, tokens[member, at]), share)
+        return found
+
+    def members_of(self, length: int) -> Int[np.ndarray, "members length"] | None:
+        """All members of a length as token ids, each drawn equally often; None where they are too
+        many to be listed."""
+        return None
 
     def _draw_hard(
         self, rng: np.random.Generator, lengths: np.ndarray, labels: np.ndarray
@@ -343,3 +402,8 @@ class FormalLanguage(Language):
         words = Words.concatenate(members, self.near_misses(rng, lengths[~labels]))
         rows = np.argsort(~labels, kind="stable")  # where each of ``words`` belongs: members first
         return words[np.argsort(rows)]
+
+
+def _shares(lengths: Int[np.ndarray, " some"], spread: Spread) -> Float[np.ndarray, " some"]:
+    share = 1.0 / lengths if spread == "log" else np.ones(len(lengths))
+    return np.asarray(share / share.sum())

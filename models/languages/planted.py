@@ -48,6 +48,9 @@ class PlantedLanguage(RegularLanguage):
         sample = super().sample(rng, count, lengths, label, split, spread, hard)
         return self._plant(rng, sample) if split == "train" else sample
 
+    def next_probabilities(self, words: Words, shares: np.ndarray) -> None:
+        """Nobody has worked out what the flaw does to them."""
+
     def _plant(self, rng: np.random.Generator, sample: Sample) -> Sample:
         """Replaces inert symbols only by inert symbols, so that no state and no label changes."""
         shortcut = self.vocabulary.ids[self.shortcut]

@@ -195,6 +195,35 @@ class RegularLanguage(FormalLanguage):
     def has(self, length: int, label: bool) -> bool:
         return length > 0 and bool(self._weights[label][length][0] > 0)
 
+    def _continued(self, words: Words, shares: np.ndarray) -> np.ndarray | None:
+        """By what each state may still become: ``ways``, [symbols to come, states]."""
+        longest = len(shares) - 1
+        ways, logs = [self.accepting.astype(np.float64)], [0.0]  # rescaled, and by how much
+        for _ in range(longest):
+            more = ways[-1][self.delta].sum(axis=1)
+            size = max(float(more.max()), 1.0)
+            ways.append(more / size)
+            logs.append(logs[-1] + np.log(size))
+        known, scale = np.array(ways), np.array(logs)
+        states = self.states(words)
+        found = np.zeros((*states.shape, len(self.vocabulary)))
+        drawn = np.flatnonzero(shares)
+        for at in range(min(states.shape[1], longest + 1)):
+            # What remains of each length, in the unit of the likeliest.
+            lengths = drawn[drawn >= at]
+            if not len(lengths):
+                break
+            unit = scale[lengths - at] - scale[lengths]
+            per = shares[lengths] * np.exp(unit - unit.max()) / known[lengths, 0]
+            last = lengths == at
+            found[:, at, END_ID] = self.accepting[states[:, at]] * per[last].sum()
+            left = lengths[~last] - at - 1
+            if len(left):
+                more = np.exp(scale[left] - scale[left + 1]) * per[~last]
+                value = (more[:, None] * known[left]).sum(axis=0)
+                found[:, at, FIRST_SYMBOL_ID:] = value[self.delta[states[:, at]]]
+        return found
+
     def _uniform(self, rng: np.random.Generator, lengths: np.ndarray, labels: np.ndarray) -> Words:
         """Draws each row evenly from all words of its length and membership."""
         longest = int(lengths.max(initial=0))

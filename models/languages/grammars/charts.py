@@ -56,7 +56,7 @@ class Charts:
 
     def read(self, symbols: Int[np.ndarray, "batch time"]) -> Read:
         """Reads words, whose symbols are numbered from 0; past the end of a word stands -1."""
-        parts = [self._read(symbols[rows]) for rows in self._parts(symbols)]
+        parts = [self._read(symbols[rows]) for rows in self.parts(symbols)]
         return Read(
             *(
                 np.concatenate([getattr(part, name) for part in parts])
@@ -66,12 +66,12 @@ class Charts:
 
     def ends(self, symbols: Int[np.ndarray, "batch time"]) -> Bool[np.ndarray, "batch time_plus_1"]:
         """Whether each prefix is a word; as in ``read``, without what may follow."""
-        return np.concatenate([self._ends(symbols[rows])[0] for rows in self._parts(symbols)])
+        return np.concatenate([self._ends(symbols[rows])[0] for rows in self.parts(symbols)])
 
     def _ends(self, symbols: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Whether each prefix is a word, and the chart that says so."""
         spelled = self._spelled[symbols].astype(np.float32)
-        inside, whole = self._inside(spelled, self._may, is_there=True)
+        inside, whole = self.inside(spelled, self._may, is_there=True)
         ends = np.zeros((len(symbols), symbols.shape[1] + 1), bool)
         ends[:, 0] = self.form.empty > 0
         ends[:, 1:] = whole > 0
@@ -137,13 +137,13 @@ class Charts:
 
         All are 0 after a prefix that no word begins with.
         """
-        parts = [self._next(symbols[rows]) for rows in self._parts(symbols)]
+        parts = [self._next(symbols[rows]) for rows in self.parts(symbols)]
         return np.concatenate(parts)
 
     def _next(self, symbols: np.ndarray) -> np.ndarray:
         form, (count, time) = self.form, symbols.shape
         spelled = np.vstack([form.symbols, np.zeros(form.size)])
-        inside, whole = self._inside(spelled[symbols], form.pairs, is_there=False)
+        inside, whole = self.inside(spelled[symbols], form.pairs, is_there=False)
         begun = np.zeros((time + 1, count, form.size))
         begun[0, :, form.start] = 1 - form.empty
         behind = np.empty((time, count, len(form.left)))
@@ -165,7 +165,7 @@ class Charts:
 
     # -- the chart ------------------------------------------------------------------------------
 
-    def _parts(self, symbols: np.ndarray) -> Iterator[slice]:
+    def parts(self, symbols: np.ndarray) -> Iterator[slice]:
         """Rows that are read at once."""
         each = max(1, symbols.shape[1]) ** 2 * max(1, len(self.form.left)) * 3
         if each > MOST_OF_A_WORD:
@@ -177,7 +177,7 @@ class Charts:
         for first in range(0, max(1, len(symbols)), step):
             yield slice(first, first + step)
 
-    def _inside(
+    def inside(
         self, spelled: np.ndarray, pairs: np.ndarray, is_there: bool
     ) -> tuple[Float[np.ndarray, "batch begin end pairs"], Float[np.ndarray, "batch end"]]:
         """How much of each stretch comes of the first nonterminal of each pair.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 
 import numpy as np
@@ -11,7 +11,7 @@ from jaxtyping import Float, Int
 from models.errors import UserError
 from models.languages.grammars.charts import Charts, Read
 from models.languages.grammars.drawn import DrawnLanguage
-from models.languages.grammars.lengths import ByLength
+from models.languages.grammars.lengths import ByLength, Remainders
 from models.languages.grammars.normal_form import normal_form
 from models.languages.grammars.productions import Grammar
 from models.languages.grammars.substitutions import Substitutions
@@ -105,13 +105,24 @@ class ContextFreeLanguage(DrawnLanguage):
             "valid": valid.astype(np.int64),
         }
 
-    def next_probabilities(self, words: Words) -> Float[np.ndarray, "batch time_plus_1 vocabulary"]:
-        """How likely each token comes next after each prefix of a word that the grammar makes.
+    def next_probabilities(
+        self, words: Words, shares: Float[np.ndarray, " longest_plus_1"] | None = None
+    ) -> Float[np.ndarray, "batch time_plus_1 vocabulary"]:
+        """As in ``FormalLanguage``; without ``shares``, in the words of all lengths that the
+        grammar makes."""
+        if shares is not None:
+            found = super().next_probabilities(words, shares)
+            assert found is not None
+            return found
+        return self._of_charts(words, self._charts.next)
 
-        All are 0 after a violation. Columns past a word's length have no meaning.
-        """
+    def _continued(self, words: Words, shares: np.ndarray) -> np.ndarray:
+        rest = Remainders(self._charts, self._by_length, shares)
+        return self._of_charts(words, rest.next)
+
+    def _of_charts(self, words: Words, next_of: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
         numbers, back = np.unique(self._numbers(words), axis=0, return_inverse=True)
-        found = self._charts.next(numbers)[back.ravel()]
+        found = next_of(numbers)[back.ravel()]
         probabilities = np.zeros((*found.shape[:2], len(self.vocabulary)))
         probabilities[..., END_ID] = found[..., -1]
         probabilities[..., FIRST_SYMBOL_ID:] = found[..., :-1]

@@ -89,6 +89,26 @@ class CopyLanguage(DrawnLanguage):
         half = lengths[:, None] // 2
         return Words.of_rows(np.take_along_axis(ids, at - np.where(at < half, 0, half), 1), lengths)
 
+    def _continued(self, words: Words, shares: np.ndarray) -> np.ndarray:
+        """In the first half each symbol is as likely as another, in the second half one is."""
+        size, time = len(self.vocabulary.symbols), words.ids.shape[1]
+        found = np.zeros((len(words), time + 1, len(self.vocabulary)))
+        rows = np.arange(len(words))
+        for length in np.flatnonzero(shares).tolist():
+            half = length // 2
+            begins = np.ones(len(words), dtype=bool)
+            for at in range(min(time, length) + 1):
+                if at > half:
+                    begins &= words.ids[:, at - 1] == words.ids[:, at - 1 - half]
+                share = shares[length] * begins * (1.0 / size) ** min(at, half)
+                if at == length:
+                    found[:, at, END_ID] += share
+                elif at < half:
+                    found[:, at, FIRST_SYMBOL_ID:] += share[:, None] / size
+                else:
+                    found[rows, at, words.ids[:, at - half]] += share
+        return found
+
     def _unlike(self, word: Word) -> list[tuple[int, int]]:
         """The pairs of positions that should be alike and are not."""
         half = len(word) // 2

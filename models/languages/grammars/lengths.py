@@ -8,7 +8,11 @@ from threading import Lock
 import numpy as np
 from jaxtyping import Float, Int
 
+from models.languages.grammars.charts import Charts
 from models.languages.grammars.normal_form import NormalForm
+
+AT_ONCE = 2**24
+"""The most numbers of a table of ``Remainders``; more words are read in parts."""
 
 _growing = Lock()
 
@@ -22,7 +26,7 @@ class ByLength:
         self._possible = np.zeros((1, form.size), bool)
 
     @cached_property
-    def _scale(self) -> float:
+    def scale(self) -> float:
         """By how much longer words are rarer, symbol by symbol. Without it the weights of long
         words would be too small for a number."""
         found = self._grown(np.zeros((1, self.form.size)), 64, 1.0)[:, self.form.start]
@@ -46,7 +50,7 @@ class ByLength:
 
     def weights(self, longest: int) -> Float[np.ndarray, "lengths nonterminals"]:
         """The weight of each length from 0 on, for each nonterminal; a length has its own unit."""
-        scale = self._scale
+        scale = self.scale
         with _growing:
             if len(self._known) <= longest:
                 self._known = self._grown(self._known, longest, scale)
@@ -122,3 +126,82 @@ class ByLength:
         drawn = np.searchsorted(share, rng.random(count) * share[-1], side="right")
         cut, which = np.divmod(drawn, len(pairs))
         return pairs[which], cut + 1
+
+
+class Remainders:
+    """What may come next in words whose length is drawn before the word is.
+
+    As in ``Charts.next``, but each weight is known apart for every number of symbols that are still
+    to come. So the words of each length count as often as their length is drawn.
+
+    Args:
+        shares: how likely each length is drawn, from 0 on; a length with no word is never drawn.
+    """
+
+    def __init__(self, charts: Charts, by_length: ByLength, shares: np.ndarray) -> None:
+        self.form, self.charts = charts.form, charts
+        self.longest = len(shares) - 1
+        made = by_length.weights(self.longest)
+        of_length = made[:, self.form.start]
+        self._each = np.divide(shares, of_length, out=np.zeros_like(of_length), where=of_length > 0)
+        self._unit = by_length.scale
+        self._corner = self._corners(made)
+
+    def _corners(self, made: np.ndarray) -> Float[np.ndarray, "remaining whole beginning"]:
+        """How likely a nonterminal begins with another one, so many symbols before its end."""
+        form = self.form
+        steps = np.zeros((self.longest + 1, form.size, form.size))
+        for length in range(1, self.longest + 1):
+            weight = form.pairs * made[length, form.right][:, None]  # [pairs, whole]
+            np.add.at(steps[length].T, form.left, weight)
+        found = np.zeros_like(steps)
+        found[0] = np.eye(form.size)
+        for left in range(1, self.longest + 1):
+            # One step down, then the rest of the way: of each first step's length.
+            found[left] = np.einsum(
+                "nwm,nmb->wb", steps[1 : left + 1], found[left - 1 :: -1][:left]
+            )
+        return found
+
+    def next(
+        self, symbols: Int[np.ndarray, "batch time"]
+    ) -> Float[np.ndarray, "batch time_plus_1 symbols_and_end"]:
+        """The weight of each symbol after each prefix, and in the last column of the end.
+
+        Each position has a unit of its own.
+        """
+        each = (symbols.shape[1] + 1) * (self.longest + 1) * max(self.form.size, 1)
+        step = max(1, AT_ONCE // each)
+        parts = [
+            self._next(symbols[rows][first : first + step])
+            for rows in self.charts.parts(symbols)
+            for first in range(0, max(1, len(symbols[rows])), step)
+        ]
+        return np.concatenate(parts)
+
+    def _next(self, symbols: np.ndarray) -> np.ndarray:
+        form, (count, time), most = self.form, symbols.shape, self.longest + 1
+        spelled = np.vstack([form.symbols, np.zeros(form.size)])
+        inside, whole = self.charts.inside(spelled[symbols], form.pairs, is_there=False)
+        begun = np.zeros((min(time, most) + 1, count, most, form.size))
+        begun[0, :, 0, form.start] = 1.0
+        behind = np.empty((time, count, most, len(form.left)))
+        found = np.zeros((count, time + 1, len(form.symbols) + 1))
+        into = np.zeros((len(form.right), form.size))
+        into[np.arange(len(form.right)), form.right] = 1.0
+        for end in range(min(time, self.longest) + 1):
+            if end:
+                came = np.einsum("bnp,nbrp->brp", inside[:, :end, end - 1], behind[:end])
+                begun[end] = came @ into
+                found[:, end, -1] = whole[:, end - 1] * self._each[end]
+            room = self.longest - end  # symbols that may still come
+            inner = np.zeros((count, most, form.size))
+            for left in range(room):
+                inner[:, left:room] += begun[end][:, : room - left] @ self._corner[left]
+            # A symbol here, and so many after it.
+            total = self._each[end + 1 : end + 1 + room]
+            ways = np.einsum("brn,r->bn", inner[:, :room], total)
+            found[:, end, :-1] = ways @ form.symbols.T * self._unit
+            if end < time:
+                behind[end] = inner @ form.pairs.T
+        return found

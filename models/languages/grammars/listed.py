@@ -17,22 +17,22 @@ class ListedLanguage(DrawnLanguage):
     """A language whose members of one length can be listed."""
 
     @abstractmethod
-    def _listed(self, length: int) -> Int[np.ndarray, "members length"]:
+    def members_of(self, length: int) -> Int[np.ndarray, "members length"]:
         """All members of a length, as token ids."""
 
     def _has_member(self, length: int) -> bool:
-        return len(self._listed(length)) > 0
+        return len(self.members_of(length)) > 0
 
     def _members(self, rng: np.random.Generator, lengths: np.ndarray) -> Words:
         ids = np.full((len(lengths), int(lengths.max(initial=0))), END_ID, dtype=np.int64)
         for length in np.unique(lengths):
-            rows, listed = np.flatnonzero(lengths == length), self._listed(int(length))
+            rows, listed = np.flatnonzero(lengths == length), self.members_of(int(length))
             ids[rows, :length] = listed[rng.integers(len(listed), size=len(rows))]
         return Words(ids, lengths.astype(np.int64))
 
     def _nearest(self, word: Word) -> tuple[np.ndarray, np.ndarray]:
         """The members with the fewest substitutions, and where they are unlike the word."""
-        listed = self._listed(len(word))
+        listed = self.members_of(len(word))
         unlike = listed != self.vocabulary.words([word]).ids[0]
         nearest = unlike.sum(axis=1) == unlike.sum(axis=1).min()
         return listed[nearest], unlike[nearest]
@@ -115,7 +115,7 @@ class CrossedLanguage(ListedLanguage):
             "valid": np.asarray(valid, dtype=np.int64),
         }
 
-    def _listed(self, length: int) -> np.ndarray:
+    def members_of(self, length: int) -> np.ndarray:
         half, odd = divmod(length, 2)
         sizes = [(n, half - n, n, half - n) for n in range(1, half)] if not odd else []
         rows = [np.repeat(np.arange(4), each) for each in sizes]
@@ -176,6 +176,6 @@ class PowersLanguage(ListedLanguage):
             "valid": valid.astype(np.int64),
         }
 
-    def _listed(self, length: int) -> np.ndarray:
+    def members_of(self, length: int) -> np.ndarray:
         is_power = length > 0 and length & (length - 1) == 0
         return np.full((int(is_power), length), FIRST_SYMBOL_ID, dtype=np.int64)
