@@ -12,7 +12,9 @@ from altair.typing import ChartType
 
 from analyses.answers import Progress, quiet
 from analyses.charts.theme import QUIET, TRAINED, UNTRAINED, figures
+from analyses.close_ups.perplexity import MOST_LENGTHS, Asked, asked_of, said_of, sums
 from interp.statistics import wilson
+from models.base import LanguageModel
 from models.decoding.choice import Choice
 from models.decoding.search import MOST_WORDS, Generation, Generator, Hypothesis, Made
 from models.errors import UserError
@@ -94,7 +96,10 @@ def decoders(
         search), ended (share), different (members among the words, each counted once), lengths (of
         these members), longest (of these), log_probability (of a word by the model, mean), behind
         (how far a search stays behind the likeliest of all words in log-probability; none where
-        these are too many), calls (to the model, a word) and computed (positions, a word).
+        these are too many), kl (of drawn words: KL(language || decoder), nats a token, in words of
+        the training window; infinite where the decoder never says what the language may say; none
+        where the language cannot tell) calls (to the model, a word) and computed (positions, a
+        word).
 
     Raises:
         UserError: the model was taught no next symbols.
@@ -112,9 +117,11 @@ def decoders(
         progress(done, steps, name)
         done += 1
 
+    asked = _window(run, count, seed)
     for name, choice in DRAWN.items():
         told(name)
-        rows.append(_row(run, name, "drawn", maker.sample(count, choice, seed)))
+        row = _row(run, name, "drawn", maker.sample(count, choice, seed))
+        rows.append(row | {"kl": _divergence(run, run.model(), asked, choice)})
     best = _best(maker)
     searches = {"greedy": (1, False)}
     searches |= {f"beam of {width}": (width, False) for width in BEAMS}
@@ -128,13 +135,30 @@ def decoders(
             row["behind"] = best - found.words[0].log_probability
         rows.append(row)
     told(CONTROLS[0])
-    rows.append(_row(run, CONTROLS[0], "control", untrained.sample(count, seed=seed)))
+    row = _row(run, CONTROLS[0], "control", untrained.sample(count, seed=seed))
+    rows.append(row | {"kl": _divergence(run, run.untrained(), asked, Choice())})
     for name in CONTROLS[1:]:
         told(name)
         only_allowed = name == CONTROLS[2]
         made = evenly(language, count, maker.longest, seed, prompt, only_allowed=only_allowed)
         rows.append(_row(run, name, "control", Generation(made, 0, 0)))
     return pd.DataFrame(rows)
+
+
+def _window(run: Run, count: int, seed: int) -> Asked | None:
+    """Words of the training window with the truth; None if the language cannot tell it."""
+    try:
+        return asked_of(run, "length", max(2, count // MOST_LENGTHS), 0, seed)
+    except UserError:
+        return None
+
+
+def _divergence(run: Run, model: LanguageModel, asked: Asked | None, choice: Choice) -> float:
+    """KL(language || decoder) in nats a token."""
+    if asked is None:
+        return np.nan
+    total = sums(asked, said_of(model, run.objective, asked.words, choice)).sum(axis=0)
+    return float(total[1] / total[3])
 
 
 def _best(maker: Generator) -> float | None:
@@ -165,6 +189,7 @@ def _row(run: Run, name: str, kind: str, made: Generation) -> dict[str, object]:
         "longest": int(right["symbols"].max()) if len(right) else 0,
         "log_probability": float(np.mean(scored)) if scored else np.nan,
         "behind": np.nan,
+        "kl": np.nan,
         "calls": made.calls / len(table),
         "computed": made.computed / len(table),
     }

@@ -43,6 +43,9 @@ COMMANDS = {
         'predict RUN "a a b b"', "what may follow each symbol; in or out", "one_run:predict"
     ),
     "generate": Command("generate RUN", "words that the model makes by itself", "one_run:generate"),
+    "perplexity": Command(
+        "perplexity RUN ...", "the loss beside the least that there can be", "one_run:perplexity"
+    ),
     "syntax": Command("syntax RUN", "is the tree of a word in the activations?", "one_run:syntax"),
     "depths": Command("depths RUN", "how right by depth of embedding", "one_run:depths"),
     "break": Command(

@@ -15,7 +15,7 @@ import tyro
 
 from analyses.console import OUT, parse, parse_asked
 from analyses.options.lines import Discover, Recover
-from analyses.options.live import Depths, Generate, Syntax
+from analyses.options.live import Depths, Generate, Perplexity, Syntax
 from analyses.options.pictures import Kernels
 from analyses.options.questions import Accuracy, EdgeAblation
 from analyses.options.shared import (
@@ -292,6 +292,7 @@ TAKES: dict[str, type[Any]] = {
     "evaluate": Evaluate,
     "predict": Predict,
     "generate": Generate,
+    "perplexity": Perplexity,
     "syntax": Syntax,
     "depths": Depths,
     "break": Break,

@@ -9,6 +9,7 @@ import pandas as pd
 
 from analyses.answers import answer
 from analyses.close_ups import depths as by_depth
+from analyses.close_ups import perplexity as distribution
 from analyses.close_ups import syntax as trees
 from analyses.close_ups.broken import (
     balanced,
@@ -32,7 +33,7 @@ from analyses.command_line.arguments import (
 )
 from analyses.console import ERR, OUT, progress_bar, shown, table_of, titled
 from analyses.jobs.trained import finish
-from analyses.options.live import Depths, Generate, Syntax
+from analyses.options.live import Depths, Generate, Perplexity, Syntax
 from analyses.options.questions import Accuracy
 from analyses.questions import accuracy
 from analyses.registry import registered
@@ -239,6 +240,21 @@ def generate(options: Generate) -> None:
     OUT.print(table_of(table))
     right = int((table["ended"] & table["in_language"]).sum())
     OUT.print(f"{right} of {len(table)} ended and are in the language; {made.calls} calls.")
+
+
+def perplexity(options: Perplexity) -> None:
+    """Excess loss over the entropy, beside controls."""
+    runs = [Run(path, options.step) for path in options.runs]
+    with progress_bar("perplexity") as report:
+        table = distribution.perplexity(
+            runs, options.by, options.count, options.deepest, options.seed, report
+        )
+    said = distribution.in_words(table)
+    rows = json.loads(table.to_json(orient="records", force_ascii=False))
+    if shown(options, table, {"perplexity": rows, "answer": said}):
+        return
+    OUT.print(table_of(distribution.side_by_side(table)))
+    OUT.print(said)
 
 
 def syntax(options: Syntax) -> None:

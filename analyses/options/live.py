@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 import tyro
 
@@ -58,6 +59,37 @@ class Depths(Shows):
     def __post_init__(self) -> None:
         super().__post_init__()
         at_least(1, self, "count")
+        if not 0 <= self.deepest <= MOST_DEPTH:
+            raise UserError(f"--deepest is {self.deepest}: it must lie between 0 and {MOST_DEPTH}")
+        at_least(0, self, "step")
+        check_seed(self.seed)
+
+
+@dataclass(frozen=True)
+class Perplexity(Shows):
+    """How close is the model's next-token distribution to the language's own?
+
+    Attributes:
+        runs: folders of runs; of several, the mean is told too.
+        by: what words are told apart by: their length, or the depth of embedding in their tree.
+        count: words of each length; of each depth at most.
+        deepest: the largest depth of embedding; 0 is a word without any.
+        seed: of the words.
+        step: the checkpoint that is asked; by default the last one.
+    """
+
+    runs: tyro.conf.Positional[tuple[Path, ...]]
+    by: Literal["length", "depth"] = "length"
+    count: int = 64
+    deepest: int = 6
+    seed: int = 0
+    step: int | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not self.runs:
+            raise UserError("no run is given: name the folder of a run, or of several")
+        at_least(2, self, "count")
         if not 0 <= self.deepest <= MOST_DEPTH:
             raise UserError(f"--deepest is {self.deepest}: it must lie between 0 and {MOST_DEPTH}")
         at_least(0, self, "step")

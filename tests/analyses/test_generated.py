@@ -22,6 +22,7 @@ from analyses.close_ups.generated import (
     in_words,
     judged,
 )
+from analyses.close_ups.perplexity import MOST_LENGTHS, asked_of, said_of, sums
 from analyses.command_line.app import main
 from interp.statistics import wilson
 from models.decoding.choice import Choice
@@ -70,6 +71,14 @@ def test_each_row_is_the_decoder_called_by_hand(run: Run, table: pd.DataFrame) -
         assert row["lengths"] == len({len(word) for word in right})
         assert row["longest"] == max(map(len, right), default=0)
         assert row["ended"] == pytest.approx(np.mean([each.ended for each in made]))
+        asked = asked_of(run, "length", 60 // MOST_LENGTHS, 0, 0)
+        model = run.untrained() if name == "untrained model" else run.model()
+        if name in DRAWN or name == "untrained model":
+            said = said_of(model, run.objective, asked.words, DRAWN.get(name))
+            total = sums(asked, said).sum(axis=0)
+            assert row["kl"] == pytest.approx(total[1] / total[3])
+        else:
+            assert np.isnan(row["kl"])
         if len(made) > 1:
             assert (row["low"], row["high"]) == pytest.approx(wilson(len(right), len(made)))
     best = maker.exhaustive().words[0].log_probability

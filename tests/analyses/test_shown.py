@@ -32,6 +32,7 @@ runs         json csv  -   -       -
 evaluate     json csv  -   -       -
 predict      json csv  -   -       -
 generate     json csv  -   -       -
+perplexity   json csv  -   -       -
 syntax       json csv  -   -       -
 depths       json csv  -   -       -
 break        json csv  -   -       -

@@ -8,6 +8,7 @@ import pandas as pd
 import streamlit as st
 
 from analyses.answers import Answer
+from analyses.close_ups import perplexity as distribution
 from analyses.close_ups.generated import (
     after,
     after_chart,
@@ -27,12 +28,13 @@ from dashboard.drawing import explain_errors, how_to_read, picture
 from dashboard.markup import code, text
 from dashboard.selection import current_run, once
 from models.decoding.choice import Choice
-from models.languages import Word
+from models.languages import ContextFreeLanguage, Word
 from models.runs.run import Run
 
 COUNT = 12
 """Words that are shown."""
 WORDS, BEAM, COMPARED = "words", "a beam search", "decoders compared"
+CLOSE = "how close to the language"
 WIDEST = 8
 
 
@@ -44,12 +46,14 @@ def show() -> None:
     if run.objective.verdict_alone or run.config.model.sees_ahead:
         st.info(
             f"{text(run.name)} was taught verdicts alone, and knows no next symbol. Choose a run "
-            "that was taught what may follow, or train one: its objective is next-symbols."
+            "that was taught what may follow, or train one: its objective is language-model or "
+            "next-symbols."
         )
         return
-    shown = controls.segments("Show", [WORDS, BEAM, COMPARED], "generated")
+    views = {WORDS: _words, BEAM: _beam, COMPARED: _compared, CLOSE: _close}
+    shown = controls.segments("Show", list(views), "generated")
     with explain_errors():
-        {WORDS: _words, BEAM: _beam, COMPARED: _compared}[shown](run)
+        views[shown](run)
 
 
 def _words(run: Run) -> None:
@@ -197,6 +201,47 @@ def _compared(run: Run) -> None:
         "at random, and symbols drawn evenly from those that the language allows. Different: how "
         "many different members there are among the words, and lengths: of how many lengths. "
         "Behind: by how much the found word is less likely than the likeliest of all, where these "
-        "can all be tried. Calls: how often the model was asked, a word."
+        "can all be tried. KL: how far the decoder's next-token distribution is from that of the "
+        "language, in nats a token; infinite where it leaves out what the language may say. Calls: "
+        "how often the model was asked, a word."
     )
     downloads("generate", Answer(table, said, {"run": run.name}), lambda: figure)
+
+
+def _close(run: Run) -> None:
+    """The excess loss by length or by depth of embedding."""
+    by = "length"
+    if isinstance(run.language, ContextFreeLanguage):
+        by = controls.segments("By", list(distribution.BY), "perplexity_by")
+    key = f"perplexity of {run.path}, {run.model_hash()}, {by}"
+    table = at_once(key, lambda told: distribution.perplexity([run], by, progress=told))
+    if table is None:
+        return
+    said = distribution.in_words(table)
+    best = distribution.side_by_side(table)
+    worst = best.loc[best["kl"].idxmax()]
+    st.markdown(
+        f"#### The model loses {best['kl'].min():.3f} to {worst['kl']:.3f} nats a token to the "
+        "language's own distribution."
+    )
+    st.markdown(text(said))
+    figure = distribution.chart(table)
+    picture(figure, f"Excess loss by {text(by)}. {text(said)}")
+    how_to_read(
+        "A language says how likely each token comes next: a length is drawn, then a word of it. "
+        "Nobody can predict better than that; what is left is the entropy. The curve is what the "
+        "model loses beyond it (the mean KL divergence of its next-token distribution from that of "
+        "the language), with the 95% bootstrap interval over words; 0 is perfect. Perplexity is "
+        "the exponential of the whole loss: among how many equally likely tokens one would be as "
+        "unsure. Controls: the model before its training; a trigram, which counted what follows "
+        "two tokens; and a guesser who knows all symbols that may come next, but not how likely "
+        "each of them is."
+    )
+    st.caption(f"The same on a command line: {code(_perplexity_command(run, by))}")
+    downloads("perplexity", Answer(table, said, {"run": run.name, "by": by}), lambda: figure)
+
+
+def _perplexity_command(run: Run, by: str) -> str:
+    words = ["lab", "perplexity", str(run.path), "--by", by]
+    words += [] if run.seen_at is None else ["--step", str(run.seen_at)]
+    return shlex.join(words)

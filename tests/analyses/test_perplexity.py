@@ -1,0 +1,173 @@
+"""Excess loss word by word and token by token, and its controls."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from conftest import tiny_config
+
+from analyses.close_ups.perplexity import (
+    CONTROLS,
+    asked_of,
+    chart,
+    in_words,
+    perplexity,
+    said_of,
+    shares_of,
+    side_by_side,
+    trigram,
+)
+from analyses.command_line.app import main
+from models.base import LanguageModel
+from models.decoding.choice import Choice
+from models.errors import UserError
+from models.languages import ContextFreeLanguage, FormalLanguage, Word
+from models.languages.grammars.trees import embedding
+from models.objectives import objective
+from models.objectives.base import Objective
+from models.runs.run import Run
+from models.training.loop import train
+from models.training.recipes import recipe
+
+LM = objective("language-model")
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """A language model that knows a part of the brackets."""
+    config = replace(recipe("dyck2-unbounded"), objective="language-model", steps=60, max_n=8)
+    made = Run.create(tmp_path_factory.mktemp("perplexity") / "run", config)
+    train(made, "cpu")
+    return made
+
+
+def said_by_hand(model: LanguageModel, taught: Objective, prefix: Word) -> np.ndarray:
+    """The probabilities after a prefix, by a forward pass of its own."""
+    return np.exp(logs_by_hand(model, taught, prefix).numpy())
+
+
+def logs_by_hand(model: LanguageModel, taught: Objective, prefix: Word) -> torch.Tensor:
+    with torch.no_grad():
+        logits = model(torch.as_tensor(model.vocabulary.words([prefix]).tokens))[0, -1].double()
+    return taught.log_probabilities(logits, model.vocabulary)
+
+
+@pytest.mark.parametrize("by", ["length", "depth"])
+def test_each_row_is_the_sum_over_tokens_by_hand(run: Run, by: str) -> None:
+    table = perplexity([run], by, count=5, deepest=3)
+    known = run.language
+    assert isinstance(known, ContextFreeLanguage)
+    asked, shares = asked_of(run, by, 5, 3, 0), shares_of(run, known)
+    models = {
+        "trained": (run.model(), run.objective),
+        "untrained": (run.untrained(), run.objective),
+        "trigram": (trigram(run), LM),
+    }
+    groups = set(asked.groups.tolist())
+    assert groups == ({2, 4, 6, 8} if by == "length" else {1, 2, 3})
+    for group in groups:
+        words = [
+            known.vocabulary.decode(asked.words.ids[row, : asked.words.lengths[row]])
+            for row in np.flatnonzero(asked.groups == group)
+        ]
+        assert len(words) == 5
+        for word in words:
+            depth = embedding(next(known.trees(word)))
+            assert group == (len(word) if by == "length" else depth)
+        prefixes = [word[:end] for word in words for end in range(len(word) + 1)]
+        for name in ("trained", *CONTROLS):
+            (row,) = table[(table["model"] == name) & (table["group"] == group)].itertuples()
+            entropy = kl = forbidden = 0.0
+            for prefix in prefixes:
+                truth = known.next_probabilities(known.vocabulary.words([prefix]), shares)[0, -1]
+                may = known.allowed(known.vocabulary.words([prefix]))[0, -1]
+                if name == "allowed symbols":
+                    q = may / may.sum()
+                else:
+                    q = said_by_hand(*models[name], prefix)
+                for token, p in enumerate(truth.tolist()):
+                    if p > 0:
+                        entropy -= p * math.log(p)
+                        kl += p * math.log(p / q[token])
+                    forbidden += 0.0 if may[token] else q[token]
+            count = len(prefixes)
+            assert (row.words, row.tokens) == (5, count)
+            assert row.entropy == pytest.approx(entropy / count)
+            assert row.kl == pytest.approx(kl / count, rel=1e-5)
+            assert row.forbidden == pytest.approx(forbidden / count, abs=1e-6)
+            assert row.low <= row.kl <= row.high
+            assert row.loss == pytest.approx(row.entropy + row.kl)
+            assert (row.perplexity, row.best) == (
+                pytest.approx(math.exp(row.loss)),
+                pytest.approx(math.exp(row.entropy)),
+            )
+
+
+def test_training_brings_it_nearer_to_the_language(run: Run) -> None:
+    found = side_by_side(perplexity([run], count=20))
+    assert (found["kl"] < found["untrained"]).all()
+    assert (found["kl"] < found["trigram"]).sum() >= 2
+    assert found["length"].tolist() == [2, 4, 6, 8]
+
+
+def test_several_runs_are_told_apart_and_together(run: Run, tmp_path: Path) -> None:
+    config = replace(run.config, seed=1)
+    other = Run.create(tmp_path / "other", config)
+    train(other, "cpu")
+    table = perplexity([run, other], count=6)
+    for (model, group), rows in table.groupby(["model", "group"]):
+        own, mean = rows[rows["run"] != "all"], rows[rows["run"] == "all"]
+        assert len(own) == 2, (model, group)
+        assert mean["kl"].iloc[0] == pytest.approx(own["kl"].mean())
+        assert (mean["words"].iloc[0], mean["tokens"].iloc[0]) == (6, own["tokens"].iloc[0])
+    assert "the mean of 2 runs" in in_words(table)
+    shown = chart(table).to_dict()
+    assert len(shown["layer"]) == 3
+
+
+def test_a_changed_distribution_is_measured_as_it_is_drawn_from(run: Run) -> None:
+    """Penalties count the symbols of the word so far."""
+    vocabulary, choice = run.language.vocabulary, Choice(temperature=0.7, frequency_penalty=0.4)
+    words = vocabulary.words([tuple("()[]"), tuple("(())[]")])
+    said = said_of(run.model(), run.objective, words, choice)
+    for row, length in enumerate(words.lengths.tolist()):
+        word = vocabulary.decode(words.ids[row, :length])
+        for end in range(length + 1):
+            plain = logs_by_hand(run.model(), run.objective, word[:end])
+            counts = torch.zeros(1, len(vocabulary), dtype=torch.long)
+            for symbol in word[:end]:
+                counts[0, vocabulary.ids[symbol]] += 1
+            expected = choice(plain[None], counts)[0].exp().numpy()
+            assert np.exp(said[row, end]) == pytest.approx(expected, abs=1e-6)
+
+
+def test_what_cannot_be_asked_says_so(run: Run, tmp_path: Path) -> None:
+    plain = Run.create(tmp_path / "anbn", tiny_config(steps=1))
+    with pytest.raises(UserError, match="anbn has no trees"):
+        perplexity([plain], "depth")
+    verdict = Run.create(tmp_path / "verdict", tiny_config(steps=1, objective="verdict"))
+    train(verdict, "cpu")
+    with pytest.raises(UserError, match="taught verdicts alone"):
+        perplexity([verdict], count=2)
+    shuffled = Run.create(tmp_path / "shuffle", tiny_config(steps=1, language="shuffle2"))
+    with pytest.raises(UserError, match="how likely shuffle2 draws which word"):
+        perplexity([shuffled], count=2)
+    assert isinstance(run.language, FormalLanguage)
+
+
+def test_the_command(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["perplexity", str(run.path), "--count", "4", "--json"]) == 0
+    said = json.loads(capsys.readouterr().out)
+    table = perplexity([run], count=4)
+    assert said["answer"] == in_words(table)
+    assert pd.DataFrame(said["perplexity"])["kl"].tolist() == pytest.approx(table["kl"].tolist())
+    assert main(["perplexity", str(run.path), "--by", "depth", "--deepest", "99"]) == 2
+    assert "must lie between 0 and" in capsys.readouterr().err
+    assert main(["perplexity"]) == 2
