@@ -35,6 +35,8 @@ AT_ONCE, MOST_DRAWN = 500, 4000
 READ_AT_ONCE = 256
 COUNTED = 4096
 """Training words of which the trigram is counted."""
+LEAST_SHOWN = 1e-4
+"""Where the picture's axis of losses begins, which goes by powers of ten."""
 CONTROLS = ("untrained", "trigram", "allowed symbols")
 
 
@@ -323,7 +325,9 @@ def chart(table: pd.DataFrame) -> ChartType:
     by = table["by"].iloc[0]
     mean = "all" if (table["run"] == "all").any() else table["run"].iloc[0]
     colours = [TRAINED, UNTRAINED, SEVERAL[1], SEVERAL[2]]
-    base = alt.Chart(table).encode(
+    ends = {name: table[name].clip(lower=LEAST_SHOWN) for name in ("kl", "low", "high")}
+    drawn = table.assign(**{f"shown_{name}": values for name, values in ends.items()})
+    base = alt.Chart(drawn).encode(
         x=alt.X("group:Q", title="symbols" if by == "length" else "depth of embedding").axis(
             tickMinStep=1, format="d"
         ),
@@ -332,10 +336,11 @@ def chart(table: pd.DataFrame) -> ChartType:
         .legend(orient="top"),
         tooltip=["run", "model", "group", "words", *figures("kl", "low", "high", "entropy")],
     )
-    y = alt.Y("kl:Q", title="excess loss (nats a token)")
+    y = alt.Y("shown_kl:Q", title="excess loss (nats a token)").scale(type="log")
+    y = y.axis(values=[10.0**power for power in range(-4, 2)])
     shown = base.transform_filter(alt.datum.run == mean)
     each = base.transform_filter((alt.datum.run != mean) & (alt.datum.model == "trained"))
     lines = shown.mark_line(point=alt.OverlayMarkDef(size=40)).encode(y=y)
-    rules = shown.mark_rule().encode(y="low:Q", y2="high:Q")
+    rules = shown.mark_rule().encode(y="shown_low:Q", y2="shown_high:Q")
     thin = each.mark_line(opacity=0.35).encode(y=y, detail="run:N")
-    return (thin + rules + lines).properties(width=520, height=260)
+    return (thin + rules + lines).properties(width=420, height=260)

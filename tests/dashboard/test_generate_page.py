@@ -12,6 +12,8 @@ from conftest import tiny_config
 from streamlit.testing.v1 import AppTest
 
 from analyses.close_ups.generated import beam_chart, beam_steps, decoders, generator, in_words
+from analyses.close_ups.perplexity import in_words as perplexity_in_words
+from analyses.close_ups.perplexity import perplexity
 from dashboard.background import JOBS
 from models.decoding.choice import Choice
 from models.runs.run import Run
@@ -76,6 +78,18 @@ def test_a_beam_is_drawn_step_by_step(folder: Path, monkeypatch: pytest.MonkeyPa
     )
     last = int(table["step"].max())
     page.slider(key=f"beam_step_{last}").set_value(1).run()
+    assert not page.exception
+
+
+def test_the_loss_stands_beside_its_floor(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    page = opened(folder, monkeypatch, run="anbn-s0", generated="how close to the language")
+    JOBS.wait()
+    page.run()
+    table = perplexity([Run(folder / "anbn-s0")])
+    shown = [plainly(each.value) for each in page.markdown]
+    assert perplexity_in_words(table) in shown
+    said = " ".join(plainly(each.value) for each in page.caption)
+    assert "lab perplexity" in said
     assert not page.exception
 
 
