@@ -96,6 +96,33 @@ class Perplexity(Shows):
         check_seed(self.seed)
 
 
+@dataclass(frozen=True)
+class Agreement(Shows):
+    """Which earlier symbol decides what may come next, and how does the model know?
+
+    Attributes:
+        run: the run's folder.
+        symbols: ask only where one of these comes next, in quotes, such as "loopt lopen"; by
+            default anything that depends on a symbol further back.
+        count: pairs of words for each number of attractors, symbols between that speak for the
+            opposite.
+        seed: of the words.
+        step: the checkpoint that is asked; by default the last one.
+    """
+
+    run: tyro.conf.Positional[Path]
+    symbols: str = ""
+    count: int = 40
+    seed: int = 0
+    step: int | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        at_least(2, self, "count")
+        at_least(0, self, "step")
+        check_seed(self.seed)
+
+
 MOST_DEPTH = 12
 MOST_WORDS, MOST_BEAM = 100_000, 4096
 """The deepest embedding, the most words that are drawn, and the widest beam."""

@@ -35,6 +35,7 @@ generate     json csv  -   -       -
 perplexity   json csv  -   -       -
 syntax       json csv  -   -       -
 depths       json csv  -   -       -
+agreement    json csv  -   -       -
 break        json csv  -   -       -
 analyse      json csv  -   -       -
 show         json csv  -   -       -

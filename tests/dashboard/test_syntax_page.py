@@ -11,6 +11,7 @@ from compared import plainly
 from conftest import tiny_config
 from streamlit.testing.v1 import AppTest
 
+from analyses.close_ups import agreement as depends
 from analyses.close_ups import depths as by_depth
 from analyses.close_ups import syntax as trees
 from dashboard.background import JOBS
@@ -52,6 +53,13 @@ def test_the_tree_is_probed(folder: Path, monkeypatch: pytest.MonkeyPatch) -> No
 def test_depths_are_asked(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     said = by_depth.in_words(by_depth.depths(Run(folder / "nested-s0")))
     assert said in opened(folder, monkeypatch, run="nested-s0", syntax_of="how deep")
+
+
+def test_what_depends_is_shown(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run, symbols = Run(folder / "nested-s0"), ("lopen", "loopt")
+    said = depends.in_words(depends.agreement(run, symbols=symbols))
+    asked = {"syntax_of": "what depends on what", "depends_nested": "lopen loopt"}
+    assert said in opened(folder, monkeypatch, run="nested-s0", **asked)
 
 
 def test_a_language_without_trees_says_so(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -105,6 +105,18 @@ def test_the_page_asks_for_what_was_chosen(folder: Path, started: list[Process])
     assert command in said(page)
 
 
+def test_a_language_model_is_asked_for(folder: Path, started: list[Process]) -> None:
+    page = opened(train_language="nested", train_objective="language-model")
+    press(page, "Train")
+    (process,) = started
+    asked = read("train", process.words[1:])
+    assert (asked.config.objective, asked.config.model.output) == ("language-model", "softmax")
+    assert "nested-lm-s0 begins" in said(page)
+    usual = opened(train_language="dieren")
+    assert "--objective" not in said(usual)
+    assert usual.selectbox(key="train_objective").value == "verdict"
+
+
 def test_a_language_of_ones_own(folder: Path, started: list[Process]) -> None:
     page = opened(train_language="a regular expression of mine")
     page.text_input(key="own_name").set_value("no-ab").run()

@@ -18,6 +18,7 @@ from dashboard.views.languages import own_language
 from dashboard.views.languages.removed import put_aside, remove
 from models.families import FAMILIES
 from models.languages import LANGUAGES, FormalLanguage, language
+from models.objectives import OBJECTIVES
 from models.runs.run import Run, find_runs, run_name
 from models.training.recipes import ABOUT, recipes_of
 
@@ -31,6 +32,11 @@ KINDS = {
     "gru": "A recurrent network with fewer gates than an LSTM.",
     "cnn": "A convolution: each position sees a few symbols before it, layer by layer a few more.",
     "ngram": "No network: it counts which symbols followed the last few symbols.",
+}
+TAUGHT = {
+    "next-symbols": "At every position, which symbols may come next, each judged by itself.",
+    "verdict": "Only whether the whole word is in the language.",
+    "language-model": "The one symbol that comes next, in words of the language: a softmax.",
 }
 
 
@@ -80,6 +86,12 @@ def _ask() -> None:
             own_language.draw(_read(words).config)
     words += ["--recipe", recipe, "--model.architecture", kind]
     usual = _read(words).config
+    with right:
+        usually = list(OBJECTIVES).index(usual.objective)
+        taught = controls.selectbox("Taught", list(OBJECTIVES), usually, key="train_objective")
+        st.caption(text(TAUGHT.get(taught, "")))
+    if taught != usual.objective:
+        words += ["--objective", taught]
     left, middle, right = st.columns(3)
     with left:
         steps = controls.number("Steps", 1, MOST_STEPS, usual.steps, key=f"train_steps_{name}")

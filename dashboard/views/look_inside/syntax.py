@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import pandas as pd
 import streamlit as st
 from altair.typing import ChartType
 
 from analyses.answers import Answer
+from analyses.close_ups import agreement as depends
 from analyses.close_ups import depths as by_depth
 from analyses.close_ups import syntax as trees
 from dashboard import controls
@@ -13,11 +15,13 @@ from dashboard.background import at_once
 from dashboard.downloads import downloads
 from dashboard.drawing import explain_errors, how_to_read, picture
 from dashboard.markup import code, text
-from dashboard.selection import current_run
-from models.languages import ContextFreeLanguage
+from dashboard.selection import current_run, once
+from models.languages import ContextFreeLanguage, Word
 from models.runs.run import Run
 
-TREE, DEEP = "the tree", "how deep"
+TREE, DEEP, AGREES = "the tree", "how deep", "what depends on what"
+SHOWN = 3
+"""Examples of dependencies for each number of attractors."""
 
 
 def show() -> None:
@@ -31,9 +35,10 @@ def show() -> None:
             "nested, linear, or a grammar of your own."
         )
         return
-    shown = controls.segments("Show", [TREE, DEEP], "syntax_of")
+    views = {TREE: _tree, DEEP: _deep, AGREES: _agrees}
+    shown = controls.segments("Show", list(views), "syntax_of")
     with explain_errors():
-        {TREE: _tree, DEEP: _deep}[shown](run)
+        views[shown](run)
 
 
 def _tree(run: Run) -> None:
@@ -77,6 +82,47 @@ def _deep(run: Run) -> None:
         "agrees with its noun. Verdicts: on each word, and on one that differs in one symbol."
     )
     downloads("depths", answer, lambda: by_depth.chart(table))
+
+
+def _agrees(run: Run) -> None:
+    """Which earlier symbol decides, and which heads read it."""
+    typed = controls.text_input(
+        "Only where one of these comes next",
+        "",
+        key=f"depends_{run.language.name}",
+        help=f"Symbols: {code(' '.join(run.language.vocabulary.symbols))}. Empty: anything.",
+    )
+    symbols = run.language.vocabulary.parse(typed)
+    pairs = _pairs(run, symbols)
+    st.dataframe(pairs, hide_index=True, height="content")
+    st.caption(
+        "With the other controller, the word may go on the same way up to where it stops here. "
+        "Then another symbol must come. An attractor is a symbol between that speaks for the "
+        "opposite."
+    )
+    key = f"agreement of {run.path}, {run.model_hash()}, {' '.join(symbols)}"
+    table = at_once(key, lambda told: depends.agreement(run, symbols=symbols, progress=told))
+    if table is None:
+        return
+    answer = Answer(table, depends.in_words(table), {"run": run.name, "symbols": typed})
+    _show(answer, depends.chart(table))
+    how_to_read(
+        "Both words right: after the word the model prefers its next symbol to the other one, and "
+        "after the changed word the other one. Effect: an activation of the word is put into the "
+        "run of the changed word; how much of the difference between the two comes back? The "
+        "residual stream is patched before each block, and what a head reads is its value vector. "
+        "Attention: from the last symbol before the place. Half of the pairs choose which head is "
+        "named, the other half are shown, with 95% intervals. Effects of the untrained model are "
+        "shares of the trained model's difference. The rank correlation says whether the heads "
+        "that look at the controller are those through which it acts."
+    )
+    downloads("agreement", answer, lambda: depends.chart(table))
+
+
+@once(show_spinner="Computing ...")
+def _pairs(run: Run, symbols: Word) -> pd.DataFrame:
+    """Some of the dependencies, in words."""
+    return depends.examples(run, depends.dependencies(run, SHOWN, 0, symbols))
 
 
 def _show(answer: Answer, figure: ChartType) -> None:
