@@ -48,10 +48,8 @@ COMMANDS = {
     ),
     "syntax": Command("syntax RUN", "is the tree of a word in the activations?", "one_run:syntax"),
     "depths": Command("depths RUN", "how right by depth of embedding", "one_run:depths"),
-    "agreement": Command(
-        "agreement RUN",
-        "what an earlier symbol decides, and which head reads it",
-        "one_run:agreement",
+    "dependencies": Command(
+        "dependencies RUN", "which earlier symbol decides, by which head", "one_run:dependencies"
     ),
     "break": Command(
         "break RUN --off L0H1", "what is still right without some heads", "one_run:break_it"

@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 
 from analyses.answers import answer
-from analyses.close_ups import agreement as depends
+from analyses.close_ups import dependencies as depends
 from analyses.close_ups import depths as by_depth
 from analyses.close_ups import perplexity as distribution
 from analyses.close_ups import syntax as trees
@@ -34,7 +34,7 @@ from analyses.command_line.arguments import (
 )
 from analyses.console import ERR, OUT, progress_bar, shown, table_of, titled
 from analyses.jobs.trained import finish
-from analyses.options.live import Agreement, Depths, Generate, Perplexity, Syntax
+from analyses.options.live import Dependencies, Depths, Generate, Perplexity, Syntax
 from analyses.options.questions import Accuracy
 from analyses.questions import accuracy
 from analyses.registry import registered
@@ -284,15 +284,15 @@ def depths(options: Depths) -> None:
     OUT.print(said)
 
 
-def agreement(options: Agreement) -> None:
+def dependencies(options: Dependencies) -> None:
     """Dependencies with attractors between, by patching and by attention."""
     run = Run(options.run, options.step)
     symbols = run.language.vocabulary.parse(options.symbols)
-    with progress_bar("agreement") as report:
-        table = depends.agreement(run, options.count, options.seed, symbols, report)
+    with progress_bar("dependencies") as report:
+        table = depends.dependencies(run, options.count, options.seed, symbols, report)
     said = depends.in_words(table)
     rows = json.loads(table.to_json(orient="records", force_ascii=False))
-    if shown(options, table, {"agreement": rows, "answer": said}):
+    if shown(options, table, {"dependencies": rows, "answer": said}):
         return
     OUT.print(table_of(depends.side_by_side(table)))
     OUT.print(said)

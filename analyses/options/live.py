@@ -97,7 +97,7 @@ class Perplexity(Shows):
 
 
 @dataclass(frozen=True)
-class Agreement(Shows):
+class Dependencies(Shows):
     """Which earlier symbol decides what may come next, and how does the model know?
 
     Attributes:

@@ -35,7 +35,7 @@ generate     json csv  -   -       -
 perplexity   json csv  -   -       -
 syntax       json csv  -   -       -
 depths       json csv  -   -       -
-agreement    json csv  -   -       -
+dependencies json csv  -   -       -
 break        json csv  -   -       -
 analyse      json csv  -   -       -
 show         json csv  -   -       -

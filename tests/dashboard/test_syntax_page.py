@@ -11,7 +11,7 @@ from compared import plainly
 from conftest import tiny_config
 from streamlit.testing.v1 import AppTest
 
-from analyses.close_ups import agreement as depends
+from analyses.close_ups import dependencies as depends
 from analyses.close_ups import depths as by_depth
 from analyses.close_ups import syntax as trees
 from dashboard.background import JOBS
@@ -57,7 +57,7 @@ def test_depths_are_asked(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None
 
 def test_what_depends_is_shown(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run, symbols = Run(folder / "nested-s0"), ("lopen", "loopt")
-    said = depends.in_words(depends.agreement(run, symbols=symbols))
+    said = depends.in_words(depends.dependencies(run, symbols=symbols))
     asked = {"syntax_of": "what depends on what", "depends_nested": "lopen loopt"}
     assert said in opened(folder, monkeypatch, run="nested-s0", **asked)
 

@@ -7,7 +7,7 @@ import streamlit as st
 from altair.typing import ChartType
 
 from analyses.answers import Answer
-from analyses.close_ups import agreement as depends
+from analyses.close_ups import dependencies as depends
 from analyses.close_ups import depths as by_depth
 from analyses.close_ups import syntax as trees
 from dashboard import controls
@@ -19,7 +19,7 @@ from dashboard.selection import current_run, once
 from models.languages import ContextFreeLanguage, Word
 from models.runs.run import Run
 
-TREE, DEEP, AGREES = "the tree", "how deep", "what depends on what"
+TREE, DEEP, DEPENDS = "the tree", "how deep", "what depends on what"
 SHOWN = 3
 """Examples of dependencies for each number of attractors."""
 
@@ -35,7 +35,7 @@ def show() -> None:
             "nested, linear, or a grammar of your own."
         )
         return
-    views = {TREE: _tree, DEEP: _deep, AGREES: _agrees}
+    views = {TREE: _tree, DEEP: _deep, DEPENDS: _depends}
     shown = controls.segments("Show", list(views), "syntax_of")
     with explain_errors():
         views[shown](run)
@@ -84,7 +84,7 @@ def _deep(run: Run) -> None:
     downloads("depths", answer, lambda: by_depth.chart(table))
 
 
-def _agrees(run: Run) -> None:
+def _depends(run: Run) -> None:
     """Which earlier symbol decides, and which heads read it."""
     typed = controls.text_input(
         "Only where one of these comes next",
@@ -100,8 +100,8 @@ def _agrees(run: Run) -> None:
         "Then another symbol must come. An attractor is a symbol between that speaks for the "
         "opposite."
     )
-    key = f"agreement of {run.path}, {run.model_hash()}, {' '.join(symbols)}"
-    table = at_once(key, lambda told: depends.agreement(run, symbols=symbols, progress=told))
+    key = f"dependencies of {run.path}, {run.model_hash()}, {' '.join(symbols)}"
+    table = at_once(key, lambda told: depends.dependencies(run, symbols=symbols, progress=told))
     if table is None:
         return
     answer = Answer(table, depends.in_words(table), {"run": run.name, "symbols": typed})
@@ -116,13 +116,13 @@ def _agrees(run: Run) -> None:
         "shares of the trained model's difference. The rank correlation says whether the heads "
         "that look at the controller are those through which it acts."
     )
-    downloads("agreement", answer, lambda: depends.chart(table))
+    downloads("dependencies", answer, lambda: depends.chart(table))
 
 
 @once(show_spinner="Computing ...")
 def _pairs(run: Run, symbols: Word) -> pd.DataFrame:
     """Some of the dependencies, in words."""
-    return depends.examples(run, depends.dependencies(run, SHOWN, 0, symbols))
+    return depends.examples(run, depends.pairs_of(run, SHOWN, 0, symbols))
 
 
 def _show(answer: Answer, figure: ChartType) -> None:

@@ -13,16 +13,16 @@ import pytest
 import torch
 from conftest import tiny_config
 
-from analyses.close_ups.agreement import (
+from analyses.close_ups.dependencies import (
     KINDS,
     MOST_ATTRACTORS,
     ROLES,
     Pairs,
-    agreement,
     chart,
     dependencies,
     examples,
     in_words,
+    pairs_of,
     prefers,
     roles_of,
     side_by_side,
@@ -42,19 +42,19 @@ SINGULAR = ("hond", "kat", "leeuw", "paard", "schaap", "varken")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
     """A language model that knows a part of the nested sentences."""
     config = replace(recipe("nested"), objective="language-model", steps=120, max_n=14)
-    made = Run.create(tmp_path_factory.mktemp("agreement") / "run", config)
+    made = Run.create(tmp_path_factory.mktemp("dependencies") / "run", config)
     train(made, "cpu")
     return made
 
 
 @pytest.fixture(scope="module")
 def pairs(run: Run) -> Pairs:
-    return dependencies(run, 12, 0, VERBS)
+    return pairs_of(run, 12, 0, VERBS)
 
 
 @pytest.fixture(scope="module")
 def table(run: Run) -> pd.DataFrame:
-    return agreement(run, 12, 0, VERBS)
+    return dependencies(run, 12, 0, VERBS)
 
 
 def test_the_controller_alone_decides(run: Run, pairs: Pairs) -> None:
@@ -98,7 +98,7 @@ def test_of_each_number_of_attractors_there_are_as_many(pairs: Pairs) -> None:
 def test_brackets_depend_on_their_partner(tmp_path: Path) -> None:
     config = tiny_config(language="dyck2-unbounded", steps=1, max_n=12)
     made = Run.create(tmp_path / "brackets", config)
-    pairs = dependencies(made, 20, 0)
+    pairs = pairs_of(made, 20, 0)
     partner = {"(": ")", "[": "]"}
     opened = 0
     for _, each in examples(made, pairs).iterrows():
@@ -210,7 +210,7 @@ def test_a_model_without_heads_has_the_rest(tmp_path: Path) -> None:
     config = replace(config, model=replace(config.model, architecture="lstm"))
     made = Run.create(tmp_path / "lstm", config)
     train(made, "cpu")
-    found = agreement(made, 4, 0, VERBS)
+    found = dependencies(made, 4, 0, VERBS)
     assert set(found["kind"]) == {"right"}
     assert "most through" not in in_words(found)
 
@@ -218,16 +218,16 @@ def test_a_model_without_heads_has_the_rest(tmp_path: Path) -> None:
 def test_what_depends_on_nothing_says_so(tmp_path: Path) -> None:
     made = Run.create(tmp_path / "run", tiny_config(steps=1))
     with pytest.raises(UserError, match="no symbol of anbn was found to depend"):
-        dependencies(made, 3, 0)
+        pairs_of(made, 3, 0)
     verdict = Run.create(tmp_path / "verdict", tiny_config(steps=1, objective="verdict"))
     with pytest.raises(UserError, match="taught verdicts alone"):
-        agreement(verdict)
+        dependencies(verdict)
 
 
 def test_the_command(run: Run, table: pd.DataFrame, capsys: pytest.CaptureFixture[str]) -> None:
-    words = ["agreement", str(run.path), "--symbols", " ".join(VERBS), "--count", "12", "--json"]
+    words = ["dependencies", str(run.path), "--symbols", " ".join(VERBS), "--count", "12", "--json"]
     assert main(words) == 0
     said = json.loads(capsys.readouterr().out)
     assert said["answer"] == in_words(table)
-    assert main(["agreement", str(run.path), "--symbols", "olifant"]) == 2
+    assert main(["dependencies", str(run.path), "--symbols", "olifant"]) == 2
     assert "unknown symbol" in capsys.readouterr().err

@@ -90,7 +90,7 @@ class Pairs:
         return np.minimum(self.attractors.sum(axis=1), MOST_ATTRACTORS)
 
 
-def dependencies(
+def pairs_of(
     run: Run, count: int, seed: int, symbols: Sequence[str] = (), progress: Progress = quiet
 ) -> Pairs:
     """Pairs of words of the training window, up to ``count`` for each number of attractors.
@@ -111,7 +111,7 @@ def dependencies(
     controls: dict[tuple[int, int], set[int]] = defaultdict(set)
     swaps: dict[int, set[int]] = defaultdict(set)
     for drawn in range(0, MOST_DRAWN, AT_ONCE):
-        progress(drawn, MOST_DRAWN, "dependencies")
+        progress(drawn, MOST_DRAWN, "pairs of words")
         words = language.sample(rng, AT_ONCE, window, True, "test").words
         for each in _in(language, words, rng, swaps if drawn >= AT_RANDOM else None):
             before = int(each.ids[each.at])
@@ -122,7 +122,7 @@ def dependencies(
                 found.append(each)
         if drawn >= AT_RANDOM and (not swaps or _enough(_paired(found, controls), count)):
             break
-    progress(MOST_DRAWN, MOST_DRAWN, "dependencies")
+    progress(MOST_DRAWN, MOST_DRAWN, "pairs of words")
     if not found:
         raise UserError(
             f"no symbol of {language.name} was found to depend on one further back: ask about "
@@ -238,7 +238,7 @@ def examples(run: Run, pairs: Pairs) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def agreement(
+def dependencies(
     run: Run,
     count: int = 40,
     seed: int = 0,
@@ -267,23 +267,23 @@ def agreement(
         and its absolute effect there, mean over pairs.
 
     Raises:
-        UserError: as ``dependencies``; or the model sees ahead or knows no next symbol.
+        UserError: as ``pairs_of``; or the model sees ahead or knows no next symbol.
     """
     if run.objective.verdict_alone:
         raise UserError(
             f"{run.name} was taught verdicts alone, and knows no next symbol: ask one that was "
             "taught them (--objective language-model or next-symbols)"
         )
-    pairs = dependencies(run, count, seed, symbols, progress)
+    pairs = pairs_of(run, count, seed, symbols, progress)
     models = {"trained": run.model(), "untrained": run.untrained()}
     rows, whole = list[dict[str, object]](), np.empty(0)
     for done, (name, model) in enumerate(models.items()):
-        progress(done, 2, f"agreement, {name} model")
+        progress(done, 2, f"dependencies, {name} model")
         yes, no = _preferences(model, pairs)
         whole = yes - no if name == "trained" else whole
         found = [*_right((yes > 0) & (no < 0), pairs), *_inside(run, model, pairs, whole)]
         rows += [{"model": name} | row for row in found]
-    progress(2, 2, "agreement")
+    progress(2, 2, "dependencies")
     return pd.DataFrame(rows)
 
 
