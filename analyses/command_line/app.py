@@ -51,6 +51,9 @@ COMMANDS = {
     "dependencies": Command(
         "dependencies RUN", "which earlier symbol decides, by which head", "one_run:dependencies"
     ),
+    "looks": Command(
+        "looks RUN --query A --key B", "does A look at B, and does it matter?", "one_run:looks"
+    ),
     "break": Command(
         "break RUN --off L0H1", "what is still right without some heads", "one_run:break_it"
     ),

@@ -15,7 +15,7 @@ import tyro
 
 from analyses.console import OUT, parse, parse_asked
 from analyses.options.lines import Discover, Recover
-from analyses.options.live import Dependencies, Depths, Generate, Perplexity, Syntax
+from analyses.options.live import Dependencies, Depths, Generate, Looks, Perplexity, Syntax
 from analyses.options.pictures import Kernels
 from analyses.options.questions import Accuracy, EdgeAblation
 from analyses.options.shared import (
@@ -296,6 +296,7 @@ TAKES: dict[str, type[Any]] = {
     "syntax": Syntax,
     "depths": Depths,
     "dependencies": Dependencies,
+    "looks": Looks,
     "break": Break,
     "show": Show,
     "report": Report,

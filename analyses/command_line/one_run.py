@@ -10,6 +10,7 @@ import pandas as pd
 from analyses.answers import answer
 from analyses.close_ups import dependencies as depends
 from analyses.close_ups import depths as by_depth
+from analyses.close_ups import looks as attends
 from analyses.close_ups import perplexity as distribution
 from analyses.close_ups import syntax as trees
 from analyses.close_ups.broken import (
@@ -34,7 +35,7 @@ from analyses.command_line.arguments import (
 )
 from analyses.console import ERR, OUT, progress_bar, shown, table_of, titled
 from analyses.jobs.trained import finish
-from analyses.options.live import Dependencies, Depths, Generate, Perplexity, Syntax
+from analyses.options.live import Dependencies, Depths, Generate, Looks, Perplexity, Syntax
 from analyses.options.questions import Accuracy
 from analyses.questions import accuracy
 from analyses.registry import registered
@@ -295,6 +296,21 @@ def dependencies(options: Dependencies) -> None:
     if shown(options, table, {"dependencies": rows, "answer": said}):
         return
     OUT.print(table_of(depends.side_by_side(table)))
+    OUT.print(said)
+
+
+def looks(options: Looks) -> None:
+    """Attention from one kind of symbol to another, beside its effect and the truth."""
+    run = Run(options.run, options.step)
+    query, key = (run.language.vocabulary.parse(each) for each in (options.query, options.key))
+    asked = (query, key, options.count, options.seed)
+    with progress_bar("looks") as report:
+        table = attends.looks(run, *asked, report)
+    said = attends.in_words(table, attends.decides(run, *asked))
+    rows = json.loads(table.to_json(orient="records", force_ascii=False))
+    if shown(options, table, {"looks": rows, "answer": said}):
+        return
+    OUT.print(table_of(table.drop(columns="choice")))
     OUT.print(said)
 
 

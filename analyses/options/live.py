@@ -123,6 +123,33 @@ class Dependencies(Shows):
         check_seed(self.seed)
 
 
+@dataclass(frozen=True)
+class Looks(Shows):
+    """Do symbols of one kind look at those of another, head by head, and does it matter?
+
+    Attributes:
+        run: the run's folder.
+        query: the symbols that look, in quotes, such as "hond kat".
+        key: those that are looked at, such as "grote kleine".
+        count: places, each in another word.
+        seed: of the words.
+        step: the checkpoint that is asked; by default the last one.
+    """
+
+    run: tyro.conf.Positional[Path]
+    query: str = ""
+    key: str = ""
+    count: int = 60
+    seed: int = 0
+    step: int | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        at_least(4, self, "count")
+        at_least(0, self, "step")
+        check_seed(self.seed)
+
+
 MOST_DEPTH = 12
 MOST_WORDS, MOST_BEAM = 100_000, 4096
 """The deepest embedding, the most words that are drawn, and the widest beam."""

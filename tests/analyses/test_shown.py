@@ -36,6 +36,7 @@ perplexity   json csv  -   -       -
 syntax       json csv  -   -       -
 depths       json csv  -   -       -
 dependencies json csv  -   -       -
+looks        json csv  -   -       -
 break        json csv  -   -       -
 analyse      json csv  -   -       -
 show         json csv  -   -       -

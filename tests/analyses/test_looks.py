@@ -1,0 +1,137 @@
+"""Looking by hand: places, attention, and what happens if a head cannot look."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from conftest import tiny_config
+
+from analyses.close_ups.looks import ALL, decides, in_words, looks, places_of
+from analyses.command_line.app import main
+from models.base import LanguageModel
+from models.errors import UserError
+from models.runs.run import Run
+from models.training.loop import train
+from models.training.recipes import recipe
+
+NOUNS = ("hond", "kat", "leeuw", "paard", "schaap", "varken", "honden", "paarden", "katten")
+ADJECTIVES = ("grote", "kleine")
+VERBS = ("loopt", "lopen", "slaapt", "slapen")
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    config = replace(recipe("nested"), objective="language-model", steps=60, max_n=12)
+    made = Run.create(tmp_path_factory.mktemp("looks") / "run", config)
+    train(made, "cpu")
+    return made
+
+
+@pytest.fixture(scope="module")
+def table(run: Run) -> pd.DataFrame:
+    return looks(run, NOUNS, ADJECTIVES, 12)
+
+
+def test_places_are_in_different_words(run: Run) -> None:
+    found, vocabulary = places_of(run, NOUNS, ADJECTIVES, 12, 0), run.language.vocabulary
+    assert len(found.at) == len(np.unique(found.words.ids, axis=0)) == 12
+    for row, at in enumerate(found.at.tolist()):
+        word = vocabulary.decode(found.words.ids[row, : found.words.lengths[row]])
+        assert word[at - 1] in NOUNS
+        keys = [place for place in range(at - 1) if word[place] in ADJECTIVES]
+        assert keys
+        assert (np.flatnonzero(found.keys[row]) - 1).tolist() == keys
+
+
+def hidden(
+    pattern: torch.Tensor, hook: object, heads: Sequence[int], at: int, keys: Sequence[int]
+) -> torch.Tensor:
+    """The pattern of one word without looks from a place to some keys."""
+    pattern = pattern.clone()
+    for head in heads:
+        for key in keys:
+            pattern[0, head, at, key] = 0.0
+        pattern[0, head, at] /= pattern[0, head, at].sum()
+    return pattern
+
+
+def divergence(run: Run, model: LanguageModel, tokens: torch.Tensor, at: int, *hooks: Any) -> float:
+    """KL(plain || with hooks) of the next token, token by token."""
+    said = []
+    for each in ((), hooks):
+        with torch.no_grad():
+            logits = model.run_with_hooks(tokens, fwd_hooks=list(each))[0, at].double()
+        said.append(run.objective.log_probabilities(logits, model.vocabulary).tolist())
+    return sum(np.exp(one) * (one - two) for one, two in zip(*said, strict=True) if one > -np.inf)
+
+
+def test_each_row_is_the_run_by_hand(run: Run, table: pd.DataFrame) -> None:
+    found = places_of(run, NOUNS, ADJECTIVES, 12, 0)
+    for name, model in (("trained", run.model()), ("untrained", run.untrained())):
+        rows = table[table["model"] == name].set_index("head")
+        by_hand = []
+        for row, at in enumerate(found.at.tolist()):
+            tokens = torch.as_tensor(found.words[np.array([row])].tokens)
+            keys = np.flatnonzero(found.keys[row]).tolist()
+            with torch.no_grad():
+                _, cache = model.run_with_cache(tokens)
+            paid = float(cache["blocks.1.attn.hook_pattern"][0, 2, at, keys].sum())
+            one, both = (
+                [
+                    (
+                        f"blocks.{layer}.attn.hook_pattern",
+                        partial(hidden, heads=heads, at=at, keys=keys),
+                    )
+                    for layer, heads in asked
+                ]
+                for asked in ([(1, [2])], [(0, range(4)), (1, range(4))])
+            )
+            moved = (divergence(run, model, tokens, at, *hooks) for hooks in (one, both))
+            by_hand.append([paid, len(keys) / (at + 1), *moved])
+        each = np.array(by_hand)
+        own, together = rows.loc["L1H2"], rows.loc[ALL]
+        paid, even, alone, all_of_them = each[1::2].mean(axis=0)
+        assert own["attention"] == pytest.approx(paid, abs=1e-5)
+        assert own["choice"] == pytest.approx(each[::2, 0].mean(), abs=1e-5)
+        assert own["even"] == pytest.approx(even)
+        assert own["effect"] == pytest.approx(alone, abs=1e-6)
+        assert together["effect"] == pytest.approx(all_of_them, abs=1e-5)
+        assert together["effect"] > 0
+        assert (own["places"], len(rows)) == (6, 9)
+        assert own["low"] <= own["attention"] <= own["high"]
+
+
+def test_adjectives_decide_nothing_and_nouns_do(run: Run) -> None:
+    assert decides(run, NOUNS, ADJECTIVES, 12, 0) == 0.0
+    # Which verb may follow "ziet" is said by the noun of the clause around it.
+    assert decides(run, ("ziet", "zien", "volgt", "volgen"), NOUNS, 12, 0) > 0.5
+
+
+def test_the_command(run: Run, table: pd.DataFrame, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["looks", str(run.path), "--query", " ".join(NOUNS), "--key", " ".join(ADJECTIVES)]
+    assert main([*words, "--count", "12", "--json"]) == 0
+    said = json.loads(capsys.readouterr().out)
+    assert said["answer"] == in_words(table, 0.0)
+    assert "decide what may follow in 0% of the places" in said["answer"]
+    assert main(words[:2]) == 2
+    assert "name the symbols that look" in capsys.readouterr().err
+
+
+def test_what_cannot_look_says_so(run: Run, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="hardly any word of nested has one of de after"):
+        looks(run, ("de",), VERBS)
+    config = replace(tiny_config(steps=1), model=replace(tiny_config().model, architecture="lstm"))
+    with pytest.raises(UserError, match="has no heads"):
+        looks(Run.create(tmp_path / "lstm", config), ("b",), ("a",))
+    verdict = Run.create(tmp_path / "verdict", tiny_config(steps=1, objective="verdict"))
+    with pytest.raises(UserError, match="taught verdicts alone"):
+        looks(verdict, ("b",), ("a",))
