@@ -66,7 +66,7 @@ class Vocabulary:
         """The symbols as a word, or a UserError that names the first unknown one."""
         word = tuple(symbols)
         for symbol in word:
-            if symbol not in self.symbols:
+            if self.ids.get(symbol, BOS_ID) < FIRST_SYMBOL_ID:
                 known = " ".join(self.symbols[:20]) + (" ..." if len(self.symbols) > 20 else "")
                 raise UserError(f"unknown symbol {symbol!r}: use only {known}")
         return word
