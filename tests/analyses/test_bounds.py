@@ -22,7 +22,15 @@ KINDS: list[type[Any]] = [
     Counting,
 ]
 NEEDED: dict[str, Any] = dict.fromkeys(("run", "path", "lines"), Path("x"))
-NEEDED |= {"file": "seeds", "language": "an", "name": "", "word": "", "study": "rules", "off": ()}
+NEEDED |= {
+    "runs": (Path("x"),),
+    "file": "seeds",
+    "language": "an",
+    "name": "",
+    "word": "",
+    "study": "rules",
+    "off": (),
+}
 BEYOND: dict[type[Any], list[float]] = {
     int: [-(10**30), 10**30],
     float: [-1e30, 1e30, math.inf, math.nan],

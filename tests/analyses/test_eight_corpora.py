@@ -224,7 +224,7 @@ def told(
     run = Run.create(tmp_path / "run", tiny_config(language="lines", objective="verdict"), path)
     assert isinstance(run.language, LabelledCorpus)
     knows = knowing(name, words)
-    monkeypatch.setattr(discovery, "judge", lambda objective, model: knows)
+    monkeypatch.setattr(discovery, "judge", lambda model: knows)
     found, _ = discovered(run, run.untrained(), options)
     return found | sentences(found, options.max_states)
 

@@ -107,8 +107,9 @@ def refused(asked: Values) -> bool:
 def refused_to_train(asked: Values, taught: Values) -> bool:
     """Is there such a model, but no such training?"""
     v = {**DEFAULT, **asked}
-    sees_all = v["mask"] == "bidirectional" and taught["objective"] == "next-symbols"
-    return sees_all or bool(taught["max_offset"] and v["positions"] not in ABSOLUTE)
+    sees_all = v["mask"] == "bidirectional" and taught["objective"] != "verdict"
+    two_minds = v["output"] == "softmax" and taught["objective"] != "language-model"
+    return sees_all or two_minds or bool(taught["max_offset"] and v["positions"] not in ABSOLUTE)
 
 
 def attempt(make: Callable[[], Any]) -> tuple[Any, str]:
