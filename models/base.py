@@ -254,6 +254,7 @@ class LanguageModel(HookedRootModule):
             eps=config.eps,
             normalization_type={"layer": "LN", "rms": "RMS", "none": None}[config.norm],
             positional_embedding_type=kinds[config.positions],
+            rotary_base=config.position_base,
             attention_dir="bidirectional" if config.sees_ahead else "causal",
             attn_only=config.mlp == "none",
             gated_mlp=config.mlp == "gated",

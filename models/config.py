@@ -61,6 +61,7 @@ BOUNDS: Mapping[str, tuple[Number, Number]] = {
     "kernel_size": (1, MOST_SYMBOLS),
     "order": (1, 5),
     "eps": (0, 1),
+    "position_base": (1.0, 1e12),
     "averaging_heads": (0, 4096),
     # of a training
     "seed": (0, MOST_SEED),
@@ -219,6 +220,8 @@ class ModelConfig:
         positions: "none" (a causal mask alone tells the order), a "learned" table, "sinusoidal"
             (Vaswani et al. 2017), "rotary" (Su et al. 2021), "alibi" (Press et al. 2022), "t5"
             relative bias (Raffel et al. 2020).
+        position_base: of sinusoidal and rotary positions: their wavelengths go from 2 pi up to
+            nearly 2 pi times this.
         norm: LayerNorm, RMSNorm or none.
         norm_placement: "pre" x + f(norm(x)), "post" norm(x + f(x)), "sandwich" x +
             norm(f(norm(x))).
@@ -251,6 +254,7 @@ class ModelConfig:
     scores: Scores = "scaled_dot"
     mask: Mask = "causal"
     positions: Positions = "none"
+    position_base: float = 10_000.0
     norm: Norm = "layer"
     norm_placement: NormPlacement = "pre"
     mlp: Mlp = "plain"

@@ -63,6 +63,7 @@ COMMANDS = {
     "show": Command("show RUN [NAME]", "print an answer that the run keeps", "kept:show"),
     "report": Command("report RUN", "all that a run keeps, as one HTML file", "kept:report"),
     "hooks": Command("hooks RUN", "every hook of a run's model, with its shape", "one_run:hooks"),
+    "size": Command("size --model.n-layers 96", "weights and memory of any shape", "one_run:size"),
     "seeds": Command("seeds PATH NAME", "means over seeds, with 95% intervals", "many_runs:seeds"),
     "sweep": Command(
         "sweep FILE", "many runs here or on a cluster: lab sweep --help", "many_runs:sweep"

@@ -29,7 +29,7 @@ from analyses.options.shared import (
 )
 from analyses.options.studies import Leaderboard, Sweep
 from analyses.registry import BUILT_IN, options_of, registered
-from models.config import TrainConfig
+from models.config import ModelConfig, TrainConfig, check_bounds
 from models.errors import UserError
 from models.languages import LANGUAGES, corpus_name, language
 from models.languages.grammars.own import MOST_LETTERS
@@ -189,6 +189,32 @@ class Break(Shows):
 
 
 @dataclass(frozen=True)
+class Size(Shows):
+    """How many weights has a model of this shape, and how much memory does its attention take?
+
+    Nothing is built: any size can be asked about.
+
+    Attributes:
+        tokens: of the vocabulary, BOS and END among them.
+        positions: tokens of a word that is read, BOS among them.
+        model: the parts and their sizes.
+    """
+
+    tokens: int = 4
+    positions: int = 1024
+    model: ModelConfig = field(default_factory=ModelConfig)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_bounds("tokens", self.tokens, 3, MOST_TOKENS)
+        check_bounds("positions", self.positions, 1, MOST_TOKENS)
+
+
+MOST_TOKENS = 10**7
+"""The largest vocabulary and the longest word that are asked about."""
+
+
+@dataclass(frozen=True)
 class Hooks(Shows):
     """List every hook of a run's model: name, shape, meaning.
 
@@ -306,6 +332,7 @@ TAKES: dict[str, type[Any]] = {
     "sweep": Sweep,
     "leaderboard": Leaderboard,
     "hooks": Hooks,
+    "size": Size,
     "kernels": Kernels,
     "dashboard": Dashboard,
     "demo": Demo,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from typing import Any
 
 import pandas as pd
@@ -30,6 +31,7 @@ from analyses.command_line.arguments import (
     Languages,
     Predict,
     Resume,
+    Size,
     Train,
     productions,
 )
@@ -49,6 +51,8 @@ from models.errors import UserError
 from models.languages import LANGUAGES, FormalLanguage, LabelledCorpus, language
 from models.runs.files import locked
 from models.runs.run import Run, run_name
+from models.sizes import in_words as total
+from models.sizes import parts_of
 from models.training.evaluation import predict as predict_word
 from models.training.recipes import recipes_of
 from models.training.trainer import choose_device
@@ -337,6 +341,17 @@ def analyse(asked: Analyse) -> None:
     if asked.how.json:
         notes = {name: {"not here": why} for name, why in refused.items()}
         print(json.dumps(found | notes, ensure_ascii=False))
+
+
+def size(options: Size) -> None:
+    """The weights of a model of any shape, and what its attention holds."""
+    parts = parts_of(options.model, options.tokens)
+    said = total(parts, options.model, options.positions)
+    rows = [asdict(part) for part in parts]
+    if shown(options, pd.DataFrame(rows), {"parts": rows, "answer": said}):
+        return
+    OUT.print(table_of(pd.DataFrame(rows)))
+    OUT.print(said)
 
 
 def hooks(options: Hooks) -> None:

@@ -82,7 +82,8 @@ class HookedTransformer(IncrementalTransformer):
         if offsets is not None:
             position = position + offsets.to(tokens.device, non_blocking=True)[:, None]
         if self.pos_embed is None:
-            return sinusoidal(position, self.config.d_model).to(self.W_E.dtype)
+            table = sinusoidal(position, self.config.d_model, self.config.position_base)
+            return table.to(self.W_E.dtype)
         shift = 0 if offsets is None else int(offsets.max())
         if length + shift > self.config.n_ctx:
             shifted = f", shifted by {shift}," if shift else ""
@@ -105,7 +106,7 @@ class HookedTransformer(IncrementalTransformer):
             buckets = t5_buckets(distances(length, device), config.sees_ahead)
             bias = self.relative(buckets).permute(2, 0, 1)
         elif config.positions == "rotary":
-            rotation = rotations(length, config.d_head, device)
+            rotation = rotations(length, config.d_head, config.position_base, device)
         return Relations(may, bias_of_all_heads(bias, config.counting), rotation)
 
     def accumulated_bias(

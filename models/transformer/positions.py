@@ -13,28 +13,35 @@ T5_BUCKETS, T5_FARTHEST = 32, 128
 BASE = 10_000.0
 
 
-def frequencies(width: int, device: torch.device | None = None) -> Float[Tensor, " half"]:
-    """10000^(-2i / width) for i = 0 .. width/2 - 1, in radians per position."""
-    return BASE ** (-torch.arange(0, width, 2, dtype=torch.float64, device=device) / width)
+def frequencies(
+    width: int, base: float = BASE, device: torch.device | None = None
+) -> Float[Tensor, " half"]:
+    """base^(-2i / width) for i = 0 .. width/2 - 1, in radians per position.
+
+    The wavelengths are 2 pi divided by these: from 2 pi up to nearly 2 pi base.
+    """
+    return base ** (-torch.arange(0, width, 2, dtype=torch.float64, device=device) / width)
 
 
-def sinusoidal(position: Int[Tensor, "*any"], width: int) -> Float[Tensor, "*any width"]:
-    """sin(pos / 10000^(2i/width)) at 2i and the cosine at 2i + 1 (Vaswani et al. 2017, 3.5)."""
-    angles = position[..., None].double() * frequencies(width, position.device)
+def sinusoidal(
+    position: Int[Tensor, "*any"], width: int, base: float = BASE
+) -> Float[Tensor, "*any width"]:
+    """sin(pos / base^(2i/width)) at 2i and the cosine at 2i + 1 (Vaswani et al. 2017, 3.5)."""
+    angles = position[..., None].double() * frequencies(width, base, position.device)
     return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(-2).float()
 
 
 @lru_cache(maxsize=4)  # every forward pass of one length asks for the same
 @torch.inference_mode(False)  # a table made in inference mode could not be used in training
 def rotations(
-    positions: int, width: int, device: torch.device | None = None
+    positions: int, width: int, base: float = BASE, device: torch.device | None = None
 ) -> tuple[Float[Tensor, "pos 1 width"], Float[Tensor, "pos 1 width"]]:
     """Cosine and sine of the angle by which each pair of dimensions turns, per position.
 
     Dimension i is paired with i + width/2, as in LLaMA and GPT-NeoX.
     """
     place = torch.arange(positions, dtype=torch.float64, device=device)
-    angles = place[:, None] * frequencies(width, device)
+    angles = place[:, None] * frequencies(width, base, device)
     angles = torch.cat([angles, angles], dim=-1)[:, None]
     return angles.cos().float(), angles.sin().float()
 

@@ -42,6 +42,7 @@ analyse      json csv  -   -       -
 show         json csv  -   -       -
 report       -    -    -   -       -
 hooks        json csv  -   -       -
+size         json csv  -   -       -
 seeds        json csv  -   workers -
 sweep        json csv  out workers device
 leaderboard  json csv  out workers device

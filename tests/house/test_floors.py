@@ -33,7 +33,7 @@ FLOORS: Mapping[str, Sequence[str]] = {
         "objectives",
         "families",
         "config",
-        "hooks",
+        "hooks sizes",
         "base",
         "transformer",
         "rivals decoding",

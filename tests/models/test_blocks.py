@@ -19,7 +19,7 @@ from models.config import Counting, ModelConfig
 from models.transformer import attention as attention_module
 from models.transformer.attention import Attention, additive_scores
 from models.transformer.block import Block
-from models.transformer.masks import allowed
+from models.transformer.masks import allowed, masked_softmax
 from models.transformer.model import HookedTransformer
 from models.transformer.norm import Norm
 from models.transformer.relations import Relations
@@ -349,15 +349,45 @@ def test_contextual_average() -> None:
         close(z[0, 0, 0], torch.tensor(printed), 1e-5)
 
 
+def test_from_similarities_to_weights() -> None:
+    """apple is like fruit by 0.25 and like brand by 0.11. The lecture prints 0.8 and 0.2, which is
+    what dividing by the sum gives, and asks for the second. A softmax gives other weights: to the
+    apple 0.39, to fruit 0.18, to the rest 0.14 each."""
+    apple, fruit, brand = ([5.0, 7.0], [0.0, 8.0], [6.0, 0.0])
+    like_fruit, like_brand = (torch.tensor([1.0, other]) for other in (0.25, 0.11))
+    like_fruit, like_brand = like_fruit / like_fruit.sum(), like_brand / like_brand.sum()
+    close(like_fruit, torch.tensor([0.8, 0.2]), 1e-6)
+    close(like_brand, torch.tensor([0.9, 0.1]), 0.005)
+    close(like_fruit @ torch.tensor([apple, fruit]), torch.tensor([4.0, 7.2]), 1e-5)
+    rounded = torch.tensor([round(float(each), 1) for each in like_brand])
+    close(rounded @ torch.tensor([apple, brand]), torch.tensor([5.1, 6.3]), 1e-5)
+    scores = torch.tensor([[1.0, 0.25, 0.0, 0.0, 0.0]])
+    printed = masked_softmax(scores, torch.ones(1, 5, dtype=torch.bool))
+    close(printed[0], torch.tensor([0.39, 0.18, 0.14, 0.14, 0.14]), 0.005)
+
+
+def test_a_translation_is_an_average_of_its_source() -> None:
+    """student = 0.15 je + 0.05 suis + 0.8 étudiant."""
+    source = torch.eye(3)  # each word has a number of its own
+    weights = torch.tensor([0.15, 0.05, 0.8])
+    attention = Attention(ModelConfig(n_heads=1, d_model=3, scores="dot", mask="bidirectional"))
+    given(attention, "hook_v", source[:, None])
+    given(attention, "hook_q", torch.tensor([1.0, 0.0, 0.0]))
+    given(attention, "hook_k", weights.log()[:, None].expand(3, 3)[:, None])
+    relations = Relations(may=allowed("bidirectional", 3)[:, None])
+    close(seen(attention, torch.zeros(1, 3, 3), "hook_z", relations)[0, 0, 0], weights, 1e-6)
+
+
+@pytest.mark.parametrize("width", [2, 5])
 @pytest.mark.parametrize("heads", [1, 3])
-def test_multi_head_parameter_shapes(heads: int) -> None:
-    """d = 16 and keys of width 2; the lecture puts the input's width first, we the head."""
-    attention = Attention(ModelConfig(n_heads=heads, d_model=16, head_width=2))
+def test_multi_head_parameter_shapes(heads: int, width: int) -> None:
+    """d = 16 and keys of width 2, then 5; the lecture puts the input's width first, we the head."""
+    attention = Attention(ModelConfig(n_heads=heads, d_model=16, head_width=width))
     for name in ("W_Q", "W_K", "W_V"):
-        assert getattr(attention, name).transpose(0, 1).shape == (16, heads, 2)
+        assert getattr(attention, name).transpose(0, 1).shape == (16, heads, width)
     for name in ("b_Q", "b_K", "b_V"):
-        assert getattr(attention, name).shape == (heads, 2)
-    assert attention.W_O.shape == (heads, 2, 16)
+        assert getattr(attention, name).shape == (heads, width)
+    assert attention.W_O.shape == (heads, width, 16)
     assert attention.b_O.shape == (16,)
     x = torch.zeros(5, 6, 16)
     assert attention(x).shape == (5, 6, 16)
@@ -398,3 +428,17 @@ def test_positions_break_the_symmetry(small_model: Make, tokens: Tensor, positio
 def test_a_causal_mask_breaks_the_symmetry(small_model: Make, tokens: Tensor) -> None:
     model = small_model(mask="causal")
     assert (model(tokens)[:, ORDER] - model(tokens[:, ORDER])).abs().max() > 0.1
+
+
+@pytest.mark.parametrize("norm", ["layer", "none"])
+def test_one_causal_layer_does_not_know_the_order_of_what_came_before(
+    small_model: Make, norm: str
+) -> None:
+    """Is x3 as likely after x1 x2 as after x2 x1? After one layer without positions, exactly; with
+    two layers, or with positions, no: the first layer says at each word what stood before it."""
+    tokens = torch.tensor([[0, 2, 3, 4, 2], [0, 3, 2, 4, 2]])
+    for layers, positions, alike in ((1, "none", True), (2, "none", False), (1, "learned", False)):
+        model = small_model(n_layers=layers, positions=positions, norm=norm).double()
+        with torch.no_grad():
+            one, two = model(tokens)[:, 3]  # what comes after x1 x2 x3
+        assert (bool((one - two).abs().max() < 1e-12)) == alike, (layers, positions)

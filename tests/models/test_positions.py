@@ -22,6 +22,7 @@ from transformers.models.t5.modeling_t5 import T5Attention
 
 from models.config import ABSOLUTE, ModelConfig
 from models.errors import UserError
+from models.languages import Vocabulary
 from models.transformer.attention import Attention
 from models.transformer.model import HookedTransformer
 from models.transformer.positions import (
@@ -29,6 +30,7 @@ from models.transformer.positions import (
     alibi,
     alibi_slopes,
     distances,
+    frequencies,
     rotate,
     rotations,
     sinusoidal,
@@ -287,3 +289,28 @@ def test_positions_are_told(small_model: Make, positions: str) -> None:
     first, second = torch.tensor([[0, 2, 3, 3]]), torch.tensor([[0, 3, 3, 2]])
     encoder = small_model(positions=positions, mask="bidirectional")
     assert (encoder(first) - encoder(second))[:, 0].abs().max() > 1e-3
+
+
+def test_wavelengths_of_base_1000() -> None:
+    """d = 4: the lecture prints 2 pi and 2 pi sqrt(1000)."""
+    lengths = 2 * math.pi / frequencies(4, 1000.0)
+    assert lengths.tolist() == pytest.approx([2 * math.pi, 2 * math.pi * math.sqrt(1000)])
+    assert (2 * math.pi / frequencies(64)).diff().min() > 0  # high dimensions turn more slowly
+    table = sinusoidal(torch.arange(40), 4, 1000.0).double()
+    close(table[:, 2], (torch.arange(40).double() / math.sqrt(1000)).sin())
+
+
+@pytest.mark.parametrize("positions", ["sinusoidal", "rotary"])
+def test_the_base_of_a_model_is_the_one_that_is_asked_for(positions: str) -> None:
+    vocabulary = Vocabulary(("a", "b"))
+    tokens = torch.tensor([[0, 2, 3, 2, 3, 3]])
+    shape = {"n_layers": 1, "n_heads": 2, "d_model": 8, "d_mlp": 8, "positions": positions}
+
+    def logits(base: float) -> Tensor:
+        config = ModelConfig(**shape, position_base=base)
+        return HookedTransformer(config, vocabulary, 0)(tokens).detach()
+
+    assert torch.equal(logits(10_000.0), logits(10_000.0))
+    assert (logits(10_000.0) - logits(100.0)).abs().max() > 1e-5
+    with pytest.raises(UserError, match=r"position_base is 0\.5: it must be at least 1"):
+        logits(0.5)

@@ -65,7 +65,10 @@ BATCH, POS = 5, 7
 
 def test_every_choice_is_known() -> None:
     """All fields are drawn below, but those whose value is of no consequence to what is built."""
-    assert set(KINDS) - set(CHOICES) - set(SIZES) == {*FIXED, "eps", "counting.centred"}
+    assert set(KINDS) - set(CHOICES) - set(SIZES) == {
+        *FIXED,
+        *("eps", "position_base", "counting.centred"),
+    }
     assert len(CHOICES["architecture"]) >= 5
 
 

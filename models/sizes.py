@@ -1,0 +1,100 @@
+"""How large a model of any shape is, without building it: its weights, and what attention holds."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import torch
+
+from models.config import ModelConfig
+from models.languages import Vocabulary
+
+FLOAT = 4
+"""Bytes of a number in float32."""
+HEADS = ("q", "k", "v")
+"""Maps that hold one matrix for each head."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """One tensor of a model; those of one layer stand for all layers.
+
+    Attributes:
+        part: its name, such as "blocks.{layer}.attn.q.weight".
+        shape: of one of them, such as "64 x 64".
+        layers: how many there are.
+        matrices: in all layers together; queries, keys and values have one for each head, and what
+            is no matrix has none.
+        weights: in all layers together.
+    """
+
+    part: str
+    shape: str
+    layers: int
+    matrices: int
+    weights: int
+
+
+def parts_of(config: ModelConfig, tokens: int) -> list[Part]:
+    """The parts of a model.
+
+    Args:
+        tokens: of the vocabulary, BOS and END among them.
+    """
+    vocabulary = Vocabulary(tuple(f"token{i}" for i in range(tokens - 2)))
+    layers = 1 if config.family.tabular else config.n_layers
+    with torch.device("meta"):  # where a tensor has a shape and takes no memory
+        model = config.family.model(replace(config, n_layers=1), vocabulary, 0)
+    found = []
+    for name, weight in model.state_dict().items():
+        own = layers if name.startswith("blocks.0.") else 1
+        one_head = re.search(rf"attn\.[{''.join(HEADS)}]\.weight$", name) is not None
+        heads = weight.shape[0] // config.d_head if one_head else 1
+        found.append(
+            Part(
+                re.sub(r"^blocks\.0\.", "blocks.{layer}.", name),
+                " x ".join(map(str, weight.shape)),
+                own,
+                own * heads if weight.ndim > 1 else 0,
+                own * weight.numel(),
+            )
+        )
+    return found
+
+
+def attention_bytes(config: ModelConfig, positions: int) -> int:
+    """What the attention patterns of one word take in float32, all heads of all layers together.
+
+    They are N x N numbers for each head. PyTorch's fused attention never holds them whole; a lens
+    that looks at patterns does.
+    """
+    return FLOAT * positions**2 * config.n_heads * config.n_layers if config.family.attends else 0
+
+
+def as_bytes(size: int) -> str:
+    """A number of bytes in the largest unit of which there is one at least."""
+    units = ("bytes", "KiB", "MiB", "GiB", "TiB", "PiB")
+    power = min(max(size.bit_length() - 1, 0) // 10, len(units) - 1)
+    return f"{size / 1024**power:,.6g} {units[power]}"
+
+
+def in_words(parts: Sequence[Part], config: ModelConfig, positions: int) -> str:
+    """What the parts add up to."""
+    whole = sum(part.weights for part in parts)
+    if config.family.tabular:
+        return f"{whole:,} counts."
+    matrices = [part for part in parts if part.matrices]
+    said = (
+        f"{whole:,} weights, {sum(part.weights for part in matrices):,} of them in "
+        f"{sum(part.matrices for part in matrices):,} matrices: {as_bytes(FLOAT * whole)} in "
+        "float32, and four times as much in training with Adam."
+    )
+    if config.family.attends:
+        said += (
+            f" The attention patterns of a word of {positions:,} tokens are "
+            f"{config.n_layers * config.n_heads:,} matrices of {positions:,} x {positions:,}: "
+            f"{as_bytes(attention_bytes(config, positions))}."
+        )
+    return said
