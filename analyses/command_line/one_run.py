@@ -9,11 +9,6 @@ from typing import Any
 import pandas as pd
 
 from analyses.answers import answer
-from analyses.close_ups import dependencies as depends
-from analyses.close_ups import depths as by_depth
-from analyses.close_ups import looks as attends
-from analyses.close_ups import perplexity as distribution
-from analyses.close_ups import syntax as trees
 from analyses.close_ups.broken import (
     balanced,
     removal_of,
@@ -21,7 +16,12 @@ from analyses.close_ups.broken import (
     said_without,
     sentence,
 )
-from analyses.close_ups.generated import decoders, generator, in_words, judged
+from analyses.close_ups.grammar import dependencies as depends
+from analyses.close_ups.grammar import depths as by_depth
+from analyses.close_ups.grammar import looks as attends
+from analyses.close_ups.grammar import perplexity as distribution
+from analyses.close_ups.grammar import syntax as trees
+from analyses.close_ups.grammar.generated import decoders, generator, in_words, judged
 from analyses.close_ups.truth import reader_of, rule_in_words
 from analyses.command_line.arguments import (
     Analyse,

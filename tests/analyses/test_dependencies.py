@@ -13,7 +13,7 @@ import pytest
 import torch
 from conftest import tiny_config
 
-from analyses.close_ups.dependencies import (
+from analyses.close_ups.grammar.dependencies import (
     KINDS,
     MOST_ATTRACTORS,
     ROLES,

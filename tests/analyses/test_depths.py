@@ -11,7 +11,7 @@ import pytest
 from brute import distance
 from conftest import tiny_config
 
-from analyses.close_ups.depths import KINDS, chart, depths, in_words, words_by_depth
+from analyses.close_ups.grammar.depths import KINDS, chart, depths, in_words, words_by_depth
 from analyses.command_line.app import main
 from interp.statistics import wilson
 from models.errors import UserError

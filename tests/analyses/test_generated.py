@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 from conftest import tiny_config
 
-from analyses.close_ups.generated import (
+from analyses.close_ups.grammar.generated import (
     CONTROLS,
     DRAWN,
     after,
@@ -22,7 +22,7 @@ from analyses.close_ups.generated import (
     in_words,
     judged,
 )
-from analyses.close_ups.perplexity import MOST_LENGTHS, asked_of, said_of, sums
+from analyses.close_ups.grammar.perplexity import MOST_LENGTHS, asked_of, said_of, sums
 from analyses.command_line.app import main
 from interp.statistics import wilson
 from models.decoding.choice import Choice

@@ -15,7 +15,7 @@ import pytest
 import torch
 from conftest import tiny_config
 
-from analyses.close_ups.looks import ALL, decides, in_words, looks, places_of
+from analyses.close_ups.grammar.looks import ALL, decides, in_words, looks, places_of
 from analyses.command_line.app import main
 from models.base import LanguageModel
 from models.errors import UserError

@@ -13,7 +13,7 @@ import pytest
 import torch
 from conftest import tiny_config
 
-from analyses.close_ups.perplexity import (
+from analyses.close_ups.grammar.perplexity import (
     CONTROLS,
     asked_of,
     chart,

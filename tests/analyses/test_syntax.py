@@ -13,7 +13,16 @@ import pytest
 import torch
 from conftest import tiny_config
 
-from analyses.close_ups.syntax import OWN, PLACE, SWAPPED, chart, chosen, in_words, syntax, words_of
+from analyses.close_ups.grammar.syntax import (
+    OWN,
+    PLACE,
+    SWAPPED,
+    chart,
+    chosen,
+    in_words,
+    syntax,
+    words_of,
+)
 from analyses.command_line.app import main
 from interp.probing.structural import Sentences, fit, spearman, swapped
 from interp.statistics import bootstrap_mean

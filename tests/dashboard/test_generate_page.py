@@ -11,9 +11,15 @@ from compared import plainly
 from conftest import tiny_config
 from streamlit.testing.v1 import AppTest
 
-from analyses.close_ups.generated import beam_chart, beam_steps, decoders, generator, in_words
-from analyses.close_ups.perplexity import in_words as perplexity_in_words
-from analyses.close_ups.perplexity import perplexity
+from analyses.close_ups.grammar.generated import (
+    beam_chart,
+    beam_steps,
+    decoders,
+    generator,
+    in_words,
+)
+from analyses.close_ups.grammar.perplexity import in_words as perplexity_in_words
+from analyses.close_ups.grammar.perplexity import perplexity
 from dashboard.background import JOBS
 from models.decoding.choice import Choice
 from models.runs.run import Run

@@ -11,9 +11,9 @@ from compared import plainly
 from conftest import tiny_config
 from streamlit.testing.v1 import AppTest
 
-from analyses.close_ups import dependencies as depends
-from analyses.close_ups import depths as by_depth
-from analyses.close_ups import syntax as trees
+from analyses.close_ups.grammar import dependencies as depends
+from analyses.close_ups.grammar import depths as by_depth
+from analyses.close_ups.grammar import syntax as trees
 from dashboard.background import JOBS
 from models.runs.run import Run
 from models.training.loop import train

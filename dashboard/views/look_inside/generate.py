@@ -8,8 +8,8 @@ import pandas as pd
 import streamlit as st
 
 from analyses.answers import Answer
-from analyses.close_ups import perplexity as distribution
-from analyses.close_ups.generated import (
+from analyses.close_ups.grammar import perplexity as distribution
+from analyses.close_ups.grammar.generated import (
     after,
     after_chart,
     beam_chart,

@@ -7,9 +7,9 @@ import streamlit as st
 from altair.typing import ChartType
 
 from analyses.answers import Answer
-from analyses.close_ups import dependencies as depends
-from analyses.close_ups import depths as by_depth
-from analyses.close_ups import syntax as trees
+from analyses.close_ups.grammar import dependencies as depends
+from analyses.close_ups.grammar import depths as by_depth
+from analyses.close_ups.grammar import syntax as trees
 from dashboard import controls
 from dashboard.background import at_once
 from dashboard.downloads import downloads

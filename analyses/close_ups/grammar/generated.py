@@ -12,7 +12,7 @@ from altair.typing import ChartType
 
 from analyses.answers import Progress, quiet
 from analyses.charts.theme import QUIET, TRAINED, UNTRAINED, figures
-from analyses.close_ups.perplexity import MOST_LENGTHS, Asked, asked_of, said_of, sums
+from analyses.close_ups.grammar.perplexity import MOST_LENGTHS, Asked, asked_of, said_of, sums
 from interp.statistics import wilson
 from models.base import LanguageModel
 from models.decoding.choice import Choice

@@ -1,0 +1,1 @@
+"""What is asked of a network as of a writer and a reader of phrases."""
