@@ -15,7 +15,7 @@ import tyro
 
 from analyses.console import OUT, parse, parse_asked
 from analyses.options.lines import Discover, Recover
-from analyses.options.live import Dependencies, Depths, Generate, Looks, Perplexity, Syntax
+from analyses.options.live import Dependencies, Depths, Generate, Looks, Perplexity, Syntax, Vectors
 from analyses.options.pictures import Kernels
 from analyses.options.questions import Accuracy, EdgeAblation
 from analyses.options.shared import (
@@ -323,6 +323,7 @@ TAKES: dict[str, type[Any]] = {
     "depths": Depths,
     "dependencies": Dependencies,
     "looks": Looks,
+    "vectors": Vectors,
     "break": Break,
     "show": Show,
     "report": Report,

@@ -21,6 +21,7 @@ from analyses.close_ups.grammar import depths as by_depth
 from analyses.close_ups.grammar import looks as attends
 from analyses.close_ups.grammar import perplexity as distribution
 from analyses.close_ups.grammar import syntax as trees
+from analyses.close_ups.grammar import vectors as of_words
 from analyses.close_ups.grammar.generated import decoders, generator, in_words, judged
 from analyses.close_ups.truth import reader_of, rule_in_words
 from analyses.command_line.arguments import (
@@ -37,7 +38,7 @@ from analyses.command_line.arguments import (
 )
 from analyses.console import ERR, OUT, progress_bar, shown, table_of, titled
 from analyses.jobs.trained import finish
-from analyses.options.live import Dependencies, Depths, Generate, Looks, Perplexity, Syntax
+from analyses.options.live import Dependencies, Depths, Generate, Looks, Perplexity, Syntax, Vectors
 from analyses.options.questions import Accuracy
 from analyses.questions import accuracy
 from analyses.registry import registered
@@ -315,6 +316,20 @@ def looks(options: Looks) -> None:
     if shown(options, table, {"looks": rows, "answer": said}):
         return
     OUT.print(table_of(table.drop(columns="choice")))
+    OUT.print(said)
+
+
+def vectors(options: Vectors) -> None:
+    """Analogies with known answers, beside their controls."""
+    run = Run(options.run, options.step)
+    asked = (options.sentences, options.dim, options.window, options.seeds, options.seed)
+    with progress_bar("vectors") as report:
+        table = of_words.vectors(run, *asked, report)
+    said = of_words.in_words(table)
+    rows = json.loads(table.to_json(orient="records", force_ascii=False))
+    if shown(options, table, {"vectors": rows, "answer": said}):
+        return
+    OUT.print(table_of(of_words.side_by_side(table)))
     OUT.print(said)
 
 

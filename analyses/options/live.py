@@ -150,6 +150,42 @@ class Looks(Shows):
         check_seed(self.seed)
 
 
+@dataclass(frozen=True)
+class Vectors(Shows):
+    """Do vectors of words know their classes? Analogies with known answers, of a run on a grammar.
+
+    Attributes:
+        run: the run's folder.
+        sentences: that skip-gram, CBOW and PPMI read; each seed draws its own.
+        dim: numbers in the vectors that are made of them.
+        window: places to each side of a word that count as near.
+        seeds: how often it is done.
+        seed: the first of them.
+        step: the checkpoint that is asked; by default the last one.
+    """
+
+    run: tyro.conf.Positional[Path]
+    sentences: int = 2000
+    dim: int = 16
+    window: int = 2
+    seeds: int = 3
+    seed: int = 0
+    step: int | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name, most in (
+            *(("sentences", MOST_WORDS), ("dim", MOST_DIM)),
+            *(("window", MOST_WINDOW), ("seeds", MOST_SEEDS)),
+        ):
+            if not 1 <= (value := getattr(self, name)) <= most:
+                raise UserError(f"--{name} is {value}: it must lie between 1 and {most}")
+        at_least(0, self, "step")
+        check_seed(self.seed)
+
+
+MOST_DIM, MOST_WINDOW, MOST_SEEDS = 1024, 50, 100
+"""Of vectors of words."""
 MOST_DEPTH = 12
 MOST_WORDS, MOST_BEAM = 100_000, 4096
 """The deepest embedding, the most words that are drawn, and the widest beam."""

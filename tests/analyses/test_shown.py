@@ -37,6 +37,7 @@ syntax       json csv  -   -       -
 depths       json csv  -   -       -
 dependencies json csv  -   -       -
 looks        json csv  -   -       -
+vectors      json csv  -   -       -
 break        json csv  -   -       -
 analyse      json csv  -   -       -
 show         json csv  -   -       -

@@ -43,7 +43,7 @@ FLOORS: Mapping[str, Sequence[str]] = {
     "interp": (
         "model statistics",
         "comparisons weights",
-        "causal probing",
+        "causal probing vectors",
         "circuits heads automata",
         "explanations",
     ),

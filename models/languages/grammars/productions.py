@@ -105,6 +105,18 @@ class Grammar:
         parts = (part for production in self.productions for part in production.right)
         return tuple(sorted({*self.others, *(part for part in parts if isinstance(part, str))}))
 
+    @property
+    def word_classes(self) -> dict[str, frozenset[str]]:
+        """Of each symbol that a nonterminal becomes alone, the names of all such nonterminals.
+
+        Symbols of the same classes stand in the same places, though perhaps not equally often.
+        """
+        found: defaultdict[str, set[str]] = defaultdict(set)
+        for production in self.productions:
+            if len(production.right) == 1 and isinstance(production.right[0], str):
+                found[production.right[0]].add(str(production.left))
+        return {symbol: frozenset(names) for symbol, names in sorted(found.items())}
+
     def probability(self, production: Production) -> float:
         """The weight of a production among those of its left side, 0 to 1."""
         total = sum(other.weight for other in self.by_left[production.left])
