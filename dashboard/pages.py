@@ -39,6 +39,7 @@ from dashboard.views.look_inside import (
     patching,
     probing,
     syntax,
+    vectors,
 )
 from dashboard.views.start import glossary, story, tour
 from models.runs.run import find_runs
@@ -151,7 +152,8 @@ OWN = {
     "probing": Page(
         INSIDE, "Probing", "sensors", probing.show, then=("interventions", "emergence")
     ),
-    "syntax": Page(INSIDE, "Syntax", "device_hub", syntax.show, then=("probing", "generate")),
+    "syntax": Page(INSIDE, "Syntax", "device_hub", syntax.show, then=("probing", "vectors")),
+    "vectors": Page(INSIDE, "Vectors", "scatter_plot", vectors.show, then=("syntax", "generate")),
     "emergence": Page(
         INSIDE, "Over time", "timeline", emergence.show, one_step=False, then=("probing",)
     ),

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from jaxtyping import Float, Int
 
-Text = Sequence[Int[np.ndarray, " time"]]
+Text = Sequence[Int[np.ndarray, " _"]]
 """Sentences as numbers of words, from 0."""
 
 

@@ -32,6 +32,7 @@ from models.runs.run import Run
 Vectors = Float[np.ndarray, "word dim"]
 TRAINED_ON_TEXT = ("skip-gram", "cbow", "PPMI + SVD")
 RANDOM = "random vectors"
+ALONE = "no class"
 READ = 400
 """Sentences in which a model's activations are averaged."""
 KINDS = {
@@ -65,6 +66,22 @@ def twins_of(language: ContextFreeLanguage) -> dict[int, set[int]]:
     return {
         numbers[word]: {numbers[other] for other, names in classes.items() if names == own}
         for word, own in classes.items()
+    }
+
+
+def unused(language: ContextFreeLanguage) -> set[int]:
+    """The symbols that no word has, by number: their vectors mean nothing, and are left out."""
+    numbers = numbers_of(language)
+    used = {part for rule in language.grammar.productions for part in rule.right}
+    return {number for word, number in numbers.items() if word not in used}
+
+
+def left_out(language: ContextFreeLanguage) -> dict[str, dict[int, set[int]]]:
+    """What may not answer where a word was given: itself ("inputs"), or its twins ("classes")."""
+    never = unused(language)
+    return {
+        "inputs": {word: {word} | never for word in twins_of(language)},
+        "classes": {word: twins | never for word, twins in twins_of(language).items()},
     }
 
 
@@ -192,7 +209,7 @@ def vectors(
 
         for name, own in vectors_of(run, text, dim, window, seed + turn, told).items():
             found = {("neighbours", "inputs"): neighbours(language, own)}
-            for without, twins in (("inputs", None), ("classes", twins_of(language))):
+            for without, twins in left_out(language).items():
                 known = right(own, asked, twins, seed + turn) if asked else {}
                 found |= {(kind, without): values for kind, values in known.items()}
             rows += [
@@ -216,7 +233,7 @@ def neighbours(language: ContextFreeLanguage, own: Vectors) -> Float[np.ndarray,
     """Whether the nearest word has the same class, for each word that is not alone in its own."""
     return np.array(
         [
-            float(int(ranked(own, own[word], (word,))[0]) in twins)
+            float(int(ranked(own, own[word], [word, *unused(language)])[0]) in twins)
             for word, twins in twins_of(language).items()
             if len(twins) > 1
         ]
@@ -284,18 +301,14 @@ def map_of(language: ContextFreeLanguage, own: Vectors) -> pd.DataFrame:
         One row per word: word, classes, x, y.
     """
     known = unit(own)
-    centred = known - known.mean(axis=0)
-    _, _, directions = np.linalg.svd(centred, full_matrices=False)
+    used = [i for i in range(len(known)) if i not in unused(language)]
+    centred = known - known[used].mean(axis=0)
+    _, _, directions = np.linalg.svd(centred[used], full_matrices=False)
     x, y = (centred @ directions[:2].T).T
-    classes = classes_of(language)
-    return pd.DataFrame(
-        {
-            "word": language.vocabulary.symbols,
-            "classes": [" ".join(sorted(classes.get(w, ()))) for w in language.vocabulary.symbols],
-            "x": x,
-            "y": y,
-        }
-    )
+    classes, never = classes_of(language), unused(language)
+    names = [" ".join(sorted(classes.get(w, ()))) or ALONE for w in language.vocabulary.symbols]
+    table = pd.DataFrame({"word": language.vocabulary.symbols, "classes": names, "x": x, "y": y})
+    return table.drop(index=list(never)).reset_index(drop=True)
 
 
 def map_chart(table: pd.DataFrame) -> ChartType:
@@ -318,12 +331,13 @@ def nearest(
     numbers, classes = numbers_of(language), classes_of(language)
     known = unit(own)
     goal = unit(known[numbers[c]] + known[numbers[b]] - known[numbers[a]])
-    order = answer(own, numbers[a], numbers[b], numbers[c])[:count]
+    order = answer(own, numbers[a], numbers[b], numbers[c])
+    order = order[~np.isin(order, list(unused(language)))][:count]
     words = [language.vocabulary.symbols[i] for i in order]
     return pd.DataFrame(
         {
             "word": words,
-            "classes": [" ".join(sorted(classes.get(word, ()))) for word in words],
+            "classes": [" ".join(sorted(classes.get(word, ()))) or ALONE for word in words],
             "cosine": known[order] @ goal,
         }
     )

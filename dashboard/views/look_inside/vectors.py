@@ -1,0 +1,108 @@
+"""Vectors: a map of the words, analogies by choice, and how often they are right."""
+
+from __future__ import annotations
+
+import shlex
+
+import numpy as np
+import pandas as pd
+import streamlit as st
+
+from analyses.answers import Answer
+from analyses.close_ups.grammar import vectors as of_words
+from dashboard import controls
+from dashboard.background import at_once
+from dashboard.downloads import downloads
+from dashboard.drawing import explain_errors, how_to_read, picture
+from dashboard.markup import code, text
+from dashboard.selection import current_run, once
+from models.languages import ContextFreeLanguage
+from models.runs.run import Run
+
+MAP, SCORES = "a map", "how often right"
+DIM, WINDOW, SENTENCES = 16, 2, 2000
+
+
+def show() -> None:
+    """The page."""
+    st.title("Vectors")
+    st.markdown("**Do vectors of words know which words are alike, and does a - b + c work?**")
+    run = current_run()
+    language = run.language
+    if not isinstance(language, ContextFreeLanguage) or not of_words.classes_of(language):
+        st.info(
+            f"{text(language.name)} has no classes of words. Choose a run on a grammar, or train "
+            "one: nested, linear, or a grammar of your own."
+        )
+        return
+    views = {MAP: _map, SCORES: _scores}
+    shown = controls.segments("Show", list(views), "vectors_of")
+    with explain_errors():
+        views[shown](run, language)
+
+
+def _map(run: Run, language: ContextFreeLanguage) -> None:
+    """The words in two dimensions, and an analogy that the reader chooses."""
+    known = _vectors(run)
+    name = controls.selectbox("Vectors", list(known), key="vectors_kind")
+    own = known[name]
+    figure = of_words.map_chart(of_words.map_of(language, own))
+    picture(figure, f"A map of the words by {text(name)}, coloured by their classes.")
+    how_to_read(
+        "The two directions in which the vectors differ most (PCA); each has length 1. Words of "
+        "one colour stand in the same places of a sentence. Skip-gram, CBOW and PPMI read 2,000 "
+        "sentences. W_E and W_U are the embedding and the unembedding of the run's model; after a "
+        "layer it is the mean of the residual stream at all occurrences of a word."
+    )
+    st.markdown("**A word is to another as a third is to ...?**")
+    words = list(of_words.classes_of(language))
+    asked = of_words.analogies_of(language)
+    first = asked[-1] if asked else None
+    symbols = language.vocabulary.symbols
+    chosen = []
+    for column, letter in zip(st.columns(3), "abc", strict=True):
+        usual = 0 if first is None else words.index(symbols[getattr(first, letter)])
+        with column:
+            key = f"vectors_{letter}_{language.name}"
+            chosen.append(controls.selectbox(letter, words, usual, key=key))
+    a, b, c = chosen
+    table = of_words.nearest(language, own, a, b, c)
+    st.markdown(
+        f"{code(a)} is to {code(b)} as {code(c)} is to {code(table['word'].iloc[0])} "
+        f"({text(table['classes'].iloc[0])})."
+    )
+    st.dataframe(table, hide_index=True, height="content")
+    st.caption("The words nearest to c + b - a by the cosine, without the three.")
+
+
+@once(show_spinner="Reading sentences ...")
+def _vectors(run: Run) -> dict[str, np.ndarray]:
+    return of_words.vectors_of(run, of_words.text_of(run, SENTENCES, 0), DIM, WINDOW, 0)
+
+
+def _scores(run: Run, language: ContextFreeLanguage) -> None:
+    """All kinds of vectors on all analogies."""
+    key = f"vectors of {run.path}, {run.model_hash()}"
+    table: pd.DataFrame | None = at_once(key, lambda told: of_words.vectors(run, progress=told))
+    if table is None:
+        return
+    said = of_words.in_words(table)
+    st.markdown(text(said))
+    figure = of_words.chart(table)
+    picture(figure, f"Right answers by kind of vectors. {text(said)}")
+    how_to_read(
+        "The grammar says which answers are right: any word of the class. As usual the three given "
+        "words cannot be answers (left: inputs). A word's nearest neighbour is then often its twin "
+        "of the same class, so on the right no word of the three classes can. Controls: the word "
+        "nearest to c alone, and to b alone, which need no way from a to b; the b of another "
+        "analogy; a random word; random vectors; the untrained model. Intervals: Student's 95% "
+        "over three texts; the model is one."
+    )
+    st.caption(f"The same on a command line: {code(_command(run))}")
+    downloads("vectors", Answer(table, said, {"run": run.name}), lambda: figure)
+
+
+def _command(run: Run) -> str:
+    words = ["lab", "vectors", str(run.path)]
+    words += [] if run.seen_at is None else ["--step", str(run.seen_at)]
+    return shlex.join(words)

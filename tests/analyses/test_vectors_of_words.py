@@ -1,0 +1,164 @@
+"""Which analogies a grammar makes, vectors of a model by hand, and the command."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from conftest import tiny_config
+
+from analyses.close_ups.grammar.vectors import (
+    RANDOM,
+    analogies_of,
+    chart,
+    classes_of,
+    in_words,
+    left_out,
+    map_of,
+    nearest,
+    neighbours,
+    of_model,
+    side_by_side,
+    text_of,
+    twins_of,
+    vectors,
+    vectors_of,
+)
+from analyses.command_line.app import main
+from interp.vectors.analogies import answer, right
+from models.base import EmbeddingModel
+from models.errors import UserError
+from models.languages import FIRST_SYMBOL_ID, ContextFreeLanguage, language
+from models.runs.run import Run
+from models.training.loop import train
+from models.training.recipes import recipe
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    config = replace(recipe("nested"), objective="language-model", steps=40, max_n=10)
+    made = Run.create(tmp_path_factory.mktemp("vectors") / "run", config)
+    train(made, "cpu")
+    return made
+
+
+@pytest.fixture(scope="module")
+def table(run: Run) -> pd.DataFrame:
+    return vectors(run, sentences=200, seeds=2)
+
+
+def grammar(name: str = "nested") -> ContextFreeLanguage:
+    known = language(name)
+    assert isinstance(known, ContextFreeLanguage)
+    return known
+
+
+def test_classes_are_the_nonterminals_that_become_a_word() -> None:
+    known = classes_of(grammar())
+    assert known["hond"] == known["kat"] == {"N_c"}
+    assert known["loopt"] == known["slaapt"] == {"VI_c", "VI_n"}
+    assert known["de"] == {"D_c", "D_p"}
+    assert "die" not in known  # it stands in the middle of a production
+    symbols = grammar().vocabulary.symbols
+    twins = twins_of(grammar())
+    assert {symbols[i] for i in twins[symbols.index("zien")]} == {"zien", "volgen"}
+
+
+def test_analogies_have_the_answer_that_the_grammar_gives() -> None:
+    known, symbols = grammar(), grammar().vocabulary.symbols
+    found = {
+        (symbols[each.a], symbols[each.b], symbols[each.c]): {symbols[i] for i in each.answers}
+        for each in analogies_of(known)
+    }
+    assert found["loopt", "lopen", "ziet"] == {"zien", "volgen"}
+    assert found["hond", "honden", "loopt"] == {"lopen", "slapen"}
+    assert ("hond", "paard", "loopt") not in found  # loopt goes with both
+    classes = classes_of(known)
+    for (a, b, c), goal in found.items():
+        kinds = [{name.partition("_")[0] for name in classes[w]} for w in (a, b, c, *goal)]
+        assert kinds[0] == kinds[1] != kinds[2]
+        assert all(kind == kinds[2] for kind in kinds[3:])
+        feature = [{name.partition("_")[2] for name in classes[w]} for w in (a, b, c, *goal)]
+        assert feature[0] & feature[2]
+        assert not feature[0] & feature[1]
+        assert all(feature[1] & each and not feature[2] & each for each in feature[3:])
+
+
+def test_vectors_of_a_model_are_its_own(run: Run) -> None:
+    model, text = run.model(), text_of(run, 60, 0)
+    assert isinstance(model, EmbeddingModel)
+    found = of_model(model, text)
+    assert set(found) == {"W_E", "W_U", "after layer 0", "after layer 1"}
+    assert found["W_E"] == pytest.approx(model.W_E.detach().numpy()[FIRST_SYMBOL_ID:])
+    token = run.language.vocabulary.ids["hond"]
+    _, cache = model.run_with_cache(torch.as_tensor(text.tokens))
+    stream = cache["blocks.1.hook_resid_post"].detach().numpy()
+    there = [
+        stream[row, at + 1]
+        for row, length in enumerate(text.lengths.tolist())
+        for at in range(length)
+        if text.ids[row, at] == token
+    ]
+    assert len(there) > 3
+    mean = np.mean(there, axis=0)
+    assert found["after layer 1"][token - FIRST_SYMBOL_ID] == pytest.approx(mean, abs=1e-4)
+
+
+def test_the_table_is_the_analogies_asked_by_hand(run: Run, table: pd.DataFrame) -> None:
+    known = grammar()
+    rows = table.set_index(["vectors", "kind", "without"])
+    each: dict[tuple[str, str], list[float]] = {}
+    for seed in (0, 1):
+        own = vectors_of(run, text_of(run, 200, seed), 16, 2, seed)
+        for name in ("skip-gram", "PPMI + SVD", "W_E, untrained", RANDOM):
+            for without, twins in left_out(known).items():
+                found = right(own[name], analogies_of(known), twins, seed)
+                each.setdefault((name, without), []).append(found["c + b - a"].mean())
+            near = neighbours(known, own[name]).mean()
+            each.setdefault((name, "near"), []).append(near)
+    for (name, what), values in each.items():
+        kind = ("neighbours", "inputs") if what == "near" else ("c + b - a", what)
+        assert rows.loc[(name, *kind), "value"] == pytest.approx(np.mean(values)), (name, what)
+    assert set(table["seeds"]) == {2}
+    assert rows.loc[("skip-gram", "c + b - a", "inputs"), "cases"] == len(analogies_of(known))
+    assert rows.loc[(RANDOM, "neighbours", "inputs"), "value"] < 0.4
+
+
+def test_the_map_and_the_nearest_words(run: Run) -> None:
+    known, symbols = grammar(), grammar().vocabulary.symbols
+    own = np.random.default_rng(0).normal(size=(len(symbols), 5))
+    found = map_of(known, own)
+    assert set(symbols) - set(found["word"]) == {"en", "hij", "ze"}  # no sentence has them
+    assert found["x"].var() >= found["y"].var()
+    words = nearest(known, own, "loopt", "lopen", "ziet", 4)
+    numbers = [symbols.index(word) for word in ("loopt", "lopen", "ziet")]
+    order = [symbols[i] for i in answer(own, *numbers)]
+    assert words["word"].tolist() == [w for w in order if w not in ("en", "hij", "ze")][:4]
+    assert words["cosine"].is_monotonic_decreasing
+
+
+def test_words_and_picture(table: pd.DataFrame) -> None:
+    said, wide = in_words(table), side_by_side(table)
+    assert f"Of {len(analogies_of(grammar()))} analogies" in said
+    assert "the way from a to b says nothing" in said
+    assert wide.columns.tolist()[:3] == ["vectors", "without", "c + b - a"]
+    assert chart(table).to_dict()["facet"]["column"]["field"] == "without"
+
+
+def test_a_language_without_classes_says_so(tmp_path: Path) -> None:
+    made = Run.create(tmp_path / "run", tiny_config(steps=1))
+    with pytest.raises(UserError, match="anbn has no classes of words"):
+        vectors(made)
+
+
+def test_the_command(run: Run, table: pd.DataFrame, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["vectors", str(run.path), "--sentences", "200", "--seeds", "2", "--json"]
+    assert main(words) == 0
+    assert json.loads(capsys.readouterr().out)["answer"] == in_words(table)
+    assert main(["vectors", str(run.path), "--dim", "0"]) == 2
+    assert "--dim is 0: it must lie between 1 and" in capsys.readouterr().err

@@ -1,0 +1,68 @@
+"""The page of vectors draws the map, answers an analogy, and says how often they are right."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from compared import plainly
+from conftest import tiny_config
+from streamlit.testing.v1 import AppTest
+
+from analyses.close_ups.grammar import vectors as of_words
+from dashboard.background import JOBS
+from models.languages import ContextFreeLanguage
+from models.runs.run import Run
+from models.training.loop import train
+from models.training.recipes import recipe
+
+pytestmark = pytest.mark.slow
+SCRIPT = 'from dashboard.pages import pages\npages()["vectors"].draw()'
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("runs")
+    known = replace(recipe("nested"), steps=10, max_n=9, model=tiny_config().model)
+    train(Run.create(folder / "nested-s0", known), "cpu")
+    train(Run.create(folder / "anbn-s0", tiny_config(steps=1)), "cpu")
+    return folder
+
+
+def opened(folder: Path, monkeypatch: pytest.MonkeyPatch, **query: str) -> AppTest:
+    monkeypatch.setattr(sys, "argv", ["app.py", str(folder)])
+    page = AppTest.from_string(SCRIPT, default_timeout=120)
+    for name, value in query.items():
+        page.query_params[name] = value
+    page.run()
+    JOBS.wait()
+    page.run()
+    assert not page.exception
+    assert not page.error
+    return page
+
+
+def test_an_analogy_is_answered(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    words = {"vectors_a_nested": "loopt", "vectors_b_nested": "lopen", "vectors_c_nested": "ziet"}
+    page = opened(folder, monkeypatch, run="nested-s0", vectors_kind="PPMI + SVD", **words)
+    run = Run(folder / "nested-s0")
+    assert isinstance(run.language, ContextFreeLanguage)
+    own = of_words.vectors_of(run, of_words.text_of(run, 2000, 0), 16, 2, 0)["PPMI + SVD"]
+    table = of_words.nearest(run.language, own, "loopt", "lopen", "ziet")
+    said = " ".join(plainly(each.value) for each in page.markdown)
+    assert f"`loopt` is to `lopen` as `ziet` is to `{table['word'].iloc[0]}`" in said
+    assert page.dataframe[0].value["word"].tolist() == table["word"].tolist()
+
+
+def test_scores_are_those_of_the_command(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    page = opened(folder, monkeypatch, run="nested-s0", vectors_of="how often right")
+    said = of_words.in_words(of_words.vectors(Run(folder / "nested-s0")))
+    assert said in [plainly(each.value) for each in page.markdown]
+    assert "lab vectors" in " ".join(plainly(each.value) for each in page.caption)
+
+
+def test_a_language_without_classes_says_so(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    page = opened(folder, monkeypatch, run="anbn-s0")
+    assert "anbn has no classes of words" in plainly(page.info[0].value)
