@@ -55,6 +55,7 @@ COMMANDS = {
         "looks RUN --query A --key B", "does A look at B, and does it matter?", "one_run:looks"
     ),
     "vectors": Command("vectors RUN", "do vectors of words know their classes?", "one_run:vectors"),
+    "senses": Command("senses RUN", "one form, two senses: told apart?", "one_run:senses"),
     "break": Command(
         "break RUN --off L0H1", "what is still right without some heads", "one_run:break_it"
     ),

@@ -15,7 +15,16 @@ import tyro
 
 from analyses.console import OUT, parse, parse_asked
 from analyses.options.lines import Discover, Recover
-from analyses.options.live import Dependencies, Depths, Generate, Looks, Perplexity, Syntax, Vectors
+from analyses.options.live import (
+    Dependencies,
+    Depths,
+    Generate,
+    Looks,
+    Perplexity,
+    Senses,
+    Syntax,
+    Vectors,
+)
 from analyses.options.pictures import Kernels
 from analyses.options.questions import Accuracy, EdgeAblation
 from analyses.options.shared import (
@@ -324,6 +333,7 @@ TAKES: dict[str, type[Any]] = {
     "dependencies": Dependencies,
     "looks": Looks,
     "vectors": Vectors,
+    "senses": Senses,
     "break": Break,
     "show": Show,
     "report": Report,

@@ -20,6 +20,7 @@ from analyses.close_ups.grammar import dependencies as depends
 from analyses.close_ups.grammar import depths as by_depth
 from analyses.close_ups.grammar import looks as attends
 from analyses.close_ups.grammar import perplexity as distribution
+from analyses.close_ups.grammar import senses as of_forms
 from analyses.close_ups.grammar import syntax as trees
 from analyses.close_ups.grammar import vectors as of_words
 from analyses.close_ups.grammar.generated import decoders, generator, in_words, judged
@@ -38,7 +39,16 @@ from analyses.command_line.arguments import (
 )
 from analyses.console import ERR, OUT, progress_bar, shown, table_of, titled
 from analyses.jobs.trained import finish
-from analyses.options.live import Dependencies, Depths, Generate, Looks, Perplexity, Syntax, Vectors
+from analyses.options.live import (
+    Dependencies,
+    Depths,
+    Generate,
+    Looks,
+    Perplexity,
+    Senses,
+    Syntax,
+    Vectors,
+)
 from analyses.options.questions import Accuracy
 from analyses.questions import accuracy
 from analyses.registry import registered
@@ -330,6 +340,19 @@ def vectors(options: Vectors) -> None:
     if shown(options, table, {"vectors": rows, "answer": said}):
         return
     OUT.print(table_of(of_words.side_by_side(table)))
+    OUT.print(said)
+
+
+def senses(options: Senses) -> None:
+    """Senses of a form by layer, beside the untrained model."""
+    run = Run(options.run, options.step)
+    with progress_bar("senses") as report:
+        table = of_forms.senses(run, options.sentences, options.seed, report)
+    said = of_forms.in_words(table)
+    rows = json.loads(table.to_json(orient="records", force_ascii=False))
+    if shown(options, table, {"senses": rows, "answer": said}):
+        return
+    OUT.print(table_of(table))
     OUT.print(said)
 
 

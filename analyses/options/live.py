@@ -184,6 +184,32 @@ class Vectors(Shows):
         check_seed(self.seed)
 
 
+@dataclass(frozen=True)
+class Senses(Shows):
+    """One form, two senses: from which layer on can they be told apart? Of a run on a grammar.
+
+    Attributes:
+        run: the run's folder.
+        sentences: that are read.
+        seed: of the sentences.
+        step: the checkpoint that is asked; by default the last one.
+    """
+
+    run: tyro.conf.Positional[Path]
+    sentences: int = 600
+    seed: int = 0
+    step: int | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not 1 <= self.sentences <= MOST_WORDS:
+            raise UserError(
+                f"--sentences is {self.sentences}: it must lie between 1 and {MOST_WORDS}"
+            )
+        at_least(0, self, "step")
+        check_seed(self.seed)
+
+
 MOST_DIM, MOST_WINDOW, MOST_SEEDS = 1024, 50, 100
 """Of vectors of words."""
 MOST_DEPTH = 12

@@ -38,6 +38,7 @@ depths       json csv  -   -       -
 dependencies json csv  -   -       -
 looks        json csv  -   -       -
 vectors      json csv  -   -       -
+senses       json csv  -   -       -
 break        json csv  -   -       -
 analyse      json csv  -   -       -
 show         json csv  -   -       -

@@ -11,6 +11,7 @@ from compared import plainly
 from conftest import tiny_config
 from streamlit.testing.v1 import AppTest
 
+from analyses.close_ups.grammar import senses as of_forms
 from analyses.close_ups.grammar import vectors as of_words
 from dashboard.background import JOBS
 from models.languages import ContextFreeLanguage
@@ -61,6 +62,14 @@ def test_scores_are_those_of_the_command(folder: Path, monkeypatch: pytest.Monke
     said = of_words.in_words(of_words.vectors(Run(folder / "nested-s0")))
     assert said in [plainly(each.value) for each in page.markdown]
     assert "lab vectors" in " ".join(plainly(each.value) for each in page.caption)
+
+
+def test_senses_are_told_apart(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    known = replace(recipe("linear"), steps=5, max_n=9, model=tiny_config().model)
+    train(Run.create(folder / "linear-s0", known), "cpu")
+    page = opened(folder, monkeypatch, run="linear-s0", vectors_of="one form, two senses")
+    said = of_forms.in_words(of_forms.senses(Run(folder / "linear-s0")))
+    assert said in [plainly(each.value) for each in page.markdown]
 
 
 def test_a_language_without_classes_says_so(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
