@@ -61,6 +61,7 @@ BOUNDS: Mapping[str, tuple[Number, Number]] = {
     "kernel_size": (1, MOST_SYMBOLS),
     "order": (1, 5),
     "eps": (0, 1),
+    "window": (0, MOST_SYMBOLS),
     "position_base": (1.0, 1e12),
     "averaging_heads": (0, 4096),
     # of a training
@@ -217,6 +218,8 @@ class ModelConfig:
             "additive" w.tanh(q + k) (Bahdanau et al. 2015).
         mask: what a position may attend to: "causal" itself and what came before,
             "strictly_causal" only what came before, "bidirectional" the whole word.
+        window: under a causal mask, how many positions a head sees, its own among them (a sliding
+            window, Beltagy et al. 2020); 0 means all. Farther ones are reached layer by layer.
         positions: "none" (a causal mask alone tells the order), a "learned" table, "sinusoidal"
             (Vaswani et al. 2017), "rotary" (Su et al. 2021), "alibi" (Press et al. 2022), "t5"
             relative bias (Raffel et al. 2020).
@@ -253,6 +256,7 @@ class ModelConfig:
     d_mlp: int = 256
     scores: Scores = "scaled_dot"
     mask: Mask = "causal"
+    window: int = 0
     positions: Positions = "none"
     position_base: float = 10_000.0
     norm: Norm = "layer"
@@ -294,6 +298,15 @@ class ModelConfig:
                 f"d_model {self.d_model} does not divide among n_heads {self.n_heads}: "
                 "choose a multiple of n_heads, or give head_width"
             )
+        if self.window == 1:
+            raise UserError(
+                "window is 1: each position would see itself alone; choose 2 or more, or 0 for all"
+            )
+        if self.window and self.mask != "causal":
+            raise UserError(
+                f"window is {self.window}, but the mask is {self.mask}: a sliding window needs the "
+                "causal mask"
+            )
         if self.positions == "rotary" and self.scores == "additive":
             raise UserError(
                 "rotary positions turn the angle between query and key, which additive scores "
@@ -314,7 +327,7 @@ class ModelConfig:
         """Refuses a choice that the family does not read, since it would be silently lost."""
         asked, plain = dotted(self), dotted(ModelConfig)
         parts = [name for name in asked if name.startswith("counting.")]
-        for name in (*CHOICES, "head_width", *parts):
+        for name in (*CHOICES, "head_width", "window", *parts):
             if name not in self.family.reads and asked[name] != plain[name]:
                 owners = [family.name for family in FAMILIES.values() if name in family.reads]
                 raise UserError(
@@ -376,6 +389,7 @@ class ModelConfig:
             if f.name in ("architecture", *CHOICES) and value != f.default:
                 word = names.get(f.name, {}).get(value, value)
                 parts.append(word if value != "none" or f.name == "mlp" else f"no-{f.name}")
+        parts += [f"window-{self.window}"] if self.window else []
         return "-".join(parts).replace("_", "-")
 
 

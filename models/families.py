@@ -74,7 +74,7 @@ class Family:
 EMBEDDED = frozenset({"n_layers", "d_model", "bias", "output", "counting.centred"})
 NORMED = frozenset({"norm", "norm_placement", "eps", "act_fn"})
 HEADS = frozenset(
-    {"n_heads", "head_width", "scores", "mask", "positions", "position_base", "n_ctx"}
+    {"n_heads", "head_width", "scores", "mask", "window", "positions", "position_base", "n_ctx"}
 )
 COUNTING = frozenset(f"counting.{name}" for name in ("averaging_heads", "head_norm", "counters"))
 

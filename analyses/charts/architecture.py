@@ -357,6 +357,7 @@ def _draw_attention(sketch: _Sketch) -> None:
     sketch.down(middle)
     sketch.mask(config.mask, pair[1] - 6, sketch.y + 5.5)
     name, hook = config.mask.replace("_", " "), attn + "hook_attn_scores"
+    name += f", the last {config.window}" if config.window else ""
     sketch.box("mix", name, "mask, else -∞", span=pair, hook=hook)
     sketch.down(middle)
     title = "pattern: softmax"

@@ -139,7 +139,8 @@ def head_steps(
         "strictly_causal": r"\text{ where } j < i",
         "bidirectional": r"\text{ everywhere}",
     }
-    add("mask", rf"m_{{ij}} = 1 {rule[config.mask]}", may.to(products))
+    near = rf",\ i - j < {config.window}" if config.window else ""
+    add("mask", rf"m_{{ij}} = 1 {rule[config.mask]}{near}", may.to(products))
     add("pattern", r"A = \text{softmax over the keys of } s", got["pattern"])
     mapped("v")
     if config.counting.head_norm:

@@ -19,6 +19,7 @@ def allowed(
     positions: int,
     valid: Bool[Tensor, "batch key"] | None = None,
     device: torch.device | None = None,
+    window: int = 0,
 ) -> Bool[Tensor, "#batch query key"]:
     """True where a query may attend to a key.
 
@@ -26,12 +27,15 @@ def allowed(
         mask: "causal" key <= query, "strictly_causal" key < query, "bidirectional" every key.
         valid: False on padding, which nobody may attend to; None where there is none.
         device: where the mask is made; that of ``valid``.
+        window: how many of the last keys may be seen; 0 means all.
     """
     everything = torch.ones(1, positions, positions, dtype=torch.bool, device=device)
     if mask == "causal":
         everything = everything.tril()
     elif mask == "strictly_causal":
         everything = everything.tril(-1)
+    if window:
+        everything = everything.triu(1 - window)
     return everything if valid is None else everything & valid[:, None]
 
 

@@ -97,9 +97,9 @@ class HookedTransformer(IncrementalTransformer):
         """Mask, bias and rotation of a batch, made once for all layers."""
         config, length, device = self.config, tokens.shape[1], tokens.device
         may = bias = rotation = None
-        if config.mask != "causal":
+        if config.mask != "causal" or config.window:
             valid = tokens != END_ID if config.sees_ahead else None
-            may = allowed(config.mask, length, valid, device)[:, None]
+            may = allowed(config.mask, length, valid, device, config.window)[:, None]
         if config.positions == "alibi":
             bias = alibi(config.learned_heads, length, device)
         elif self.relative is not None:

@@ -35,6 +35,7 @@ SHAPES = {
     "alibi": ModelConfig(n_layers=1, n_heads=2, d_model=16, d_mlp=16, positions="alibi"),
     "strict": ModelConfig(n_layers=2, n_heads=2, d_model=16, d_mlp=16, mask="strictly_causal"),
     "language model": ModelConfig(n_layers=2, n_heads=2, d_model=16, d_mlp=16, output="softmax"),
+    "window": ModelConfig(n_layers=2, n_heads=2, d_model=16, d_mlp=16, window=2),
     "lstm": ModelConfig(architecture="lstm", n_layers=1, d_model=16, act_fn="relu"),
     "cnn": ModelConfig(architecture="cnn", n_layers=1, d_model=16, act_fn="relu"),
 }

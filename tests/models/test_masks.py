@@ -6,13 +6,16 @@ from collections.abc import Callable
 from functools import cache
 from typing import get_args
 
+import numpy as np
 import pytest
 import torch
 from conftest import SMALL, stir
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torch import Tensor
 
 from models.config import Mask, ModelConfig, Positions, Scores
+from models.errors import UserError
 from models.languages import END_ID, Vocabulary
 from models.transformer.masks import allowed, masked_softmax, valid_keys
 from models.transformer.model import HookedTransformer
@@ -216,3 +219,48 @@ def test_an_encoder_sees_what_follows(small_model: Make, tokens: torch.Tensor) -
     model, changed = small_model(mask="bidirectional"), tokens.clone()
     changed[:, -1] = 2 + (tokens[:, -1] - 1) % 3
     assert ((model(tokens) - model(changed))[:, 0].abs().amax(dim=1) > 1e-3).all()
+
+
+@pytest.mark.parametrize("window", [1, 2, 5, 9])
+def test_a_window_lets_the_last_keys_through(window: int) -> None:
+    found = allowed("causal", 7, window=window)[0]
+    for query, key in np.ndindex(7, 7):
+        assert bool(found[query, key]) == (key <= query < key + window)
+
+
+@pytest.mark.parametrize("positions", ["none", "rotary", "alibi", "learned"])
+def test_what_is_out_of_reach_changes_nothing(small_model: Make, positions: str) -> None:
+    """Two layers that see three positions reach back four: 2 x (3 - 1)."""
+    model = small_model(window=3, positions=positions)
+    tokens = torch.tensor([[0, 2, 3, 4, 2, 3, 4, 2, 3]])
+    plain = model(tokens).detach()
+    for place in range(1, 9):
+        other = tokens.clone()
+        other[0, place] = 2 if tokens[0, place] != 2 else 4
+        moved = (model(other).detach() - plain).abs().amax(dim=2)[0]
+        reached = [at for at in range(9) if moved[at] > 0]
+        assert reached == list(range(place, min(place + 5, 9)))
+
+
+def test_a_window_as_long_as_the_word_is_no_window(small_model: Make, tokens: Tensor) -> None:
+    wide, none = small_model(window=tokens.shape[1]), small_model()
+    torch.testing.assert_close(wide(tokens), none(tokens))
+    assert (small_model(window=2)(tokens) - none(tokens)).abs().max() > 1e-3
+
+
+def test_what_shares_a_prefix_is_computed_once_in_a_window_too(small_model: Make) -> None:
+    model = small_model(window=2)
+    tokens = torch.tensor([[0, 2, 3, 4, 2], [0, 2, 3, 4, 4], [0, 3, 3, 4, 2]])
+    with torch.no_grad():
+        torch.testing.assert_close(model.last_logits(tokens), model(tokens)[:, -1])
+
+
+def test_a_window_needs_a_causal_mask() -> None:
+    for mask in ("bidirectional", "strictly_causal"):
+        with pytest.raises(UserError, match="a sliding window needs the causal mask"):
+            ModelConfig(mask=mask, window=3)
+    with pytest.raises(UserError, match="window 3 belongs to transformer"):
+        ModelConfig(architecture="lstm", window=3)
+    with pytest.raises(UserError, match="each position would see itself alone"):
+        ModelConfig(window=1)
+    assert ModelConfig(window=3).kind == "window-3"

@@ -130,6 +130,7 @@ KINDS: dict[str, dict[str, Any]] = {
         "objective": "verdict",
         "model": replace(TINY, mask="bidirectional", positions="alibi"),
     },
+    "window": {"model": replace(TINY, window=3, positions="rotary")},
     "rms sandwich": {"model": replace(TINY, norm="rms", norm_placement="sandwich", mlp="gated")},
     "post": {"model": replace(TINY, norm_placement="post", mlp="none", bias=False)},
     "no norm": {"model": replace(TINY, norm="none")},

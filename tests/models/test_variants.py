@@ -54,6 +54,7 @@ SIZES: dict[str, tuple[int, ...]] = {
     "counting.averaging_heads": (0, 1, 2),
     "d_model": (6, 9, 12),
     "head_width": (0, 3, 4),
+    "window": (0, 2, 3),
     "order": (1, 2, 3, 5),
     "kernel_size": (1, 2, 5),
 }
@@ -74,7 +75,7 @@ def test_every_choice_is_known() -> None:
 
 # -- which combinations there are, said a second time -------------------------------------------
 
-ATTENTION = {"scores", "mask", "positions", "mlp", "head_width"}
+ATTENTION = {"scores", "mask", "window", "positions", "mlp", "head_width"}
 COUNTING = {"counting.averaging_heads", "counting.head_norm", "counting.counters"}
 ATTENTION |= COUNTING
 NORMS = {"norm", "norm_placement"}
@@ -94,6 +95,8 @@ def refused(asked: Values) -> bool:
         return True
     if v["architecture"] != "transformer":
         return any(v[name] != DEFAULT[name] for name in BLOCKS_OF[v["architecture"]])
+    if v["window"] and v["mask"] != "causal":
+        return True
     if v["head_width"] == 0 and v["d_model"] % v["n_heads"]:
         return True
     averaging, counters = v["counting.averaging_heads"], v["counting.counters"]
