@@ -10,22 +10,13 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn.functional import logsigmoid
 
-from interp.vectors.counts import Text, pairs
+from interp.vectors.counts import Text, cooccurrences
 
 Method = Literal["skip-gram", "cbow"]
 SMOOTHING = 0.75
 """The power of the counts by which negative examples are drawn, as in the paper."""
-
-
-def loss(
-    inside: Float[Tensor, "batch dim"],
-    outside: Float[Tensor, "batch dim"],
-    negative: Float[Tensor, "batch negatives dim"],
-) -> Float[Tensor, ""]:
-    """-log s(u.v) - sum_k log s(-u_k.v) in nats, the mean over the batch; s is the sigmoid."""
-    yes = logsigmoid((inside * outside).sum(dim=-1))
-    no = logsigmoid(-(negative @ inside[..., None])[..., 0]).sum(dim=-1)
-    return -(yes + no).mean()
+BATCH = 512
+"""Places of a step of CBOW."""
 
 
 def word2vec(
@@ -35,17 +26,18 @@ def word2vec(
     dim: int = 16,
     window: int = 2,
     negatives: int = 5,
-    steps: int = 3000,
-    batch: int = 1024,
-    learning_rate: float = 0.02,
+    steps: int = 600,
+    learning_rate: float = 0.05,
     smoothing: float = SMOOTHING,
     seed: int = 0,
 ) -> tuple[Float[np.ndarray, "word dim"], Float[np.ndarray, "word dim"]]:
     """Vectors that tell the words near a word from words drawn at random.
 
     Skip-gram asks it of each pair of a word and one near it. CBOW asks it of a word and the mean of
-    all that stand near it. Small texts need neither subsampling nor a window of random width, so
-    there is none. The learning rate of Adam falls to zero in a straight line.
+    all that stand near it. Vocabularies of grammars are small, so nothing is drawn for negative
+    examples: the loss is its expectation over them, and in skip-gram over the pairs too. Neither
+    subsampling nor a window of random width is needed. The learning rate of Adam falls to zero in a
+    straight line.
 
     Args:
         words: how many words there are.
@@ -54,53 +46,74 @@ def word2vec(
         smoothing: negative words are drawn by their count to this power.
 
     Returns:
-        Vectors of words, and vectors of contexts ("inside" and "outside" vectors).
+        Vectors of words, and vectors of contexts ("inside" and "outside" vectors). In CBOW those of
+        words are the ones whose mean is taken.
 
     Raises:
         ValueError: no word stands near another one.
     """
+    if not any(len(sentence) > 1 for sentence in text):
+        raise ValueError("no word stands near another one: give sentences of two words or more")
     chance = torch.Generator().manual_seed(seed)
-    rng = np.random.default_rng(seed)
     inside, outside = (
         torch.randn(words, dim, generator=chance).mul_(0.5 / dim**0.5).requires_grad_()
         for _ in range(2)
     )
-    centres, near = pairs(text, window)
-    if not len(centres):
-        raise ValueError("no word stands near another one: give sentences of two words or more")
     counts = np.bincount(np.concatenate(list(text)), minlength=words).astype(float) ** smoothing
-    drawn = torch.as_tensor(counts / counts.sum())
-    bags = _bags(text, window) if method == "cbow" else None
+    drawn = torch.as_tensor(counts / counts.sum()).float()
     optimizer = torch.optim.Adam([inside, outside], lr=learning_rate)
+    pairs = torch.as_tensor(cooccurrences(text, words, window)).float()
+    bags = _Bags(text, window, seed) if method == "cbow" else None
     for step in range(steps):
         if bags is None:
-            rows = rng.integers(len(centres), size=batch)
-            given, wanted = inside[torch.as_tensor(centres[rows])], torch.as_tensor(near[rows])
+            value = expected_loss(inside @ outside.T, pairs, drawn, negatives)
         else:
-            some, wanted_ids = bags
-            rows = rng.integers(len(wanted_ids), size=batch)
-            bag = torch.as_tensor(some[rows])
-            there = (bag >= 0).float()[..., None]
-            given = (inside[bag.clamp_min(0)] * there).sum(dim=1) / there.sum(dim=1)
-            wanted = torch.as_tensor(wanted_ids[rows])
-        wrong = drawn.multinomial(batch * negatives, True, generator=chance).view(batch, negatives)
+            near, wanted = bags.draw()
+            there = (near >= 0).float()[..., None]
+            mean = (inside[near.clamp_min(0)] * there).sum(dim=1) / there.sum(dim=1)
+            hot = torch.nn.functional.one_hot(wanted, words).float()
+            value = expected_loss(mean @ outside.T, hot, drawn, negatives)
         optimizer.param_groups[0]["lr"] = learning_rate * (1 - step / steps)
         optimizer.zero_grad()
-        loss(given, outside[wanted], outside[wrong]).backward()
+        value.backward()
         optimizer.step()
     return inside.detach().numpy(), outside.detach().numpy()
 
 
-def _bags(
-    text: Text, window: int
-) -> tuple[Int[np.ndarray, "place near"], Int[np.ndarray, " place"]]:
-    """What stands near each place, -1 where nothing does; and the word at the place."""
-    bags, wanted = list[np.ndarray](), list[np.ndarray]()
-    for sentence in text:
-        if len(sentence) < 2:
-            continue
-        wide = np.pad(sentence, window, constant_values=-1)
-        around = np.lib.stride_tricks.sliding_window_view(wide, 2 * window + 1)
-        bags.append(np.delete(around, window, axis=1))
-        wanted.append(sentence)
-    return np.concatenate(bags), np.concatenate(wanted)
+def expected_loss(
+    scores: Float[Tensor, "given context"],
+    true: Float[Tensor, "given context"],
+    drawn: Float[Tensor, " context"],
+    negatives: int,
+) -> Float[Tensor, ""]:
+    """-log s(u.v) - k E log s(-u.v') in nats, the mean over all true pairs; s is the sigmoid.
+
+    Args:
+        scores: u.v of each given vector with each context's.
+        true: how often each pair is true.
+        drawn: how likely each context is drawn as a negative example v'.
+        negatives: k, how many are drawn for each true pair.
+    """
+    yes = -(true * logsigmoid(scores)).sum()
+    no = -(true.sum(dim=1) * (logsigmoid(-scores) @ drawn)).sum() * negatives
+    return (yes + no) / true.sum()
+
+
+class _Bags:
+    """What stands near each place of a text, -1 where nothing does; and the word at the place."""
+
+    def __init__(self, text: Text, window: int, seed: int) -> None:
+        bags, wanted = list[np.ndarray](), list[np.ndarray]()
+        for sentence in text:
+            if len(sentence) > 1:
+                wide = np.pad(sentence, window, constant_values=-1)
+                around = np.lib.stride_tricks.sliding_window_view(wide, 2 * window + 1)
+                bags.append(np.delete(around, window, axis=1))
+                wanted.append(sentence)
+        self.bags, self.wanted = np.concatenate(bags), np.concatenate(wanted)
+        self._rng = np.random.default_rng(seed)
+
+    def draw(self) -> tuple[Int[Tensor, "place near"], Int[Tensor, " place"]]:
+        """Places of one step."""
+        rows = self._rng.integers(len(self.wanted), size=BATCH)
+        return torch.as_tensor(self.bags[rows]), torch.as_tensor(self.wanted[rows])
