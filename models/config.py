@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, fields, is_dataclass, replace
 from functools import cache
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, get_args
 
-from tyro.conf import Positional, arg
+from tyro.conf import Positional, Suppress, arg
 from tyro.extras import literal_type_from_choices
 
 from models.errors import UserError, first_fault
@@ -39,6 +39,7 @@ NormPlacement = Literal["pre", "post", "sandwich"]
 Mlp = Literal["plain", "gated", "none"]
 Activation = Literal["relu", "gelu", "silu"]
 Device = Literal["auto", "cpu", "cuda"]
+Tuned = Literal["all", "last", "head"]
 MOST_SEED = 2**32 - 1
 """The largest seed that every source of random numbers takes."""
 
@@ -77,6 +78,7 @@ BOUNDS: Mapping[str, tuple[Number, Number]] = {
     "evaluate_every": (1, 10**9),
     "threads": (1, 256),
     "patience": (0, 10**9),
+    "lines": (0, 10**7),
 }
 """The least and the largest value of every number of a configuration. Beyond them nothing useful
 happens: the machine's memory or everybody's patience ends first."""
@@ -427,6 +429,11 @@ class TrainConfig:
         threads: CPU threads of a step. Another number of threads changes the last bits of every
             sum, and so the weights; small models are no faster with more.
         patience: training stops after this many flawless evaluations in a row; 0 trains all steps.
+        lines: train on so many different words, drawn once; 0 draws fresh words at each step.
+        parent: the SHA-256 of the weights that a fine-tuning starts from; "" starts from random
+            ones.
+        tuned: what a fine-tuning changes: "all" weights, the "last" block and the unembedding, or
+            the "head", the unembedding alone.
         model: the parts and their sizes.
     """
 
@@ -451,10 +458,18 @@ class TrainConfig:
     evaluate_every: int = 50
     threads: int = 1
     patience: int = 0
+    lines: int = 0
+    parent: Annotated[str, Suppress] = ""
+    tuned: Tuned = "all"
     model: ModelConfig = field(default_factory=ModelConfig)
 
     def __post_init__(self) -> None:
-        _check_choices(self, spread=Spread)
+        _check_choices(self, spread=Spread, tuned=Tuned)
+        if self.tuned != "all" and not self.parent:
+            raise UserError(
+                f"tuned is {self.tuned}, but the training starts from random weights: fine-tune a "
+                "run with `lab finetune RUN`, or leave it out"
+            )
         _check_bounds(self)
         check_sight(self.objective, self.model.sees_ahead)
         self._decide_output()

@@ -36,6 +36,9 @@ COMMANDS = {
     "train": Command(
         "train anbn", "train on a language; options: lab train anbn --help", "one_run:train"
     ),
+    "finetune": Command(
+        "finetune RUN [LANGUAGE]", "go on from the weights of a run", "one_run:finetune"
+    ),
     "resume": Command("resume RUN", "go on with an interrupted run", "one_run:resume"),
     "runs": Command("runs [FOLDER]", "list the runs of a folder", "kept:runs"),
     "evaluate": Command("evaluate RUN", "a curve by length", "one_run:evaluate"),

@@ -78,6 +78,21 @@ class Train(Trains):
 
 
 @dataclass(frozen=True)
+class Finetune(Train):
+    """Go on from the weights of a run, on its language or on another one.
+
+    Write `lab finetune RUN [LANGUAGE]`. All options are those of the run unless they are given. The
+    new run keeps the weights that it starts from; its checkpoint at step 0 is the parent with the
+    new language's symbols.
+
+    Attributes:
+        start: the parent's folder.
+    """
+
+    start: Annotated[Path, tyro.conf.Suppress] = Path()
+
+
+@dataclass(frozen=True)
 class Resume(Trains):
     """Go on with an interrupted run.
 
@@ -314,7 +329,11 @@ class Analyse:
 
 def read(command: str, args: Sequence[str]) -> Any:
     """The options of a command. Raises UserError for a mistake."""
-    special: dict[str, Callable[[Sequence[str]], Any]] = {"train": _train, "analyse": _analyse}
+    special: dict[str, Callable[[Sequence[str]], Any]] = {
+        "train": _train,
+        "finetune": _finetune,
+        "analyse": _analyse,
+    }
     if command in special:
         return special[command](args)
     return parse(TAKES[command], args, command)
@@ -383,6 +402,27 @@ def _train(args: Sequence[str]) -> Train:
     default = Train(recipe(name, config.model, config.recipe, regex, symbols, grammar))
     options = parse(Train, args, "train", default)
     return replace(options, config=replace(options.config, language=name, grammar=grammar))
+
+
+def _finetune(args: Sequence[str]) -> Finetune:
+    """The options of the parent are the defaults of all others."""
+    if not args or args[0].startswith("-"):
+        if "--help" in args or "-h" in args:
+            return parse(Finetune, ["--help"], "finetune", Finetune(recipe("")))
+        raise UserError("no run is given: write `lab finetune RUN [LANGUAGE] --tuned last`")
+    from models.runs.run import Run  # heavy
+
+    parent = Run(Path(args[0]))
+    config = replace(parent.config, parent=parent.model_hash(), tuned="all", lines=0)
+    start = Finetune(config, start=parent.path)
+    first = parse(Finetune, args[1:], "finetune", start)
+    if first.corpus is not None:
+        config = replace(config, language=corpus_name(first.corpus))
+        config = replace(config, regex="", symbols="", grammar="")
+    elif first.config.language != config.language:
+        language(first.config.language, first.config.regex, first.config.symbols)
+        config = replace(config, regex="", symbols="", grammar="")
+    return parse(Finetune, args[1:], "finetune", replace(start, config=config))
 
 
 def productions(grammar: str) -> str:

@@ -53,7 +53,7 @@ def candidates(words: Sequence[str], commands: Iterable[str]) -> list[str]:
 
 def _known(before: Sequence[str], current: str) -> Iterable[str]:
     name, *rest = before
-    if name not in {"train", "analyse", *TAKES}:
+    if name not in {"train", "finetune", "analyse", *TAKES}:
         return []
     values = _options(name, rest)
     if rest and rest[-1] in values and not current.startswith("-"):
@@ -69,6 +69,7 @@ def _places(name: str) -> dict[int, Iterable[str]]:
     questions = [*registered()]
     places: dict[str, dict[int, Iterable[str]]] = {
         "train": {0: LANGUAGES},
+        "finetune": {1: LANGUAGES},
         "leaderboard": dict.fromkeys(range(len(LANGUAGES)), LANGUAGES),
         "sweep": {0: shipped()},
         "plant": {0: get_args(Study)},
@@ -82,7 +83,7 @@ def _places(name: str) -> dict[int, Iterable[str]]:
 
 def _options(name: str, rest: Sequence[str]) -> dict[str, list[str]]:
     """The options of a command with the values that each may have, where they are known."""
-    if name == "train":
+    if name in ("train", "finetune"):
         return option_values(Train, Train(recipe("")))
     if name != "analyse":
         return option_values(TAKES[name])

@@ -29,6 +29,7 @@ from analyses.command_line.arguments import (
     Analyse,
     Break,
     Evaluate,
+    Finetune,
     Hooks,
     Languages,
     Predict,
@@ -126,6 +127,16 @@ def train(options: Train) -> None:
         corpus = LabelledCorpus.from_file(options.corpus)
         validation_sample(corpus, config)
     go(Run.create(options.out / run_name(config), config, options.corpus), options.device)
+
+
+def finetune(options: Finetune) -> None:
+    """Train from the weights of another run."""
+    config, parent = options.config, Run(options.start)
+    choose_device(options.device)
+    if options.corpus is not None:
+        validation_sample(LabelledCorpus.from_file(options.corpus), config)
+    path = options.out / run_name(config)
+    go(Run.create(path, config, options.corpus, parent), options.device)
 
 
 def resume(options: Resume) -> None:

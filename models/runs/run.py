@@ -34,6 +34,7 @@ from models.objectives.base import Objective
 from models.reading import read_bytes
 from models.runs.checkpoints import folder_name, load_checkpoint, read_about
 from models.runs.files import as_json, make_folder, remove_folder, write_json
+from models.runs.parents import files_of
 from models.runs.records import (
     Ending,
     Evaluation,
@@ -82,8 +83,17 @@ class Run:
             self._folder(seen_at)
 
     @classmethod
-    def create(cls, path: Path, config: TrainConfig, corpus: Path | None = None) -> Run:
+    def create(
+        cls,
+        path: Path,
+        config: TrainConfig,
+        corpus: Path | None = None,
+        parent: Run | None = None,
+    ) -> Run:
         """Makes a new folder with its record.
+
+        Args:
+            parent: the run whose weights a fine-tuning starts from (``TrainConfig.parent``).
 
         Raises:
             UserError: the folder exists or cannot be written, or the configuration cannot work.
@@ -112,6 +122,11 @@ class Run:
         else:
             learnt = _formal(config)
         build(config.model, learnt.vocabulary)
+        if bool(config.parent) != (parent is not None):
+            raise UserError("weights to start from are given with their run: `lab finetune RUN`")
+        if parent is not None:
+            checkpoint = parent.checkpoints / folder_name(parent.step)
+            files |= files_of(parent.name, parent.config, checkpoint, config)
         window = learnt.lengths(config.max_n)[-1]
         if window > MOST_SYMBOLS or window**2 * config.batch_size > MOST_PAIRS:
             raise UserError(
@@ -289,11 +304,14 @@ def find_runs(folder: Path) -> list[Path]:
 
 def run_name(config: TrainConfig) -> str:
     """The default folder name of a run: language, recipe unless plain, kind of model, "lm"
-    for a language model, seed."""
+    for a language model, what was fine-tuned, seed."""
     shifted = "shifted" if config.max_offset else ""
     named = "" if config.recipe == "plain" else config.recipe
     taught = "lm" if config.model.output == "softmax" else ""
-    parts = (config.language, named, config.model.kind, taught, shifted, f"s{config.seed}")
+    tuned = f"from-{config.parent[:6]}-{config.tuned}" if config.parent else ""
+    few = f"{config.lines}-lines" if config.lines else ""
+    changes = (named, config.model.kind, taught, shifted, tuned, few)
+    parts = (config.language, *changes, f"s{config.seed}")
     return "-".join(part for part in parts if part)
 
 

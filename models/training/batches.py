@@ -26,7 +26,9 @@ from models.languages import END_ID, Language, Words
 from models.objectives import objective
 from models.objectives.base import Batch
 
-TRAIN, VALIDATION = 1, 2  # each has a stream of random numbers of its own
+TRAIN, VALIDATION, LINES = 1, 2, 3  # each has a stream of random numbers of its own
+MANY = 10
+"""How many words are drawn for each of ``TrainConfig.lines``: short ones come again and again."""
 DRAWN_AT_ONCE = 2048  # words; more if one step alone needs more
 
 
@@ -68,10 +70,27 @@ def draw(config: TrainConfig, language: Language, chunk: int) -> tuple[Words, np
     """
     rng = np.random.default_rng([config.seed, TRAIN, chunk])
     count = steps_at_once(config) * config.batch_size
+    if config.lines:
+        pool = some_words(config, language)
+        words = pool[rng.integers(len(pool), size=count)]
+    else:
+        words = _sample(config, language, rng, count)
+    return words, rng.integers(config.max_offset + 1, size=count)
+
+
+def some_words(config: TrainConfig, language: Language) -> Words:
+    """``config.lines`` different words, drawn as those of a training are; fewer if there are fewer
+    in many draws."""
+    rng = np.random.default_rng([config.seed, LINES])
+    drawn = _sample(config, language, rng, MANY * config.lines)
+    _, first = np.unique(drawn.ids, axis=0, return_index=True)
+    return drawn[np.sort(first)[: config.lines]]
+
+
+def _sample(config: TrainConfig, language: Language, rng: np.random.Generator, count: int) -> Words:
     label = True if objective(config.objective).members_alone else None
     lengths = language.lengths(config.max_n)
-    words = language.sample(rng, count, lengths, label, spread=config.spread).words
-    return words, rng.integers(config.max_offset + 1, size=count)
+    return language.sample(rng, count, lengths, label, spread=config.spread).words
 
 
 def words_of(config: TrainConfig, language: Language, step: int) -> tuple[Words, np.ndarray]:

@@ -73,7 +73,9 @@ def load_state(trainer: Trainer) -> None:
         trainer.model.load_state_dict(parts.pop("model"))
         for name, parameter in trainer.model.named_parameters():
             trainer.moments[parameter] = {
-                key: value[name].to(parameter.device) for key, value in parts.items()
+                key: value[name].to(parameter.device)
+                for key, value in parts.items()
+                if parameter.requires_grad
             }
     except (KeyError, RuntimeError, TypeError, ValueError):
         raise UserError(f"{path} is damaged or another run's: {cure}") from None

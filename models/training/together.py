@@ -47,7 +47,7 @@ def can_train_together(config: TrainConfig) -> bool:
 
     If they can, it saves time on a GPU, but not on a CPU.
     """
-    return can_be_stacked(config.model)
+    return not config.parent and can_be_stacked(config.model)
 
 
 def train_together(

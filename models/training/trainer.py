@@ -12,9 +12,10 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from models.base import LanguageModel, build
+from models.base import EmbeddingModel, LanguageModel, build
 from models.config import TrainConfig
 from models.errors import UserError
+from models.runs.parents import start_from, trained_parts
 from models.runs.run import Run
 from models.training.batches import Batches
 
@@ -74,10 +75,15 @@ class Trainer:
         # then has a few page faults instead of hundreds, and takes a tenth less time.
         torch.empty(31 * 2**20, dtype=torch.uint8)
         model = build(run.config.model, run.language.vocabulary, run.config.seed)
+        if run.config.parent:
+            assert isinstance(model, EmbeddingModel)
+            start_from(run.path, model)
+            trained_parts(model, run.config, run.path)
         model.to(device)
         if model.learns_by_counting:
             return cls(run, model, None)
-        return cls(run, model, adamw(run.config, model.parameters()))
+        learned = (parameter for parameter in model.parameters() if parameter.requires_grad)
+        return cls(run, model, adamw(run.config, learned))
 
     @cached_property
     def batches(self) -> Batches:

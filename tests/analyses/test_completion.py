@@ -22,6 +22,8 @@ from models.languages import LANGUAGES
         (["tr"], ["train"]),
         (["train", "anbnc"], ["anbncn", "anbncndn"]),
         (["train", ""], list(LANGUAGES)),
+        (["finetune", "runs/anbn-s0", "anbnc"], ["anbncn", "anbncndn"]),
+        (["finetune", "runs/anbn-s0", "--tuned", ""], ["all", "last", "head"]),
         (["train", "anbn", "--dev"], ["--device"]),
         (["train", "anbn", "--device", ""], ["auto", "cpu", "cuda"]),
         (["train", "anbn", "--recipe", ""], ["plain", "counting"]),

@@ -27,6 +27,7 @@ OPTIONS = ("--json", "--csv", "--out", "--workers", "--device")
 TABLE = """
 languages    json csv  -   -       -
 train        -    -    out -       device
+finetune     -    -    out -       device
 resume       -    -    -   -       device
 runs         json csv  -   -       -
 evaluate     json csv  -   -       -
@@ -86,7 +87,7 @@ def refused(run: Run, name: str, options: None, how: Asks) -> tuple[Answer, bool
 
 def taken(command: str) -> set[str]:
     """The options of a command."""
-    if command == "train":
+    if command in ("train", "finetune"):
         return set(option_values(Train, Train(recipe(""))))
     return set(option_values(Asks if command == "analyse" else TAKES[command]))
 

@@ -1,0 +1,99 @@
+"""Weights to start from: those of another run, kept in the folder of the run that goes on.
+
+    parent.safetensors     the weights
+    parent.json            the run that they come from: its configuration, step and symbols
+
+The parent itself may be moved or removed. Symbols that both languages have keep their vectors; new
+ones begin as in any training.
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import asdict, replace
+from pathlib import Path
+
+import torch
+
+from models.base import EmbeddingModel
+from models.config import TrainConfig
+from models.errors import UserError
+from models.languages import FIRST_SYMBOL_ID, Vocabulary
+from models.reading import read_bytes
+from models.runs.checkpoints import WEIGHTS, read_about, read_weights
+from models.runs.files import as_json
+from models.runs.records import CheckpointRecord, read_record
+
+PARENT, ABOUT = "parent.safetensors", "parent.json"
+CURE = "put back the file, or begin the fine-tuning again"
+BY_TOKEN = {"embed.weight", "unembed.linear.weight", "unembed.linear.bias"}
+"""Tensors with one row for each token."""
+
+
+def files_of(
+    name: str, parent: TrainConfig, checkpoint: Path, config: TrainConfig
+) -> dict[str, bytes]:
+    """What a run keeps of the one that it goes on from.
+
+    Args:
+        name: of the parent.
+        parent: its configuration.
+        checkpoint: the folder of its weights.
+        config: of the new run; its ``parent`` is the hash of these weights.
+
+    Raises:
+        UserError: the parent's checkpoint is damaged, or cannot be gone on from.
+    """
+    if config.model.family.tabular:
+        raise UserError(f"{name} has no weights but counts: fine-tune another kind of model")
+    if config.model != replace(parent.model, output=config.model.output):
+        raise UserError(
+            f"a fine-tuned model has the shape of its parent {name}: leave the options --model... "
+            "out"
+        )
+    about = read_about(checkpoint)
+    if config.parent != about["sha256"]:
+        raise UserError(f"{name} has other weights than those that were asked for")
+    weights = read_bytes(checkpoint / WEIGHTS, CURE, most=sys.maxsize)
+    return {PARENT: weights, ABOUT: as_json({**about, "config": asdict(parent)})}
+
+
+def start_from(folder: Path, model: EmbeddingModel) -> None:
+    """Gives a new model the weights that its run's folder keeps of the parent, in place.
+
+    Raises:
+        UserError: they are missing or damaged, or do not fit.
+    """
+    about = read_record(folder / ABOUT, CheckpointRecord, CURE)
+    weights, digest = read_weights(folder / PARENT, CURE)
+    if digest != about["sha256"]:
+        raise UserError(f"{folder / PARENT} is not the file that was written: {CURE}")
+    old, new = Vocabulary(tuple(about["vocabulary"])), model.vocabulary
+    shared = [token for token in new.tokens if token in old.ids]
+    rows = [new.ids[token] for token in shared]
+    own = model.state_dict()
+    if set(own) != set(weights):
+        raise UserError(f"{folder / PARENT} does not fit this version of the lab: {CURE}")
+    with torch.no_grad():
+        for name, tensor in own.items():
+            given = weights[name].to(tensor.device)
+            if name in BY_TOKEN:
+                tensor[rows] = given[[old.ids[token] for token in shared]]
+            else:
+                tensor.copy_(given)
+
+
+def trained_parts(model: EmbeddingModel, config: TrainConfig, folder: Path) -> None:
+    """Freezes what fine-tuning leaves as it is (``TrainConfig.tuned``).
+
+    The vectors of symbols that the parent did not have are learned in any case; those of the others
+    then move too.
+    """
+    known = set(read_record(folder / ABOUT, CheckpointRecord, CURE)["vocabulary"])
+    new = not known.issuperset(model.vocabulary.tokens[FIRST_SYMBOL_ID:])
+    last = f"blocks.{model.config.n_layers - 1}."
+    for name, parameter in model.named_parameters():
+        learns = config.tuned == "all" or name.startswith("unembed.")
+        learns |= config.tuned == "last" and name.startswith((last, "ln_final."))
+        learns |= new and name == "embed.weight"
+        parameter.requires_grad_(learns)

@@ -1,0 +1,237 @@
+"""Fine-tuning begins with the parent's weights, changes what it should, and outlives its parent."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from conftest import tiny_config
+
+from analyses.command_line.app import main
+from models.config import ModelConfig, TrainConfig
+from models.errors import UserError
+from models.languages import language
+from models.runs.parents import ABOUT, PARENT
+from models.runs.run import Run, run_name
+from models.training.batches import draw, some_words
+from models.training.loop import train
+from models.training.state import STATE
+from models.training.together import can_train_together
+from models.training.trained_words import TrainedWords
+from models.training.trainer import Trainer
+
+CPU = torch.device("cpu")
+
+
+@pytest.fixture(scope="module")
+def parent(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    made = Run.create(tmp_path_factory.mktemp("parent") / "anbn", tiny_config(steps=20))
+    train(made, "cpu")
+    return made
+
+
+def tuned(parent: Run, path: Path, **changes: object) -> Run:
+    config = replace(parent.config, parent=parent.model_hash(), **changes)
+    return Run.create(path, config, parent=parent)
+
+
+def weights(run: Run, step: int | None = None) -> dict[str, torch.Tensor]:
+    return run.model(step).state_dict()
+
+
+def test_it_begins_with_the_weights_of_its_parent(parent: Run, tmp_path: Path) -> None:
+    run = tuned(parent, tmp_path / "run", seed=5)
+    train(run, "cpu")
+    for name, tensor in weights(run, 0).items():
+        assert torch.equal(tensor, weights(parent)[name]), name
+    assert any(
+        not torch.equal(tensor, weights(parent)[name]) for name, tensor in weights(run).items()
+    )
+
+
+@pytest.mark.parametrize(
+    ("what", "learns"),
+    [
+        ("all", lambda name: True),
+        ("last", lambda name: name.startswith(("blocks.1.", "ln_final.", "unembed."))),
+        ("head", lambda name: name.startswith("unembed.")),
+    ],
+)
+def test_what_is_not_tuned_stays_to_the_bit(
+    what: str, learns: Callable[[str], bool], tmp_path: Path
+) -> None:
+    shape = replace(tiny_config().model, n_layers=2)
+    first = Run.create(tmp_path / "first", tiny_config(steps=5, model=shape))
+    train(first, "cpu")
+    run = tuned(first, tmp_path / "run", tuned=what, weight_decay=0.1)
+    train(run, "cpu")
+    for name, tensor in weights(run).items():
+        moved = not torch.equal(tensor, weights(first)[name])
+        assert moved == learns(name), name
+
+
+def test_symbols_that_both_languages_have_keep_their_vectors(parent: Run, tmp_path: Path) -> None:
+    run = tuned(parent, tmp_path / "run", language="anbncn", tuned="head", seed=7)
+    train(run, "cpu")
+    old, new = weights(parent), weights(run, 0)
+    for name in ("embed.weight", "unembed.linear.weight", "unembed.linear.bias"):
+        assert torch.equal(new[name][:4], old[name])  # BOS, END, a, b
+        assert new[name].shape[0] == 5
+    fresh = Trainer.at_start(
+        Run.create(tmp_path / "fresh", replace(run.config, parent="", tuned="all")), CPU
+    )
+    assert torch.equal(new["embed.weight"][4], fresh.model.state_dict()["embed.weight"][4])
+    assert not torch.equal(weights(run)["embed.weight"], new["embed.weight"])  # c has to be learned
+    first = "blocks.0.attn.q.weight"
+    assert torch.equal(weights(run)[first], old[first])
+
+
+def test_it_resumes_to_the_bit_and_without_its_parent(tmp_path: Path) -> None:
+    first = Run.create(tmp_path / "first", tiny_config(steps=10))
+    train(first, "cpu")
+    whole, broken = (tuned(first, tmp_path / name, tuned="last", steps=30) for name in "ab")
+    shutil.rmtree(first.path)
+    train(whole, "cpu")
+
+    class StopError(Exception):
+        pass
+
+    def stop(step: int, loss: float | None) -> None:
+        if step >= 10:
+            raise StopError
+
+    with pytest.raises(StopError):
+        train(broken, "cpu", progress=stop)
+    assert (broken.path / STATE).exists()
+    train(Run(broken.path), "cpu")
+    for name, tensor in weights(broken).items():
+        assert torch.equal(tensor, weights(whole)[name]), name
+
+
+def test_it_says_where_it_comes_from(parent: Run, tmp_path: Path) -> None:
+    run = tuned(parent, tmp_path / "run")
+    about = json.loads((run.path / ABOUT).read_text())
+    assert about["sha256"] == run.config.parent == parent.model_hash()
+    assert about["step"] == 20
+    assert about["config"]["language"] == "anbn"
+    assert run_name(run.config) == f"anbn-from-{parent.model_hash()[:6]}-all-s0"
+    assert not can_train_together(run.config)
+    assert can_train_together(parent.config)
+
+
+def test_what_cannot_be_tuned_says_so(parent: Run, tmp_path: Path) -> None:
+    config = replace(parent.config, parent=parent.model_hash())
+    wide = replace(config, model=replace(config.model, d_mlp=12))
+    with pytest.raises(UserError, match=r"has the shape of its parent anbn: leave the options"):
+        Run.create(tmp_path / "wide", wide, parent=parent)
+    with pytest.raises(UserError, match="are given with their run"):
+        Run.create(tmp_path / "alone", config)
+    with pytest.raises(UserError, match="has other weights than those that were asked for"):
+        Run.create(tmp_path / "other", replace(config, parent="0" * 64), parent=parent)
+    with pytest.raises(UserError, match="tuned is head, but the training starts from random"):
+        replace(parent.config, tuned="head")
+    grams = tiny_config(steps=1, model=ModelConfig(architecture="ngram"))
+    counted = Run.create(tmp_path / "grams", grams)
+    train(counted, "cpu")
+    with pytest.raises(UserError, match="has no weights but counts"):
+        tuned(counted, tmp_path / "from grams")
+    assert not (tmp_path / "wide").exists()
+
+
+@pytest.mark.parametrize("damage", ["changed", "gone"])
+def test_damaged_weights_of_a_parent_are_refused(parent: Run, tmp_path: Path, damage: str) -> None:
+    run = tuned(parent, tmp_path / "run")
+    file = run.path / PARENT
+    if damage == "gone":
+        file.unlink()
+    else:
+        content = bytearray(file.read_bytes())
+        content[-1] ^= 1
+        file.write_bytes(content)
+    with pytest.raises(UserError, match="put back the file, or begin the fine-tuning again"):
+        train(run, "cpu")
+
+
+# -- few lines ------------------------------------------------------------------------------------
+
+
+def few(lines: int, **changes: object) -> TrainConfig:
+    return tiny_config(language="dyck2", batch_size=32, max_n=10, lines=lines, **changes)
+
+
+def test_few_lines_are_all_that_is_read() -> None:
+    known, config = language("dyck2"), few(7)
+    chosen = some_words(config, known)
+    assert len(chosen) == len(np.unique(chosen.ids, axis=0)) == 7
+    seen = set()
+    for chunk in range(3):
+        words, _ = draw(config, known, chunk)
+        seen |= {
+            known.vocabulary.decode(ids[:n])
+            for ids, n in zip(words.ids, words.lengths, strict=True)
+        }
+    assert seen == {
+        known.vocabulary.decode(ids[:n]) for ids, n in zip(chosen.ids, chosen.lengths, strict=True)
+    }
+    assert len(TrainedWords(config, known, 5)) == 7
+    other = some_words(few(7, seed=1), known)
+    assert {row.tobytes() for row in other.ids} != {row.tobytes() for row in chosen.ids}
+    more = some_words(few(20), known)
+    assert len(more) == 20
+
+
+def test_a_language_of_few_words_gives_all_it_has() -> None:
+    known = language("an")
+    assert (
+        len(
+            some_words(
+                tiny_config(language="an", objective="language-model", max_n=4, lines=50), known
+            )
+        )
+        == 4
+    )
+
+
+# -- the command ----------------------------------------------------------------------------------
+
+
+def test_the_command(parent: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["finetune", str(parent.path), "anbncn", "--steps", "5", "--tuned", "last"]
+    assert main([*words, "--lines", "9", "--seed", "3", "--out", str(tmp_path)]) == 0
+    assert "5 steps" in capsys.readouterr().out
+    (run,) = map(Run, tmp_path.iterdir())
+    assert run.name == f"anbncn-from-{parent.model_hash()[:6]}-last-9-lines-s3"
+    assert run.config.model == parent.config.model
+    assert (run.config.lines, run.config.tuned, run.config.steps) == (9, "last", 5)
+    for wrong, said in (
+        (["finetune"], "no run is given: write `lab finetune RUN"),
+        (["finetune", str(tmp_path / "gone")], "is not a run"),
+        (["finetune", str(parent.path), "klingon"], "unknown language 'klingon'"),
+        (["finetune", str(parent.path), "--lines", "-1"], "lines is -1: it must be at least 0"),
+    ):
+        assert main(wrong) == 2
+        assert said in capsys.readouterr().err
+    lines = tmp_path / "mine.tsv"
+    lines.write_text(
+        "".join(f"{'in' if i % 2 else 'out'}\ta b{' b' * (i % 5)} a{i}\n" for i in range(40))
+    )
+    assert main(["finetune", str(parent.path), "--corpus", str(lines), "--out", str(tmp_path)]) == 2
+    assert "choose the objective verdict" in capsys.readouterr().err
+    asked = [
+        "--corpus",
+        str(lines),
+        "--objective",
+        "verdict",
+        "--steps",
+        "3",
+        "--out",
+        str(tmp_path),
+    ]
+    assert main(["finetune", str(parent.path), *asked]) == 0
+    capsys.readouterr()
