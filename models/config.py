@@ -39,7 +39,8 @@ NormPlacement = Literal["pre", "post", "sandwich"]
 Mlp = Literal["plain", "gated", "none"]
 Activation = Literal["relu", "gelu", "silu"]
 Device = Literal["auto", "cpu", "cuda"]
-Tuned = Literal["all", "last", "head"]
+Tuned = Literal["all", "last", "head", "lora"]
+Adapted = Literal["attention", "mlp", "both"]
 MOST_SEED = 2**32 - 1
 """The largest seed that every source of random numbers takes."""
 
@@ -79,6 +80,7 @@ BOUNDS: Mapping[str, tuple[Number, Number]] = {
     "threads": (1, 256),
     "patience": (0, 10**9),
     "lines": (0, 10**7),
+    "rank": (1, 2**16),
 }
 """The least and the largest value of every number of a configuration. Beyond them nothing useful
 happens: the machine's memory or everybody's patience ends first."""
@@ -432,8 +434,12 @@ class TrainConfig:
         lines: train on so many different words, drawn once; 0 draws fresh words at each step.
         parent: the SHA-256 of the weights that a fine-tuning starts from; "" starts from random
             ones.
-        tuned: what a fine-tuning changes: "all" weights, the "last" block and the unembedding, or
-            the "head", the unembedding alone.
+        tuned: what a fine-tuning changes: "all" weights, the "last" block and the unembedding, the
+            "head", that is, the unembedding alone, or "lora", low-rank additions to some linear
+            maps, and the unembedding.
+        rank: of these additions.
+        adapted: the maps that get them: those of "attention" (queries, keys, values, output), of
+            the "mlp", or "both".
         model: the parts and their sizes.
     """
 
@@ -461,16 +467,24 @@ class TrainConfig:
     lines: int = 0
     parent: Annotated[str, Suppress] = ""
     tuned: Tuned = "all"
+    rank: int = 4
+    adapted: Adapted = "attention"
     model: ModelConfig = field(default_factory=ModelConfig)
 
     def __post_init__(self) -> None:
-        _check_choices(self, spread=Spread, tuned=Tuned)
+        _check_choices(self, spread=Spread, tuned=Tuned, adapted=Adapted)
         if self.tuned != "all" and not self.parent:
             raise UserError(
                 f"tuned is {self.tuned}, but the training starts from random weights: fine-tune a "
                 "run with `lab finetune RUN`, or leave it out"
             )
         _check_bounds(self)
+        maps = self.adapted != "mlp" or self.model.mlp != "none"
+        if self.tuned == "lora" and not (self.model.family.attends and maps):
+            raise UserError(
+                f"the model has no linear maps to adapt ({self.adapted}): fine-tune a Transformer, "
+                "or choose --tuned all, last or head"
+            )
         check_sight(self.objective, self.model.sees_ahead)
         self._decide_output()
         if self.max_offset and self.model.positions not in ABSOLUTE:

@@ -309,6 +309,8 @@ def run_name(config: TrainConfig) -> str:
     named = "" if config.recipe == "plain" else config.recipe
     taught = "lm" if config.model.output == "softmax" else ""
     tuned = f"from-{config.parent[:6]}-{config.tuned}" if config.parent else ""
+    if config.tuned == "lora":
+        tuned += f"-{config.adapted}-{config.rank}"
     few = f"{config.lines}-lines" if config.lines else ""
     changes = (named, config.model.kind, taught, shifted, tuned, few)
     parts = (config.language, *changes, f"s{config.seed}")

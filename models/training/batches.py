@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from itertools import pairwise
 from typing import Any
 
@@ -78,6 +79,7 @@ def draw(config: TrainConfig, language: Language, chunk: int) -> tuple[Words, np
     return words, rng.integers(config.max_offset + 1, size=count)
 
 
+@lru_cache(maxsize=4)  # every chunk of steps asks for the same
 def some_words(config: TrainConfig, language: Language) -> Words:
     """``config.lines`` different words, drawn as those of a training are; fewer if there are fewer
     in many draws."""

@@ -17,6 +17,7 @@ from models.config import TrainConfig
 from models.errors import UserError
 from models.runs.parents import start_from, trained_parts
 from models.runs.run import Run
+from models.training.adapters import add_adapters, merged
 from models.training.batches import Batches
 
 
@@ -79,11 +80,18 @@ class Trainer:
             assert isinstance(model, EmbeddingModel)
             start_from(run.path, model)
             trained_parts(model, run.config, run.path)
+            if run.config.tuned == "lora":
+                add_adapters(model, run.config)
         model.to(device)
         if model.learns_by_counting:
             return cls(run, model, None)
         learned = (parameter for parameter in model.parameters() if parameter.requires_grad)
         return cls(run, model, adamw(run.config, learned))
+
+    @property
+    def whole_model(self) -> LanguageModel:
+        """The model with all that was learned in its own weights, as a checkpoint holds it."""
+        return merged(self.model, self.config) if self.config.tuned == "lora" else self.model
 
     @cached_property
     def batches(self) -> Batches:

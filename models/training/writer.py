@@ -131,7 +131,7 @@ class RunWriter:
 
     def _save_checkpoint(self) -> None:
         run, trainer = self.trainer.run, self.trainer
-        save_checkpoint(run.checkpoints, trainer.model, run.config, trainer.step)
+        save_checkpoint(run.checkpoints, trainer.whole_model, run.config, trainer.step)
 
     def _evaluate(self) -> None:
         """Judges the training window and appends a line to metrics.jsonl."""

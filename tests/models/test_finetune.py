@@ -158,6 +158,72 @@ def test_damaged_weights_of_a_parent_are_refused(parent: Run, tmp_path: Path, da
         train(run, "cpu")
 
 
+# -- low-rank additions ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("adapted", ["attention", "mlp", "both"])
+def test_lora_adds_a_product_of_its_rank(parent: Run, tmp_path: Path, adapted: str) -> None:
+    run = tuned(parent, tmp_path / "run", tuned="lora", rank=2, adapted=adapted, steps=10)
+    train(run, "cpu")
+    kinds = {"attention": (".attn.",), "mlp": (".mlp.",), "both": (".attn.", ".mlp.")}[adapted]
+    for name, tensor in weights(run).items():
+        difference = tensor - weights(parent)[name]
+        if name.startswith("unembed."):
+            assert difference.abs().max() > 0
+        elif tensor.ndim > 1 and any(kind in name for kind in kinds):
+            assert torch.linalg.matrix_rank(difference, tol=1e-6) == 2, name
+        else:
+            assert difference.abs().max() == 0, name
+    assert torch.equal(
+        weights(run, 0)["blocks.0.attn.q.weight"], weights(parent)["blocks.0.attn.q.weight"]
+    )
+
+
+def test_merged_weights_say_the_same(parent: Run, tmp_path: Path) -> None:
+    run = tuned(parent, tmp_path / "run", tuned="lora", rank=3, adapted="both")
+    trainer = Trainer.at_start(run, CPU)
+    for _ in range(5):
+        trainer.advance()
+    tokens = torch.tensor([[0, 2, 2, 3, 3], [0, 2, 3, 1, 1]])
+    with torch.no_grad():
+        torch.testing.assert_close(
+            trainer.whole_model(tokens), trainer.model(tokens), rtol=1e-5, atol=1e-5
+        )
+        start = Trainer.at_start(run, CPU).model(tokens)
+        torch.testing.assert_close(start, parent.model()(tokens), rtol=0, atol=0)
+    learned = sum(p.numel() for p in trainer.model.parameters() if p.requires_grad)
+    assert learned < sum(p.numel() for p in parent.model().parameters())
+
+
+def test_lora_resumes_to_the_bit(parent: Run, tmp_path: Path) -> None:
+    whole, broken = (tuned(parent, tmp_path / n, tuned="lora", rank=2, steps=20) for n in "ab")
+    train(whole, "cpu")
+
+    class StopError(Exception):
+        pass
+
+    def stop(step: int, loss: float | None) -> None:
+        if step >= 10:
+            raise StopError
+
+    with pytest.raises(StopError):
+        train(broken, "cpu", progress=stop)
+    train(Run(broken.path), "cpu")
+    for name, tensor in weights(broken).items():
+        assert torch.equal(tensor, weights(whole)[name]), name
+
+
+def test_what_has_no_such_maps_says_so(tmp_path: Path) -> None:
+    shape = ModelConfig(architecture="lstm", n_layers=1, d_model=8)
+    first = Run.create(tmp_path / "first", tiny_config(steps=1, model=shape))
+    train(first, "cpu")
+    with pytest.raises(UserError, match=r"no linear maps to adapt \(attention\)"):
+        tuned(first, tmp_path / "run", tuned="lora")
+    only = replace(tiny_config().model, mlp="none")
+    with pytest.raises(UserError, match=r"no linear maps to adapt \(mlp\)"):
+        tiny_config(model=only, parent="0", tuned="lora", adapted="mlp")
+
+
 # -- few lines ------------------------------------------------------------------------------------
 
 
