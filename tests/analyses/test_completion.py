@@ -23,7 +23,7 @@ from models.languages import LANGUAGES
         (["train", "anbnc"], ["anbncn", "anbncndn"]),
         (["train", ""], list(LANGUAGES)),
         (["finetune", "runs/anbn-s0", "anbnc"], ["anbncn", "anbncndn"]),
-        (["finetune", "runs/anbn-s0", "--tuned", ""], ["all", "last", "head"]),
+        (["finetune", "runs/anbn-s0", "--tuned", ""], ["all", "last", "head", "lora"]),
         (["train", "anbn", "--dev"], ["--device"]),
         (["train", "anbn", "--device", ""], ["auto", "cpu", "cuda"]),
         (["train", "anbn", "--recipe", ""], ["plain", "counting"]),
