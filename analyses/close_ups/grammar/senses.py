@@ -193,7 +193,9 @@ def in_words(table: pd.DataFrame) -> str:
 def chart(table: pd.DataFrame) -> ChartType:
     """A panel per word: accuracy by site, of the trained and the untrained model."""
     base = alt.Chart(table).encode(
-        x=alt.X("site:N", sort=table["site"].unique().tolist(), title=None).axis(labelAngle=-30),
+        x=alt.X("site:N", sort=table["site"].unique().tolist(), title=None).axis(
+            labelAngle=-30, labelOverlap=False
+        ),
         color=alt.Color("model:N", title=None)
         .scale(domain=["trained", "untrained"], range=[TRAINED, UNTRAINED])
         .legend(orient="top"),
