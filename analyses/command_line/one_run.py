@@ -51,6 +51,7 @@ from analyses.options.live import (
     Vectors,
 )
 from analyses.options.questions import Accuracy
+from analyses.options.shared import Shows
 from analyses.questions import accuracy
 from analyses.registry import registered
 from analyses.rules.printed import printed_verdicts
@@ -278,11 +279,7 @@ def perplexity(options: Perplexity) -> None:
             runs, options.by, options.count, options.deepest, options.seed, report
         )
     said = distribution.in_words(table)
-    rows = json.loads(table.to_json(orient="records", force_ascii=False))
-    if shown(options, table, {"perplexity": rows, "answer": said}):
-        return
-    OUT.print(table_of(distribution.side_by_side(table)))
-    OUT.print(said)
+    _told(options, "perplexity", table, said, distribution.side_by_side(table))
 
 
 def syntax(options: Syntax) -> None:
@@ -291,11 +288,7 @@ def syntax(options: Syntax) -> None:
     with progress_bar("syntax") as report:
         table = trees.syntax(run, options.words, options.seed, report)
     said = trees.in_words(table)
-    rows = json.loads(table.to_json(orient="records", force_ascii=False))
-    if shown(options, table, {"sites": rows, "answer": said}):
-        return
-    OUT.print(table_of(trees.chosen(table).drop(columns="choice")))
-    OUT.print(said)
+    _told(options, "sites", table, said, trees.chosen(table).drop(columns="choice"))
 
 
 def depths(options: Depths) -> None:
@@ -304,11 +297,7 @@ def depths(options: Depths) -> None:
     with progress_bar("depths") as report:
         table = by_depth.depths(run, options.count, options.deepest, options.seed, report)
     said = by_depth.in_words(table)
-    rows = json.loads(table.to_json(orient="records", force_ascii=False))
-    if shown(options, table, {"depths": rows, "answer": said}):
-        return
-    OUT.print(table_of(table))
-    OUT.print(said)
+    _told(options, "depths", table, said)
 
 
 def dependencies(options: Dependencies) -> None:
@@ -318,11 +307,7 @@ def dependencies(options: Dependencies) -> None:
     with progress_bar("dependencies") as report:
         table = depends.dependencies(run, options.count, options.seed, symbols, report)
     said = depends.in_words(table)
-    rows = json.loads(table.to_json(orient="records", force_ascii=False))
-    if shown(options, table, {"dependencies": rows, "answer": said}):
-        return
-    OUT.print(table_of(depends.side_by_side(table)))
-    OUT.print(said)
+    _told(options, "dependencies", table, said, depends.side_by_side(table))
 
 
 def looks(options: Looks) -> None:
@@ -333,11 +318,7 @@ def looks(options: Looks) -> None:
     with progress_bar("looks") as report:
         table = attends.looks(run, *asked, report)
     said = attends.in_words(table, attends.decides(run, *asked))
-    rows = json.loads(table.to_json(orient="records", force_ascii=False))
-    if shown(options, table, {"looks": rows, "answer": said}):
-        return
-    OUT.print(table_of(table.drop(columns="choice")))
-    OUT.print(said)
+    _told(options, "looks", table, said, table.drop(columns="choice"))
 
 
 def vectors(options: Vectors) -> None:
@@ -347,11 +328,7 @@ def vectors(options: Vectors) -> None:
     with progress_bar("vectors") as report:
         table = of_words.vectors(run, *asked, report)
     said = of_words.in_words(table)
-    rows = json.loads(table.to_json(orient="records", force_ascii=False))
-    if shown(options, table, {"vectors": rows, "answer": said}):
-        return
-    OUT.print(table_of(of_words.side_by_side(table)))
-    OUT.print(said)
+    _told(options, "vectors", table, said, of_words.side_by_side(table))
 
 
 def senses(options: Senses) -> None:
@@ -360,11 +337,22 @@ def senses(options: Senses) -> None:
     with progress_bar("senses") as report:
         table = of_forms.senses(run, options.sentences, options.seed, report)
     said = of_forms.in_words(table)
+    _told(options, "senses", table, said)
+
+
+def _told(
+    options: Shows, name: str, table: pd.DataFrame, said: str, brief: pd.DataFrame | None = None
+) -> None:
+    """An answer as JSON, as CSV, or as a table with a sentence.
+
+    Args:
+        name: of the rows in the JSON.
+        brief: what is printed in place of the table.
+    """
     rows = json.loads(table.to_json(orient="records", force_ascii=False))
-    if shown(options, table, {"senses": rows, "answer": said}):
-        return
-    OUT.print(table_of(table))
-    OUT.print(said)
+    if not shown(options, table, {name: rows, "answer": said}):
+        OUT.print(table_of(table if brief is None else brief))
+        OUT.print(said)
 
 
 def analyse(asked: Analyse) -> None:

@@ -41,6 +41,21 @@ def tuned(parent: Run, path: Path, **changes: object) -> Run:
     return Run.create(path, config, parent=parent)
 
 
+class StopError(Exception):
+    """A training is interrupted."""
+
+
+def interrupt(run: Run) -> None:
+    """Trains up to the tenth step."""
+
+    def stop(step: int, loss: float | None) -> None:
+        if step >= 10:
+            raise StopError
+
+    with pytest.raises(StopError):
+        train(run, "cpu", progress=stop)
+
+
 def weights(run: Run, step: int | None = None) -> dict[str, torch.Tensor]:
     return run.model(step).state_dict()
 
@@ -99,15 +114,7 @@ def test_it_resumes_to_the_bit_and_without_its_parent(tmp_path: Path) -> None:
     shutil.rmtree(first.path)
     train(whole, "cpu")
 
-    class StopError(Exception):
-        pass
-
-    def stop(step: int, loss: float | None) -> None:
-        if step >= 10:
-            raise StopError
-
-    with pytest.raises(StopError):
-        train(broken, "cpu", progress=stop)
+    interrupt(broken)
     assert (broken.path / STATE).exists()
     train(Run(broken.path), "cpu")
     for name, tensor in weights(broken).items():
@@ -199,15 +206,7 @@ def test_lora_resumes_to_the_bit(parent: Run, tmp_path: Path) -> None:
     whole, broken = (tuned(parent, tmp_path / n, tuned="lora", rank=2, steps=20) for n in "ab")
     train(whole, "cpu")
 
-    class StopError(Exception):
-        pass
-
-    def stop(step: int, loss: float | None) -> None:
-        if step >= 10:
-            raise StopError
-
-    with pytest.raises(StopError):
-        train(broken, "cpu", progress=stop)
+    interrupt(broken)
     train(Run(broken.path), "cpu")
     for name, tensor in weights(broken).items():
         assert torch.equal(tensor, weights(whole)[name]), name
