@@ -109,7 +109,7 @@ def stir(model: HookedTransformer, seed: int = 0) -> HookedTransformer:
 
 
 def sharpen(model: EmbeddingModel, spread: float = 2.5) -> EmbeddingModel:
-    """Scales the unembedding, so that a softmax makes some tokens likely and some not."""
+    """Scales the unembedding. A softmax then makes some tokens likely and some unlikely."""
     import torch
 
     symbols = torch.arange(len(model.vocabulary)).repeat(4, 4)
