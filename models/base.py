@@ -18,7 +18,7 @@ from models.cards import card
 from models.config import ModelConfig
 from models.errors import UserError
 from models.hooks import HookRow
-from models.languages import END_ID, FIRST_SYMBOL_ID, Vocabulary
+from models.languages import BORDER, END_ID, FIRST_SYMBOL_ID, Vocabulary
 from models.objectives import LEAST, read_at
 
 SIZES = ("n_layers", "n_heads", "d_model", "d_mlp", "kernel_size", "order")
@@ -83,7 +83,7 @@ class LanguageModel(HookedRootModule):
     @property
     def softmax(self) -> bool:
         """Does it give one distribution over all tokens, instead of judging each by itself?"""
-        return self.config.output == "softmax"
+        return self.config.output != "sigmoid"
 
     def margins(
         self,
@@ -95,7 +95,8 @@ class LanguageModel(HookedRootModule):
 
         This is END's logit. A language model, which reads no word outside the language in training,
         says nothing to the point of END after a symbol that may not come: there it is the least
-        logit of all tokens of the word, END among them.
+        logit of all tokens of the word, END among them. Where the output is "conditional", it is
+        that of the tokens after the border, and -inf for a word without one.
 
         Args:
             tokens: the words, BOS first.
@@ -106,6 +107,10 @@ class LanguageModel(HookedRootModule):
             return end
         came = logits[..., :-1, :].take_along_dim(tokens[..., 1:, None], dim=-1)[..., 0]
         past = torch.arange(came.shape[-1], device=came.device) >= at[..., None]
+        if self.config.output == "conditional":
+            border = (tokens == self.vocabulary.ids[BORDER]).cumsum(dim=-1) > 0
+            past = past | ~border[..., :-1]
+            end = end.masked_fill(~border.any(dim=-1), -torch.inf)
         return torch.cat([came.masked_fill(past, torch.inf), end[..., None]], dim=-1).amin(dim=-1)
 
     def normaliser(self, raw: Float[Tensor, "*any d_vocab"]) -> Float[Tensor, "*any 1"]:
@@ -255,7 +260,7 @@ class LanguageModel(HookedRootModule):
             normalization_type={"layer": "LN", "rms": "RMS", "none": None}[config.norm],
             positional_embedding_type=kinds[config.positions],
             rotary_base=config.position_base,
-            attention_dir="bidirectional" if config.sees_ahead else "causal",
+            attention_dir="causal" if config.causal else "bidirectional",
             attn_only=config.mlp == "none",
             gated_mlp=config.mlp == "gated",
             use_normalization_before_and_after=config.norm_placement == "sandwich",

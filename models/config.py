@@ -213,7 +213,7 @@ class ModelConfig:
 
     Attributes:
         architecture: the name of its family: a Transformer or a rival.
-        n_layers: blocks.
+        n_layers: blocks; in an encoder-decoder the first half of them is the encoder.
         n_heads: attention heads in a block.
         d_model: width of the residual stream.
         head_width: width of a head's queries, keys and values; 0 means d_model / n_heads.
@@ -245,8 +245,8 @@ class ModelConfig:
         order: the n of the n-gram model; its context is the last n - 1 tokens.
         eps: added under the root in every norm. The difference that tells two counts apart shrinks
             like 1 / length, and its square soon falls below 1e-5.
-        output: "sigmoid" judges each token by itself, "softmax" gives one distribution over all.
-            The objective decides it.
+        output: "sigmoid" judges each token by itself, "softmax" gives one distribution over all,
+            "conditional" does so after the border of a pair. The objective decides it.
         counting: what is built in for counting; nothing by default.
     """
 
@@ -293,6 +293,11 @@ class ModelConfig:
                 "place: leave it at pre, or choose a norm"
             )
         self._check_choices_are_read()
+        if self.family.two_sided and self.n_layers < 2:
+            raise UserError(
+                f"n_layers is {self.n_layers}, and an encoder-decoder needs a block for each side: "
+                "choose 2 or more"
+            )
         if self.family.attends:
             self._check_attention()
 
@@ -369,6 +374,16 @@ class ModelConfig:
         return self.mask == "bidirectional"
 
     @property
+    def causal(self) -> bool:
+        """Does no position of any block see what comes after it?"""
+        return not (self.sees_ahead or self.family.two_sided)
+
+    @property
+    def encoder_layers(self) -> int:
+        """How many of the blocks, the first ones, read the source of a pair."""
+        return self.n_layers // 2 if self.family.two_sided else 0
+
+    @property
     def readout(self) -> Readout:
         """Where the verdict on a word is read: "bos" or "last".
 
@@ -417,7 +432,8 @@ class TrainConfig:
         objective: what is taught, by its name in ``models.objectives``: "next-symbols", the set of
             symbols that may come next at every position; "verdict", only whether the whole word is
             in the language; or "language-model", the one token that comes next in words of the
-            language, by softmax and cross-entropy.
+            language, by softmax and cross-entropy; "sequence-to-sequence", the same for the target
+            of a pair alone, given its source.
         steps: the longest training; the learning rate's schedule spans it.
         batch_size: words in a step.
         learning_rate: the peak; the rate rises for ``warmup`` steps and falls to zero in a cosine.
@@ -496,11 +512,15 @@ class TrainConfig:
 
     def _decide_output(self) -> None:
         wanted = output_of(self.objective)
-        if self.model.output == "softmax" != wanted:
+        if self.model.output not in ("sigmoid", wanted):
             raise UserError(
-                f"the objective {self.objective} judges each token by itself, and the model's "
-                "output is a softmax: choose --objective language-model, or leave --model.output "
-                "out"
+                f"the objective {self.objective} asks for the output {wanted}, not for "
+                f"{self.model.output}: leave --model.output out"
+            )
+        if self.model.family.two_sided and wanted != "conditional":
+            raise UserError(
+                f"an encoder-decoder is taught targets alone, not {self.objective}: choose "
+                "--objective sequence-to-sequence and a language of pairs such as copy"
             )
         object.__setattr__(self, "model", replace(self.model, output=wanted))
 

@@ -43,6 +43,8 @@ class Family:
         attends: whether it has attention heads.
         residual: whether its parts add to a residual stream.
         recurrent: whether a position goes on from the state of the position before it.
+        two_sided: whether an encoder reads the source of a pair, and a decoder goes on from there.
+            The first half of the blocks is the encoder's.
         tabular: whether it is a table of counts: it learns without gradients and has no activations
             to change.
         title: tells of a configuration what its models are called; None composes the name from the
@@ -57,6 +59,7 @@ class Family:
     attends: bool = False
     residual: bool = False
     recurrent: bool = False
+    two_sided: bool = False
     tabular: bool = False
     title: Callable[[ModelConfig], str] | None = None
 
@@ -76,6 +79,7 @@ NORMED = frozenset({"norm", "norm_placement", "eps", "act_fn"})
 HEADS = frozenset(
     {"n_heads", "head_width", "scores", "mask", "window", "positions", "position_base", "n_ctx"}
 )
+BOTH_SIDES = HEADS - {"mask", "window"}
 COUNTING = frozenset(f"counting.{name}" for name in ("averaging_heads", "head_norm", "counters"))
 
 _ENTRIES = (
@@ -110,6 +114,31 @@ _ENTRIES = (
         EMBEDDED | NORMED | {"kernel_size"},
         stacks=always,
         residual=True,
+    ),
+    Family(
+        "encoder-decoder",
+        "models.encoder_decoders.attending:HookedEncoderDecoder",
+        "models.encoder_decoders.attending:hook_rows",
+        EMBEDDED | NORMED | BOTH_SIDES | {"mlp", "d_mlp"},
+        attends=True,
+        residual=True,
+        two_sided=True,
+    ),
+    Family(
+        "lstm-encoder-decoder",
+        "models.encoder_decoders.recurrent:HookedLSTMPair",
+        "models.encoder_decoders.recurrent:one_vector_rows",
+        EMBEDDED,
+        recurrent=True,
+        two_sided=True,
+    ),
+    Family(
+        "lstm-attention",
+        "models.encoder_decoders.recurrent:HookedAttendingLSTMPair",
+        "models.encoder_decoders.recurrent:attending_rows",
+        EMBEDDED,
+        recurrent=True,
+        two_sided=True,
     ),
     Family(
         "ngram",

@@ -27,17 +27,21 @@ class HookRow:
         name: TransformerLens' name of the hook; {layer} stands for the number of a block.
         shape: the activation's axes, by name.
         meaning: what the activation is.
+        first, last: the blocks that have it, from ``first`` up to before ``last``; None is all.
     """
 
     name: str
     shape: tuple[str, ...]
     meaning: str
+    first: int = 0
+    last: int | None = None
 
     def names(self, n_layers: int) -> list[str]:
         """The names of this line's hooks, with the number of each block put in."""
         if "{layer}" not in self.name:
             return [self.name]
-        return [self.name.format(layer=layer) for layer in range(n_layers)]
+        last = n_layers if self.last is None else self.last
+        return [self.name.format(layer=layer) for layer in range(self.first, last)]
 
 
 STREAM = ("batch", "pos", "d_model")

@@ -12,6 +12,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
@@ -23,6 +24,7 @@ from filelock import FileLock
 from hypothesis import settings
 
 from models.config import ModelConfig, TrainConfig
+from models.families import FAMILIES
 from models.languages import Vocabulary
 
 if TYPE_CHECKING:
@@ -97,6 +99,12 @@ SMALL = ModelConfig(n_layers=2, n_heads=4, d_model=16, d_mlp=24, n_ctx=32)
 TINY = ModelConfig(n_layers=1, n_heads=2, d_model=8, d_mlp=16)
 
 
+def tiny_of(architecture: str, **changes: object) -> ModelConfig:
+    """As ``TINY``; a model of two sides has a block for each."""
+    layers = 2 if FAMILIES[architecture].two_sided else 1
+    return replace(TINY, architecture=architecture, **{"n_layers": layers, **changes})
+
+
 def stir(model: HookedTransformer, seed: int = 0) -> HookedTransformer:
     """Random numbers in every parameter: fresh biases are zero and would hide what they do."""
     import torch
@@ -160,7 +168,14 @@ def tiny_config(**changes: object) -> TrainConfig:
         "evaluate_every": 3,
         "model": TINY,
     }
-    return TrainConfig(**{**values, **changes})
+    values |= changes
+    model = values["model"]
+    assert isinstance(model, ModelConfig)
+    if model.family.two_sided:
+        values = {"objective": "sequence-to-sequence", **values}
+    if values.get("objective") == "sequence-to-sequence":
+        values = {**values, "language": changes.get("language", "copy")}
+    return TrainConfig(**values)
 
 
 @pytest.fixture

@@ -80,6 +80,8 @@ def _computed(function: Any, args: Any, kwargs: dict[str, Any], waits: Waits) ->
     out = function(*own, **(options if target is None else options | {"device": "cpu"}))
     if name == "_to_copy" and target is not None and not to_second:
         return out
+    if name == "_pack_padded_sequence":  # how many words each step reads is known on the CPU
+        return Elsewhere(out[0]), out[1]
     if name == "copy_" and not isinstance(args[0], Elsewhere):
         return args[0]
     wrapped = _each(out, lambda x: Elsewhere(x) if isinstance(x, torch.Tensor) else x)
@@ -106,7 +108,10 @@ def _tensors(values: Any) -> Iterator[torch.Tensor]:
 
 
 def _refuse_mixtures(name: str, args: Any, tensors: list[torch.Tensor]) -> None:
-    """As on a GPU, numbers without an axis may come from the CPU, and so may indices."""
+    """As on a GPU, numbers without an axis may come from the CPU, and so may indices; the lengths
+    of packed words must."""
+    if name in ("_pack_padded_sequence", "_pad_packed_sequence", "_pack_padded_sequence_backward"):
+        tensors = tensors[:1]
     if name.startswith(("index", "_index_put")) and isinstance(args[0], Elsewhere):
         tensors = [x for x in tensors if all(x is not y for y in _tensors(args[1]))]
     if any(x.dim() and not isinstance(x, Elsewhere) for x in tensors):
@@ -171,8 +176,10 @@ def _indices(index: Any) -> Any:
 
 
 def _refuse_gradients_in_evaluation(args: Any) -> None:
-    """The arguments of ``torch.lstm`` end with train, bidirectional, batch_first."""
-    if torch.is_grad_enabled() and not args[-3]:
+    """The arguments of ``torch.lstm`` end with train, bidirectional, batch_first; for packed words
+    the last one is left out, and the second says how many words each step reads."""
+    packed = isinstance(args[1], torch.Tensor) and not args[1].is_floating_point()
+    if torch.is_grad_enabled() and not args[-2 if packed else -3]:
         raise RuntimeError("cuDNN's RNN has no backward in evaluation mode")
 
 

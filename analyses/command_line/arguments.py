@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -40,8 +41,9 @@ from analyses.options.studies import Leaderboard, Sweep
 from analyses.registry import BUILT_IN, options_of, registered
 from models.config import ModelConfig, TrainConfig, check_bounds
 from models.errors import UserError
+from models.families import FAMILIES
 from models.languages import LANGUAGES, corpus_name, language
-from models.languages.grammars.own import MOST_LETTERS
+from models.languages.own_grammar import MOST_LETTERS
 from models.reading import read_bytes
 from models.training.recipes import recipe
 
@@ -376,7 +378,7 @@ def _train(args: Sequence[str]) -> Train:
     asked = [word for word in args if word not in ("-h", "--help")]
     if len(asked) < len(args) and not asked:
         return parse(Train, args, "train", Train(recipe("")))
-    first = parse(Train, asked, "train", Train(recipe("")))
+    first = parse(Train, asked, "train", Train(recipe("", _architecture(asked))))
     name = first.config.language
     if first.corpus is not None and name:
         raise UserError(
@@ -402,6 +404,15 @@ def _train(args: Sequence[str]) -> Train:
     default = Train(recipe(name, config.model, config.recipe, regex, symbols, grammar))
     options = parse(Train, args, "train", default)
     return replace(options, config=replace(options.config, language=name, grammar=grammar))
+
+
+def _architecture(args: Sequence[str]) -> ModelConfig:
+    """The plain model of the architecture that is asked for, if it is one: it may leave no choice
+    of what is taught."""
+    option = "--model.architecture"
+    words = [part for word in args for part in (word.split("=", 1) if option in word else [word])]
+    name = dict(pairwise(words)).get(option)
+    return ModelConfig(architecture=name) if name in FAMILIES else ModelConfig()
 
 
 def _finetune(args: Sequence[str]) -> Finetune:

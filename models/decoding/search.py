@@ -14,7 +14,7 @@ from models.base import LanguageModel
 from models.decoding.choice import Choice
 from models.decoding.growing import Growing, growing
 from models.errors import UserError
-from models.languages import BOS_ID, END_ID, Word
+from models.languages import BORDER, BOS_ID, END_ID, Word
 from models.objectives.base import Objective
 
 UNCHANGED = Choice()
@@ -92,6 +92,11 @@ class Generator:
                 "that was taught them (--objective next-symbols)"
             )
         prompt = model.vocabulary.check(prompt)
+        if objective.begins(prompt) > len(prompt):
+            raise UserError(
+                f"the model was taught {objective.taught}, and makes it after a source: give one "
+                f"that ends with its border, such as --prompt 'a b {BORDER}'"
+            )
         if not len(prompt) <= longest:
             raise UserError(f"the prompt has {len(prompt)} symbols, and the longest word {longest}")
         self.model, self.objective, self.longest, self.prompt = model, objective, longest, prompt

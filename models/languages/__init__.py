@@ -5,6 +5,7 @@ from models.languages.counting import CountingLanguage
 from models.languages.dyck import DyckLanguage
 from models.languages.grammars.context_free import ContextFreeLanguage
 from models.languages.language import FormalLanguage, Language, Sample, Spread
+from models.languages.pairs.transduction import Transduction
 from models.languages.planted import PlantedLanguage
 from models.languages.registry import (
     LANGUAGES,
@@ -16,6 +17,7 @@ from models.languages.registry import (
 from models.languages.regular import RegularLanguage
 from models.languages.shuffle import ShuffleLanguage
 from models.languages.vocabulary import (
+    BORDER,
     BOS,
     BOS_ID,
     END,
@@ -27,6 +29,7 @@ from models.languages.vocabulary import (
 )
 
 __all__ = [
+    "BORDER",
     "BOS",
     "BOS_ID",
     "END",
@@ -47,6 +50,7 @@ __all__ = [
     "Sample",
     "ShuffleLanguage",
     "Spread",
+    "Transduction",
     "Vocabulary",
     "Word",
     "Words",

@@ -64,6 +64,7 @@ class Language(ABC):
         rationale_rule: the rule by which ``rationales`` chooses positions, in words.
         shortcut: a symbol that says nothing about membership, but goes with the label in the
             training lines of a variant of this language; None if there is no such variant.
+        short: words up to this size are short enough for an example.
     """
 
     name: str
@@ -73,6 +74,7 @@ class Language(ABC):
     default_objective: str = "next-symbols"
     rationale_rule: ClassVar[str]
     shortcut: str | None = None
+    short: int = 10
 
     # -- the truth, vectorised ------------------------------------------------------------------
 
@@ -188,7 +190,7 @@ class Language(ABC):
 
     def example(self) -> Word:
         """A short member of the language, always the same."""
-        positives = self.positive_lengths(self.lengths(10))
+        positives = self.positive_lengths(self.lengths(self.short))
         length = positives[min(2, len(positives) - 1)]
         words = self.sample(np.random.default_rng(0), 1, [length], label=True).words
         return self.vocabulary.decode(words.ids[0, :length])
@@ -269,7 +271,7 @@ class FormalLanguage(Language):
 
         None if every short word is in the language.
         """
-        for length in self.positive_lengths(self.lengths(10)):
+        for length in self.positive_lengths(self.lengths(self.short)):
             words = self.sample(np.random.default_rng(0), 1, [length], label=True).words
             with suppress(LookupError):
                 return self.counterfactual(self.vocabulary.decode(words.ids[0]))

@@ -18,9 +18,12 @@ from models.languages.grammars.context_free import ContextFreeLanguage
 from models.languages.grammars.copies import CopyLanguage
 from models.languages.grammars.halting import HaltingLanguage
 from models.languages.grammars.listed import CrossedLanguage, PowersLanguage
-from models.languages.grammars.own import of_grammar
 from models.languages.grammars.productions import Grammar, grammar_of
 from models.languages.language import Language
+from models.languages.own_grammar import of_grammar
+from models.languages.pairs import given
+from models.languages.pairs.letters import Reordering, alphabetical, backwards, same
+from models.languages.pairs.syntax_directed import SyntaxDirected
 from models.languages.planted import PlantedLanguage
 from models.languages.regular import RegularLanguage
 from models.languages.shuffle import ShuffleLanguage
@@ -152,6 +155,28 @@ LANGUAGES: dict[str, Callable[[], Language]] = {
     "anbmcndm": lambda: CrossedLanguage("anbmcndm"),
     "powers": lambda: PowersLanguage("powers"),
     "halting": lambda: HaltingLanguage("halting"),
+    # Pairs of a source and its target
+    "copy": lambda: Reordering(
+        "copy", "abcd", same, "mildly context-sensitive", "repeats the source"
+    ),
+    "reverse": lambda: Reordering(
+        "reverse", "abcd", backwards, "context-free", "says the source backwards"
+    ),
+    "sort": lambda: Reordering(
+        "sort", "abcd", alphabetical, "context-sensitive", "has the letters of the source in order"
+    ),
+    "double": lambda: SyntaxDirected(
+        "double", given.doubled(), "has as many a as the source, and then as many b", each=3
+    ),
+    "depths": lambda: SyntaxDirected(
+        "depths", given.depths(), "says how many brackets are open after each", each=2
+    ),
+    "postfix": lambda: SyntaxDirected(
+        "postfix", given.postfix(), "has each operator of the source after both its sides"
+    ),
+    "parse": lambda: SyntaxDirected(
+        "parse", given.parse(), "is the source with brackets around its parts"
+    ),
     # Brackets
     "dyck1": lambda: DyckLanguage("dyck1", pairs=1, max_depth=6),
     "dyck2": lambda: DyckLanguage("dyck2", pairs=2, max_depth=4),

@@ -14,6 +14,8 @@ from models.errors import UserError
 BOS = "<bos>"
 END = "<end>"
 BOS_ID, END_ID, FIRST_SYMBOL_ID = 0, 1, 2
+BORDER = ">"
+"""The symbol between the source and the target of a pair."""
 
 Word = tuple[str, ...]
 
@@ -48,6 +50,19 @@ class Vocabulary:
 
     def __len__(self) -> int:
         return len(self.tokens)
+
+    def border(self) -> int:
+        """The id of the border between source and target.
+
+        Raises:
+            UserError: there is none.
+        """
+        if BORDER not in self.ids:
+            raise UserError(
+                f"no symbol is {BORDER!r}, so that there are no pairs of a source and a target: "
+                "choose a language of pairs such as copy, or another --objective"
+            )
+        return self.ids[BORDER]
 
     def parse(self, text: str) -> Word:
         """A typed text as a word: split at white space, or into letters if all symbols are letters.

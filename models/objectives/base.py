@@ -73,6 +73,7 @@ class Objective(ABC):
             that is the beginning of another can then be read as part of it.
         verdict_alone: whether the verdict on a word is all that it teaches.
         members_alone: whether only words of the language are taught.
+        of_pairs: whether only targets are taught, so that the language must be one of pairs.
     """
 
     name: ClassVar[str]
@@ -81,6 +82,7 @@ class Objective(ABC):
     alike_in_prefixes: ClassVar[bool]
     verdict_alone: ClassVar[bool]
     members_alone: ClassVar[bool] = False
+    of_pairs: ClassVar[bool] = False
 
     @abstractmethod
     def batch(
@@ -133,6 +135,11 @@ class Objective(ABC):
         """What a model must allow to say that a word is in the language: after how many symbols,
         and which token."""
         return [(len(word), END)]
+
+    def begins(self, word: Sequence[str]) -> int:
+        """After how many symbols of a word the teacher first speaks; what a model says before means
+        nothing."""
+        return 0
 
     def probabilities(self, logits: Float[Tensor, "*pos d_vocab"]) -> Float[Tensor, "*pos d_vocab"]:
         """How sure the model is that each token may come next, token by token."""

@@ -18,9 +18,10 @@ OBJECTIVES = {
     "next-symbols": "models.objectives.next_symbols:NextSymbols",
     "verdict": "models.objectives.verdict:Verdict",
     "language-model": "models.objectives.language_model:NextToken",
+    "sequence-to-sequence": "models.objectives.sequence_to_sequence:NextOfTarget",
 }
 """A new objective is a line here."""
-SOFTMAX = {"language-model"}
+SOFTMAX: dict[str, Output] = {"language-model": "softmax", "sequence-to-sequence": "conditional"}
 """Those that ask for one distribution over all tokens; the others judge each token by itself."""
 
 
@@ -32,7 +33,7 @@ def objective(name: str) -> Objective:
 
 def output_of(name: str) -> Output:
     """What a logit means in a model that is taught this."""
-    return "softmax" if name in SOFTMAX else "sigmoid"
+    return SOFTMAX.get(name, "sigmoid")
 
 
 def check_sight(name: str, sees_ahead: bool) -> None:

@@ -5,12 +5,16 @@ from __future__ import annotations
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
+from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 from transformer_lens.hook_points import HookPoint
 
 from models.base import EmbeddingModel, Unembed, initialise
 from models.config import ModelConfig
 from models.hooks import STREAM, HookRow, listened
 from models.languages import Vocabulary
+
+State = tuple[Tensor, Tensor]
+"""Hidden states and cells, each [batch, d_model]; of a GRU the hidden states twice."""
 
 
 class Recurrence(nn.Module):
@@ -31,34 +35,80 @@ class Recurrence(nn.Module):
             self.hook_cell = HookPoint()
 
     def forward(self, x: Float[Tensor, "batch pos d_model"]) -> Float[Tensor, "batch pos d_model"]:
+        return self.run(x)[0]
+
+    def run(
+        self,
+        x: Float[Tensor, "batch pos d_model"],
+        start: State | None = None,
+        first: Int[Tensor, " batch"] | None = None,
+        until: Int[Tensor, " batch"] | None = None,
+    ) -> tuple[Float[Tensor, "batch pos d_model"], State]:
+        """Hidden states, and the state with which another layer can go on.
+
+        Args:
+            start: hidden states and cells before the first position; zeros by default.
+            first: the first position of each word; the states before it are zeros.
+            until: the last position of each word, after which the state is given, and states are
+                zeros; by default that of all.
+        """
         x = self.hook_resid_pre(x)
         points = [self.hook_resid_post, *([self.hook_cell] if hasattr(self, "hook_cell") else [])]
-        return self._walk(x) if listened(*points) else self._fused(x)
+        if start is None:
+            start = (x.new_zeros(x[:, 0].shape), x.new_zeros(x[:, 0].shape))
+        if first is not None or listened(*points):
+            return self._walk(x, start, first, until)
+        return self._fused(x, start, until)
 
-    def _fused(self, x: Tensor) -> Tensor:
+    def _fused(self, x: Tensor, start: State, until: Tensor | None) -> tuple[Tensor, State]:
         """PyTorch's layer, told to train wherever a gradient may be asked for: on a GPU cuDNN has
         none in evaluation mode. Without dropout both modes compute the same."""
         weights: list[Tensor] = list(self.rnn.parameters())
         train = self.training or torch.is_grad_enabled()
-        start = x.new_zeros(1, len(x), self.rnn.hidden_size)
-        how = (weights, self.rnn.bias, 1, 0.0, train, False, True)
+        how = (weights, self.rnn.bias, 1, 0.0, train, False)
+        before = (start[0][None], start[1][None])
         if isinstance(self.rnn, nn.LSTM):
-            return torch.lstm(x, (start, start), *how)[0]
-        return torch.gru(x, start, *how)[0]
+            if until is None:
+                out, h, c = torch.lstm(x, before, *how, True)
+            else:
+                packed = pack_padded_sequence(x, (until + 1).cpu(), True, enforce_sorted=False)
+                order, back = packed.sorted_indices, packed.unsorted_indices
+                ordered = (before[0][:, order], before[1][:, order])
+                data, h, c = torch.lstm(packed.data, packed.batch_sizes, ordered, *how)
+                h, c = h[:, back], c[:, back]
+                out, _ = pad_packed_sequence(packed._replace(data=data), True, 0.0, x.shape[1])
+            return out, (h[0], c[0])
+        out, h = torch.gru(x, before[0], *how, True)
+        return out, (h[0], h[0])
 
-    def _walk(self, x: Tensor) -> Tensor:
+    def _walk(
+        self, x: Tensor, start: State, first: Tensor | None, until: Tensor | None
+    ) -> tuple[Tensor, State]:
         weights: list[Tensor] = list(self.rnn.parameters())
-        hidden, cells = [x.new_zeros(x[:, 0].shape)], [x.new_zeros(x[:, 0].shape)]
+        hidden, cells = [start[0]], [start[1]]
         for t in range(x.shape[1]):
+            h0, c0 = hidden[-1], cells[-1]
+            if first is not None:
+                h0, c0 = (
+                    torch.where((first == t)[:, None], begun, before)
+                    for begun, before in zip(start, (h0, c0), strict=True)
+                )
             if isinstance(self.rnn, nn.LSTM):
-                h, c = torch.lstm_cell(x[:, t], (hidden[-1], cells[-1]), *weights)
+                h, c = torch.lstm_cell(x[:, t], (h0, c0), *weights)
+                c = _inside(first, until, t, c)
                 cells.append(_shown(self.hook_cell, [*cells[1:], c], x))
                 # The output gate lets through the cell as the hook left it.
-                h = self._let_through(x[:, t], hidden[-1], weights, cells[-1], c, h)
+                h = self._let_through(x[:, t], h0, weights, cells[-1], c, h)
             else:
-                h = torch.gru_cell(x[:, t], hidden[-1], *weights)
+                h = torch.gru_cell(x[:, t], h0, *weights)
+            h = _inside(first, until, t, h)
             hidden.append(_shown(self.hook_resid_post, [*hidden[1:], h], x))
-        return torch.stack(hidden[1:], dim=1)
+        states = torch.stack(hidden[1:], dim=1)
+        if until is None:
+            return states, (hidden[-1], cells[-1])
+        at = until[:, None, None].expand(-1, 1, states.shape[2])
+        own = torch.stack(cells[1:], dim=1) if len(cells) > 1 else states
+        return states, (states.gather(1, at)[:, 0], own.gather(1, at)[:, 0])
 
     def _let_through(
         self, x: Tensor, before: Tensor, weights: list[Tensor], cell: Tensor, own: Tensor, h: Tensor
@@ -69,6 +119,15 @@ class Recurrence(nn.Module):
         w_x, w_h, *biases = (weight.chunk(4)[3] for weight in weights)
         gate = x @ w_x.T + before @ w_h.T + sum(biases)
         return gate.sigmoid() * cell.tanh()
+
+
+def _inside(first: Tensor | None, until: Tensor | None, position: int, state: Tensor) -> Tensor:
+    """The state of the words that have begun and not ended; zeros of the others."""
+    if first is not None:
+        state = state.masked_fill((first > position)[:, None], 0.0)
+    if until is not None:
+        state = state.masked_fill((until < position)[:, None], 0.0)
+    return state
 
 
 def _shown(point: HookPoint, states: list[Tensor], like: Tensor) -> Tensor:

@@ -121,6 +121,8 @@ class Run:
                 )
         else:
             learnt = _formal(config)
+        if objective(config.objective).of_pairs:
+            learnt.vocabulary.border()
         build(config.model, learnt.vocabulary)
         if bool(config.parent) != (parent is not None):
             raise UserError("weights to start from are given with their run: `lab finetune RUN`")

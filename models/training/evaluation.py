@@ -289,9 +289,11 @@ def predict(
     """
     logits = prefix_logits(model, word)
     taught = objective.tokens(model.vocabulary)
+    first = objective.begins(word)
     follow = [
-        [token for token in taught if row[model.vocabulary.ids[token]]]
-        for row in objective.allowed(logits).tolist()
+        [token for token in taught if at >= first and row[model.vocabulary.ids[token]]]
+        for at, row in enumerate(objective.allowed(logits).tolist())
     ]
-    accepted = all(token in follow[at] for at, token in objective.needed(word))
+    needed = objective.needed(word)
+    accepted = bool(needed) and all(token in follow[at] for at, token in needed)
     return follow[1:], accepted

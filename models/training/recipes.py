@@ -11,9 +11,15 @@ from dataclasses import replace
 from models.config import Counting, ModelConfig, TrainConfig
 from models.errors import UserError, unknown
 from models.languages import LANGUAGES
+from models.languages import language as named
 
 SHAPE = ModelConfig(d_mlp=128, act_fn="relu", bias=False)
 NEXT_SYMBOLS = TrainConfig("", spread="log", model=SHAPE)
+PAIRS = TrainConfig(
+    "",
+    objective="sequence-to-sequence",
+    model=replace(SHAPE, positions="sinusoidal"),
+)
 VERDICT = TrainConfig("", max_n=20, objective="verdict", steps=600, batch_size=128, model=SHAPE)
 
 PLAIN: dict[str, TrainConfig] = {
@@ -23,6 +29,11 @@ PLAIN: dict[str, TrainConfig] = {
     "dieren": VERDICT,
     "dieren_muis": VERDICT,
     "halting": replace(VERDICT, max_n=3, steps=3000),
+    **dict.fromkeys(("copy", "reverse", "sort"), replace(PAIRS, max_n=12)),
+    "double": PAIRS,
+    "depths": replace(PAIRS, max_n=16),
+    "postfix": replace(PAIRS, max_n=31),
+    "parse": replace(PAIRS, max_n=45),
 }
 
 FINE = replace(SHAPE, eps=1e-12)
@@ -66,6 +77,7 @@ def recipe(
             "counting" also its heads and width. A rival gets about as many weights as the plain
             Transformer. An encoder gets learned positions, the objective "verdict", and 3000 steps:
             with one verdict a word it takes that long to learn positions.
+            An encoder-decoder needs a language of pairs.
         name: of the recipe.
         regex: the expression, and its further ``symbols``.
         grammar: the productions.
@@ -80,7 +92,17 @@ def recipe(
         return _counting(language, asked)
     base = NEXT_SYMBOLS if language in LANGUAGES or regex or grammar else VERDICT
     base = PLAIN.get(language, base)
+    pairs = grammar and named(language, grammar=grammar).default_objective == PAIRS.objective
+    if pairs or (asked.family.two_sided and not language):
+        base = PAIRS
     base = replace(base, language=language, regex=regex, symbols=symbols, grammar=grammar)
+    if asked.family.two_sided and base.objective != PAIRS.objective:
+        raise UserError(
+            f"{language} has no pairs, and an encoder-decoder is taught their targets: choose a "
+            f"language of pairs such as copy, or another architecture than {asked.architecture}"
+        )
+    if asked.family.two_sided and asked.family.attends:
+        return replace(base, model=replace(PAIRS.model, architecture=asked.architecture))
     if not asked.family.attends:
         return replace(base, model=ModelConfig(architecture=asked.architecture, act_fn="relu"))
     if asked.sees_ahead:

@@ -129,7 +129,7 @@ class Attention(nn.Module):
         if relations.may is None and relations.bias is None:
             return scaled_dot_product_attention(q, k, v, is_causal=True, scale=self.scale)
         mask = relations.mask(q)
-        empty = self.strict and relations.first == 0
+        empty = self._some_see_nothing(relations)
         if empty:  # a row without a key is NaN in some kernels, and so are its gradients
             alone = ~mask.any(dim=-1, keepdim=True)
             mask = mask | alone
@@ -137,6 +137,9 @@ class Attention(nn.Module):
             mask = relations.bias.to(q.dtype).masked_fill(~mask, float("-inf"))
         z = scaled_dot_product_attention(q, k, v, attn_mask=mask, scale=self.scale)
         return z.masked_fill(alone, 0.0) if empty else z
+
+    def _some_see_nothing(self, relations: Relations) -> bool:
+        return relations.empty or (self.strict and relations.first == 0)
 
     def _few(self, q: Tensor, k: Tensor, v: Tensor, relations: Relations) -> Tensor:
         """Attention of a few queries to many keys; the fused path takes up to twice as long."""
@@ -148,7 +151,7 @@ class Attention(nn.Module):
             bias = bias + relations.bias
         scores = (q * self.scale) @ k.transpose(-1, -2)
         scores += bias
-        if self.strict and relations.first == 0:
+        if self._some_see_nothing(relations):
             return masked_softmax(scores, may) @ v
         return scores.softmax(dim=-1) @ v
 

@@ -18,6 +18,11 @@ from models.transformer.norm import Norm, residual
 from models.transformer.relations import CAUSAL, KeysValues, Relations
 
 
+def norm_of(config: ModelConfig) -> Norm:
+    """A norm inside a block."""
+    return Norm(config.norm, config.d_model, config.eps, affine=True, bias=config.bias)
+
+
 class Block(nn.Module):
     """One layer. Hooks, all [batch, pos, d_model]: ``hook_resid_pre, hook_attn_out, hook_resid_mid,
     hook_mlp_out, hook_resid_post``; without an MLP neither ``resid_mid`` nor ``mlp_out``.
@@ -32,7 +37,7 @@ class Block(nn.Module):
         super().__init__()
 
         def norm() -> Norm:
-            return Norm(config.norm, config.d_model, config.eps, affine=True, bias=config.bias)
+            return norm_of(config)
 
         sandwich = config.norm_placement == "sandwich"
         self.placement = config.norm_placement
@@ -56,8 +61,19 @@ class Block(nn.Module):
         relations: Relations = CAUSAL,
         memory: KeysValues | None = None,
     ) -> Float[Tensor, "batch pos d_model"]:
-        x = self.hook_resid_pre(x)
-        x = residual(
+        x = self.attended(self.hook_resid_pre(x), relations, memory)
+        if self.mlp is not None:
+            x = self.thought(self.hook_resid_mid(x))
+        return self.hook_resid_post(x)
+
+    def attended(
+        self,
+        x: Float[Tensor, "batch pos d_model"],
+        relations: Relations,
+        memory: KeysValues | None = None,
+    ) -> Float[Tensor, "batch pos d_model"]:
+        """The stream with what attention adds."""
+        return residual(
             x,
             lambda y: self.attn(y, relations, memory),
             self.hook_attn_out,
@@ -65,10 +81,11 @@ class Block(nn.Module):
             self.ln1,
             self.ln1_post,
         )
-        if self.mlp is not None:
-            x = self.hook_resid_mid(x)
-            x = residual(x, self.mlp, self.hook_mlp_out, self.placement, self.ln2, self.ln2_post)
-        return self.hook_resid_post(x)
+
+    def thought(self, x: Float[Tensor, "batch pos d_model"]) -> Float[Tensor, "batch pos d_model"]:
+        """The stream with what the MLP adds; the block has one."""
+        assert self.mlp is not None
+        return residual(x, self.mlp, self.hook_mlp_out, self.placement, self.ln2, self.ln2_post)
 
     def keys_and_values(
         self, x: Float[Tensor, "batch pos d_model"], relations: Relations

@@ -9,37 +9,78 @@ from models.transformer.counting import with_counting
 
 def hook_rows(config: ModelConfig) -> list[HookRow]:
     """Every hook of a Transformer, in the order of computation."""
-    block, attn, mlp = "blocks.{layer}.", "blocks.{layer}.attn.", "blocks.{layer}.mlp."
-    post, sandwich = config.norm_placement == "post", config.norm_placement == "sandwich"
     rows = [HookRow("hook_embed", STREAM, "token embedding")]
     if config.positions in ABSOLUTE:
         rows += [HookRow("hook_pos_embed", STREAM, "what is added for the position")]
-    rows += [HookRow(block + "hook_resid_pre", STREAM, "the stream before the block")]
-    rows += [] if post else norm_rows(block + "ln1")
-    rotary = config.positions == "rotary"
+    return with_counting([*rows, *block_rows(config), *norm_rows("ln_final")], config.counting)
+
+
+def block_rows(config: ModelConfig, cross: bool = False) -> list[HookRow]:
+    """Every hook of a block.
+
+    Args:
+        cross: whether the block also attends to the source of a pair.
+    """
+    block, mlp = "blocks.{layer}.", "blocks.{layer}.mlp."
+    post, sandwich = config.norm_placement == "post", config.norm_placement == "sandwich"
+
+    def normed(name: str, part: list[HookRow]) -> list[HookRow]:
+        """A part with the norms before and after it."""
+        before = [] if post else norm_rows(block + name)
+        *inside, out = part
+        inside += norm_rows(block + f"{name}_post") if sandwich else []
+        return [*before, *inside, out, *(norm_rows(block + name) if post else [])]
+
+    out = HookRow(block + "hook_attn_out", STREAM, "what attention adds to the stream")
+    rows = [HookRow(block + "hook_resid_pre", STREAM, "the stream before the block")]
+    rows += normed("ln1", [*_attention_rows(config), out])
+    if cross:
+        mid = "the stream between attention and cross-attention"
+        rows += [HookRow(block + "hook_resid_mid", STREAM, mid)]
+        out = HookRow(block + "hook_cross_attn_out", STREAM, "what cross-attention adds")
+        rows += normed("ln_cross", [*cross_rows(), out])
+    if config.mlp != "none":
+        where, before = ("mid2", "cross-attention") if cross else ("mid", "attention")
+        stream = f"the stream between {before} and MLP"
+        rows += [HookRow(block + f"hook_resid_{where}", STREAM, stream)]
+        hidden = [HookRow(mlp + "hook_pre", HIDDEN, "what the activation function gets")]
+        if config.mlp == "gated":
+            hidden += [HookRow(mlp + "hook_pre_linear", HIDDEN, "what the gate multiplies")]
+        hidden += [HookRow(mlp + "hook_post", HIDDEN, "the hidden layer")]
+        out = HookRow(block + "hook_mlp_out", STREAM, "what the MLP adds to the stream")
+        rows += normed("ln2", [*hidden, out])
+    return [*rows, HookRow(block + "hook_resid_post", STREAM, "the stream after the block")]
+
+
+def _attention_rows(config: ModelConfig) -> list[HookRow]:
+    attn, rotary = "blocks.{layer}.attn.", config.positions == "rotary"
     turned_q = HookRow(attn + "hook_rot_q", HEADS, "queries, turned by their position")
     turned_k = HookRow(attn + "hook_rot_k", HEADS, "keys, turned by their position")
-    rows += [HookRow(attn + "hook_q", HEADS, "queries"), *([turned_q] if rotary else [])]
-    rows += [HookRow(attn + "hook_k", HEADS, "keys"), *([turned_k] if rotary else [])]
-    rows += [HookRow(attn + "hook_v", HEADS, "values")]
-    rows += [
+    return [
+        HookRow(attn + "hook_q", HEADS, "queries"),
+        *([turned_q] if rotary else []),
+        HookRow(attn + "hook_k", HEADS, "keys"),
+        *([turned_k] if rotary else []),
+        HookRow(attn + "hook_v", HEADS, "values"),
+        *_read_rows(attn),
+    ]
+
+
+def cross_rows() -> list[HookRow]:
+    """Every hook of cross-attention."""
+    attn = "blocks.{layer}.cross_attn."
+    return [
+        HookRow(attn + "hook_k", HEADS, "keys, of the encoder's last stream"),
+        HookRow(attn + "hook_v", HEADS, "values, of the encoder's last stream"),
+        HookRow(attn + "hook_q", HEADS, "queries"),
+        *_read_rows(attn),
+    ]
+
+
+def _read_rows(attn: str) -> list[HookRow]:
+    return [
         HookRow(attn + "hook_attn_scores", PAIRS, "scores with bias, -inf where masked"),
         HookRow(attn + "hook_pattern", PAIRS, "their softmax: where a head looks"),
         HookRow(attn + "hook_z", HEADS, "the mean of the values under the pattern"),
         HookRow(attn + "hook_result", ("batch", "pos", "head", "d_model"), "z W_O, head by head"),
     ]
-    rows += norm_rows(block + "ln1_post") if sandwich else []
-    rows += [HookRow(block + "hook_attn_out", STREAM, "what attention adds to the stream")]
-    rows += norm_rows(block + "ln1") if post else []
-    if config.mlp != "none":
-        rows += [HookRow(block + "hook_resid_mid", STREAM, "the stream between attention and MLP")]
-        rows += [] if post else norm_rows(block + "ln2")
-        rows += [HookRow(mlp + "hook_pre", HIDDEN, "what the activation function gets")]
-        if config.mlp == "gated":
-            rows += [HookRow(mlp + "hook_pre_linear", HIDDEN, "what the gate multiplies")]
-        rows += [HookRow(mlp + "hook_post", HIDDEN, "the hidden layer")]
-        rows += norm_rows(block + "ln2_post") if sandwich else []
-        rows += [HookRow(block + "hook_mlp_out", STREAM, "what the MLP adds to the stream")]
-        rows += norm_rows(block + "ln2") if post else []
-    rows += [HookRow(block + "hook_resid_post", STREAM, "the stream after the block")]
-    return with_counting([*rows, *norm_rows("ln_final")], config.counting)

@@ -46,5 +46,6 @@ def masked_softmax(
 
     A query that may attend to nothing (the first under a strictly causal mask) gets a row of zeros.
     """
-    weights = scores.masked_fill(~may, float("-inf")).softmax(dim=-1)
+    # With -inf such a row would be NaN, and so would its gradients.
+    weights = scores.masked_fill(~may, torch.finfo(scores.dtype).min).softmax(dim=-1)
     return weights.masked_fill(~may, 0.0)

@@ -18,7 +18,6 @@ from transformer_lens.hook_points import HookPoint
 
 from models.base import Unembed, initialise
 from models.config import ABSOLUTE, ModelConfig
-from models.errors import UserError
 from models.languages import END_ID, Vocabulary
 from models.transformer.block import Block
 from models.transformer.counting import bias_of_all_heads
@@ -28,6 +27,7 @@ from models.transformer.norm import Norm
 from models.transformer.positions import (
     T5_BUCKETS,
     alibi,
+    check_reach,
     distances,
     rotations,
     sinusoidal,
@@ -84,13 +84,7 @@ class HookedTransformer(IncrementalTransformer):
         if self.pos_embed is None:
             table = sinusoidal(position, self.config.d_model, self.config.position_base)
             return table.to(self.W_E.dtype)
-        shift = 0 if offsets is None else int(offsets.max())
-        if length + shift > self.config.n_ctx:
-            shifted = f", shifted by {shift}," if shift else ""
-            raise UserError(
-                f"a word of {length - 1} symbols{shifted} is longer than the learned positions "
-                f"reach ({self.config.n_ctx - 1}): train with a larger --model.n-ctx"
-            )
+        check_reach(length, 0 if offsets is None else int(offsets.max()), self.config.n_ctx)
         return self.pos_embed(position)
 
     def relations(self, tokens: Int[Tensor, "batch pos"]) -> Relations:

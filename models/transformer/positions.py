@@ -9,8 +9,20 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from models.errors import UserError
+
 T5_BUCKETS, T5_FARTHEST = 32, 128
 BASE = 10_000.0
+
+
+def check_reach(length: int, shift: int, n_ctx: int) -> None:
+    """Raises UserError if a word of ``length`` positions is too long for a table of ``n_ctx``."""
+    if length + shift > n_ctx:
+        shifted = f", shifted by {shift}," if shift else ""
+        raise UserError(
+            f"a word of {length - 1} symbols{shifted} is longer than the learned positions reach "
+            f"({n_ctx - 1}): train with a larger --model.n-ctx"
+        )
 
 
 def frequencies(

@@ -20,12 +20,14 @@ class Relations:
         bias: added to the scores of every head, or None.
         rotation: cosine and sine of the angles by which queries and keys turn, or None.
         first: the position of the first query.
+        empty: whether some query may attend to nothing; it then reads zeros.
     """
 
     may: Bool[Tensor, "#batch 1 query key"] | None = None
     bias: Float[Tensor, "head query key"] | None = None
     rotation: tuple[Float[Tensor, "pos 1 d_head"], Float[Tensor, "pos 1 d_head"]] | None = None
     first: int = 0
+    empty: bool = False
 
     def rows(self, first: int, last: int, positions: int, device: torch.device) -> Relations:
         """The same for the queries first .. last - 1 only; they may still read all positions."""

@@ -37,6 +37,7 @@ FLOORS: Mapping[str, Sequence[str]] = {
         "base",
         "transformer",
         "rivals decoding",
+        "encoder_decoders",
         "runs",
         "training",
     ),

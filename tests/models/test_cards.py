@@ -40,6 +40,9 @@ def test_a_model_shows_its_kind_and_sizes(family: str) -> None:
         "lstm": {"n_layers": "2", "d_model": "8"},
         "gru": {"n_layers": "2", "d_model": "8"},
         "cnn": {"n_layers": "2", "d_model": "8", "kernel_size": "5"},
+        "encoder-decoder": {"n_layers": "2", "n_heads": "2", "d_model": "8", "d_mlp": "256"},
+        "lstm-encoder-decoder": {"n_layers": "2", "d_model": "8"},
+        "lstm-attention": {"n_layers": "2", "d_model": "8"},
         "ngram": {"order": "2"},
     }
     kind = {"transformer": "decoder", "ngram": "2-gram"}.get(family, family)

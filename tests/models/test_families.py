@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from conftest import TINY, tiny_config
+from conftest import TINY, tiny_config, tiny_of
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 from transformer_lens.hook_points import HookPoint
@@ -126,7 +126,7 @@ def test_an_unknown_family_is_refused() -> None:
 @pytest.mark.parametrize("name", FAMILIES)
 def test_an_entry_says_what_its_model_is(name: str) -> None:
     """What others ask of an entry, held against the model itself."""
-    family, config = FAMILIES[name], replace(TINY, architecture=name)
+    family, config = FAMILIES[name], tiny_of(name)
     model = build(config, Vocabulary(("a", "b")))
     hooks = set(model.hook_dict)
     assert family.attends == ("blocks.0.attn.hook_pattern" in hooks)
@@ -134,6 +134,7 @@ def test_an_entry_says_what_its_model_is(name: str) -> None:
     assert family.residual == ("ln_final.hook_scale" in hooks)
     rnn = any(isinstance(part, nn.RNNBase) for part in model.modules())
     assert family.recurrent == rnn
+    assert family.two_sided == hasattr(model, "border")
 
 
 @pytest.mark.slow

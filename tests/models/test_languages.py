@@ -365,9 +365,11 @@ def test_registry() -> None:
     kinds = {name: language(name).chomsky for name in LANGUAGES}
     for kind, names in {
         "finite": "anbn5",
-        "context-free": "anbn anbm wwr dyck1-unbounded dyck2-unbounded linear nested",
-        "mildly context-sensitive": "anbncn anbncndn ww anbmcndm",
-        "context-sensitive": "powers shuffle2",
+        "context-free": "anbn anbm wwr dyck1-unbounded dyck2-unbounded linear nested reverse",
+        "mildly context-sensitive": (
+            "anbncn anbncndn ww anbmcndm copy double depths postfix parse"
+        ),
+        "context-sensitive": "powers shuffle2 sort",
         "recursively enumerable": "halting",
     }.items():
         assert {kinds.pop(name) for name in names.split()} == {kind}

@@ -11,7 +11,7 @@ from unittest import mock
 import numpy as np
 import pytest
 import torch
-from conftest import TINY, tiny_config
+from conftest import TINY, tiny_config, tiny_of
 from devices import SECOND, second_device
 
 from models.base import build
@@ -30,7 +30,7 @@ CPU = torch.device("cpu")
 LAST = {"objective": "verdict", "language": "dieren"}
 
 KINDS: dict[str, dict[str, Any]] = {
-    **{family: {"model": replace(TINY, architecture=family)} for family in FAMILIES},
+    **{family: {"model": tiny_of(family)} for family in FAMILIES},
     **{objective: {"objective": objective} for objective in OBJECTIVES},
     "learned": {"max_offset": 3, "model": replace(TINY, positions="learned")},
     "sinusoidal": {"max_offset": 3, "model": replace(TINY, positions="sinusoidal")},
@@ -58,7 +58,8 @@ def test_a_step_is_the_same_and_waits_for_nothing(kind: str, tmp_path: Path) -> 
         there = started(tmp_path / "there", SECOND, **KINDS[kind])
         del waits[:]  # the weights were sent
         found = there.advance()
-        assert waits == []
+        # Where each source ends must be known on the CPU to read sources of many lengths at once.
+        assert waits == [] or kind in ("lstm-encoder-decoder", "lstm-attention")
         assert found.device == SECOND
         torch.testing.assert_close(found.cpu(), expected)
         weights = {name: w.cpu() for name, w in there.model.state_dict().items()}

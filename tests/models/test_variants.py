@@ -11,7 +11,7 @@ from unittest import mock
 
 import pytest
 import torch
-from conftest import TINY, stir, tiny_config
+from conftest import TINY, stir, tiny_config, tiny_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_training import bits
@@ -49,7 +49,7 @@ CHOICES: dict[str, tuple[Any, ...]] = (
     }
 )
 SIZES: dict[str, tuple[int, ...]] = {
-    "n_layers": (1, 2),
+    "n_layers": (1, 2, 3),
     "n_heads": (1, 2, 3),
     "counting.averaging_heads": (0, 1, 2),
     "d_model": (6, 9, 12),
@@ -81,6 +81,11 @@ ATTENTION |= COUNTING
 NORMS = {"norm", "norm_placement"}
 BLOCKS_OF = {"lstm": ATTENTION | NORMS, "gru": ATTENTION | NORMS, "ngram": ATTENTION | NORMS}
 BLOCKS_OF |= {"cnn": ATTENTION}
+BLOCKS_OF |= dict.fromkeys(("lstm-encoder-decoder", "lstm-attention"), ATTENTION | NORMS)
+BLOCKS_OF |= {"transformer": set(), "encoder-decoder": {"mask", "window", *COUNTING}}
+TWO_SIDED = {"encoder-decoder", "lstm-encoder-decoder", "lstm-attention"}
+ATTENDING = ("transformer", "encoder-decoder")
+OUTPUTS = {"language-model": "softmax", "sequence-to-sequence": "conditional"}
 
 
 def model_config(asked: Values) -> ModelConfig:
@@ -93,8 +98,12 @@ def refused(asked: Values) -> bool:
     v = {**DEFAULT, **asked}
     if v["norm"] == "none" and v["norm_placement"] != "pre":
         return True
-    if v["architecture"] != "transformer":
-        return any(v[name] != DEFAULT[name] for name in BLOCKS_OF[v["architecture"]])
+    if v["architecture"] in TWO_SIDED and v["n_layers"] < 2:
+        return True
+    if any(v[name] != DEFAULT[name] for name in BLOCKS_OF[v["architecture"]]):
+        return True
+    if v["architecture"] not in ATTENDING:
+        return False
     if v["window"] and v["mask"] != "causal":
         return True
     if v["head_width"] == 0 and v["d_model"] % v["n_heads"]:
@@ -114,8 +123,15 @@ def refused_to_train(asked: Values, taught: Values) -> bool:
     """Is there such a model, but no such training?"""
     v = {**DEFAULT, **asked}
     sees_all = v["mask"] == "bidirectional" and taught["objective"] != "verdict"
-    two_minds = v["output"] == "softmax" and taught["objective"] != "language-model"
-    return sees_all or two_minds or bool(taught["max_offset"] and v["positions"] not in ABSOLUTE)
+    wanted = OUTPUTS.get(taught["objective"], "sigmoid")
+    two_minds = v["output"] not in ("sigmoid", wanted)
+    one_side = v["architecture"] in TWO_SIDED and wanted != "conditional"
+    return (
+        sees_all
+        or two_minds
+        or one_side
+        or bool(taught["max_offset"] and v["positions"] not in ABSOLUTE)
+    )
 
 
 def attempt(make: Callable[[], Any]) -> tuple[Any, str]:
@@ -151,7 +167,7 @@ def test_exactly_the_impossible_combinations_are_refused() -> None:
 
 @pytest.mark.parametrize("architecture", list(FAMILIES))
 def test_sizes_that_do_not_fit_are_refused(architecture: str) -> None:
-    for positions in get_args(Positions) if architecture == "transformer" else ("none",):
+    for positions in get_args(Positions) if architecture in ATTENDING else ("none",):
         for row in itertools.product(*(SIZES[n] for n in ("n_heads", "d_model", "head_width"))):
             asked = dict(zip(("n_heads", "d_model", "head_width"), row, strict=True))
             asked |= {"architecture": architecture, "positions": positions}
@@ -227,7 +243,7 @@ def check_hooks(model: LanguageModel, tokens: torch.Tensor) -> None:
     }
     assert sorted(model.hook_dict) == sorted(expected)
     assert {name: tuple(value.shape) for name, value in cache.items()} == expected
-    if config.n_layers == 1:
+    if config.n_layers == 1 + config.family.two_sided:
         assert list(cache.keys()) == list(expected)  # the order of computation
 
 
@@ -240,17 +256,19 @@ def some_tokens(d_vocab: int) -> torch.Tensor:
 def pairs() -> list[Values]:
     """Every value of every choice beside every value of every other."""
     found = [row for two in itertools.combinations(CHOICES, 2) for row in vary(*two)]
-    return [row for row in found if not refused(row)]
+    sided = [{"architecture": "encoder-decoder", **row} for row in found]
+    return [row for row in [*found, *sided] if not refused({"n_layers": 2, **row})]
 
 
 @pytest.mark.slow
 def test_all_pairs_of_choices_are_built_and_show_every_hook() -> None:
-    vocabulary = Vocabulary(("a", "b", "c"))
+    vocabulary = Vocabulary(("a", "b", ">"))
     tokens = some_tokens(5)
-    sizes = {"n_layers": 1, "n_heads": 2, "d_model": 12}
+    sizes = {"n_heads": 2, "d_model": 12}
     built = set()
     for asked in pairs():
-        config = model_config(FIXED | sizes | asked)
+        layers = 2 if asked.get("architecture") in TWO_SIDED else 1
+        config = model_config(FIXED | sizes | asked | {"n_layers": layers})
         if config in built:
             continue
         built.add(config)
@@ -271,8 +289,7 @@ def variants(draw: st.DrawFn) -> tuple[Values, Values]:
     architectures = CHOICES["architecture"] + ("transformer",) * 5  # the one with most to choose
     asked: Values = {"architecture": draw(st.sampled_from(architectures))}
     for name, values in (CHOICES | SIZES).items():
-        rival = asked["architecture"] != "transformer"
-        lost = rival and name in BLOCKS_OF[asked["architecture"]] and draw(st.integers(0, 30)) < 30
+        lost = name in BLOCKS_OF[asked["architecture"]] and draw(st.integers(0, 30)) < 30
         if name != "architecture" and not lost:
             asked[name] = draw(st.sampled_from(values))
     taught = {"objective": "verdict", "max_offset": 0}
@@ -337,7 +354,7 @@ def check_trains(run: Run) -> None:
 # -- killed and resumed -------------------------------------------------------------------------
 
 RESUMED: dict[str, tuple[Values, Values]] = {
-    **{name: ({}, {"architecture": name}) for name in list(FAMILIES)},
+    **{name: ({}, vars(tiny_of(name))) for name in list(FAMILIES)},
     "learned": ({"max_offset": 5}, {"positions": "learned", "n_ctx": 64}),
     "encoder": (
         {"objective": "verdict"},
@@ -375,7 +392,7 @@ def test_the_seed_decides_every_architecture_s_weights() -> None:
     """An n-gram model draws none: its words alone differ."""
     vocabulary = Vocabulary(("a", "b"))
     for architecture in FAMILIES:
-        config = replace(TINY, architecture=architecture)
+        config = tiny_of(architecture)
         before = torch.get_rng_state()
         first, again, other = (build(config, vocabulary, s).state_dict() for s in (1, 1, 2))
         assert torch.equal(torch.get_rng_state(), before)

@@ -1,0 +1,1 @@
+"""Pairs of a source and its target, written as one word: source > target."""

@@ -1,0 +1,57 @@
+"""The grammars of pairs that the lab has."""
+
+from __future__ import annotations
+
+from models.languages.grammars import phrases
+from models.languages.grammars.productions import Grammar, Nonterminal, Production, grammar_of
+
+DEEPEST = 4
+"""The most brackets that are open at once in ``depths``."""
+BRACKETED = ("S", "NP", "R")
+"""The kinds of parts that get brackets in a parse."""
+
+
+def doubled() -> Grammar:
+    """a^n becomes a^n b^n."""
+    rights = ("'a>' '>a' S '>b'", "'a>' '>a' '>b'")
+    return grammar_of([("S", right, 1.0) for right in rights])
+
+
+def depths() -> Grammar:
+    """Each bracket becomes the number of brackets that are open after it."""
+    rules = [("S", f"'(>1' D1 ')>0' {more}", weight) for more, weight in (("", 0.5), ("S", 0.5))]
+    for depth in range(1, DEEPEST + 1):
+        own = f"D{depth}"
+        rules.append((own, "", 0.5))
+        if depth < DEEPEST:
+            inner = f"'(>{depth + 1}' D{depth + 1} ')>{depth}' {own}"
+            rules.append((own, inner, 0.5))
+    return grammar_of(rules)
+
+
+def postfix() -> Grammar:
+    """Sums and products of a and b, with brackets; the operator comes after both its sides."""
+    rules = [
+        ("E", "E '+>' T '>+'", 0.4),
+        ("E", "T", 0.6),
+        ("T", "T '*>' F '>*'", 0.4),
+        ("T", "F", 0.6),
+        ("F", "'(>' E ')>'", 0.3),
+        ("F", "'a>a'", 0.35),
+        ("F", "'b>b'", 0.35),
+    ]
+    return grammar_of(rules)
+
+
+def parse() -> Grammar:
+    """A sentence of ``nested`` becomes its parse, written as a sequence with brackets."""
+    made = []
+    for production in phrases.nested().productions:
+        right = tuple(
+            part if isinstance(part, Nonterminal) else f"{part}>{part}" for part in production.right
+        )
+        kind = production.left.name.partition("_")[0]
+        if kind in BRACKETED:
+            right = (f">({kind}", *right, ">)")
+        made.append(Production(production.left, right, production.weight))
+    return Grammar(tuple(made))

@@ -1,0 +1,211 @@
+"""Transductions by a grammar whose productions make source and target at once.
+
+Such a grammar is a syntax-directed translation in which the parts of a production keep their order
+(Lewis and Stearns 1968). Its symbols say what they give to each side: ``a>x`` gives a to the source
+and x to the target, ``a>`` gives a to the source alone, and ``>x`` gives x to the target alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from itertools import islice
+
+import numpy as np
+
+from models.errors import UserError
+from models.languages.grammars.context_free import ContextFreeLanguage
+from models.languages.grammars.lengths import ByLength
+from models.languages.grammars.normal_form import normal_form
+from models.languages.grammars.productions import Grammar, Nonterminal, Production
+from models.languages.grammars.trees import Tree
+from models.languages.language import ChomskyType
+from models.languages.pairs.transduction import Alignment, Transduction
+from models.languages.vocabulary import BORDER, END_ID, Word, Words
+
+SOURCE, TARGET = "<", ">"
+"""How symbols of one side alone begin in the grammar that draws pairs."""
+FAR = 500
+"""The longest pairs among which short ones are looked for."""
+
+
+@dataclass(frozen=True)
+class Sides:
+    """What a symbol gives to the source and to the target; None gives nothing."""
+
+    source: str | None
+    target: str | None
+
+    @classmethod
+    def of(cls, symbol: str) -> Sides:
+        """Raises UserError if the symbol has no border, or more than one, or nothing beside it."""
+        source, border, target = symbol.partition(BORDER)
+        if not border or BORDER in target or not (source or target):
+            raise UserError(
+                f"the symbol {symbol!r} of a grammar of pairs needs one {BORDER}: write "
+                f"'a{BORDER}x' for both sides, 'a{BORDER}' for the source alone, '{BORDER}x' for "
+                "the target alone"
+            )
+        return cls(source or None, target or None)
+
+
+def is_of_pairs(grammar: Grammar) -> bool:
+    """Does any symbol of the grammar say what it gives to each side?"""
+    return any(BORDER in symbol and symbol != BORDER for symbol in grammar.symbols)
+
+
+class SyntaxDirected(Transduction):
+    """All pairs that a grammar makes.
+
+    A target symbol that has a source symbol beside it (``a>x``) comes from that one. One that
+    stands alone comes from the nearest source symbol alone (``a>``) to its left in its production;
+    without one, from all that the production covers in the source.
+
+    Args:
+        grammar: its symbols say what they give to each side.
+        each: how many symbols a pair has for each source symbol, where that is always the same: the
+            size of a pair is then the length of its source. Otherwise 0, and the size is the length
+            of the pair.
+
+    Raises:
+        UserError: a symbol is not of this kind; or two productions differ in their targets alone,
+            so that a source could have two targets.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        grammar: Grammar,
+        rule: str | None = None,
+        chomsky: ChomskyType = "mildly context-sensitive",
+        each: int = 0,
+    ) -> None:
+        self.grammar, self.each, self.chomsky = grammar, each, chomsky
+        self._sides_of = {symbol: Sides.of(symbol) for symbol in grammar.symbols}
+        self._made_by: dict[tuple[Nonterminal, tuple[object, ...]], Production] = {}
+        sources = []
+        for production in grammar.productions:
+            right = tuple(self._on_source(production))
+            if (production.left, right) in self._made_by:
+                raise UserError(
+                    f"two productions of {production.left} have one source and two targets: a "
+                    "source must decide its target"
+                )
+            self._made_by[production.left, right] = production
+            sources.append(Production(production.left, right, production.weight))
+        source = ContextFreeLanguage(name, Grammar(tuple(sources)))
+        targets = {sides.target for sides in self._sides_of.values() if sides.target}
+        others = sorted(targets - set(source.vocabulary.symbols))
+        super().__init__(name, source, others, rule)
+        form = normal_form(self._drawn)
+        self._by_length = ByLength(form)
+        shortest = list(islice((n for n in range(1, FAR) if self._has_member(n)), 3))
+        self.short = max(self.short, *shortest)
+        marks = self._drawn.symbols
+        self._of_source = np.array([mark.startswith(SOURCE) for mark in marks])
+        self._ids = np.array([self.vocabulary.ids[mark[1:]] for mark in marks])
+        self._translated = lru_cache(maxsize=2**14)(self._translate)
+
+    def _on_source(self, production: Production) -> Iterator[Nonterminal | str]:
+        """The right side as far as it makes the source."""
+        for part in production.right:
+            if isinstance(part, Nonterminal):
+                yield part
+            elif source := self._sides_of[part].source:
+                yield source
+
+    @cached_property
+    def _drawn(self) -> Grammar:
+        """The grammar of what both sides have, in the order of the productions: a word of it is as
+        long as its pair without the border."""
+        made = []
+        for production in self.grammar.productions:
+            right = list[Nonterminal | str]()
+            for part in production.right:
+                if isinstance(part, Nonterminal):
+                    right.append(part)
+                    continue
+                sides = self._sides_of[part]
+                right += [SOURCE + sides.source] if sides.source else []
+                right += [TARGET + sides.target] if sides.target else []
+            made.append(Production(production.left, tuple(right), production.weight))
+        return Grammar(tuple(made))
+
+    @property
+    def productions(self) -> tuple[str, ...]:
+        """Those of the grammar rewrite both sides at once; as rules for one word they are not
+        known."""
+        return ()
+
+    # -- the truth ------------------------------------------------------------------------------
+
+    def _translate(self, source: Word) -> tuple[Word, Alignment]:
+        """Target and alignment, along the derivation of the source."""
+        tree = next(self.source.trees(source))  # type: ignore[attr-defined]  # a grammar's language
+        target, places = list[str](), list[tuple[int, ...]]()
+        waiting: list[Tree | tuple[str, tuple[int, ...]]] = [tree]
+        while waiting:
+            part = waiting.pop()
+            if isinstance(part, Tree):
+                waiting += reversed(list(self._parts(part)))
+            else:
+                target.append(part[0])
+                places.append(part[1])
+        return tuple(target), tuple(places)
+
+    def _parts(self, tree: Tree) -> Iterator[Tree | tuple[str, tuple[int, ...]]]:
+        """The trees below a node, and the target symbols between them with where they come from."""
+        right = tuple(c.label if isinstance(c, Tree) else c for c in tree.children)
+        children, at = iter(tree.children), tree.begin
+        alone: int | None = None
+        for part in self._made_by[tree.label, right].right:
+            if isinstance(part, Nonterminal):
+                child = next(children)
+                assert isinstance(child, Tree)
+                yield child
+                at = child.end
+                continue
+            sides, here = self._sides_of[part], at
+            if sides.source:
+                next(children)
+                at += 1
+            if sides.source and not sides.target:
+                alone = here
+            if sides.target:
+                if sides.source:
+                    yield sides.target, (here,)
+                elif alone is not None:
+                    yield sides.target, (alone,)
+                else:
+                    yield sides.target, tuple(range(tree.begin, tree.end))
+
+    def target(self, source: Word) -> Word:
+        return self._translated(source)[0]
+
+    def alignment(self, source: Word) -> Alignment:
+        return self._translated(source)[1]
+
+    # -- data -----------------------------------------------------------------------------------
+
+    def length_of(self, n: int) -> int:
+        return self.each * n + 1 if self.each else n
+
+    def size_of(self, length: int) -> int | None:
+        if not self.each:
+            return length
+        n, rest = divmod(length - 1, self.each)
+        return n if n and not rest else None
+
+    def _has_member(self, length: int) -> bool:
+        return length > 1 and self._by_length.has(length - 1)
+
+    def _members(self, rng: np.random.Generator, lengths: np.ndarray) -> Words:
+        """Drawn by the weights of the grammar, from its pairs of these lengths."""
+        drawn = self._by_length.draw(rng, lengths - 1)
+        ids = np.full((len(lengths), int(lengths.max(initial=0))), END_ID)
+        for row, marks in enumerate(drawn):
+            marks = marks[marks >= 0]
+            own, first = self._ids[marks], self._of_source[marks]
+            ids[row, : lengths[row]] = [*own[first], self.border, *own[~first]]
+        return Words.of_rows(ids, lengths)

@@ -1,0 +1,192 @@
+"""Transductions: languages of pairs, in which the source alone decides the target.
+
+A pair is written as one word, ``source > target``. A model that reads it from left to right is
+asked for the target after the border ``>``; an encoder-decoder reads the source with its encoder.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from typing import ClassVar
+
+import numpy as np
+from jaxtyping import Bool, Int
+
+from models.languages.grammars.drawn import DrawnLanguage
+from models.languages.language import FormalLanguage, VariableKind
+from models.languages.vocabulary import BORDER, END_ID, FIRST_SYMBOL_ID, Vocabulary, Word, Words
+
+Alignment = tuple[tuple[int, ...], ...]
+"""For each target symbol the positions of the source, from 0, that it comes from."""
+
+
+class Transduction(DrawnLanguage):
+    """All pairs of a source and its target.
+
+    Variables: ``side`` (0 in the source, 1 after the border), ``due`` (which token must come next,
+    by number; 0 in the source), ``remaining`` (how many target symbols are still to come; 0 in the
+    source), ``from`` (the first source position, from 1, that the next symbol comes from; 0 in the
+    source and at the end) and ``valid``.
+
+    Attributes:
+        source: the language of the sources. Its symbols are the first ones of the vocabulary.
+    """
+
+    default_objective = "sequence-to-sequence"
+    rationale_rule: ClassVar[str] = (
+        "in a right pair, the positions where some other symbol alone would break it; in another "
+        "pair, the positions of the target that must change to fit its source; none where the "
+        "source is no source, or no target of this length fits it"
+    )
+    source: FormalLanguage
+    variables: dict[str, VariableKind]
+
+    def __init__(
+        self, name: str, source: FormalLanguage, others: Sequence[str], rule: str | None
+    ) -> None:
+        """
+        Args:
+            others: symbols that stand in targets alone.
+            rule: completes "a pair is in it if its target ..."
+        """
+        self.name, self.source = name, source
+        self.rule = rule
+        self.vocabulary = Vocabulary((*source.vocabulary.symbols, *others, BORDER))
+        self.border = self.vocabulary.ids[BORDER]
+        self.variables = {
+            "side": "category",
+            "due": "category",
+            "remaining": "count",
+            "from": "count",
+            "valid": "category",
+        }
+
+    @property
+    def machine(self) -> str:
+        return "a queue, or a tape as long as the word"
+
+    # -- the truth ------------------------------------------------------------------------------
+
+    @abstractmethod
+    def target(self, source: Word) -> Word:
+        """The target of a source, which is a member of ``source``."""
+
+    @abstractmethod
+    def alignment(self, source: Word) -> Alignment:
+        """Where each symbol of the target comes from; of a member of ``source``."""
+
+    def pair(self, source: Sequence[str]) -> Word:
+        """A source with the border and its target.
+
+        Raises:
+            UserError: the source has an unknown symbol.
+            LookupError: it is no source.
+        """
+        word = self.source.vocabulary.check(source)
+        if not word or not self.source.contains(word):
+            raise LookupError(f"{' '.join(word)!r} is no source of {self.name}")
+        return (*word, BORDER, *self.target(word))
+
+    def split(self, word: Sequence[str]) -> tuple[Word, Word]:
+        """Source and target of a pair; the target is empty before the border."""
+        word = tuple(word)
+        cut = word.index(BORDER) if BORDER in word else len(word)
+        return word[:cut], word[cut + 1 :]
+
+    def _sides(
+        self, words: Words
+    ) -> tuple[Bool[np.ndarray, "batch time_plus_1 vocabulary"], list[tuple[int, Word, Word]]]:
+        """What the source may go on with; and for each word with a whole source before its border:
+        its row, the source and its target."""
+        known = FIRST_SYMBOL_ID + len(self.source.vocabulary.symbols)
+        foreign = (words.ids >= known) & words.mask
+        cut = np.array(np.where(foreign.any(axis=1), foreign.argmax(axis=1), words.lengths))
+        inside = Words.of_rows(words.ids, cut)
+        said = self.source.allowed(inside)
+        allowed = np.zeros((len(words), words.ids.shape[1] + 1, len(self.vocabulary)), dtype=bool)
+        on_source = np.arange(allowed.shape[1]) <= cut[:, None]
+        allowed[..., :known] = said & on_source[..., None]
+        allowed[..., self.border] = allowed[..., END_ID]
+        allowed[:, 0, self.border] = False  # no source is empty
+        allowed[..., END_ID] = False
+        rows = np.arange(len(words))
+        at_border = (cut > 0) & (cut < words.lengths)
+        at_border &= words.ids[rows, np.minimum(cut, max(words.ids.shape[1] - 1, 0))] == self.border
+        at_border &= allowed[rows, cut, self.border]
+        ended = []
+        for row in np.flatnonzero(at_border):
+            source = self.vocabulary.decode(words.ids[row, : cut[row]])
+            ended.append((int(row), source, self.target(source)))
+        return allowed, ended
+
+    def allowed(self, words: Words) -> np.ndarray:
+        allowed, ended = self._sides(words)
+        for row, source, target in ended:
+            due, begin, right = self._after_border(words, row, source, target)
+            allowed[row, begin + np.arange(right + 1), due[: right + 1]] = True
+        return allowed
+
+    def _after_border(
+        self, words: Words, row: int, source: Word, target: Word
+    ) -> tuple[np.ndarray, int, int]:
+        """The tokens that must come after the border, the prefix at which the first must, and how
+        many of them did."""
+        due = np.array([*(self.vocabulary.ids[symbol] for symbol in target), END_ID])
+        begin, length = len(source) + 1, int(words.lengths[row])
+        came = words.ids[row, begin:length][: len(target)]
+        wrong = np.flatnonzero(came != due[: len(came)])
+        return due, begin, int(wrong[0]) if len(wrong) else len(came)
+
+    def trace(self, words: Words) -> dict[str, np.ndarray]:
+        allowed, ended = self._sides(words)
+        zeros = np.zeros(allowed.shape[:2], dtype=np.int64)
+        traced: dict[str, np.ndarray] = {name: zeros.copy() for name in self.variables}
+        traced["valid"] = np.asarray(allowed.any(axis=2), dtype=np.int64)
+        for row, source, target in ended:
+            due, begin, right = self._after_border(words, row, source, target)
+            here = slice(begin, begin + right + 1)
+            traced["valid"][row, here] = 1
+            traced["side"][row, begin:] = 1
+            traced["due"][row, here] = due[: right + 1] - END_ID + 1
+            traced["remaining"][row, here] = len(target) - np.arange(right + 1)
+            comes = [(places[0] + 1 if places else 0) for places in self.alignment(source)]
+            traced["from"][row, here] = [*comes, 0][: right + 1]
+        return traced
+
+    # -- nearby pairs ---------------------------------------------------------------------------
+
+    def _repaired(self, word: Word) -> Word | None:
+        """The same source with its own target, if that has this length."""
+        source, target = self.split(word)
+        known = set(self.source.vocabulary.symbols)
+        if len(source) == len(word) or not source or not known.issuperset(source):
+            return None
+        if not self.source.contains(source):
+            return None
+        right = self.target(source)
+        return (*source, BORDER, *right) if len(right) == len(target) else None
+
+    def rationales(self, word: Sequence[str]) -> tuple[tuple[int, ...], ...] | None:
+        """One set, by ``rationale_rule``."""
+        word = self.vocabulary.check(word)
+        return super().rationales(word) if self.contains(word) else self._repairs(word)
+
+    def _repairs(self, word: Word) -> tuple[tuple[int, ...], ...] | None:
+        right = self._repaired(word)
+        if right is None:
+            return None
+        return (tuple(i for i, (a, b) in enumerate(zip(word, right, strict=True)) if a != b),)
+
+    def _nearest_member(self, word: Word, rng: np.random.Generator | None) -> Word:
+        """The same source with its own target. Where there is none of this length, some pair."""
+        right = self._repaired(word)
+        if right is None:
+            drawn = self._members(rng or np.random.default_rng(0), np.array([len(word)]))
+            return self.vocabulary.decode(drawn.ids[0])
+        return right
+
+    # -- data -----------------------------------------------------------------------------------
+
+    @abstractmethod
+    def _members(self, rng: np.random.Generator, lengths: Int[np.ndarray, " batch"]) -> Words: ...

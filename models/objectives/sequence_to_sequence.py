@@ -1,0 +1,80 @@
+"""The next symbol of the target, given the source: the teacher of an encoder-decoder."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from models.languages import BORDER, Language, Vocabulary, Words
+from models.objectives.base import Batch
+from models.objectives.language_model import NextToken
+from models.objectives.next_symbols import NextSymbols
+from models.objectives.readout import Readout
+
+
+class NextOfTarget(NextToken):
+    """After the border of a pair and after each symbol of its target, the token that comes next.
+
+    It is a language model of the target on the condition of the source: log P(target | source) is
+    the sum over the target (Sutskever et al. 2014). Any model that reads from left to right can be
+    taught it; an encoder-decoder can be taught nothing else.
+    """
+
+    name = "sequence-to-sequence"
+    taught = "the next token of the target, given the source"
+    of_pairs = True
+
+    def batch(
+        self,
+        language: Language,
+        words: Words,
+        readout: Readout = "last",
+        device: torch.device | str = "cpu",
+    ) -> Batch:
+        """One answer at the border and at each position of the target, END after its last symbol.
+
+        Raises:
+            UserError: the language has no pairs.
+        """
+        batch = super().batch(language, words, readout, device)
+        known = _after_border(batch.tokens, language.vocabulary.border())
+        return replace(batch, weight=batch.weight * known, target=batch.target * known)
+
+    def truth(
+        self,
+        language: Language,
+        words: Words,
+        readout: Readout = "last",
+        device: torch.device | str = "cpu",
+    ) -> Batch:
+        batch = NextSymbols().batch(language, words, readout, device)
+        known = _after_border(batch.tokens, language.vocabulary.border())
+        return replace(batch, weight=batch.weight * known)
+
+    def tokens(self, vocabulary: Vocabulary) -> tuple[str, ...]:
+        return tuple(token for token in super().tokens(vocabulary) if token != BORDER)
+
+    def begins(self, word: Sequence[str]) -> int:
+        return list(word).index(BORDER) + 1 if BORDER in word else len(word) + 1
+
+    def needed(self, word: Sequence[str]) -> list[tuple[int, str]]:
+        """Every token of the target; of a word without a border there is none to ask for."""
+        first = self.begins(word)
+        return [each for each in super().needed(word) if each[0] >= first]
+
+    def log_probabilities(
+        self, logits: Float[Tensor, "*pos d_vocab"], vocabulary: Vocabulary
+    ) -> Float[Tensor, "*pos d_vocab"]:
+        """As the model says, but for BOS and the border, which never come in a target."""
+        never = torch.zeros(len(vocabulary), dtype=torch.bool, device=logits.device)
+        never[[0, vocabulary.border()]] = True
+        return logits.masked_fill(never, -torch.inf).log_softmax(dim=-1)
+
+
+def _after_border(tokens: Tensor, border: int) -> Float[Tensor, "batch pos 1"]:
+    """1 at the border and after it."""
+    return (tokens == border).cumsum(dim=1).clamp(max=1)[..., None].float()
