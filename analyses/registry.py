@@ -23,6 +23,8 @@ BUILT_IN = {
     "and is the rest idle?",
     "explanations": "Which symbols decide according to each method, and which really decide?",
     "leaderboard": "Which explanation method tells the truth about this model, and at what cost?",
+    "alignment": "Does attention to a source show where each symbol of the target comes from, "
+    "and does the source matter there?",
     "discovery": "Which rule describes the network's verdicts, and how far can it be trusted?",
 }
 """What each question asks.

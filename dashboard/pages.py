@@ -36,6 +36,7 @@ from dashboard.views.look_inside import (
     heads,
     interventions,
     model,
+    pairs,
     patching,
     probing,
     syntax,
@@ -151,6 +152,9 @@ OWN = {
     ),
     "probing": Page(
         INSIDE, "Probing", "sensors", probing.show, then=("interventions", "emergence")
+    ),
+    "alignment": Page(
+        INSIDE, "Alignment", "compare_arrows", pairs.show, then=("heads", "generate")
     ),
     "syntax": Page(INSIDE, "Syntax", "device_hub", syntax.show, then=("probing", "vectors")),
     "vectors": Page(INSIDE, "Vectors", "scatter_plot", vectors.show, then=("syntax", "generate")),

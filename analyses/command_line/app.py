@@ -49,6 +49,9 @@ COMMANDS = {
     "perplexity": Command(
         "perplexity RUN ...", "the loss beside the least that there can be", "one_run:perplexity"
     ),
+    "targets": Command(
+        "targets RUN ...", "is the target of a source right, and after an error?", "one_run:targets"
+    ),
     "syntax": Command("syntax RUN", "is the tree of a word in the activations?", "one_run:syntax"),
     "depths": Command("depths RUN", "how right by depth of embedding", "one_run:depths"),
     "dependencies": Command(

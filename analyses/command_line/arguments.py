@@ -24,6 +24,7 @@ from analyses.options.live import (
     Perplexity,
     Senses,
     Syntax,
+    Targets,
     Vectors,
 )
 from analyses.options.pictures import Kernels
@@ -349,6 +350,7 @@ TAKES: dict[str, type[Any]] = {
     "predict": Predict,
     "generate": Generate,
     "perplexity": Perplexity,
+    "targets": Targets,
     "syntax": Syntax,
     "depths": Depths,
     "dependencies": Dependencies,

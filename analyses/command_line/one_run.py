@@ -24,6 +24,7 @@ from analyses.close_ups.grammar import senses as of_forms
 from analyses.close_ups.grammar import syntax as trees
 from analyses.close_ups.grammar import vectors as of_words
 from analyses.close_ups.grammar.generated import decoders, generator, in_words, judged
+from analyses.close_ups.pairs import targets as of_pairs
 from analyses.close_ups.truth import reader_of, rule_in_words
 from analyses.command_line.arguments import (
     Analyse,
@@ -48,6 +49,7 @@ from analyses.options.live import (
     Perplexity,
     Senses,
     Syntax,
+    Targets,
     Vectors,
 )
 from analyses.options.questions import Accuracy
@@ -280,6 +282,16 @@ def perplexity(options: Perplexity) -> None:
         )
     said = distribution.in_words(table)
     _told(options, "perplexity", table, said, distribution.side_by_side(table))
+
+
+def targets(options: Targets) -> None:
+    """Whole targets and tokens, under teacher forcing and free running."""
+    runs = [Run(path, options.step) for path in options.runs]
+    with progress_bar("targets") as report:
+        table = of_pairs.targets(
+            runs, options.by, options.windows, options.count, options.seed, report
+        )
+    _told(options, "targets", table, of_pairs.in_words(table), of_pairs.side_by_side(table))
 
 
 def syntax(options: Syntax) -> None:

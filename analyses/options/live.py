@@ -9,7 +9,7 @@ from typing import Literal
 import tyro
 
 from analyses.options.shared import Flag, Shows, at_least, check_seed
-from models.config import MOST_SYMBOLS
+from models.config import MOST_SYMBOLS, check_bounds
 from models.decoding.limits import LIMITS, check
 from models.errors import UserError
 
@@ -92,6 +92,36 @@ class Perplexity(Shows):
         at_least(2, self, "count")
         if not 0 <= self.deepest <= MOST_DEPTH:
             raise UserError(f"--deepest is {self.deepest}: it must lie between 0 and {MOST_DEPTH}")
+        at_least(0, self, "step")
+        check_seed(self.seed)
+
+
+@dataclass(frozen=True)
+class Targets(Shows):
+    """Is the target of a source right, and what follows after an error? Of runs on pairs.
+
+    Attributes:
+        runs: folders of runs; of several, the mean is told too.
+        by: what is told apart: the length of the source, or the place in the target.
+        windows: the longest pairs, in training windows; by place always 1.
+        count: different pairs of each length of the source at most.
+        seed: of the pairs.
+        step: the checkpoint that is asked; by default the last one.
+    """
+
+    runs: tyro.conf.Positional[tuple[Path, ...]]
+    by: Literal["length", "place"] = "length"
+    windows: float = 2.0
+    count: int = 64
+    seed: int = 0
+    step: int | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not self.runs:
+            raise UserError("no run is given: name the folder of a run, or of several")
+        at_least(2, self, "count")
+        check_bounds("--windows", self.windows, 0.1, MOST_WINDOWS)
         at_least(0, self, "step")
         check_seed(self.seed)
 
@@ -212,6 +242,8 @@ class Senses(Shows):
 
 MOST_DIM, MOST_WINDOW, MOST_SEEDS = 1024, 50, 100
 """Of vectors of words."""
+MOST_WINDOWS = 100.0
+"""The longest pairs that may be asked for, in training windows."""
 MOST_DEPTH = 12
 MOST_WORDS, MOST_BEAM = 100_000, 4096
 """The deepest embedding, the most words that are drawn, and the widest beam."""

@@ -316,3 +316,24 @@ class Discovery:
         at_least(1, self, "max_states")
         at_least(FEWEST_QUERIES, self, "queries")
         check_seed(self.seed)
+
+
+@dataclass(frozen=True)
+class Alignment:
+    """What to align.
+
+    Attributes:
+        words: different pairs of the training window that are looked at. Every other one chooses a
+            head, the others judge it.
+        donors: other pairs whose symbols stand in, one after the other, for those of each source.
+        seed: of the pairs.
+    """
+
+    words: int = 60
+    donors: int = 3
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        at_least(4, self, "words")
+        at_least(1, self, "donors")
+        check_seed(self.seed)

@@ -20,6 +20,7 @@ Flag = Annotated[bool, FlagCreatePairsOff]
 MOST: Mapping[str, Number] = {
     "all_words": MOST_SYMBOLS,
     "count": 100_000,
+    "donors": 1000,
     "draws": 10_000,
     "keys": 1000,
     "max_n": MOST_SYMBOLS,

@@ -18,7 +18,8 @@ NEXT_SYMBOLS = TrainConfig("", spread="log", model=SHAPE)
 PAIRS = TrainConfig(
     "",
     objective="sequence-to-sequence",
-    model=replace(SHAPE, positions="sinusoidal"),
+    steps=2000,
+    model=replace(SHAPE, positions="learned"),
 )
 VERDICT = TrainConfig("", max_n=20, objective="verdict", steps=600, batch_size=128, model=SHAPE)
 

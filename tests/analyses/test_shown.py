@@ -34,6 +34,7 @@ evaluate     json csv  -   -       -
 predict      json csv  -   -       -
 generate     json csv  -   -       -
 perplexity   json csv  -   -       -
+targets      json csv  -   -       -
 syntax       json csv  -   -       -
 depths       json csv  -   -       -
 dependencies json csv  -   -       -

@@ -1,0 +1,1 @@
+"""One pair, or many: is the target right, and where does it come from?"""

@@ -1,0 +1,233 @@
+"""Runs on pairs: the question of alignment, one pair, and whether targets are right."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from conftest import tiny_config, tiny_of
+
+from analyses.answers import answer, question
+from analyses.close_ups.pairs import one_pair, targets
+from analyses.command_line.app import main
+from analyses.options.questions import Alignment
+from analyses.questions import alignment
+from interp.heads.alignment import aligned
+from models.base import LanguageModel
+from models.decoding.choice import Choice
+from models.decoding.search import Generator
+from models.errors import UserError
+from models.languages import END, Transduction
+from models.runs.run import Run
+from models.training.loop import train
+
+KINDS = ["encoder-decoder", "lstm-attention", "lstm-encoder-decoder", "transformer"]
+
+
+@pytest.fixture(scope="module")
+def run_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Run]:
+    """A run on pairs, trained a little; the same one for the same request."""
+    known: dict[tuple[str, str], Run] = {}
+
+    def make(kind: str = "encoder-decoder", name: str = "sort") -> Run:
+        if (kind, name) not in known:
+            folder = tmp_path_factory.mktemp("pairs") / f"{kind}-{name}"
+            config = tiny_config(
+                model=tiny_of(kind), language=name, objective="sequence-to-sequence", max_n=8
+            )
+            known[kind, name] = Run.create(folder, config)
+            train(known[kind, name], "cpu")
+        return known[kind, name]
+
+    return make
+
+
+OPTIONS = Alignment(words=12, donors=2)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_lens_stands_beside_its_controls(kind: str, run_of: Callable[..., Run]) -> None:
+    found = alignment.analyse(run_of(kind), OPTIONS)
+    table = found.table.set_index(["model", "of", "part"])
+    assert ("none", "control", alignment.DIAGONAL) in table.index
+    assert ("trained", "effect", alignment.SYMBOL) in table.index
+    reads = kind in ("encoder-decoder", "lstm-attention")
+    assert (("trained", "effect", alignment.READING) in table.index) == reads
+    attends = kind != "lstm-encoder-decoder"
+    assert (("trained", "attention", alignment.ALL) in table.index) == attends
+    assert ("best" in found.findings) == attends
+    for column in ("choice", "auroc", "hit"):
+        assert found.table[column].between(0, 1).all()
+    assert (found.table["low"] <= found.table["auroc"]).all()
+    assert (found.table["auroc"] <= found.table["high"]).all()
+    assert question("alignment").chart(found).to_dict()
+    numbers = question("alignment").headline(found)
+    assert numbers["value"].notna().any()
+
+
+def test_scores_are_of_the_model_that_they_name(
+    run_of: Callable[..., Run], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A trained model that shows the truth, and an untrained one that shows the opposite."""
+    run = run_of()
+    trained = run.model().state_dict()["embed.weight"]
+
+    def show(run: Run, model: LanguageModel, pair: alignment.Pair, donors: object) -> object:
+        sign = 1.0 if torch.equal(model.state_dict()["embed.weight"], trained) else -1.0
+        perfect = sign * pair.truth.astype(float)
+        return {
+            ("attention", "L1H0"): perfect,
+            ("attention", alignment.ALL): perfect,
+            ("effect", alignment.SYMBOL): perfect,
+        }
+
+    monkeypatch.setattr(alignment, "look", show)
+    found = alignment.analyse(run, Alignment(words=30, donors=1))
+    rows = found.table.set_index(["model", "of", "part"])["auroc"]
+    for part in (("attention", "L1H0"), ("attention", alignment.ALL), ("effect", alignment.SYMBOL)):
+        assert rows["trained", *part] == 1.0
+        assert rows["untrained", *part] == 0.0
+    # Of another pair the truth says less: what is left is what the lengths tell.
+    assert 0.3 < rows["none", "control", alignment.ELSEWHERE] < 0.9
+    assert found.findings["auroc"] == 1.0
+    assert found.findings["untrained"] == 0.0
+
+
+def test_the_diagonal_is_perfect_where_pairs_copy(run_of: Callable[..., Run]) -> None:
+    pairs = alignment.pairs_of(run_of(name="copy"), 10, 0)
+    for pair in pairs:
+        assert aligned(pair.diagonal, pair.truth) == (1.0, 1.0)
+    backwards = alignment.pairs_of(run_of(name="reverse"), 10, 0)
+    for pair in backwards:
+        assert aligned(-pair.diagonal, pair.truth)[0] > aligned(pair.diagonal, pair.truth)[0]
+
+
+def test_a_pair_knows_where_its_symbols_are_decided(run_of: Callable[..., Run]) -> None:
+    language = run_of(name="reverse").language
+    assert isinstance(language, Transduction)
+    pair = alignment.Pair.of(language, tuple("abc>cba"))
+    assert (list(pair.keys), list(pair.queries)) == ([1, 2, 3], [4, 5, 6])
+    assert pair.truth.tolist() == np.eye(3, dtype=bool)[::-1].tolist()
+    assert [language.vocabulary.tokens[token] for token in pair.right] == ["c", "b", "a"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_one_pair_shows_truth_attention_and_effects(kind: str, run_of: Callable[..., Run]) -> None:
+    run = run_of(kind)
+    word = one_pair.pair_of(run, "c a b")
+    assert word == tuple("cab>abc")
+    assert one_pair.pair_of(run, "cab > zz") == word
+    table = one_pair.one_pair(run, word)
+    truth = table[table["of"] == "truth"].pivot(index="target", columns="source", values="value")
+    assert truth.to_numpy().tolist() == [[0, 1, 0], [0, 0, 1], [1, 0, 0]]
+    assert table["shown"].between(0, 1).all()
+    assert table.groupby("part").size().eq(9).all()
+    parts = list(dict.fromkeys(table["part"]))
+    assert one_pair.chart(table, parts).to_dict()
+    for source in ("", "x"):
+        with pytest.raises(UserError, match=r"is no source of sort: type one|unknown symbol"):
+            one_pair.pair_of(run, source)
+
+
+# -- whole targets ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_free_running_is_greedy_and_right_as_often_as_forced(
+    kind: str, run_of: Callable[..., Run]
+) -> None:
+    run = run_of(kind)
+    model, language = run.model(), run.language
+    asked = targets.asked_of(run, 1.0, 3, 0)
+    for each in asked[:4]:
+        forced = targets.forced(model, run.objective, each)
+        running = targets.running(model, run.objective, each)
+        inside = each.targets >= 0
+        whole = [((own == each.targets) | ~inside).all(axis=1) for own in (forced, running)]
+        assert whole[0].tolist() == whole[1].tolist()
+        for row in range(len(running)):
+            source = language.vocabulary.decode(each.words.ids[row, : each.source + 1])
+            longest = each.source + 1 + each.targets.shape[1]
+            generator = Generator(model, run.objective, longest, source)
+            made = generator.sample(1, Choice(temperature=0.0)).words[0]
+            tokens = language.vocabulary.decode(running[row])
+            end = tokens.index(END) if END in tokens else len(tokens)
+            assert made.word[each.source + 1 :][: len(tokens)] == tokens[:end]
+
+
+def test_the_table_by_hand(run_of: Callable[..., Run], monkeypatch: pytest.MonkeyPatch) -> None:
+    """A model that is right but at the second place, where it says END for ever."""
+    run = run_of()
+    trained = run.model().state_dict()["embed.weight"]
+
+    def said(model: LanguageModel, objective: object, asked: targets.Asked) -> np.ndarray:
+        made = asked.targets.copy()
+        if not torch.equal(model.state_dict()["embed.weight"], trained):
+            return np.zeros_like(made)
+        made[:, 1] = 1
+        return made
+
+    def alone(model: LanguageModel, objective: object, asked: targets.Asked) -> np.ndarray:
+        made = said(model, objective, asked)
+        made[:, 1:] = np.where(made[:, :1] > 0, 1, made[:, 1:])
+        return made
+
+    monkeypatch.setattr(targets, "forced", said)
+    monkeypatch.setattr(targets, "running", alone)
+    table = targets.targets([run], windows=1.0, count=8)
+    rows = table.set_index(["model", "group"])
+    assert rows.loc[("trained", 5)][["exact", "alone"]].tolist() == [0.0, 0.0]
+    assert rows.loc[("trained", 5), "forced"] == pytest.approx(5 / 6)
+    assert rows.loc[("trained", 5), "running"] == pytest.approx(2 / 6)  # the first, and END
+    assert rows.loc[("untrained", 5)][["exact", "forced", "running"]].tolist() == [0.0] * 3
+    assert rows.loc[("another source", 5), "exact"] < 1
+    by_place = targets.targets([run], "place", count=8).set_index(["model", "group"])
+    trained_rows = by_place.loc["trained"]
+    assert trained_rows.loc[1, ["exact", "forced", "running"]].tolist() == [1.0, 1.0, 1.0]
+    assert trained_rows.loc[3, ["exact", "running"]].tolist()[0] == 0.0
+    assert trained_rows.loc[3, "forced"] == 1.0
+    assert trained_rows["pairs"].is_monotonic_decreasing
+
+
+def test_several_runs_have_a_mean(run_of: Callable[..., Run]) -> None:
+    runs = [run_of("encoder-decoder"), run_of("lstm-attention")]
+    table = targets.targets(runs, windows=1.0, count=6)
+    whole = table[(table["run"] == "all") & (table["model"] == "trained")].set_index("group")
+    each = table[(table["run"] != "all") & (table["model"] == "trained")]
+    for group, own in each.groupby("group"):
+        assert whole.loc[group, "forced"] == pytest.approx(own["forced"].mean())
+        assert whole.loc[group, "exact"] == pytest.approx(own["exact"].mean())
+    assert "mean of 2 runs" in targets.in_words(table)
+    assert targets.chart(table).to_dict()
+    wide = targets.side_by_side(table)
+    assert wide.columns[:3].tolist() == ["run", "source", "pairs"]
+
+
+def test_the_command(run_of: Callable[..., Run], capsys: pytest.CaptureFixture[str]) -> None:
+    run = run_of()
+    words = ["targets", str(run.path), "--count", "4", "--windows", "1"]
+    assert main([*words, "--json"]) == 0
+    said = json.loads(capsys.readouterr().out)
+    expected = targets.targets([run], windows=1.0, count=4)
+    assert pd.DataFrame(said["targets"])["forced"].tolist() == pytest.approx(
+        expected["forced"].tolist()
+    )
+    assert main([*words, "--by", "place", "--csv"]) == 0
+    assert capsys.readouterr().out.startswith("run,model,by,group")
+    assert main(["targets"]) == 2
+    assert main([*words, "--windows", "0"]) == 2
+    assert "--windows is 0" in capsys.readouterr().err
+
+
+def test_what_has_no_pairs_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = Run.create(tmp_path / "run", tiny_config())
+    train(run, "cpu")
+    assert main(["targets", str(run.path)]) == 2
+    assert "anbn has no pairs of a source and a target" in capsys.readouterr().err
+    with pytest.raises(UserError, match="anbn has no pairs of a source and a target"):
+        answer(run, "alignment", OPTIONS)
