@@ -45,6 +45,7 @@ from models.errors import UserError
 from models.families import FAMILIES
 from models.languages import LANGUAGES, corpus_name, language
 from models.languages.own_grammar import MOST_LETTERS
+from models.objectives import objective
 from models.reading import read_bytes
 from models.training.recipes import recipe
 
@@ -403,7 +404,8 @@ def _train(args: Sequence[str]) -> Train:
     else:
         language(name, regex, symbols, grammar)
     config = first.config
-    default = Train(recipe(name, config.model, config.recipe, regex, symbols, grammar))
+    pairs = first.corpus is not None and objective(config.objective).of_pairs
+    default = Train(recipe(name, config.model, config.recipe, regex, symbols, grammar, pairs))
     options = parse(Train, args, "train", default)
     return replace(options, config=replace(options.config, language=name, grammar=grammar))
 

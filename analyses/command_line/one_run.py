@@ -63,9 +63,9 @@ from analyses.words import given
 from models.base import hook_table
 from models.decoding.choice import Choice
 from models.errors import UserError
-from models.languages import LANGUAGES, FormalLanguage, LabelledCorpus, language
+from models.languages import LANGUAGES, FormalLanguage, language
 from models.runs.files import locked
-from models.runs.run import Run, run_name
+from models.runs.run import Run, corpus_of, run_name
 from models.sizes import in_words as total
 from models.sizes import parts_of
 from models.training.evaluation import predict as predict_word
@@ -127,8 +127,7 @@ def train(options: Train) -> None:
     config = options.config
     choose_device(options.device)
     if options.corpus is not None:
-        corpus = LabelledCorpus.from_file(options.corpus)
-        validation_sample(corpus, config)
+        validation_sample(corpus_of(options.corpus, config), config)
     go(Run.create(options.out / run_name(config), config, options.corpus), options.device)
 
 
@@ -137,7 +136,7 @@ def finetune(options: Finetune) -> None:
     config, parent = options.config, Run(options.start)
     choose_device(options.device)
     if options.corpus is not None:
-        validation_sample(LabelledCorpus.from_file(options.corpus), config)
+        validation_sample(corpus_of(options.corpus, config), config)
     path = options.out / run_name(config)
     go(Run.create(path, config, options.corpus, parent), options.device)
 

@@ -89,18 +89,24 @@ class Pair:
         return -np.abs(target[:, None] - source)
 
 
+def transduction_of(run: Run) -> Transduction:
+    """The run's language. Raises UserError if it does not know where a target comes from."""
+    if not isinstance(run.language, Transduction):
+        raise UserError(
+            f"{run.language.name} has no pairs of a source and a target, of which it is known what "
+            "comes from where: ask a run on copy, reverse, sort, double, depths, postfix, parse, "
+            "or a grammar of pairs"
+        )
+    return run.language
+
+
 def pairs_of(run: Run, count: int, seed: int) -> list[Pair]:
     """Different pairs of the training window, of which some symbol comes from some place alone.
 
     Raises:
         UserError: the language has no pairs, or too few of these.
     """
-    language = run.language
-    if not isinstance(language, Transduction):
-        raise UserError(
-            f"{language.name} has no pairs of a source and a target: ask a run on copy, reverse, "
-            "sort, double, depths, postfix, parse, or a grammar of pairs"
-        )
+    language = transduction_of(run)
     rng = np.random.default_rng([ANALYSIS_SEED, seed])
     window = language.lengths(run.config.max_n)
     drawn = language.sample(rng, DRAWN * count, window, True, "test").words

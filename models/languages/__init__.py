@@ -5,6 +5,7 @@ from models.languages.counting import CountingLanguage
 from models.languages.dyck import DyckLanguage
 from models.languages.grammars.context_free import ContextFreeLanguage
 from models.languages.language import FormalLanguage, Language, Sample, Spread
+from models.languages.pairs.corpus import PairCorpus
 from models.languages.pairs.transduction import Transduction
 from models.languages.planted import PlantedLanguage
 from models.languages.registry import (
@@ -45,6 +46,7 @@ __all__ = [
     "FormalLanguage",
     "LabelledCorpus",
     "Language",
+    "PairCorpus",
     "PlantedLanguage",
     "RegularLanguage",
     "Sample",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import ClassVar, get_args
 
@@ -42,31 +42,50 @@ def read_lines(path: Path, longest: int = 10_000) -> tuple[list[str], list[Word]
     Raises:
         UserError: the file cannot be read or is too large, is not UTF-8, or a line is malformed.
     """
-    content = read_bytes(path, "give a file of lines, label, tab, words", MOST_BYTES)
+    return read_columns(path, ("label", "words"), HEADERS, longest)
+
+
+def read_columns(
+    path: Path, columns: tuple[str, str], headers: Collection[str], longest: int = 10_000
+) -> tuple[list[str], list[Word]]:
+    """The two columns of a file of lines with a tab: what stands before it, and the words after it.
+
+    A header line may come first: one of ``headers`` stands before its tab, and before no other.
+
+    Args:
+        columns: what the columns are called, for errors.
+        longest: the most words after a tab.
+
+    Raises:
+        UserError: the file cannot be read or is too large, is not UTF-8, or a line is malformed.
+    """
+    one, other = columns
+    wanted = f"{one}, tab, {other}"
+    content = read_bytes(path, f"give a file of lines, {wanted}", MOST_BYTES)
     try:
         text = content.decode("utf-8-sig").replace("\r\n", "\n").replace("\r", "\n")
     except UnicodeDecodeError as error:
         raise UserError(f"{path}: not UTF-8 (byte {error.start}): save the file as UTF-8") from None
-    labels, words = [], []
+    firsts, words = [], []
     lines = text.removesuffix("\n").split("\n") if text else []
     first, *others = (line.split("\t")[0].strip() for line in lines or [""])
-    start = int(first.lower() in HEADERS and first not in others)
+    start = int(first.lower() in headers and first not in others)
     for number, line in enumerate(lines[start:], start + 1):
         where = f"{path}, line {number}"
         if not line.strip():
             raise UserError(f"{where}: the line is empty: remove it")
         if line.count("\t") != 1:
             raise UserError(
-                f"{where}: expected one tab, found {line.count(chr(9))}: write label, tab, words"
+                f"{where}: expected one tab, found {line.count(chr(9))}: write {wanted}"
             )
-        label, rest = line.split("\t")
-        if not label.strip() or not rest.split():
-            raise UserError(f"{where}: the label or the words are missing: write label, tab, words")
+        before, rest = line.split("\t")
+        if not before.strip() or not rest.split():
+            raise UserError(f"{where}: the {one} or the {other} are missing: write {wanted}")
         if len(rest.split()) > longest:
             raise UserError(f"{where} has {len(rest.split())} words: cut it to {longest} at most")
-        labels.append(label.strip())
+        firsts.append(before.strip())
         words.append(tuple(rest.split()))
-    return labels, words
+    return firsts, words
 
 
 class LabelledCorpus(Language):

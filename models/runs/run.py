@@ -28,7 +28,7 @@ from models.base import LanguageModel, build
 from models.cards import card
 from models.config import MOST_PAIRS, MOST_SYMBOLS, TrainConfig
 from models.errors import UserError
-from models.languages import LabelledCorpus, Language, language
+from models.languages import LabelledCorpus, Language, PairCorpus, language
 from models.objectives import objective
 from models.objectives.base import Objective
 from models.reading import read_bytes
@@ -112,13 +112,8 @@ class Run:
         files: dict[str, bytes] = {}
         # Whatever cannot work is refused before anything is written.
         if corpus is not None:
-            learnt: Language = LabelledCorpus.from_file(corpus)
+            learnt = corpus_of(corpus, config)
             files[CORPUS] = corpus.read_bytes()
-            if not objective(config.objective).verdict_alone:
-                raise UserError(
-                    "a corpus says which lines are in the language, and nothing of what may follow "
-                    "a part of one: choose the objective verdict"
-                )
         else:
             learnt = _formal(config)
         if objective(config.objective).of_pairs:
@@ -195,7 +190,7 @@ class Run:
     @cached_property
     def language(self) -> Language:
         if self.corpus_bytes() is not None:
-            return LabelledCorpus.from_file(self.path / CORPUS, self.config.language)
+            return corpus_of(self.path / CORPUS, self.config, self.config.language)
         return _formal(self.config)
 
     @property
@@ -291,6 +286,27 @@ class Run:
     @property
     def results(self) -> Path:
         return self.path / "results"
+
+
+def corpus_of(path: Path, config: TrainConfig, name: str | None = None) -> Language:
+    """The corpus of a file: pairs where targets are taught, else labelled lines.
+
+    Args:
+        name: of the corpus; by default that of the file.
+
+    Raises:
+        UserError: the file cannot be read, or is malformed; or a corpus cannot be taught so.
+    """
+    taught = objective(config.objective)
+    if taught.of_pairs:
+        return PairCorpus.from_file(path, name)
+    if not taught.verdict_alone:
+        raise UserError(
+            "a corpus says which lines are in the language, and nothing of what may follow a part "
+            "of one: choose the objective verdict, or for lines of source, tab, target "
+            "sequence-to-sequence"
+        )
+    return LabelledCorpus.from_file(path, name)
 
 
 def installed_versions(packages: Iterable[str]) -> dict[str, str]:

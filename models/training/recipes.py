@@ -18,8 +18,8 @@ NEXT_SYMBOLS = TrainConfig("", spread="log", model=SHAPE)
 PAIRS = TrainConfig(
     "",
     objective="sequence-to-sequence",
-    steps=2000,
-    model=replace(SHAPE, positions="learned"),
+    steps=3000,
+    model=replace(SHAPE, positions="sinusoidal"),
 )
 VERDICT = TrainConfig("", max_n=20, objective="verdict", steps=600, batch_size=128, model=SHAPE)
 
@@ -33,7 +33,7 @@ PLAIN: dict[str, TrainConfig] = {
     **dict.fromkeys(("copy", "reverse", "sort"), replace(PAIRS, max_n=12)),
     "double": PAIRS,
     "depths": replace(PAIRS, max_n=16),
-    "postfix": replace(PAIRS, max_n=31),
+    "postfix": replace(PAIRS, max_n=25, steps=4000, batch_size=128),
     "parse": replace(PAIRS, max_n=45),
 }
 
@@ -69,6 +69,7 @@ def recipe(
     regex: str = "",
     symbols: str = "",
     grammar: str = "",
+    pairs: bool = False,
 ) -> TrainConfig:
     """A configuration to start from, for a registered language, or for a corpus, a regular
     expression or a grammar by its own name.
@@ -82,6 +83,7 @@ def recipe(
         name: of the recipe.
         regex: the expression, and its further ``symbols``.
         grammar: the productions.
+        pairs: whether it is a corpus of pairs.
 
     Raises:
         UserError: the language has no such recipe, or the recipe is not for such a model.
@@ -93,7 +95,8 @@ def recipe(
         return _counting(language, asked)
     base = NEXT_SYMBOLS if language in LANGUAGES or regex or grammar else VERDICT
     base = PLAIN.get(language, base)
-    pairs = grammar and named(language, grammar=grammar).default_objective == PAIRS.objective
+    if grammar:
+        pairs = named(language, grammar=grammar).default_objective == PAIRS.objective
     if pairs or (asked.family.two_sided and not language):
         base = PAIRS
     base = replace(base, language=language, regex=regex, symbols=symbols, grammar=grammar)

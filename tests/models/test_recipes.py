@@ -32,7 +32,7 @@ def test_plain_is_the_default(name: str) -> None:
     config = recipe(name)
     plain = SHAPE
     if config.objective == "sequence-to-sequence":  # which place of a source is copied must be told
-        plain = replace(SHAPE, positions="learned", output="conditional")
+        plain = replace(SHAPE, positions="sinusoidal", output="conditional")
     assert (config.recipe, config.model) == ("plain", plain)
     assert config.model.counting == Counting()
     assert recipe(name, name="plain") == config

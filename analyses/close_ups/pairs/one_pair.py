@@ -8,8 +8,7 @@ import pandas as pd
 from altair.typing import ChartType
 
 from analyses.charts.theme import EDGE
-from analyses.close_ups.pairs.targets import language_of
-from analyses.questions.alignment import Pair, look, pairs_of
+from analyses.questions.alignment import Pair, look, pairs_of, transduction_of
 from interp.heads.alignment import aligned
 from models.errors import UserError
 from models.languages import BORDER, Word
@@ -26,7 +25,7 @@ def pair_of(run: Run, text: str) -> Word:
     Raises:
         UserError: the language has no pairs, or what is typed is no source.
     """
-    language = language_of(run)
+    language = transduction_of(run)
     source, _, _ = text.partition(BORDER)
     try:
         return language.pair(language.vocabulary.parse(source))
@@ -44,7 +43,7 @@ def one_pair(run: Run, word: Word, seed: int = 0) -> pd.DataFrame:
         value (1 or 0; attention from 0 to 1; an effect in nats), shown (the value over the largest
         of its lens, from 0) and auroc (of the lens on this pair; missing for the truth).
     """
-    language = language_of(run)
+    language = transduction_of(run)
     pair = Pair.of(language, word)
     donors = [
         donor

@@ -25,7 +25,7 @@ from interp.statistics import bootstrap_mean, seeds_interval, wilson
 from models.base import LanguageModel
 from models.decoding.growing import growing
 from models.errors import UserError
-from models.languages import END_ID, Transduction, Word, Words
+from models.languages import END_ID, PairCorpus, Transduction, Word, Words
 from models.objectives.base import Objective
 from models.runs.run import Run
 
@@ -56,9 +56,9 @@ class Asked:
     targets: Int[np.ndarray, "pair place"]
 
 
-def language_of(run: Run) -> Transduction:
+def language_of(run: Run) -> Transduction | PairCorpus:
     """The run's language of pairs. Raises UserError if it has none, or if no targets are made."""
-    if not isinstance(run.language, Transduction):
+    if not isinstance(run.language, (Transduction, PairCorpus)):
         raise UserError(
             f"{run.language.name} has no pairs of a source and a target: ask a run on copy, "
             "reverse, sort, double, depths, postfix, parse, or a grammar of pairs"
@@ -72,7 +72,7 @@ def asked_of(run: Run, windows: float, count: int, seed: int) -> list[Asked]:
     """Pairs by the length of their source, from the shortest up.
 
     Args:
-        windows: the longest pairs, in training windows.
+        windows: the longest pairs, in training windows; a corpus has its own lengths.
         count: different pairs of each length at most.
 
     Raises:
@@ -80,7 +80,10 @@ def asked_of(run: Run, windows: float, count: int, seed: int) -> list[Asked]:
     """
     language, rng = language_of(run), np.random.default_rng([ANALYSIS_SEED, seed])
     window = language.length_of(run.config.max_n)
-    lengths = language.positive_lengths(range(1, int(window * windows) + 1))
+    reach = range(1, int(window * windows) + 1)
+    if isinstance(language, PairCorpus):
+        reach = language.lengths(run.config.max_n)
+    lengths = language.positive_lengths(reach)
     found: dict[int, dict[Word, None]] = {}
     for _ in range(DRAWN):
         words = language.sample(rng, count * len(lengths), lengths, True, "test").words
@@ -321,9 +324,9 @@ def chart(table: pd.DataFrame) -> ChartType:
         y = alt.Y("share:Q", title=None).scale(domain=[0, 1]).axis(format="%")
         thick = base.transform_filter(alt.datum.run == mean)
         thin = base.transform_filter((alt.datum.run != mean) & (alt.datum.model == "trained"))
-        layers = [thin.mark_line(opacity=0.35).encode(y=y, detail="run:N")]
+        layers = [thick.mark_line(point=alt.OverlayMarkDef(size=30)).encode(y=y)]
         if name in INTERVALS:
             layers.append(thick.mark_rule().encode(y="from:Q", y2="to:Q"))
-        layers.append(thick.mark_line(point=alt.OverlayMarkDef(size=30)).encode(y=y))
+        layers.append(thin.mark_line(opacity=0.35).encode(y=y, detail="run:N"))
         panels.append(alt.layer(*layers).properties(width=230, height=200))
     return alt.hconcat(*panels)

@@ -21,6 +21,13 @@ Alignment = tuple[tuple[int, ...], ...]
 """For each target symbol the positions of the source, from 0, that it comes from."""
 
 
+def split_pair(word: Sequence[str]) -> tuple[Word, Word]:
+    """Source and target of a pair; the target is empty before the border."""
+    word = tuple(word)
+    cut = word.index(BORDER) if BORDER in word else len(word)
+    return word[:cut], word[cut + 1 :]
+
+
 class Transduction(DrawnLanguage):
     """All pairs of a source and its target.
 
@@ -90,9 +97,7 @@ class Transduction(DrawnLanguage):
 
     def split(self, word: Sequence[str]) -> tuple[Word, Word]:
         """Source and target of a pair; the target is empty before the border."""
-        word = tuple(word)
-        cut = word.index(BORDER) if BORDER in word else len(word)
-        return word[:cut], word[cut + 1 :]
+        return split_pair(word)
 
     def _sides(
         self, words: Words
@@ -101,7 +106,8 @@ class Transduction(DrawnLanguage):
         its row, the source and its target."""
         known = FIRST_SYMBOL_ID + len(self.source.vocabulary.symbols)
         foreign = (words.ids >= known) & words.mask
-        cut = np.array(np.where(foreign.any(axis=1), foreign.argmax(axis=1), words.lengths))
+        first = np.pad(foreign, ((0, 0), (0, 1))).argmax(axis=1)
+        cut = np.array(np.where(foreign.any(axis=1), first, words.lengths))
         inside = Words.of_rows(words.ids, cut)
         said = self.source.allowed(inside)
         allowed = np.zeros((len(words), words.ids.shape[1] + 1, len(self.vocabulary)), dtype=bool)
@@ -111,9 +117,8 @@ class Transduction(DrawnLanguage):
         allowed[:, 0, self.border] = False  # no source is empty
         allowed[..., END_ID] = False
         rows = np.arange(len(words))
-        at_border = (cut > 0) & (cut < words.lengths)
-        at_border &= words.ids[rows, np.minimum(cut, max(words.ids.shape[1] - 1, 0))] == self.border
-        at_border &= allowed[rows, cut, self.border]
+        symbols = np.pad(words.ids, ((0, 0), (0, 1)), constant_values=END_ID)
+        at_border = (symbols[rows, cut] == self.border) & allowed[rows, cut, self.border]
         ended = []
         for row in np.flatnonzero(at_border):
             source = self.vocabulary.decode(words.ids[row, : cut[row]])

@@ -1,0 +1,132 @@
+"""A corpus of pairs: nothing is known but which targets belong to the sources of its lines."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import defaultdict
+from collections.abc import Sequence
+from pathlib import Path
+from typing import ClassVar
+
+import numpy as np
+
+from models.errors import UserError
+from models.languages.corpus import MOST_WORDS, SPLITS, read_columns
+from models.languages.language import ChomskyType, Language, Sample, Split, Spread, VariableKind
+from models.languages.pairs.transduction import split_pair
+from models.languages.vocabulary import BORDER, Vocabulary, Word, Words
+
+HEADERS = {"source", "input", "from"}
+
+
+class PairCorpus(Language):
+    """Pairs from a file of lines ``source <tab> target``.
+
+    A source may have several targets. About 80% of the sources are for training, 10% for validation
+    and 10% for the test; all lines of one source fall on the same side. Which other targets a
+    source may have is not known, so there are no wrong pairs.
+    """
+
+    chomsky: ChomskyType = "finite sample"
+    default_objective: str = "sequence-to-sequence"
+    rationale_rule: ClassVar[str] = "none: the rule behind a corpus is not known"
+
+    def __init__(self, name: str, sources: Sequence[Word], targets: Sequence[Word]) -> None:
+        """
+        Raises:
+            UserError: there is no line, a line has the border as a word, or there are too many
+                different words.
+        """
+        self.name = name
+        if not sources:
+            raise UserError(f"{name} has no line: write source, tab, target")
+        words = [(*one, BORDER, *other) for one, other in zip(sources, targets, strict=True)]
+        for number, word in enumerate(words, 1):
+            if word.count(BORDER) > 1:
+                raise UserError(
+                    f"{name}, pair {number} has the word {BORDER}, which stands between source and "
+                    "target: write another one"
+                )
+        symbols = sorted({symbol for word in words for symbol in word} - {BORDER})
+        if len(symbols) > MOST_WORDS:
+            raise UserError(
+                f"{name} has {len(symbols)} different words, and a model learns {MOST_WORDS} at "
+                "most: replace rare words"
+            )
+        self.vocabulary = Vocabulary((*symbols, BORDER))
+        self.variables: dict[str, VariableKind] = {}
+        self.lines = self.vocabulary.words(words)
+        self._next: defaultdict[tuple[int, ...], set[int]] = defaultdict(set)
+        for ids, length in zip(self.lines.ids.tolist(), self.lines.lengths.tolist(), strict=True):
+            for at in range(length + 1):
+                token = ids[at] if at < length else 1
+                self._next[tuple(ids[:at])].add(token)
+        side = np.array(
+            [int(hashlib.sha256(" ".join(s).encode()).hexdigest(), 16) % 10 for s in sources]
+        )
+        self._split = np.select([side == 8, side == 9], [1, 2], 0)
+
+    @classmethod
+    def from_file(cls, path: Path, name: str | None = None) -> PairCorpus:
+        """The pairs of a file, named after it unless ``name`` is given.
+
+        Raises:
+            UserError: the file cannot be read, or it is malformed.
+        """
+        sources, targets = read_columns(path, ("source", "target"), HEADERS)
+        return cls(name or path.stem, [tuple(s.split()) for s in sources], targets)
+
+    def split(self, word: Sequence[str]) -> tuple[Word, Word]:
+        """Source and target of a pair."""
+        return split_pair(word)
+
+    # -- the truth, as far as it is known -------------------------------------------------------
+
+    def trace(self, words: Words) -> dict[str, np.ndarray]:
+        return {}
+
+    def allowed(self, words: Words) -> np.ndarray:
+        """What some line of the corpus goes on with; nothing else is known."""
+        allowed = np.zeros((len(words), words.ids.shape[1] + 1, len(self.vocabulary)), dtype=bool)
+        for row, (ids, length) in enumerate(
+            zip(words.ids.tolist(), words.lengths.tolist(), strict=True)
+        ):
+            for at in range(length + 1):
+                allowed[row, at, list(self._next.get(tuple(ids[:at]), ()))] = True
+        return allowed
+
+    def rationales(self, word: Sequence[str]) -> None:
+        return None
+
+    def substitution_effects(self, word: Sequence[str]) -> None:
+        return None
+
+    def _counterfactual(self, word: Word, rng: np.random.Generator | None) -> Word:
+        raise LookupError(f"which other targets a source may have is not known in {self.name}")
+
+    # -- data -----------------------------------------------------------------------------------
+
+    def lengths(self, max_n: int) -> range:
+        """All lengths from the shortest pair to the longest; the window plays no part."""
+        return range(int(self.lines.lengths.min()), int(self.lines.lengths.max()) + 1)
+
+    def positive_lengths(self, lengths: Sequence[int]) -> list[int]:
+        return sorted(set(self.lines.lengths.tolist()) & set(lengths))
+
+    def sample(
+        self,
+        rng: np.random.Generator,
+        count: int,
+        lengths: Sequence[int],
+        label: bool | None = None,
+        split: Split = "train",
+        spread: Spread = "even",
+        hard: bool = False,
+    ) -> Sample:
+        """Lines of this side of the corpus, each as likely as any other."""
+        rows = np.isin(self.lines.lengths, np.asarray(lengths))
+        rows &= self._split == SPLITS.index(split)
+        if label is False or hard or not rows.any():
+            raise LookupError(f"{self.name} has no such pair among its {split} lines")
+        drawn = rng.choice(np.flatnonzero(rows), count)
+        return Sample(self.lines[drawn], np.ones(count, dtype=bool))
