@@ -113,6 +113,8 @@ class Question(Generic[Options]):
         brief: options that tell the same in half the time or less; the demo asks with them.
         outcomes: the numbers of the headline, by ``of``, that are 1 for yes and 0 for no.
         planned: which numbers of the headline are compared over seeds; see ``Planned``.
+        reads_end: whether it reads END's logit where the verdict stands. A model that was taught
+            hidden symbols says nothing there, and cannot be asked.
     """
 
     name: str
@@ -124,6 +126,7 @@ class Question(Generic[Options]):
     brief: Options | None = None
     outcomes: Collection[str] = ()
     planned: Sequence[Planned] = ()
+    reads_end: bool = False
 
 
 def numbers(rows: Iterable[tuple[str, str, float | None]]) -> pd.DataFrame:
@@ -166,6 +169,12 @@ def answer(
     """
     asked = question(name)
     options = asked.options() if options is None else options
+    if asked.reads_end and run.objective.hides:
+        raise UserError(
+            f"{run.name} was taught {run.objective.taught}, and says at no single place whether a "
+            f"word is in it: fine-tune it, `lab finetune {run.path} --objective verdict`, or ask "
+            "probing"
+        )
     if not again and (known := kept(run, name, options)):
         return known, True
     arguments = json.dumps(plain(asdict(options)), sort_keys=True)

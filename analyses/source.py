@@ -11,7 +11,7 @@ from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
-from analyses.registry import BUILT_IN, registered
+from analyses.registry import OWN, known
 
 ROOT = Path(__file__).parents[1]
 MODELS = ("models", "interp", "analyses/activations.py")
@@ -28,9 +28,9 @@ def code_of(name: str) -> str:
 
     The question of another package counts with the file that it stands in.
     """
-    if name in BUILT_IN or name not in registered():
+    if name in OWN or name not in known():
         return source_hash(*ANSWERS)
-    spec = find_spec(registered()[name].module)
+    spec = find_spec(known()[name].module)
     return source_hash(*ANSWERS, *([spec.origin] if spec and spec.origin else []))
 
 

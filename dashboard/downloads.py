@@ -12,7 +12,7 @@ import streamlit as st
 from altair.typing import ChartType
 
 from analyses.answers import Answer, asked_with, render
-from analyses.registry import registered
+from analyses.registry import known
 from analyses.reports.code import command_of, python_of
 from analyses.reports.of_run import report
 from analyses.scorecard import verdict
@@ -56,7 +56,7 @@ def downloads(
             column.download_button(
                 text(label), content, f"{stem}.{suffix}", mime, on_click="ignore"
             )
-        if run is not None and name in registered() and result.arguments:
+        if run is not None and name in known() and result.arguments:
             st.markdown("**The code that makes this picture**")
             st.code(python_of(run, name, result.arguments), language="python")
             st.code(command_of(run, name, result.arguments), language="bash")
@@ -81,7 +81,7 @@ def _about(run: Run | None, name: str, result: Answer) -> dict[str, Any]:
         return lab
     about = {"run": run.name, "step": run.step, **lab}
     about["commit of the training"] = run.record.get("git_commit")
-    if name in registered():
+    if name in known():
         found = verdict(name, result)
         about |= {"asked with": asked_with(name, result.arguments)}
         about |= {"finding": found.short, "grade": found.grade, "why": found.why}

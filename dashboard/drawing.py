@@ -14,7 +14,7 @@ from altair.typing import ChartType
 
 from analyses.answers import Answer, question
 from analyses.charts.accuracy import training_charts
-from analyses.registry import registered
+from analyses.registry import known
 from analyses.scorecard import Grade, verdict
 from analyses.studies.planned import for_reading
 from analyses.studies.seeds import wide
@@ -50,7 +50,7 @@ def explain_errors() -> Iterator[None]:
 def heading(title: str, name: str) -> None:
     """The page's title and its question."""
     st.title(text(title))
-    if name in registered():
+    if name in known():
         st.markdown(f"**{text(question(name).asks)}**")
 
 

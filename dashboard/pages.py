@@ -9,7 +9,8 @@ from typing import Literal
 
 import streamlit as st
 
-from analyses.registry import BUILT_IN, registered
+from analyses.registry import OWN as QUESTIONS
+from analyses.registry import registered
 from dashboard import controls, lecture
 from dashboard.drawing import explain_errors, link_to
 from dashboard.markup import text
@@ -119,7 +120,7 @@ class Page:
         st.header("What next?", divider="gray")
         for address in self.then:
             link_to(address, OWN[address].title)
-            if asks := BUILT_IN.get(SHOWN.get(address, address)):
+            if asks := QUESTIONS.get(SHOWN.get(address, address)):
                 st.caption(text(asks))
 
 

@@ -24,7 +24,7 @@ from mkdocs.structure.pages import Page
 
 from analyses.charts.leaderboard import MEANINGS
 from analyses.command_line.app import COMMANDS, main
-from analyses.registry import BUILT_IN
+from analyses.registry import OWN
 from models.base import hook_table
 from models.config import CHOICES, Counting, ModelConfig
 from models.families import FAMILIES
@@ -95,7 +95,7 @@ def commands() -> str:
     for name in COMMANDS:
         parts += [f"### lab {name}", block(said(name, "--help"))]
     parts += ["## Each question", SCRIPTS]
-    for name in BUILT_IN:
+    for name in OWN:
         parts += [f"### {name}", block(said("analyse", "RUN", name, "--help"))]
     return "\n\n".join(parts)
 

@@ -124,6 +124,11 @@ class ResumableModel(HookedModel, Protocol):
     def local(self, recording: Any, layer: int, x: Tensor, first: int) -> Tensor: ...
 
 
+def one_stream(model: HookedModel) -> bool:
+    """Do all heads read the stream that they write to? Cross-attention reads another one."""
+    return not any(".cross_attn." in name for name in model.hook_dict)
+
+
 def require_hooks(model: HookedModel, *names: str) -> None:
     """Raises ValueError if the model lacks one of these hooks, which a lens reads or changes."""
     lacking = [name for name in names if name not in model.hook_dict]

@@ -96,12 +96,19 @@ class LanguageModel(HookedRootModule):
         This is END's logit. A language model, which reads no word outside the language in training,
         says nothing to the point of END after a symbol that may not come: there it is the least
         logit of all tokens of the word, END among them. Where the output is "conditional", it is
-        that of the tokens after the border, and -inf for a word without one.
+        that of the tokens after the border, and -inf for a word without one; where it is "masked",
+        that of the symbols at their own positions, and -inf for the empty word.
 
         Args:
             tokens: the words, BOS first.
             at: ``verdict_positions``.
         """
+        if self.config.output == "masked":
+            own = logits[..., 1:, :].take_along_dim(tokens[..., 1:, None], dim=-1)[..., 0]
+            inside = tokens[..., 1:] != END_ID
+            last = torch.where(inside.any(dim=-1), torch.inf, -torch.inf)[..., None]
+            own = own.masked_fill(~inside, torch.inf)
+            return torch.cat([own, last.to(own.dtype)], dim=-1).amin(dim=-1)
         end = logits[..., END_ID].take_along_dim(at[..., None], dim=-1)[..., 0]
         if not self.softmax:
             return end

@@ -246,7 +246,8 @@ class ModelConfig:
         eps: added under the root in every norm. The difference that tells two counts apart shrinks
             like 1 / length, and its square soon falls below 1e-5.
         output: "sigmoid" judges each token by itself, "softmax" gives one distribution over all,
-            "conditional" does so after the border of a pair. The objective decides it.
+            "conditional" does so after the border of a pair, "masked" at the position itself. The
+            objective decides it.
         counting: what is built in for counting; nothing by default.
     """
 
@@ -433,7 +434,7 @@ class TrainConfig:
             symbols that may come next at every position; "verdict", only whether the whole word is
             in the language; or "language-model", the one token that comes next in words of the
             language, by softmax and cross-entropy; "sequence-to-sequence", the same for the target
-            of a pair alone, given its source.
+            of a pair alone, given its source; "masked", which symbols are hidden, given all others.
         steps: the longest training; the learning rate's schedule spans it.
         batch_size: words in a step.
         learning_rate: the peak; the rate rises for ``warmup`` steps and falls to zero in a cosine.

@@ -39,13 +39,13 @@ from analyses.options.shared import (
     check_languages,
 )
 from analyses.options.studies import Leaderboard, Sweep
-from analyses.registry import BUILT_IN, options_of, registered
+from analyses.registry import OWN, known, options_of
 from models.config import ModelConfig, TrainConfig, check_bounds
 from models.errors import UserError
 from models.families import FAMILIES
 from models.languages import LANGUAGES, corpus_name, language
 from models.languages.own_grammar import MOST_LETTERS
-from models.objectives import objective
+from models.objectives import OBJECTIVES, objective
 from models.reading import read_bytes
 from models.training.recipes import recipe
 
@@ -413,10 +413,14 @@ def _train(args: Sequence[str]) -> Train:
 def _architecture(args: Sequence[str]) -> ModelConfig:
     """The plain model of the architecture that is asked for, if it is one: it may leave no choice
     of what is taught."""
-    option = "--model.architecture"
-    words = [part for word in args for part in (word.split("=", 1) if option in word else [word])]
-    name = dict(pairwise(words)).get(option)
+    name = _given(args, "--model.architecture")
     return ModelConfig(architecture=name) if name in FAMILIES else ModelConfig()
+
+
+def _given(args: Sequence[str], option: str) -> str | None:
+    """What is given for an option, if it is."""
+    words = [part for word in args for part in (word.split("=", 1) if option in word else [word])]
+    return dict(pairwise(words)).get(option)
 
 
 def _finetune(args: Sequence[str]) -> Finetune:
@@ -428,7 +432,11 @@ def _finetune(args: Sequence[str]) -> Finetune:
     from models.runs.run import Run  # heavy
 
     parent = Run(Path(args[0]))
-    config = replace(parent.config, parent=parent.model_hash(), tuned="all", lines=0)
+    asked = _given(args, "--objective")
+    taught = asked if asked in OBJECTIVES else parent.config.objective
+    own = replace(parent.config.model, output="sigmoid")  # the objective decides it anew
+    config = replace(parent.config, objective=taught, model=own)
+    config = replace(config, parent=parent.model_hash(), tuned="all", lines=0)
     start = Finetune(config, start=parent.path)
     first = parse(Finetune, args[1:], "finetune", start)
     if first.corpus is not None:
@@ -469,15 +477,14 @@ def _analyse(args: Sequence[str]) -> Analyse:
     words = [word for word in args if word not in OF_ALL]
     named = words[1:2] and not words[1].startswith("-") and words[1] != "all"
     if not {"-h", "--help"}.isdisjoint(args) and not named:
-        width = max(map(len, registered()))
-        rows = [f"  {name:{width}}  {asks}" for name, asks in BUILT_IN.items()]
-        rows += [f"  {name}" for name in registered() if name not in BUILT_IN]
+        width = max(map(len, known()))
+        rows = [f"  {name:{width}}  {asks}" for name, asks in OWN.items()]
+        rows += [f"  {name}" for name in known() if name not in OWN]
         OUT.print(ANALYSE.format(questions="\n".join(rows)))
         raise SystemExit(0)
     if not words or words[0].startswith("-"):
         raise UserError(
-            "write `lab analyse RUN [NAME] [OPTIONS]`; NAME is one of "
-            f"{', '.join(registered())} or all"
+            f"write `lab analyse RUN [NAME] [OPTIONS]`; NAME is one of {', '.join(known())} or all"
         )
     run = words[0]
     if named:

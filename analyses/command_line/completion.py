@@ -10,7 +10,7 @@ from analyses.console import option_values
 from analyses.options.lines import Study
 from analyses.options.shared import Asks
 from analyses.options.shipped import shipped
-from analyses.registry import options_of, registered
+from analyses.registry import known, options_of
 from models.languages import LANGUAGES
 from models.objectives.registry import OBJECTIVES
 from models.training.recipes import RECIPES, recipe
@@ -66,7 +66,7 @@ def _known(before: Sequence[str], current: str) -> Iterable[str]:
 
 def _places(name: str) -> dict[int, Iterable[str]]:
     """The words that may stand at each place of a command; where a path stands, none."""
-    questions = [*registered()]
+    questions = [*known()]
     places: dict[str, dict[int, Iterable[str]]] = {
         "train": {0: LANGUAGES},
         "finetune": {1: LANGUAGES},
@@ -87,5 +87,5 @@ def _options(name: str, rest: Sequence[str]) -> dict[str, list[str]]:
         return option_values(Train, Train(recipe("")))
     if name != "analyse":
         return option_values(TAKES[name])
-    asked = [word for word in rest if word in registered()]
+    asked = [word for word in rest if word in known()]
     return option_values(Asks) | (option_values(options_of(asked[0])) if asked else {})

@@ -9,7 +9,7 @@ from analyses.answers import Answer, asked_with, current, latest, question
 from analyses.command_line.arguments import Report, Runs, Show
 from analyses.console import OUT, progress_bar, shown, table_of, titled
 from analyses.options.shared import Shows
-from analyses.registry import entry, registered
+from analyses.registry import entry, known
 from analyses.reports.of_run import report as report_of
 from analyses.scorecard import verdict
 from analyses.script import as_json, where
@@ -81,7 +81,7 @@ def newest_of(run: Run, name: str) -> Answer:
 
 def show_all(run: Run, how: Shows) -> None:
     """Prints the sentence of each kept answer, and which questions are still to be asked."""
-    kept = {name: found for name in registered() if (found := latest(run, name))}
+    kept = {name: found for name in known() if (found := latest(run, name))}
     rows = [{"question": name, "answer": found.sentence} for name, found in kept.items()]
     if shown(how, pd.DataFrame(rows, columns=["question", "answer"])):
         return
@@ -89,6 +89,6 @@ def show_all(run: Run, how: Shows) -> None:
         OUT.print(titled(name, f": {found.sentence}"))
         weighed = verdict(name, found)
         OUT.print(f"  {weighed.grade}: {weighed.why}", style="dim")
-    left = ", ".join(name for name in registered() if name not in kept)
+    left = ", ".join(name for name in known() if name not in kept)
     if left:
         OUT.print(f"not asked yet: {left}", style="dim")

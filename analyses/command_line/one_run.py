@@ -55,7 +55,7 @@ from analyses.options.live import (
 from analyses.options.questions import Accuracy
 from analyses.options.shared import Shows
 from analyses.questions import accuracy
-from analyses.registry import registered
+from analyses.registry import known, registered
 from analyses.rules.printed import printed_verdicts
 from analyses.rules.printed import summary as printed_summary
 from analyses.script import answered, as_json, ask
@@ -63,7 +63,7 @@ from analyses.words import given
 from models.base import hook_table
 from models.decoding.choice import Choice
 from models.errors import UserError
-from models.languages import LANGUAGES, FormalLanguage, language
+from models.languages import LANGUAGES, FormalLanguage, Transduction, language
 from models.runs.files import locked
 from models.runs.run import Run, corpus_of, run_name
 from models.sizes import in_words as total
@@ -206,9 +206,9 @@ def predict(options: Predict) -> None:
     known = isinstance(run.language, FormalLanguage) and not run.objective.verdict_alone
     rows = []
     for index, (symbol, may) in enumerate(zip(word, follow, strict=True)):
-        row = {"symbol": symbol, "may follow": " ".join(may) or "nothing"}
+        row = {"symbol": symbol, run.objective.asks: " ".join(may) or "nothing"}
         if known:
-            truth = run.language.next_symbols(word[: index + 1])
+            truth = run.objective.true_tokens(run.language, word, index + 1)
             row["truth"] = "right" if truth == set(may) else " ".join(sorted(truth)) or "nothing"
         rows.append(row)
     if rows:
@@ -374,7 +374,8 @@ def analyse(asked: Analyse) -> None:
         return
     found: dict[str, Any] = {}
     refused: dict[str, str] = {}
-    for each in registered():
+    names = known() if isinstance(run.language, Transduction) else registered()
+    for each in names:
         try:
             if asked.how.json:
                 found[each] = as_json(answered(run, each, None, asked.how)[0])
@@ -384,7 +385,7 @@ def analyse(asked: Analyse) -> None:
             refused[each] = str(error)
             if not asked.how.json:
                 OUT.print(titled(each, f": not here: {error}"))
-    if len(refused) == len(registered()):
+    if len(refused) == len(names):
         raise UserError(f"{run.path} answers no question: {next(iter(refused.values()))}")
     if asked.how.json:
         notes = {name: {"not here": why} for name, why in refused.items()}

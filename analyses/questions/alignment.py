@@ -23,7 +23,7 @@ from torch import Tensor
 from analyses.answers import Answer, Planned, Progress, Question, numbers, plain, quiet
 from analyses.charts.theme import TRAINED, UNTRAINED, figures, interval
 from analyses.options.questions import Alignment as Options
-from analyses.registry import BUILT_IN
+from analyses.registry import OF_PAIRS
 from analyses.script import script
 from analyses.words import ANALYSIS_SEED
 from interp.heads.alignment import agreement, aligned, attention_to_source, effects_of_source
@@ -385,7 +385,7 @@ def chart(result: Answer) -> ChartType:
 
 QUESTION = Question(
     "alignment",
-    BUILT_IN["alignment"],
+    OF_PAIRS["alignment"],
     Options,
     analyse,
     headline,

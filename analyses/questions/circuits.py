@@ -54,6 +54,11 @@ LONGEST = 40
 def refusal(run: Run) -> str | None:
     """Why this question cannot be asked of the run, in one line; None where it can."""
     model = run.config.model
+    if model.family.two_sided:
+        return (
+            f"{run.name} has two sides, and cross-attention reads another stream than its own: "
+            "edges are known within one stream alone; ask patching or alignment"
+        )
     if not model.family.attends:
         return f"{run.name} has no attention heads: it is of architecture {model.architecture}"
     if model.norm_placement != "pre" and model.norm != "none":
@@ -265,6 +270,7 @@ QUESTION = Question(
         Planned("EAP-IG", "random", by="variable", alone="CMD"),
         Planned("trained", "random", by="variable", alone="faithfulness"),
     ),
+    reads_end=True,
 )
 
 if __name__ == "__main__":

@@ -367,6 +367,7 @@ QUESTION = Question(
         NUMBERS["complete"],
     ),
     planned=(Planned("trained", "untrained", by="variable"),),
+    reads_end=True,
 )
 
 if __name__ == "__main__":

@@ -27,6 +27,7 @@ from interp.explanations.explain import explain, judge
 from interp.explanations.games import SCALES, Game, Score, on_both_scales
 from interp.explanations.methods import METHODS, Family, called, offered
 from interp.explanations.moved_attention import LARGEST, TOLERANCE, moved_attention
+from interp.model import one_stream
 from models.base import LanguageModel
 from models.errors import UserError
 from models.languages import END_ID, FormalLanguage, Language, Word, Words
@@ -75,7 +76,7 @@ def analyse(run: Run, options: Options, progress: Progress = quiet) -> Answer:
     table.insert(8, "in_rationale", np.isin(table["position"], rationale or ()))
     scores = judge(case, table, options.seed)
     moved = pd.DataFrame()
-    if HOOK in model.hook_dict:
+    if HOOK in model.hook_dict and one_stream(model):
         progress(len(names), len(names), "moving attention")
         logit = case.metrics["log odds"]
         moved = moved_attention(model, case.word, case.at, logit, seed=options.seed)
@@ -380,6 +381,7 @@ QUESTION = Question(
     analyse,
     headline,
     chart,
+    reads_end=True,
 )
 
 if __name__ == "__main__":

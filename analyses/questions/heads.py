@@ -46,6 +46,8 @@ CLAIMS: dict[str, Claim] = {LOST: needed, TOGETHER: needed, BEYOND: beyond_the_s
 def refusal(run: Run) -> str | None:
     """Why this question cannot be asked of the run, in one line; None where it can."""
     family = run.config.model.family
+    if family.two_sided:
+        return f"{run.name} has two sides, and its heads one verdict together: ask alignment"
     if family.attends:
         return None
     return f"{run.name} has no attention heads: it is of architecture {family.name}"
@@ -346,6 +348,7 @@ QUESTION = Question(
     chart,
     brief=Options(words=100, members=6),
     planned=(Planned("trained", "untrained", by="variable"),),
+    reads_end=True,
 )
 
 if __name__ == "__main__":

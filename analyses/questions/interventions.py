@@ -47,6 +47,11 @@ def refusal(run: Run) -> str | None:
     if not run.language.variables:
         return f"nothing is known of the hidden state of {run.language.name}: no variable to change"
     family = run.config.model.family
+    if family.two_sided:
+        return (
+            f"{run.name} reads its source as a whole, and a variable is changed where a beginning "
+            "of a word ends: ask patching or alignment"
+        )
     if family.tabular:
         return f"{run.name} has no activations to change: it is of architecture {family.name}"
     return None
@@ -344,6 +349,7 @@ QUESTION = Question(
             for control in controls
         ),
     ),
+    reads_end=True,
 )
 
 if __name__ == "__main__":

@@ -316,6 +316,7 @@ QUESTION = Question(
     headline,
     chart,
     brief=Options(words=8),
+    reads_end=True,
 )
 
 if __name__ == "__main__":

@@ -300,6 +300,7 @@ QUESTION = Question(
     headline,
     chart,
     planned=(Planned("largest effect", "largest effect, untrained"),),
+    reads_end=True,
 )
 
 if __name__ == "__main__":

@@ -145,7 +145,7 @@ def examples(
     hooks = {k: hook for k, hook in site_hooks(model).items() if only in (None, k)}
     look = kept_activations if keep else activations
     found = look(model, WordTensors.of(words).tokens, list(hooks.values()))
-    once = one_of_each(words, run.config.model.sees_ahead, options.seed)
+    once = one_of_each(words, not run.config.model.causal, options.seed)
     wanted = {
         name: replace(target, mask=target.mask & once)
         for name, target in targets(run.language, words).items()

@@ -27,6 +27,7 @@ from interp.explanations.lime_and_shap import (
     permutation_shap,
     shap_exact,
 )
+from interp.model import one_stream
 
 Family = Literal["LIME and SHAP", "intervention", "gradient", "attention", "control"]
 
@@ -206,7 +207,7 @@ def offered(case: Case) -> list[str]:
     impossible: set[str] = set()
     if len(case.game.word) > EXACT_LIMIT:
         impossible.update(EXACT)
-    if "blocks.0.attn.hook_pattern" not in hooks:
+    if "blocks.0.attn.hook_pattern" not in hooks or not one_stream(case.model):
         impossible.update(name for name, m in METHODS.items() if m.family == "attention")
     if case.softmax:
         impossible.add("direct logit attribution")

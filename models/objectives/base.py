@@ -18,7 +18,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits
 
-from models.languages import END, Language, Vocabulary, Words
+from models.languages import END, Language, Vocabulary, Word, Words
 from models.objectives.readout import Readout
 
 
@@ -68,21 +68,29 @@ class Objective(ABC):
     Attributes:
         name: the value of ``TrainConfig.objective``.
         taught: what a word teaches, in a few words.
+        asks: what a set of tokens says of a position, in two or three words.
         causal: whether it asks what comes next. No position may then see ahead.
         alike_in_prefixes: whether its answers on a prefix are the same whatever follows. A word
             that is the beginning of another can then be read as part of it.
         verdict_alone: whether the verdict on a word is all that it teaches.
         members_alone: whether only words of the language are taught.
+        hides: whether symbols of a word are hidden, and asked for where they stand.
         of_pairs: whether only targets are taught, so that the language must be one of pairs.
     """
 
     name: ClassVar[str]
     taught: ClassVar[str]
+    asks: ClassVar[str] = "may follow"
     causal: ClassVar[bool]
     alike_in_prefixes: ClassVar[bool]
     verdict_alone: ClassVar[bool]
     members_alone: ClassVar[bool] = False
+    hides: ClassVar[bool] = False
     of_pairs: ClassVar[bool] = False
+
+    def prepared(self, words: Words, vocabulary: Vocabulary, rng: np.random.Generator) -> Words:
+        """The words of a training as ``batch`` takes them, with what chance decides about each."""
+        return words
 
     @abstractmethod
     def batch(
@@ -135,6 +143,10 @@ class Objective(ABC):
         """What a model must allow to say that a word is in the language: after how many symbols,
         and which token."""
         return [(len(word), END)]
+
+    def true_tokens(self, language: Language, word: Word, at: int) -> frozenset[str]:
+        """What a flawless model allows after so many symbols of a word."""
+        return language.next_symbols(word[:at])
 
     def begins(self, word: Sequence[str]) -> int:
         """After how many symbols of a word the teacher first speaks; what a model says before means

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any, Literal, TypeVar
 
-Output = Literal["sigmoid", "softmax", "conditional"]
+Output = Literal["sigmoid", "softmax", "conditional", "masked"]
 """"sigmoid" judges each token by itself: may it come next? "softmax" says how likely each token
 comes next, of all tokens together; "conditional" says so too, but only after the border of a pair,
-that is, given its source."""
+that is, given its source; "masked" says how likely each token stands at the position itself."""
 LEAST = 0.01
 """A token that comes next with a smaller probability counts as one that may not, where the output
 is a softmax."""

@@ -18,10 +18,15 @@ OBJECTIVES = {
     "next-symbols": "models.objectives.next_symbols:NextSymbols",
     "verdict": "models.objectives.verdict:Verdict",
     "language-model": "models.objectives.language_model:NextToken",
+    "masked": "models.objectives.masked:HiddenSymbols",
     "sequence-to-sequence": "models.objectives.sequence_to_sequence:NextOfTarget",
 }
 """A new objective is a line here."""
-SOFTMAX: dict[str, Output] = {"language-model": "softmax", "sequence-to-sequence": "conditional"}
+SOFTMAX: dict[str, Output] = {
+    "language-model": "softmax",
+    "masked": "masked",
+    "sequence-to-sequence": "conditional",
+}
 """Those that ask for one distribution over all tokens; the others judge each token by itself."""
 
 
@@ -41,9 +46,14 @@ def check_sight(name: str, sees_ahead: bool) -> None:
 
     Raises:
         UserError: the objective is unknown; or it asks what comes next, and the positions of the
-            model see ahead.
+            model see ahead; or it hides symbols, and they do not.
     """
     _check(name)
+    if output_of(name) == "masked" and not sees_ahead:
+        raise UserError(
+            f"{name} asks for a hidden symbol, given all others, and a causal mask does not show "
+            "those that come after it: choose --model.mask bidirectional"
+        )
     if sees_ahead and objective(name).causal:
         others = " or ".join(each for each in OBJECTIVES if not objective(each).causal)
         raise UserError(

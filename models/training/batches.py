@@ -27,7 +27,7 @@ from models.languages import END_ID, Language, Words
 from models.objectives import objective
 from models.objectives.base import Batch
 
-TRAIN, VALIDATION, LINES = 1, 2, 3  # each has a stream of random numbers of its own
+TRAIN, VALIDATION, LINES, PREPARED = 1, 2, 3, 4  # each has a stream of random numbers of its own
 MANY = 10
 """How many words are drawn for each of ``TrainConfig.lines``: short ones come again and again."""
 DRAWN_AT_ONCE = 2048  # words; more if one step alone needs more
@@ -79,6 +79,12 @@ def draw(config: TrainConfig, language: Language, chunk: int) -> tuple[Words, np
     return words, rng.integers(config.max_offset + 1, size=count)
 
 
+def prepared(config: TrainConfig, language: Language, words: Words, chunk: int) -> Words:
+    """The words of ``draw`` as the objective takes them."""
+    rng = np.random.default_rng([config.seed, PREPARED, chunk])
+    return objective(config.objective).prepared(words, language.vocabulary, rng)
+
+
 @lru_cache(maxsize=4)  # every chunk of steps asks for the same
 def some_words(config: TrainConfig, language: Language) -> Words:
     """``config.lines`` different words, drawn as those of a training are; fewer if there are fewer
@@ -119,6 +125,7 @@ class Batches:
     def _prepared(self, chunk: int) -> Iterator[Step]:
         config, steps = self.config, steps_at_once(self.config)
         words, offsets = draw(config, self.language, chunk)
+        words = prepared(config, self.language, words, chunk)
         step = np.repeat(np.arange(steps), config.batch_size)
         # One row per word that is distinct within its step, ordered by step.
         rows, times = distinct(np.column_stack([step, offsets, words.ids, words.lengths]))
@@ -240,7 +247,11 @@ class _JointChunks(Dataset[_JointChunk]):
 
     def __getitem__(self, chunk: int) -> _JointChunk:
         config, language = self.configs[0], self.language
-        drawn = [draw(own, language, chunk) for own in self.configs]
+        drawn = [
+            (prepared(own, language, words, chunk), offsets)
+            for own in self.configs
+            for words, offsets in [draw(own, language, chunk)]
+        ]
         width = max(words.ids.shape[1] for words, _ in drawn)
         ids = np.full((len(drawn), len(drawn[0][1]), width), END_ID)
         for own, (words, _) in zip(ids, drawn, strict=True):
@@ -249,7 +260,7 @@ class _JointChunks(Dataset[_JointChunk]):
         words = Words(ids, (ids != END_ID).sum(axis=1))
         batch = objective(config.objective).batch(language, words, config.model.readout)
         return _JointChunk(
-            words.tokens,
+            batch.tokens.numpy(),
             batch.target.bool().numpy(),
             batch.weight.bool().numpy(),
             self._by_step(rows),

@@ -15,6 +15,7 @@ from torch import Tensor
 from models.base import LanguageModel
 from models.languages import Language, Sample, Words
 from models.objectives.base import Objective
+from models.objectives.masked import MASK_ID
 from models.training.trained_words import TrainedWords
 
 TEST_SEED = 0x7E57  # gives test words a random stream apart from that of training words
@@ -86,7 +87,8 @@ def judge(
     taught = slice(None) if not objective.members_alone else np.flatnonzero(sample.labels)
     words = sample.words[taught]
     batch = objective.batch(language, words, model.config.readout, model.device)
-    loss = objective.loss(logits[taught, : batch.tokens.shape[1]], batch)
+    read = logits[taught, : batch.tokens.shape[1]]
+    loss = objective.loss(model(batch.tokens) if objective.hides else read, batch)
     return objective.exact(logits, truth), right, float(loss)
 
 
@@ -231,11 +233,14 @@ def _share(right: Bool[np.ndarray, " batch"]) -> float | None:
 def words_to_read(model: LanguageModel, word: Sequence[str]) -> Words:
     """The words that a model has to read to say what follows every prefix of a word.
 
-    A causal model reads the word itself, one that sees ahead reads every prefix.
+    A causal model reads the word itself, one that sees ahead reads every prefix. One that was
+    taught hidden symbols reads the word, and then the word without each of its symbols in turn.
 
     Raises:
         UserError: the word holds an unknown symbol.
     """
+    if model.config.output == "masked":
+        return hidden_one_by_one(model.vocabulary.words([word]))
     prefixes = [word[:end] for end in range(len(word) + 1)]
     return model.vocabulary.words(prefixes if model.config.sees_ahead else [word])
 
@@ -243,11 +248,24 @@ def words_to_read(model: LanguageModel, word: Sequence[str]) -> Words:
 def after_prefixes(
     model: LanguageModel, logits: Float[Tensor, "batch pos d_vocab"], words: Words
 ) -> Float[Tensor, "prefix d_vocab"]:
-    """The logits after every prefix of a word, from the logits of ``words_to_read``."""
+    """The logits after every prefix of a word, from the logits of ``words_to_read``; of a model
+    that was taught hidden symbols, those at BOS and at each symbol when it is hidden."""
+    if model.config.output == "masked":
+        return logits.diagonal(dim1=0, dim2=1).T
     if not model.config.sees_ahead:
         return logits[0]
     at = model.verdict_positions(torch.as_tensor(words.lengths, device=logits.device))
     return logits[torch.arange(len(words), device=logits.device), at]
+
+
+def hidden_one_by_one(words: Words) -> Words:
+    """Of each word first the word itself, and then the word with each of its places hidden in turn;
+    places after its end stay as they are."""
+    places = words.ids.shape[1]
+    ids = np.repeat(words.ids[:, None], places + 1, axis=1)
+    hidden = np.eye(places + 1, places, k=-1, dtype=bool)[None] & words.mask[:, None]
+    shown = np.where(hidden, MASK_ID, ids).reshape(-1, places)
+    return Words(shown, np.repeat(words.lengths, places + 1))
 
 
 @torch.no_grad()

@@ -14,6 +14,7 @@ from jaxtyping import Bool, Float
 
 from analyses.answers import Progress, quiet
 from analyses.charts.theme import SEVERAL, TRAINED, UNTRAINED, figures
+from analyses.close_ups.grammar import hidden
 from analyses.words import ANALYSIS_SEED
 from interp.statistics import bootstrap_sums, seeds_interval
 from models.base import LanguageModel, build
@@ -46,9 +47,10 @@ class Asked:
 
     Attributes:
         groups: the length or the depth of each word.
-        truth: how likely each token comes next, in the training window.
-        allowed: whether it may come next, in the language.
-        inside: the positions from BOS to the last symbol.
+        truth: how likely each token comes next, in the training window; for a run that was taught
+            hidden symbols, how likely it stands there, given all others.
+        allowed: whether it may come next, or stand there, in the language.
+        inside: the positions from BOS to the last symbol; or those that are hidden, one at a time.
     """
 
     words: Words
@@ -74,12 +76,20 @@ def asked_of(
         words, groups = _by_depth(run, language, count, deepest, rng, progress)
     else:
         words, groups = _by_length(run, language, count, rng)
-    truth = language.next_probabilities(words, shares_of(run, language))
+    unknown = UserError(
+        f"nobody has worked out how likely {language.name} draws which word: ask a run on a "
+        "regular language, a counting language or a grammar"
+    )
+    shares = shares_of(run, language)
+    if run.objective.hides:
+        places = hidden.places_of(words, rng)
+        found = hidden.truth_of(language, words, places, shares)
+        if found is None:
+            raise unknown
+        return Asked(words, groups, *found, places)
+    truth = language.next_probabilities(words, shares)
     if truth is None:
-        raise UserError(
-            f"nobody has worked out how likely {language.name} draws which word: ask a run on a "
-            "regular language, a counting language or a grammar"
-        )
+        raise unknown
     inside = np.arange(truth.shape[1]) <= words.lengths[:, None]
     return Asked(words, groups, truth, language.allowed(words), inside)
 
@@ -192,6 +202,10 @@ def perplexity(
 ) -> pd.DataFrame:
     """The loss of language models beside the least that there can be, in nats a token.
 
+    A run that was taught hidden symbols is asked for some symbols of each word, one at a time,
+    given all others: a token is then a hidden one, and the trigram knows the symbols before and
+    after.
+
     Controls: the untrained model; a trigram, counted on words of the training; and a guesser that
     takes all symbols that may come next for equally likely (it knows the language, but not how
     often which word is drawn).
@@ -246,9 +260,13 @@ def _said(run: Run, name: str, asked: Asked) -> np.ndarray:
     if name == "allowed symbols":
         how_many = asked.allowed.sum(axis=2, keepdims=True)
         return np.where(asked.allowed, -np.log(np.maximum(how_many, 1)), -np.inf)
+    if name == "trigram" and run.objective.hides:
+        return hidden.counted(run, asked.words, asked.inside)
     if name == "trigram":
         return said_of(trigram(run), objective("language-model"), asked.words)
     model = run.model() if name == "trained" else run.untrained()
+    if run.objective.hides:
+        return hidden.said_of(model, run.objective, asked.words, asked.inside)
     return said_of(model, run.objective, asked.words)
 
 

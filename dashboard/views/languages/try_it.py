@@ -121,8 +121,9 @@ def follow(run: Run, word: Word) -> pd.DataFrame:
         }
     )
     if isinstance(run.language, FormalLanguage):
-        allowed = run.language.allowed(run.language.vocabulary.words([word]))
-        table["truth"] = allowed[0].ravel()
+        right = [run.objective.true_tokens(run.language, word, at) for at in range(len(word) + 1)]
+        table["truth"] = [token in each for each in right for token in tokens]
+    table = table[table["position"] >= run.objective.begins(word)]
     return table[table["token"] != tokens[BOS_ID]]
 
 

@@ -1,0 +1,118 @@
+"""One symbol of a word is hidden: how likely is which, given all others? Truth, model, counts."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float
+
+from models.base import LanguageModel
+from models.languages import BOS_ID, END_ID, FormalLanguage, Words
+from models.objectives.base import Objective
+from models.objectives.masked import MASK_ID
+from models.runs.run import Run
+from models.training.batches import draw, steps_at_once
+
+PLACES = 3
+"""The most places of a word that are hidden, one at a time."""
+READ_AT_ONCE = 256
+COUNTED = 4096
+"""Training words that are counted."""
+
+
+def places_of(words: Words, rng: np.random.Generator) -> Bool[np.ndarray, "word pos"]:
+    """Up to ``PLACES`` places of each word at random; BOS is position 0, and is never one."""
+    order = np.where(words.mask, rng.random(words.ids.shape), 2.0).argsort(axis=1).argsort(axis=1)
+    return np.pad((order < PLACES) & words.mask, ((0, 0), (1, 0)))
+
+
+def truth_of(
+    language: FormalLanguage,
+    words: Words,
+    places: Bool[np.ndarray, "word pos"],
+    shares: Float[np.ndarray, " longest_plus_1"],
+) -> tuple[Float[np.ndarray, "word pos d_vocab"], Bool[np.ndarray, "word pos d_vocab"]] | None:
+    """How likely each token stands at a place, given all others, in words that are drawn; and which
+    ones make a word of the language there. None where it is not known how the language draws.
+
+    By Bayes' rule it is the share of a word among all words that differ from it there alone.
+
+    Args:
+        shares: how likely each length is drawn; a hidden symbol does not change the length.
+    """
+    row, at = np.nonzero(places)
+    may = language.allowed(words)[row, at - 1]  # what no beginning allows makes no word
+    case, token = np.nonzero(may & (np.arange(may.shape[1]) > END_ID))
+    ids = words.ids[row[case]].copy()
+    ids[np.arange(len(case)), at[case] - 1] = token
+    variants = Words(ids, words.lengths[row[case]])
+    inside = language.labels(variants)
+    after = language.next_probabilities(variants, shares)
+    if after is None:
+        return None
+    tokens = np.pad(ids, ((0, 0), (0, 1)), constant_values=END_ID)
+    each = np.take_along_axis(after, tokens[..., None], axis=2)[..., 0]
+    until = np.arange(tokens.shape[1]) <= variants.lengths[:, None]
+    weight = np.where(until, each, 1.0).prod(axis=1) * inside
+    shape = (*places.shape, len(language.vocabulary))
+    truth, allowed = np.zeros(shape), np.zeros(shape, dtype=bool)
+    truth[row[case], at[case], token] = weight
+    allowed[row[case], at[case], token] = inside
+    total = truth.sum(axis=2, keepdims=True)
+    return np.divide(truth, total, out=np.zeros(shape), where=total > 0), allowed
+
+
+@torch.no_grad()
+def said_of(
+    model: LanguageModel,
+    objective: Objective,
+    words: Words,
+    places: Bool[np.ndarray, "word pos"],
+) -> Float[np.ndarray, "word pos d_vocab"]:
+    """A model's log-probability of each token at each place when it alone is hidden."""
+    row, at = np.nonzero(places)
+    tokens = torch.as_tensor(words.tokens[row])
+    tokens[torch.arange(len(row)), torch.as_tensor(at)] = MASK_ID
+    found = np.full((*places.shape, len(model.vocabulary)), -np.inf)
+    for first in range(0, len(row), READ_AT_ONCE):
+        some = slice(first, first + READ_AT_ONCE)
+        logits = model(tokens[some].to(model.device)).double().cpu()
+        own = logits[torch.arange(len(logits)), torch.as_tensor(at[some])]
+        found[row[some], at[some]] = objective.log_probabilities(own, model.vocabulary).numpy()
+    return found
+
+
+def counted(
+    run: Run, words: Words, places: Bool[np.ndarray, "word pos"]
+) -> Float[np.ndarray, "word pos d_vocab"]:
+    """How often which symbol stood between the symbols before and after, in training words: the log
+    of (n(left, x, right) + p(x | left)) / (n(left, right) + 1), and p(x | left) in the same way."""
+    size, language = len(run.language.vocabulary), run.language
+    both, left = Counter[tuple[int, ...]](), Counter[tuple[int, ...]]()
+    alone = np.ones(size)
+    alone[[BOS_ID, END_ID]] = 0.0
+    at_once = steps_at_once(run.config) * run.config.batch_size
+    for chunk in range(-(-COUNTED // at_once)):
+        drawn, _ = draw(run.config, language, chunk)
+        for ids, length in zip(drawn.ids.tolist(), drawn.lengths.tolist(), strict=True):
+            line = [BOS_ID, *ids[:length], END_ID]
+            for before, symbol, after in zip(line, line[1:], line[2:], strict=False):
+                both[before, symbol, after] += 1
+                left[before, symbol] += 1
+                alone[symbol] += 1
+    alone /= alone.sum()
+    found = np.full((*places.shape, size), -np.inf)
+    tokens = np.pad(words.tokens, ((0, 0), (0, 1)), constant_values=END_ID)
+    known: dict[tuple[int, int], np.ndarray] = {}
+    for row, at in zip(*np.nonzero(places), strict=True):
+        before, after = int(tokens[row, at - 1]), int(tokens[row, at + 1])
+        if (before, after) not in known:
+            one = np.array([left[before, x] for x in range(size)])
+            two = np.array([both[before, x, after] for x in range(size)])
+            given = (one + alone) / (one.sum() + 1)
+            known[before, after] = (two + given) / (two.sum() + 1)
+        p = known[before, after]
+        found[row, at] = np.log(p, out=np.full(size, -np.inf), where=p > 0)
+    return found

@@ -1,0 +1,145 @@
+"""Hidden symbols of a word, given all others: the pretraining of an encoder."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from models.languages import BOS_ID, FIRST_SYMBOL_ID, Language, Vocabulary, Word, Words
+from models.objectives.base import Batch
+from models.objectives.language_model import NextToken
+from models.objectives.readout import Readout
+
+HIDDEN = 0.15
+"""The share of the symbols that are asked for; at least one in each word."""
+AS_MASK, AS_ANOTHER = 0.8, 0.1
+"""How a symbol that is asked for is shown: as the mask, as some symbol at random, or else as it is.
+Without the last two the model would learn nothing about symbols that it sees."""
+MASK_ID = BOS_ID
+"""What is shown where a symbol is hidden. BOS never stands inside a word, so that it can be the
+mask there, and a model that goes on to learn something else needs no other vocabulary."""
+FIXED = 0x3A5C  # draws which symbols are hidden where nobody says which
+
+
+class HiddenSymbols(NextToken):
+    """Which symbols stand where 15% of them are hidden (Devlin et al. 2019).
+
+    The answers at a hidden symbol are one distribution over all tokens, and cost the cross-entropy.
+    BOS, the class token, is never asked for. The words are those of the language.
+    """
+
+    name = "masked"
+    taught = "the hidden symbols of words of the language"
+    asks = "may stand here"
+    causal = False
+    hides: ClassVar[bool] = True
+
+    def prepared(self, words: Words, vocabulary: Vocabulary, rng: np.random.Generator) -> Words:
+        """The words, with what is asked for and how it is shown written into their numbers."""
+        codes = words.ids.copy()
+        asked = (rng.random(codes.shape) < HIDDEN) & words.mask
+        first = np.where(words.mask, rng.random(codes.shape), 2.0).argmin(axis=1, keepdims=True)
+        none = ~asked.any(axis=1, keepdims=True) & (words.lengths > 0)[:, None]
+        np.put_along_axis(asked, first, np.take_along_axis(asked, first, 1) | none, axis=1)
+        how = rng.random(codes.shape)
+        another = rng.integers(FIRST_SYMBOL_ID, len(vocabulary), codes.shape)
+        shown = np.where(how < AS_MASK, MASK_ID, codes)
+        shown = np.where((how >= AS_MASK) & (how < AS_MASK + AS_ANOTHER), another, shown)
+        return Words(_coded(codes, shown, asked, len(vocabulary)), words.lengths)
+
+    def batch(
+        self,
+        language: Language,
+        words: Words,
+        readout: Readout = "last",
+        device: torch.device | str = "cpu",
+    ) -> Batch:
+        """One answer at each hidden symbol.
+
+        Args:
+            words: of the language, ``prepared``; of others some symbols are hidden here, always the
+                same.
+        """
+        size = len(language.vocabulary)
+        if not (words.ids >= size).any():
+            words = self.prepared(words, language.vocabulary, np.random.default_rng(FIXED))
+        asked = words.ids >= size
+        true = np.where(asked, (words.ids - size) // size, words.ids)
+        shown = np.where(asked, (words.ids - size) % size, words.ids)
+        target = np.eye(size, dtype=bool)[true] & asked[..., None]
+        target = np.pad(target, ((0, 0), (1, 0), (0, 0)))
+        return Batch.of(Words(shown, words.lengths), target, target, device)
+
+    def truth(
+        self,
+        language: Language,
+        words: Words,
+        readout: Readout = "last",
+        device: torch.device | str = "cpu",
+    ) -> Batch:
+        """The words with one symbol of each hidden, always the same one, and all symbols that make
+        a word of the language there."""
+        size, rows = len(language.vocabulary), np.arange(len(words))
+        drawn = np.random.default_rng(FIXED).random(words.ids.shape)
+        ids = words.ids.copy()
+        weight = np.zeros((*words.tokens.shape, size), dtype=bool)
+        target = np.zeros_like(weight)
+        if ids.shape[1]:
+            at = np.where(words.mask, drawn, 2.0).argmin(axis=1)
+            some = words.lengths > 0
+            ids[rows[some], at[some]] = MASK_ID
+            weight[rows[some], at[some] + 1, FIRST_SYMBOL_ID:] = True
+            target[rows[some], at[some] + 1] = fitting(language, words, at)[some]
+        return Batch.of(Words(ids, words.lengths), target, weight, device)
+
+    def tokens(self, vocabulary: Vocabulary) -> tuple[str, ...]:
+        return vocabulary.symbols
+
+    def true_tokens(self, language: Language, word: Word, at: int) -> frozenset[str]:
+        """What may stand in the place of a symbol, given all others."""
+        fits = fitting(language, language.vocabulary.words([word]), np.array([at - 1]))[0]
+        return frozenset(language.vocabulary.decode(np.flatnonzero(fits)))
+
+    def begins(self, word: Sequence[str]) -> int:
+        return 1
+
+    def needed(self, word: Sequence[str]) -> list[tuple[int, str]]:
+        """Every symbol of the word, where it stands."""
+        return list(enumerate(word, 1))
+
+    def log_probabilities(
+        self, logits: Float[Tensor, "*pos d_vocab"], vocabulary: Vocabulary
+    ) -> Float[Tensor, "*pos d_vocab"]:
+        """As the model says of symbols; BOS and END are never hidden."""
+        never = torch.arange(len(vocabulary), device=logits.device) < FIRST_SYMBOL_ID
+        return logits.masked_fill(never, -torch.inf).log_softmax(dim=-1)
+
+
+def _coded(
+    true: Int[np.ndarray, "batch time"],
+    shown: Int[np.ndarray, "batch time"],
+    asked: Bool[np.ndarray, "batch time"],
+    size: int,
+) -> Int[np.ndarray, "batch time"]:
+    """A number that no token has, for each symbol that is asked for."""
+    return np.where(asked, size + true * size + shown, true)
+
+
+def fitting(
+    language: Language, words: Words, at: Int[np.ndarray, " batch"]
+) -> Bool[np.ndarray, "batch d_vocab"]:
+    """Which tokens make a word of the language at one place of each word."""
+    size, count = len(language.vocabulary), len(language.vocabulary) - FIRST_SYMBOL_ID
+    fits = np.zeros((len(words), size), dtype=bool)
+    ids = np.repeat(words.ids, count, axis=0)
+    ids[np.arange(len(ids)), np.repeat(at, count)] = np.tile(
+        np.arange(FIRST_SYMBOL_ID, size), len(words)
+    )
+    labels = language.labels(Words(ids, np.repeat(words.lengths, count)))
+    fits[:, FIRST_SYMBOL_ID:] = labels.reshape(len(words), count)
+    return fits
