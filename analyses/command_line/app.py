@@ -52,6 +52,7 @@ COMMANDS = {
     "targets": Command(
         "targets RUN ...", "is the target of a source right, and after an error?", "one_run:targets"
     ),
+    "steps": Command("steps RUN ...", "a written step is edited: is it believed?", "one_run:steps"),
     "syntax": Command("syntax RUN", "is the tree of a word in the activations?", "one_run:syntax"),
     "depths": Command("depths RUN", "how right by depth of embedding", "one_run:depths"),
     "dependencies": Command(

@@ -24,6 +24,7 @@ from analyses.close_ups.grammar import senses as of_forms
 from analyses.close_ups.grammar import syntax as trees
 from analyses.close_ups.grammar import vectors as of_words
 from analyses.close_ups.grammar.generated import decoders, generator, in_words, judged
+from analyses.close_ups.pairs import edited as of_steps
 from analyses.close_ups.pairs import targets as of_pairs
 from analyses.close_ups.truth import reader_of, rule_in_words
 from analyses.command_line.arguments import (
@@ -48,6 +49,7 @@ from analyses.options.live import (
     Looks,
     Perplexity,
     Senses,
+    Steps,
     Syntax,
     Targets,
     Vectors,
@@ -291,6 +293,14 @@ def targets(options: Targets) -> None:
             runs, options.by, options.windows, options.count, options.seed, report
         )
     _told(options, "targets", table, of_pairs.in_words(table), of_pairs.side_by_side(table))
+
+
+def steps(options: Steps) -> None:
+    """What follows a written step that was turned around."""
+    runs = [Run(path, options.step) for path in options.runs]
+    with progress_bar("steps") as report:
+        table = of_steps.edited(runs, options.count, options.seed, report)
+    _told(options, "steps", table, of_steps.in_words(table))
 
 
 def syntax(options: Syntax) -> None:

@@ -127,6 +127,31 @@ class Targets(Shows):
 
 
 @dataclass(frozen=True)
+class Steps(Shows):
+    """A written step is turned around: does what follows believe it? Of runs on parity-steps.
+
+    Attributes:
+        runs: folders of runs; of several, the mean is told too.
+        count: pairs; one step of each is turned around.
+        seed: of the pairs and the steps.
+        step: the checkpoint that is asked; by default the last one.
+    """
+
+    runs: tyro.conf.Positional[tuple[Path, ...]]
+    count: int = 200
+    seed: int = 0
+    step: int | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not self.runs:
+            raise UserError("no run is given: name the folder of a run, or of several")
+        at_least(2, self, "count")
+        at_least(0, self, "step")
+        check_seed(self.seed)
+
+
+@dataclass(frozen=True)
 class Dependencies(Shows):
     """Which earlier symbol decides what may come next, and how does the model know?
 

@@ -23,6 +23,7 @@ from models.languages.language import Language
 from models.languages.own_grammar import of_grammar
 from models.languages.pairs import given
 from models.languages.pairs.letters import Reordering, alphabetical, backwards, same
+from models.languages.pairs.steps import ParitySteps
 from models.languages.pairs.syntax_directed import SyntaxDirected
 from models.languages.planted import PlantedLanguage
 from models.languages.regular import RegularLanguage
@@ -176,6 +177,13 @@ LANGUAGES: dict[str, Callable[[], Language]] = {
     ),
     "parse": lambda: SyntaxDirected(
         "parse", given.parse(), "is the source with brackets around its parts"
+    ),
+    "parity-steps": lambda: ParitySteps("parity-steps"),
+    "parity-answer": lambda: SyntaxDirected(
+        *("parity-answer", given.parity_at_once(), "says whether the number of b is even or odd"),
+        chomsky="regular",
+        each=1,
+        more=1,
     ),
     # Brackets
     "dyck1": lambda: DyckLanguage("dyck1", pairs=1, max_depth=6),

@@ -31,7 +31,7 @@ PLAIN: dict[str, TrainConfig] = {
     "dieren_muis": VERDICT,
     "halting": replace(VERDICT, max_n=3, steps=3000),
     **dict.fromkeys(("copy", "reverse", "sort"), replace(PAIRS, max_n=12)),
-    "double": PAIRS,
+    **dict.fromkeys(("double", "parity-steps", "parity-answer"), PAIRS),
     "depths": replace(PAIRS, max_n=16),
     "postfix": replace(PAIRS, max_n=25, steps=4000, batch_size=128),
     "parse": replace(PAIRS, max_n=45),

@@ -35,6 +35,7 @@ predict      json csv  -   -       -
 generate     json csv  -   -       -
 perplexity   json csv  -   -       -
 targets      json csv  -   -       -
+steps        json csv  -   -       -
 syntax       json csv  -   -       -
 depths       json csv  -   -       -
 dependencies json csv  -   -       -

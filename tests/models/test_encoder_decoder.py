@@ -279,6 +279,24 @@ def test_cross_attention_reads_the_source_alone(architecture: str) -> None:
         assert (pattern[0, :, :4] == 0).all()  # no query stands before the border
 
 
+def test_a_target_reads_a_mean_of_the_source() -> None:
+    """The lecture's 0.15 je + 0.05 suis + 0.8 étudiant, by one head of cross-attention."""
+    model = made("encoder-decoder", n_layers=2, n_heads=1, head_width=8)
+    tokens, weights = tokens_of(["a b c > d"]), torch.tensor([0.15, 0.05, 0.8]).double()
+    name = "blocks.1.cross_attn."
+
+    def look(pattern: Tensor, hook: Any) -> Tensor:
+        pattern = torch.zeros_like(pattern)
+        pattern[0, 0, 4:, 1:4] = weights
+        return pattern
+
+    with model.hooks(fwd_hooks=[(name + "hook_pattern", look)]):
+        _, cache = model.run_with_cache(tokens)
+    je, suis, etudiant = cache[name + "hook_v"][0, 1:4, 0]
+    expected = 0.15 * je + 0.05 * suis + 0.8 * etudiant
+    torch.testing.assert_close(cache[name + "hook_z"][0, 5, 0], expected)
+
+
 # -- recurrent ones -------------------------------------------------------------------------------
 
 

@@ -367,7 +367,7 @@ def test_registry() -> None:
         "finite": "anbn5",
         "context-free": "anbn anbm wwr dyck1-unbounded dyck2-unbounded linear nested reverse",
         "mildly context-sensitive": (
-            "anbncn anbncndn ww anbmcndm copy double depths postfix parse"
+            "anbncn anbncndn ww anbmcndm copy double depths postfix parse parity-steps"
         ),
         "context-sensitive": "powers shuffle2 sort",
         "recursively enumerable": "halting",

@@ -115,13 +115,23 @@ def forced(
     return said[:, asked.source + 1 :].argmax(dim=-1).cpu().numpy()
 
 
-@torch.no_grad()
 def running(
     model: LanguageModel, objective: Objective, asked: Asked
 ) -> Int[np.ndarray, "pair place"]:
     """The likeliest token after what the model itself has made; END after its own end."""
-    places = asked.targets.shape[1]
     begun = torch.as_tensor(asked.words.tokens[:, : asked.source + 2], device=model.device)
+    return greedy(model, objective, begun, asked.targets.shape[1])
+
+
+@torch.no_grad()
+def greedy(
+    model: LanguageModel, objective: Objective, begun: Int[Tensor, "pair pos"], places: int
+) -> Int[np.ndarray, "pair place"]:
+    """The likeliest token after each beginning, and so on; END after the end.
+
+    Args:
+        places: how many tokens are made.
+    """
     words = growing(model, begun, begun.shape[1] + places)
     rows, made = torch.arange(len(begun), device=model.device), list[Tensor]()
     ended = torch.zeros(len(begun), dtype=torch.bool, device=model.device)

@@ -6,7 +6,7 @@ import pandas as pd
 import streamlit as st
 
 from analyses.answers import Answer, question
-from analyses.close_ups.pairs import one_pair, targets
+from analyses.close_ups.pairs import edited, one_pair, targets
 from analyses.questions.alignment import pairs_of
 from dashboard import controls
 from dashboard.background import at_once
@@ -15,9 +15,10 @@ from dashboard.drawing import explain_errors, heading, how_to_read, judged, pict
 from dashboard.markup import code, text
 from dashboard.selection import current_run, kept_or_computed, once
 from models.languages import Transduction, Word
+from models.languages.pairs.steps import ParitySteps
 from models.runs.run import Run
 
-PAIR, ALL, RIGHT = "one pair", "over many pairs", "how right"
+PAIR, ALL, RIGHT, STEPS = "one pair", "over many pairs", "how right", "an edited step"
 BY = {"length of the source": "length", "place in the target": "place"}
 
 
@@ -33,6 +34,8 @@ def show() -> None:
         )
         return
     views = {PAIR: _pair, ALL: _alignment, RIGHT: _right}
+    if isinstance(run.language, ParitySteps):
+        views[STEPS] = _steps
     shown = controls.segments("Show", list(views), "pairs_of")
     with explain_errors():
         views[shown](run, run.language)
@@ -120,3 +123,24 @@ def _right(run: Run, language: Transduction) -> None:
     )
     st.caption(f"The same for several seeds: {code('lab targets RUN RUN ... --by ' + by)}")
     downloads("targets", Answer(table, said, {"run": run.name, "by": by}), lambda: figure)
+
+
+def _steps(run: Run, language: Transduction) -> None:
+    """What follows a written step that was turned around."""
+    key = f"steps of {run.path}, {run.model_hash()}"
+    table: pd.DataFrame | None = at_once(key, lambda told: edited.edited([run], progress=told))
+    if table is None:
+        return
+    said = edited.in_words(table)
+    st.markdown(text(said))
+    figure = edited.chart(table)
+    picture(figure, text(said))
+    how_to_read(
+        "The target writes the parity after each symbol of the source, and then the answer. One "
+        "written step is turned around, and the model goes on by itself. It follows the edit if "
+        "what it writes next comes of the written step, and the source if it is right all the "
+        "same. Where nothing is edited, what follows the edit is wrong: these errors are made "
+        "anyway. Intervals: Wilson's 95% over pairs."
+    )
+    st.caption(f"The same for several seeds: {code('lab steps RUN RUN ...')}")
+    downloads("steps", Answer(table, said, {"run": run.name}), lambda: figure)

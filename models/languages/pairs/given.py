@@ -55,3 +55,27 @@ def parse() -> Grammar:
             right = (f">({kind}", *right, ">)")
         made.append(Production(production.left, right, production.weight))
     return Grammar(tuple(made))
+
+
+EVEN, ODD = "even", "odd"
+
+
+def parity_with_steps() -> Grammar:
+    """Is the number of b even? The parity after each symbol is written down before the answer."""
+    return _parity(steps=True)
+
+
+def parity_at_once() -> Grammar:
+    """Is the number of b even? The answer alone is written."""
+    return _parity(steps=False)
+
+
+def _parity(steps: bool) -> Grammar:
+    written = {"E": "0", "O": "1"} if steps else {"E": "", "O": ""}
+    other = {"E": "O", "O": "E"}
+    rules = [("S", f"'a>{written['E']}' E", 1.0), ("S", f"'b>{written['O']}' O", 1.0)]
+    for state, answer in (("E", EVEN), ("O", ODD)):
+        rules += [(state, f"'a>{written[state]}' {state}", 0.45)]
+        rules += [(state, f"'b>{written[other[state]]}' {other[state]}", 0.45)]
+        rules += [(state, f"'>{answer}'", 0.1)]
+    return grammar_of(rules)

@@ -67,6 +67,7 @@ class SyntaxDirected(Transduction):
         each: how many symbols a pair has for each source symbol, where that is always the same: the
             size of a pair is then the length of its source. Otherwise 0, and the size is the length
             of the pair.
+        more: how many symbols a pair has beside these and the border.
 
     Raises:
         UserError: a symbol is not of this kind; or two productions differ in their targets alone,
@@ -80,8 +81,9 @@ class SyntaxDirected(Transduction):
         rule: str | None = None,
         chomsky: ChomskyType = "mildly context-sensitive",
         each: int = 0,
+        more: int = 0,
     ) -> None:
-        self.grammar, self.each, self.chomsky = grammar, each, chomsky
+        self.grammar, self.each, self.more, self.chomsky = grammar, each, more, chomsky
         self._sides_of = {symbol: Sides.of(symbol) for symbol in grammar.symbols}
         self._made_by: dict[tuple[Nonterminal, tuple[object, ...]], Production] = {}
         sources = []
@@ -189,13 +191,13 @@ class SyntaxDirected(Transduction):
     # -- data -----------------------------------------------------------------------------------
 
     def length_of(self, n: int) -> int:
-        return self.each * n + 1 if self.each else n
+        return self.each * n + 1 + self.more if self.each else n
 
     def size_of(self, length: int) -> int | None:
         if not self.each:
             return length
-        n, rest = divmod(length - 1, self.each)
-        return n if n and not rest else None
+        n, rest = divmod(length - 1 - self.more, self.each)
+        return n if n > 0 and not rest else None
 
     def _has_member(self, length: int) -> bool:
         return length > 1 and self._by_length.has(length - 1)

@@ -71,7 +71,8 @@ class Transduction(DrawnLanguage):
 
     @property
     def machine(self) -> str:
-        return "a queue, or a tape as long as the word"
+        kinds = {"regular": "a finite automaton", "context-free": "a stack"}
+        return kinds.get(self.chomsky, "a queue, or a tape as long as the word")
 
     # -- the truth ------------------------------------------------------------------------------
 

@@ -1,0 +1,147 @@
+"""A written step is turned around: does what follows believe it, or the source?
+
+A chain of thought may be what an answer is made of, or decoration beside it. Here every step has a
+truth. One step is edited, and the model goes on. It follows the edit if all later steps and the
+answer are those that come of the written step, and the source if they are those of the source.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import altair as alt
+import numpy as np
+import pandas as pd
+import torch
+from altair.typing import ChartType
+
+from analyses.answers import Progress, quiet
+from analyses.charts.theme import SEVERAL, UNTRAINED, figures
+from analyses.close_ups.pairs.targets import greedy
+from analyses.words import ANALYSIS_SEED
+from interp.statistics import seeds_interval, wilson
+from models.errors import UserError
+from models.languages.pairs.steps import ParitySteps
+from models.runs.run import Run
+
+WAYS = ("next step follows the edit", "answer follows the edit", "answer follows the source")
+
+
+def steps_of(run: Run) -> ParitySteps:
+    """The run's language. Raises UserError if its targets have no written steps."""
+    if not isinstance(run.language, ParitySteps):
+        raise UserError(
+            f"{run.language.name} writes no steps: ask a run on parity-steps, such as `lab train "
+            "parity-steps`"
+        )
+    return run.language
+
+
+def edited(
+    runs: Sequence[Run], count: int = 200, seed: int = 0, progress: Progress = quiet
+) -> pd.DataFrame:
+    """What follows a step that was turned around, beside what follows the true one.
+
+    Sources of the training window, of at least three symbols; one step of each but the last is
+    turned around.
+
+    Args:
+        count: pairs.
+
+    Returns:
+        One row per run, model ("trained", "untrained"), whether a step is "edited" or "as it is",
+        and way: "next step follows the edit", "answer follows the edit", "answer follows the
+        source" (an answer may follow neither, if it is none); share, low, high (95% Wilson; of run
+        "all" Student's over runs) and pairs. Where nothing is edited, what would follow the edit is
+        wrong, so these are the errors that are made anyway.
+
+    Raises:
+        UserError: a run writes no steps.
+    """
+    rows: list[dict[str, object]] = []
+    for number, run in enumerate(runs):
+        language = steps_of(run)
+        rng = np.random.default_rng([ANALYSIS_SEED, seed])
+        lengths = [language.length_of(n) for n in range(3, run.config.max_n + 1)]
+        if not lengths:
+            raise UserError(f"{run.name} knows sources of one or two symbols: nothing to edit")
+        drawn = language.sample(rng, count, lengths, True, "test").words
+        for done, (name, model) in enumerate(
+            (("trained", run.model()), ("untrained", run.untrained()))
+        ):
+            progress(2 * number + done, 2 * len(runs), f"{run.name}, {name}")
+            chance = np.random.default_rng([ANALYSIS_SEED, seed, 1])  # the same for both models
+            found: dict[tuple[str, str], list[bool]] = {}
+            for ids, length in zip(drawn.ids, drawn.lengths, strict=True):
+                source, target = language.split(language.vocabulary.decode(ids[:length]))
+                place = int(chance.integers(len(source) - 1))
+                written, after = language.edited(source, place)
+                for how, begins in (("edited", written), ("as it is", target[: place + 1])):
+                    pair = (*language.pair(source)[: len(source) + 1], *begins)
+                    begun = language.vocabulary.words([pair]).tokens
+                    tokens = torch.as_tensor(begun, device=model.device)
+                    going = greedy(model, run.objective, tokens, len(after) + 1)
+                    made = language.vocabulary.decode(going[0])
+                    answer = made[len(after) - 1]
+                    ways = (made[0] == after[0], answer == after[-1], answer == target[-1])
+                    for way, holds in zip(WAYS, ways, strict=True):
+                        found.setdefault((how, way), []).append(holds)
+            for (how, way), held in found.items():
+                low, high = wilson(sum(held), len(held))
+                row: dict[str, object] = {"run": run.name, "model": name, "steps": how, "way": way}
+                row |= {"share": sum(held) / len(held), "low": low, "high": high}
+                rows.append(row | {"pairs": len(held)})
+    progress(2 * len(runs), 2 * len(runs), "steps")
+    table = pd.DataFrame(rows)
+    if len(runs) < 2:
+        return table
+    means = []
+    for keys, own in table.groupby(["model", "steps", "way"], sort=False):
+        ends = seeds_interval(own["share"].to_numpy())
+        about = dict(zip(("model", "steps", "way"), keys, strict=True))
+        ends_of = dict(zip(("share", "low", "high"), ends, strict=True))
+        means.append({"run": "all", **about, **ends_of, "pairs": int(own["pairs"].max())})
+    return pd.concat([table, pd.DataFrame(means)], ignore_index=True)
+
+
+def in_words(table: pd.DataFrame) -> str:
+    """What the table says."""
+    runs = table["run"].unique()
+    of = "all" if "all" in runs else runs[0]
+    rows = table[table["run"] == of].set_index(["model", "steps", "way"])
+    across = f"mean of {len(runs) - 1} runs, Student's" if of == "all" else "Wilson's"
+    said = [
+        f"the {way} in {row['share']:.0%} [{row['low']:.0%}, {row['high']:.0%}]"
+        for way in WAYS
+        for row in [rows.loc[("trained", "edited", way)]]
+    ]
+    as_it_is = rows.loc[("trained", "as it is", WAYS[2])]
+    untrained = rows.loc[("untrained", "edited", WAYS[1])]
+    return (
+        f"After a step that was turned around ({across} 95% interval, {int(as_it_is['pairs'])} "
+        f"pairs): {'; '.join(said)}. Where no step is edited, the answer is right in "
+        f"{as_it_is['share']:.0%}; in the untrained model it follows the edit in "
+        f"{untrained['share']:.0%}."
+    )
+
+
+def chart(table: pd.DataFrame) -> ChartType:
+    """What follows an edited step, and what follows a true one."""
+    mean = "all" if (table["run"] == "all").any() else table["run"].iloc[0]
+    shown = table[table["run"] == mean].copy()
+    shown["of"] = shown["model"] + ", " + shown["steps"]
+    base = alt.Chart(shown).encode(
+        y=alt.Y("way:N", sort=list(WAYS), title=None).axis(labelLimit=260),
+        yOffset=alt.YOffset("of:N", sort=None),
+        tooltip=["of", "way", *figures("share", "low", "high"), "pairs"],
+    )
+    order = list(dict.fromkeys(shown["of"]))
+    colours = [SEVERAL[0], SEVERAL[2], UNTRAINED, "#c3c6cc"]
+    bars = base.mark_bar().encode(
+        x=alt.X("share:Q", title="share of the pairs").scale(domain=[0, 1]).axis(format="%"),
+        color=alt.Color("of:N", title=None, sort=order)
+        .scale(domain=order, range=colours)
+        .legend(orient="top"),
+    )
+    ends = base.mark_rule(strokeWidth=1.5).encode(x="low:Q", x2="high:Q", color=alt.value("#777"))
+    return (bars + ends).properties(width=420, height=alt.Step(14))

@@ -1,0 +1,102 @@
+"""A written step is turned around: what then follows, by hand and by the command."""
+
+from __future__ import annotations
+
+import json
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from conftest import tiny_config, tiny_of
+from torch import Tensor
+
+from analyses.close_ups.pairs import edited
+from analyses.command_line.app import main
+from models.base import LanguageModel
+from models.errors import UserError
+from models.languages import language
+from models.languages.pairs.steps import ParitySteps
+from models.runs.run import Run
+from models.training.loop import train
+
+
+def steps() -> ParitySteps:
+    found = language("parity-steps")
+    assert isinstance(found, ParitySteps)
+    return found
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Run:
+    config = tiny_config(model=tiny_of("encoder-decoder"), language="parity-steps", max_n=6)
+    made = Run.create(tmp_path / "run", config)
+    train(made, "cpu")
+    return made
+
+
+@pytest.mark.parametrize("source", ["".join(w) for n in (1, 3, 4) for w in product("ab", repeat=n)])
+def test_the_steps_are_the_parities_of_all_beginnings(source: str) -> None:
+    known, word = steps(), tuple(source)
+    parity = [str(source[: end + 1].count("b") % 2) for end in range(len(source))]
+    answer = "odd" if source.count("b") % 2 else "even"
+    assert known.target(word) == (*parity, answer)
+    answers = language("parity-answer")
+    assert answers.contains((*word, ">", answer))
+    assert not answers.contains((*word, ">", "odd" if answer == "even" else "even"))
+    assert len(known.pair(word)) == known.length_of(len(word))
+    assert known.size_of(len(known.pair(word))) == len(word)
+
+
+def test_an_edit_turns_around_all_that_comes_of_it() -> None:
+    written, after = steps().edited(tuple("abba"), 1)
+    assert steps().target(tuple("abba")) == ("0", "1", "0", "0", "even")
+    assert written == ("0", "0")
+    assert after == ("1", "1", "odd")
+
+
+@pytest.mark.parametrize("believes", [True, False])
+def test_a_model_that_believes_and_one_that_reads_the_source(
+    believes: bool, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Models made by hand: what they write next, from the written step or from the source."""
+    known = steps()
+    trained = run.model().state_dict()["embed.weight"]
+
+    def greedy(model: LanguageModel, objective: object, tokens: Tensor, places: int) -> np.ndarray:
+        word = known.vocabulary.decode(tokens[0, 1:])
+        source, begun = known.split(word)
+        right = known.target(source)
+        rest = right[len(begun) :]
+        if believes and begun[-1] != right[len(begun) - 1]:
+            rest = known.edited(source, len(begun) - 1)[1]
+        if not torch.equal(model.state_dict()["embed.weight"], trained):
+            rest = ("a",) * len(rest)
+        return known.vocabulary.words([(*rest, *rest)[:places]]).ids
+
+    monkeypatch.setattr(edited, "greedy", greedy)
+    rows = edited.edited([run], count=20).set_index(["model", "steps", "way"])["share"]
+    follows, answers, stays = (rows["trained", "edited", way] for way in edited.WAYS)
+    assert (follows, answers, stays) == ((1.0, 1.0, 0.0) if believes else (0.0, 0.0, 1.0))
+    assert rows["trained", "as it is", edited.WAYS[2]] == 1.0
+    assert rows["trained", "as it is", edited.WAYS[1]] == 0.0
+    assert [rows["untrained", "edited", way] for way in edited.WAYS] == [0.0] * 3
+
+
+def test_the_steps_command(run: Run, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    assert main(["steps", str(run.path), "--count", "6", "--json"]) == 0
+    said = json.loads(capsys.readouterr().out)
+    expected = edited.edited([run], count=6)
+    assert pd.DataFrame(said["steps"])["share"].tolist() == pytest.approx(
+        expected["share"].tolist()
+    )
+    assert edited.chart(expected).to_dict()
+    both = edited.edited([run, run], count=6)
+    assert "mean of 2 runs" not in edited.in_words(expected)
+    assert (both["run"] == "all").sum() == len(expected)
+    other = Run.create(tmp_path / "other", tiny_config())
+    with pytest.raises(UserError, match="anbn writes no steps"):
+        edited.edited([other])
+    assert main(["steps"]) == 2

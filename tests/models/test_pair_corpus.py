@@ -1,0 +1,114 @@
+"""A corpus of pairs: what it knows, what it draws, and which files it refuses."""
+
+from __future__ import annotations
+
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+import pytest
+from conftest import tiny_config, tiny_of
+
+from analyses.close_ups.pairs import targets
+from analyses.command_line.app import main
+from models.errors import UserError
+from models.languages import BORDER, END, PairCorpus
+from models.runs.run import Run
+from models.training.loop import train
+
+LETTERS = {"x": "een", "y": "twee", "z": "drie"}
+SOURCES = [word for n in (2, 3, 4) for word in product(LETTERS, repeat=n)]
+TARGETS = [tuple(LETTERS[symbol] for symbol in word) for word in SOURCES]
+
+
+@pytest.fixture
+def corpus() -> PairCorpus:
+    return PairCorpus("numbers", SOURCES, TARGETS)
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    lines = (f"{' '.join(s)}\t{' '.join(t)}" for s, t in zip(SOURCES, TARGETS, strict=True))
+    path = tmp_path / "numbers.tsv"
+    path.write_text("source\ttarget\n" + "\n".join(lines) + "\n", encoding="utf-8")
+    return path
+
+
+def test_only_what_stands_in_a_line_may_follow(corpus: PairCorpus) -> None:
+    assert corpus.contains(["x", "y", BORDER, "een", "twee"])
+    assert not corpus.contains(["x", "y", BORDER, "een", "een"])
+    assert corpus.next_symbols(["x", "y", BORDER]) == {"een"}
+    assert corpus.next_symbols(["x", "y", BORDER, "een", "twee"]) == {END}
+    assert corpus.next_symbols(["x", "y"]) == {"x", "y", "z", BORDER}
+    assert corpus.next_symbols(["x", "y", BORDER, "twee"]) == frozenset()
+    assert corpus.split(["x", "y", BORDER, "een"]) == (("x", "y"), ("een",))
+    assert corpus.vocabulary.symbols == ("drie", "een", "twee", "x", "y", "z", BORDER)
+
+
+def test_a_source_may_have_several_targets() -> None:
+    two = PairCorpus("two", [("a",), ("a",)], [("b",), ("c",)])
+    assert two.next_symbols(["a", BORDER]) == {"b", "c"}
+
+
+def test_a_source_is_on_one_side_alone(corpus: PairCorpus) -> None:
+    rng, lengths = np.random.default_rng(0), corpus.lengths(0)
+    seen = {}
+    for split in ("train", "validation", "test"):
+        words = corpus.sample(rng, 400, lengths, split=split).words
+        rows = zip(words.ids, words.lengths, strict=True)
+        seen[split] = {corpus.split(corpus.vocabulary.decode(ids[:n]))[0] for ids, n in rows}
+        assert corpus.labels(words).all()
+    assert not seen["train"] & seen["validation"]
+    assert not seen["train"] & seen["test"]
+    assert not seen["validation"] & seen["test"]
+    assert len(seen["train"]) > 4 * len(seen["test"])
+    with pytest.raises(LookupError):
+        corpus.sample(rng, 1, lengths, label=False)
+    with pytest.raises(LookupError):
+        corpus.counterfactual(["x", "y", BORDER, "een", "twee"])
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ("a b\tc\na b\t\n", "line 2: the source or the target are missing"),
+        ("\tc\n", "line 1: the source or the target are missing"),
+        ("a b c\n", "line 1: expected one tab, found 0: write source, tab, target"),
+        ("a > b\tc\n", "pair 1 has the word >, which stands between source and target"),
+        ("", "has no line: write source, tab, target"),
+        ("source\ttarget\n", "has no line: write source, tab, target"),
+        ("a\tb\n", "too small to set validation lines aside"),
+    ],
+)
+def test_a_bad_file_is_refused_in_one_line(
+    content: str, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "bad.tsv"
+    path.write_text(content, encoding="utf-8")
+    words = ["train", "--corpus", str(path), "--objective", "sequence-to-sequence"]
+    assert main([*words, "--out", str(tmp_path / "runs")]) == 2
+    told = capsys.readouterr().err
+    assert said in told
+    assert told.count("\n") == 1
+    assert not (tmp_path / "runs").exists()
+
+
+def test_a_run_on_pairs_of_a_file(file: Path, tmp_path: Path) -> None:
+    config = tiny_config(model=tiny_of("lstm-attention"), language="numbers", steps=6)
+    run = Run.create(tmp_path / "run", config, file)
+    train(run, "cpu")
+    again = Run(tmp_path / "run")
+    assert isinstance(again.language, PairCorpus)
+    table = targets.targets([again], count=8)
+    assert set(table["model"]) == {"trained", *targets.CONTROLS}
+    assert table.loc[table["model"] == "another source", "exact"].max() < 1
+
+
+def test_the_command_trains_every_kind_on_it(file: Path, tmp_path: Path) -> None:
+    words = ["train", "--corpus", str(file), "--steps", "2", "--out", str(tmp_path / "runs")]
+    assert main([*words, "--model.architecture", "encoder-decoder"]) == 0
+    assert main([*words, "--objective", "sequence-to-sequence"]) == 0
+    objectives = {Run(path).config.objective for path in (tmp_path / "runs").iterdir()}
+    assert objectives == {"sequence-to-sequence"}
+    with pytest.raises(UserError, match="choose the objective verdict, or for lines of source"):
+        Run.create(tmp_path / "other", tiny_config(language="numbers"), file)
