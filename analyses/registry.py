@@ -54,7 +54,6 @@ def registered() -> Mapping[str, EntryPoint]:
     return known | {entry.name: entry for entry in others if entry.name not in known}
 
 
-@cache
 def known() -> Mapping[str, EntryPoint]:
     """Every question by its name, those of pairs among them."""
     own = {

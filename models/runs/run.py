@@ -300,13 +300,14 @@ def corpus_of(path: Path, config: TrainConfig, name: str | None = None) -> Langu
     taught = objective(config.objective)
     if taught.of_pairs:
         return PairCorpus.from_file(path, name)
+    labelled = LabelledCorpus.from_file(path, name)
     if not taught.verdict_alone:
         raise UserError(
             "a corpus says which lines are in the language, and nothing of what may follow a part "
             "of one: choose the objective verdict, or for lines of source, tab, target "
             "sequence-to-sequence"
         )
-    return LabelledCorpus.from_file(path, name)
+    return labelled
 
 
 def installed_versions(packages: Iterable[str]) -> dict[str, str]:

@@ -149,7 +149,7 @@ def test_the_question_of_another_package_counts_with_its_file(
     (tmp_path / "theirs.py").write_text("first = 1\n")
     monkeypatch.syspath_prepend(tmp_path)
     points = {name: EntryPoint(name, "theirs:QUESTION", "") for name in ("own", "heads")}
-    monkeypatch.setattr("analyses.source.registered", lambda: points)
+    monkeypatch.setattr("analyses.source.known", lambda: points)
     monkeypatch.setattr("analyses.source.source_hash", source_hash.__wrapped__)
     before = code_of("own"), code_of("heads")
     (tmp_path / "theirs.py").write_text("second = 2\n")

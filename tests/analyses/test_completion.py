@@ -11,7 +11,7 @@ import pytest
 from analyses.command_line.app import COMMANDS, main
 from analyses.command_line.completion import SCRIPTS, candidates
 from analyses.options.shipped import shipped
-from analyses.registry import BUILT_IN
+from analyses.registry import OWN
 from models.languages import LANGUAGES
 
 
@@ -32,13 +32,13 @@ from models.languages import LANGUAGES
             ["--model.norm", "--model.norm-placement", "--model.no-bias"],
         ),
         (["analyse", ""], []),  # a path: the shell offers files
-        (["analyse", "runs/x", ""], [*BUILT_IN, "all"]),
+        (["analyse", "runs/x", ""], [*OWN, "all"]),
         (["analyse", "runs/x", "pat"], ["patching"]),
         (["analyse", "runs/x", "patching", "--dir"], ["--direction"]),
         (["analyse", "runs/x", "patching", "--direction", ""], ["restore", "break"]),
         (["analyse", "runs/x", "patching", "--ag"], ["--again"]),
         (["show", "runs/x", "pro"], ["probing"]),
-        (["seeds", "runs", "a"], ["accuracy", "all"]),
+        (["seeds", "runs", "a"], ["accuracy", "alignment", "all"]),
         (["sweep", ""], shipped()),
         (["plant", "r"], ["rules"]),
         (["completion", "z"], ["zsh"]),

@@ -31,7 +31,8 @@ LAST = {"objective": "verdict", "language": "dieren"}
 
 KINDS: dict[str, dict[str, Any]] = {
     **{family: {"model": tiny_of(family)} for family in FAMILIES},
-    **{objective: {"objective": objective} for objective in OBJECTIVES},
+    **{objective: {"objective": objective} for objective in OBJECTIVES if objective != "masked"},
+    "masked": {"objective": "masked", "model": replace(TINY, mask="bidirectional")},
     "learned": {"max_offset": 3, "model": replace(TINY, positions="learned")},
     "sinusoidal": {"max_offset": 3, "model": replace(TINY, positions="sinusoidal")},
     "rotary": {"model": replace(TINY, positions="rotary", scores="dot", norm="rms", mlp="gated")},

@@ -99,4 +99,4 @@ def chart(table: pd.DataFrame, parts: list[str]) -> ChartType:
             )
             .properties(width=alt.Step(18), height=alt.Step(16))
         )
-    return alt.concat(*panels, columns=3)
+    return alt.concat(*panels, columns=2)
