@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from transformer_lens.hook_points import HookPoint
 
@@ -24,7 +24,8 @@ class HookRow:
     """One line of the table of hook names.
 
     Attributes:
-        name: TransformerLens' name of the hook; {layer} stands for the number of a block.
+        name: TransformerLens' name of the hook; {layer} stands for the number of a block, and in a
+            model of two sides {encoder} and {decoder} for that of a block of one side.
         shape: the activation's axes, by name.
         meaning: what the activation is.
         first, last: the blocks that have it, from ``first`` up to before ``last``; None is all.
@@ -38,10 +39,18 @@ class HookRow:
 
     def names(self, n_layers: int) -> list[str]:
         """The names of this line's hooks, with the number of each block put in."""
-        if "{layer}" not in self.name:
+        if "{" not in self.name:
             return [self.name]
         last = n_layers if self.last is None else self.last
-        return [self.name.format(layer=layer) for layer in range(self.first, last)]
+        return [
+            self.name.format(layer=layer, encoder=layer, decoder=layer)
+            for layer in range(self.first, last)
+        ]
+
+    def of_side(self, first: int = 0, last: int | None = None) -> HookRow:
+        """The same for the blocks of one side: the encoder's, which end, or the decoder's."""
+        side = "{decoder}" if last is None else "{encoder}"
+        return replace(self, name=self.name.replace("{layer}", side), first=first, last=last)
 
 
 STREAM = ("batch", "pos", "d_model")

@@ -45,16 +45,20 @@ def parts_of(config: ModelConfig, tokens: int) -> list[Part]:
     """
     vocabulary = Vocabulary(tuple(f"token{i}" for i in range(tokens - 2)))
     layers = 1 if config.family.tabular else config.n_layers
+    both, encoders = config.family.two_sided, config.encoder_layers
+    kinds = {"blocks.0.": "encoder", "blocks.1.": "decoder"} if both else {"blocks.0.": "layer"}
+    counts = {"encoder": encoders, "decoder": layers - encoders, "layer": layers}
     with torch.device("meta"):  # where a tensor has a shape and takes no memory
-        model = config.family.model(replace(config, n_layers=1), vocabulary, 0)
+        model = config.family.model(replace(config, n_layers=len(kinds)), vocabulary, 0)
     found = []
     for name, weight in model.state_dict().items():
-        own = layers if name.startswith("blocks.0.") else 1
+        kind = kinds.get(name[: len("blocks.0.")])
+        own = counts[kind] if kind else 1
         one_head = re.search(rf"attn\.[{''.join(HEADS)}]\.weight$", name) is not None
         heads = weight.shape[0] // config.d_head if one_head else 1
         found.append(
             Part(
-                re.sub(r"^blocks\.0\.", "blocks.{layer}.", name),
+                re.sub(r"^blocks\.\d\.", f"blocks.{{{kind}}}.", name),
                 " x ".join(map(str, weight.shape)),
                 own,
                 own * heads if weight.ndim > 1 else 0,
@@ -70,7 +74,16 @@ def attention_bytes(config: ModelConfig, positions: int) -> int:
     They are N x N numbers for each head. PyTorch's fused attention never holds them whole; a lens
     that looks at patterns does.
     """
-    return FLOAT * positions**2 * config.n_heads * config.n_layers if config.family.attends else 0
+    return FLOAT * positions**2 * patterns_of(config)
+
+
+def patterns_of(config: ModelConfig) -> int:
+    """How many matrices of attention there are: a decoder's block of two sides has those of
+    cross-attention too."""
+    if not config.family.attends:
+        return 0
+    across = config.n_layers - config.encoder_layers if config.family.two_sided else 0
+    return config.n_heads * (config.n_layers + across)
 
 
 def as_bytes(size: int) -> str:
@@ -94,7 +107,7 @@ def in_words(parts: Sequence[Part], config: ModelConfig, positions: int) -> str:
     if config.family.attends:
         said += (
             f" The attention patterns of a word of {positions:,} tokens are "
-            f"{config.n_layers * config.n_heads:,} matrices of {positions:,} x {positions:,}: "
+            f"{patterns_of(config):,} matrices of {positions:,} x {positions:,}: "
             f"{as_bytes(attention_bytes(config, positions))}."
         )
     return said

@@ -228,11 +228,16 @@ def drawing(model: LanguageModel, positions: int) -> ChartType:
     sketch.box("token", "tokens", f"{positions}, the first is <bos>", span=WHOLE)
     if config.family.tabular:
         _draw_ngram(sketch)
+    elif config.family.two_sided:
+        _draw_two_sides(sketch)
     else:
         _draw_layers(sketch)
     sketch.down(CENTRE)
     where = "<bos>" if config.readout == "bos" else "the last symbol"
-    verdict = f"logits of what may follow; <end> at {where} is the verdict"
+    verdict = {
+        "masked": "logits of what may stand at each position",
+        "conditional": "logits of what may follow in the target",
+    }.get(config.output, f"logits of what may follow; <end> at {where} is the verdict")
     sketch.write(CENTRE, sketch.y + 8, verdict, "plain")
     sketch.y += 16
     return sketch.chart()
@@ -454,6 +459,60 @@ def _draw_ngram(sketch: _Sketch) -> None:
     sketch.down(CENTRE)
     title = "p = (allowed + shorter context's p) / (seen + 1)"
     sketch.box("embed", title, f"{positions} × {vocabulary}", span=WHOLE)
+
+
+def _draw_two_sides(sketch: _Sketch) -> None:
+    """The encoder, and below it the decoder; each layer of a side in a frame of its own."""
+    config, stream = sketch.model.config, sketch.stream
+    first, recurrent = config.encoder_layers, config.family.recurrent
+    normed = not recurrent and config.norm != "none" and config.norm_placement != "post"
+    sketch.down(CENTRE)
+    title = "embedding, of source and target"
+    sketch.box("embed", title, stream, span=WHOLE, hook="hook_embed", weights="embed")
+    if config.positions in ABSOLUTE:
+        sketch.down(CENTRE)
+        table = sketch.count("pos_embed") + sketch.count("decoder_pos_embed")
+        name = f"+ {config.positions} positions, each side from 0"
+        sketch.box("position", name, stream, span=WHOLE, hook="hook_pos_embed", weights=table)
+    read = "LSTM over the source" if recurrent else "attention over the source, both ways"
+    made = "LSTM over the target so far" if recurrent else "attention over the target so far"
+    sides = (("encoder", first, 0, read), ("decoder", config.n_layers - first, first, made))
+    for side, layers, number, title in sides:
+        block = f"blocks.{{{side}}}."
+        sketch.down(CENTRE)
+        sketch.y += 12
+        frame = sketch.y
+        sketch.y += 20
+        own, hook = ("rnn", "hook_cell") if recurrent else ("attn", "attn.hook_pattern")
+        weights = f"blocks.{number}.{own}"
+        sketch.box("mix", title, stream, span=WHOLE, hook=block + hook, weights=weights)
+        across = f"blocks.{config.n_layers - 1}.cross_attn"
+        if side == "decoder" and sketch.count(across):
+            sketch.down(CENTRE)
+            hook = block + "cross_attn.hook_pattern"
+            name = "cross-attention to the encoder's last stream"
+            sketch.box("mix", name, stream, span=WHOLE, hook=hook, weights=across)
+        if not recurrent and config.mlp != "none":
+            sketch.down(CENTRE)
+            mlp = f"blocks.{number}.mlp"
+            sketch.box("mlp", "MLP", stream, span=WHOLE, hook=block + "hook_mlp_out", weights=mlp)
+        sketch.y += 12
+        of = "1 layer" if layers == 1 else f"× {layers} layers"
+        sketch.frame(frame, sketch.y, f"{side}: {of}")
+        sketch.y += 4
+        if normed:
+            sketch.down(CENTRE)
+            norm = "encoder_ln_final" if side == "encoder" else "ln_final"
+            name = f"final {_NORMS[config.norm]}, no weights"
+            sketch.box("norm", name, stream, span=WHOLE, hook=f"{norm}.hook_normalized")
+    if recurrent:
+        sketch.write(
+            CENTRE, sketch.y + 8, "the decoder starts from the encoder's last state", "plain"
+        )
+        sketch.y += 12
+    sketch.down(CENTRE)
+    shape = f"{sketch.positions} × {len(sketch.model.vocabulary)}"
+    sketch.box("embed", "unembedding", shape, span=WHOLE, weights="unembed")
 
 
 LAYERS: dict[str, Callable[[_Sketch], None]] = {

@@ -58,10 +58,11 @@ def parts_of(model: HookedModel) -> list[str]:
 
 
 def edges_of(model: HookedModel, run: Run) -> list[str]:
-    """Every edge by its name: "L0H1 -> L1H0.q"; none where the stream is not the sum of what its
-    parts wrote."""
+    """Every edge by its name: "L0H1 -> L1H0.q"; none where there is no single stream that is the
+    sum of what its parts wrote."""
     config = run.config.model
     summed = config.norm_placement == "pre" or config.norm == "none"
+    summed = summed and not config.family.two_sided
     if not isinstance(model, ReadableModel) or not summed:
         return []
     return [str(edge) for edge in Graph.of(model).edges]

@@ -425,4 +425,6 @@ def hooks(options: Hooks) -> None:
         return
     OUT.print(table_of(table))
     if not config.family.tabular:
-        OUT.print(f"{{layer}} is 0 to {config.n_layers - 1}")
+        last, first = config.n_layers - 1, config.encoder_layers
+        sides = f"{{encoder}} is 0 to {first - 1}, {{decoder}} {first} to {last}"
+        OUT.print(sides if config.family.two_sided else f"{{layer}} is 0 to {last}")

@@ -226,7 +226,7 @@ def hook_rows(config: ModelConfig) -> list[HookRow]:
     if config.positions in ABSOLUTE:
         for name, side in (("pos_embed", "source"), ("decoder_pos_embed", "target")):
             rows += [HookRow(f"hook_{name}", STREAM, f"what is added for the place in the {side}")]
-    rows += [replace(row, last=first) for row in block_rows(config)]
+    rows += [row.of_side(last=first) for row in block_rows(config)]
     rows += norm_rows("encoder_ln_final")
-    rows += [replace(row, first=first) for row in block_rows(config, cross=True)]
+    rows += [row.of_side(first) for row in block_rows(config, cross=True)]
     return [*rows, *norm_rows("ln_final")]

@@ -139,8 +139,7 @@ class HookedAttendingLSTMPair(HookedLSTMPair):
 def one_vector_rows(config: ModelConfig) -> list[HookRow]:
     """Every hook of the LSTMs that share one vector, in the order of computation."""
     first, (embed, *own) = config.encoder_layers, lstm_rows(config)
-    rows = [replace(row, last=first) for row in own]
-    return [embed, *rows, *(replace(row, first=first) for row in own)]
+    return [embed, *(row.of_side(last=first) for row in own), *(row.of_side(first) for row in own)]
 
 
 def attending_rows(config: ModelConfig) -> list[HookRow]:
@@ -148,7 +147,7 @@ def attending_rows(config: ModelConfig) -> list[HookRow]:
     last = config.n_layers - 1
     out = HookRow("blocks.{layer}.hook_cross_attn_out", STREAM, "what cross-attention adds")
     across = [
-        replace(row, shape=tuple(ONE_HEAD.get(axis, axis) for axis in row.shape), first=last)
+        replace(row, shape=tuple(ONE_HEAD.get(axis, axis) for axis in row.shape)).of_side(last)
         for row in [*cross_rows(), out]
     ]
     return [*one_vector_rows(config), *across]

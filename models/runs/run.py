@@ -322,11 +322,11 @@ def find_runs(folder: Path) -> list[Path]:
 
 
 def run_name(config: TrainConfig) -> str:
-    """The default folder name of a run: language, recipe unless plain, kind of model, "lm"
-    for a language model, what was fine-tuned, seed."""
+    """The default folder name of a run: language, recipe unless plain, kind of model, "lm" for a
+    language model, "masked" for one of hidden symbols, what was fine-tuned, seed."""
     shifted = "shifted" if config.max_offset else ""
     named = "" if config.recipe == "plain" else config.recipe
-    taught = "lm" if config.model.output == "softmax" else ""
+    taught = {"softmax": "lm", "masked": "masked"}.get(config.model.output, "")
     tuned = f"from-{config.parent[:6]}-{config.tuned}" if config.parent else ""
     if config.tuned == "lora":
         tuned += f"-{config.adapted}-{config.rank}"

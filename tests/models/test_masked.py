@@ -17,7 +17,7 @@ from models.errors import UserError
 from models.languages import BOS_ID, END_ID, FormalLanguage, Words, language
 from models.objectives import objective
 from models.objectives.masked import MASK_ID, fitting
-from models.runs.run import Run
+from models.runs.run import Run, run_name
 from models.training.batches import Batches, joint_steps
 from models.training.evaluation import judge, predict, prefix_logits, verdicts
 from models.training.loop import train
@@ -176,6 +176,7 @@ def test_it_is_learned_and_an_encoder_alone_can_be_taught_it(tmp_path: Path) -> 
     losses = [line["loss"] for line in run.metrics()]
     assert losses[-1] < losses[0]
     assert run.config.model.output == "masked"
+    assert run_name(config) == "lt2-encoder-learned-masked-s0"
     with pytest.raises(UserError, match=r"choose --model\.mask bidirectional"):
         tiny_config(objective="masked")
     with pytest.raises(UserError, match="an encoder sees the whole word at once"):

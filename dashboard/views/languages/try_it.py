@@ -14,9 +14,9 @@ from analyses.close_ups.truth import rule_in_words, variables_chart, variables_o
 from analyses.words import member, near_miss
 from dashboard import controls
 from dashboard.drawing import chips, how_to_read, picture
-from dashboard.markup import text
+from dashboard.markup import code, text
 from dashboard.selection import current_run, model_of, truth_of, word_input, word_key
-from models.languages import BOS_ID, END, FormalLanguage, Word
+from models.languages import BORDER, BOS_ID, END, FormalLanguage, Word
 from models.runs.run import Run
 from models.training.evaluation import prefix_logits
 
@@ -44,16 +44,23 @@ def show() -> None:
     word = run.language.vocabulary.parse(word_input(run, default))
     table = follow(run, word)
     allowed = table.set_index(["position", "token"])["allowed"]
-    accepted = bool(allowed.loc[run.objective.needed(word)].all())
+    needed = run.objective.needed(word)
+    accepted = bool(needed) and bool(allowed.loc[needed].all())
     verdict(run, word, accepted)
+    if table.empty:
+        st.caption(
+            f"The model speaks of targets alone: type a source, the border {code(BORDER)} ..."
+        )
+        return
     if run.objective.verdict_alone:
         table = table[table["token"] == END]
         st.caption(
             "This run was taught verdicts alone (in the language or not), so only END is shown: "
             "may the word end after this prefix?"
         )
-    picture(chart(table), "Probability of every next token after every prefix of the word.")
-    if run.config.model.output == "softmax":
+    asks = run.objective.asks
+    picture(chart(table, asks), f"Probability that each token {asks}, at every place of the word.")
+    if run.config.model.output != "sigmoid":
         how_to_read(
             "Colour: how likely the token comes next, according to the model; a column sums to 1. "
             "From 0.01 on it allows the token. Orange frames: the model allows a token that the "
@@ -127,13 +134,14 @@ def follow(run: Run, word: Word) -> pd.DataFrame:
     return table[table["token"] != tokens[BOS_ID]]
 
 
-def chart(table: pd.DataFrame) -> ChartType:
-    """A matrix: prefixes across, next tokens down."""
+def chart(table: pd.DataFrame, asks: str = "may follow") -> ChartType:
+    """A matrix: prefixes across, next tokens down; or symbols, and what may stand there."""
     table = table.assign(place=table["position"].astype(str) + " " + table["symbol"])
     places = table.drop_duplicates("position")["place"].tolist()
+    at = "after" if "follow" in asks else "in the place of"
     base = alt.Chart(table).encode(
-        x=alt.X("place:N", sort=places, title="after").axis(labelAngle=-60, labelOverlap=False),
-        y=alt.Y("token:N", sort=None, title="may follow"),
+        x=alt.X("place:N", sort=places, title=at).axis(labelAngle=-60, labelOverlap=False),
+        y=alt.Y("token:N", sort=None, title=asks),
         tooltip=["place", "token", *figures("probability"), "allowed"],
     )
     cells = base.mark_rect().encode(
