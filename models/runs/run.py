@@ -28,7 +28,7 @@ from models.base import LanguageModel, build
 from models.cards import card
 from models.config import MOST_PAIRS, MOST_SYMBOLS, TrainConfig
 from models.errors import UserError
-from models.languages import LabelledCorpus, Language, PairCorpus, language
+from models.languages import LabelledCorpus, Language, PairCorpus, language, read_lines
 from models.objectives import objective
 from models.objectives.base import Objective
 from models.reading import read_bytes
@@ -300,14 +300,14 @@ def corpus_of(path: Path, config: TrainConfig, name: str | None = None) -> Langu
     taught = objective(config.objective)
     if taught.of_pairs:
         return PairCorpus.from_file(path, name)
-    labelled = LabelledCorpus.from_file(path, name)
     if not taught.verdict_alone:
+        read_lines(path)  # a malformed file is the first thing to be told
         raise UserError(
-            "a corpus says which lines are in the language, and nothing of what may follow a part "
-            "of one: choose the objective verdict, or for lines of source, tab, target "
-            "sequence-to-sequence"
+            f"{path}: labelled lines say which lines are in the language, and nothing of what may "
+            "follow a part of one: choose the objective verdict, or for lines of source, tab, "
+            "target sequence-to-sequence"
         )
-    return labelled
+    return LabelledCorpus.from_file(path, name)
 
 
 def installed_versions(packages: Iterable[str]) -> dict[str, str]:

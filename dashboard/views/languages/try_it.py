@@ -58,8 +58,10 @@ def show() -> None:
             "This run was taught verdicts alone (in the language or not), so only END is shown: "
             "may the word end after this prefix?"
         )
-    asks = run.objective.asks
-    picture(chart(table, asks), f"Probability that each token {asks}, at every place of the word.")
+    told = "Probability of every next token after every prefix of the word."
+    if run.objective.hides:
+        told = "Probability of every symbol in the place of each symbol of the word."
+    picture(chart(table, run.objective.asks), told)
     if run.config.model.output != "sigmoid":
         how_to_read(
             "Colour: how likely the token comes next, according to the model; a column sums to 1. "
