@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import pytest
 import quick
@@ -30,6 +30,7 @@ from models.languages import Vocabulary
 if TYPE_CHECKING:
     import torch
     from playwright.sync_api import Browser
+    from torch import nn
 
     from models.base import EmbeddingModel
     from models.runs.run import Run
@@ -99,13 +100,16 @@ SMALL = ModelConfig(n_layers=2, n_heads=4, d_model=16, d_mlp=24, n_ctx=32)
 TINY = ModelConfig(n_layers=1, n_heads=2, d_model=8, d_mlp=16)
 
 
+Module = TypeVar("Module", bound="nn.Module")
+
+
 def tiny_of(architecture: str, **changes: object) -> ModelConfig:
     """As ``TINY``; a model of two sides has a block for each."""
     layers = 2 if FAMILIES[architecture].two_sided else 1
     return replace(TINY, architecture=architecture, **{"n_layers": layers, **changes})
 
 
-def stir(model: HookedTransformer, seed: int = 0) -> HookedTransformer:
+def stir(model: Module, seed: int = 0) -> Module:
     """Random numbers in every parameter: fresh biases are zero and would hide what they do."""
     import torch
 

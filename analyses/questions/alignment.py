@@ -93,15 +93,16 @@ def transduction_of(run: Run) -> Transduction:
     """The run's language. Raises UserError if it does not know where a target comes from."""
     if not isinstance(run.language, Transduction):
         raise UserError(
-            f"{run.language.name} has no pairs of a source and a target, of which it is known what "
-            "comes from where: ask a run on copy, reverse, sort, double, depths, postfix, parse, "
-            "or a grammar of pairs"
+            f"{run.language.name} has no pairs of a source and a target whose alignment is known: "
+            "ask a run on copy, reverse, sort, double, depths, postfix, parse, or a grammar of "
+            "pairs"
         )
     return run.language
 
 
 def pairs_of(run: Run, count: int, seed: int) -> list[Pair]:
-    """Different pairs of the training window, of which some symbol comes from some place alone.
+    """Different pairs of the training window. Each has a target symbol that does not come from the
+    whole source.
 
     Raises:
         UserError: the language has no pairs, or too few of these.

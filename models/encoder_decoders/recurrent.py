@@ -3,7 +3,7 @@
 The encoder's last state, one vector of fixed width for each layer, is where the decoder starts
 (Sutskever et al. 2014). With attention, each state of the decoder also reads the states of the
 encoder, by additive scores (Bahdanau et al. 2015); here it reads them after its own layer, as in
-Luong et al. (2015), so that a step does not wait for the reading of the step before.
+Luong et al. (2015). A step then need not wait for the reading of the step before.
 """
 
 from __future__ import annotations

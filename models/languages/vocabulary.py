@@ -59,7 +59,7 @@ class Vocabulary:
         """
         if BORDER not in self.ids:
             raise UserError(
-                f"no symbol is {BORDER!r}, so that there are no pairs of a source and a target: "
+                f"no symbol is {BORDER!r}: there are no pairs of a source and a target; "
                 "choose a language of pairs such as copy, or another --objective"
             )
         return self.ids[BORDER]

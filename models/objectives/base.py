@@ -75,7 +75,7 @@ class Objective(ABC):
         verdict_alone: whether the verdict on a word is all that it teaches.
         members_alone: whether only words of the language are taught.
         hides: whether symbols of a word are hidden, and asked for where they stand.
-        of_pairs: whether only targets are taught, so that the language must be one of pairs.
+        of_pairs: whether only targets are taught. The language must then be one of pairs.
     """
 
     name: ClassVar[str]

@@ -21,8 +21,8 @@ AS_MASK, AS_ANOTHER = 0.8, 0.1
 """How a symbol that is asked for is shown: as the mask, as some symbol at random, or else as it is.
 Without the last two the model would learn nothing about symbols that it sees."""
 MASK_ID = BOS_ID
-"""What is shown where a symbol is hidden. BOS never stands inside a word, so that it can be the
-mask there, and a model that goes on to learn something else needs no other vocabulary."""
+"""What is shown where a symbol is hidden. BOS never stands inside a word, so it can be the mask
+there. A model that goes on to learn something else then needs no other vocabulary."""
 FIXED = 0x3A5C  # draws which symbols are hidden where nobody says which
 
 

@@ -71,7 +71,7 @@ def test_agreement_is_spearmans(seed: int) -> None:
 
 def made(architecture: str) -> LanguageModel:
     model = build(tiny_of(architecture, output="conditional"), COPY.vocabulary, 2)
-    return stir(model).double().eval()  # type: ignore[arg-type]  # any module can be stirred
+    return stir(model).double().eval()
 
 
 def read(text: str) -> Tensor:

@@ -22,6 +22,7 @@ from models.errors import UserError
 from models.families import FAMILIES
 from models.languages import BORDER, Words, language
 from models.objectives import objective
+from models.rivals.recurrent import Recurrence
 from models.runs.run import Run
 from models.training.evaluation import predict, verdicts
 from models.training.loop import train
@@ -48,7 +49,7 @@ def made(architecture: str, **changes: Any) -> EmbeddingModel:
     sizes = {"n_layers": 4, "output": "conditional", **changes}
     model = build(tiny_of(architecture, **sizes), COPY.vocabulary, 1)
     assert isinstance(model, EmbeddingModel)
-    return stir(model).double().eval()  # type: ignore[arg-type]  # any module can be stirred
+    return stir(model).double().eval()
 
 
 # -- PyTorch's Transformer ----------------------------------------------------------------------
@@ -322,7 +323,8 @@ def test_a_decoder_goes_on_where_the_encoder_stopped() -> None:
     cells = []
     for block in model.blocks:
         cell = nn.LSTMCell(8, 8, dtype=torch.float64)
-        for name, weight in block.rnn.named_parameters():  # type: ignore[union-attr]
+        assert isinstance(block, Recurrence)
+        for name, weight in block.rnn.named_parameters():
             getattr(cell, name.removesuffix("_l0")).data = weight.data
         cells.append(cell)
     state = (torch.zeros(1, 8).double(), torch.zeros(1, 8).double())
@@ -341,7 +343,8 @@ def test_additive_attention_is_that_of_bahdanau() -> None:
     assert isinstance(attn, Attention)
     h, states = cache["blocks.1.hook_resid_post"][0, 4:], cache["blocks.0.hook_resid_post"][0, :5]
     q, k = attn.q(h)[:, None], attn.k(states)[None]
-    weights = ((q + k).tanh() @ attn.W_score[0]).softmax(dim=1)  # type: ignore[index]
+    assert attn.W_score is not None
+    weights = ((q + k).tanh() @ attn.W_score[0]).softmax(dim=1)
     torch.testing.assert_close(cache["blocks.1.cross_attn.hook_pattern"][0, 0, 4:, :5], weights)
     read = h + attn.o(weights @ attn.v(states))
     torch.testing.assert_close(model(tokens)[:, 4:], model.unembed(read[None]))

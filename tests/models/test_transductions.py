@@ -14,7 +14,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from models.errors import UserError
-from models.languages import BORDER, END, Transduction, Word, language
+from models.languages import (
+    BORDER,
+    END,
+    ContextFreeLanguage,
+    Transduction,
+    Word,
+    language,
+)
 from models.languages.pairs.letters import Reordering, alphabetical, backwards, same
 
 # -- what each source becomes, said a second time -----------------------------------------------
@@ -204,6 +211,7 @@ def test_probabilities_are_sums_over_all_pairs() -> None:
 
 def test_a_parse_has_the_brackets_of_the_tree() -> None:
     parse, nested = pairs_of("parse"), language("nested")
+    assert isinstance(nested, ContextFreeLanguage)
     rng = np.random.default_rng(3)
     drawn = parse.sample(rng, 30, parse.positive_lengths(range(46)), True).words
     depths = set()
@@ -211,7 +219,7 @@ def test_a_parse_has_the_brackets_of_the_tree() -> None:
         word = parse.vocabulary.decode(drawn.ids[row, : drawn.lengths[row]])
         source, target = parse.split(word)
         assert nested.contains(source)
-        text = str(next(nested.trees(source)))  # type: ignore[attr-defined]
+        text = str(next(nested.trees(source)))
         kept, labels = [], list[str]()
         for part in text.replace(")", " )").split():
             if part.startswith("("):

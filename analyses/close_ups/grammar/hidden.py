@@ -55,7 +55,7 @@ def truth_of(
     tokens = np.pad(ids, ((0, 0), (0, 1)), constant_values=END_ID)
     each = np.take_along_axis(after, tokens[..., None], axis=2)[..., 0]
     until = np.arange(tokens.shape[1]) <= variants.lengths[:, None]
-    weight = np.where(until, each, 1.0).prod(axis=1) * inside
+    weight = np.where(until, each, 1.0).prod(axis=1)  # 0 where no word of the language is
     shape = (*places.shape, len(language.vocabulary))
     truth, allowed = np.zeros(shape), np.zeros(shape, dtype=bool)
     truth[row[case], at[case], token] = weight

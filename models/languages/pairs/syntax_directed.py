@@ -74,6 +74,8 @@ class SyntaxDirected(Transduction):
             so that a source could have two targets.
     """
 
+    source: ContextFreeLanguage
+
     def __init__(
         self,
         name: str,
@@ -144,7 +146,7 @@ class SyntaxDirected(Transduction):
 
     def _translate(self, source: Word) -> tuple[Word, Alignment]:
         """Target and alignment, along the derivation of the source."""
-        tree = next(self.source.trees(source))  # type: ignore[attr-defined]  # a grammar's language
+        tree = next(self.source.trees(source))
         target, places = list[str](), list[tuple[int, ...]]()
         waiting: list[Tree | tuple[str, tuple[int, ...]]] = [tree]
         while waiting:
