@@ -368,19 +368,19 @@ def chart(result: Answer) -> ChartType:
         {"attention": "attention", "effect": "effect of exchanging", "control": "controls"}
     )
     base = alt.Chart(table).encode(
-        y=alt.Y("part:N", sort=parts, title=None),
+        y=alt.Y("part:N", sort=parts, title=None).axis(labelLimit=220),
         yOffset=alt.YOffset("model:N", sort=["trained", "untrained", "none"]),
         tooltip=["model", "of", "part", *figures("auroc", "low", "high", "hit", "agrees"), "pairs"],
     )
     colour = alt.Color("model:N", title=None, sort=["trained", "untrained", "none"])
     colour = colour.scale(range=[TRAINED, UNTRAINED, "#8a8f98"]).legend(orient="top")
-    title = "area under the ROC curve: which place of the source (0.5 is chance)"
+    title = "area under the ROC curve (0.5 is chance)"
     bars = base.mark_bar().encode(
         x=alt.X("auroc:Q", title=title).scale(domain=[0, 1]), color=colour
     )
     chance = alt.Chart(pd.DataFrame({"at": [0.5]})).mark_rule(strokeDash=[4, 4], color="#8a8f98")
     return alt.layer(bars, interval(base), chance.encode(x="at:Q")).properties(
-        width=420, height=alt.Step(12)
+        width=300, height=alt.Step(12)
     )
 
 

@@ -136,7 +136,7 @@ def chart(table: pd.DataFrame) -> ChartType:
         tooltip=["of", "way", *figures("share", "low", "high"), "pairs"],
     )
     order = list(dict.fromkeys(shown["of"]))
-    colours = [SEVERAL[0], SEVERAL[2], UNTRAINED, "#c3c6cc"]
+    colours = [SEVERAL[0], SEVERAL[2], UNTRAINED, "#6b7078"]
     bars = base.mark_bar().encode(
         x=alt.X("share:Q", title="share of the pairs").scale(domain=[0, 1]).axis(format="%"),
         color=alt.Color("of:N", title=None, sort=order)
