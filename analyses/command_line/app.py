@@ -80,6 +80,9 @@ COMMANDS = {
     "leaderboard": Command(
         "leaderboard", "which explanation method tells the truth?", "many_runs:leaderboard"
     ),
+    "few-labels": Command(
+        "few-labels", "how many labels does a pretrained network need?", "many_runs:few_labels"
+    ),
     "rule": Command("rule lines.tsv", "the rule behind labelled lines", "lines:discover"),
     "plant": Command("plant STUDY", "how much of a planted rule comes back?", "lines:recover"),
     "kernels": Command(

@@ -39,7 +39,7 @@ from analyses.options.shared import (
     at_least,
     check_languages,
 )
-from analyses.options.studies import Leaderboard, Sweep
+from analyses.options.studies import FewLabels, Leaderboard, Sweep
 from analyses.registry import OWN, known, options_of
 from models.config import ModelConfig, TrainConfig, check_bounds
 from models.errors import UserError
@@ -367,6 +367,7 @@ TAKES: dict[str, type[Any]] = {
     "plant": Recover,
     "seeds": Seeds,
     "sweep": Sweep,
+    "few-labels": FewLabels,
     "leaderboard": Leaderboard,
     "hooks": Hooks,
     "size": Size,

@@ -8,11 +8,12 @@ from analyses.answers import question
 from analyses.charts.leaderboard import FOUND, REPLACEMENTS
 from analyses.command_line.arguments import Seeds
 from analyses.console import ERR, OUT, progress_bar, shown, table_of
-from analyses.options.studies import Leaderboard, Sweep
+from analyses.options.studies import FewLabels, Leaderboard, Sweep
 from analyses.questions.explanations import replacement_in_words
 from analyses.questions.leaderboard import MEMBERSHIPS
 from analyses.registry import registered
 from analyses.script import as_json, where
+from analyses.studies import few_labels as labels
 from analyses.studies import leaderboard as leaderboards
 from analyses.studies import planned
 from analyses.studies.report import report as report_of
@@ -109,3 +110,19 @@ def leaderboard(options: Leaderboard) -> None:
     for claim in result.findings["claims"]:
         OUT.print(claim)
     OUT.print(f"  {page}", style="dim")
+
+
+def few_labels(options: FewLabels) -> None:
+    """How many labelled lines does a network need that has read unlabelled words before?"""
+    with progress_bar("few-labels") as report:
+        result = labels.few_labels(options, report)
+    if shown(options, result.table, as_json(result)):
+        return
+    OUT.print(labels.QUESTION)
+    table = labels.over_seeds(result.table)
+    for measure in labels.MEASURES:
+        for target, rows in labels.wide(table, measure).items():
+            OUT.print(table_of(rows, f"{target}: {labels.CALLED[measure]}"))
+    OUT.print(labels.LEGEND)
+    OUT.print(result.sentence)
+    where(result, labels.NAME)

@@ -29,6 +29,7 @@ MOST: Mapping[str, Number] = {
     "n": MOST_SYMBOLS,
     "networks": 100,
     "pairs": 100_000,
+    "parent_steps": 10**9,
     "port": 65_535,
     "queries": 10**7,
     "rank": 1000,

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 from tyro.conf import Positional, arg
 
 from analyses.options.shared import Shows, Trains, Works, at_least, check_languages
 from analyses.options.shipped import find, shipped
+from models.config import check_bounds
 from models.errors import UserError, unknown
 from models.families import FAMILIES
 
 CLEAN, PLANTED = "dieren", "dieren_muis"
 """The same language; the training lines of the second carry a shortcut."""
+FewTarget = Literal["dieren", "planted", "nested"]
 
 
 @dataclass(frozen=True)
@@ -81,3 +83,40 @@ class Sweep(Shows, Trains, Works):
     @property
     def folder(self) -> Path:
         return self.out or Path("runs") / find(self.file).stem
+
+
+@dataclass(frozen=True)
+class FewLabels(Shows, Trains, Works):
+    """How many labelled lines does a network need that has read unlabelled words before?
+
+    A language model is fine-tuned to give verdicts, on few lines and in five ways. Beside each way
+    stands the same way from weights that have read nothing.
+
+    Attributes:
+        targets: dieren (the rule of the Dutch lines), planted (a rule over eight letters, another
+            one for each seed), nested (Dutch sentences and such that break agreement).
+        lines: how many lines are labelled.
+        seeds: the number of seeds, from 0 on. One more chooses the learning rates.
+        steps: of each fine-tuning.
+        parent_steps: of the language model.
+        out: the folder of the parents and of the table.
+    """
+
+    targets: Annotated[Positional[tuple[FewTarget, ...]], arg(metavar="[TARGET ...]")] = (
+        *("dieren", "planted", "nested"),
+    )
+    lines: tuple[int, ...] = (10, 100, 1000, 5000)
+    seeds: int = 5
+    steps: int = 200
+    parent_steps: int = 1000
+    out: Path = Path("runs/few-labels")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        at_least(1, self, "seeds", "steps", "parent_steps")
+        for name in ("targets", "lines"):
+            given = getattr(self, name)
+            if not given or len(set(given)) < len(given):
+                raise UserError(f"--{name} is empty or names one twice: name each once")
+        for lines in self.lines:
+            check_bounds("--lines", lines, 1, 100_000)

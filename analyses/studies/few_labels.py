@@ -1,0 +1,356 @@
+"""How many labels does a network need that has read unlabelled words before?
+
+A parent reads words of a language, without labels: it is a language model. Then it is fine-tuned
+to say whether a word is in the language, on few labelled lines, in several ways. Beside each way
+stands the same way from the parent's weights before its first step: its control. "all" from such
+weights is training from scratch.
+
+    OUT/TARGET-s0/                 the parents: normal runs
+    OUT/cells/TARGET-s0-100/       the rows of one parent and number of lines
+    OUT/results/few-labels-1/      a row per target, seed, parent, way and number of lines
+
+The learning rate of each way is chosen for each target, parent and number of lines on one more
+seed, which is in no figure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+
+from analyses.answers import Answer, Progress, kept_as_asked, plain, quiet, save
+from analyses.charts.few_labels import chart
+from analyses.jobs.trained import finish, trained
+from analyses.jobs.workers import side_by_side
+from analyses.options.studies import FewLabels
+from analyses.words import WordTensors
+from interp.model import activations
+from interp.probing.linear import fit_linear, many_small_fits
+from interp.statistics import seeds_interval, t_interval
+from models.base import LanguageModel
+from models.config import Device, TrainConfig
+from models.languages import Language, Words
+from models.objectives import objective
+from models.runs.run import Run
+from models.training.batches import some_words
+from models.training.evaluation import right_words
+from models.training.recipes import recipe
+
+QUESTION = "How many labelled lines does a network need that has read unlabelled words before?"
+NAME, KEPT = "few-labels", "few-labels-cell"
+RATES = (1e-3, 3e-3, 1e-2)
+"""The learning rates among which each way has its own choice."""
+PARENTS = ("language model", "untrained")
+SCRATCH = (PARENTS[1], "all")
+PROBE = "probe"
+WAYS: dict[str, dict[str, Any]] = {
+    "head": {"tuned": "head"},
+    "lora": {"tuned": "lora"},
+    "lora, full rank": {"tuned": "lora", "adapted": "both"},  # the rank is the width
+    "last": {"tuned": "last"},
+    "all": {"tuned": "all"},
+}
+SYMBOLS = "abcdefgh"
+_ANY, _NOT_F = f"({'|'.join(SYMBOLS)})*", f"({'|'.join(SYMBOLS.replace('f', ''))})*"
+RULES = (
+    f"{_ANY}a{_ANY}b{_ANY}a{_ANY}",  # a, b, a in this order, with gaps
+    f"{_ANY}cd{_ANY}",  # c and d side by side
+    f"a{_ANY}b",  # begins with a, ends with b
+    f"{_ANY}e{_ANY}e{_ANY}e{_ANY}",  # e at least three times
+    f"({_NOT_F}f{_NOT_F}f)*{_NOT_F}",  # f an even number of times
+)
+"""Planted rules over eight letters: each seed has the next one."""
+TEST = 500
+"""How many words are judged: of the kind that labels were given for, and as many hard ones."""
+CALLED = {
+    "right": "right verdicts",
+    "hard": "right verdicts, where all words outside the language are near misses",
+    "forgotten": "forgotten of the unlabelled words, in nats a token",
+}
+MEASURES = tuple(CALLED)
+LEGEND = (
+    "Means over seeds [95% interval: Student's, within the range]. The way from untrained weights "
+    'that changes all of them ("all") is training from scratch.'
+)
+BY = ["target", "parent", "way", "lines"]
+
+
+@dataclass(frozen=True)
+class Cell:
+    """What one job does: one parent, one number of lines, all ways.
+
+    Attributes:
+        target: "dieren", "planted" or "nested" (whose near misses break agreement).
+        seed: of the parent, of the lines, and of all else.
+        lines: how many are labelled.
+        steps: of each fine-tuning.
+        parent_steps: of the parent.
+        rates: by parent and way, the learning rate; all of ``RATES`` where it is to be chosen.
+    """
+
+    target: str
+    seed: int
+    lines: int
+    steps: int
+    parent_steps: int
+    rates: tuple[tuple[str, str, float], ...] = ()
+
+    @property
+    def name(self) -> str:
+        return f"{self.target}-s{self.seed}-{self.lines}"
+
+    def parent(self) -> TrainConfig:
+        """How the parent is trained."""
+        regex = RULES[self.seed % len(RULES)] if self.target == "planted" else ""
+        symbols = SYMBOLS if regex else ""
+        start = recipe(self.target, regex=regex, symbols=symbols)
+        changes = {"objective": "language-model", "steps": self.parent_steps, "seed": self.seed}
+        return replace(start, **changes, max_n=20, batch_size=64)
+
+    def tried(self, parent: str, way: str) -> Sequence[float]:
+        """The learning rates of one way."""
+        return [rate for *key, rate in self.rates if key == [parent, way]] or RATES
+
+
+def few_labels(asked: FewLabels, progress: Progress = quiet) -> Answer:
+    """One row per target, seed, parent, way and number of lines.
+
+    Columns: target, seed, parent ("language model", or "untrained": the same weights before their
+    first step), way (what learns: a logistic "probe" on the last block's output at the last symbol;
+    the "head"; "lora" of rank 4 on the maps of attention, and the head; "lora, full rank" on all
+    maps of the blocks, and the head; the "last" block and the head; "all"), lines, rate (the
+    learning rate; NaN for the probe), right (the share of words judged rightly that are drawn as
+    the labelled ones), hard (the same, where all words outside the language are near misses),
+    forgotten (the loss on words of the language, read as a language model's, less the parent's; in
+    nats a token; NaN where there is no model after it, or none before).
+    """
+    chosen = [Cell(t, asked.seeds, n, asked.steps, asked.parent_steps) for t, n in _grid(asked)]
+    total = len(chosen) * (asked.seeds + 1)
+    progress(0, total, "choosing learning rates")
+    tried = list[pd.DataFrame]()
+    for done, (cell, rows) in enumerate(_each(chosen, asked)):
+        tried.append(rows)
+        progress(done + 1, total, cell.name)
+    best = best_rates(pd.concat(tried))
+    cells = [
+        replace(cell, seed=seed, rates=best[cell.target, cell.lines])
+        for cell in chosen
+        for seed in range(asked.seeds)
+    ]
+    found: dict[Cell, pd.DataFrame] = {}
+    for cell, rows in _each(cells, asked):
+        found[cell] = rows
+        progress(len(chosen) + len(found), total, cell.name)
+    table = pd.concat([found[cell] for cell in cells], ignore_index=True)
+    arguments = {"targets": list(asked.targets), "lines": list(asked.lines), "seeds": asked.seeds}
+    arguments |= {"steps": asked.steps, "parent_steps": asked.parent_steps}
+    sentences = said(table)
+    result = Answer(table, " ".join(sentences), plain({"sentences": sentences}), arguments)
+    return save(asked.out, NAME, QUESTION, result, chart(over_seeds(table)))
+
+
+def _grid(asked: FewLabels) -> list[tuple[str, int]]:
+    return [(target, lines) for target in asked.targets for lines in asked.lines]
+
+
+def _each(cells: Sequence[Cell], asked: FewLabels) -> Any:
+    jobs = {cell: (cell, asked.out, asked.device) for cell in cells}
+    return side_by_side(complete, jobs, asked.workers, asked.scheduler)
+
+
+def best_rates(tried: pd.DataFrame) -> dict[tuple[str, int], tuple[tuple[str, str, float], ...]]:
+    """By target and number of lines, the learning rate of each parent and way that is right on the
+    most words; of equal ones the smallest."""
+    ranked = tried.dropna(subset=["rate"]).sort_values(["right", "rate"], ascending=[False, True])
+    first = ranked.drop_duplicates(BY)
+    return {
+        key: tuple(rows[["parent", "way", "rate"]].itertuples(index=False, name=None))
+        for key, rows in first.groupby(["target", "lines"], sort=False)
+    }
+
+
+def complete(cell: Cell, out: Path, device: Device) -> pd.DataFrame:
+    """The rows of one cell: a worker's job; kept in a folder of their own."""
+    folder, asked = out / "cells" / cell.name, plain(asdict(cell))
+    if (known := kept_as_asked(folder, KEPT, asked)) is not None:
+        return known.table
+    config = cell.parent()
+    path = trained(out / f"{cell.target}-s{cell.seed}", config, device=device).path
+    own = _Trial(cell, Run(path), device)
+    rows = [row for parent in PARENTS for row in own.rows(parent)]
+    table = pd.DataFrame(rows).assign(target=cell.target, seed=cell.seed, lines=cell.lines)
+    table = table[[*BY[:1], "seed", *BY[1:], "rate", "right", "hard", "forgotten"]]
+    save(folder, KEPT, QUESTION, Answer(table, f"{len(table)} trainings.", {}, asked), None)
+    return table
+
+
+class _Trial:
+    """All ways of one cell, on the same labelled lines and the same test words."""
+
+    def __init__(self, cell: Cell, parent: Run, device: Device) -> None:
+        self.cell, self.parent, self.device = cell, parent, device
+        self.language = parent.language
+        lengths = self.language.lengths(parent.config.max_n)
+        rng = np.random.default_rng([0xFE3, cell.seed])
+        self.words = self.language.sample(rng, TEST, lengths, split="test")
+        self.hard = self.language.sample(rng, TEST, lengths, split="test", hard=True)
+        self.text = self.language.sample(rng, TEST, lengths, label=True, split="test").words
+
+    def config(self, way: str, rate: float = RATES[0]) -> TrainConfig:
+        """How a fine-tuning is trained, but for its parent."""
+        start, steps = self.parent.config, self.cell.steps
+        own = {"parent": "-"} | WAYS[way]
+        if "adapted" in own:
+            own["rank"] = start.model.d_model
+        return replace(
+            start,
+            **own,
+            objective="verdict",
+            model=replace(start.model, output="sigmoid"),
+            lines=self.cell.lines,
+            steps=steps,
+            evaluate_every=steps,
+            learning_rate=rate,
+        )
+
+    def rows(self, kind: str) -> list[dict[str, Any]]:
+        """A row per way and learning rate, from one kind of parent."""
+        parent = self.parent if kind == PARENTS[0] else Run(self.parent.path, 0)
+        before = lm_loss(parent.model(), self.language, self.text)
+        rows = [
+            {"parent": kind, "way": PROBE, "rate": np.nan, "forgotten": np.nan}
+            | self._probe(parent)
+        ]
+        for way in WAYS:
+            for rate in self.cell.tried(kind, way):
+                config = replace(self.config(way, rate), parent=parent.model_hash())
+                with TemporaryDirectory() as room:
+                    run = Run.create(Path(room) / "tuned", config, None, parent)
+                    finish(run, self.device)
+                    model = run.model()
+                lost = lm_loss(model, self.language, self.text) - before
+                row = {"parent": kind, "way": way, "rate": rate} | self._judged(model)
+                rows.append(row | {"forgotten": lost if kind == PARENTS[0] else np.nan})
+        return rows
+
+    def _judged(self, model: LanguageModel) -> dict[str, float]:
+        taught = objective("verdict")
+        return {
+            name: float(right_words(model, self.language, sample, taught)[1].mean())
+            for name, sample in {"right": self.words, "hard": self.hard}.items()
+        }
+
+    def _probe(self, parent: Run) -> dict[str, float]:
+        """Logistic regression on what the last block gives at the last symbol."""
+        model = parent.model()
+        taught = some_words(self.config("all"), self.language)
+        labels = self.language.labels(taught)
+        told = {"right": self.words, "hard": self.hard}
+        if labels.all() or not labels.any():
+            return {name: float((s.labels == labels[0]).mean()) for name, s in told.items()}
+        z = at_end(model, taught)
+        mean, spread = z.mean(axis=0), z.std(axis=0) + 1e-6
+        with many_small_fits():
+            probe = fit_linear((z - mean) / spread, labels.astype(int), "category")
+        return {
+            name: float(
+                (probe.predict((at_end(model, s.words) - mean) / spread) == s.labels).mean()
+            )
+            for name, s in told.items()
+        }
+
+
+@torch.no_grad()
+def at_end(model: LanguageModel, words: Words) -> np.ndarray:
+    """What the last block gives at each word's last symbol, [word, d_model]."""
+    given = WordTensors.of(words)
+    site = f"blocks.{model.config.n_layers - 1}.hook_resid_post"
+    found = activations(model, given.tokens, [site])[site]
+    return found[torch.arange(len(given.last)), given.last].numpy()
+
+
+@torch.no_grad()
+def lm_loss(model: LanguageModel, language: Language, words: Words) -> float:
+    """Nats a token on words of the language, as a language model's."""
+    taught = objective("language-model")
+    batch = taught.batch(language, words, model.config.readout)
+    return float(taught.loss(model(batch.tokens), batch))
+
+
+def over_seeds(table: pd.DataFrame) -> pd.DataFrame:
+    """A row per target, parent, way and number of lines: mean, low and high (95%, over seeds) of
+    right, hard and forgotten, as columns such as "hard low"; seeds."""
+    rows = []
+    for key, part in table.groupby(BY, sort=False):
+        row: dict[str, Any] = dict(zip(BY, key, strict=True)) | {"seeds": len(part)}
+        for measure in MEASURES:
+            values = part[measure].to_numpy()
+            mean, low, high = (np.nan,) * 3 if np.isnan(values).any() else seeds_interval(values)
+            row |= {measure: mean, f"{measure} low": low, f"{measure} high": high}
+        rows.append(row)
+    return pd.DataFrame(rows)
+
+
+def gains(table: pd.DataFrame) -> pd.DataFrame:
+    """By how much each way from the language model is better than training from scratch.
+
+    Columns: target, way, lines, gain (of right; the mean over seeds of the difference within each
+    seed), low, high (95%, Student's), seeds.
+    """
+    wide = table.pivot(index=["target", "lines", "seed"], columns=["parent", "way"], values="right")
+    own, scratch = wide[PARENTS[0]], wide[SCRATCH]
+    rows = []
+    for (target, lines), part in own.sub(scratch, axis=0).groupby(["target", "lines"], sort=False):
+        for way in (PROBE, *WAYS):
+            gain, low, high = t_interval(part[way].to_numpy())
+            row = {"target": target, "way": way, "lines": lines, "gain": gain, "low": low}
+            rows.append(row | {"high": high, "seeds": len(part)})
+    return pd.DataFrame(rows)
+
+
+def said(table: pd.DataFrame) -> list[str]:
+    """A sentence per target: all weights from the language model, less from scratch."""
+    found = gains(table)
+    sentences = []
+    for target, rows in found[found["way"] == "all"].groupby("target", sort=False):
+        figures = rows[["gain", "low", "high", "lines"]].itertuples(index=False)
+        each = ", ".join(
+            f"{gain:+.1%}"
+            + ("" if np.isnan(low) else f" [{low:+.1%}, {high:+.1%}]")
+            + f" on {lines:,} lines"
+            for gain, low, high, lines in rows[["gain", "low", "high", "lines"]].itertuples(
+                index=False
+            )
+        )
+        sentences.append(
+            f"{target}: right verdicts of a language model that is fine-tuned in all its weights, "
+            f"less those of training from scratch: {each} (means of the differences within "
+            f"{rows['seeds'].iloc[0]} seeds; 95%, Student's)."
+        )
+    return sentences
+
+
+def wide(table: pd.DataFrame, measure: str) -> dict[str, pd.DataFrame]:
+    """For reading, by target: a row per parent and way, a column per number of lines."""
+    known = table.dropna(subset=[measure])
+    digits = 2 if measure == "forgotten" else 3
+    said = [
+        f"{mean:.{digits}f}" + ("" if np.isnan(low) else f" [{low:.{digits}f}, {high:.{digits}f}]")
+        for mean, low, high in known[[measure, f"{measure} low", f"{measure} high"]].to_numpy()
+    ]
+    cells = known.assign(said=said, column=[f"{lines:,} lines" for lines in known["lines"]])
+    found = {}
+    for target, rows in cells.groupby("target", sort=False):
+        grid = rows.pivot(index=["parent", "way"], columns="column", values="said")
+        order = rows[["parent", "way"]].drop_duplicates().apply(tuple, axis=1)
+        grid = grid.loc[list(order), list(dict.fromkeys(rows["column"]))].reset_index()
+        grid.columns.name = None
+        found[str(target)] = grid
+    return found
