@@ -325,9 +325,7 @@ def said(table: pd.DataFrame) -> list[str]:
             f"{gain:+.1%}"
             + ("" if np.isnan(low) else f" [{low:+.1%}, {high:+.1%}]")
             + f" on {lines:,} lines"
-            for gain, low, high, lines in rows[["gain", "low", "high", "lines"]].itertuples(
-                index=False
-            )
+            for gain, low, high, lines in figures
         )
         sentences.append(
             f"{target}: right verdicts of a language model that is fine-tuned in all its weights, "
