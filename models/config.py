@@ -39,7 +39,7 @@ NormPlacement = Literal["pre", "post", "sandwich"]
 Mlp = Literal["plain", "gated", "none"]
 Activation = Literal["relu", "gelu", "silu"]
 Device = Literal["auto", "cpu", "cuda"]
-Tuned = Literal["all", "last", "head", "lora"]
+Tuned = Literal["all", "last", "head", "lora", "subspace"]
 Adapted = Literal["attention", "mlp", "both"]
 MOST_SEED = 2**32 - 1
 """The largest seed that every source of random numbers takes."""
@@ -452,9 +452,9 @@ class TrainConfig:
         parent: the SHA-256 of the weights that a fine-tuning starts from; "" starts from random
             ones.
         tuned: what a fine-tuning changes: "all" weights, the "last" block and the unembedding, the
-            "head", that is, the unembedding alone, or "lora", low-rank additions to some linear
-            maps, and the unembedding.
-        rank: of these additions.
+            "head", that is, the unembedding alone, "lora", low-rank additions to some linear maps,
+            and the unembedding, or "subspace", all weights, along ``rank`` random directions.
+        rank: of these additions, or the dimension of the subspace.
         adapted: the maps that get them: those of "attention" (queries, keys, values, output), of
             the "mlp", or "both".
         model: the parts and their sizes.
@@ -501,6 +501,10 @@ class TrainConfig:
             raise UserError(
                 f"the model has no linear maps to adapt ({self.adapted}): fine-tune a Transformer, "
                 "or choose --tuned all, last or head"
+            )
+        if self.tuned == "subspace" and self.model.counting.centred:
+            raise UserError(
+                "centred embeddings leave a random subspace: choose another --tuned than subspace"
             )
         check_sight(self.objective, self.model.sees_ahead)
         self._decide_output()

@@ -124,5 +124,8 @@ def few_labels(options: FewLabels) -> None:
         for target, rows in labels.wide(table, measure).items():
             OUT.print(table_of(rows, f"{target}: {labels.CALLED[measure]}"))
     OUT.print(labels.LEGEND)
+    if options.dimensions:
+        found = labels.intrinsic(result.table, options.dimensions)
+        OUT.print(table_of(found, "intrinsic dimension: the fewest directions that are enough"))
     OUT.print(result.sentence)
     where(result, labels.NAME)

@@ -99,6 +99,8 @@ class FewLabels(Shows, Trains, Works):
         seeds: the number of seeds, from 0 on. One more chooses the learning rates.
         steps: of each fine-tuning.
         parent_steps: of the language model.
+        dimensions: let all weights move along so many random directions, too. The fewest that are
+            enough are the intrinsic dimension.
         out: the folder of the parents and of the table.
     """
 
@@ -109,6 +111,7 @@ class FewLabels(Shows, Trains, Works):
     seeds: int = 5
     steps: int = 200
     parent_steps: int = 1000
+    dimensions: tuple[int, ...] = ()
     out: Path = Path("runs/few-labels")
 
     def __post_init__(self) -> None:
@@ -118,5 +121,8 @@ class FewLabels(Shows, Trains, Works):
             given = getattr(self, name)
             if not given or len(set(given)) < len(given):
                 raise UserError(f"--{name} is empty or names one twice: name each once")
-        for lines in self.lines:
-            check_bounds("--lines", lines, 1, 100_000)
+        if len(set(self.dimensions)) < len(self.dimensions):
+            raise UserError("--dimensions names one twice: name each once")
+        for name in ("lines", "dimensions"):
+            for number in getattr(self, name):
+                check_bounds(f"--{name}", number, 1, 100_000)

@@ -92,6 +92,7 @@ class Cell:
         lines: how many are labelled.
         steps: of each fine-tuning.
         parent_steps: of the parent.
+        dimensions: of random subspaces, each a way of its own.
         rates: by parent and way, the learning rate; all of ``RATES`` where it is to be chosen.
     """
 
@@ -100,6 +101,7 @@ class Cell:
     lines: int
     steps: int
     parent_steps: int
+    dimensions: tuple[int, ...] = ()
     rates: tuple[tuple[str, str, float], ...] = ()
 
     @property
@@ -114,6 +116,11 @@ class Cell:
         changes = {"objective": "language-model", "steps": self.parent_steps, "seed": self.seed}
         return replace(start, **changes, max_n=20, batch_size=64)
 
+    @property
+    def ways(self) -> dict[str, dict[str, Any]]:
+        """What learns, by name: changes of a configuration."""
+        return WAYS | {subspace(d): {"tuned": "subspace", "rank": d} for d in self.dimensions}
+
     def tried(self, parent: str, way: str) -> Sequence[float]:
         """The learning rates of one way."""
         return [rate for *key, rate in self.rates if key == [parent, way]] or RATES
@@ -125,13 +132,18 @@ def few_labels(asked: FewLabels, progress: Progress = quiet) -> Answer:
     Columns: target, seed, parent ("language model", or "untrained": the same weights before their
     first step), way (what learns: a logistic "probe" on the last block's output at the last symbol;
     the "head"; "lora" of rank 4 on the maps of attention, and the head; "lora, full rank" on all
-    maps of the blocks, and the head; the "last" block and the head; "all"), lines, rate (the
+    maps of the blocks, and the head; the "last" block and the head; "all"; all along some random
+    directions, a "subspace of d"), lines, rate (the
     learning rate; NaN for the probe), right (the share of words judged rightly that are drawn as
     the labelled ones), hard (the same, where all words outside the language are near misses),
     forgotten (the loss on words of the language, read as a language model's, less the parent's; in
     nats a token; NaN where there is no model after it, or none before).
     """
-    chosen = [Cell(t, asked.seeds, n, asked.steps, asked.parent_steps) for t, n in _grid(asked)]
+    chosen = [
+        Cell(target, asked.seeds, lines, asked.steps, asked.parent_steps, asked.dimensions)
+        for target in asked.targets
+        for lines in asked.lines
+    ]
     total = len(chosen) * (asked.seeds + 1)
     progress(0, total, "choosing learning rates")
     tried = list[pd.DataFrame]()
@@ -150,19 +162,24 @@ def few_labels(asked: FewLabels, progress: Progress = quiet) -> Answer:
         progress(len(chosen) + len(found), total, cell.name)
     table = pd.concat([found[cell] for cell in cells], ignore_index=True)
     arguments = {"targets": list(asked.targets), "lines": list(asked.lines), "seeds": asked.seeds}
-    arguments |= {"steps": asked.steps, "parent_steps": asked.parent_steps}
+    arguments |= {
+        "dimensions": list(asked.dimensions),
+        "steps": asked.steps,
+        "parent_steps": asked.parent_steps,
+    }
     sentences = said(table)
     result = Answer(table, " ".join(sentences), plain({"sentences": sentences}), arguments)
     return save(asked.out, NAME, QUESTION, result, chart(over_seeds(table)))
 
 
-def _grid(asked: FewLabels) -> list[tuple[str, int]]:
-    return [(target, lines) for target in asked.targets for lines in asked.lines]
-
-
 def _each(cells: Sequence[Cell], asked: FewLabels) -> Any:
     jobs = {cell: (cell, asked.out, asked.device) for cell in cells}
     return side_by_side(complete, jobs, asked.workers, asked.scheduler)
+
+
+def subspace(dimensions: int) -> str:
+    """What the way is called that moves all weights along so many random directions."""
+    return f"subspace of {dimensions}"
 
 
 def best_rates(tried: pd.DataFrame) -> dict[tuple[str, int], tuple[tuple[str, str, float], ...]]:
@@ -206,7 +223,7 @@ class _Trial:
     def config(self, way: str, rate: float = RATES[0]) -> TrainConfig:
         """How a fine-tuning is trained, but for its parent."""
         start, steps = self.parent.config, self.cell.steps
-        own = {"parent": "-"} | WAYS[way]
+        own = {"parent": "-"} | self.cell.ways[way]
         if "adapted" in own:
             own["rank"] = start.model.d_model
         return replace(
@@ -228,7 +245,7 @@ class _Trial:
             {"parent": kind, "way": PROBE, "rate": np.nan, "forgotten": np.nan}
             | self._probe(parent)
         ]
-        for way in WAYS:
+        for way in self.cell.ways:
             for rate in self.cell.tried(kind, way):
                 config = replace(self.config(way, rate), parent=parent.model_hash())
                 with TemporaryDirectory() as room:
@@ -308,11 +325,27 @@ def gains(table: pd.DataFrame) -> pd.DataFrame:
     own, scratch = wide[PARENTS[0]], wide[SCRATCH]
     rows = []
     for (target, lines), part in own.sub(scratch, axis=0).groupby(["target", "lines"], sort=False):
-        for way in (PROBE, *WAYS):
+        for way in wide[PARENTS[0]].columns:
             gain, low, high = t_interval(part[way].to_numpy())
             row = {"target": target, "way": way, "lines": lines, "gain": gain, "low": low}
             rows.append(row | {"high": high, "seeds": len(part)})
     return pd.DataFrame(rows)
+
+
+def intrinsic(table: pd.DataFrame, dimensions: Sequence[int]) -> pd.DataFrame:
+    """The intrinsic dimension of each fine-tuning: the smallest subspace that reaches 90% of what
+    all weights reach beyond chance (Li et al. 2018).
+
+    Columns: target, parent, lines, seed, dimension (infinite where none of them reaches it, or
+    where all weights are no better than chance).
+    """
+    rows = []
+    keys = ["target", "parent", "lines", "seed"]
+    for key, part in table.groupby(keys, sort=False):
+        right = part.set_index("way")["right"] - 0.5
+        enough = [d for d in sorted(dimensions) if right[subspace(d)] >= 0.9 * right["all"] > 0]
+        rows.append((*key, float(enough[0]) if enough else np.inf))
+    return pd.DataFrame(rows, columns=[*keys, "dimension"])
 
 
 def said(table: pd.DataFrame) -> list[str]:

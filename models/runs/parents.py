@@ -15,7 +15,7 @@ from pathlib import Path
 
 import torch
 
-from models.base import EmbeddingModel
+from models.base import EmbeddingModel, LanguageModel
 from models.config import TrainConfig
 from models.errors import UserError
 from models.languages import FIRST_SYMBOL_ID, Vocabulary
@@ -26,6 +26,7 @@ from models.runs.records import CheckpointRecord, read_record
 
 PARENT, ABOUT = "parent.safetensors", "parent.json"
 CURE = "put back the file, or begin the fine-tuning again"
+MOST_BYTES = 2**31
 BY_TOKEN = {"embed.weight", "unembed.linear.weight", "unembed.linear.bias"}
 """Tensors with one row for each token."""
 
@@ -56,6 +57,16 @@ def files_of(
         raise UserError(f"{name} has other weights than those that were asked for")
     weights = read_bytes(checkpoint / WEIGHTS, CURE, most=sys.maxsize)
     return {PARENT: weights, ABOUT: as_json({**about, "config": asdict(parent)})}
+
+
+def check_subspace(model: LanguageModel, config: TrainConfig) -> None:
+    """Raises UserError where the directions of a subspace would not fit in memory."""
+    count = sum(parameter.numel() for parameter in model.parameters())
+    if config.tuned == "subspace" and 4 * count * config.rank > MOST_BYTES:
+        raise UserError(
+            f"a subspace of {config.rank} dimensions of {count:,} weights takes more than 2 GiB: "
+            f"choose a --rank of at most {MOST_BYTES // (4 * count)}"
+        )
 
 
 def start_from(folder: Path, model: EmbeddingModel) -> None:
@@ -93,7 +104,7 @@ def trained_parts(model: EmbeddingModel, config: TrainConfig, folder: Path) -> N
     new = not known.issuperset(model.vocabulary.tokens[FIRST_SYMBOL_ID:])
     last = f"blocks.{model.config.n_layers - 1}."
     for name, parameter in model.named_parameters():
-        learns = config.tuned == "all" or name.startswith("unembed.")
+        learns = config.tuned in ("all", "subspace") or name.startswith("unembed.")
         learns |= config.tuned == "last" and name.startswith((last, "ln_final."))
         learns |= new and name == "embed.weight"
         parameter.requires_grad_(learns)

@@ -34,7 +34,7 @@ from models.objectives.base import Objective
 from models.reading import read_bytes
 from models.runs.checkpoints import folder_name, load_checkpoint, read_about
 from models.runs.files import as_json, make_folder, remove_folder, write_json
-from models.runs.parents import files_of
+from models.runs.parents import check_subspace, files_of
 from models.runs.records import (
     Ending,
     Evaluation,
@@ -118,7 +118,7 @@ class Run:
             learnt = _formal(config)
         if objective(config.objective).of_pairs:
             learnt.vocabulary.border()
-        build(config.model, learnt.vocabulary)
+        check_subspace(build(config.model, learnt.vocabulary), config)
         if bool(config.parent) != (parent is not None):
             raise UserError("weights to start from are given with their run: `lab finetune RUN`")
         if parent is not None:
@@ -330,6 +330,8 @@ def run_name(config: TrainConfig) -> str:
     tuned = f"from-{config.parent[:6]}-{config.tuned}" if config.parent else ""
     if config.tuned == "lora":
         tuned += f"-{config.adapted}-{config.rank}"
+    if config.tuned == "subspace":
+        tuned += f"-{config.rank}"
     few = f"{config.lines}-lines" if config.lines else ""
     changes = (named, config.model.kind, taught, shifted, tuned, few)
     parts = (config.language, *changes, f"s{config.seed}")

@@ -19,6 +19,10 @@ from models.runs.parents import start_from, trained_parts
 from models.runs.run import Run
 from models.training.adapters import add_adapters, merged
 from models.training.batches import Batches
+from models.training.subspace import add_subspace, placed
+
+ADDED = {"lora": (add_adapters, merged), "subspace": (add_subspace, placed)}
+"""What is learned beside the weights: how a model gets it, and how it becomes weights again."""
 
 
 def choose_device(name: str) -> torch.device:
@@ -80,8 +84,8 @@ class Trainer:
             assert isinstance(model, EmbeddingModel)
             start_from(run.path, model)
             trained_parts(model, run.config, run.path)
-            if run.config.tuned == "lora":
-                add_adapters(model, run.config)
+            if run.config.tuned in ADDED:
+                ADDED[run.config.tuned][0](model, run.config)
         model.to(device)
         if model.learns_by_counting:
             return cls(run, model, None)
@@ -91,7 +95,9 @@ class Trainer:
     @property
     def whole_model(self) -> LanguageModel:
         """The model with all that was learned in its own weights, as a checkpoint holds it."""
-        return merged(self.model, self.config) if self.config.tuned == "lora" else self.model
+        if self.config.tuned not in ADDED:
+            return self.model
+        return ADDED[self.config.tuned][1](self.model, self.config)
 
     @cached_property
     def batches(self) -> Batches:

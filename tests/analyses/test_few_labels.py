@@ -46,14 +46,22 @@ def test_a_planted_rule_says_what_its_comment_says(index: int) -> None:
 def small(tmp_path_factory: pytest.TempPathFactory) -> tuple[FewLabels, pd.DataFrame]:
     out = tmp_path_factory.mktemp("few-labels")
     asked = FewLabels(
-        targets=("planted",), lines=(12,), seeds=1, steps=3, parent_steps=2, out=out, workers=1
+        targets=("planted",),
+        lines=(12,),
+        seeds=1,
+        steps=3,
+        parent_steps=2,
+        dimensions=(2,),
+        out=out,
+        workers=1,
     )
     return asked, few_labels(asked).table
 
 
 def test_there_is_a_row_for_each_parent_and_way(small: tuple[FewLabels, pd.DataFrame]) -> None:
     _, table = small
-    known = [(parent, way) for parent in study.PARENTS for way in (study.PROBE, *study.WAYS)]
+    ways = (study.PROBE, *study.WAYS, "subspace of 2")
+    known = [(parent, way) for parent in study.PARENTS for way in ways]
     assert list(zip(table["parent"], table["way"], strict=True)) == known
     read = (table["parent"] == "language model") & (table["way"] != study.PROBE)
     assert (table["forgotten"].notna() == read).all()
@@ -94,7 +102,7 @@ def test_each_way_has_the_rate_that_is_right_most_often() -> None:
     assert study.best_rates(tried) == {
         ("t", 10): (("untrained", "all", 1e-3), ("untrained", "head", 1e-2))
     }
-    cell = Cell("t", 0, 10, 1, 1, study.best_rates(tried)["t", 10])
+    cell = Cell("t", 0, 10, 1, 1, rates=study.best_rates(tried)["t", 10])
     assert cell.tried("untrained", "head") == [1e-2]
     assert cell.tried("language model", "head") == RATES
 
@@ -123,6 +131,20 @@ def test_gains_are_differences_within_seeds() -> None:
     assert "5 seeds" in sentence
 
 
+def test_the_intrinsic_dimension_is_the_smallest_that_is_enough() -> None:
+    def rows(seed: int, everything: float, *shares: float) -> list[tuple[object, ...]]:
+        ways = ["all", *map(study.subspace, (1, 4, 16))]
+        shown = zip(ways, (everything, *shares), strict=True)
+        return [("t", "language model", 10, seed, way, share) for way, share in shown]
+
+    table = pd.DataFrame(
+        # 90% of 0.9 beyond chance is 0.86
+        rows(0, 0.9, 0.6, 0.87, 0.9) + rows(1, 0.9, 0.6, 0.7, 0.85) + rows(2, 0.5, 0.6, 0.6, 0.6),
+        columns=["target", "parent", "lines", "seed", "way", "right"],
+    )
+    assert study.intrinsic(table, (16, 4, 1))["dimension"].tolist() == [4, np.inf, np.inf]
+
+
 def test_what_is_forgotten_is_counted_in_nats_a_token(
     small: tuple[FewLabels, pd.DataFrame],
 ) -> None:
@@ -146,6 +168,8 @@ def test_what_is_forgotten_is_counted_in_nats_a_token(
         ({"lines": (0,)}, "--lines"),
         ({"targets": ()}, "--targets is empty"),
         ({"seeds": 0}, "--seeds"),
+        ({"dimensions": (0,)}, "--dimensions"),
+        ({"dimensions": (2, 2)}, "--dimensions names one twice"),
     ],
 )
 def test_impossible_wishes_are_refused(changes: dict[str, object], fault: str) -> None:

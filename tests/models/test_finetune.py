@@ -17,6 +17,7 @@ from analyses.command_line.app import main
 from models.config import ModelConfig, TrainConfig
 from models.errors import UserError
 from models.languages import language
+from models.runs import parents
 from models.runs.parents import ABOUT, PARENT
 from models.runs.run import Run, run_name
 from models.training.batches import draw, some_words
@@ -300,3 +301,75 @@ def test_the_command(parent: Run, tmp_path: Path, capsys: pytest.CaptureFixture[
     ]
     assert main(["finetune", str(parent.path), *asked]) == 0
     capsys.readouterr()
+
+
+# -- a random subspace ----------------------------------------------------------------------------
+
+
+def test_weights_move_along_the_directions_of_the_subspace(parent: Run, tmp_path: Path) -> None:
+    run = tuned(parent, tmp_path / "run", tuned="subspace", rank=3, steps=10)
+    trainer = Trainer.at_start(run, CPU)
+    learned = [p for p in trainer.model.parameters() if p.requires_grad]
+    assert [tuple(p.shape) for p in learned] == [(3,)]
+    train(run, "cpu")
+    # Of eight seeds of one fine-tuning all differences would lie in other subspaces; those of one
+    # seed at several steps lie in three dimensions, wherever the training went.
+    moved = [
+        torch.cat([(t - weights(run, 0)[n]).flatten() for n, t in weights(run, step).items()])
+        for step in run.steps()[1:]
+    ]
+    longer = tuned(parent, tmp_path / "longer", tuned="subspace", rank=3, steps=14)
+    other = tuned(parent, tmp_path / "other", tuned="subspace", rank=3, learning_rate=0.1)
+    for each in (longer, other):
+        train(each, "cpu")
+        moved += [
+            torch.cat([(t - weights(each, 0)[n]).flatten() for n, t in weights(each, step).items()])
+            for step in each.steps()[1:]
+        ]
+    assert len(moved) > 3
+    unit = torch.stack([move / move.norm() for move in moved])
+    assert torch.linalg.matrix_rank(unit, tol=1e-4) <= 3
+    assert all(move.abs().max() > 0 for move in moved)
+
+
+def test_a_checkpoint_of_a_subspace_says_what_the_training_model_says(
+    parent: Run, tmp_path: Path
+) -> None:
+    run = tuned(parent, tmp_path / "run", tuned="subspace", rank=5)
+    trainer = Trainer.at_start(run, CPU)
+    tokens = torch.tensor([[0, 2, 2, 3, 3], [0, 2, 3, 1, 1]])
+    with torch.no_grad():
+        torch.testing.assert_close(trainer.model(tokens), parent.model()(tokens), rtol=0, atol=0)
+    for _ in range(5):
+        trainer.advance()
+    with torch.no_grad():
+        torch.testing.assert_close(trainer.whole_model(tokens), trainer.model(tokens))
+
+
+def test_a_subspace_resumes_to_the_bit(parent: Run, tmp_path: Path) -> None:
+    whole, broken = (tuned(parent, tmp_path / n, tuned="subspace", steps=20) for n in "ab")
+    train(whole, "cpu")
+    interrupt(broken)
+    train(Run(broken.path), "cpu")
+    for name, tensor in weights(broken).items():
+        assert torch.equal(tensor, weights(whole)[name]), name
+
+
+def test_a_subspace_that_is_too_large_is_refused(
+    parent: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(parents, "MOST_BYTES", 10**6)
+    with pytest.raises(UserError, match=r"more than 2 GiB: choose a --rank of at most \d+"):
+        tuned(parent, tmp_path / "run", tuned="subspace", rank=2**10)
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("architecture", ["lstm", "gru", "cnn"])
+def test_rivals_have_subspaces_too(tmp_path: Path, architecture: str) -> None:
+    shape = ModelConfig(architecture=architecture, n_layers=1, d_model=8)
+    first = Run.create(tmp_path / "first", tiny_config(steps=1, model=shape))
+    train(first, "cpu")
+    run = tuned(first, tmp_path / "run", tuned="subspace", rank=4, steps=4)
+    train(run, "cpu")
+    before, after = weights(run, 0), weights(run)
+    assert all((after[name] != before[name]).any() for name in after)
