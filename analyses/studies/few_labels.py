@@ -113,8 +113,8 @@ class Cell:
         regex = RULES[self.seed % len(RULES)] if self.target == "planted" else ""
         symbols = SYMBOLS if regex else ""
         start = recipe(self.target, regex=regex, symbols=symbols)
-        changes = {"objective": "language-model", "steps": self.parent_steps, "seed": self.seed}
-        return replace(start, **changes, max_n=20, batch_size=64)
+        start = replace(start, objective="language-model", max_n=20, batch_size=64)
+        return replace(start, steps=self.parent_steps, seed=self.seed)
 
     @property
     def ways(self) -> dict[str, dict[str, Any]]:

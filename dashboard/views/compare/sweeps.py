@@ -92,17 +92,22 @@ def show() -> None:
 
 
 def find_sweeps(folder: Path) -> list[Path]:
-    """The folders that hold a sweep, ``folder`` itself first. Folders of runs are not searched."""
+    """The folders that hold a sweep, as ``find_studies`` finds them."""
+    return find_studies(folder, sweep.NAME)
+
+
+def find_studies(folder: Path, name: str) -> list[Path]:
+    """The folders that keep a study, ``folder`` itself first. Folders of runs are not searched."""
     found = []
     for place, inside, _ in os.walk(folder):
         path = Path(place)
-        if folders_of(path, sweep.NAME):
+        if folders_of(path, name):
             found.append(path)
         deep = len(path.relative_to(folder).parts) >= DEPTH
         inside[:] = [
-            name
-            for name in sorted(inside)
-            if not (deep or name.startswith(".") or (path / name / RUN_FILE).exists())
+            each
+            for each in sorted(inside)
+            if not (deep or each.startswith(".") or (path / each / RUN_FILE).exists())
         ]
     return found
 

@@ -1,0 +1,57 @@
+"""Few labels: what a language model needs to give verdicts, by number of labelled lines and way."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from analyses.answers import load
+from analyses.charts.few_labels import chart
+from analyses.options.studies import FewLabels
+from analyses.studies import few_labels as study
+from dashboard import controls
+from dashboard.drawing import picture
+from dashboard.markup import code, text
+from dashboard.selection import runs_folder
+from dashboard.views.compare.sweeps import find_studies, name_of
+
+
+def show() -> None:
+    """The page."""
+    st.title("Few labels")
+    st.markdown(f"**{study.QUESTION}**")
+    found = find_studies(runs_folder(), study.NAME)
+    if not found:
+        st.info(
+            f"No such study in {code(runs_folder())} yet. `lab few-labels` trains language models, "
+            f"and fine-tunes each on few labelled lines, into {code(FewLabels.out)}."
+        )
+        return
+    names = {name_of(path): path for path in found}
+    chosen = st.selectbox("Study", list(names), key="few_labels", bind="query-params")
+    result = load(names[chosen], study.NAME)
+    if result is None:
+        st.info("It was made by another version of the lab: run `lab few-labels` again.")
+        return
+    for sentence in result.findings["sentences"]:
+        st.markdown(f"- {text(sentence)}")
+    means = study.over_seeds(result.table)
+    measure = controls.segments(
+        "Show", list(study.CALLED), "labels_measure", format_func=study.CALLED.__getitem__
+    )
+    picture(
+        chart(means, measure),
+        f"By number of labelled lines, {study.CALLED[measure]}: a line per way, in a panel per "
+        f"target; dashed from weights that have read nothing.",
+    )
+    st.caption(text(study.LEGEND))
+    for target, rows in study.wide(means, measure).items():
+        st.subheader(text(target))
+        st.dataframe(rows, hide_index=True)
+    if dimensions := result.arguments["dimensions"]:
+        st.subheader("Intrinsic dimension")
+        st.markdown(
+            "The fewest random directions along which all weights may move so that the fine-tuning "
+            "reaches 90% of what it reaches beyond chance with all weights free; infinite where "
+            "none of these is enough."
+        )
+        st.dataframe(study.intrinsic(result.table, dimensions), hide_index=True)
