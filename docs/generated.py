@@ -26,10 +26,11 @@ from analyses.charts.leaderboard import MEANINGS
 from analyses.command_line.app import COMMANDS, main
 from analyses.registry import OWN
 from models.base import hook_table
-from models.config import CHOICES, Counting, ModelConfig
+from models.choices import CHOICES, Counting
 from models.families import FAMILIES
 from models.hooks import HookRow
 from models.languages import LANGUAGES, FormalLanguage, language
+from models.model_config import ModelConfig
 from models.training.recipes import recipes_of
 
 ROOT = Path(__file__).parents[1]

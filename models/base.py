@@ -15,10 +15,10 @@ from transformer_lens import ActivationCache, HookedRootModule
 from transformer_lens.config import TransformerBridgeConfig
 
 from models.cards import card
-from models.config import ModelConfig
 from models.errors import UserError
 from models.hooks import HookRow
 from models.languages import BORDER, END_ID, FIRST_SYMBOL_ID, Vocabulary
+from models.model_config import ModelConfig
 from models.objectives import LEAST, read_at
 
 SIZES = ("n_layers", "n_heads", "d_model", "d_mlp", "kernel_size", "order")

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 
 import torch
 
-from models.config import ModelConfig
 from models.languages import Vocabulary
+from models.model_config import ModelConfig
 
 FLOAT = 4
 """Bytes of a number in float32."""

@@ -23,9 +23,10 @@ import shapes
 from filelock import FileLock
 from hypothesis import settings
 
-from models.config import ModelConfig, TrainConfig
+from models.config import TrainConfig
 from models.families import FAMILIES
 from models.languages import Vocabulary
+from models.model_config import ModelConfig
 
 if TYPE_CHECKING:
     import torch

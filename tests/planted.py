@@ -21,8 +21,9 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from interp.causal.metrics import ReadAt, logit_at
-from models.config import ModelConfig, Norm
+from models.choices import Norm
 from models.languages import BOS_ID, END_ID, Vocabulary
+from models.model_config import ModelConfig
 from models.transformer.attention import Attention
 from models.transformer.mlp import MLP
 from models.transformer.model import HookedTransformer

@@ -15,7 +15,8 @@ from altair.typing import ChartType
 
 from analyses.charts.theme import TRAINED
 from models.base import LanguageModel, hook_table
-from models.config import ABSOLUTE, ModelConfig
+from models.choices import ABSOLUTE
+from models.model_config import ModelConfig
 
 INK = "#7d858d"  # readable on white and on black
 COLOURS = {

@@ -18,8 +18,8 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from analyses.charts.theme import AGAINST, SEVERAL, TRAINED
 from models.base import LanguageModel
-from models.config import ModelConfig
 from models.languages import BOS_ID
+from models.model_config import ModelConfig
 
 LENGTHS = (16, 32, 64, 128, 256, 512, 1024)
 REST = "everything else"

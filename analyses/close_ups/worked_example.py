@@ -16,8 +16,8 @@ from torch import Tensor
 from analyses.charts.architecture import INK
 from analyses.charts.theme import AGAINST, TRAINED
 from models.base import LanguageModel
-from models.config import ModelConfig
 from models.languages import BOS_ID, Vocabulary
+from models.model_config import ModelConfig
 from models.rivals.ngram import SMOOTHING, HookedNGram
 from models.transformer.attention import additive_scores
 from models.transformer.block import Block

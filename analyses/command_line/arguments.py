@@ -41,11 +41,13 @@ from analyses.options.shared import (
 )
 from analyses.options.studies import FewLabels, Leaderboard, Sweep
 from analyses.registry import OWN, known, options_of
-from models.config import ModelConfig, TrainConfig, check_bounds
+from models.checks import check_bounds
+from models.config import TrainConfig
 from models.errors import UserError
 from models.families import FAMILIES
 from models.languages import LANGUAGES, corpus_name, language
 from models.languages.own_grammar import MOST_LETTERS
+from models.model_config import ModelConfig
 from models.objectives import OBJECTIVES, objective
 from models.reading import read_bytes
 from models.training.recipes import recipe

@@ -9,7 +9,7 @@ from typing import Literal
 import tyro
 
 from analyses.options.shared import Flag, Shows, at_least, check_seed
-from models.config import MOST_SYMBOLS, check_bounds
+from models.checks import MOST_SYMBOLS, check_bounds
 from models.decoding.limits import LIMITS, check
 from models.errors import UserError
 

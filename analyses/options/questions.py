@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from analyses.options.shared import Checked, at_least, check_seed
-from models.config import MOST_SYMBOLS
+from models.checks import MOST_SYMBOLS
 from models.errors import UserError, unknown
 
 Component = Literal[

@@ -9,7 +9,8 @@ from typing import Annotated
 
 from tyro.conf import FlagCreatePairsOff
 
-from models.config import MOST_SEED, MOST_SYMBOLS, Device, Number, check_bounds
+from models.checks import MOST_SYMBOLS, Number, check_bounds
+from models.config import MOST_SEED, Device
 from models.errors import UserError
 from models.languages import language
 

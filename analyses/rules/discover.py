@@ -42,9 +42,10 @@ from interp.automata.extraction import run as verdicts_of
 from interp.automata.induction import ENOUGH, constant_bits, passive, weighed
 from interp.automata.patterns import best_pattern
 from interp.automata.rule_search import rule_of, same
-from models.config import ModelConfig, TrainConfig
+from models.config import TrainConfig
 from models.errors import UserError
 from models.languages import SPLITS, LabelledCorpus
+from models.model_config import ModelConfig
 from models.runs.files import locked, write_bytes, write_json
 from models.runs.run import Run, run_name
 from models.training.recipes import recipe

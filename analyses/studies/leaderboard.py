@@ -34,7 +34,8 @@ from analyses.studies.reliance import credit
 from interp.explanations.games import SCALES
 from interp.explanations.methods import called
 from interp.statistics import seeds_interval
-from models.config import ModelConfig, TrainConfig
+from models.config import TrainConfig
+from models.model_config import ModelConfig
 from models.runs.run import Run, run_name
 from models.training.recipes import recipe, recipe_or_plain
 

@@ -20,10 +20,11 @@ from torch import Tensor, nn
 from transformer_lens.hook_points import HookPoint
 
 from models.base import EmbeddingModel, Unembed, initialise
-from models.config import ABSOLUTE, ModelConfig
+from models.choices import ABSOLUTE
 from models.encoder_decoders.sides import Sides
 from models.hooks import STREAM, HookRow, listened, norm_rows
 from models.languages import BORDER, Vocabulary
+from models.model_config import ModelConfig
 from models.transformer.attention import Attention
 from models.transformer.block import Block, norm_of
 from models.transformer.hook_rows import block_rows

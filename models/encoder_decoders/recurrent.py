@@ -16,10 +16,10 @@ from torch import Tensor, nn
 from transformer_lens.hook_points import HookPoint
 
 from models.base import EmbeddingModel, Unembed, initialise
-from models.config import ModelConfig
 from models.encoder_decoders.sides import Sides
 from models.hooks import STREAM, HookRow, listened
 from models.languages import BORDER, Vocabulary
+from models.model_config import ModelConfig
 from models.rivals.recurrent import Recurrence, lstm_rows
 from models.transformer.attention import Attention
 from models.transformer.hook_rows import cross_rows

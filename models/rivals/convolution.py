@@ -8,9 +8,9 @@ from torch import Tensor, nn
 from transformer_lens.hook_points import HookPoint
 
 from models.base import EmbeddingModel, Unembed, initialise
-from models.config import ModelConfig
 from models.hooks import STREAM, HookRow, norm_rows
 from models.languages import Vocabulary
+from models.model_config import ModelConfig
 from models.transformer.mlp import ACTIVATIONS
 from models.transformer.norm import Norm, residual
 

@@ -12,10 +12,10 @@ from transformer_lens.config import TransformerBridgeConfig
 from transformer_lens.hook_points import HookPoint
 
 from models.base import LanguageModel
-from models.config import ModelConfig
 from models.errors import UserError
 from models.hooks import HookRow, listened
 from models.languages import BOS_ID, Vocabulary
+from models.model_config import ModelConfig
 from models.objectives import LEAST
 
 LARGEST_TABLE = 2**25  # counts of the longest context

@@ -9,9 +9,9 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 from transformer_lens.hook_points import HookPoint
 
 from models.base import EmbeddingModel, Unembed, initialise
-from models.config import ModelConfig
 from models.hooks import STREAM, HookRow, listened
 from models.languages import Vocabulary
+from models.model_config import ModelConfig
 
 State = tuple[Tensor, Tensor]
 """Hidden states and cells, each [batch, d_model]; of a GRU the hidden states twice."""

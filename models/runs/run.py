@@ -26,7 +26,8 @@ from typing import Any
 
 from models.base import LanguageModel, build
 from models.cards import card
-from models.config import MOST_PAIRS, MOST_SYMBOLS, TrainConfig
+from models.checks import MOST_SYMBOLS
+from models.config import MOST_PAIRS, TrainConfig
 from models.errors import UserError
 from models.languages import LabelledCorpus, Language, PairCorpus, language, read_lines
 from models.objectives import objective

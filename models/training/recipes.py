@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from models.config import Counting, ModelConfig, TrainConfig
+from models.choices import Counting
+from models.config import TrainConfig
 from models.errors import UserError, unknown
 from models.languages import LANGUAGES
 from models.languages import language as named
+from models.model_config import ModelConfig
 
 SHAPE = ModelConfig(d_mlp=128, act_fn="relu", bias=False)
 NEXT_SYMBOLS = TrainConfig("", spread="log", model=SHAPE)

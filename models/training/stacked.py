@@ -16,7 +16,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from models.base import LanguageModel
-from models.config import ModelConfig
+from models.model_config import ModelConfig
 from models.transformer.norm import Norm
 
 

@@ -8,8 +8,8 @@ from torch import Tensor, nn
 from torch.nn.functional import scaled_dot_product_attention
 from transformer_lens.hook_points import HookPoint
 
-from models.config import ModelConfig
 from models.hooks import listened
+from models.model_config import ModelConfig
 from models.transformer.masks import masked_softmax
 from models.transformer.positions import rotate
 from models.transformer.relations import CAUSAL, KeysValues, Relations

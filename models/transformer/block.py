@@ -11,7 +11,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from transformer_lens.hook_points import HookPoint
 
-from models.config import ModelConfig
+from models.model_config import ModelConfig
 from models.transformer.counting import attention
 from models.transformer.mlp import MLP
 from models.transformer.norm import Norm, residual

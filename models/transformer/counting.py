@@ -15,9 +15,10 @@ from torch import Tensor, nn
 from torch.nn.functional import pad
 from transformer_lens.hook_points import HookPoint
 
-from models.config import Counting, ModelConfig
+from models.choices import Counting
 from models.errors import UserError
 from models.hooks import HEADS, HookRow, norm_rows
+from models.model_config import ModelConfig
 from models.transformer.attention import Attention
 from models.transformer.norm import Norm
 from models.transformer.relations import Relations

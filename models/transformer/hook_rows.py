@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from models.config import ABSOLUTE, ModelConfig
+from models.choices import ABSOLUTE
 from models.hooks import HEADS, HIDDEN, PAIRS, STREAM, HookRow, norm_rows
+from models.model_config import ModelConfig
 from models.transformer.counting import with_counting
 
 

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from transformer_lens.hook_points import HookPoint
 
 from models.base import EmbeddingModel
-from models.config import ABSOLUTE
+from models.choices import ABSOLUTE
 from models.transformer.block import Block
 from models.transformer.norm import Norm
 from models.transformer.relations import KeysValues, Relations

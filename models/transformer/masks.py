@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from models.config import Mask
+from models.choices import Mask
 
 
 def valid_keys(lengths: Int[Tensor, " batch"], positions: int) -> Bool[Tensor, "batch key"]:

@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from models.config import ABSOLUTE
+from models.choices import ABSOLUTE
 from models.transformer.block import Block
 from models.transformer.incremental import IncrementalTransformer
 

@@ -17,8 +17,9 @@ from torch import Tensor, nn
 from transformer_lens.hook_points import HookPoint
 
 from models.base import Unembed, initialise
-from models.config import ABSOLUTE, ModelConfig
+from models.choices import ABSOLUTE
 from models.languages import END_ID, Vocabulary
+from models.model_config import ModelConfig
 from models.transformer.block import Block
 from models.transformer.counting import bias_of_all_heads
 from models.transformer.incremental import IncrementalTransformer

@@ -9,8 +9,8 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from transformer_lens.hook_points import HookPoint
 
-from models.config import Norm as Kind
-from models.config import NormPlacement
+from models.choices import Norm as Kind
+from models.choices import NormPlacement
 from models.hooks import listened
 
 

@@ -20,8 +20,9 @@ from analyses import answer_files, answers
 from analyses.answer_files import Record, folders_of, kept_in
 from analyses.answers import Answer, Progress, Question, answer, kept, load, numbers, save
 from analyses.source import MODELS, ROOT, code_of, source_hash
-from models.config import ModelConfig, TrainConfig
+from models.config import TrainConfig
 from models.errors import UserError
+from models.model_config import ModelConfig
 from models.runs.checkpoints import save_checkpoint
 from models.runs.files import read_json, write_json
 from models.runs.run import Run

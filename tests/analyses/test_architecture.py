@@ -35,9 +35,10 @@ from analyses.close_ups.worked_example import (
 )
 from analyses.command_line.app import main
 from models.base import build
-from models.config import Counting, ModelConfig
+from models.choices import Counting
 from models.errors import UserError
 from models.languages import Vocabulary
+from models.model_config import ModelConfig
 from models.rivals.ngram import HookedNGram
 from models.transformer.model import HookedTransformer
 from models.transformer.nadaraya_watson import Kernel, kernel_attention

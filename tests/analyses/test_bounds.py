@@ -11,8 +11,10 @@ import pytest
 
 from analyses.command_line.arguments import TAKES
 from analyses.registry import BUILT_IN, options_of
-from models.config import Counting, ModelConfig, TrainConfig
+from models.choices import Counting
+from models.config import TrainConfig
 from models.errors import UserError
+from models.model_config import ModelConfig
 
 KINDS: list[type[Any]] = [
     *TAKES.values(),

@@ -31,9 +31,9 @@ from analyses.command_line.app import main
 from analyses.words import WordTensors
 from interp.causal.ablation import Ablation, ablate
 from interp.causal.metrics import logit_at
-from models.config import ModelConfig
 from models.errors import UserError
 from models.languages import END_ID, Words
+from models.model_config import ModelConfig
 from models.runs.run import Run
 from models.training.loop import train
 

@@ -19,7 +19,7 @@ from analyses.command_line.demo import overview, planned, used, windows
 from analyses.questions.rule_evidence import rebuilt
 from analyses.registry import registered
 from analyses.rules.printed import printed_verdicts
-from models.config import Counting
+from models.choices import Counting
 from models.languages import RegularLanguage
 from models.runs.files import read_json
 from models.runs.run import Run

@@ -25,10 +25,10 @@ from interp.causal.alignment import aligned
 from interp.causal.interchange import Pairs, allowed_or_not
 from interp.causal.interchange import interchange as one_answer
 from models.base import LanguageModel
-from models.config import ModelConfig
 from models.languages import BOS_ID, END_ID, FIRST_SYMBOL_ID
 from models.languages.registry import language
 from models.languages.regular import RegularLanguage
+from models.model_config import ModelConfig
 from models.runs.run import Run
 
 WIDTH, SITE, HOOK = 12, "L0 resid_post", "blocks.0.hook_resid_post"

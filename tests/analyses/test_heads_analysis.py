@@ -15,9 +15,9 @@ from interp.causal.ablation import ablate
 from interp.causal.metrics import logit_at
 from interp.heads.attention_and_effect import attention_and_effect, rank_correlation
 from interp.heads.types import TYPES, head_types
-from models.config import ModelConfig
 from models.errors import UserError
 from models.languages import END_ID
+from models.model_config import ModelConfig
 from models.runs.run import Run
 from models.training.loop import train
 

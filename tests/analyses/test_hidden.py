@@ -12,9 +12,9 @@ from conftest import TINY, tiny_config
 from analyses.answers import answer
 from analyses.close_ups.grammar import hidden
 from analyses.close_ups.grammar.perplexity import perplexity
-from models.config import ModelConfig
 from models.errors import UserError
 from models.languages import ContextFreeLanguage, FormalLanguage, language
+from models.model_config import ModelConfig
 from models.objectives import objective
 from models.runs.run import Run
 from models.training.loop import train

@@ -24,10 +24,10 @@ from analyses.questions.trials.prefixes import Prefixes
 from analyses.questions.trials.sites import exchange_sites, main_variables, stream_hooks
 from analyses.questions.trials.steering import RANDOM, reach, steering, steering_refusal
 from models.base import LanguageModel
-from models.config import ModelConfig
 from models.errors import UserError
 from models.languages import BOS_ID, END_ID, Vocabulary
 from models.languages.registry import language
+from models.model_config import ModelConfig
 from models.runs.run import Run
 from models.training.loop import train
 

@@ -25,9 +25,9 @@ from analyses.questions import (
 from analyses.questions import leaderboard as of_run
 from analyses.scorecard import Grade, verdict
 from interp.heads.logit_attribution import direct_logit_attribution
-from models.config import ModelConfig
 from models.errors import UserError
 from models.languages import END_ID
+from models.model_config import ModelConfig
 from models.runs.run import Run
 from models.training.loop import train
 from models.transformer.model import HookedTransformer

@@ -22,7 +22,7 @@ from analyses.studies.sweeps.run import keep
 from analyses.studies.sweeps.summary import findings
 from interp.comparisons import corrected, paired, pairs_needed
 from interp.statistics import seeds_interval, t_interval
-from models.config import Counting
+from models.choices import Counting
 from models.languages import language
 from models.runs.run import Run, find_runs
 

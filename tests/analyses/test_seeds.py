@@ -45,8 +45,8 @@ from analyses.studies.seeds import (
 )
 from interp.explanations.methods import called
 from interp.statistics import seeds_interval, t_interval, wilson
-from models.config import ModelConfig
 from models.errors import UserError
+from models.model_config import ModelConfig
 from models.runs.files import read_json, write_json
 from models.runs.run import Run
 from models.training.loop import train

@@ -17,8 +17,8 @@ from analyses.command_line.arguments import TAKES, Train
 from analyses.console import option_values, progress_lines
 from analyses.options.questions import Patching
 from analyses.options.shared import Asks
-from models.config import ModelConfig
 from models.errors import UserError
+from models.model_config import ModelConfig
 from models.runs.run import Run
 from models.training.loop import train
 from models.training.recipes import recipe

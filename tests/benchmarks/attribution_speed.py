@@ -19,9 +19,9 @@ from scipy.special import expit
 
 from analyses.questions.explanations import log_odds
 from interp.explanations.games import Game, Score, exact_shapley
-from models.config import ModelConfig
 from models.languages import END_ID, Vocabulary
 from models.languages.vocabulary import FIRST_SYMBOL_ID
+from models.model_config import ModelConfig
 from models.transformer.model import HookedTransformer
 from tests.benchmarks.measure import Result, Side, compare
 

@@ -25,7 +25,8 @@ from analyses.answers import Answer, answer, save
 from analyses.studies.sweeps.measures import Measure
 from analyses.studies.sweeps.summary import findings
 from dashboard.background import JOBS
-from models.config import ModelConfig, TrainConfig
+from models.config import TrainConfig
+from models.model_config import ModelConfig
 from models.runs.files import read_json, write_json
 from models.runs.run import RUN_FILE, Run
 from models.training.loop import train

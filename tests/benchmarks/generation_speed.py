@@ -11,10 +11,10 @@ from nltk.grammar import CFG
 from transformers import GPT2Config, GPT2LMHeadModel
 
 from models.base import build
-from models.config import ModelConfig
 from models.decoding.choice import Choice
 from models.decoding.search import Generator
 from models.languages import END_ID, ContextFreeLanguage, Vocabulary, language
+from models.model_config import ModelConfig
 from models.objectives import objective
 from tests.benchmarks.measure import Result, Side, compare
 

@@ -23,8 +23,9 @@ from torch.nn.functional import layer_norm, scaled_dot_product_attention
 from transformer_lens.config import TransformerBridgeConfig
 from transformer_lens.model_bridge.sources import boot_native
 
-from models.config import ModelConfig, TrainConfig
+from models.config import TrainConfig
 from models.languages import language
+from models.model_config import ModelConfig
 from models.objectives import objective
 from models.objectives.base import Batch
 from models.training.recipes import recipe

@@ -27,8 +27,8 @@ from transformer_lens.tools.analysis.attribution_patching import (
 from interp.causal.attribution_patching import attribution_patch
 from interp.causal.metrics import logit_at
 from interp.causal.patching import patch
-from models.config import ModelConfig
 from models.languages import END_ID, Vocabulary
+from models.model_config import ModelConfig
 from models.transformer.model import HookedTransformer
 from tests.benchmarks.measure import Result, Side, compare
 from tests.benchmarks.model_speed import BRIDGE, PLAIN, bridge

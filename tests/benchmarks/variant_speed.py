@@ -18,8 +18,10 @@ from torch import Tensor, nn
 from torch.nn.functional import pad, rms_norm, scaled_dot_product_attention
 
 from models.base import LanguageModel, build
-from models.config import ABSOLUTE, Counting, ModelConfig, TrainConfig
+from models.choices import ABSOLUTE, Counting
+from models.config import TrainConfig
 from models.languages import BOS_ID, END_ID, language
+from models.model_config import ModelConfig
 from models.objectives import objective
 from models.objectives.base import Batch
 from models.rivals.ngram import HookedNGram

@@ -22,8 +22,8 @@ from analyses.words import sample_window
 from interp.heads.attention import patterns
 from interp.heads.qk_and_ov import ov_circuit, qk_circuit
 from interp.heads.types import head_types
-from models.config import ModelConfig
 from models.languages import END_ID
+from models.model_config import ModelConfig
 from models.runs.run import Run
 from models.training.loop import train
 from models.transformer.model import HookedTransformer

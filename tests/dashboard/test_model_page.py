@@ -10,7 +10,7 @@ import pytest
 from conftest import TINY, tiny_config
 from streamlit.testing.v1 import AppTest
 
-from models.config import ModelConfig
+from models.model_config import ModelConfig
 from models.runs.run import Run
 from models.training.loop import train
 

@@ -46,8 +46,8 @@ from dashboard import selection
 from dashboard.background import JOBS
 from dashboard.drawing import share
 from dashboard.views.explain import leaderboard as view
-from models.config import ModelConfig
 from models.languages import END_ID
+from models.model_config import ModelConfig
 from models.runs.files import read_json, write_json
 from models.runs.run import Run
 from models.training.loop import train

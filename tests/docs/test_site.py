@@ -24,10 +24,11 @@ from interp.explanations.methods import METHODS
 from interp.explanations.scores import METRICS
 from interp.heads.types import TYPES
 from models.base import hook_table
-from models.config import CHOICES, ModelConfig
+from models.choices import CHOICES
 from models.errors import UserError
 from models.families import FAMILIES
 from models.languages import LANGUAGES, language
+from models.model_config import ModelConfig
 from models.objectives import OBJECTIVES
 from models.training.recipes import RECIPES
 

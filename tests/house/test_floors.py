@@ -28,10 +28,13 @@ ABOVE = {
 FLOORS: Mapping[str, Sequence[str]] = {
     "models": (
         "errors cards",
+        "checks",
+        "choices",
         "reading",
         "languages",
         "objectives",
         "families",
+        "model_config",
         "config",
         "hooks sizes",
         "base",

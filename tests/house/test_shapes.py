@@ -11,8 +11,8 @@ from jaxtyping import TypeCheckError
 
 from interp.explanations.scores import cosine
 from interp.model import activations
-from models.config import ModelConfig
 from models.languages import Words
+from models.model_config import ModelConfig
 from models.transformer.model import HookedTransformer
 
 

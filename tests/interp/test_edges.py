@@ -21,7 +21,7 @@ from interp.circuits.edges import edge_metric, run_with_edges, writes
 from interp.circuits.effects import Direction, edge_effects
 from interp.circuits.graph import Edge, Graph
 from interp.circuits.scores import agreement, by_edge, edge_scores
-from models.config import Counting
+from models.choices import Counting
 from models.languages import END_ID
 from models.transformer.model import HookedTransformer
 

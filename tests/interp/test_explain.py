@@ -44,8 +44,8 @@ from interp.heads.attention import attention
 from interp.heads.rollout_and_flow import rollout
 from interp.statistics import bootstrap_mean
 from models.base import LanguageModel, build
-from models.config import ModelConfig
 from models.languages import END_ID, Vocabulary
+from models.model_config import ModelConfig
 
 FAMILY = {
     kind: {name for name, method in METHODS.items() if method.family == kind}

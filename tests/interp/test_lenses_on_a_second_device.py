@@ -42,8 +42,9 @@ from interp.probing.probes import Target
 from interp.probing.steering import direction, random_direction
 from interp.probing.steering_trials import SteeringTrials
 from models.base import LanguageModel, build
-from models.config import Counting, ModelConfig
+from models.choices import Counting
 from models.languages import END_ID, Vocabulary
+from models.model_config import ModelConfig
 from models.transformer.model import HookedTransformer
 
 VOCABULARY = Vocabulary(("a", "b", "c"))

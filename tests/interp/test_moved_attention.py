@@ -12,8 +12,8 @@ from interp.causal.metrics import logit_at
 from interp.explanations.moved_attention import LARGEST, moved_attention
 from interp.heads.attention import attention
 from models.base import LanguageModel, build
-from models.config import ModelConfig
 from models.languages import END_ID, Vocabulary
+from models.model_config import ModelConfig
 
 
 def make(**changes: object) -> LanguageModel:

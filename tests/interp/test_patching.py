@@ -35,8 +35,9 @@ from interp.causal.sites import (
 )
 from interp.model import activations
 from models.base import LanguageModel, build
-from models.config import Counting, ModelConfig
+from models.choices import Counting
 from models.languages import END_ID, Vocabulary
+from models.model_config import ModelConfig
 from models.transformer.model import HookedTransformer
 
 Make = Callable[..., HookedTransformer]

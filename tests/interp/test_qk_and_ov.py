@@ -9,7 +9,7 @@ from test_transformer_lens import boot_native
 from interp.heads.logit_attribution import direct_logit_attribution
 from interp.heads.qk_and_ov import ov_circuit, qk_circuit
 from interp.model import activations
-from models.config import Counting
+from models.choices import Counting
 
 
 @pytest.mark.parametrize("scores", ["scaled_dot", "dot", "additive"])

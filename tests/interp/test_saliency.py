@@ -25,8 +25,8 @@ from interp.explanations.saliency import (
     smoothgrad,
 )
 from models.base import LanguageModel, build
-from models.config import ModelConfig
 from models.languages import END_ID, Vocabulary
+from models.model_config import ModelConfig
 
 Read = Callable[[torch.Tensor], torch.Tensor]
 

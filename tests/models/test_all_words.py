@@ -11,9 +11,10 @@ from brute import words_up_to
 from conftest import SMALL, sharpen, stir
 
 from models.base import LanguageModel, build
-from models.config import ModelConfig, changed
+from models.checks import changed
 from models.errors import UserError
 from models.languages import Language, Word, language
+from models.model_config import ModelConfig
 from models.objectives import objective
 from models.rivals.ngram import HookedNGram
 from models.training import all_words

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from transformer_lens.hook_points import HookPoint
 
-from models.config import ModelConfig
+from models.model_config import ModelConfig
 from models.transformer.attention import Attention
 from models.transformer.norm import Norm
 

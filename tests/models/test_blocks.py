@@ -15,7 +15,8 @@ import torch
 from conftest import SMALL, stir
 from torch import Tensor, nn
 
-from models.config import Counting, ModelConfig
+from models.choices import Counting
+from models.model_config import ModelConfig
 from models.transformer import attention as attention_module
 from models.transformer.attention import Attention, additive_scores
 from models.transformer.block import Block

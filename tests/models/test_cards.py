@@ -10,9 +10,9 @@ from conftest import TINY, tiny_config
 
 from models.base import build
 from models.cards import card
-from models.config import ModelConfig
 from models.families import FAMILIES
 from models.languages import Vocabulary
+from models.model_config import ModelConfig
 from models.runs.run import Run
 
 EVIL = "<script>&\"'"

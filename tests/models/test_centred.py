@@ -12,9 +12,10 @@ import torch
 from conftest import TINY, tiny_config
 
 from models.base import build
-from models.config import Counting, ModelConfig
+from models.choices import Counting
 from models.errors import UserError
 from models.languages import FIRST_SYMBOL_ID, language
+from models.model_config import ModelConfig
 from models.runs.run import Run
 from models.training.loop import train
 from models.training.together import train_together

@@ -17,12 +17,12 @@ from torch import Tensor
 from transformers import TemperatureLogitsWarper, TopKLogitsWarper, TopPLogitsWarper
 
 from models.base import LanguageModel, build
-from models.config import ModelConfig
 from models.decoding.choice import Choice
 from models.decoding.growing import Anew, Remembering, growing
 from models.decoding.search import Generator, Hypothesis, Made
 from models.errors import UserError
 from models.languages import BOS_ID, END_ID, Vocabulary, Word
+from models.model_config import ModelConfig
 from models.objectives import objective
 
 VOCABULARY = Vocabulary(("a", "b"))

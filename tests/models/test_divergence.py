@@ -10,9 +10,9 @@ import pytest
 import torch
 from conftest import tiny_config
 
-from models.config import ModelConfig
 from models.errors import DivergedError
 from models.languages import Vocabulary
+from models.model_config import ModelConfig
 from models.rivals.ngram import HookedNGram
 from models.runs.run import METRICS, Run
 from models.training.loop import train

@@ -7,9 +7,9 @@ import pytest
 import torch
 from conftest import TINY, tiny_config
 
-from models.config import ModelConfig
 from models.errors import UserError
 from models.languages import BOS_ID, END_ID, language
+from models.model_config import ModelConfig
 from models.objectives import objective
 from models.training.evaluation import predict, prefix_logits, verdicts
 from models.transformer.model import HookedTransformer

@@ -13,7 +13,7 @@ from conftest import stir, tiny_config, tiny_of
 from torch import Tensor, nn
 
 from models.base import EmbeddingModel, build
-from models.config import ModelConfig, NormPlacement, Positions
+from models.choices import NormPlacement, Positions
 from models.decoding.search import Generator
 from models.encoder_decoders.attending import CrossBlock, HookedEncoderDecoder
 from models.encoder_decoders.recurrent import HookedLSTMPair
@@ -21,6 +21,7 @@ from models.encoder_decoders.sides import Sides
 from models.errors import UserError
 from models.families import FAMILIES
 from models.languages import BORDER, Words, language
+from models.model_config import ModelConfig
 from models.objectives import objective
 from models.rivals.recurrent import Recurrence
 from models.runs.run import Run

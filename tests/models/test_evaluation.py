@@ -11,10 +11,11 @@ import torch
 from conftest import TINY
 
 from models.base import LanguageModel, build
-from models.config import ModelConfig, TrainConfig
+from models.config import TrainConfig
 from models.errors import UserError
 from models.languages import END_ID, LabelledCorpus, Language, Words, language
 from models.languages.vocabulary import FIRST_SYMBOL_ID
+from models.model_config import ModelConfig
 from models.objectives import objective
 from models.rivals.ngram import HookedNGram
 from models.training.batches import words_of

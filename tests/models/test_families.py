@@ -14,11 +14,12 @@ from torch import Tensor, nn
 from transformer_lens.hook_points import HookPoint
 
 from models.base import EmbeddingModel, Unembed, build, hook_table, initialise
-from models.config import Counting, ModelConfig
+from models.choices import Counting
 from models.errors import UserError
 from models.families import FAMILIES, Family, always
 from models.hooks import STREAM, HookRow
 from models.languages import Vocabulary
+from models.model_config import ModelConfig
 from models.objectives import objective
 from models.runs.run import Run
 from models.training.evaluation import evaluate
@@ -139,11 +140,11 @@ def test_an_entry_says_what_its_model_is(name: str) -> None:
 
 @pytest.mark.slow
 def test_nobody_asks_for_the_name_of_an_architecture() -> None:
-    """``config.architecture`` is looked up in models/config.py, to find its entry; nowhere else."""
+    """``config.architecture`` is looked up in the configuration to find its entry, nowhere else."""
     asked = []
     for room in ("models", "interp", "analyses", "dashboard"):
         for file in sorted((ROOT / room).rglob("*.py")):
-            if file == ROOT / "models" / "config.py":
+            if file == ROOT / "models" / "model_config.py":
                 continue
             for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
                 if isinstance(node, (ast.Compare, ast.Subscript, ast.Match)):

@@ -14,9 +14,10 @@ import torch
 from conftest import tiny_config
 
 from analyses.command_line.app import main
-from models.config import ModelConfig, TrainConfig
+from models.config import TrainConfig
 from models.errors import UserError
 from models.languages import language
+from models.model_config import ModelConfig
 from models.runs import parents
 from models.runs.parents import ABOUT, PARENT
 from models.runs.run import Run, run_name

@@ -17,9 +17,10 @@ from torch.nn.functional import cross_entropy
 
 from interp.heads.logit_attribution import direct_logit_attribution
 from models.base import LanguageModel, build
-from models.config import ModelConfig, changed
+from models.checks import changed
 from models.errors import UserError
 from models.languages import BOS_ID, END_ID, language
+from models.model_config import ModelConfig
 from models.objectives import LEAST, objective
 from models.rivals.ngram import HookedNGram
 from models.runs.run import Run, run_name

@@ -15,8 +15,9 @@ from test_variants import CHOICES, FIXED, SIZES, Values, model_config, refused
 
 from interp.explanations.games import subsets
 from interp.heads.logit_attribution import direct_by_position, direct_logit_attribution
-from models.config import Counting, ModelConfig, Norm, NormPlacement
+from models.choices import Counting, Norm, NormPlacement
 from models.languages import END_ID, Vocabulary
+from models.model_config import ModelConfig
 from models.transformer.model import HookedTransformer
 
 Make = Callable[..., HookedTransformer]

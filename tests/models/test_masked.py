@@ -11,10 +11,11 @@ from conftest import TINY, stir, tiny_config
 from torch.nn.functional import cross_entropy
 
 from models.base import LanguageModel, build
-from models.config import ModelConfig, TrainConfig
+from models.config import TrainConfig
 from models.decoding.search import Generator
 from models.errors import UserError
 from models.languages import BOS_ID, END_ID, FormalLanguage, Words, language
+from models.model_config import ModelConfig
 from models.objectives import objective
 from models.objectives.masked import MASK_ID, fitting
 from models.runs.run import Run, run_name

@@ -14,9 +14,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from models.config import Mask, ModelConfig, Positions, Scores
+from models.choices import Mask, Positions, Scores
 from models.errors import UserError
 from models.languages import END_ID, Vocabulary
+from models.model_config import ModelConfig
 from models.transformer.masks import allowed, masked_softmax, valid_keys
 from models.transformer.model import HookedTransformer
 

@@ -12,7 +12,6 @@ from conftest import tiny_config
 from torch.nn.functional import log_softmax
 
 from models.base import build
-from models.config import ModelConfig
 from models.errors import UserError
 from models.languages import (
     BOS_ID,
@@ -24,6 +23,7 @@ from models.languages import (
     Words,
     language,
 )
+from models.model_config import ModelConfig
 from models.objectives import OBJECTIVES, Readout, objective, read_at
 from models.objectives.base import Batch, Objective
 from models.runs.run import Run

@@ -20,9 +20,10 @@ from transformers.models.mpt.modeling_mpt import build_mpt_alibi_tensor
 from transformers.models.t5.configuration_t5 import T5Config
 from transformers.models.t5.modeling_t5 import T5Attention
 
-from models.config import ABSOLUTE, ModelConfig
+from models.choices import ABSOLUTE
 from models.errors import UserError
 from models.languages import Vocabulary
+from models.model_config import ModelConfig
 from models.transformer.attention import Attention
 from models.transformer.model import HookedTransformer
 from models.transformer.positions import (

@@ -6,9 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from models.config import Counting, ModelConfig, TrainConfig
+from models.choices import Counting
+from models.config import TrainConfig
 from models.errors import UserError
 from models.languages import LANGUAGES, language
+from models.model_config import ModelConfig
 from models.runs.run import run_name
 from models.training.recipes import SHAPE, recipe, recipe_or_plain, recipes_of
 

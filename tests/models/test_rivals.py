@@ -19,10 +19,10 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 
 from models.base import build
-from models.config import ModelConfig
 from models.errors import UserError
 from models.languages import Vocabulary, language
 from models.languages.pairs.letters import Reordering, same
+from models.model_config import ModelConfig
 from models.objectives import OBJECTIVES, objective
 from models.rivals.convolution import HookedConvolution
 from models.rivals.ngram import HookedNGram

@@ -13,8 +13,8 @@ import pytest
 import torch
 from conftest import tiny_config
 
-from models.config import ModelConfig
 from models.errors import UserError
+from models.model_config import ModelConfig
 from models.runs.run import CORPUS, METRICS, RUN_FILE, Run, find_runs, run_name
 
 

@@ -15,7 +15,7 @@ from conftest import TINY, tiny_config, tiny_of
 from devices import SECOND, second_device
 
 from models.base import build
-from models.config import Counting
+from models.choices import Counting
 from models.families import FAMILIES
 from models.languages import Vocabulary
 from models.objectives import OBJECTIVES

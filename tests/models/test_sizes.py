@@ -9,8 +9,8 @@ import torch
 
 from analyses.command_line.app import main
 from models.base import build
-from models.config import ModelConfig
 from models.languages import Vocabulary
+from models.model_config import ModelConfig
 from models.sizes import as_bytes, attention_bytes, in_words, parts_of
 
 SHAPES = {

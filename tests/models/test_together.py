@@ -19,9 +19,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from models.base import build
-from models.config import Counting, ModelConfig, TrainConfig
+from models.choices import Counting
+from models.config import TrainConfig
 from models.errors import UserError
 from models.languages import END_ID, language
+from models.model_config import ModelConfig
 from models.objectives import objective
 from models.objectives.next_symbols import NextSymbols
 from models.runs.run import Run

@@ -20,9 +20,10 @@ from conftest import TINY, tiny_config
 from safetensors import safe_open
 from safetensors.torch import load, save
 
-from models.config import ModelConfig, TrainConfig
+from models.config import TrainConfig
 from models.errors import UserError
 from models.languages import LabelledCorpus, Sample, language
+from models.model_config import ModelConfig
 from models.runs.run import METRICS, Run
 from models.training.batches import words_of
 from models.training.loop import train

@@ -15,9 +15,9 @@ import pytest
 import torch
 from conftest import SMALL
 
-from models.config import ModelConfig
 from models.errors import UserError
 from models.languages import BOS, END, Vocabulary
+from models.model_config import ModelConfig
 from models.transformer.model import HookedTransformer
 
 Make = Callable[..., HookedTransformer]

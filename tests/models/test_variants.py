@@ -17,19 +17,13 @@ from hypothesis import strategies as st
 from test_training import bits
 
 from models.base import LanguageModel, build, hook_table
-from models.config import (
-    ABSOLUTE,
-    Counting,
-    Mask,
-    ModelConfig,
-    Positions,
-    TrainConfig,
-    changed,
-    dotted,
-)
+from models.checks import changed, dotted
+from models.choices import ABSOLUTE, Counting, Mask, Positions
+from models.config import TrainConfig
 from models.errors import UserError
 from models.families import FAMILIES
 from models.languages import Vocabulary
+from models.model_config import ModelConfig
 from models.objectives import OBJECTIVES
 from models.runs.run import Run
 from models.training.loop import train

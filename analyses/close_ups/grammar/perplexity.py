@@ -18,11 +18,11 @@ from analyses.close_ups.grammar import hidden
 from analyses.words import ANALYSIS_SEED
 from interp.statistics import bootstrap_sums, seeds_interval
 from models.base import LanguageModel, build
-from models.config import ModelConfig
 from models.decoding.choice import Choice
 from models.errors import UserError
 from models.languages import ContextFreeLanguage, FormalLanguage, Words
 from models.languages.grammars.trees import embedding
+from models.model_config import ModelConfig
 from models.objectives import objective
 from models.objectives.base import Objective
 from models.runs.run import Run

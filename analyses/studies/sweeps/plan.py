@@ -11,9 +11,11 @@ from typing import Any
 
 from analyses.studies.sweeps.exam import Exam
 from analyses.studies.sweeps.file import MAX_LENGTH, SHIFTED, SweepFile
-from models.config import MOST_SYMBOLS, ModelConfig, TrainConfig, changed
+from models.checks import MOST_SYMBOLS, changed
+from models.config import TrainConfig
 from models.errors import UserError
 from models.languages import language
+from models.model_config import ModelConfig
 from models.training.recipes import recipe
 
 MOST_RUNS = 100_000

@@ -1,0 +1,262 @@
+"""What is built: a frozen, JSON-able configuration of a model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Annotated
+
+from tyro.conf import arg
+from tyro.extras import literal_type_from_choices
+
+from models.checks import AS_WRITTEN, MOST_SYMBOLS, Number, check_choices, check_numbers, dotted
+from models.choices import (
+    CHOICES,
+    Activation,
+    Counting,
+    Mask,
+    Mlp,
+    Norm,
+    NormPlacement,
+    Positions,
+    Scores,
+)
+from models.errors import UserError
+from models.families import FAMILIES, Family
+from models.objectives import Output, Readout
+
+Architecture = Annotated[
+    str,
+    arg(
+        constructor_factory=lambda: literal_type_from_choices(list(FAMILIES)),
+        help_behavior_hint=lambda shown: f"(default: {shown.strip('[]')})".replace("'", ""),
+    ),
+]
+"""The name of a family; the command line offers all that exist."""
+
+BOUNDS: Mapping[str, tuple[Number, Number]] = {
+    "n_layers": (1, 1000),
+    "n_heads": (1, 4096),
+    "d_model": (1, 2**20),
+    "head_width": (0, 2**20),
+    "d_mlp": (1, 2**22),
+    "n_ctx": (1, 2**24),
+    "kernel_size": (1, MOST_SYMBOLS),
+    "order": (1, 5),
+    "eps": (0, 1),
+    "window": (0, MOST_SYMBOLS),
+    "position_base": (1.0, 1e12),
+}
+"""The least and the largest value of every number of a model."""
+
+
+@dataclass(frozen=True)
+class ModelConfig:
+    """The parts of a model: a Transformer, or one of the models that it replaced.
+
+    A *decoder* has a causal mask and may be taught at every position. An *encoder* has the
+    bidirectional mask, recognises whole words and is read at BOS, its class token. A rival uses
+    fewer fields: its entry in ``models.families`` lists them. A choice that a family does not use
+    (of mask, scores, positions, norm, MLP, head_width or counting) is refused; other fields that it
+    does not use are ignored.
+
+    Attributes:
+        architecture: the name of its family: a Transformer or a rival.
+        n_layers: blocks; in an encoder-decoder the first half of them is the encoder.
+        n_heads: attention heads in a block.
+        d_model: width of the residual stream.
+        head_width: width of a head's queries, keys and values; 0 means d_model / n_heads.
+        d_mlp: width of the hidden layer of the MLP.
+        scores: how well a query q and a key k match: "scaled_dot" q.k / sqrt(d_head), "dot" q.k, or
+            "additive" w.tanh(q + k) (Bahdanau et al. 2015).
+        mask: what a position may attend to: "causal" itself and what came before,
+            "strictly_causal" only what came before, "bidirectional" the whole word.
+        window: under a causal mask, how many positions a head sees, its own among them (a sliding
+            window, Beltagy et al. 2020); 0 means all. Farther ones are reached layer by layer.
+        positions: "none" (a causal mask alone tells the order), a "learned" table, "sinusoidal"
+            (Vaswani et al. 2017), "rotary" (Su et al. 2021), "alibi" (Press et al. 2022), "t5"
+            relative bias (Raffel et al. 2020).
+        position_base: of sinusoidal and rotary positions: their wavelengths go from 2 pi up to
+            nearly 2 pi times this.
+        norm: LayerNorm, RMSNorm or none.
+        norm_placement: "pre" x + f(norm(x)), "post" norm(x + f(x)), "sandwich" x +
+            norm(f(norm(x))).
+        mlp: "plain" two layers, "gated" act(x W_gate) * (x W_in) between them, "none" (attention
+            only).
+        act_fn: the MLP's activation.
+        bias: whether the linear maps and norms inside the blocks add a bias. Without a bias, a
+            threshold on a count can only be set against the share of BOS in the average over the
+            word. It then moves with the length, and counting holds further beyond the training
+            window.
+        n_ctx: tokens that the table of learned positions holds, BOS among them. Without such a
+            table words of any length can be read.
+        kernel_size: positions that a layer of the CNN sees: its own and those just before it.
+        order: the n of the n-gram model; its context is the last n - 1 tokens.
+        eps: added under the root in every norm. The difference that tells two counts apart shrinks
+            like 1 / length, and its square soon falls below 1e-5.
+        output: "sigmoid" judges each token by itself, "softmax" gives one distribution over all,
+            "conditional" does so after the border of a pair, "masked" at the position itself. The
+            objective decides it.
+        counting: what is built in for counting; nothing by default.
+    """
+
+    __pydantic_config__ = AS_WRITTEN
+
+    architecture: Architecture = "transformer"
+    n_layers: int = 2
+    n_heads: int = 4
+    d_model: int = 64
+    head_width: int = 0
+    d_mlp: int = 256
+    scores: Scores = "scaled_dot"
+    mask: Mask = "causal"
+    window: int = 0
+    positions: Positions = "none"
+    position_base: float = 10_000.0
+    norm: Norm = "layer"
+    norm_placement: NormPlacement = "pre"
+    mlp: Mlp = "plain"
+    act_fn: Activation = "gelu"
+    bias: bool = True
+    n_ctx: int = 1024
+    kernel_size: int = 5
+    order: int = 3
+    eps: float = 1e-5
+    output: Output = "sigmoid"
+    counting: Counting = Counting()
+
+    def __post_init__(self) -> None:
+        if self.architecture not in FAMILIES:
+            raise UserError(
+                f"architecture is {self.architecture!r}: choose one of {', '.join(FAMILIES)}"
+            )
+        check_choices(self, **CHOICES, act_fn=Activation, output=Output)
+        check_numbers(self, BOUNDS)
+        if self.learned_heads < 1:
+            raise UserError(
+                f"averaging_heads is {self.counting.averaging_heads} and n_heads {self.n_heads}: "
+                "choose fewer averaging heads, so that at least one head learns where to look"
+            )
+        if self.norm == "none" and self.norm_placement != "pre":
+            raise UserError(
+                f"norm_placement is {self.norm_placement}, but with norm none there is nothing to "
+                "place: leave it at pre, or choose a norm"
+            )
+        self._check_choices_are_read()
+        if self.family.two_sided and self.n_layers < 2:
+            raise UserError(
+                f"n_layers is {self.n_layers}, and an encoder-decoder needs a block for each side: "
+                "choose 2 or more"
+            )
+        if self.family.attends:
+            self._check_attention()
+
+    def _check_attention(self) -> None:
+        if not self.head_width and self.d_model % self.n_heads:
+            raise UserError(
+                f"d_model {self.d_model} does not divide among n_heads {self.n_heads}: "
+                "choose a multiple of n_heads, or give head_width"
+            )
+        if self.window == 1:
+            raise UserError(
+                "window is 1: each position would see itself alone; choose 2 or more, or 0 for all"
+            )
+        if self.window and self.mask != "causal":
+            raise UserError(
+                f"window is {self.window}, but the mask is {self.mask}: a sliding window needs the "
+                "causal mask"
+            )
+        if self.positions == "rotary" and self.scores == "additive":
+            raise UserError(
+                "rotary positions turn the angle between query and key, which additive scores "
+                "do not measure: choose dot or scaled_dot scores, or other positions"
+            )
+        if self.positions == "rotary" and self.d_head % 2:
+            raise UserError(
+                f"rotary positions turn pairs of dimensions, but a head has {self.d_head} of them: "
+                "choose an even head width"
+            )
+        if self.positions == "sinusoidal" and self.d_model % 2:
+            raise UserError(
+                f"sinusoidal positions need a sine and a cosine for every frequency, but d_model "
+                f"is {self.d_model}: choose an even number"
+            )
+
+    def _check_choices_are_read(self) -> None:
+        """Refuses a choice that the family does not read, since it would be silently lost."""
+        asked, plain = dotted(self), dotted(ModelConfig)
+        parts = [name for name in asked if name.startswith("counting.")]
+        for name in (*CHOICES, "head_width", "window", *parts):
+            if name not in self.family.reads and asked[name] != plain[name]:
+                owners = [family.name for family in FAMILIES.values() if name in family.reads]
+                raise UserError(
+                    f"{name} {asked[name]} belongs to {' or '.join(owners)}, not to architecture "
+                    f"{self.architecture}: leave it out"
+                )
+
+    @property
+    def family(self) -> Family:
+        """The registry entry of the architecture."""
+        return FAMILIES[self.architecture]
+
+    @property
+    def d_head(self) -> int:
+        return self.head_width or self.d_model // self.n_heads
+
+    @property
+    def size(self) -> int:
+        """About how many numbers a model learns, without the embeddings of the symbols."""
+        heads = 4 * self.n_heads * self.d_head if self.family.attends else 8 * self.d_model
+        layer = self.d_model * (heads + 3 * self.d_mlp)
+        if "kernel_size" in self.family.reads:
+            layer += self.kernel_size * self.d_model**2
+        table = self.n_ctx * self.d_model if self.positions == "learned" else 0
+        return 0 if self.family.tabular else self.n_layers * layer + table
+
+    @property
+    def learned_heads(self) -> int:
+        """How many heads of a block have queries and keys: all but those that average."""
+        return self.n_heads - self.counting.averaging_heads
+
+    @property
+    def sees_ahead(self) -> bool:
+        """Does a position see what comes after it? Only the mask decides this."""
+        return self.mask == "bidirectional"
+
+    @property
+    def causal(self) -> bool:
+        """Does no position of any block see what comes after it?"""
+        return not (self.sees_ahead or self.family.two_sided)
+
+    @property
+    def encoder_layers(self) -> int:
+        """How many of the blocks, the first ones, read the source of a pair."""
+        return self.n_layers // 2 if self.family.two_sided else 0
+
+    @property
+    def readout(self) -> Readout:
+        """Where the verdict on a word is read: "bos" or "last".
+
+        If BOS sees the whole word, the verdict is read there, as at a class token ("bos").
+        Otherwise it is read at the last symbol, the first position that has seen the whole word
+        ("last").
+        """
+        return "bos" if self.sees_ahead else "last"
+
+    @property
+    def kind(self) -> str:
+        """The choices that differ from the plain pre-norm decoder without positions; "" if none do.
+
+        Sizes are not named. Examples: "encoder-alibi", "rms-post", "lstm", "3-gram".
+        """
+        if self.family.title is not None:
+            return self.family.title(self)
+        names = {"mask": {"bidirectional": "encoder"}, "mlp": {"none": "attention"}}
+        parts = []
+        for f in fields(self):
+            value = getattr(self, f.name)
+            if f.name in ("architecture", *CHOICES) and value != f.default:
+                word = names.get(f.name, {}).get(value, value)
+                parts.append(word if value != "none" or f.name == "mlp" else f"no-{f.name}")
+        parts += [f"window-{self.window}"] if self.window else []
+        return "-".join(parts).replace("_", "-")
