@@ -270,6 +270,7 @@ class LanguageModel(HookedRootModule):
             attention_dir="causal" if config.causal else "bidirectional",
             attn_only=config.mlp == "none",
             gated_mlp=config.mlp == "gated",
+            parallel_attn_mlp=config.parallel,
             use_normalization_before_and_after=config.norm_placement == "sandwich",
             device=str(self.device),
             dtype=torch.get_default_dtype(),
@@ -378,8 +379,8 @@ def initialise(model: nn.Module, generator: torch.Generator, embedding_std: floa
     """Draws all weights of a model, in place.
 
     Linear and convolution weights are uniform in +-1/sqrt(fan_in), biases are zero, embeddings are
-    normal, and all weights of an LSTM or GRU are uniform in +-1/sqrt(width). Queries and keys start
-    ten times smaller, so that attention begins near a uniform average, from which counting is
+    normal, and all weights of an RNN, LSTM or GRU are uniform in +-1/sqrt(width). Queries and keys
+    start ten times smaller, so that attention begins near a uniform average, from which counting is
     learned easily. The embeddings start small so that this average, and not the last symbol, fills
     the residual stream.
     """

@@ -8,7 +8,7 @@ from typing import Literal
 from models.checks import AS_WRITTEN, check_numbers
 from models.errors import UserError
 
-Scores = Literal["scaled_dot", "dot", "additive"]
+Scores = Literal["scaled_dot", "dot", "additive", "linear"]
 Mask = Literal["causal", "strictly_causal", "bidirectional"]
 Positions = Literal["none", "learned", "sinusoidal", "rotary", "alibi", "t5"]
 Norm = Literal["layer", "rms", "none"]
@@ -22,6 +22,7 @@ CHOICES = {
     "scores": Scores,
     "norm": Norm,
     "norm_placement": NormPlacement,
+    "qk_norm": Norm,
     "mlp": Mlp,
 }
 """The fields of ``ModelConfig`` that make a model another kind of model, with their values."""

@@ -76,9 +76,8 @@ class Family:
 
 EMBEDDED = frozenset({"n_layers", "d_model", "bias", "output", "counting.centred"})
 NORMED = frozenset({"norm", "norm_placement", "eps", "act_fn"})
-HEADS = frozenset(
-    {"n_heads", "head_width", "scores", "mask", "window", "positions", "position_base", "n_ctx"}
-)
+HEADS = frozenset({"n_heads", "head_width", "value_width", "scores", "qk_norm", "dropout"})
+HEADS |= {"mask", "window", "positions", "position_base", "n_ctx"}
 BOTH_SIDES = HEADS - {"mask", "window"}
 COUNTING = frozenset(f"counting.{name}" for name in ("averaging_heads", "head_norm", "counters"))
 
@@ -87,7 +86,7 @@ _ENTRIES = (
         "transformer",
         "models.transformer.model:HookedTransformer",
         "models.transformer.hook_rows:hook_rows",
-        EMBEDDED | NORMED | HEADS | COUNTING | {"mlp", "d_mlp"},
+        EMBEDDED | NORMED | HEADS | COUNTING | {"mlp", "d_mlp", "parallel"},
         # T5's bias and additive scores have weights without a stacked sibling.
         stacks=lambda config: config.positions != "t5" and config.scores != "additive",
         attends=True,
@@ -103,7 +102,14 @@ _ENTRIES = (
     Family(
         "gru",
         "models.rivals.recurrent:HookedGRU",
-        "models.rivals.recurrent:gru_rows",
+        "models.rivals.recurrent:rnn_rows",
+        EMBEDDED,
+        recurrent=True,
+    ),
+    Family(
+        "rnn",
+        "models.rivals.recurrent:HookedRNN",
+        "models.rivals.recurrent:rnn_rows",
         EMBEDDED,
         recurrent=True,
     ),

@@ -55,6 +55,7 @@ class HookRow:
 
 STREAM = ("batch", "pos", "d_model")
 HEADS = ("batch", "pos", "head", "d_head")
+VALUES = ("batch", "pos", "head", "d_value")
 PAIRS = ("batch", "head", "query", "key")
 HIDDEN = ("batch", "pos", "d_mlp")
 

@@ -39,6 +39,8 @@ BOUNDS: Mapping[str, tuple[Number, Number]] = {
     "n_heads": (1, 4096),
     "d_model": (1, 2**20),
     "head_width": (0, 2**20),
+    "value_width": (0, 2**20),
+    "dropout": (0.0, 0.9),
     "d_mlp": (1, 2**22),
     "n_ctx": (1, 2**24),
     "kernel_size": (1, MOST_SYMBOLS),
@@ -49,6 +51,12 @@ BOUNDS: Mapping[str, tuple[Number, Number]] = {
 }
 """The least and the largest value of every number of a model."""
 
+OPTIONS = ("head_width", "value_width", "window", "parallel", "dropout")
+"""Further fields that are refused where a family does not read them."""
+
+BETWEEN: tuple[Positions, ...] = ("rotary", "alibi", "t5")
+"""The kinds of positions that enter a score by the distance of query and key."""
+
 
 @dataclass(frozen=True)
 class ModelConfig:
@@ -57,8 +65,8 @@ class ModelConfig:
     A *decoder* has a causal mask and may be taught at every position. An *encoder* has the
     bidirectional mask, recognises whole words and is read at BOS, its class token. A rival uses
     fewer fields: its entry in ``models.families`` lists them. A choice that a family does not use
-    (of mask, scores, positions, norm, MLP, head_width or counting) is refused; other fields that it
-    does not use are ignored.
+    (of mask, scores, positions, norm, MLP, widths of a head, window, dropout, a parallel block or
+    counting) is refused; other fields that it does not use are ignored.
 
     Attributes:
         architecture: the name of its family: a Transformer or a rival.
@@ -66,9 +74,13 @@ class ModelConfig:
         n_heads: attention heads in a block.
         d_model: width of the residual stream.
         head_width: width of a head's queries, keys and values; 0 means d_model / n_heads.
+        value_width: width of a head's values, if it is another; 0 means as wide as queries and
+            keys.
         d_mlp: width of the hidden layer of the MLP.
-        scores: how well a query q and a key k match: "scaled_dot" q.k / sqrt(d_head), "dot" q.k, or
-            "additive" w.tanh(q + k) (Bahdanau et al. 2015).
+        scores: how well a query q and a key k match: "scaled_dot" q.k / sqrt(d_head), "dot" q.k,
+            "additive" w.tanh(q + k) (Bahdanau et al. 2015), or "linear" log(f(q).f(k)) with the
+            features f(x) = elu(x) + 1 (Katharopoulos et al. 2020). The softmax of these logarithms
+            shares out f(q).f(k) itself, so that a running sum takes the place of all pairs.
         mask: what a position may attend to: "causal" itself and what came before,
             "strictly_causal" only what came before, "bidirectional" the whole word.
         window: under a causal mask, how many positions a head sees, its own among them (a sliding
@@ -81,6 +93,12 @@ class ModelConfig:
         norm: LayerNorm, RMSNorm or none.
         norm_placement: "pre" x + f(norm(x)), "post" norm(x + f(x)), "sandwich" x +
             norm(f(norm(x))).
+        qk_norm: the norm of every head's queries and of its keys before their scores; "none" by
+            default. It has a learned gain, which the heads share. "layer" as in ViT-22B (Dehghani
+            et al. 2023), "rms" as in Qwen3 and Gemma 3.
+        parallel: whether attention and MLP of a block read the same normalised stream, x +
+            Attention(norm(x)) + MLP(norm(x)), as in GPT-J, PaLM and ViT-22B. A block then has one
+            norm, before both.
         mlp: "plain" two layers, "gated" act(x W_gate) * (x W_in) between them, "none" (attention
             only).
         act_fn: the MLP's activation.
@@ -92,6 +110,9 @@ class ModelConfig:
             table words of any length can be read.
         kernel_size: positions that a layer of the CNN sees: its own and those just before it.
         order: the n of the n-gram model; its context is the last n - 1 tokens.
+        dropout: in training, the share that becomes 0 of attention's weights, and of the numbers
+            that attention and MLP add to the stream (Vaswani et al. 2017); the others grow to make
+            up for it. An evaluation is without it.
         eps: added under the root in every norm. The difference that tells two counts apart shrinks
             like 1 / length, and its square soon falls below 1e-5.
         output: "sigmoid" judges each token by itself, "softmax" gives one distribution over all,
@@ -107,6 +128,7 @@ class ModelConfig:
     n_heads: int = 4
     d_model: int = 64
     head_width: int = 0
+    value_width: int = 0
     d_mlp: int = 256
     scores: Scores = "scaled_dot"
     mask: Mask = "causal"
@@ -115,12 +137,15 @@ class ModelConfig:
     position_base: float = 10_000.0
     norm: Norm = "layer"
     norm_placement: NormPlacement = "pre"
+    qk_norm: Norm = "none"
+    parallel: bool = False
     mlp: Mlp = "plain"
     act_fn: Activation = "gelu"
     bias: bool = True
     n_ctx: int = 1024
     kernel_size: int = 5
     order: int = 3
+    dropout: float = 0.0
     eps: float = 1e-5
     output: Output = "sigmoid"
     counting: Counting = Counting()
@@ -136,6 +161,11 @@ class ModelConfig:
             raise UserError(
                 f"averaging_heads is {self.counting.averaging_heads} and n_heads {self.n_heads}: "
                 "choose fewer averaging heads, so that at least one head learns where to look"
+            )
+        if self.parallel and (self.mlp == "none" or self.norm_placement != "pre"):
+            raise UserError(
+                "parallel attention and MLP read one pre-norm stream, and norm_placement is "
+                f"{self.norm_placement}, mlp {self.mlp}: choose pre and an MLP, or leave it out"
             )
         if self.norm == "none" and self.norm_placement != "pre":
             raise UserError(
@@ -166,6 +196,11 @@ class ModelConfig:
                 f"window is {self.window}, but the mask is {self.mask}: a sliding window needs the "
                 "causal mask"
             )
+        if self.scores == "linear" and (self.window or self.positions in BETWEEN):
+            raise UserError(
+                "linear scores are summed up along the word, whatever the distance of two "
+                f"positions: choose no window and none of {', '.join(BETWEEN)}, or other scores"
+            )
         if self.positions == "rotary" and self.scores == "additive":
             raise UserError(
                 "rotary positions turn the angle between query and key, which additive scores "
@@ -186,7 +221,7 @@ class ModelConfig:
         """Refuses a choice that the family does not read, since it would be silently lost."""
         asked, plain = dotted(self), dotted(ModelConfig)
         parts = [name for name in asked if name.startswith("counting.")]
-        for name in (*CHOICES, "head_width", "window", *parts):
+        for name in (*CHOICES, *OPTIONS, *parts):
             if name not in self.family.reads and asked[name] != plain[name]:
                 owners = [family.name for family in FAMILIES.values() if name in family.reads]
                 raise UserError(
@@ -204,9 +239,15 @@ class ModelConfig:
         return self.head_width or self.d_model // self.n_heads
 
     @property
+    def d_value(self) -> int:
+        """The width of a head's values."""
+        return self.value_width or self.d_head
+
+    @property
     def size(self) -> int:
         """About how many numbers a model learns, without the embeddings of the symbols."""
-        heads = 4 * self.n_heads * self.d_head if self.family.attends else 8 * self.d_model
+        widths = 2 * (self.d_head + self.d_value)
+        heads = self.n_heads * widths if self.family.attends else 8 * self.d_model
         layer = self.d_model * (heads + 3 * self.d_mlp)
         if "kernel_size" in self.family.reads:
             layer += self.kernel_size * self.d_model**2
@@ -252,11 +293,14 @@ class ModelConfig:
         if self.family.title is not None:
             return self.family.title(self)
         names = {"mask": {"bidirectional": "encoder"}, "mlp": {"none": "attention"}}
+        names["qk_norm"] = {"layer": "qk-norm", "rms": "qk-rms"}
         parts = []
         for f in fields(self):
             value = getattr(self, f.name)
             if f.name in ("architecture", *CHOICES) and value != f.default:
                 word = names.get(f.name, {}).get(value, value)
                 parts.append(word if value != "none" or f.name == "mlp" else f"no-{f.name}")
+        parts += ["parallel"] if self.parallel else []
         parts += [f"window-{self.window}"] if self.window else []
+        parts += [f"dropout-{self.dropout:g}"] if self.dropout else []
         return "-".join(parts).replace("_", "-")

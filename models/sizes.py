@@ -55,7 +55,8 @@ def parts_of(config: ModelConfig, tokens: int) -> list[Part]:
         kind = kinds.get(name[: len("blocks.0.")])
         own = counts[kind] if kind else 1
         one_head = re.search(rf"attn\.[{''.join(HEADS)}]\.weight$", name) is not None
-        heads = weight.shape[0] // config.d_head if one_head else 1
+        width = config.d_value if name.endswith("v.weight") else config.d_head
+        heads = weight.shape[0] // width if one_head else 1
         found.append(
             Part(
                 re.sub(r"^blocks\.\d\.", f"blocks.{{{kind}}}.", name),

@@ -163,7 +163,7 @@ class _Functions(TorchFunctionMode):
                 return args[0].cpu().tolist()
             if function in (torch.Tensor.__getitem__, torch.Tensor.__setitem__):
                 args = (args[0], _indices(args[1]), *args[2:])
-            if getattr(function, "__name__", "") in ("lstm", "gru"):
+            if getattr(function, "__name__", "") in ("lstm", "gru", "rnn_tanh"):
                 _refuse_gradients_in_evaluation(args)
         return function(*args, **kwargs)
 

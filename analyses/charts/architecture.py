@@ -326,22 +326,43 @@ def _branch(
 
 
 def _draw_block(sketch: _Sketch) -> None:
-    mlp = sketch.model.config.mlp
+    config, start, before = sketch.model.config, sketch.y + 12, len(sketch.boxes)
     _branch(sketch, "ln1", lambda: _draw_attention(sketch), THIRDS)
-    if mlp != "none":
-        entries = HALVES if mlp == "gated" else (MIDDLE,)
+    entries = HALVES if config.mlp == "gated" else (MIDDLE,)
+    if config.parallel:  # the MLP reads what the heads read
+        norm, way = sketch.boxes[before], (STREAM + LEFT) / 2
+        normed = config.norm != "none"
+        read = (LEFT, (norm["y"] + norm["y2"]) / 2) if normed else (STREAM, start)
+        sketch.y += 12
+        end = max(entries)
+        sketch.line(read, (way, read[1]), (way, sketch.y), (end, sketch.y), arrow=False)
+        sketch.down(*entries)
+        _draw_mlp(sketch)
+        sketch.back()
+    elif config.mlp != "none":
         _branch(sketch, "ln2", lambda: _draw_mlp(sketch), entries)
 
 
 def _draw_attention(sketch: _Sketch) -> None:
     config, attn = sketch.model.config, "blocks.{layer}.attn."
     heads = f"{sketch.positions} × {config.n_heads} × {config.d_head}"
+    read = f"{sketch.positions} × {config.n_heads} × {config.d_value}"
     pairs = f"{config.n_heads} × {sketch.positions} × {sketch.positions}"
     spans = [(x - THIRD / 2, x + THIRD / 2) for x in THIRDS]
     three = zip(spans, "qkv", strict=True)
-    own = ((span, x, f"{attn}hook_{x}", f"blocks.0.attn.{x}") for span, x in three)
-    sketch.row("mix", heads, *own)
-    values = sketch.y
+    q, k, v = ((span, x, f"{attn}hook_{x}", f"blocks.0.attn.{x}") for span, x in three)
+    top = sketch.y
+    sketch.row("mix", read, v)
+    values, sketch.y = sketch.y, top
+    sketch.row("mix", heads, q, k)
+    if config.qk_norm != "none":
+        sketch.down(*THIRDS[:2])
+        title, names = _NORMS[config.qk_norm], ("q_norm", "k_norm")
+        two = zip(spans[:2], names, strict=True)
+        norms = (
+            (span, title, f"{attn}{x}.hook_normalized", f"blocks.0.attn.{x}") for span, x in two
+        )
+        sketch.row("norm", heads, *norms)
     if config.positions == "rotary":
         sketch.down(*THIRDS[:2])
         two = zip(spans[:2], "qk", strict=True)
@@ -352,6 +373,7 @@ def _draw_attention(sketch: _Sketch) -> None:
     sketch.down(*THIRDS[:2])
     root = "√" + str(config.d_head)
     formula = {"scaled_dot": f"q·k / {root}", "dot": "q·k", "additive": "w·tanh(q + k)"}
+    formula["linear"] = "log f(q)·f(k)"
     title = f"scores {formula[config.scores]}"
     sketch.box("mix", title, pairs, span=pair, weights="blocks.0.attn.w_score")
     if config.positions == "alibi":
@@ -375,7 +397,7 @@ def _draw_attention(sketch: _Sketch) -> None:
     title = "z = norm(pattern v)" if config.counting.head_norm else "z = pattern v"
     if config.counting.counters:
         title += f", {config.counting.averaging_heads} count"
-    sketch.box("mix", title, heads, hook=attn + "hook_z")
+    sketch.box("mix", title, read, hook=attn + "hook_z")
     sketch.down(MIDDLE)
     title = f"W_O, sum of {config.n_heads} heads" if config.n_heads > 1 else "W_O, of 1 head"
     hook = "blocks.{layer}.hook_attn_out"
@@ -418,11 +440,13 @@ def _draw_convolution(sketch: _Sketch) -> None:
     _branch(sketch, "ln1", part)
 
 
-def _draw_recurrent(lstm: bool, sketch: _Sketch) -> None:
+def _draw_recurrent(kind: str, sketch: _Sketch) -> None:
     """One layer: the states go round on the right, from one position to the next."""
     shape = sketch.stream
     span, out = (CENTRE - 140, CENTRE + 140), CENTRE + 158
-    if lstm:
+    if kind == "rnn":
+        gates, new, state, hook, some = "", "", "state h ← tanh(W x + U h + b)", "", 0
+    elif kind == "lstm":
         gates, new = "gates i, f, o = σ(W x + U h + b)", "cell c ← f · c + i · tanh(W x + U h + b)"
         state, hook, some = "state h ← o · tanh(c)", "blocks.{layer}.hook_cell", 3
     else:
@@ -433,12 +457,14 @@ def _draw_recurrent(lstm: bool, sketch: _Sketch) -> None:
     sketch.y += SPACE
     top = sketch.y
     sketch.line((CENTRE, before), (CENTRE, top))
-    sketch.box("mix", gates, f"{some} × {shape}", span=span, weights=some * each)
-    sketch.down(CENTRE)
-    sketch.box("mlp", new, shape, span=span, hook=hook, weights=each)
-    sketch.down(CENTRE)
-    last = sketch.y
-    sketch.box("embed", state, shape, span=span, hook="blocks.{layer}.hook_resid_post")
+    if gates:
+        sketch.box("mix", gates, f"{some} × {shape}", span=span, weights=some * each)
+        sketch.down(CENTRE)
+        sketch.box("mlp", new, shape, span=span, hook=hook, weights=each)
+        sketch.down(CENTRE)
+    last, own = sketch.y, 0 if gates else each
+    states = "blocks.{layer}.hook_resid_post"
+    sketch.box("embed", state, shape, span=span, hook=states, weights=own)
     low, high = (last + sketch.y) / 2, top + 18
     sketch.line((span[1], low), (out, low), (out, high), (span[1], high))
     sketch.write(out + 10, (low + high) / 2, "next position", "along")
@@ -518,8 +544,9 @@ def _draw_two_sides(sketch: _Sketch) -> None:
 
 LAYERS: dict[str, Callable[[_Sketch], None]] = {
     "transformer": _draw_block,
-    "lstm": partial(_draw_recurrent, True),
-    "gru": partial(_draw_recurrent, False),
+    "rnn": partial(_draw_recurrent, "rnn"),
+    "lstm": partial(_draw_recurrent, "lstm"),
+    "gru": partial(_draw_recurrent, "gru"),
     "cnn": _draw_convolution,
 }
 """How a layer of a family is drawn, by its name."""

@@ -20,6 +20,7 @@ from analyses.charts.theme import AGAINST, SEVERAL, TRAINED
 from models.base import LanguageModel
 from models.languages import BOS_ID
 from models.model_config import ModelConfig
+from models.transformer.linear import CHUNK
 
 LENGTHS = (16, 32, 64, 128, 256, 512, 1024)
 REST = "everything else"
@@ -34,6 +35,7 @@ class Part:
         order: how its work grows with the number of positions and the sizes, in O notation.
         linear: floating-point operations per position, two for a multiplication with its addition.
         square: floating-point operations per pair of positions.
+        step: a part that works on so many positions together works on whole ones.
         modules: the modules that do the work.
         without: modules inside them that belong to other parts.
     """
@@ -44,6 +46,12 @@ class Part:
     square: int
     modules: tuple[str, ...]
     without: tuple[str, ...] = ()
+    step: int = 1
+
+    def flops(self, positions: int) -> int:
+        """The floating-point operations of a word."""
+        whole = -(-positions // self.step) * self.step
+        return self.linear * whole + self.square * positions**2
 
 
 def parts(config: ModelConfig, d_vocab: int) -> list[Part]:
@@ -57,14 +65,21 @@ def parts(config: ModelConfig, d_vocab: int) -> list[Part]:
 
 
 def _of_transformer(config: ModelConfig, blocks: Sequence[str]) -> list[Part]:
-    inner, looks = config.n_heads * config.d_head, config.learned_heads * config.d_head
-    linear, pairs = 4 * config.d_model * (inner + looks) * len(blocks), 4 * inner * len(blocks)
+    inner, looks = config.n_heads * config.d_value, config.learned_heads * config.d_head
+    linear = 4 * config.d_model * (inner + looks) * len(blocks)
     maps = tuple(f"{block}.attn.{name}" for block in blocks for name in "qkvo")
     attn = tuple(f"{block}.attn" for block in blocks)
-    found = [
-        Part("attention: q, k, v, o", "O(N D²)", linear, 0, maps),
-        Part("attention: pairs", "O(N² D)", 0, pairs, attn, maps),
-    ]
+    found = [Part("attention: q, k, v, o", "O(N D²)", linear, 0, maps)]
+    heads, keys, values = config.n_heads * len(blocks), config.d_head, config.d_value
+    if config.scores == "linear":
+        near = 0 if config.sees_ahead else CHUNK  # keys that a query meets one by one
+        values += near > 0  # the sum of the weights is one value more
+        flops = 2 * heads * (near * (keys + values) + 2 * keys * values)
+        sums = Part("attention: sums", "O(N D²/H)", flops, 0, attn, maps, max(1, near))
+        found.append(sums)
+    else:
+        pairs = 2 * heads * (keys + values)
+        found.append(Part("attention: pairs", "O(N² D)", 0, pairs, attn, maps))
     if config.mlp != "none":
         matrices = 3 if config.mlp == "gated" else 2
         flops = 2 * matrices * config.d_model * config.d_mlp * len(blocks)
@@ -92,6 +107,7 @@ PARTS: dict[str, Callable[[ModelConfig, Sequence[str]], list[Part]]] = {
     "transformer": _of_transformer,
     "lstm": partial(_of_recurrence, 4),
     "gru": partial(_of_recurrence, 3),
+    "rnn": partial(_of_recurrence, 1),
     "cnn": _of_convolution,
 }
 """What the layers of a family do, by its name."""
@@ -105,7 +121,7 @@ def lengths_of(config: ModelConfig) -> tuple[int, ...]:
 def predicted(model: LanguageModel, lengths: Iterable[int]) -> pd.DataFrame:
     """What the formulas say: columns part, order, positions, flops."""
     rows = [
-        (part.name, part.order, n, part.linear * n + part.square * n * n)
+        (part.name, part.order, n, part.flops(n))
         for n in lengths
         for part in parts(model.config, len(model.vocabulary))
     ]
@@ -125,7 +141,8 @@ def counted(model: LanguageModel, positions: int) -> pd.DataFrame:
 
     On a CPU the counter does not see fused kernels, so attention and an LSTM run without them here.
     """
-    plain = [n for n in model.hook_dict if n.endswith(("attn.hook_pattern", "hook_resid_post"))]
+    unfused = ["hook_resid_post", *["attn.hook_pattern"] * (model.config.scores != "linear")]
+    plain = [n for n in model.hook_dict if n.endswith(tuple(unfused))]
     with (
         model.hooks(fwd_hooks=[(name, _let_pass) for name in plain]),
         FlopCounterMode(display=False) as counter,
@@ -279,6 +296,7 @@ def cost_lines(config: ModelConfig, positions: int) -> pd.DataFrame:
     path = -(-n // k)
     rows = [
         ("self-attention", f"O(N² D) = {n * n * d:,}", "O(1)", "O(1)"),
+        ("linear attention", f"O(N D²) = {n * d * d:,}", "O(1)", "O(1)"),
         ("recurrent", f"O(N D²) = {n * d * d:,}", f"O(N) = {n}", f"O(N) = {n}"),
         (f"convolution, k = {k}", f"O(k N D²) = {k * n * d * d:,}", "O(1)", f"O(N/k) = {path}"),
     ]

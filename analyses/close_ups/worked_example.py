@@ -21,10 +21,12 @@ from models.model_config import ModelConfig
 from models.rivals.ngram import SMOOTHING, HookedNGram
 from models.transformer.attention import additive_scores
 from models.transformer.block import Block
+from models.transformer.linear import features
 from models.transformer.model import HookedTransformer
 from models.transformer.positions import alibi_slopes
 
-PAIRED = ("attn_scores", "pattern")  # [query, key]; the other activations are [pos, d_head]
+PAIRED = ("attn_scores", "pattern")  # [query, key]; the other activations are [pos, width]
+THIN = ("d_model", "d_head", "d_value")
 WIDE = 336  # pixels of a heatmap, at most
 SIGNED, POSITIVE = [AGAINST, "#f3f1ed", TRAINED], ["#eef3f6", TRAINED]
 
@@ -81,15 +83,15 @@ def head_steps(
     for hook, name in hooks.items():
         got[name] = cache[hook][0, head] if name in PAIRED else cache[hook][0, :, head]
     places = _places(model.vocabulary, tokens)
-    wide = (places, _numbers(config.d_head))
     steps: list[Step] = []
 
     def add(name: str, formula: str, values: Tensor) -> None:
-        wide_ones = ("q", "k", "v", "q turned", "k turned", "average", "sum", "z")
-        square = name not in wide_ones
-        axes = ("query", "key") if square else ("pos", "d_head")
-        rows, columns = (places, places) if square else wide
-        steps.append(Step(name, formula, values, axes, rows, columns))
+        looks = ("q", "k", "q normed", "k normed", "q turned", "k turned")
+        axes, columns = ("query", "key"), places
+        if name in (*looks, "v", "average", "sum", "z"):
+            read = config.value_width and name not in looks
+            axes, columns = ("pos", "d_value" if read else "d_head"), _numbers(values.shape[1])
+        steps.append(Step(name, formula, values, axes, places, columns))
 
     normed = config.norm != "none" and config.norm_placement != "post"
     x = r"\text{norm}(x)" if normed else "x"
@@ -106,18 +108,24 @@ def head_steps(
     mapped("q")
     mapped("k")
     q, k = got["q"], got["k"]
+    block = model.blocks[layer]
+    assert isinstance(block, Block)
+    if block.attn.q_norm is not None and block.attn.k_norm is not None and not averages:
+        q, k = block.attn.q_norm(q), block.attn.k_norm(k)
+        for name, values in (("q", q), ("k", k)):
+            add(f"{name} normed", rf"\hat {name} = \text{{norm}}({name})", values)
     if config.positions == "rotary":
         q, k = got["rot_q"], got["rot_k"]
         for name, turned in (("q", q), ("k", k)):
             formula = rf"\tilde {name}_i = R_i {name}_i: \text{{pairs of dimensions turn with }} i"
             add(f"{name} turned", formula, turned)
-    block = model.blocks[layer]
-    assert isinstance(block, Block)
     w = block.attn.W_score
-    if w is None:
-        products = q @ k.T * block.attn.scale
-    else:
+    if w is not None:
         products = additive_scores(q[None, None], k[None, None], w[head : head + 1])[0, 0]
+    elif config.scores == "linear":
+        products = (features(q) @ features(k).T).log()
+    else:
+        products = q @ k.T * block.attn.scale
     relations = model.relations(tokens)
     formula = _score_formula(config)
     if relations.bias is not None:
@@ -155,9 +163,13 @@ def head_steps(
 
 
 def _score_formula(config: ModelConfig) -> str:
-    q, k = (r"\tilde q_i", r"\tilde k_j") if config.positions == "rotary" else ("q_i", "k_j")
+    sign = r"\tilde " if config.positions == "rotary" else ""
+    sign = sign or (r"\hat " if config.qk_norm != "none" else "")
+    q, k = f"{sign}q_i", f"{sign}k_j"
     if config.scores == "additive":
         return rf"w \cdot \tanh({q} + {k})"
+    if config.scores == "linear":
+        return rf"\log(\phi({q}) \cdot \phi({k})),\ \phi(x) = \text{{elu}}(x) + 1"
     root = rf" / \sqrt{{{config.d_head}}}" if config.scores == "scaled_dot" else ""
     return rf"{q} \cdot {k}{root}"
 
@@ -167,6 +179,7 @@ FORMULAS: dict[str, dict[str, tuple[str, str]]] = {
         "hook_cell": ("cells", r"c_t = f_t c_{t-1} + i_t \tanh(W x_t + U h_{t-1} + b)"),
         "hook_resid_post": ("hidden states", r"h_t = o_t \tanh(c_t)"),
     },
+    "rnn": {"hook_resid_post": ("hidden states", r"h_t = \tanh(W x_t + U h_{t-1} + b)")},
     "gru": {"hook_resid_post": ("hidden states", r"h_t = (1 - z_t) n_t + z_t h_{t-1}")},
     "cnn": {
         "conv.hook_post": ("after the activation", r"a_t = \text{act}(\sum_j K_j x_{t-j} + b)"),
@@ -264,8 +277,8 @@ def step_chart(step: Step) -> ChartType:
     )
     named = alt.Axis(labelOverlap=height < 14, labelFontSize=12, ticks=False)
     thin = alt.Axis(labelOverlap=True, labelFontSize=12, ticks=False)
-    row_axis = thin if step.axes[0] in ("d_model", "d_head") else named
-    column_axis = thin if step.axes[1] in ("d_model", "d_head") else named
+    row_axis = thin if step.axes[0] in THIN else named
+    column_axis = thin if step.axes[1] in THIN else named
     base = alt.Chart(table).encode(
         x=alt.X("column:N", sort=list(step.columns), title=step.axes[1], axis=column_axis),
         y=alt.Y("row:N", sort=list(step.rows), title=step.axes[0], axis=row_axis),

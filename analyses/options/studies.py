@@ -10,7 +10,7 @@ from tyro.conf import Positional, arg
 
 from analyses.options.shared import Shows, Trains, Works, at_least, check_languages
 from analyses.options.shipped import find, shipped
-from models.config import check_bounds
+from models.checks import check_bounds
 from models.errors import UserError, unknown
 from models.families import FAMILIES
 

@@ -241,5 +241,8 @@ def _at_input(
     stream = run.streams[layer, "pre" if slot in SLOTS or graph.parallel else "mid"]
     with torch.enable_grad():
         x = stream.expand(readers, *stream.shape).requires_grad_()
-        out = projected(model, layer, slot, x) if slot in SLOTS else block.mlp(block.ln2(x[0]))
+        if slot in SLOTS:
+            out = projected(model, layer, slot, x)
+        else:
+            out = block.mlp(getattr(block, "ln2", block.ln1)(x[0]))  # parallel: may share ln1
         return torch.autograd.grad(out, x, gradient.view_as(out))[0]

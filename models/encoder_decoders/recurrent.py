@@ -148,6 +148,6 @@ def attending_rows(config: ModelConfig) -> list[HookRow]:
     out = HookRow("blocks.{layer}.hook_cross_attn_out", STREAM, "what cross-attention adds")
     across = [
         replace(row, shape=tuple(ONE_HEAD.get(axis, axis) for axis in row.shape)).of_side(last)
-        for row in [*cross_rows(), out]
+        for row in [*cross_rows(config), out]
     ]
     return [*one_vector_rows(config), *across]

@@ -1,4 +1,4 @@
-"""LSTM and GRU with their states under hooks: what Transformers replaced."""
+"""RNN, LSTM and GRU with their states under hooks: what Transformers replaced."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ from models.languages import Vocabulary
 from models.model_config import ModelConfig
 
 State = tuple[Tensor, Tensor]
-"""Hidden states and cells, each [batch, d_model]; of a GRU the hidden states twice."""
+"""Hidden states and cells, each [batch, d_model]; without cells the hidden states twice."""
+
+Layer = type[nn.RNN | nn.LSTM | nn.GRU]
 
 
 class Recurrence(nn.Module):
@@ -26,7 +28,7 @@ class Recurrence(nn.Module):
     for those to come; the layer takes the newest. Without a listener PyTorch's fused layer runs.
     """
 
-    def __init__(self, config: ModelConfig, kind: type[nn.LSTM | nn.GRU]) -> None:
+    def __init__(self, config: ModelConfig, kind: Layer) -> None:
         super().__init__()
         self.rnn = kind(config.d_model, config.d_model, bias=config.bias, batch_first=True)
         self.hook_resid_pre = HookPoint()
@@ -78,7 +80,8 @@ class Recurrence(nn.Module):
                 h, c = h[:, back], c[:, back]
                 out, _ = pad_packed_sequence(packed._replace(data=data), True, 0.0, x.shape[1])
             return out, (h[0], c[0])
-        out, h = torch.gru(x, before[0], *how, True)
+        kernel = torch.gru if isinstance(self.rnn, nn.GRU) else torch.rnn_tanh
+        out, h = kernel(x, before[0], *how, True)
         return out, (h[0], h[0])
 
     def _walk(
@@ -100,7 +103,8 @@ class Recurrence(nn.Module):
                 # The output gate lets through the cell as the hook left it.
                 h = self._let_through(x[:, t], h0, weights, cells[-1], c, h)
             else:
-                h = torch.gru_cell(x[:, t], h0, *weights)
+                cell = torch.gru_cell if isinstance(self.rnn, nn.GRU) else torch.rnn_tanh_cell
+                h = cell(x[:, t], h0, *weights)
             h = _inside(first, until, t, h)
             hidden.append(_shown(self.hook_resid_post, [*hidden[1:], h], x))
         states = torch.stack(hidden[1:], dim=1)
@@ -146,7 +150,7 @@ class HookedRecurrent(EmbeddingModel):
         layer: PyTorch's class of a layer.
     """
 
-    layer: type[nn.LSTM | nn.GRU]
+    layer: Layer
 
     def __init__(self, config: ModelConfig, vocabulary: Vocabulary, seed: int = 0) -> None:
         """Weights are drawn from ``seed`` alone: the global random state is not used or moved."""
@@ -170,6 +174,12 @@ class HookedRecurrent(EmbeddingModel):
         return self.unembed(x)
 
 
+class HookedRNN(HookedRecurrent):
+    """h = tanh(W x + U h + b), hidden states without gates (Elman 1990)."""
+
+    layer = nn.RNN
+
+
 class HookedLSTM(HookedRecurrent):
     """Layers with hidden states and cells (Hochreiter and Schmidhuber 1997)."""
 
@@ -182,8 +192,8 @@ class HookedGRU(HookedRecurrent):
     layer = nn.GRU
 
 
-def gru_rows(config: ModelConfig) -> list[HookRow]:
-    """Every hook of a GRU, in the order of computation."""
+def rnn_rows(config: ModelConfig) -> list[HookRow]:
+    """Every hook of a plain RNN or a GRU, in the order of computation."""
     block, meaning = "blocks.{layer}.", "hidden states; the next position goes on from them"
     return [
         HookRow("hook_embed", STREAM, "token embedding"),
@@ -195,5 +205,5 @@ def gru_rows(config: ModelConfig) -> list[HookRow]:
 def lstm_rows(config: ModelConfig) -> list[HookRow]:
     """Every hook of an LSTM, in the order of computation."""
     meaning = "cells; the next position goes on from them"
-    *before, states = gru_rows(config)
+    *before, states = rnn_rows(config)
     return [*before, HookRow("blocks.{layer}.hook_cell", STREAM, meaning), states]

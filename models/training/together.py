@@ -45,9 +45,10 @@ Told = Callable[[Run, int, float | None], None]  # called with (run, step, last 
 def can_train_together(config: TrainConfig) -> bool:
     """Can runs of this configuration that differ in their seed alone train at once?
 
-    If they can, it saves time on a GPU, but not on a CPU.
+    If they can, it saves time on a GPU, but not on a CPU. With dropout they cannot: what a run
+    drops is drawn from its own seed.
     """
-    return not config.parent and can_be_stacked(config.model)
+    return not config.parent and not config.model.dropout and can_be_stacked(config.model)
 
 
 def train_together(

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 
+import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
@@ -18,7 +19,7 @@ from models.errors import UserError
 from models.runs.parents import start_from, trained_parts
 from models.runs.run import Run
 from models.training.adapters import add_adapters, merged
-from models.training.batches import Batches
+from models.training.batches import DROPPED, Batches
 from models.training.subspace import add_subspace, placed
 
 ADDED = {"lora": (add_adapters, merged), "subspace": (add_subspace, placed)}
@@ -49,6 +50,21 @@ def threads(count: int) -> Iterator[None]:
         yield
     finally:
         torch.set_num_threads(before)
+
+
+@contextmanager
+def dropping(config: TrainConfig, step: int, device: torch.device) -> Iterator[None]:
+    """Inside, dropout draws from the seed and the number of the step; nothing else is drawn there.
+
+    The global random state is afterwards as it was before.
+    """
+    if not config.model.dropout:
+        yield
+        return
+    drawn = np.random.SeedSequence([config.seed, DROPPED, step]).generate_state(1, np.uint64)
+    with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
+        torch.manual_seed(int(drawn[0]))
+        yield
 
 
 def adamw(config: TrainConfig, parameters: Iterable[nn.Parameter]) -> torch.optim.AdamW:
@@ -119,14 +135,17 @@ class Trainer:
 
         The loss stays on the device: whoever reads it waits until the device has done the step.
 
-        Which words it reads depends on the seed and the number of the step alone.
+        Which words it reads, and what dropout drops, depends on the seed and the number of the step
+        alone. A word that a step drew twice, and its beginning that is a word too, share what is
+        dropped: they are computed once.
         """
         taught = self.batches[self.step]
         value = torch.zeros((), device=self.model.device)
-        for group in taught.groups:
-            logits = self.model(group.batch.tokens, group.offsets)
-            losses = self.run.objective.losses(logits, group.batch)
-            value = value + losses.sum() / taught.answers
+        with dropping(self.config, self.step, self.model.device):
+            for group in taught.groups:
+                logits = self.model(group.batch.tokens, group.offsets)
+                losses = self.run.objective.losses(logits, group.batch)
+                value = value + losses.sum() / taught.answers
         if self.optimizer is not None:
             self._descend(self.optimizer, value)
         else:

@@ -10,7 +10,9 @@ from transformer_lens.hook_points import HookPoint
 
 from models.hooks import listened
 from models.model_config import ModelConfig
+from models.transformer.linear import features, linear_attention
 from models.transformer.masks import masked_softmax
+from models.transformer.norm import Norm
 from models.transformer.positions import rotate
 from models.transformer.relations import CAUSAL, KeysValues, Relations
 
@@ -28,16 +30,21 @@ class Attention(nn.Module):
     Hooks: ``hook_q, hook_k, hook_v, hook_z`` [batch, pos, head, d_head]; with rotary positions also
     ``hook_rot_q, hook_rot_k``, the turned queries and keys; ``hook_attn_scores`` (masked entries
     -inf) and ``hook_pattern`` [batch, head, query, key]; ``hook_result`` [batch, pos, head,
-    d_model], each head's share of the output, without the output bias. Dot-product scores, pattern
-    and result are computed only if a hook listens to them; otherwise PyTorch's fused path runs.
+    d_model], each head's share of the output, without the output bias. Values and z have a width of
+    their own if the configuration gives one. With a norm of queries and keys its modules are
+    ``q_norm`` and ``k_norm``, after ``hook_q`` and ``hook_k``. Dot-product scores, pattern and
+    result are computed only if a hook listens to them; otherwise PyTorch's fused path runs. Linear
+    scores then take a running sum, where it gives the same: in a whole word, or where every query
+    reads the same keys. Elsewhere, as with dropout, all pairs are computed.
     """
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
-        self.n_heads, self.d_head = config.n_heads, config.d_head
+        self.n_heads, self.d_head, self.d_value = config.n_heads, config.d_head, config.d_value
         self.scores, self.strict = config.scores, config.mask == "strictly_causal"
+        self.alike, self.dropout = config.sees_ahead, nn.Dropout(config.dropout)
         learned = config.learned_heads
-        inner = config.n_heads * config.d_head
+        inner = config.n_heads * config.d_value
         self.q = nn.Linear(config.d_model, learned * config.d_head, bias=config.bias)
         self.k = nn.Linear(config.d_model, learned * config.d_head, bias=config.bias)
         self.v = nn.Linear(config.d_model, inner, bias=config.bias)
@@ -45,6 +52,13 @@ class Attention(nn.Module):
         self.w_score: nn.Parameter | None = None
         if config.scores == "additive":
             self.w_score = nn.Parameter(torch.ones(learned, config.d_head))
+        self.q_norm: Norm | None = None
+        self.k_norm: Norm | None = None
+        if config.qk_norm != "none":
+            self.q_norm, self.k_norm = (
+                Norm(config.qk_norm, config.d_head, config.eps, affine=True, bias=config.bias)
+                for _ in "qk"
+            )
         self.hook_q = HookPoint()
         self.hook_k = HookPoint()
         self.hook_v = HookPoint()
@@ -74,17 +88,19 @@ class Attention(nn.Module):
                 If it has fewer words than ``x``, the rows of ``x`` are copies of its batch, and
                 every copy reads all of it.
         """
-        q = self.hook_q(self.heads(self.q(x)))
+        q = self.normed(self.hook_q(self.heads(self.q(x))), self.q_norm)
         if relations.rotation is not None:
             q = self.hook_rot_q(rotate(q, *relations.rotation))
         q = q.transpose(1, 2)  # [batch, head, pos, d_head]
         k, v = self.keys_and_values(x, relations) if memory is None else memory
         copies = len(q) // len(k)
-        if self.scores == "additive" or listened(self.hook_attn_scores, self.hook_pattern):
+        if self._by_pairs(relations, memory):
             if copies > 1:
                 k, v = k.repeat(copies, 1, 1, 1), v.repeat(copies, 1, 1, 1)
                 relations = relations.copied(copies)
-            z = self._pattern(q, k, relations) @ v
+            z = self.dropout(self._pattern(q, k, relations)) @ v
+        elif self.scores == "linear":
+            z = self._summed(q, k, v, relations)
         elif copies > 1:
             # The queries of all copies are extra queries of one batch: k and v need no copy.
             queries = q.unflatten(0, (copies, -1)).permute(1, 2, 0, 3, 4).flatten(2, 3)
@@ -103,10 +119,10 @@ class Attention(nn.Module):
         self, x: Float[Tensor, "batch pos d_model"], relations: Relations
     ) -> KeysValues:
         """The keys and values of these positions."""
-        k = self.hook_k(self.heads(self.k(x)))
+        k = self.normed(self.hook_k(self.heads(self.k(x))), self.k_norm)
         if relations.rotation is not None:
             k = self.hook_rot_k(rotate(k, *relations.rotation))
-        v = self.hook_v(self.values(self.v(x).view(k.shape)))
+        v = self.hook_v(self.values(self.v(x).view(*k.shape[:3], self.d_value)))
         return k.transpose(1, 2), v.transpose(1, 2)
 
     def heads(
@@ -115,19 +131,48 @@ class Attention(nn.Module):
         """Queries or keys, head by head."""
         return x.view(*x.shape[:2], -1, self.d_head)
 
-    def values(self, v: Float[Tensor, "*any head d_head"]) -> Float[Tensor, "*any head d_head"]:
+    def normed(
+        self, x: Float[Tensor, "batch pos head d_head"], norm: Norm | None
+    ) -> Float[Tensor, "batch pos head d_head"]:
+        """Queries or keys after their norm, where there is one."""
+        return x if norm is None else norm(x)
+
+    def values(self, v: Float[Tensor, "*any head d_value"]) -> Float[Tensor, "*any head d_value"]:
         """What the heads read, given x W_V + b_V; here unchanged."""
         return v
 
     def read(
-        self, z: Float[Tensor, "batch pos head d_head"], relations: Relations
-    ) -> Float[Tensor, "batch pos head d_head"]:
+        self, z: Float[Tensor, "batch pos head d_value"], relations: Relations
+    ) -> Float[Tensor, "batch pos head d_value"]:
         """What goes on to W_O, given the mean of the values; here unchanged."""
         return z
 
+    def _by_pairs(self, relations: Relations, memory: KeysValues | None) -> bool:
+        """Are the scores of all pairs computed?"""
+        if self.scores == "additive" or listened(self.hook_attn_scores, self.hook_pattern):
+            return True
+        if self.scores != "linear":
+            return False
+        whole = memory is None and (relations.may is None or self.strict)
+        return not (whole or self.alike) or (self.training and self.dropout.p > 0)
+
+    def _summed(self, q: Tensor, k: Tensor, v: Tensor, relations: Relations) -> Tensor:
+        """Linear scores by a running sum."""
+        q, k = features(q), features(k)
+        if not self.alike:
+            return linear_attention(q, k, v, strict=self.strict)
+        k = k * relations.mask(q)[:, :, 0, :, None]  # every query may attend to the same keys
+        copies = len(q) // len(k)
+        total = k.sum(dim=2, keepdim=True), k.transpose(-1, -2) @ v
+        norm, sums = (part.repeat(copies, 1, 1, 1) for part in total)
+        return q @ sums / (q * norm).sum(dim=-1, keepdim=True)
+
     def _fused(self, q: Tensor, k: Tensor, v: Tensor, relations: Relations) -> Tensor:
+        dropped = self.dropout.p if self.training else 0.0
         if relations.may is None and relations.bias is None:
-            return scaled_dot_product_attention(q, k, v, is_causal=True, scale=self.scale)
+            return scaled_dot_product_attention(
+                q, k, v, dropout_p=dropped, is_causal=True, scale=self.scale
+            )
         mask = relations.mask(q)
         empty = self._some_see_nothing(relations)
         if empty:  # a row without a key is NaN in some kernels, and so are its gradients
@@ -135,7 +180,7 @@ class Attention(nn.Module):
             mask = mask | alone
         if relations.bias is not None:
             mask = relations.bias.to(q.dtype).masked_fill(~mask, float("-inf"))
-        z = scaled_dot_product_attention(q, k, v, attn_mask=mask, scale=self.scale)
+        z = scaled_dot_product_attention(q, k, v, mask, dropout_p=dropped, scale=self.scale)
         return z.masked_fill(alone, 0.0) if empty else z
 
     def _some_see_nothing(self, relations: Relations) -> bool:
@@ -143,7 +188,7 @@ class Attention(nn.Module):
 
     def _few(self, q: Tensor, k: Tensor, v: Tensor, relations: Relations) -> Tensor:
         """Attention of a few queries to many keys; the fused path takes up to twice as long."""
-        if q.shape[2] == 1 or q.device.type != "cpu":
+        if q.shape[2] == 1 or q.device.type != "cpu" or self.training:
             return self._fused(q, k, v, relations)
         may = relations.mask(q)
         bias = torch.zeros(may.shape, dtype=q.dtype).masked_fill_(~may, float("-inf"))
@@ -162,7 +207,12 @@ class Attention(nn.Module):
         relations: Relations,
     ) -> Float[Tensor, "batch head query key"]:
         w = self.W_score
-        scores = q @ k.transpose(-1, -2) * self.scale if w is None else additive_scores(q, k, w)
+        if w is not None:
+            scores = additive_scores(q, k, w)
+        elif self.scores == "linear":
+            scores = (features(q) @ features(k).transpose(-1, -2)).log()
+        else:
+            scores = q @ k.transpose(-1, -2) * self.scale
         if relations.bias is not None:
             scores = scores + relations.bias
         may = relations.mask(q)
@@ -172,7 +222,7 @@ class Attention(nn.Module):
     # -- the weights in TransformerLens' shapes ---------------------------------------------------
 
     def split(self, weight: Tensor) -> Float[Tensor, "head d_model d_head"]:
-        """The weight of queries, keys or values, head by head."""
+        """The weight of queries or keys, head by head."""
         return weight.view(-1, self.d_head, weight.shape[1]).transpose(1, 2)
 
     @property
@@ -189,12 +239,12 @@ class Attention(nn.Module):
         return self.w_score
 
     @property
-    def W_V(self) -> Float[Tensor, "head d_model d_head"]:
-        return self.split(self.v.weight)
+    def W_V(self) -> Float[Tensor, "head d_model d_value"]:
+        return self.v.weight.view(self.n_heads, self.d_value, -1).transpose(1, 2)
 
     @property
-    def W_O(self) -> Float[Tensor, "head d_head d_model"]:
-        return self.o.weight.T.reshape(self.n_heads, self.d_head, -1)
+    def W_O(self) -> Float[Tensor, "head d_value d_model"]:
+        return self.o.weight.T.reshape(self.n_heads, self.d_value, -1)
 
     @property
     def b_Q(self) -> Float[Tensor, "head d_head"]:
@@ -205,8 +255,8 @@ class Attention(nn.Module):
         return self.heads(bias_of(self.k)[None, None])[0, 0]
 
     @property
-    def b_V(self) -> Float[Tensor, "head d_head"]:
-        return bias_of(self.v).view(self.n_heads, self.d_head)
+    def b_V(self) -> Float[Tensor, "head d_value"]:
+        return bias_of(self.v).view(self.n_heads, self.d_value)
 
     @property
     def b_O(self) -> Float[Tensor, " d_model"]:

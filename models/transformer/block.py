@@ -3,6 +3,7 @@
 pre       u = x + Attention(norm(x));         z = u + MLP(norm(u))
 post      u = norm(x + Attention(x));         z = norm(u + MLP(u))
 sandwich  u = x + norm(Attention(norm(x)));   z = u + norm(MLP(norm(u)))
+parallel  y = norm(x);                        z = x + Attention(y) + MLP(y)
 """
 
 from __future__ import annotations
@@ -25,10 +26,12 @@ def norm_of(config: ModelConfig) -> Norm:
 
 class Block(nn.Module):
     """One layer. Hooks, all [batch, pos, d_model]: ``hook_resid_pre, hook_attn_out, hook_resid_mid,
-    hook_mlp_out, hook_resid_post``; without an MLP neither ``resid_mid`` nor ``mlp_out``.
+    hook_mlp_out, hook_resid_post``; without an MLP neither ``resid_mid`` nor ``mlp_out``, and no
+    ``resid_mid`` in a parallel block.
 
     ``ln1`` and ``ln2`` stand where ``norm_placement`` says; "sandwich" adds ``ln1_post`` and
-    ``ln2_post``. ``hook_attn_out`` and ``hook_mlp_out`` hear what is added to the stream.
+    ``ln2_post``. A parallel block has ``ln1`` alone. ``hook_attn_out`` and ``hook_mlp_out`` hear
+    what is added to the stream.
     """
 
     hook_out_is_single_residual_stream = True  # what TransformerLens' logit lens asks for
@@ -40,7 +43,8 @@ class Block(nn.Module):
             return norm_of(config)
 
         sandwich = config.norm_placement == "sandwich"
-        self.placement = config.norm_placement
+        self.placement, self.parallel = config.norm_placement, config.parallel
+        self.dropout = nn.Dropout(config.dropout)
         self.ln1 = norm()
         self.attn = attention(config)
         self.ln1_post = norm() if sandwich else None
@@ -48,10 +52,11 @@ class Block(nn.Module):
         self.hook_attn_out = HookPoint()
         self.mlp: MLP | None = None
         if config.mlp != "none":
-            self.ln2 = norm()
+            if not config.parallel:
+                self.ln2 = norm()
+                self.ln2_post = norm() if sandwich else None
+                self.hook_resid_mid = HookPoint()
             self.mlp = MLP(config)
-            self.ln2_post = norm() if sandwich else None
-            self.hook_resid_mid = HookPoint()
             self.hook_mlp_out = HookPoint()
         self.hook_resid_post = HookPoint()
 
@@ -61,7 +66,10 @@ class Block(nn.Module):
         relations: Relations = CAUSAL,
         memory: KeysValues | None = None,
     ) -> Float[Tensor, "batch pos d_model"]:
-        x = self.attended(self.hook_resid_pre(x), relations, memory)
+        x = self.hook_resid_pre(x)
+        if self.parallel:
+            return self.hook_resid_post(self._both(x, relations, memory))
+        x = self.attended(x, relations, memory)
         if self.mlp is not None:
             x = self.thought(self.hook_resid_mid(x))
         return self.hook_resid_post(x)
@@ -80,12 +88,21 @@ class Block(nn.Module):
             self.placement,
             self.ln1,
             self.ln1_post,
+            self.dropout,
         )
 
     def thought(self, x: Float[Tensor, "batch pos d_model"]) -> Float[Tensor, "batch pos d_model"]:
         """The stream with what the MLP adds; the block has one."""
         assert self.mlp is not None
-        return residual(x, self.mlp, self.hook_mlp_out, self.placement, self.ln2, self.ln2_post)
+        norms = self.ln2, self.ln2_post
+        return residual(x, self.mlp, self.hook_mlp_out, self.placement, *norms, self.dropout)
+
+    def _both(self, x: Tensor, relations: Relations, memory: KeysValues | None) -> Tensor:
+        """The stream with what attention and MLP add, side by side."""
+        assert self.mlp is not None
+        y = self.ln1(x)
+        x = x + self.hook_attn_out(self.dropout(self.attn(y, relations, memory)))
+        return x + self.hook_mlp_out(self.dropout(self.mlp(y)))
 
     def keys_and_values(
         self, x: Float[Tensor, "batch pos d_model"], relations: Relations

@@ -17,7 +17,7 @@ from transformer_lens.hook_points import HookPoint
 
 from models.choices import Counting
 from models.errors import UserError
-from models.hooks import HEADS, HookRow, norm_rows
+from models.hooks import HookRow, norm_rows
 from models.model_config import ModelConfig
 from models.transformer.attention import Attention
 from models.transformer.norm import Norm
@@ -43,7 +43,7 @@ class CountingAttention(Attention):
 
     The queries and keys of averaging heads are zeros, so that all their scores are equal. A head
     norm is the module ``norm_z``, with the hooks of a norm: ``hook_scale`` [batch, pos, head, 1]
-    and ``hook_normalized`` [batch, pos, head, d_head]; ``hook_z`` hears what comes after it. With
+    and ``hook_normalized`` [batch, pos, head, d_value]; ``hook_z`` hears what comes after it. With
     counters ``norm_z`` is a ``Saturation``, and ``hook_v`` hears the values as steps.
     """
 
@@ -53,7 +53,7 @@ class CountingAttention(Attention):
         self.averaging, self.counters = counting.averaging_heads, counting.counters
         self.norm_z: Norm | Saturation | None = None
         if counting.head_norm:
-            self.norm_z = Norm("rms", config.d_head, config.eps, affine=False)
+            self.norm_z = Norm("rms", config.d_value, config.eps, affine=False)
         elif counting.counters:
             self.norm_z = Saturation(counting.averaging_heads)
 
@@ -63,7 +63,13 @@ class CountingAttention(Attention):
         learned = super().heads(x)
         return pad(learned, (0, 0, self.averaging, 0)) if self.averaging else learned
 
-    def values(self, v: Float[Tensor, "*any head d_head"]) -> Float[Tensor, "*any head d_head"]:
+    def normed(
+        self, x: Float[Tensor, "batch pos head d_head"], norm: Norm | None
+    ) -> Float[Tensor, "batch pos head d_head"]:
+        normed = super().normed(x, norm)[:, :, self.averaging :]  # a norm's bias would be turned
+        return pad(normed, (0, 0, self.averaging, 0))
+
+    def values(self, v: Float[Tensor, "*any head d_value"]) -> Float[Tensor, "*any head d_value"]:
         """What the heads read, given x W_V + b_V: steps in heads that count, else unchanged."""
         if v.dtype in TOO_COARSE:
             raise UserError(
@@ -75,8 +81,8 @@ class CountingAttention(Attention):
         return torch.cat([steps(counted), others], dim=-2)
 
     def read(
-        self, z: Float[Tensor, "batch pos head d_head"], relations: Relations
-    ) -> Float[Tensor, "batch pos head d_head"]:
+        self, z: Float[Tensor, "batch pos head d_value"], relations: Relations
+    ) -> Float[Tensor, "batch pos head d_value"]:
         if isinstance(self.norm_z, Saturation):
             return self.norm_z(z, relations.keys(z))
         return z if self.norm_z is None else self.norm_z(z)
@@ -99,7 +105,7 @@ class Saturation(nn.Module):
     z is a mean of T values. With s = T z, the sum of these values, the formula is
     s / sqrt(1 + s^2), number by number.
 
-    Hooks: those of a norm, both [batch, pos, head, d_head].
+    Hooks: those of a norm, both [batch, pos, head, d_value].
     """
 
     def __init__(self, heads: int) -> None:
@@ -110,9 +116,9 @@ class Saturation(nn.Module):
 
     def forward(
         self,
-        z: Float[Tensor, "batch pos head d_head"],
+        z: Float[Tensor, "batch pos head d_value"],
         keys: Float[Tensor, "#batch pos 1 1"],
-    ) -> Float[Tensor, "batch pos head d_head"]:
+    ) -> Float[Tensor, "batch pos head d_value"]:
         """
         Args:
             keys: T, how many keys each position attended to. Where T is 0, z is zero and stays so.
@@ -145,19 +151,19 @@ def with_counting(rows: list[HookRow], counting: Counting) -> list[HookRow]:
         if row.name.endswith("attn.hook_v") and counting.counters:
             meaning += f", -1, 0 or 1 in {counting.averaging_heads} of the heads"
         if row.name.endswith("attn.hook_z"):
-            told += _norm_rows(row.name.replace("hook_z", "norm_z"), counting)
+            told += _norm_rows(row.name.replace("hook_z", "norm_z"), row.shape, counting)
             meaning += ", normed" * counting.head_norm
             meaning += "; in heads that count, the saturated sum" * counting.counters
         told.append(HookRow(row.name, row.shape, meaning))
     return told
 
 
-def _norm_rows(name: str, counting: Counting) -> list[HookRow]:
+def _norm_rows(name: str, shape: tuple[str, ...], counting: Counting) -> list[HookRow]:
     if counting.head_norm:
-        return norm_rows(name, HEADS)
+        return norm_rows(name, shape)
     if not counting.counters:
         return []
     return [
-        HookRow(f"{name}.hook_scale", HEADS, "what z is divided by; 1 in heads that do not count"),
-        HookRow(f"{name}.hook_normalized", HEADS, "the result"),
+        HookRow(f"{name}.hook_scale", shape, "what z is divided by; 1 in heads that do not count"),
+        HookRow(f"{name}.hook_normalized", shape, "the result"),
     ]

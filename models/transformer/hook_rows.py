@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from models.choices import ABSOLUTE
-from models.hooks import HEADS, HIDDEN, PAIRS, STREAM, HookRow, norm_rows
+from models.hooks import HEADS, HIDDEN, PAIRS, STREAM, VALUES, HookRow, norm_rows
 from models.model_config import ModelConfig
 from models.transformer.counting import with_counting
 
@@ -23,6 +23,7 @@ def block_rows(config: ModelConfig, cross: bool = False) -> list[HookRow]:
         cross: whether the block also attends to the source of a pair.
     """
     block, mlp = "blocks.{layer}.", "blocks.{layer}.mlp."
+    parallel = config.parallel
     post, sandwich = config.norm_placement == "post", config.norm_placement == "sandwich"
 
     def normed(name: str, part: list[HookRow]) -> list[HookRow]:
@@ -39,49 +40,58 @@ def block_rows(config: ModelConfig, cross: bool = False) -> list[HookRow]:
         mid = "the stream between attention and cross-attention"
         rows += [HookRow(block + "hook_resid_mid", STREAM, mid)]
         out = HookRow(block + "hook_cross_attn_out", STREAM, "what cross-attention adds")
-        rows += normed("ln_cross", [*cross_rows(), out])
+        rows += normed("ln_cross", [*cross_rows(config), out])
     if config.mlp != "none":
         where, before = ("mid2", "cross-attention") if cross else ("mid", "attention")
         stream = f"the stream between {before} and MLP"
-        rows += [HookRow(block + f"hook_resid_{where}", STREAM, stream)]
+        rows += [] if parallel else [HookRow(block + f"hook_resid_{where}", STREAM, stream)]
         hidden = [HookRow(mlp + "hook_pre", HIDDEN, "what the activation function gets")]
         if config.mlp == "gated":
             hidden += [HookRow(mlp + "hook_pre_linear", HIDDEN, "what the gate multiplies")]
         hidden += [HookRow(mlp + "hook_post", HIDDEN, "the hidden layer")]
         out = HookRow(block + "hook_mlp_out", STREAM, "what the MLP adds to the stream")
-        rows += normed("ln2", [*hidden, out])
+        rows += [*hidden, out] if parallel else normed("ln2", [*hidden, out])
     return [*rows, HookRow(block + "hook_resid_post", STREAM, "the stream after the block")]
 
 
 def _attention_rows(config: ModelConfig) -> list[HookRow]:
     attn, rotary = "blocks.{layer}.attn.", config.positions == "rotary"
+    values = VALUES if config.value_width else HEADS
     turned_q = HookRow(attn + "hook_rot_q", HEADS, "queries, turned by their position")
     turned_k = HookRow(attn + "hook_rot_k", HEADS, "keys, turned by their position")
     return [
         HookRow(attn + "hook_q", HEADS, "queries"),
+        *_qk_norm_rows(attn + "q_norm", config),
         *([turned_q] if rotary else []),
         HookRow(attn + "hook_k", HEADS, "keys"),
+        *_qk_norm_rows(attn + "k_norm", config),
         *([turned_k] if rotary else []),
-        HookRow(attn + "hook_v", HEADS, "values"),
-        *_read_rows(attn),
+        HookRow(attn + "hook_v", values, "values"),
+        *_read_rows(attn, values),
     ]
 
 
-def cross_rows() -> list[HookRow]:
+def cross_rows(config: ModelConfig) -> list[HookRow]:
     """Every hook of cross-attention."""
-    attn = "blocks.{layer}.cross_attn."
+    attn, values = "blocks.{layer}.cross_attn.", VALUES if config.value_width else HEADS
     return [
         HookRow(attn + "hook_k", HEADS, "keys, of the encoder's last stream"),
-        HookRow(attn + "hook_v", HEADS, "values, of the encoder's last stream"),
+        *_qk_norm_rows(attn + "k_norm", config),
+        HookRow(attn + "hook_v", values, "values, of the encoder's last stream"),
         HookRow(attn + "hook_q", HEADS, "queries"),
-        *_read_rows(attn),
+        *_qk_norm_rows(attn + "q_norm", config),
+        *_read_rows(attn, values),
     ]
 
 
-def _read_rows(attn: str) -> list[HookRow]:
+def _qk_norm_rows(name: str, config: ModelConfig) -> list[HookRow]:
+    return [] if config.qk_norm == "none" else norm_rows(name, HEADS)
+
+
+def _read_rows(attn: str, values: tuple[str, ...]) -> list[HookRow]:
     return [
         HookRow(attn + "hook_attn_scores", PAIRS, "scores with bias, -inf where masked"),
         HookRow(attn + "hook_pattern", PAIRS, "their softmax: where a head looks"),
-        HookRow(attn + "hook_z", HEADS, "the mean of the values under the pattern"),
+        HookRow(attn + "hook_z", values, "the mean of the values under the pattern"),
         HookRow(attn + "hook_result", ("batch", "pos", "head", "d_model"), "z W_O, head by head"),
     ]

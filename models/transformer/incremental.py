@@ -72,12 +72,19 @@ class IncrementalTransformer(EmbeddingModel):
     @torch.no_grad()
     def record(self, tokens: Int[Tensor, "batch pos"]) -> Recording:
         """Runs the model and keeps what ``resume``, ``reread`` and ``local`` start from."""
-        key = "hook_rot_k" if self.config.positions == "rotary" else "hook_k"
+        rotary = self.config.positions == "rotary"
+        key = "hook_rot_k" if rotary else "hook_k"
         names = ("hook_resid_pre", f"attn.{key}", "attn.hook_v")
         blocks = [f"blocks.{layer}." for layer in range(self.config.n_layers)]
         wanted = [block + name for block in blocks for name in names]
         logits, cache = self.run_with_cache(tokens, names_filter=wanted)
         found = [[cache[block + name] for name in names] for block in blocks]
+        if not rotary:  # turned keys are normed already
+            parts = [block.attn for block in self.blocks if isinstance(block, Block)]
+            found = [
+                [x, attn.normed(k, attn.k_norm), v]
+                for attn, (x, k, v) in zip(parts, found, strict=True)
+            ]
         return Recording(
             tuple(stream for stream, _, _ in found),
             tuple((k.transpose(1, 2), v.transpose(1, 2)) for _, k, v in found),
@@ -210,10 +217,11 @@ class IncrementalTransformer(EmbeddingModel):
         absolute = None
         if self.config.positions in ABSOLUTE:
             absolute = self.hook_pos_embed(self.position_embedding(words[:1], None))
-        empty = words.new_empty(
-            (0, 0, self.config.n_heads, self.config.d_head), dtype=self.W_E.dtype
-        )  # [pos, words, head, d_head]
-        memory: list[KeysValues] = [(empty, empty)] * self.config.n_layers
+        keys, values = (
+            self.W_E.new_empty((0, 0, self.config.n_heads, width))  # [pos, words, head, width]
+            for width in (self.config.d_head, self.config.d_value)
+        )
+        memory: list[KeysValues] = [(keys, values)] * self.config.n_layers
         prefix = torch.zeros(len(words), dtype=torch.long, device=words.device)
         for t in range(length):
             parent = prefix

@@ -33,10 +33,12 @@ class Memory:
             self._absolute = model.position_embedding(blank, None)
         self._room = self._made(rows)
 
-    def _made(self, rows: int) -> Float[Tensor, "layer two pos rows head d_head"]:
+    def _made(self, rows: int) -> tuple[Float[Tensor, "layer pos rows head width"], ...]:
+        """Room for keys, and for values."""
         config = self.model.config
-        shape = (config.n_layers, 2, self.longest, rows, config.n_heads, config.d_head)
-        return self.model.W_E.new_empty(shape)
+        shape = (config.n_layers, self.longest, rows, config.n_heads)
+        widths = config.d_head, config.d_value
+        return tuple(self.model.W_E.new_empty((*shape, width)) for width in widths)
 
     @torch.no_grad()
     def step(self, tokens: Int[Tensor, " rows"]) -> Float[Tensor, "rows d_vocab"]:
@@ -46,20 +48,21 @@ class Memory:
         x = model.hook_embed(model.embed(tokens))[:, None]
         if self._absolute is not None:
             x = x + model.hook_pos_embed(self._absolute[:, at : at + 1])
-        for room, block in zip(self._room, model.blocks, strict=True):
+        for keys, values, block in zip(*self._room, model.blocks, strict=True):
             assert isinstance(block, Block)
-            for kept, own in zip(room, block.keys_and_values(x, here), strict=True):
+            for kept, own in zip((keys, values), block.keys_and_values(x, here), strict=True):
                 kept[at] = own[:, :, 0]
-            keys, values = room[:, : at + 1].permute(0, 2, 3, 1, 4)
-            x = block(x, here, (keys, values))
+            seen = (kept[: at + 1].permute(1, 2, 0, 3) for kept in (keys, values))
+            x = block(x, here, tuple(seen))
         self.length += 1
         logits: Tensor = model.unembed(model.ln_final(x))
         return logits[:, 0]
 
     def choose(self, parents: Int[Tensor, " rows"]) -> None:
         """The words become copies of these rows. Where they stay as they are, nothing is copied."""
-        rows = self._room.shape[3]
+        rows = self._room[0].shape[2]
         if len(parents) == rows and bool((parents == torch.arange(rows).to(parents)).all()):
             return
         old, self._room = self._room, self._made(len(parents))
-        self._room[:, :, : self.length] = old[:, :, : self.length].index_select(3, parents)
+        for new, kept in zip(self._room, old, strict=True):
+            new[:, : self.length] = kept[:, : self.length].index_select(2, parents)

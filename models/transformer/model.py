@@ -110,13 +110,14 @@ class HookedTransformer(IncrementalTransformer):
         """The sum of the output biases that entered the residual stream before block ``layer``.
 
         Args:
-            mlp_input: also count the attention of block ``layer`` itself.
+            mlp_input: also count the attention of block ``layer`` itself, unless its MLP stands
+                beside it.
             include_mlp_biases: count the MLPs' biases too, not only those of attention.
         """
         total = self.W_U.new_zeros(self.config.d_model)
         for index, block in enumerate(self.blocks):
             assert isinstance(block, Block)
-            if index < layer or (index == layer and mlp_input):
+            if index < layer or (index == layer and mlp_input and not block.parallel):
                 total = total + block.attn.b_O
             if index < layer and include_mlp_biases and block.mlp is not None:
                 total = total + block.mlp.b_out

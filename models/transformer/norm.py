@@ -71,6 +71,7 @@ def residual(
     placement: NormPlacement,
     norm: Norm,
     post: Norm | None,
+    dropout: Callable[[Tensor], Tensor] = lambda y: y,
 ) -> Float[Tensor, "batch pos d_model"]:
     """Adds the output of a part to the stream, with pre-norm, post-norm or sandwich.
 
@@ -78,8 +79,9 @@ def residual(
         out: hears what is added to the stream.
         norm: stands before the part, or in "post" after the sum.
         post: stands after the part; only "sandwich" has it.
+        dropout: what becomes of that which is added.
     """
     if placement == "post":
-        return norm(x + out(part(x)))
+        return norm(x + out(dropout(part(x))))
     y = part(norm(x))
-    return x + out(y if post is None else post(y))
+    return x + out(dropout(y if post is None else post(y)))

@@ -57,10 +57,14 @@ TRANSFORMERS: list[dict[str, object]] = [
         "counting": Counting(averaging_heads=1, head_norm=True, centred=True),
     },
     {"counting": Counting(averaging_heads=1, counters=True)},
+    {"parallel": True, "qk_norm": "layer", "value_width": 3},
+    {"parallel": True, "norm": "none", "mlp": "gated"},
+    {"scores": "linear", "value_width": 5, "norm_placement": "post"},
 ]
 RIVALS: list[dict[str, object]] = [
     {"architecture": "lstm"},
     {"architecture": "gru", "bias": False},
+    {"architecture": "rnn"},
     {"architecture": "cnn", "kernel_size": 3},
     {"architecture": "cnn", "norm_placement": "post"},
     {"architecture": "ngram"},
@@ -151,10 +155,14 @@ def test_the_steps_of_a_head_follow_from_each_other(
     if model.config.counting.head_norm:
         z = z / z.square().mean(dim=-1, keepdim=True).add(model.config.eps).sqrt()
     torch.testing.assert_close(steps["z"], z, atol=1e-5, rtol=1e-4)
-    q, k = (steps.get(f"{name} turned", steps[name]) for name in "qk")
+    q, k = (steps.get(f"{name} normed", steps[name]) for name in "qk")
+    q, k = (steps.get(f"{name} turned", x) for name, x in (("q", q), ("k", k)))
     if model.config.scores == "additive":
         w = model.blocks[layer].attn.w_score[-1].double()
         scores = (q[:, None] + k[None]).tanh() @ w
+    elif model.config.scores == "linear":
+        q, k = (torch.where(x > 0, x + 1, x.exp()) for x in (q, k))
+        scores = (q @ k.T).log()
     else:
         scores = q @ k.T * (0.5 if model.config.scores == "scaled_dot" else 1.0)
     if "bias" in steps:
@@ -225,7 +233,7 @@ def test_the_states_of_an_lstm_are_pytorchs() -> None:
     torch.testing.assert_close(cells[-1], last[0, 0])
 
 
-@pytest.mark.parametrize("architecture", ["gru", "cnn"])
+@pytest.mark.parametrize("architecture", ["rnn", "gru", "cnn"])
 def test_the_last_step_is_what_the_model_reads(architecture: str) -> None:
     model = made({"architecture": architecture, "norm_placement": "pre"})
     tokens = example_tokens(model, 6)

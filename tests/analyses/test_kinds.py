@@ -42,6 +42,9 @@ KINDS: dict[str, dict[str, str]] = {
     "attention only": {"mlp": "none", "norm": "none", "positions": "alibi"},
     "lstm": {"architecture": "lstm"},
     "gru": {"architecture": "gru"},
+    "rnn": {"architecture": "rnn"},
+    "parallel": {"parallel": True, "qk_norm": "rms", "value_width": 3},
+    "linear": {"scores": "linear", "dropout": 0.1},
     "cnn": {"architecture": "cnn"},
     "ngram": {"architecture": "ngram"},
 }
@@ -114,7 +117,7 @@ def test_probing_sees_the_states_of_every_kind(run: Run) -> None:
     model = run.model()
     sites = probing.site_hooks(model)
     assert set(sites.values()) <= set(model.hook_dict)
-    wanted = {"lstm": "cell", "gru": "resid_post", "cnn": "conv_out"}
+    wanted = {"lstm": "cell", "gru": "resid_post", "rnn": "resid_post", "cnn": "conv_out"}
     last = f"L{model.cfg.n_layers - 1} {wanted.get(run.config.model.architecture, 'attn_out')}"
     assert (last if run.config.model.architecture != "ngram" else "embed") in sites
 

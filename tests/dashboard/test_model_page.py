@@ -28,7 +28,7 @@ VARIANTS: list[ModelConfig] = [
     replace(TINY, positions="rotary", norm_placement="sandwich", mlp="gated"),
     replace(TINY, positions="t5", mask="bidirectional", norm_placement="post"),
 ]
-RIVALS: list[str] = ["lstm", "gru", "cnn", "ngram"]
+RIVALS: list[str] = ["rnn", "lstm", "gru", "cnn", "ngram"]
 
 
 def opened(path: Path, config: ModelConfig, monkeypatch: pytest.MonkeyPatch) -> AppTest:
@@ -68,7 +68,7 @@ def run_of(page: AppTest, path: Path) -> list:
 def test_a_rival(tmp_path: Path, architecture: str, monkeypatch: pytest.MonkeyPatch) -> None:
     config = ModelConfig(architecture=architecture, n_layers=1, d_model=8)
     page = opened(tmp_path, config, monkeypatch)
-    steps = {"lstm": 2, "gru": 1, "cnn": 3, "ngram": 1}[architecture]
+    steps = {"lstm": 2, "gru": 1, "rnn": 1, "cnn": 3, "ngram": 1}[architecture]
     assert charts(page) == 1 + steps + (0 if architecture == "ngram" else 2) + 3
 
 

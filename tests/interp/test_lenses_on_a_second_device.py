@@ -58,6 +58,7 @@ KINDS: dict[str, dict[str, Any]] = {
     "averaging": {"counting": Counting(averaging_heads=1, head_norm=True)},
     "lstm": {"architecture": "lstm"},
     "gru": {"architecture": "gru"},
+    "rnn": {"architecture": "rnn"},
     "cnn": {"architecture": "cnn"},
     "ngram": {"architecture": "ngram"},
 }
@@ -193,7 +194,7 @@ def pairs_of(asked: Asked) -> tuple[LanguageModel, Tensor, Tensor, metrics.ReadA
 
 LOOKING = [name for name, method in METHODS.items() if method.family in ("attention", "gradient")]
 GRADIENTS = [name for name in LOOKING if METHODS[name].family == "gradient"]
-RIVALS = ["lstm", "gru", "cnn"]
+RIVALS = ["rnn", "lstm", "gru", "cnn"]
 LENSES: dict[str, tuple[Callable[[Asked], Any], list[str]]] = {
     "activations": (lambda q: activations(q.model, q.clean, [STREAM]), ["plain"]),
     "patching": (

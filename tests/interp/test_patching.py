@@ -143,6 +143,9 @@ KINDS: dict[str, dict[str, object]] = {
     "counters": {"counting": Counting(averaging_heads=1, counters=True)},
     "lstm": {"architecture": "lstm"},
     "gru": {"architecture": "gru"},
+    "rnn": {"architecture": "rnn"},
+    "parallel": {"parallel": True, "qk_norm": "rms"},
+    "linear": {"scores": "linear", "value_width": 3},
     "cnn": {"architecture": "cnn", "kernel_size": 2},
 }
 

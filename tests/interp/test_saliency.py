@@ -36,6 +36,9 @@ KINDS = {
     "attention only": {"mlp": "none", "norm_placement": "post"},
     "lstm": {"architecture": "lstm"},
     "gru": {"architecture": "gru"},
+    "rnn": {"architecture": "rnn"},
+    "parallel": {"parallel": True, "qk_norm": "rms"},
+    "linear": {"scores": "linear", "value_width": 3},
     "cnn": {"architecture": "cnn"},
 }
 WORD = torch.tensor([0, 3, 2, 4])  # every symbol once

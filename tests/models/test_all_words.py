@@ -29,7 +29,10 @@ KINDS: dict[str, dict[str, Any]] = {
     "encoder": {"mask": "bidirectional"},
     "language model": {"output": "softmax"},
     "lstm language model": {"architecture": "lstm", "act_fn": "relu", "output": "softmax"},
-    **{kind: {"architecture": kind, "act_fn": "relu"} for kind in ("lstm", "gru", "cnn", "ngram")},
+    **{
+        kind: {"architecture": kind, "act_fn": "relu"}
+        for kind in ("rnn", "lstm", "gru", "cnn", "ngram")
+    },
 }
 
 LANGUAGE_MODELS = ("language model", "lstm language model")

@@ -57,11 +57,11 @@ def numbers(parameter: Tensor | None, like: int) -> np.ndarray:
     return np.zeros(like) if parameter is None else parameter.detach().numpy()
 
 
-def norm_by_hand(norm: Norm, x: np.ndarray) -> np.ndarray:
+def norm_by_hand(norm: Norm | None, x: np.ndarray) -> np.ndarray:
     """Equations 7-8; RMSNorm takes no mean off and adds no beta."""
-    if norm.kind == "none":
+    if norm is None or norm.kind == "none":
         return x
-    gamma, beta = numbers(norm.weight, D), numbers(norm.bias, D)
+    gamma, beta = numbers(norm.weight, x.shape[1]), numbers(norm.bias, x.shape[1])
     out = np.empty_like(x)
     for i, row in enumerate(x):
         mu = sum(row) / len(row) if norm.kind == "layer" else 0.0
@@ -78,6 +78,9 @@ def score_by_hand(attn: Attention, h: int, q: np.ndarray, k: np.ndarray) -> floa
             return 0.0
         w = attn.w_score.detach().numpy()[h - averaging]
         return sum(w[d] * math.tanh(q[d] + k[d]) for d in range(len(q)))
+    if attn.scores == "linear":
+        q, k = ([x + 1 if x > 0 else math.exp(x) for x in row] for row in (q, k))
+        return math.log(sum(q[d] * k[d] for d in range(len(q))))
     dot = sum(q[d] * k[d] for d in range(len(q)))
     return dot / math.sqrt(len(q)) if attn.scores == "scaled_dot" else dot
 
@@ -94,6 +97,8 @@ def attention_by_hand(attn: Attention, x: np.ndarray, mask: str) -> np.ndarray:
     out = np.tile(attn.b_O.detach().numpy(), (len(x), 1))
     for h in range(len(w_q)):
         q, k, v = x @ w_q[h] + b_q[h], x @ w_k[h] + b_k[h], x @ w_v[h] + b_v[h]
+        if h >= getattr(attn, "averaging", 0):
+            q, k = norm_by_hand(attn.q_norm, q), norm_by_hand(attn.k_norm, k)
         counts = getattr(attn, "counters", False) and h < attn.averaging
         if counts:
             v = np.vectorize(step_by_hand)(v)
@@ -140,6 +145,11 @@ def block_by_hand(block: Block, x: Tensor, mask: str, act_fn: str) -> np.ndarray
 
     rows = []
     for word in x.numpy():
+        if block.parallel:
+            y = norm_by_hand(block.ln1, word)
+            u = word + attention_by_hand(block.attn, y, mask) + mlp_by_hand(block, y, act_fn)
+            rows.append(u)
+            continue
         u = part(word, lambda y: attention_by_hand(block.attn, y, mask), "ln1")
         if block.mlp is not None:
             u = part(u, lambda y: mlp_by_hand(block, y, act_fn), "ln2")
@@ -189,6 +199,20 @@ def test_the_block_is_its_equations(placement: str, mask: str, bias: bool) -> No
         {"scores": "additive"},
         {"head_width": 3},
         {"head_width": 3, "n_heads": 5, "scores": "additive", "mask": "strictly_causal"},
+        {"value_width": 3},
+        {"value_width": 7, "head_width": 2, "scores": "additive"},
+        {"value_width": 3, "counting": Counting(averaging_heads=2, head_norm=True)},
+        {"value_width": 3, "counting": Counting(averaging_heads=2, counters=True)},
+        {"qk_norm": "layer"},
+        {"qk_norm": "rms", "bias": False, "scores": "dot"},
+        {"qk_norm": "layer", "counting": Counting(averaging_heads=1)},
+        {"parallel": True},
+        {"parallel": True, "norm": "rms", "mlp": "gated", "qk_norm": "rms"},
+        {"parallel": True, "norm": "none"},
+        {"scores": "linear"},
+        {"scores": "linear", "mask": "strictly_causal", "value_width": 3, "qk_norm": "layer"},
+        {"scores": "linear", "mask": "bidirectional", "value_width": 5},
+        {"scores": "linear", "counting": Counting(averaging_heads=1, counters=True)},
         {"counting": Counting(head_norm=True)},
         {"norm": "none", "mask": "strictly_causal", "counting": Counting(head_norm=True)},
         {"counting": Counting(averaging_heads=1)},

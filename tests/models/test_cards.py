@@ -39,6 +39,7 @@ def test_a_model_shows_its_kind_and_sizes(family: str) -> None:
         "transformer": {"n_layers": "2", "n_heads": "2", "d_model": "8", "d_mlp": "256"},
         "lstm": {"n_layers": "2", "d_model": "8"},
         "gru": {"n_layers": "2", "d_model": "8"},
+        "rnn": {"n_layers": "2", "d_model": "8"},
         "cnn": {"n_layers": "2", "d_model": "8", "kernel_size": "5"},
         "encoder-decoder": {"n_layers": "2", "n_heads": "2", "d_model": "8", "d_mlp": "256"},
         "lstm-encoder-decoder": {"n_layers": "2", "d_model": "8"},

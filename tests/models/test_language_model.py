@@ -36,7 +36,7 @@ KINDS = {
     "strict": replace(SMALL, mask="strictly_causal", positions="t5"),
     **{
         kind: ModelConfig(architecture=kind, n_layers=1, d_model=16, act_fn="relu")
-        for kind in ("lstm", "gru", "cnn")
+        for kind in ("rnn", "lstm", "gru", "cnn")
     },
 }
 WORDS = [tuple(w) for w in ("ab", "aabb", "aaabbb", "b", "abb", "")]

@@ -28,7 +28,14 @@ ABC = Vocabulary(("a", "b", "c"))
 def models(draw: st.DrawFn) -> Values:
     """Every Transformer, in small."""
     choices = {name: CHOICES[name] for name in CHOICES if name != "architecture"}
-    shapes = ("n_layers", "n_heads", "counting.averaging_heads", "d_model", "head_width")
+    shapes = (
+        "n_layers",
+        "n_heads",
+        "counting.averaging_heads",
+        "d_model",
+        "head_width",
+        "value_width",
+    )
     sizes = {name: SIZES[name] for name in shapes}
     return {name: draw(st.sampled_from(values)) for name, values in (choices | sizes).items()}
 

@@ -1,4 +1,4 @@
-"""LSTM, GRU, CNN and n-gram: each against its definition, and its states under hooks."""
+"""RNN, LSTM, GRU, CNN and n-gram: each against its definition, and its states under hooks."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def close(ours: Tensor, expected: Tensor, tolerance: float = 1e-6) -> None:
     torch.testing.assert_close(ours.detach(), expected.detach(), rtol=0, atol=tolerance)
 
 
-# -- LSTM and GRU -------------------------------------------------------------------------------
+# -- RNN, LSTM and GRU --------------------------------------------------------------------------
 
 
 def recurrent(kind: str, **changes: object) -> HookedRecurrent:
@@ -72,7 +72,7 @@ def put(at: int, value: Tensor) -> Callable[..., Tensor]:
     return hook
 
 
-RECURRENT = pytest.mark.parametrize("kind", ["lstm", "gru"])
+RECURRENT = pytest.mark.parametrize("kind", ["rnn", "lstm", "gru"])
 
 
 @RECURRENT
@@ -92,7 +92,9 @@ def test_walking_is_the_fused_layer(tokens: Tensor, kind: str, bias: bool) -> No
 def test_it_is_pytorch_s_own(tokens: Tensor, kind: str, bias: bool) -> None:
     """Two layers in one module, with our weights; the states too."""
     model = recurrent(kind, bias=bias)
-    theirs = {"lstm": nn.LSTM, "gru": nn.GRU}[kind](16, 16, 2, bias=bias, batch_first=True)
+    theirs = {"rnn": nn.RNN, "lstm": nn.LSTM, "gru": nn.GRU}[kind](
+        16, 16, 2, bias=bias, batch_first=True
+    )
     theirs.load_state_dict(
         {
             name.replace("_l0", f"_l{layer}"): value

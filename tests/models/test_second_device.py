@@ -109,7 +109,7 @@ def test_a_run_waits_at_evaluations_alone(tmp_path: Path) -> None:
         assert {**line, "seconds": 0} == pytest.approx({**other, "seconds": 0}, rel=1e-3)
 
 
-@pytest.mark.parametrize("architecture", ["lstm", "gru"])
+@pytest.mark.parametrize("architecture", ["rnn", "lstm", "gru"])
 def test_a_recurrent_network_that_is_evaluated_has_gradients(architecture: str) -> None:
     """cuDNN has none in evaluation mode: the layers stay in training mode."""
     model = build(replace(TINY, architecture=architecture), Vocabulary(("a", "b"))).eval()

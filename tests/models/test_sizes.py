@@ -22,7 +22,8 @@ SHAPES = {
     ),
     "attention only": ModelConfig(mlp="none", n_layers=3, norm="none"),
     **{
-        kind: ModelConfig(architecture=kind, n_layers=3) for kind in ("lstm", "gru", "cnn", "ngram")
+        kind: ModelConfig(architecture=kind, n_layers=3)
+        for kind in ("rnn", "lstm", "gru", "cnn", "ngram")
     },
 }
 

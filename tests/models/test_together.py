@@ -126,6 +126,8 @@ KINDS: dict[str, dict[str, Any]] = {
     "sinusoidal": {"model": replace(TINY, positions="sinusoidal")},
     "sinusoidal, shifted": {"max_offset": 3, "model": replace(TINY, positions="sinusoidal")},
     "rotary": {"model": replace(TINY, positions="rotary", scores="dot")},
+    "linear": {"model": replace(TINY, scores="linear", qk_norm="layer", value_width=3)},
+    "parallel": {"model": replace(TINY, parallel=True, qk_norm="rms")},
     "alibi": {"model": replace(TINY, positions="alibi", n_layers=2)},
     "strict": {"model": replace(TINY, mask="strictly_causal")},
     "encoder": {
@@ -391,11 +393,13 @@ def test_one_run_is_a_single_run(tmp_path: Path) -> None:
     [
         replace(TINY, architecture="lstm"),
         replace(TINY, architecture="gru"),
+        replace(TINY, architecture="rnn"),
+        replace(TINY, dropout=0.1),
         replace(TINY, architecture="ngram"),
         replace(TINY, positions="t5"),
         replace(TINY, scores="additive"),
     ],
-    ids=["lstm", "gru", "ngram", "t5", "additive"],
+    ids=["lstm", "gru", "rnn", "dropout", "ngram", "t5", "additive"],
 )
 def test_other_models_train_in_turn(model: ModelConfig, tmp_path: Path) -> None:
     changes = {"model": model, "steps": 4}

@@ -38,6 +38,8 @@ CHOICES: dict[str, tuple[Any, ...]] = (
     | {name: get_args(kind) for name, kind in KINDS.items() if get_origin(kind) is Literal}
     | {
         "bias": (True, False),
+        "parallel": (False, True),
+        "dropout": (0.0, 0.2),
         "counting.head_norm": (False, True),
         "counting.counters": (False, True),
     }
@@ -48,6 +50,7 @@ SIZES: dict[str, tuple[int, ...]] = {
     "counting.averaging_heads": (0, 1, 2),
     "d_model": (6, 9, 12),
     "head_width": (0, 3, 4),
+    "value_width": (0, 2, 5),
     "window": (0, 2, 3),
     "order": (1, 2, 3, 5),
     "kernel_size": (1, 2, 5),
@@ -69,14 +72,15 @@ def test_every_choice_is_known() -> None:
 
 # -- which combinations there are, said a second time -------------------------------------------
 
-ATTENTION = {"scores", "mask", "window", "positions", "mlp", "head_width"}
+ATTENTION = {"scores", "mask", "window", "positions", "mlp", "head_width", "value_width"}
+ATTENTION |= {"qk_norm", "parallel", "dropout"}
 COUNTING = {"counting.averaging_heads", "counting.head_norm", "counting.counters"}
 ATTENTION |= COUNTING
 NORMS = {"norm", "norm_placement"}
-BLOCKS_OF = {"lstm": ATTENTION | NORMS, "gru": ATTENTION | NORMS, "ngram": ATTENTION | NORMS}
+BLOCKS_OF = dict.fromkeys(("rnn", "lstm", "gru", "ngram"), ATTENTION | NORMS)
 BLOCKS_OF |= {"cnn": ATTENTION}
 BLOCKS_OF |= dict.fromkeys(("lstm-encoder-decoder", "lstm-attention"), ATTENTION | NORMS)
-BLOCKS_OF |= {"transformer": set(), "encoder-decoder": {"mask", "window", *COUNTING}}
+BLOCKS_OF |= {"transformer": set(), "encoder-decoder": {"mask", "window", "parallel", *COUNTING}}
 TWO_SIDED = {"encoder-decoder", "lstm-encoder-decoder", "lstm-attention"}
 ATTENDING = ("transformer", "encoder-decoder")
 OUTPUTS = {"language-model": "softmax", "masked": "masked", "sequence-to-sequence": "conditional"}
@@ -92,6 +96,8 @@ def refused(asked: Values) -> bool:
     v = {**DEFAULT, **asked}
     if v["norm"] == "none" and v["norm_placement"] != "pre":
         return True
+    if v["parallel"] and (v["mlp"] == "none" or v["norm_placement"] != "pre"):
+        return True
     if v["architecture"] in TWO_SIDED and v["n_layers"] < 2:
         return True
     if any(v[name] != DEFAULT[name] for name in BLOCKS_OF[v["architecture"]]):
@@ -101,6 +107,9 @@ def refused(asked: Values) -> bool:
     if v["window"] and v["mask"] != "causal":
         return True
     if v["head_width"] == 0 and v["d_model"] % v["n_heads"]:
+        return True
+    far = bool(v["window"]) or v["positions"] in ("rotary", "alibi", "t5")
+    if v["scores"] == "linear" and far:
         return True
     averaging, counters = v["counting.averaging_heads"], v["counting.counters"]
     if averaging >= v["n_heads"]:
@@ -151,7 +160,8 @@ def vary(*names: str) -> list[Values]:
 
 @pytest.mark.slow
 def test_exactly_the_impossible_combinations_are_refused() -> None:
-    names = [name for name in CHOICES if name not in ("act_fn", "bias", *COUNTING)]
+    free = ("act_fn", "bias", "qk_norm", "dropout", *COUNTING)  # they go with all others
+    names = [name for name in CHOICES if name not in free]
     accepted = 0
     for asked in vary(*names):
         config, reason = attempt(lambda asked=asked: model_config(asked))
@@ -186,6 +196,9 @@ def test_a_value_that_is_none_of_the_choices_is_refused(name: str) -> None:
         {"order": 0},
         {"order": 6},
         {"head_width": -1},
+        {"value_width": -1},
+        {"dropout": -0.1},
+        {"dropout": 1.0},
         {"counting.averaging_heads": 4},
         {"counting.averaging_heads": -1},
     ],
@@ -230,6 +243,7 @@ def check_hooks(model: LanguageModel, tokens: torch.Tensor) -> None:
     d_vocab = len(model.vocabulary)
     sizes = {"batch": BATCH, "pos": POS, "query": POS, "key": POS, "1": 1}
     sizes |= {"head": config.n_heads, "d_head": config.d_head, "d_mlp": config.d_mlp}
+    sizes |= {"d_value": config.d_value}
     sizes |= {"d_model": config.d_model, "window": max(1, (config.order - 1) * d_vocab)}
     expected = {
         name: tuple(sizes[axis] for axis in row.shape)
@@ -362,6 +376,13 @@ RESUMED: dict[str, tuple[Values, Values]] = {
     "rotary": ({}, {"positions": "rotary", "norm_placement": "post", "bias": False}),
     "averaging": ({}, {"counting": Counting(averaging_heads=1, head_norm=True, centred=True)}),
     "counters": ({}, {"counting": Counting(averaging_heads=1, counters=True)}),
+    "dropout": ({}, {"dropout": 0.3, "norm_placement": "sandwich"}),
+    "linear": ({}, {"scores": "linear", "value_width": 3, "dropout": 0.1}),
+    "parallel": ({}, {"parallel": True, "qk_norm": "layer", "positions": "rotary"}),
+    "pairs": (
+        {"language": "copy", "objective": "sequence-to-sequence"},
+        {"architecture": "encoder-decoder", "n_layers": 2, "dropout": 0.3, "qk_norm": "rms"},
+    ),
 }
 
 
@@ -402,7 +423,8 @@ def test_the_seed_decides_every_architecture_s_weights() -> None:
 def test_stirring_moves_what_is_read() -> None:
     """Parameters that nothing reads would pass all that is above."""
     vocabulary, tokens = Vocabulary(("a", "b", "c")), some_tokens(5)
-    for changes in ({}, {"mlp": "gated"}, {"norm_placement": "sandwich"}, {"scores": "additive"}):
+    kinds = ({}, {"mlp": "gated"}, {"norm_placement": "sandwich"}, {"scores": "additive"})
+    for changes in (*kinds, {"parallel": True}, {"value_width": 3, "norm": "rms"}):
         config = replace(TINY, positions="t5", **changes)
         model = stir(build(config, vocabulary, 0)).double()
         model(tokens).pow(2).sum().backward()

@@ -28,6 +28,7 @@ MOST_STEPS = 20_000
 SEEDS = 10
 KINDS = {
     "transformer": "A decoder: each position looks back at all earlier ones by attention.",
+    "rnn": "A recurrent network without gates: each state is made anew of the one before.",
     "lstm": "A recurrent network: it reads symbol by symbol and keeps a state with gates.",
     "gru": "A recurrent network with fewer gates than an LSTM.",
     "cnn": "A convolution: each position sees a few symbols before it, layer by layer a few more.",
