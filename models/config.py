@@ -15,6 +15,7 @@ from models.checks import check_choices as _check_choices
 from models.choices import ABSOLUTE
 from models.errors import UserError, first_fault
 from models.languages import Spread
+from models.languages.tokens import WORDS, merges_of
 from models.model_config import ModelConfig
 from models.objectives import check_sight, output_of
 
@@ -64,6 +65,9 @@ class TrainConfig:
         symbols: symbols that the expression does not name.
         grammar: the productions of a context-free grammar, such as "S -> 'a' S 'b' | 'a' 'b'", or a
             file of them.
+        vocabulary: what its tokens are: "words", the symbols themselves; "characters", the letters
+            of the symbols; or "bpe:16", letters and 16 merges of byte-pair encoding, learned on
+            words of the language.
         recipe: the name of the configuration that this one started from: "plain", or "counting",
             with heads that count built in. It only chooses the defaults of the other fields.
         seed: decides the weights at the start and all training words.
@@ -107,6 +111,7 @@ class TrainConfig:
     regex: str = ""
     symbols: str = ""
     grammar: str = ""
+    vocabulary: str = WORDS
     recipe: str = "plain"
     seed: int = 0
     max_n: int = 25
@@ -131,6 +136,7 @@ class TrainConfig:
 
     def __post_init__(self) -> None:
         _check_choices(self, spread=Spread, tuned=Tuned, adapted=Adapted)
+        merges_of(self.vocabulary)
         if self.tuned != "all" and not self.parent:
             raise UserError(
                 f"tuned is {self.tuned}, but the training starts from random weights: fine-tune a "

@@ -47,6 +47,7 @@ from models.errors import UserError
 from models.families import FAMILIES
 from models.languages import LANGUAGES, corpus_name, language
 from models.languages.own_grammar import MOST_LETTERS
+from models.languages.tokens import WORDS
 from models.model_config import ModelConfig
 from models.objectives import OBJECTIVES, objective
 from models.reading import read_bytes
@@ -445,7 +446,7 @@ def _finetune(args: Sequence[str]) -> Finetune:
     start = Finetune(config, start=parent.path)
     first = parse(Finetune, args[1:], "finetune", start)
     if first.corpus is not None:
-        config = replace(config, language=corpus_name(first.corpus))
+        config = replace(config, language=corpus_name(first.corpus), vocabulary=WORDS)
         config = replace(config, regex="", symbols="", grammar="")
     elif first.config.language != config.language:
         language(first.config.language, first.config.regex, first.config.symbols)

@@ -42,6 +42,7 @@ class RunRecord(TypedDict):
     steps: NotRequired[Step]
     seconds: NotRequired[float]
     corpus_sha256: NotRequired[str]
+    tokens_sha256: NotRequired[str]
 
 
 @with_config(AS_WRITTEN)

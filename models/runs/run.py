@@ -4,6 +4,7 @@
       run.json                 configuration, status, versions, git commit
       metrics.jsonl            a line per evaluation
       corpus.tsv               the lines of a corpus run
+      tokens.json              how words are cut, where symbols are not the tokens
       training.safetensors     the state to resume from
       checkpoints/step-000500/
       results/                 what was found out about it, as of ``analyses.answer_files``
@@ -30,6 +31,7 @@ from models.checks import MOST_SYMBOLS
 from models.config import MOST_PAIRS, TrainConfig
 from models.errors import UserError
 from models.languages import LabelledCorpus, Language, PairCorpus, language, read_lines
+from models.languages.tokens import WORDS, TokenisedLanguage, Tokeniser, is_spelled, tokenised
 from models.objectives import objective
 from models.objectives.base import Objective
 from models.reading import read_bytes
@@ -45,7 +47,8 @@ from models.runs.records import (
     read_record_lines,
 )
 
-RUN_FILE, METRICS, CORPUS = "run.json", "metrics.jsonl", "corpus.tsv"
+RUN_FILE, METRICS = "run.json", "metrics.jsonl"
+CORPUS, TOKENS = "corpus.tsv", "tokens.json"
 PACKAGES = ("structure-lab", "torch", "transformer-lens", "numpy")
 
 
@@ -117,6 +120,8 @@ class Run:
             files[CORPUS] = corpus.read_bytes()
         else:
             learnt = _formal(config)
+        if isinstance(learnt, TokenisedLanguage):
+            files[TOKENS] = _tokens_of(learnt, config)
         if objective(config.objective).of_pairs:
             learnt.vocabulary.border()
         check_subspace(build(config.model, learnt.vocabulary), config)
@@ -147,6 +152,8 @@ class Run:
         }
         if corpus is not None:
             record["corpus_sha256"] = hashlib.sha256(files[CORPUS]).hexdigest()
+        if TOKENS in files:
+            record["tokens_sha256"] = hashlib.sha256(files[TOKENS]).hexdigest()
         files[RUN_FILE] = as_json(record)
         if not make_folder(path, files):  # another process was faster
             raise exists
@@ -192,7 +199,7 @@ class Run:
     def language(self) -> Language:
         if self.corpus_bytes() is not None:
             return corpus_of(self.path / CORPUS, self.config, self.config.language)
-        return _formal(self.config)
+        return _formal(self.config, self.tokens_bytes(), self.path / TOKENS)
 
     @property
     def objective(self) -> Objective:
@@ -205,7 +212,15 @@ class Run:
         Raises:
             UserError: they cannot be read, or are not those that the run was made with.
         """
-        path, made_with = self.path / CORPUS, self.record.get("corpus_sha256")
+        return self._kept(CORPUS, self.record.get("corpus_sha256"))
+
+    def tokens_bytes(self) -> bytes | None:
+        """The file of the tokeniser; None if the symbols are the tokens. Raises UserError as
+        ``corpus_bytes``."""
+        return self._kept(TOKENS, self.record.get("tokens_sha256"))
+
+    def _kept(self, name: str, made_with: str | None) -> bytes | None:
+        path = self.path / name
         cure = f"put back the file, or remove {self.path} and train the run again"
         found = read_bytes(path, cure) if path.exists() else None
         if made_with is not None and hashlib.sha256(found or b"").hexdigest() != made_with:
@@ -273,10 +288,11 @@ class Run:
         """SHA-256 of the weights that are looked at, without building the model.
 
         Raises:
-            UserError: there is no checkpoint, or the lines of a corpus run were changed: what was
-                found out about it was about other lines.
+            UserError: there is no checkpoint, or the lines of a corpus run or the tokeniser were
+                changed: what was found out about it was about others.
         """
         self.corpus_bytes()
+        self.tokens_bytes()
         return read_about(self._folder(None))["sha256"]
 
     def untrained(self) -> LanguageModel:
@@ -308,6 +324,10 @@ def corpus_of(path: Path, config: TrainConfig, name: str | None = None) -> Langu
             "follow a part of one: choose the objective verdict, or for lines of source, tab, "
             "target sequence-to-sequence"
         )
+    if config.vocabulary != WORDS:
+        raise UserError(
+            f"{path}: its lines are cut at blanks alone: leave --vocabulary {config.vocabulary} out"
+        )
     return LabelledCorpus.from_file(path, name)
 
 
@@ -334,7 +354,8 @@ def run_name(config: TrainConfig) -> str:
     if config.tuned == "subspace":
         tuned += f"-{config.rank}"
     few = f"{config.lines}-lines" if config.lines else ""
-    changes = (named, config.model.kind, taught, shifted, tuned, few)
+    cut = "" if config.vocabulary == WORDS else config.vocabulary.replace(":", "-")
+    changes = (cut, named, config.model.kind, taught, shifted, tuned, few)
     parts = (config.language, *changes, f"s{config.seed}")
     return "-".join(part for part in parts if part)
 
@@ -348,6 +369,23 @@ def _git_commit() -> str | None:
         return None
 
 
-def _formal(config: TrainConfig) -> Language:
-    """The language that is no corpus: a registered one, or one that the run keeps."""
-    return language(config.language, config.regex, config.symbols, config.grammar)
+def _formal(config: TrainConfig, tokens: bytes | None = None, path: Path = Path()) -> Language:
+    """The language that is no corpus: a registered one, or one that the run keeps.
+
+    Args:
+        tokens: the file of its tokeniser; by default that is learned anew.
+        path: of this file.
+    """
+    base = language(config.language, config.regex, config.symbols, config.grammar)
+    kept = None if tokens is None else Tokeniser.read(tokens, is_spelled(base), str(path))
+    return tokenised(base, config.vocabulary, kept)
+
+
+def _tokens_of(language: TokenisedLanguage, config: TrainConfig) -> bytes:
+    """The file of the tokeniser. Raises UserError if what is taught is not known of its tokens."""
+    if objective(config.objective).causal and not language.knows_next:
+        raise UserError(
+            f"which token of {config.vocabulary} may come next in {language.name} is not known, "
+            f"only whether a word is in it: choose --objective verdict, or leave --vocabulary out"
+        )
+    return language.tokeniser.content

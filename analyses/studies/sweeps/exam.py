@@ -16,6 +16,7 @@ from analyses.options.questions import length_range
 from models.config import MOST_SEED
 from models.errors import UserError
 from models.languages import FormalLanguage, Sample, language
+from models.languages.tokens import TokenisedLanguage
 from models.runs.files import locked
 from models.runs.run import RUN_FILE, Run
 from models.training.evaluation import balanced_words, scores
@@ -100,28 +101,35 @@ def exam_words(
 def judged(run: Run, exam: Exam, device: str = "auto") -> pd.DataFrame:
     """Judges a run. One row per length; kept in the run's folder, so no model is judged twice.
 
+    Lengths and sizes are of words in symbols, however the run cuts them into tokens.
+
     Columns: those of ``LengthScore``, but for the fresh ones; objective, window (longest training
     word, in symbols), parameters (numbers that are learned), seconds (of training), steps.
     """
     with locked(run.results):
         if (rows := kept(run.path, exam)) is not None:
             return rows
-        config, known = run.config, run.language
+        config, known, base = run.config, run.language, language(run.config.language)
         lengths = exam.tested(config.language, config.max_n)
         words = exam_words(config.language, lengths, exam.count, exam.seed, exam.hard)
         model = run.model().to(choose_device(device))
         about = {
             "objective": config.objective,
-            "window": known.length_of(config.max_n),
+            "window": base.length_of(config.max_n),
             "parameters": sum(tensor.numel() for tensor in model.state_dict().values()),
             "seconds": run.record["seconds"],
             "steps": run.record["steps"],
         }
-        found = scores(model, known, run.objective, words, TOGETHER)
+        read = words
+        if isinstance(known, TokenisedLanguage):
+            read = tuple(Sample(known.encoded(each.words), each.labels) for each in words)
+        found = scores(model, known, run.objective, read, TOGETHER)
         shares = dict.fromkeys(("exact", "members", "others"), "Float64")
         # Which words are fresh is not asked: all runs get the same ones.
         table = pd.DataFrame([asdict(score) | about for score in found])
         table = table.drop(columns=["fresh", "fresh_recognition"])
+        table["length"] = [int(each.words.lengths[0]) for each in words]
+        table["n"] = [base.size_of(length) for length in table["length"]]
         table = table.astype({"n": "Int64", **shares})
         said = f"{len(table)} lengths were judged, on {exam.count} words each."
         result = Answer(table, said, {}, exam.model_dump(), run.model_hash())

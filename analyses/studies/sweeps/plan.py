@@ -15,6 +15,7 @@ from models.checks import MOST_SYMBOLS, changed
 from models.config import TrainConfig
 from models.errors import UserError
 from models.languages import language
+from models.languages.tokens import tokenised
 from models.model_config import ModelConfig
 from models.training.recipes import recipe
 
@@ -91,6 +92,7 @@ def configured(name: str, changes: Mapping[str, Any], exam: Exam, of: str = "pla
     if max_length is not None:
         own["max_n"] = largest_size(name, max_length)
     config = changed(recipe(name, changed(ModelConfig(), model), of), own)
+    tokenised(language(name), config.vocabulary)  # whether it has so many merges
     longest = language(name).length_of(exam.windows * config.max_n)
     if exam.lengths is None and longest > MOST_SYMBOLS:
         raise UserError(
@@ -131,5 +133,6 @@ def folder_name(name: str, variant: str | None, varied: Mapping[str, Any]) -> st
     for key, value in sorted(varied.items()):
         telling = isinstance(value, str) and value != "none"
         said = str(value).lower()
+        said = said.replace(":", "-")  # no name of a folder on Windows
         parts.append(said if telling else f"{key.rpartition('.')[2]}-{said}")
     return "-".join(parts)

@@ -1,0 +1,208 @@
+"""How words are cut into tokens: into letters, or by byte-pair encoding (Sennrich et al. 2016).
+
+The library `tokenizers` learns the merges and cuts the words. It merges letters, not bytes. A
+symbol of several letters is a word of the text; a mark at its end stands for the blank, and no
+merge goes beyond it. Where all symbols are letters, a word of the language has no blanks.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from models.errors import UserError
+from models.languages.language import Language
+from models.languages.vocabulary import MOST_TYPED, Vocabulary, Word
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
+
+WORDS, CHARACTERS, BPE = "words", "characters", "bpe"
+BLANK = "_"
+"""Stands at the end of each word, where a text has its blank."""
+MOST_MERGES = 10_000
+LEARNT_ON, LEARNT_SIZE, LEARNT_SEED = 2000, 25, 0xB9E
+"""Words that the merges are learned on, the largest size among them, and the seed of their draw."""
+
+
+def merges_of(vocabulary: str) -> int | None:
+    """How many merges a kind of vocabulary has; None if its tokens are the symbols themselves.
+
+    Args:
+        vocabulary: "words", "characters", or "bpe:16" for 16 merges.
+
+    Raises:
+        UserError: it is none of these.
+    """
+    if vocabulary == WORDS:
+        return None
+    if vocabulary == CHARACTERS:
+        return 0
+    found = re.fullmatch(rf"{BPE}:([0-9]{{1,9}})", vocabulary, re.ASCII)
+    if not found:
+        raise UserError(
+            f"vocabulary is {vocabulary[:60]!r}: choose {WORDS}, {CHARACTERS}, or {BPE}:16 for 16 "
+            "merges"
+        )
+    merges = int(found[1])
+    if not 1 <= merges <= MOST_MERGES:
+        raise UserError(
+            f"vocabulary is {vocabulary}: the merges must lie between 1 and {MOST_MERGES:,}"
+        )
+    return merges
+
+
+def is_spelled(language: Language) -> bool:
+    """Has the language symbols of several letters? They are words of the text then."""
+    return any(len(symbol) > 1 for symbol in language.vocabulary.symbols)
+
+
+class Tokeniser:
+    """Cuts words of a language into tokens.
+
+    Attributes:
+        spelled: whether symbols are words of several letters, each with ``BLANK`` at its end.
+        tokens: all tokens, the letters first, then the merged ones in their order.
+        merges: the pairs that are merged, in their order.
+        content: the file of the library, JSON.
+    """
+
+    def __init__(self, model: Tokenizer, spelled: bool) -> None:
+        import json
+
+        self._model, self.spelled = model, spelled
+        self.tokens = tuple(sorted(ids := model.get_vocab(), key=lambda token: ids[token]))
+        self.content = model.to_str(pretty=True).encode()
+        self.merges = [(left, right) for left, right in json.loads(self.content)["model"]["merges"]]
+        self._letters = set("".join(self.tokens))
+        self._cut = lru_cache(maxsize=2**16)(self._cut_anew)
+
+    @classmethod
+    def learn(cls, language: Language, vocabulary: str) -> Tokeniser:
+        """The tokeniser of a language; the same at every call.
+
+        Args:
+            vocabulary: "characters" or "bpe:16".
+
+        Raises:
+            UserError: so many merges cannot be learned on its words, or a symbol holds ``BLANK``.
+        """
+        merges, symbols = merges_of(vocabulary) or 0, language.vocabulary.symbols
+        spelled = is_spelled(language)
+        if spelled and any(BLANK in symbol for symbol in symbols):
+            raise UserError(f"a symbol of {language.name} holds {BLANK!r}, which marks the blank")
+        letters = set("".join(symbols)) | ({BLANK} if spelled else set())
+        texts = texts_of(language, spelled) if merges else []
+        found = cls(learnt(texts, letters, merges), spelled)
+        if len(found.merges) < merges:
+            raise UserError(
+                f"words of {language.name} hold only {len(found.merges)} merges: choose "
+                f"{BPE}:{len(found.merges)} or less"
+            )
+        return found
+
+    @classmethod
+    def read(cls, content: bytes, spelled: bool, where: str) -> Tokeniser:
+        """The tokeniser of a file.
+
+        Args:
+            where: the file's path.
+
+        Raises:
+            UserError: it is damaged.
+        """
+        from tokenizers import Tokenizer
+
+        try:
+            return cls(Tokenizer.from_str(content.decode()), spelled)
+        except Exception as error:  # the library raises Exception itself
+            reason = " ".join(str(error).split())
+            raise UserError(f"{where} is no file of a tokeniser ({reason}): put it back") from None
+
+    # -- cutting --------------------------------------------------------------------------------
+
+    def cut(self, text: str) -> Word:
+        """A word of a text, or a whole word of letters, as tokens.
+
+        Raises:
+            UserError: a letter is in no token.
+        """
+        for letter in text:
+            if letter not in self._letters:
+                known = " ".join(sorted(self._letters))
+                raise UserError(f"unknown letter {letter!r}: use only {known}")
+        return self._cut(text)
+
+    def _cut_anew(self, text: str) -> Word:
+        return tuple(self._model.encode(text).tokens)
+
+    def encode(self, word: Sequence[str]) -> Word:
+        """The symbols of a word as tokens."""
+        if self.spelled:
+            return tuple(token for symbol in word for token in self.cut(symbol + BLANK))
+        return self.cut("".join(word))
+
+    def decode(self, tokens: Sequence[str]) -> Word:
+        """The symbols that tokens spell; what follows the last blank counts as one more."""
+        text = "".join(tokens)
+        return tuple(text.removesuffix(BLANK).split(BLANK) if self.spelled and text else text)
+
+    def parse(self, text: str) -> Word:
+        """A typed text as tokens: words with blanks between them, or the tokens themselves, each
+        of which is then cut anew.
+
+        Raises:
+            UserError: a letter is in no token, or the text is too long.
+        """
+        if len(text) > MOST_TYPED:
+            raise UserError(f"the word has {len(text)} letters: give at most {MOST_TYPED}")
+        parts = text.split()
+        if not self.spelled or BLANK in text:
+            return self.encode(self.decode(parts))
+        return self.encode(parts)
+
+
+@dataclass(frozen=True)
+class TokenVocabulary(Vocabulary):
+    """The tokens of a tokeniser, which also cuts what is typed."""
+
+    tokeniser: Tokeniser = field(compare=False, repr=False)
+
+    def parse(self, text: str) -> Word:
+        """A typed text as tokens, see ``Tokeniser.parse``. A misspelled word is no mistake."""
+        return self.tokeniser.parse(text)
+
+
+def texts_of(language: Language, spelled: bool, count: int = LEARNT_ON) -> list[str]:
+    """Words of a language that are drawn to learn from, as texts."""
+    rng = np.random.default_rng(LEARNT_SEED)
+    lengths = language.lengths(LEARNT_SIZE)
+    drawn = language.sample(rng, count, lengths, label=True).words
+    words = [
+        language.vocabulary.decode(ids[:length])
+        for ids, length in zip(drawn.ids, drawn.lengths, strict=True)
+    ]
+    return [
+        " ".join(symbol + BLANK for symbol in word) if spelled else "".join(word) for word in words
+    ]
+
+
+def learnt(texts: Sequence[str], letters: set[str], merges: int) -> Tokenizer:
+    """A tokeniser of the library with so many merges; with fewer where the texts hold no more."""
+    from tokenizers import Tokenizer, models, pre_tokenizers, trainers
+
+    model = Tokenizer(models.BPE())
+    model.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    trainer = trainers.BpeTrainer(
+        vocab_size=len(letters) + merges,
+        initial_alphabet=sorted(letters),
+        show_progress=False,
+        special_tokens=[],
+    )
+    model.train_from_iterator(texts, trainer)
+    return model
