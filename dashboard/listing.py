@@ -12,7 +12,7 @@ from analyses.studies.listing import runs_of
 from analyses.studies.planned import compared
 from analyses.studies.seeds import comparable, means, siblings
 from models.runs.files import is_locked
-from models.runs.run import CORPUS, METRICS, RUN_FILE, Run, find_runs
+from models.runs.run import CORPUS, METRICS, RUN_FILE, TOKENS, Run, find_runs
 
 
 def listed(folder: Path) -> pd.DataFrame:
@@ -61,7 +61,9 @@ def state_of(folder: Path, name: str) -> str:
     """
     digest = hashlib.sha256()
     for run in find_runs(folder):
-        fixed = (run / part for part in (RUN_FILE, METRICS, CORPUS, "checkpoints", "results"))
+        fixed = (
+            run / part for part in (RUN_FILE, METRICS, CORPUS, TOKENS, "checkpoints", "results")
+        )
         for path in (*fixed, *sorted(run.glob(f"results/{name}-*/*"))):
             try:
                 found = path.stat()

@@ -28,7 +28,7 @@ from dashboard.views import question
 from dashboard.views.compare import few_labels, sweeps
 from dashboard.views.discover import from_lines, rule_of_run
 from dashboard.views.explain import explanations, leaderboard
-from dashboard.views.languages import runs, train, try_it, work
+from dashboard.views.languages import runs, tokens, train, try_it, work
 from dashboard.views.look_inside import (
     break_it,
     circuits,
@@ -141,6 +141,9 @@ OWN = {
     ),
     "generate": Page(
         TRAINING, "Generate", "auto_awesome", generate.show, then=("try", "discovery")
+    ),
+    "tokens": Page(
+        TRAINING, "Tokens", "content_cut", tokens.show, needs="nothing", then=("train", "vectors")
     ),
     "model": Page(INSIDE, "Model", "account_tree", model.show, then=("heads",)),
     "heads": Page(INSIDE, "Heads", "hub", heads.show, then=("patching", "circuits")),

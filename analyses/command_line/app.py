@@ -61,6 +61,9 @@ COMMANDS = {
     "looks": Command(
         "looks RUN --query A --key B", "does A look at B, and does it matter?", "one_run:looks"
     ),
+    "tokens": Command(
+        "tokens LANGUAGE", "how byte pairs cut its words: lab tokens dieren", "one_run:tokens"
+    ),
     "vectors": Command("vectors RUN", "do vectors of words know their classes?", "one_run:vectors"),
     "senses": Command("senses RUN", "one form, two senses: told apart?", "one_run:senses"),
     "break": Command(

@@ -26,6 +26,7 @@ from analyses.options.live import (
     Steps,
     Syntax,
     Targets,
+    Tokens,
     Vectors,
 )
 from analyses.options.pictures import Kernels
@@ -356,6 +357,7 @@ TAKES: dict[str, type[Any]] = {
     "generate": Generate,
     "perplexity": Perplexity,
     "targets": Targets,
+    "tokens": Tokens,
     "steps": Steps,
     "syntax": Syntax,
     "depths": Depths,

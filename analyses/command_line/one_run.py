@@ -9,6 +9,7 @@ from typing import Any
 import pandas as pd
 
 from analyses.answers import answer
+from analyses.close_ups import tokens as of_tokens
 from analyses.close_ups.broken import (
     balanced,
     removal_of,
@@ -52,6 +53,7 @@ from analyses.options.live import (
     Steps,
     Syntax,
     Targets,
+    Tokens,
     Vectors,
 )
 from analyses.options.questions import Accuracy
@@ -67,7 +69,8 @@ from models.decoding.choice import Choice
 from models.errors import UserError
 from models.languages import LANGUAGES, FormalLanguage, Transduction, language
 from models.runs.files import locked
-from models.runs.run import Run, corpus_of, run_name
+from models.runs.learnt import corpus_of
+from models.runs.run import Run, run_name
 from models.sizes import in_words as total
 from models.sizes import parts_of
 from models.training.evaluation import predict as predict_word
@@ -245,9 +248,8 @@ def generate(options: Generate) -> None:
         count = options.count or 200
         with progress_bar("decoders") as report:
             table = decoders(run, count, options.longest, options.seed, prompt, report)
-        rows = json.loads(table.to_json(orient="records", force_ascii=False))
         said = " ".join(in_words(table))
-        if not shown(options, table, {"decoders": rows, "answer": said}):
+        if not shown(options, table, {"decoders": as_rows(table), "answer": said}):
             OUT.print(table_of(table.drop(columns=["kind", "words", "ended", "computed"])))
             OUT.print(said)
         return
@@ -342,6 +344,23 @@ def looks(options: Looks) -> None:
     _told(options, "looks", table, said, table.drop(columns="choice"))
 
 
+def tokens(options: Tokens) -> None:
+    """The merges of a language, how they cut a word, and whether they find its words."""
+    known = language(options.language)
+    cutter = of_tokens.tokeniser_of(known, options.vocabulary)
+    word = cutter.parse(options.word) if options.word else cutter.encode(known.example())
+    made, table = of_tokens.merges(known, cutter), of_tokens.judged(known, cutter)
+    said = of_tokens.in_words(known, cutter, table)
+    content = {"merges": as_rows(made), "word": word, "judged": as_rows(table), "answer": said}
+    if shown(options, table, content):
+        return
+    if len(made):
+        OUT.print(table_of(made, "merges, in their order"))
+    OUT.print(table_of(table, "beside pairs that are merged at random"))
+    OUT.print(f"{len(word)} tokens: {' '.join(word)}")
+    OUT.print(said)
+
+
 def vectors(options: Vectors) -> None:
     """Analogies with known answers, beside their controls."""
     run = Run(options.run, options.step)
@@ -370,10 +389,14 @@ def _told(
         name: of the rows in the JSON.
         brief: what is printed in place of the table.
     """
-    rows = json.loads(table.to_json(orient="records", force_ascii=False))
-    if not shown(options, table, {name: rows, "answer": said}):
+    if not shown(options, table, {name: as_rows(table), "answer": said}):
         OUT.print(table_of(table if brief is None else brief))
         OUT.print(said)
+
+
+def as_rows(table: pd.DataFrame) -> list[dict[str, Any]]:
+    """A table as JSON has it: null for what is missing."""
+    return json.loads(table.to_json(orient="records", force_ascii=False))
 
 
 def analyse(asked: Analyse) -> None:

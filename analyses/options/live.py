@@ -8,10 +8,11 @@ from typing import Literal
 
 import tyro
 
-from analyses.options.shared import Flag, Shows, at_least, check_seed
+from analyses.options.shared import Flag, Shows, at_least, check_languages, check_seed
 from models.checks import MOST_SYMBOLS, check_bounds
 from models.decoding.limits import LIMITS, check
 from models.errors import UserError
+from models.languages.tokens import merges_of
 
 
 @dataclass(frozen=True)
@@ -263,6 +264,26 @@ class Senses(Shows):
             )
         at_least(0, self, "step")
         check_seed(self.seed)
+
+
+@dataclass(frozen=True)
+class Tokens(Shows):
+    """How is a language's word cut into tokens, and do byte pairs find its words? Needs no run.
+
+    Attributes:
+        language: a language of the lab.
+        vocabulary: characters, or bpe:16 for letters and 16 merges.
+        word: the word that is cut, in quotes; it may be misspelled. By default an example.
+    """
+
+    language: tyro.conf.Positional[str]
+    vocabulary: str = "bpe:16"
+    word: str = ""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_languages([self.language])
+        merges_of(self.vocabulary)
 
 
 MOST_DIM, MOST_WINDOW, MOST_SEEDS = 1024, 50, 100

@@ -30,13 +30,14 @@ from models.cards import card
 from models.checks import MOST_SYMBOLS
 from models.config import MOST_PAIRS, TrainConfig
 from models.errors import UserError
-from models.languages import LabelledCorpus, Language, PairCorpus, language, read_lines
-from models.languages.tokens import WORDS, TokenisedLanguage, Tokeniser, is_spelled, tokenised
+from models.languages import Language
+from models.languages.tokens import WORDS, TokenisedLanguage
 from models.objectives import objective
 from models.objectives.base import Objective
 from models.reading import read_bytes
 from models.runs.checkpoints import folder_name, load_checkpoint, read_about
 from models.runs.files import as_json, make_folder, remove_folder, write_json
+from models.runs.learnt import corpus_of, formal, tokens_of
 from models.runs.parents import check_subspace, files_of
 from models.runs.records import (
     Ending,
@@ -119,9 +120,9 @@ class Run:
             learnt = corpus_of(corpus, config)
             files[CORPUS] = corpus.read_bytes()
         else:
-            learnt = _formal(config)
+            learnt = formal(config)
         if isinstance(learnt, TokenisedLanguage):
-            files[TOKENS] = _tokens_of(learnt, config)
+            files[TOKENS] = tokens_of(learnt, config)
         if objective(config.objective).of_pairs:
             learnt.vocabulary.border()
         check_subspace(build(config.model, learnt.vocabulary), config)
@@ -199,7 +200,7 @@ class Run:
     def language(self) -> Language:
         if self.corpus_bytes() is not None:
             return corpus_of(self.path / CORPUS, self.config, self.config.language)
-        return _formal(self.config, self.tokens_bytes(), self.path / TOKENS)
+        return formal(self.config, self.tokens_bytes(), self.path / TOKENS)
 
     @property
     def objective(self) -> Objective:
@@ -305,32 +306,6 @@ class Run:
         return self.path / "results"
 
 
-def corpus_of(path: Path, config: TrainConfig, name: str | None = None) -> Language:
-    """The corpus of a file: pairs where targets are taught, else labelled lines.
-
-    Args:
-        name: of the corpus; by default that of the file.
-
-    Raises:
-        UserError: the file cannot be read, or is malformed; or a corpus cannot be taught so.
-    """
-    taught = objective(config.objective)
-    if taught.of_pairs:
-        return PairCorpus.from_file(path, name)
-    if not taught.verdict_alone:
-        read_lines(path)  # a malformed file is the first thing to be told
-        raise UserError(
-            f"{path}: labelled lines say which lines are in the language, and nothing of what may "
-            "follow a part of one: choose the objective verdict, or for lines of source, tab, "
-            "target sequence-to-sequence"
-        )
-    if config.vocabulary != WORDS:
-        raise UserError(
-            f"{path}: its lines are cut at blanks alone: leave --vocabulary {config.vocabulary} out"
-        )
-    return LabelledCorpus.from_file(path, name)
-
-
 def installed_versions(packages: Iterable[str]) -> dict[str, str]:
     """The versions of Python and of the packages, for the record of a run or a result."""
     return {"python": platform.python_version()} | {name: version(name) for name in packages}
@@ -367,25 +342,3 @@ def _git_commit() -> str | None:
         return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
     except (OSError, subprocess.CalledProcessError):
         return None
-
-
-def _formal(config: TrainConfig, tokens: bytes | None = None, path: Path = Path()) -> Language:
-    """The language that is no corpus: a registered one, or one that the run keeps.
-
-    Args:
-        tokens: the file of its tokeniser; by default that is learned anew.
-        path: of this file.
-    """
-    base = language(config.language, config.regex, config.symbols, config.grammar)
-    kept = None if tokens is None else Tokeniser.read(tokens, is_spelled(base), str(path))
-    return tokenised(base, config.vocabulary, kept)
-
-
-def _tokens_of(language: TokenisedLanguage, config: TrainConfig) -> bytes:
-    """The file of the tokeniser. Raises UserError if what is taught is not known of its tokens."""
-    if objective(config.objective).causal and not language.knows_next:
-        raise UserError(
-            f"which token of {config.vocabulary} may come next in {language.name} is not known, "
-            f"only whether a word is in it: choose --objective verdict, or leave --vocabulary out"
-        )
-    return language.tokeniser.content

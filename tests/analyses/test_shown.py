@@ -40,6 +40,7 @@ syntax       json csv  -   -       -
 depths       json csv  -   -       -
 dependencies json csv  -   -       -
 looks        json csv  -   -       -
+tokens       json csv  -   -       -
 vectors      json csv  -   -       -
 senses       json csv  -   -       -
 break        json csv  -   -       -

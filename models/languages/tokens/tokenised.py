@@ -203,7 +203,9 @@ class TokenisedLanguage(Language):
         rows = np.arange(count)
         if len(found.labels) < count:
             rows = rng.integers(len(found.labels), size=count)
-        return Sample(found.words[rows], found.labels[rows])
+        kept = found.words[rows]
+        longest = int(kept.lengths.max(initial=0))  # those that did not fit may have been longer
+        return Sample(Words(kept.ids[:, :longest], kept.lengths), found.labels[rows])
 
     def _fitting(self, drawn: Sample, wanted: np.ndarray) -> Sample:
         words = self.encoded(drawn.words)

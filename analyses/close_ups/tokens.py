@@ -1,0 +1,254 @@
+"""How a language's words are cut into tokens, and whether merges find the true words."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from itertools import accumulate, pairwise
+
+import altair as alt
+import numpy as np
+import pandas as pd
+from altair.typing import ChartType
+
+from analyses.charts.theme import AGAINST, CHOSEN, TRAINED, UNTRAINED, figures
+from models.errors import UserError
+from models.languages import FormalLanguage, Language, Transduction
+from models.languages.tokens.tokeniser import (
+    BLANK,
+    CHARACTERS,
+    Tokeniser,
+    is_spelled,
+    learnt,
+    merges_of,
+    texts_of,
+)
+
+Pair = tuple[str, str]
+MEASURED = 200
+"""Words of the language that are cut to measure; the merges are learned on more."""
+DRAWS, SEED = 5, 0x3A9D
+"""Random tokenisers, and the seed of their draws."""
+PAIRS, WITHOUT = "byte pairs", "byte pairs, blanks not shown"
+RANDOM, RANDOM_WITHOUT = "random pairs", "random pairs, blanks not shown"
+MOST_SHOWN = 64
+"""The most merges that the page offers."""
+
+
+def tokeniser_of(language: Language, vocabulary: str) -> Tokeniser:
+    """The tokeniser of a language.
+
+    Raises:
+        UserError: the symbols are the tokens, or they are not cut; or so many merges are not there.
+    """
+    if not isinstance(language, FormalLanguage) or isinstance(language, Transduction):
+        raise UserError(f"{language.name} has pairs, which are not cut into tokens: choose another")
+    if merges_of(vocabulary) is None:
+        raise UserError(f"with {vocabulary} the symbols are the tokens: choose bpe:16, for example")
+    return Tokeniser.learn(language, vocabulary)
+
+
+def most_merges(language: Language) -> int:
+    """How many merges the words of a language hold, ``MOST_SHOWN`` at most."""
+    letters = set(Tokeniser.learn(language, CHARACTERS).tokens)
+    model = learnt(texts_of(language, is_spelled(language)), letters, MOST_SHOWN)
+    return model.get_vocab_size() - len(letters)
+
+
+def merges(language: Language, tokeniser: Tokeniser) -> pd.DataFrame:
+    """One row per merge, in their order: merge (its number), left, right, token; and for a language
+    whose symbols are words of several letters, word (whether the token is one of them)."""
+    words = {symbol + BLANK for symbol in language.vocabulary.symbols}
+    rows = [
+        {"merge": number, "left": left, "right": right, "token": left + right}
+        | ({"word": left + right in words} if tokeniser.spelled else {})
+        for number, (left, right) in enumerate(tokeniser.merges, 1)
+    ]
+    columns = ["merge", "left", "right", "token", *(["word"] if tokeniser.spelled else [])]
+    return pd.DataFrame(rows, columns=columns)
+
+
+def judged(language: Language, tokeniser: Tokeniser) -> pd.DataFrame:
+    """What a number of merges does, beside pairs that are merged at random.
+
+    Blanks are not shown where a text is one row of letters. Merges may then go from word to word,
+    and nothing but how often letters stand together tells where a word ends.
+
+    Returns:
+        One row per kind and number of merges (0, 1, 2, 4, ... and all): kind, merges, vocabulary
+        (tokens in it, without BOS and END), tokens_a_symbol. For a language whose symbols are words
+        of several letters also words (the share of them that are one token), whole (the share of
+        the merged tokens that are words), cuts (the share of the places where a text is cut that
+        are between words), between (the share of the places between words where it is cut). Of
+        random pairs all are means over ``DRAWS`` draws.
+    """
+    spelled, symbols = tokeniser.spelled, language.vocabulary.symbols
+    count = len(tokeniser.merges)
+    texts = texts_of(language, spelled)
+    bare = [text.replace(BLANK, "").replace(" ", "") for text in texts]
+    rng = np.random.default_rng(SEED)
+    asked: list[tuple[str, list[str], Callable[[], Choice], int]] = [
+        (PAIRS, texts, lambda: in_order(tokeniser.merges), 1),
+        (RANDOM, texts, lambda: at_random(rng), DRAWS),
+    ]
+    if spelled:
+        letters = set("".join(bare))
+        alone = Tokeniser(learnt(bare, letters, count), spelled=False).merges
+        asked += [
+            (WITHOUT, bare, lambda: in_order(alone), 1),
+            (RANDOM_WITHOUT, bare, lambda: at_random(rng), DRAWS),
+        ]
+    stops = {0, count, *(2**k for k in range(count.bit_length()))}
+    rows = []
+    for kind, read, choice, draws in asked:
+        shown = read is texts
+        known = {symbol + BLANK * shown for symbol in symbols} if spelled else None
+        size = len(set("".join(read)) - {" "})
+        for _ in range(draws):
+            for number, merged, cut in course(read[:MEASURED], choice(), count):
+                if number in stops:
+                    sizes = {"kind": kind, "merges": number, "vocabulary": size + number}
+                    true = [[len(w) - shown for w in text.split()] for text in texts[:MEASURED]]
+                    rows.append(sizes | _measured(cut, merged, known, true, bare[:MEASURED]))
+    found = pd.DataFrame(rows)
+    return found.groupby(["kind", "merges"], sort=False).mean().reset_index()
+
+
+Choice = Callable[[Counter[Pair]], Pair | None]
+"""Which pair is merged next, of those that stand side by side and how often; None ends it."""
+
+
+def in_order(pairs: Sequence[Pair]) -> Choice:
+    """The given pairs, one after the other."""
+    rest = iter(pairs)
+    return lambda there: next(rest, None)
+
+
+def at_random(rng: np.random.Generator) -> Choice:
+    """Any pair that stands side by side, each as likely."""
+
+    def choose(there: Counter[Pair]) -> Pair | None:
+        pairs = sorted(there)
+        return pairs[int(rng.integers(len(pairs)))] if pairs else None
+
+    return choose
+
+
+def course(
+    texts: Sequence[str], choice: Choice, count: int
+) -> Iterator[tuple[int, list[str], list[list[list[str]]]]]:
+    """Merges one pair after the other, in the parts between blanks.
+
+    Yields:
+        The number of merges, the merged tokens, and each text as the tokens of its parts.
+    """
+    known: dict[str, list[str]] = {part: list(part) for text in texts for part in text.split()}
+    often = Counter(part for text in texts for part in text.split())
+    merged: list[str] = []
+    for number in range(count + 1):
+        yield number, merged, [[known[part] for part in text.split()] for text in texts]
+        there: Counter[Pair] = Counter()
+        for part, tokens in known.items():
+            for pair in pairwise(tokens):
+                there[pair] += often[part]
+        if number == count or (pair_next := choice(there)) is None:
+            return
+        merged.append("".join(pair_next))
+        known = {part: merge(tokens, pair_next) for part, tokens in known.items()}
+
+
+def merge(tokens: Sequence[str], pair: Pair) -> list[str]:
+    """The tokens with each occurrence of a pair made one, from the left."""
+    found: list[str] = []
+    at = 0
+    while at < len(tokens):
+        both = tuple(tokens[at : at + 2]) == pair
+        found.append("".join(tokens[at : at + 1 + both]))
+        at += 1 + both
+    return found
+
+
+def _measured(
+    cut: list[list[list[str]]],
+    merged: list[str],
+    known: set[str] | None,
+    true: list[list[int]],
+    bare: list[str],
+) -> dict[str, float]:
+    """The numbers of ``judged`` at one number of merges.
+
+    Args:
+        cut: the texts in parts in tokens.
+        merged: the merged tokens.
+        known: the words as tokens; None where symbols are letters.
+        true: the letters of each word of each text.
+        bare: the texts without blanks.
+    """
+    tokens = sum(len(part) for text in cut for part in text)
+    if known is None:
+        return {"tokens_a_symbol": tokens / sum(map(len, bare))}
+    hits = cuts = places = 0
+    for text, sizes in zip(cut, true, strict=True):
+        letters = (len(token.replace(BLANK, "")) for part in text for token in part)
+        made = set(accumulate(letters)) - {0, sum(sizes)}
+        between = set(accumulate(sizes)) - {sum(sizes)}
+        hits, cuts, places = hits + len(made & between), cuts + len(made), places + len(between)
+    return {
+        "tokens_a_symbol": tokens / sum(map(len, true)),
+        "words": len(known & set(merged)) / len(known),
+        "whole": len(known & set(merged)) / len(merged) if merged else float("nan"),
+        "cuts": hits / cuts if cuts else float("nan"),
+        "between": hits / places if places else float("nan"),
+    }
+
+
+def in_words(language: Language, tokeniser: Tokeniser, table: pd.DataFrame) -> str:
+    """What the merges do, in a few sentences."""
+    last = table.groupby("kind").last()
+    first = table.groupby("kind").first()
+    unit = "word" if tokeniser.spelled else "symbol"
+    count = len(tokeniser.merges)
+    said = (
+        f"{language.name}, {len(tokeniser.tokens)} tokens: {last['tokens_a_symbol'][PAIRS]:.2f} "
+        f"tokens a {unit}"
+    )
+    if not count:
+        return f"{said}."
+    said += (
+        f" after {count} merges; {first['tokens_a_symbol'][PAIRS]:.2f} without any, "
+        f"{last['tokens_a_symbol'][RANDOM]:.2f} after merges of random pairs."
+    )
+    if not tokeniser.spelled:
+        return said
+    return (
+        f"{said} {last['words'][PAIRS]:.0%} of the words are one token "
+        f"({last['words'][RANDOM]:.0%}). Where blanks are not shown, {last['cuts'][WITHOUT]:.0%} "
+        f"of the cuts are between words ({last['cuts'][RANDOM_WITHOUT]:.0%}; without merges "
+        f"{first['cuts'][WITHOUT]:.0%}), and {last['between'][WITHOUT]:.0%} of the places between "
+        f"words are cut ({last['between'][RANDOM_WITHOUT]:.0%})."
+    )
+
+
+def chart(table: pd.DataFrame, merges: int | None = None) -> ChartType:
+    """Tokens a symbol by the size of the vocabulary, beside random pairs.
+
+    Args:
+        merges: a number of them that is marked.
+    """
+    kinds = [PAIRS, WITHOUT, RANDOM, RANDOM_WITHOUT]
+    colours = [TRAINED, AGAINST, UNTRAINED, CHOSEN]
+    there = [kind for kind in kinds if kind in set(table["kind"])]
+    base = alt.Chart(table).encode(
+        x=alt.X("vocabulary:Q", title="tokens in the vocabulary").scale(zero=False),
+        y=alt.Y("tokens_a_symbol:Q", title="tokens a symbol"),
+        color=alt.Color("kind:N", title=None)
+        .scale(domain=there, range=[colours[kinds.index(kind)] for kind in there])
+        .legend(orient="top", columns=2, labelLimit=260),
+        tooltip=["kind", "merges", "vocabulary", *figures("tokens_a_symbol")],
+    )
+    lines = base.mark_line(point=True)
+    if merges is None:
+        return lines.properties(width=520, height=260)
+    at = (table["kind"] == PAIRS) & (table["merges"] == merges)
+    mark = alt.Chart(table[at]).mark_rule(strokeDash=[4, 4]).encode(x="vocabulary:Q")
+    return (lines + mark).properties(width=520, height=260)

@@ -1,0 +1,65 @@
+"""Tokens: how byte pairs cut a typed word, merge by merge, and how many tokens that leaves."""
+
+from __future__ import annotations
+
+import pandas as pd
+import streamlit as st
+
+from analyses.answers import Answer
+from analyses.close_ups import tokens as of_tokens
+from dashboard import controls
+from dashboard.downloads import downloads
+from dashboard.drawing import how_to_read, picture
+from dashboard.markup import code, text
+from dashboard.selection import once
+from models.languages import LANGUAGES, Transduction, language
+
+FIRST, FIRST_MERGES = "dieren", 12
+
+
+def show() -> None:
+    """The page."""
+    st.title("Tokens")
+    st.markdown("**How are words cut into tokens, and do merges of byte pairs find the words?**")
+    names = [name for name in LANGUAGES if not isinstance(language(name), Transduction)]
+    name = controls.selectbox("Language", names, names.index(FIRST), key="tokens_language")
+    most = _most(name)
+    key = f"tokens_merges_{name}"
+    merges = controls.slider("Merges", 0, most, min(FIRST_MERGES, most), key=key)
+    known = language(name)
+    vocabulary = f"bpe:{merges}" if merges else "characters"
+    cutter = of_tokens.tokeniser_of(known, vocabulary)
+    example = " ".join(known.example())
+    typed = controls.text_input("A word", example, key=f"tokens_word_{name}")
+    word = cutter.parse(typed)
+    st.markdown("#### " + "  ".join(code(token) for token in word))
+    st.caption(f"{len(word)} tokens, of {len(cutter.tokens)} in the vocabulary.")
+    table = _judged(name, f"bpe:{most}")
+    figure = of_tokens.chart(table, merges)
+    whole = of_tokens.tokeniser_of(known, f"bpe:{most}")
+    said = of_tokens.in_words(known, whole, table)
+    st.markdown(text(said))
+    picture(figure, f"Tokens a symbol by the size of the vocabulary. {text(said)}")
+    how_to_read(
+        "Byte-pair encoding makes one token of the two that stand side by side most often, again "
+        "and again. It learns on words of the language; `_` stands for the blank at the end of a "
+        "symbol of several letters, and no merge goes beyond it. Grey: pairs that are merged at "
+        "random, means of five draws. Where blanks are not shown, merges may go from word to word, "
+        "and only how often letters stand together tells where a word ends."
+    )
+    st.dataframe(of_tokens.merges(known, cutter), hide_index=True)
+    st.caption(
+        f"The same on a command line: {code(f'lab tokens {name} --vocabulary {vocabulary}')}"
+    )
+    downloads("tokens", Answer(table, said, {"language": name}), lambda: figure, of_run=False)
+
+
+@once(show_spinner="Merging ...")
+def _most(name: str) -> int:
+    return of_tokens.most_merges(language(name))
+
+
+@once(show_spinner="Merging at random ...")
+def _judged(name: str, vocabulary: str) -> pd.DataFrame:
+    known = language(name)
+    return of_tokens.judged(known, of_tokens.tokeniser_of(known, vocabulary))

@@ -1,0 +1,59 @@
+"""The language of a run: registered, its own, or a corpus; whole or cut into tokens."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from models.config import TrainConfig
+from models.errors import UserError
+from models.languages import LabelledCorpus, Language, PairCorpus, language, read_lines
+from models.languages.tokens import WORDS, TokenisedLanguage, Tokeniser, is_spelled, tokenised
+from models.objectives import objective
+
+
+def corpus_of(path: Path, config: TrainConfig, name: str | None = None) -> Language:
+    """The corpus of a file: pairs where targets are taught, else labelled lines.
+
+    Args:
+        name: of the corpus; by default that of the file.
+
+    Raises:
+        UserError: the file cannot be read, or is malformed; or a corpus cannot be taught so.
+    """
+    taught = objective(config.objective)
+    if taught.of_pairs:
+        return PairCorpus.from_file(path, name)
+    if not taught.verdict_alone:
+        read_lines(path)  # a malformed file is the first thing to be told
+        raise UserError(
+            f"{path}: labelled lines say which lines are in the language, and nothing of what may "
+            "follow a part of one: choose the objective verdict, or for lines of source, tab, "
+            "target sequence-to-sequence"
+        )
+    if config.vocabulary != WORDS:
+        raise UserError(
+            f"{path}: its lines are cut at blanks alone: leave --vocabulary {config.vocabulary} out"
+        )
+    return LabelledCorpus.from_file(path, name)
+
+
+def formal(config: TrainConfig, tokens: bytes | None = None, path: Path = Path()) -> Language:
+    """The language that is no corpus: a registered one, or one that the run keeps.
+
+    Args:
+        tokens: the file of its tokeniser; by default that is learned anew.
+        path: of this file.
+    """
+    base = language(config.language, config.regex, config.symbols, config.grammar)
+    kept = None if tokens is None else Tokeniser.read(tokens, is_spelled(base), str(path))
+    return tokenised(base, config.vocabulary, kept)
+
+
+def tokens_of(language: TokenisedLanguage, config: TrainConfig) -> bytes:
+    """The file of the tokeniser. Raises UserError if what is taught is not known of its tokens."""
+    if objective(config.objective).causal and not language.knows_next:
+        raise UserError(
+            f"which token of {config.vocabulary} may come next in {language.name} is not known, "
+            f"only whether a word is in it: choose --objective verdict, or leave --vocabulary out"
+        )
+    return language.tokeniser.content
