@@ -10,6 +10,7 @@ from interp.explanations.case import Case, Values
 from interp.heads import rollout_and_flow
 from interp.heads.attention import attention
 from interp.heads.logit_attribution import direct_by_position
+from interp.heads.weighted_sum import is_a_sum, weights_and_candidates
 from interp.model import ReadableModel, require
 
 
@@ -41,6 +42,23 @@ def direct(case: Case) -> Values:
             "all of them: choose another method"
         )
     return direct_by_position(case.model, case.word, case.at, case.token)[1:]
+
+
+def gates(case: Case) -> Values:
+    """The weight of each symbol in the cells of an LSTM's last layer where the verdict is read, the
+    mean over units, 0 to 1: its input gate times all later forget gates (Levy et al. 2018)."""
+    assert isinstance(case.model, ReadableModel)  # or else it is not offered
+    weights, _ = weights_and_candidates(case.model, case.word[None], _last(case))
+    return _by_symbol(weights[0, case.at].mean(dim=-1).cpu())
+
+
+def has_gates(case: Case) -> bool:
+    """Can ``gates`` explain this case?"""
+    return is_a_sum(case.model, case.word[None], _last(case))
+
+
+def _last(case: Case) -> int:
+    return int(case.model.cfg.n_layers) - 1
 
 
 def _patterns(case: Case) -> Float[Tensor, "layer head query key"]:

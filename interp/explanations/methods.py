@@ -59,6 +59,7 @@ class Method:
 
 
 UNSCALED = ("none",)
+GATES = "LSTM gates"
 SHAPLEY = "Shapley values"
 
 
@@ -135,6 +136,14 @@ METHODS: Mapping[str, Method] = {
         signed=False,
         replaces=False,
     ),
+    GATES: Method(
+        "attention",
+        "input gate times later forget gates, mean over units",
+        lambda c, _: attention.gates(c),
+        scales=UNSCALED,
+        signed=False,
+        replaces=False,
+    ),
     "gradient x input": Method(
         "gradient",
         "gradient at the word times its embedding",
@@ -207,8 +216,13 @@ def offered(case: Case) -> list[str]:
     impossible: set[str] = set()
     if len(case.game.word) > EXACT_LIMIT:
         impossible.update(EXACT)
-    if "blocks.0.attn.hook_pattern" not in hooks or not one_stream(case.model):
-        impossible.update(name for name, m in METHODS.items() if m.family == "attention")
+    heads = "blocks.0.attn.hook_pattern" in hooks and one_stream(case.model)
+    gates = not heads and attention.has_gates(case)
+    impossible.update(
+        name
+        for name, m in METHODS.items()
+        if m.family == "attention" and not (gates if name == GATES else heads)
+    )
     if case.softmax:
         impossible.add("direct logit attribution")
     if saliency.EMBEDDING not in hooks:

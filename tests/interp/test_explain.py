@@ -29,7 +29,7 @@ from interp.explanations.lime_and_shap import (
     permutation_shap,
     shap_exact,
 )
-from interp.explanations.methods import COMPLETE, EXACT, METHODS, offered
+from interp.explanations.methods import COMPLETE, EXACT, GATES, METHODS, offered
 from interp.explanations.saliency import STEPS
 from interp.explanations.scores import (
     FIT,
@@ -51,6 +51,7 @@ FAMILY = {
     kind: {name for name, method in METHODS.items() if method.family == kind}
     for kind in ("LIME and SHAP", "attention", "gradient", "control")
 }
+HEADS = FAMILY["attention"] - {GATES}
 KINDS = {
     "decoder": {},
     "encoder": {"mask": "bidirectional", "positions": "learned"},
@@ -202,10 +203,10 @@ def test_no_word_is_scored_for_one_scale_alone(decoder: LanguageModel) -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_model_s_kind_decides_what_is_offered(kind: str) -> None:
     missing = {
-        "lstm": FAMILY["attention"],
+        "lstm": HEADS,
         "cnn": FAMILY["attention"],
         "ngram": FAMILY["attention"] | FAMILY["gradient"],
-    }.get(kind, set())
+    }.get(kind, {GATES})
     known = case(make(kind))
     assert offered(known) == [name for name in METHODS if name not in missing]
     table = explain(known)
@@ -216,7 +217,7 @@ def test_a_model_s_kind_decides_what_is_offered(kind: str) -> None:
 
 @pytest.mark.slow
 def test_what_is_not_known_is_not_offered(decoder: LanguageModel) -> None:
-    everything = set(METHODS)
+    everything = set(METHODS) - {GATES}
     assert set(offered(case(decoder, truth=None))) == everything - {"language"}
     assert set(offered(case(decoder, rationales=None))) == everything - {"oracle"}
     assert set(offered(case(decoder, rationales=((),)))) == everything
@@ -250,7 +251,7 @@ def test_an_answer_costs_the_words_that_were_scored(decoder: LanguageModel) -> N
         "gradient x input": 2 * 2,  # a pass per scale
         "SmoothGrad": 2 * (1 + 24),
         "integrated gradients": 2 * (1 + draws + STEPS * draws),
-        **dict.fromkeys(FAMILY["attention"], 1),
+        **dict.fromkeys(HEADS, 1),
         **dict.fromkeys(FAMILY["control"], 0),
     }
     assert calls[list(exactly)].to_dict() == exactly
@@ -303,7 +304,8 @@ def test_signed_methods_alone_turn_with_the_verdict(decoder: LanguageModel) -> N
     """One with values of both signs somewhere is signed; the others say how much."""
     table = explain(case(decoder, size=9))
     negative = table.groupby("method")["value"].min() < 0
-    assert not negative[[name for name, method in METHODS.items() if not method.signed]].any()
+    unsigned = [name for name, method in METHODS.items() if not method.signed]
+    assert not negative.reindex(unsigned, fill_value=False).any()
     assert negative[list(FAMILY["gradient"] | FAMILY["LIME and SHAP"])].all()
 
 
@@ -312,8 +314,8 @@ def test_what_replaces_nothing_is_the_same_under_any_replacement(decoder: Langua
     other.game.replacements = (other.game.replacements - 1) % 3 + 2
     other.truth.replacements = other.game.replacements
     first, second = (explain(known).groupby("method")["value"].agg(list) for known in (one, other))
-    for name, method in METHODS.items():
-        assert (first[name] != second[name]) == method.replaces, name
+    for name in first.index:
+        assert (first[name] != second[name]) == METHODS[name].replaces, name
 
 
 @pytest.mark.parametrize("kind", ["decoder", "encoder", "ngram"])
@@ -359,7 +361,7 @@ def test_a_judgement_per_method_and_chance(decoder: LanguageModel) -> None:
     assert list(judged.columns) == [
         *("method", "family", "estimand", "scale", *METRICS, "calls", "seconds", "completeness")
     ]
-    rows = [(name, scale) for name, m in METHODS.items() for scale in m.scales]
+    rows = [(name, scale) for name in offered(known) for scale in METHODS[name].scales]
     assert list(zip(judged["method"], judged["scale"], strict=True)) == [*rows, ("chance", "none")]
     families = [METHODS[name].family for name, _ in rows]
     assert judged["family"].tolist() == [*families, "control"]
