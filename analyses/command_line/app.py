@@ -66,6 +66,13 @@ COMMANDS = {
     ),
     "vectors": Command("vectors RUN", "do vectors of words know their classes?", "one_run:vectors"),
     "senses": Command("senses RUN", "one form, two senses: told apart?", "one_run:senses"),
+    "reach": Command(
+        "reach RUN ...", "influence by distance, and the steps on the way", "measures:reach"
+    ),
+    "dimension": Command(
+        "dimension RUN ...", "how many dimensions do activations fill?", "measures:dimension"
+    ),
+    "cosine": Command("cosine RUN ...", "do heads score like tokens higher?", "measures:cosine"),
     "break": Command(
         "break RUN --off L0H1", "what is still right without some heads", "one_run:break_it"
     ),

@@ -29,6 +29,7 @@ from analyses.options.live import (
     Tokens,
     Vectors,
 )
+from analyses.options.measures import Cosine, Dimension, Reach
 from analyses.options.pictures import Kernels
 from analyses.options.questions import Accuracy, EdgeAblation
 from analyses.options.shared import (
@@ -365,6 +366,9 @@ TAKES: dict[str, type[Any]] = {
     "looks": Looks,
     "vectors": Vectors,
     "senses": Senses,
+    "reach": Reach,
+    "dimension": Dimension,
+    "cosine": Cosine,
     "break": Break,
     "show": Show,
     "report": Report,

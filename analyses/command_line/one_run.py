@@ -284,7 +284,7 @@ def perplexity(options: Perplexity) -> None:
             runs, options.by, options.count, options.deepest, options.seed, report
         )
     said = distribution.in_words(table)
-    _told(options, "perplexity", table, said, distribution.side_by_side(table))
+    told(options, "perplexity", table, said, distribution.side_by_side(table))
 
 
 def targets(options: Targets) -> None:
@@ -294,7 +294,7 @@ def targets(options: Targets) -> None:
         table = of_pairs.targets(
             runs, options.by, options.windows, options.count, options.seed, report
         )
-    _told(options, "targets", table, of_pairs.in_words(table), of_pairs.side_by_side(table))
+    told(options, "targets", table, of_pairs.in_words(table), of_pairs.side_by_side(table))
 
 
 def steps(options: Steps) -> None:
@@ -302,7 +302,7 @@ def steps(options: Steps) -> None:
     runs = [Run(path, options.step) for path in options.runs]
     with progress_bar("steps") as report:
         table = of_steps.edited(runs, options.count, options.seed, report)
-    _told(options, "steps", table, of_steps.in_words(table))
+    told(options, "steps", table, of_steps.in_words(table))
 
 
 def syntax(options: Syntax) -> None:
@@ -311,7 +311,7 @@ def syntax(options: Syntax) -> None:
     with progress_bar("syntax") as report:
         table = trees.syntax(run, options.words, options.seed, report)
     said = trees.in_words(table)
-    _told(options, "sites", table, said, trees.chosen(table).drop(columns="choice"))
+    told(options, "sites", table, said, trees.chosen(table).drop(columns="choice"))
 
 
 def depths(options: Depths) -> None:
@@ -320,7 +320,7 @@ def depths(options: Depths) -> None:
     with progress_bar("depths") as report:
         table = by_depth.depths(run, options.count, options.deepest, options.seed, report)
     said = by_depth.in_words(table)
-    _told(options, "depths", table, said)
+    told(options, "depths", table, said)
 
 
 def dependencies(options: Dependencies) -> None:
@@ -330,7 +330,7 @@ def dependencies(options: Dependencies) -> None:
     with progress_bar("dependencies") as report:
         table = depends.dependencies(run, options.count, options.seed, symbols, report)
     said = depends.in_words(table)
-    _told(options, "dependencies", table, said, depends.side_by_side(table))
+    told(options, "dependencies", table, said, depends.side_by_side(table))
 
 
 def looks(options: Looks) -> None:
@@ -341,7 +341,7 @@ def looks(options: Looks) -> None:
     with progress_bar("looks") as report:
         table = attends.looks(run, *asked, report)
     said = attends.in_words(table, attends.decides(run, *asked))
-    _told(options, "looks", table, said, table.drop(columns="choice"))
+    told(options, "looks", table, said, table.drop(columns="choice"))
 
 
 def tokens(options: Tokens) -> None:
@@ -368,7 +368,7 @@ def vectors(options: Vectors) -> None:
     with progress_bar("vectors") as report:
         table = of_words.vectors(run, *asked, report)
     said = of_words.in_words(table)
-    _told(options, "vectors", table, said, of_words.side_by_side(table))
+    told(options, "vectors", table, said, of_words.side_by_side(table))
 
 
 def senses(options: Senses) -> None:
@@ -377,10 +377,10 @@ def senses(options: Senses) -> None:
     with progress_bar("senses") as report:
         table = of_forms.senses(run, options.sentences, options.seed, report)
     said = of_forms.in_words(table)
-    _told(options, "senses", table, said)
+    told(options, "senses", table, said)
 
 
-def _told(
+def told(
     options: Shows, name: str, table: pd.DataFrame, said: str, brief: pd.DataFrame | None = None
 ) -> None:
     """An answer as JSON, as CSV, or as a table with a sentence.

@@ -24,6 +24,7 @@ MOST: Mapping[str, Number] = {
     "donors": 1000,
     "draws": 10_000,
     "keys": 1000,
+    "length": 1000,
     "max_n": MOST_SYMBOLS,
     "max_states": 10_000,
     "members": 100_000,

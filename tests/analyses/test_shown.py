@@ -43,6 +43,9 @@ looks        json csv  -   -       -
 tokens       json csv  -   -       -
 vectors      json csv  -   -       -
 senses       json csv  -   -       -
+reach        json csv  -   -       -
+dimension    json csv  -   -       -
+cosine       json csv  -   -       -
 break        json csv  -   -       -
 analyse      json csv  -   -       -
 show         json csv  -   -       -

@@ -1,0 +1,127 @@
+"""How many dimensions do activations fill? The participation ratio by layer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import altair as alt
+import numpy as np
+import pandas as pd
+from altair.typing import ChartType
+
+from analyses.answers import Progress, quiet
+from analyses.charts.theme import TRAINED, UNTRAINED, figures
+from analyses.words import WordTensors, sample_window
+from interp.model import activations
+from interp.vectors.dimension import participation_ratios
+from models.base import LanguageModel
+from models.errors import UserError
+from models.languages import Language, RegularLanguage
+from models.runs.run import Run
+
+STREAM = ("hook_resid_mid", "hook_cell", "hook_resid_post")
+
+
+def sites_of(model: LanguageModel) -> dict[str, str]:
+    """The hook of each site by its name: the embedding, and the stream (of a recurrent network the
+    states) in and after each layer."""
+    sites = {"embed": "hook_embed"}
+    for layer in range(model.config.n_layers):
+        hooks = {part: f"blocks.{layer}.{part}" for part in STREAM}
+        sites |= {
+            f"L{layer} {part.removeprefix('hook_')}": hook
+            for part, hook in hooks.items()
+            if hook in model.hook_dict
+        }
+    return sites
+
+
+def states_of(language: Language) -> int | None:
+    """The states of the language's minimal automaton; None if it has none, or none is known."""
+    return len(language.delta) if isinstance(language, RegularLanguage) else None
+
+
+def dimension(
+    runs: Sequence[Run], count: int = 200, seed: int = 0, progress: Progress = quiet
+) -> pd.DataFrame:
+    """The effective dimension of the activations at each site, over all symbols of words of the
+    training window, members and others.
+
+    Args:
+        count: words.
+
+    Returns:
+        One row per run, model and site: run, model ("trained", "untrained"), site, value (the
+        participation ratio (tr C)^2 / tr C^2 of the covariance: 1 if the activations lie on a line,
+        d_model if all directions vary alike), low and high (95% bootstrap over words), d_model,
+        states (of the language's minimal automaton, where it has one), words.
+
+    Raises:
+        UserError: a run has no stream of its own at every symbol.
+    """
+    for run in runs:
+        if run.config.model.family.tabular or run.config.model.family.two_sided:
+            raise UserError(
+                f"{run.name} has no activations at every symbol of a word: ask a network of one "
+                "side"
+            )
+    rows: list[dict[str, object]] = []
+    for number, run in enumerate(runs):
+        words = WordTensors.of(sample_window(run, count, seed).words)
+        inside = words.mask.clone()
+        inside[:, 0] = False  # BOS is the same in all words
+        unit = np.nonzero(inside.numpy())[0]
+        for done, name in enumerate(("trained", "untrained")):
+            progress(2 * number + done, 2 * len(runs), f"{run.name}, {name}")
+            model = run.model() if name == "trained" else run.untrained()
+            sites = sites_of(model)
+            read = activations(model, words.tokens, list(sites.values()))
+            for site, hook in sites.items():
+                x = read[hook][inside].double().numpy()
+                found = zip(("value", "low", "high"), participation_ratios(x, unit), strict=True)
+                rows.append(
+                    {"run": run.name, "model": name, "site": site}
+                    | dict(found)
+                    | {"d_model": run.config.model.d_model, "states": states_of(run.language)}
+                    | {"words": len(words.tokens)}
+                )
+    progress(2 * len(runs), 2 * len(runs), "dimension")
+    return pd.DataFrame(rows).astype({"states": "Int64"})
+
+
+def in_words(table: pd.DataFrame) -> str:
+    """What the table says of the last site of each run."""
+    said = []
+    for run, own in table.groupby("run", sort=False):
+        last = own.drop_duplicates("model", keep="last").set_index("model")
+        trained, untrained = last.loc["trained"], last.loc["untrained"]
+        states = trained["states"]
+        automaton = "" if pd.isna(states) else f"; the minimal automaton has {states:d} states"
+        said.append(
+            f"{run}: after the last layer the activations fill {trained['value']:.1f} "
+            f"[{trained['low']:.1f}, {trained['high']:.1f}] of {trained['d_model']} dimensions "
+            f"(untrained {untrained['value']:.1f} [{untrained['low']:.1f}, "
+            f"{untrained['high']:.1f}]{automaton})"
+        )
+    return (
+        f"{'. '.join(said)}. Participation ratio, {table['words'].min()} words; intervals: "
+        "bootstrap over words."
+    )
+
+
+def chart(table: pd.DataFrame) -> ChartType:
+    """The participation ratio by site, of the trained and the untrained model."""
+    base = alt.Chart(table).encode(
+        x=alt.X("site:N", sort=table["site"].unique().tolist(), title=None).axis(
+            labelAngle=-30, labelOverlap=False
+        ),
+        color=alt.Color("model:N", title=None)
+        .scale(domain=["trained", "untrained"], range=[TRAINED, UNTRAINED])
+        .legend(orient="top"),
+        tooltip=["model", "site", *figures("value", "low", "high"), "d_model", "states"],
+    )
+    y = alt.Y("value:Q", title="effective dimension").scale(domainMin=0)
+    line = base.mark_line(point=True).encode(y=y)
+    return alt.layer(base.mark_rule().encode(y="low:Q", y2="high:Q"), line).properties(
+        width=320, height=200
+    )

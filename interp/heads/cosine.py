@@ -1,0 +1,74 @@
+"""Is the score of two tokens larger, the more alike they are? So the dot product suggests."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float, Int
+from scipy.stats import rankdata
+
+PERMUTATIONS = 2000
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """How far scores follow the cosine of embeddings.
+
+    Attributes:
+        others: Spearman's correlation over all ordered pairs of different tokens; NaN if all scores
+            or all cosines are equal.
+        p: of Mantel's permutation test of ``others``, two-sided: tokens change places in one of
+            the two matrices, since the pairs of one token are not independent.
+        everything: the correlation over all pairs, a token with itself too, whose cosine is 1.
+    """
+
+    others: float
+    p: float
+    everything: float
+
+
+def agreement_with_cosine(
+    scores: Float[np.ndarray, "token token"],
+    embeddings: Float[np.ndarray, "token d_model"],
+    seed: int = 0,
+) -> Agreement:
+    """How far the scores of a head follow the cosine of the tokens' embeddings.
+
+    Args:
+        scores: of a query (down) for a key (across), as ``qk_circuit`` gives them.
+        embeddings: of the same tokens.
+        seed: of the permutations.
+    """
+    length = np.linalg.norm(embeddings, axis=1, keepdims=True)
+    known = embeddings / np.where(length > 0, length, 1.0)
+    # What differs by rounding alone is one rank: a cosine has two places in the matrix.
+    cosine, scores = (known @ known.T).round(9), scores.round(9)
+    apart = ~np.eye(len(scores), dtype=bool)
+    own, other = np.zeros(scores.shape), np.zeros(scores.shape)
+    own[apart], other[apart] = _ranks(scores[apart]), _ranks(cosine[apart])
+    value = _correlation(own[apart], other[apart])
+    everything = _correlation(_ranks(scores.ravel()), _ranks(cosine.ravel()))
+    if np.isnan(value):
+        return Agreement(value, float("nan"), everything)
+    rng = np.random.default_rng(seed)
+    orders = (rng.permutation(len(scores)) for _ in range(PERMUTATIONS))
+    drawn = np.array([_correlation(own[apart], _turned(other, order)[apart]) for order in orders])
+    as_far = int((np.abs(drawn) >= abs(value) - 1e-12).sum())
+    return Agreement(value, (1 + as_far) / (1 + PERMUTATIONS), everything)
+
+
+def _turned(
+    matrix: Float[np.ndarray, "token token"], order: Int[np.ndarray, " token"]
+) -> Float[np.ndarray, "token token"]:
+    return matrix[np.ix_(order, order)]
+
+
+def _ranks(values: Float[np.ndarray, " pair"]) -> Float[np.ndarray, " pair"]:
+    """Ranks around 0; ties share the mean."""
+    return rankdata(values) - (len(values) + 1) / 2
+
+
+def _correlation(one: Float[np.ndarray, " pair"], other: Float[np.ndarray, " pair"]) -> float:
+    size = float(np.sqrt((one @ one) * (other @ other)))
+    return float(one @ other) / size if size > 0 else float("nan")

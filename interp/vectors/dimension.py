@@ -1,0 +1,53 @@
+"""How many dimensions do vectors fill?"""
+
+from __future__ import annotations
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from interp.statistics import bootstrap_sums
+
+RESAMPLES = 300
+
+
+def participation_ratio(x: Float[np.ndarray, "sample d"]) -> float:
+    """(tr C)^2 / tr C^2 of the covariance C of vectors (Gao et al. 2017).
+
+    It is d if all d directions vary alike, and 1 if only one varies: with eigenvalues l of C it is
+    (sum l)^2 / sum l^2. NaN if nothing varies.
+    """
+    return float(participation_ratios(x, np.zeros(len(x), dtype=np.int64))[0])
+
+
+def participation_ratios(
+    x: Float[np.ndarray, "sample d"], unit: Int[np.ndarray, " sample"]
+) -> tuple[float, float, float]:
+    """The participation ratio, with its 95% bootstrap interval over units.
+
+    Args:
+        unit: the word of each vector, from 0 on: the vectors of a word are drawn together.
+
+    Returns:
+        value, low, high; with a single unit low and high are NaN. A draw with replacement has fewer
+        different vectors, so that the interval lies a little low where there are few.
+    """
+    x = x - x.mean(axis=0)  # the covariance of large numbers would lose its digits
+    width = x.shape[1]
+    sums = np.zeros((unit.max() + 1, 1 + width + width**2))
+    np.add.at(sums[:, 0], unit, 1.0)
+    np.add.at(sums[:, 1 : 1 + width], unit, x)
+    for each in np.unique(unit):
+        own = x[unit == each]
+        sums[each, 1 + width :] = (own.T @ own).ravel()
+
+    def ratio(total: Float[np.ndarray, "*draws part"]) -> Float[np.ndarray, "*draws"]:
+        count, mean = total[..., :1], total[..., 1 : 1 + width] / total[..., :1]
+        second = (total[..., 1 + width :] / count).reshape(*total.shape[:-1], width, width)
+        c = second - mean[..., :, None] * mean[..., None, :]
+        size = np.trace(c, axis1=-2, axis2=-1)
+        return np.asarray(
+            np.where(size > 1e-18, size, np.nan) ** 2 / np.maximum((c**2).sum((-2, -1)), 1e-300)
+        )
+
+    value, low, high = bootstrap_sums(sums, ratio, resamples=RESAMPLES)
+    return float(value), float(low), float(high)

@@ -1,0 +1,185 @@
+"""Three measures of runs by hand, as commands, and what cannot be asked."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from io import StringIO
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from conftest import TINY, tiny_config
+from scipy.stats import spearmanr
+
+from analyses.close_ups import cosine as of_scores
+from analyses.close_ups import dimension as filled
+from analyses.close_ups.reach import chart, in_words, reach, side_by_side, steps_by_length, words_of
+from analyses.command_line.app import main
+from interp.heads.qk_and_ov import qk_circuit
+from models.base import EmbeddingModel
+from models.config import ModelConfig
+from models.errors import UserError
+from models.languages import END_ID
+from models.runs.run import Run
+from models.training.loop import train
+
+KINDS = {
+    "transformer": TINY,
+    "lstm": replace(TINY, architecture="lstm"),
+    "cnn": replace(TINY, architecture="cnn", kernel_size=3),
+}
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Run]:
+    folder = tmp_path_factory.mktemp("reach")
+    found = {}
+    for name, model in KINDS.items():
+        found[name] = Run.create(folder / name, tiny_config(model=model, max_n=6))
+        train(found[name], "cpu")
+    return found
+
+
+@pytest.fixture(scope="module")
+def table(runs: dict[str, Run]) -> pd.DataFrame:
+    return reach(list(runs.values()), 12)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_each_row_is_a_gradient_by_hand(
+    kind: str, runs: dict[str, Run], table: pd.DataFrame
+) -> None:
+    run = runs[kind]
+    tokens = words_of(run, 12, 0, 0)
+    assert len(np.unique(tokens.numpy(), axis=0)) == len(tokens) == 12
+    assert tokens.shape[1] == 1 + 12  # n = 6
+    for name, model in (("trained", run.model()), ("untrained", run.untrained())):
+        assert isinstance(model, EmbeddingModel)
+        model, own = model.double(), []
+        for word in tokens:
+            x = model.embed(word[None]).detach().requires_grad_()
+            put = [("hook_embed", lambda old, hook, x=x: x)]
+            model.run_with_hooks(word[None], fwd_hooks=put)[0, -1, END_ID].backward()
+            assert x.grad is not None
+            own.append(x.grad[0].norm(dim=-1).flip(0)[:-1])
+        rows = table[(table["run"] == kind) & (table["model"] == name)]
+        expected = torch.stack(own).mean(dim=0).numpy()
+        assert rows["distance"].tolist() == list(range(12))
+        assert rows["influence"].to_numpy() == pytest.approx(expected, rel=1e-9, abs=1e-15)
+        assert (rows["low"] <= rows["influence"] + 1e-12).all()
+        assert (rows["words"] == 12).all()
+
+
+def test_the_steps_are_those_of_each_architecture(
+    runs: dict[str, Run], table: pd.DataFrame
+) -> None:
+    brief = side_by_side(table).set_index(["run", "model"])
+    layers = TINY.n_layers
+    assert brief.loc[("transformer", "trained"), "path_length"] == 1
+    assert brief.loc[("lstm", "trained"), "path_length"] == 11
+    assert brief.loc[("lstm", "trained"), "sequential"] == 11 + layers
+    assert pd.isna(brief.loc[("cnn", "trained"), "path_length"])
+    assert brief.loc[("cnn", "trained"), "farthest"] == 2 * layers
+    assert brief.loc[("lstm", "untrained"), "farthest"] == 11
+    for (run, model), row in brief.iterrows():
+        own = table[(table["run"] == run) & (table["model"] == model)].set_index("distance")
+        assert row["one_back"] == own.loc[1, "influence"]
+        assert row["first"] == own.loc[11, "influence"]
+        assert row["rate"] == own.loc[3, "rate"] or np.isnan(row["rate"])
+    found = steps_by_length(runs["lstm"]).set_index("positions")
+    assert found["path length"].tolist() == [3, 7, 15, 31]
+    assert found["sequential steps"].tolist() == [n - 1 + layers for n in (4, 8, 16, 32)]
+    said = in_words(table)
+    assert "cnn: with each symbol" in said
+    assert "no way leads from the first symbol to the last" in said
+    assert chart(table).to_dict()["layer"]
+
+
+def test_the_dimension_is_that_of_the_activations(runs: dict[str, Run]) -> None:
+    table = filled.dimension([runs["lstm"]], 30)
+    sites = [
+        "embed",
+        *(f"L{n} {part}" for n in range(TINY.n_layers) for part in ("cell", "resid_post")),
+    ]
+    assert table["site"].tolist() == 2 * sites
+    assert table["states"].isna().all()
+    rows = table.set_index(["model", "site"])
+    assert rows.loc[("untrained", "embed"), "value"] == pytest.approx(1.0)  # a and b: a line
+    words = filled.sample_window(runs["lstm"], 30, 0).words
+    with torch.no_grad():
+        _, cache = runs["lstm"].model().run_with_cache(torch.as_tensor(words.tokens))
+    x = torch.cat(
+        [
+            states[1 : 1 + n]
+            for states, n in zip(cache["blocks.0.hook_cell"], words.lengths, strict=True)
+        ]
+    )
+    spread = np.linalg.eigvalsh(np.cov(x.double().numpy().T))
+    expected = spread.sum() ** 2 / (spread**2).sum()
+    assert rows.loc[("trained", "L0 cell"), "value"] == pytest.approx(expected, rel=1e-5)
+    assert f"of {TINY.d_model} dimensions" in filled.in_words(table)
+    assert filled.chart(table).to_dict()["layer"]
+
+
+def test_a_regular_language_says_how_many_states_it_has(tmp_path: Path) -> None:
+    run = Run.create(tmp_path / "parity", tiny_config(language="parity", steps=1))
+    train(run, "cpu")
+    table = filled.dimension([run], 10)
+    assert set(table["states"]) == {2}
+    assert "the minimal automaton has 2 states" in filled.in_words(table)
+
+
+def test_scores_follow_the_cosine_as_scipy_says(tmp_path: Path) -> None:
+    run = Run.create(tmp_path / "nested", tiny_config(language="nested", steps=1, max_n=8))
+    train(run, "cpu")
+    table = of_scores.cosine([run])
+    model = run.model()
+    assert isinstance(model, EmbeddingModel)
+    read = [token for token in range(len(model.vocabulary)) if token != END_ID]
+    x = model.W_E.detach().double().numpy()[read]
+    x = x / np.linalg.norm(x, axis=1, keepdims=True)
+    scores = qk_circuit(model, 0, 1).double().numpy()[np.ix_(read, read)]
+    apart = ~np.eye(len(read), dtype=bool)
+    expected = spearmanr(scores[apart], (x @ x.T).round(9)[apart]).statistic
+    rows = table.set_index(["model", "head"])
+    assert rows.loc[("trained", "L0H1"), "correlation"] == pytest.approx(expected, abs=1e-4)
+    assert rows["pairs"].tolist() == [len(read) * (len(read) - 1)] * len(rows)
+    assert "nested: mean correlation" in of_scores.in_words(table)
+
+
+@pytest.mark.parametrize("command", ["reach", "dimension", "cosine"])
+def test_commands(command: str, runs: dict[str, Run], capsys: pytest.CaptureFixture[str]) -> None:
+    path = str(runs["transformer"].path)
+    more = ["--count", "6"] if command == "reach" else []
+    assert main([command, path, *more, "--json"]) == 0
+    said = json.loads(capsys.readouterr().out)
+    assert {row["model"] for row in said[command]} == {"trained", "untrained"}
+    assert main([command, path, *more, "--csv"]) == 0
+    assert len(pd.read_csv(StringIO(capsys.readouterr().out))) == len(said[command])
+    assert main([command, path, *more]) == 0
+    assert said["answer"].split(":")[0] in capsys.readouterr().out
+    assert main([command]) == 2
+    assert "no run is given" in capsys.readouterr().err
+
+
+def test_what_cannot_be_asked_says_so(runs: dict[str, Run], tmp_path: Path) -> None:
+    def made(name: str, model: ModelConfig, **choices: object) -> Run:
+        return Run.create(tmp_path / name, tiny_config(model=model, steps=1, **choices))
+
+    counts = made("counts", replace(TINY, architecture="ngram", order=3))
+    with pytest.raises(UserError, match=r"is a table of counts, and has no gradient.* 2 symbols"):
+        reach([runs["lstm"], counts])
+    with pytest.raises(UserError, match="is no network"):
+        steps_by_length(counts)
+    with pytest.raises(UserError, match="no activations"):
+        filled.dimension([counts])
+    with pytest.raises(UserError, match="has no heads"):
+        of_scores.cosine([runs["lstm"]])
+    encoder = made("encoder", replace(TINY, mask="bidirectional"), objective="verdict")
+    with pytest.raises(UserError, match="ask a causal one"):
+        reach([encoder])
+    with pytest.raises(UserError, match="different words of 3 symbols"):
+        words_of(runs["lstm"], 12, 3, 0)
