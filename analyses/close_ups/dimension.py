@@ -78,13 +78,10 @@ def dimension(
             read = activations(model, words.tokens, list(sites.values()))
             for site, hook in sites.items():
                 x = read[hook][inside].double().numpy()
-                found = zip(("value", "low", "high"), participation_ratios(x, unit), strict=True)
-                rows.append(
-                    {"run": run.name, "model": name, "site": site}
-                    | dict(found)
-                    | {"d_model": run.config.model.d_model, "states": states_of(run.language)}
-                    | {"words": len(words.tokens)}
-                )
+                row: dict[str, object] = {"run": run.name, "model": name, "site": site}
+                row |= zip(("value", "low", "high"), participation_ratios(x, unit), strict=True)
+                row |= {"d_model": run.config.model.d_model, "states": states_of(run.language)}
+                rows.append(row | {"words": len(words.tokens)})
     progress(2 * len(runs), 2 * len(runs), "dimension")
     return pd.DataFrame(rows).astype({"states": "Int64"})
 

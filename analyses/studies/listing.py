@@ -19,12 +19,15 @@ def runs_of(folder: Path) -> pd.DataFrame:
 
     Columns: run, language, type (in the Chomsky hierarchy), model, seed, objective, status, step,
     recognition (share of right verdicts in the training window), exact_to (all next-symbol sets are
-    right up to this size). A run that cannot be opened has its fault as its status.
+    right up to this size), flawless_step and flawless_seconds (training until the first evaluation
+    without any mistake in the training window; none if there was one in all of them). A run that
+    cannot be opened has its fault as its status.
     """
     columns = ["run", "language", "type", "model", "seed", "objective", "status", "step"]
-    rows = [_row(path) for path in find_runs(folder)]
-    table = pd.DataFrame(rows, columns=[*columns, "recognition", "exact_to"])
-    return table.astype({"seed": "Int64", "step": "Int64", "exact_to": "Int64"})
+    columns += ["recognition", "exact_to", "flawless_step", "flawless_seconds"]
+    table = pd.DataFrame([_row(path) for path in find_runs(folder)], columns=columns)
+    whole = ("seed", "step", "exact_to", "flawless_step")
+    return table.astype(dict.fromkeys(whole, "Int64") | {"flawless_seconds": "Float64"})
 
 
 def _row(path: Path) -> dict[str, Any]:
@@ -35,6 +38,8 @@ def _row(path: Path) -> dict[str, Any]:
         accuracy = [kept for kept in accuracy if kept.record.arguments.get("lengths") is None]
         exact_to = accuracy[0].record.findings.get("exact_to") if accuracy else None
         last: Mapping[str, Any] = metrics[-1] if metrics else {}
+        flawless = (m for m in metrics if m["exact"] in (1.0, None) and m["recognition"] == 1.0)
+        first: Mapping[str, Any] = next(flawless, {})
         return {
             "run": run.name,
             "language": run.config.language,
@@ -46,6 +51,8 @@ def _row(path: Path) -> dict[str, Any]:
             "step": last.get("step", 0),
             "recognition": last.get("recognition"),
             "exact_to": exact_to if isinstance(exact_to, int) else None,
+            "flawless_step": first.get("step"),
+            "flawless_seconds": first.get("seconds"),
         }
     except UserError as error:
         return {"run": path.name, "status": str(error)}

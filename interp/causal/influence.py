@@ -12,7 +12,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
-import networkx as nx
 import numpy as np
 import torch
 from jaxtyping import Float, Int
@@ -114,25 +113,27 @@ def steps(model: HookedModel, tokens: Int[Tensor, " pos"]) -> Steps:
     Raises:
         ValueError: as ``arrows``.
     """
-    graph, last = arrows(model, tokens), len(tokens) - 1
-    layers = 1 + max(layer for layer, _ in graph)
-    start, end = (-1, 0), (layers - 1, last)
-    path: int | None = None
-    if end in graph and nx.has_path(graph, start, end):
-        path = int(nx.shortest_path_length(graph, start, end, weight="moves"))
-    return Steps(path, int(nx.dag_longest_path_length(graph, weight="one")))
+    graph = arrows(model, tokens)
+    ways: dict[Node, int] = {(-1, 0): 0}
+    chains = dict.fromkeys(graph, 0)
+    for node in sorted(graph):  # what a node is computed from stands in an earlier layer or place
+        for source in graph[node]:
+            chains[node] = max(chains[node], chains[source] + 1)
+            if source in ways:
+                way = ways[source] + (source[1] != node[1])
+                ways[node] = min(ways.get(node, way), way)
+    return Steps(ways.get(max(graph)), max(chains.values()))
 
 
-def arrows(model: HookedModel, tokens: Int[Tensor, " pos"]) -> nx.DiGraph[Node]:
-    """Which node is computed from which others directly: where the Jacobian is not 0.
+def arrows(model: HookedModel, tokens: Int[Tensor, " pos"]) -> dict[Node, set[Node]]:
+    """From which others each node is computed directly: where the Jacobian is not 0.
 
     The forward pass is cut at every node: what comes after it takes it for a constant of its own.
     A gradient then reaches no further than to the nodes that a node is computed from. The gradient
     of a random mix of a node's numbers is taken, which is 0 only if the Jacobian is.
 
     Returns:
-        Nodes are (layer, position). An arrow has "moves" (1 from one position to another, else 0)
-        and "one" (1).
+        By node, (layer, position), the nodes that it is computed from; of an embedding none.
 
     Raises:
         ValueError: the model has no embedding, or no layer with a stream under a hook.
@@ -155,8 +156,8 @@ def arrows(model: HookedModel, tokens: Int[Tensor, " pos"]) -> nx.DiGraph[Node]:
     with torch.enable_grad():
         model.run_with_hooks(tokens[None], fwd_hooks=hooks)
     leaves = [(name, leaf) for name, calls in seen.items() for _, leaf in calls]
-    graph: nx.DiGraph[Node] = nx.DiGraph()
-    graph.add_nodes_from((layer, at) for layer in set(sites.values()) for at in range(len(tokens)))
+    places = range(len(tokens))
+    graph: dict[Node, set[Node]] = {(n, at): set() for n in set(sites.values()) for at in places}
     generator = torch.Generator().manual_seed(0)
     for name, calls in seen.items():
         for number, (x, _) in enumerate(calls):
@@ -164,19 +165,16 @@ def arrows(model: HookedModel, tokens: Int[Tensor, " pos"]) -> nx.DiGraph[Node]:
                 continue
             mix = torch.randn(x.shape[-1], generator=generator, dtype=x.dtype).to(x.device)
             # A layer that walks shows its newest state, and all before it, once a position.
-            for at in range(len(tokens)) if len(calls) == 1 else (number,):
+            for at in places if len(calls) == 1 else (number,):
                 node = sites[name], at
                 gradients = torch.autograd.grad(
                     x[0, at] @ mix,
                     [leaf for _, leaf in leaves],
                     retain_graph=True,
                     allow_unused=True,
+                    materialize_grads=True,
                 )
                 for (source, _), gradient in zip(leaves, gradients, strict=True):
-                    if gradient is None:
-                        continue
-                    for other in gradient[0].abs().sum(dim=-1).nonzero()[:, 0].tolist():
-                        if (sites[source], other) != node:
-                            moves = int(other != at)
-                            graph.add_edge((sites[source], other), node, moves=moves, one=1)
+                    there = gradient[0].abs().sum(dim=-1).nonzero()[:, 0].tolist()
+                    graph[node] |= {(sites[source], other) for other in there} - {node}
     return graph

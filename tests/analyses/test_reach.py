@@ -18,12 +18,13 @@ from analyses.close_ups import cosine as of_scores
 from analyses.close_ups import dimension as filled
 from analyses.close_ups.reach import chart, in_words, reach, side_by_side, steps_by_length, words_of
 from analyses.command_line.app import main
+from analyses.studies.listing import runs_of
 from interp.heads.qk_and_ov import qk_circuit
 from models.base import EmbeddingModel
 from models.config import ModelConfig
 from models.errors import UserError
 from models.languages import END_ID
-from models.runs.run import Run
+from models.runs.run import METRICS, Run
 from models.training.loop import train
 
 KINDS = {
@@ -148,6 +149,23 @@ def test_scores_follow_the_cosine_as_scipy_says(tmp_path: Path) -> None:
     assert rows.loc[("trained", "L0H1"), "correlation"] == pytest.approx(expected, abs=1e-4)
     assert rows["pairs"].tolist() == [len(read) * (len(read) - 1)] * len(rows)
     assert "nested: mean correlation" in of_scores.in_words(table)
+
+
+def test_the_list_of_runs_says_when_each_was_flawless(tmp_path: Path) -> None:
+    run = Run.create(tmp_path / "run", tiny_config(steps=1))
+    line = {"loss": 0.1, "validation_loss": 0.1, "learning_rate": 0.1}
+    marks = [(1, 1.0, 0.9), (2, 0.5, 1.0), (3, 1.0, 1.0), (4, 1.0, 1.0)]
+    told = [
+        line | {"step": step, "exact": exact, "recognition": right, "seconds": step / 2}
+        for step, exact, right in marks
+    ]
+    for shown, step in ((told, 3), (told[:2], None)):
+        (run.path / METRICS).write_text("".join(f"{json.dumps(each)}\n" for each in shown))
+        row = runs_of(tmp_path).iloc[0]
+        if step is None:
+            assert row[["flawless_step", "flawless_seconds"]].isna().all()
+        else:
+            assert (row["flawless_step"], row["flawless_seconds"]) == (step, step / 2)
 
 
 @pytest.mark.parametrize("command", ["reach", "dimension", "cosine"])

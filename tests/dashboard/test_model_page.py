@@ -83,3 +83,24 @@ def test_measuring_and_a_word_that_is_too_long(
     assert charts(page) == before + 1
     page.text_input[0].set_value("a " * 41).run()
     assert "steps are drawn for up to 40" in page.error[0].value
+
+
+def test_how_far_back_and_in_how_many_dimensions(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = ModelConfig(architecture="lstm", n_layers=1, d_model=8)
+    page = opened(tmp_path, config, monkeypatch)
+    steps = page.dataframe[-1].value
+    assert steps["path length"].tolist() == [3, 7, 15, 31]
+    before = charts(page)
+    choice = next(c for c in page.segmented_control if c.label == "Measure")
+    for name, said in (
+        ("influence by distance", "the log of the influence falls by"),
+        ("effective dimension", "the activations fill"),
+    ):
+        choice.set_value(name).run()
+        assert not page.exception
+        assert not page.error
+        assert charts(page) == before + 1
+        assert any(said in block.value for block in page.markdown)
+        choice = next(c for c in page.segmented_control if c.label == "Measure")

@@ -107,10 +107,10 @@ def test_masks_and_windows_are_seen() -> None:
     assert steps(wide, tokens[:7]) == Steps(3, 3)
     assert steps(wide, tokens[:8]) == Steps(None, 3)
     graph = arrows(network(mask="strictly_causal", mlp="none"), tokens)
-    into = {at for layer, at in graph.predecessors((0, 5))}
+    into = {at for layer, at in graph[0, 5]}
     assert into == {0, 1, 2, 3, 4, 5}  # itself by the residual stream alone
     graph = arrows(network(mask="bidirectional"), tokens)
-    assert set(graph.predecessors((0, 5))) == {(-1, at) for at in range(9)}
+    assert graph[0, 5] == {(-1, at) for at in range(9)}
 
 
 def test_a_model_without_an_embedding_is_refused() -> None:

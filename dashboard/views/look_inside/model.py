@@ -6,9 +6,10 @@ import pandas as pd
 import streamlit as st
 import torch
 
+from analyses.answers import Answer
 from analyses.charts import architecture
 from analyses.charts import kernel_attention as kernels
-from analyses.close_ups import costs
+from analyses.close_ups import costs, dimension, reach
 from analyses.close_ups.worked_example import (
     Step,
     head_steps,
@@ -19,8 +20,10 @@ from analyses.close_ups.worked_example import (
 )
 from analyses.words import member
 from dashboard import controls
-from dashboard.drawing import explain_errors, picture
-from dashboard.markup import formula, text
+from dashboard.background import at_once
+from dashboard.downloads import downloads
+from dashboard.drawing import explain_errors, how_to_read, picture
+from dashboard.markup import code, formula, text
 from dashboard.selection import current_run, model_of, once, word_input
 from models.errors import UserError
 from models.rivals.ngram import HookedNGram
@@ -53,6 +56,9 @@ def show() -> None:
     st.header("Where the compute goes", divider="gray")
     with explain_errors():
         _costs(run)
+    st.header("How far back, and in how many dimensions", divider="gray")
+    with explain_errors():
+        _measures(run)
     with st.expander("Kernel attention (Nadaraya-Watson)"):
         _kernels()
 
@@ -186,6 +192,65 @@ def _costs(run: Run) -> None:
             st.dataframe(table, hide_index=True)
     st.markdown("**What a layer of this width costs**, constant factors left out")
     st.dataframe(costs.cost_lines(config, lengths[-1]), hide_index=True)
+    if not config.family.tabular and not config.family.two_sided:
+        st.markdown("**Steps of this model**, counted in the graph of its forward pass")
+        st.dataframe(_steps_by_length(run), hide_index=True)
+        st.caption(
+            "Path length: by how many steps from one position to another the first position "
+            "reaches the last one. None: no way leads there in so many layers. Sequential steps: "
+            "the longest chain of steps that must wait for each other."
+        )
+
+
+@once(show_spinner=False)
+def _steps_by_length(run: Run) -> pd.DataFrame:
+    return reach.steps_by_length(run)
+
+
+def _measures(run: Run) -> None:
+    """Influence by distance and effective dimension, once the reader asks for one of them."""
+    names = {"influence by distance": _influence, "effective dimension": _dimension}
+    shown = controls.segments("Measure", ["neither", *names], "measured_of_model")
+    if shown in names:
+        names[shown](run)
+
+
+def _influence(run: Run) -> None:
+    reach.check(run)
+    key = f"reach of {run.path}, {run.model_hash()}"
+    table: pd.DataFrame | None = at_once(key, lambda told: reach.reach([run], progress=told))
+    if table is None:
+        return
+    said, figure = reach.in_words(table), reach.chart(table)
+    st.markdown(text(said))
+    picture(figure, f"Influence by distance. {text(said)}")
+    how_to_read(
+        "How much END's logit at the last symbol changes with the embedding of the symbol so many "
+        "places back: the norm of the gradient, on a log axis. A straight line that falls is a "
+        "gradient that vanishes. Where nothing is drawn the influence is exactly 0. Beside it "
+        "stands the same network before its training."
+    )
+    st.caption(f"The same for several runs: {code('lab reach RUN RUN ...')}")
+    downloads("reach", Answer(table, said, {"run": run.name}), lambda: figure)
+
+
+def _dimension(run: Run) -> None:
+    key = f"dimension of {run.path}, {run.model_hash()}"
+    table: pd.DataFrame | None = at_once(
+        key, lambda told: dimension.dimension([run], progress=told)
+    )
+    if table is None:
+        return
+    said, figure = dimension.in_words(table), dimension.chart(table)
+    st.markdown(text(said))
+    picture(figure, f"Effective dimension by site. {text(said)}")
+    how_to_read(
+        "The participation ratio of the activations' covariance over all symbols of words of the "
+        "training window: 1 if they lie on a line, the width of the model if they vary alike in "
+        "all directions. Large directions count more than small ones."
+    )
+    st.caption(f"The same for several runs: {code('lab dimension RUN RUN ...')}")
+    downloads("dimension", Answer(table, said, {"run": run.name}), lambda: figure)
 
 
 @once(show_spinner=False)
