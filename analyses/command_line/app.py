@@ -73,6 +73,9 @@ COMMANDS = {
         "dimension RUN ...", "how many dimensions do activations fill?", "measures:dimension"
     ),
     "cosine": Command("cosine RUN ...", "do heads score like tokens higher?", "measures:cosine"),
+    "sentences": Command(
+        "sentences RUN ...", "what does one vector hold of a whole word?", "one_run:sentences"
+    ),
     "break": Command(
         "break RUN --off L0H1", "what is still right without some heads", "one_run:break_it"
     ),

@@ -27,6 +27,7 @@ from analyses.close_ups.grammar import vectors as of_words
 from analyses.close_ups.grammar.generated import decoders, generator, in_words, judged
 from analyses.close_ups.pairs import edited as of_steps
 from analyses.close_ups.pairs import targets as of_pairs
+from analyses.close_ups.sentences import vectors as whole
 from analyses.close_ups.truth import reader_of, rule_in_words
 from analyses.command_line.arguments import (
     Analyse,
@@ -50,6 +51,7 @@ from analyses.options.live import (
     Looks,
     Perplexity,
     Senses,
+    Sentences,
     Steps,
     Syntax,
     Targets,
@@ -378,6 +380,14 @@ def senses(options: Senses) -> None:
         table = of_forms.senses(run, options.sentences, options.seed, report)
     said = of_forms.in_words(table)
     told(options, "senses", table, said)
+
+
+def sentences(options: Sentences) -> None:
+    """What one vector holds of a whole word, by how it is made."""
+    runs = [Run(path, options.step) for path in options.runs]
+    with progress_bar("sentences") as report:
+        table = whole.sentences(runs, options.words, options.seed, report)
+    told(options, "sentences", table, whole.in_words(table), whole.side_by_side(table))
 
 
 def told(

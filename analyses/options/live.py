@@ -67,88 +67,86 @@ class Depths(Shows):
 
 
 @dataclass(frozen=True)
-class Perplexity(Shows):
-    """How close is the model's next-token distribution to the language's own?
+class OfRuns(Shows):
+    """Options of what several runs may be asked.
 
     Attributes:
         runs: folders of runs; of several, the mean is told too.
+        step: the checkpoint that is asked; by default the last one.
+    """
+
+    runs: tyro.conf.Positional[tuple[Path, ...]]
+    step: int | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not self.runs:
+            raise UserError("no run is given: name the folder of a run, or of several")
+        at_least(0, self, "step")
+
+
+@dataclass(frozen=True)
+class Perplexity(OfRuns):
+    """How close is the model's next-token distribution to the language's own?
+
+    Attributes:
         by: what words are told apart by: their length, or the depth of embedding in their tree.
         count: words of each length; of each depth at most.
         deepest: the largest depth of embedding; 0 is a word without any.
         seed: of the words.
-        step: the checkpoint that is asked; by default the last one.
     """
 
-    runs: tyro.conf.Positional[tuple[Path, ...]]
     by: Literal["length", "depth"] = "length"
     count: int = 64
     deepest: int = 6
     seed: int = 0
-    step: int | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not self.runs:
-            raise UserError("no run is given: name the folder of a run, or of several")
         at_least(2, self, "count")
         if not 0 <= self.deepest <= MOST_DEPTH:
             raise UserError(f"--deepest is {self.deepest}: it must lie between 0 and {MOST_DEPTH}")
-        at_least(0, self, "step")
         check_seed(self.seed)
 
 
 @dataclass(frozen=True)
-class Targets(Shows):
+class Targets(OfRuns):
     """Is the target of a source right, and what follows after an error? Of runs on pairs.
 
     Attributes:
-        runs: folders of runs; of several, the mean is told too.
         by: what is told apart: the length of the source, or the place in the target.
         windows: the longest pairs, in training windows; by place always 1.
         count: different pairs of each length of the source at most.
         seed: of the pairs.
-        step: the checkpoint that is asked; by default the last one.
     """
 
-    runs: tyro.conf.Positional[tuple[Path, ...]]
     by: Literal["length", "place"] = "length"
     windows: float = 2.0
     count: int = 64
     seed: int = 0
-    step: int | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not self.runs:
-            raise UserError("no run is given: name the folder of a run, or of several")
         at_least(2, self, "count")
         check_bounds("--windows", self.windows, 0.1, MOST_WINDOWS)
-        at_least(0, self, "step")
         check_seed(self.seed)
 
 
 @dataclass(frozen=True)
-class Steps(Shows):
+class Steps(OfRuns):
     """A written step is turned around: does what follows believe it? Of runs on parity-steps.
 
     Attributes:
-        runs: folders of runs; of several, the mean is told too.
         count: pairs; one step of each is turned around.
         seed: of the pairs and the steps.
-        step: the checkpoint that is asked; by default the last one.
     """
 
-    runs: tyro.conf.Positional[tuple[Path, ...]]
     count: int = 200
     seed: int = 0
-    step: int | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not self.runs:
-            raise UserError("no run is given: name the folder of a run, or of several")
         at_least(2, self, "count")
-        at_least(0, self, "step")
         check_seed(self.seed)
 
 
@@ -284,6 +282,25 @@ class Tokens(Shows):
         super().__post_init__()
         check_languages([self.language])
         merges_of(self.vocabulary)
+
+
+@dataclass(frozen=True)
+class Sentences(OfRuns):
+    """What does one vector hold of a whole word, by the way in which it is made?
+
+    Attributes:
+        words: different words to ask about, half of them near misses; half fits the probes, a
+            quarter chooses the sites and a quarter scores.
+        seed: of the words and the probes.
+    """
+
+    words: int = 1200
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        at_least(40, self, "words")
+        check_seed(self.seed)
 
 
 MOST_DIM, MOST_WINDOW, MOST_SEEDS = 1024, 50, 100

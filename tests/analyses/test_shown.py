@@ -46,6 +46,7 @@ senses       json csv  -   -       -
 reach        json csv  -   -       -
 dimension    json csv  -   -       -
 cosine       json csv  -   -       -
+sentences    json csv  -   -       -
 break        json csv  -   -       -
 analyse      json csv  -   -       -
 show         json csv  -   -       -

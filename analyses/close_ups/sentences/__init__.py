@@ -1,0 +1,1 @@
+"""Whole words: one vector for each, and what it holds."""
