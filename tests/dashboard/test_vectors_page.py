@@ -13,6 +13,7 @@ from streamlit.testing.v1 import AppTest
 
 from analyses.close_ups.grammar import senses as of_forms
 from analyses.close_ups.grammar import vectors as of_words
+from analyses.close_ups.sentences import vectors as whole
 from dashboard.background import JOBS
 from models.languages import ContextFreeLanguage
 from models.runs.run import Run
@@ -75,3 +76,17 @@ def test_senses_are_told_apart(folder: Path, monkeypatch: pytest.MonkeyPatch) ->
 def test_a_language_without_classes_says_so(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     page = opened(folder, monkeypatch, run="anbn-s0")
     assert "anbn has no classes of words" in plainly(page.info[0].value)
+
+
+def test_whole_words_are_those_of_the_command(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = tiny_config(language="dyck2", steps=1, max_n=9)
+    train(Run.create(folder / "dyck2-s0", config), "cpu")
+    page = opened(folder, monkeypatch, run="dyck2-s0", vectors_of="whole words")
+    said = whole.in_words(whole.sentences([Run(folder / "dyck2-s0")]))
+    assert said in [plainly(each.value) for each in page.markdown]
+    assert "lab sentences" in " ".join(plainly(each.value) for each in page.caption)
+    vector = next(each for each in page.selectbox if each.label == "Vector")
+    assert vector.options == ["bag", "last", "mean"]
+    assert vector.value == "last"

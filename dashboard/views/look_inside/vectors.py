@@ -1,4 +1,4 @@
-"""Vectors: a map of the words, analogies by choice, and how often they are right."""
+"""Vectors: a map of the symbols, analogies by choice, how often they are right; and whole words."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ import streamlit as st
 from analyses.answers import Answer
 from analyses.close_ups.grammar import senses as of_forms
 from analyses.close_ups.grammar import vectors as of_words
+from analyses.close_ups.probe import PROJECTIONS, projection_chart
+from analyses.close_ups.sentences import vectors as whole
 from dashboard import controls
 from dashboard.background import at_once
 from dashboard.downloads import downloads
@@ -21,6 +23,7 @@ from models.languages import ContextFreeLanguage
 from models.runs.run import Run
 
 MAP, SCORES, SENSES = "a map", "how often right", "one form, two senses"
+WHOLE = "whole words"
 DIM, WINDOW, SENTENCES = 16, 2, 2000
 
 
@@ -30,16 +33,18 @@ def show() -> None:
     st.markdown("**Do vectors of words know which words are alike, and does a - b + c work?**")
     run = current_run()
     language = run.language
-    if not isinstance(language, ContextFreeLanguage) or not of_words.classes_of(language):
-        st.info(
-            f"{text(language.name)} has no classes of words. Choose a run on a grammar, or train "
-            "one: nested, linear, or a grammar of your own."
-        )
-        return
     views = {MAP: _map, SCORES: _scores, SENSES: _senses}
-    shown = controls.segments("Show", list(views), "vectors_of")
+    shown = controls.segments("Show", [*views, WHOLE], "vectors_of")
     with explain_errors():
-        views[shown](run, language)
+        if shown == WHOLE:
+            _whole(run)
+        elif isinstance(language, ContextFreeLanguage) and of_words.classes_of(language):
+            views[shown](run, language)
+        else:
+            st.info(
+                f"{text(language.name)} has no classes of words. Choose a run on a grammar, train "
+                "one (nested, linear, or a grammar of your own), or look at whole words."
+            )
 
 
 def _map(run: Run, language: ContextFreeLanguage) -> None:
@@ -123,7 +128,49 @@ def _senses(run: Run, language: ContextFreeLanguage) -> None:
     downloads("senses", Answer(table, said, {"run": run.name}), lambda: figure)
 
 
-def _command(run: Run) -> str:
-    words = ["lab", "vectors", str(run.path)]
+def _whole(run: Run) -> None:
+    """What one vector holds of a whole word, and a map of such vectors."""
+    key = f"sentences of {run.path}, {run.model_hash()}"
+    table: pd.DataFrame | None = at_once(key, lambda told: whole.sentences([run], progress=told))
+    if table is None:
+        return
+    said = whole.in_words(table)
+    st.markdown(text(said))
+    figure = whole.chart(table)
+    picture(figure, f"What linear probes read from one vector a word. {text(said)}")
+    how_to_read(
+        "One vector stands for the whole word: that of the first token (the class token of an "
+        "encoder; before a causal mask it sees nothing), of the last symbol, the mean over the "
+        "symbols, one or four learned queries, z* (the last states of a recurrent network), or the "
+        "mean of the embeddings (bag). Half of the words fit the probes and teach the queries, a "
+        "quarter chooses the layer, a quarter is scored, each word once. In the control task each "
+        "length with each last symbol has a random value. Below 0 the score is drawn at 0. "
+        "Intervals: 95% bootstrap over words."
+    )
+    st.markdown("**A map of such vectors**")
+    blind = [*whole.QUERIES, *(["first"] if run.config.model.causal else [])]
+    left, right = st.columns(2)
+    with left:
+        names = [name for name in table["pooling"].unique() if name not in blind]
+        usual = names.index("last" if "first" in blind else "first")
+        pooling = controls.selectbox("Vector", names, usual, key="sentences_vector")
+    with right:
+        facts = table["fact"].unique().tolist()
+        fact = controls.selectbox("Fact", facts, key=f"sentences_fact_{run.language.name}")
+    rows, how = _points(run, pooling, fact), next(iter(PROJECTIONS))
+    figure_of_map = projection_chart(rows, how, fact)
+    picture(figure_of_map, f"Vectors of words ({text(pooling)}), coloured by {text(fact)}.")
+    st.caption(f"{len(rows)} words after the last layer. {PROJECTIONS[how]}")
+    st.caption(f"The same on a command line: {code(_command(run, 'sentences'))}")
+    downloads("sentences", Answer(table, said, {"run": run.name}), lambda: figure)
+
+
+@once(show_spinner="Computing ...")
+def _points(run: Run, pooling: str, fact: str) -> pd.DataFrame:
+    return whole.map_of(run, pooling, fact)
+
+
+def _command(run: Run, name: str = "vectors") -> str:
+    words = ["lab", name, str(run.path)]
     words += [] if run.seen_at is None else ["--step", str(run.seen_at)]
     return shlex.join(words)
