@@ -114,7 +114,7 @@ class Question(Generic[Options]):
         outcomes: the numbers of the headline, by ``of``, that are 1 for yes and 0 for no.
         planned: which numbers of the headline are compared over seeds; see ``Planned``.
         reads_end: whether it reads END's logit where the verdict stands. A model that was taught
-            hidden symbols says nothing there, and cannot be asked.
+            hidden symbols or tags says nothing there, and cannot be asked.
     """
 
     name: str
@@ -169,7 +169,7 @@ def answer(
     """
     asked = question(name)
     options = asked.options() if options is None else options
-    if asked.reads_end and run.objective.hides:
+    if asked.reads_end and (run.objective.hides or run.objective.tags):
         raise UserError(
             f"{run.name} was taught {run.objective.taught}, and says at no single place whether a "
             f"word is in it: fine-tune it, `lab finetune {run.path} --objective verdict`, or ask "

@@ -20,6 +20,7 @@ from models.hooks import HookRow
 from models.languages import BORDER, END_ID, FIRST_SYMBOL_ID, Vocabulary
 from models.model_config import ModelConfig
 from models.objectives import LEAST, read_at
+from models.objectives.tags import Tagged
 
 SIZES = ("n_layers", "n_heads", "d_model", "d_mlp", "kernel_size", "order")
 """The fields of ``ModelConfig`` that a model names as its sizes, as far as its family has them."""
@@ -58,7 +59,7 @@ class LanguageModel(HookedRootModule):
         tokens: Int[Tensor, "batch pos"] | str | Sequence[str],
         offsets: Int[Tensor, " batch"] | None = None,
     ) -> Float[Tensor, "batch pos d_vocab"]:
-        """Logits at every position.
+        """Logits at every position; of a tagger, which sees sources alone, 0 but at their symbols.
 
         Args:
             tokens: token ids that begin with BOS, padded at the right with END; or text for
@@ -66,9 +67,11 @@ class LanguageModel(HookedRootModule):
             offsets: the number of each word's first absolute position, best on the CPU, where they
                 can be checked without waiting for the device; None means 0 for every word.
         """
-        return self.logits(
-            tokens if isinstance(tokens, Tensor) else self.to_tokens(tokens), offsets
-        )
+        ids = tokens if isinstance(tokens, Tensor) else self.to_tokens(tokens)
+        if self.config.output != "tags":
+            return self.logits(ids, offsets)
+        read = Tagged.of(ids, self.vocabulary.border())
+        return self.logits(read.sources_alone, offsets).masked_fill(~read.source[..., None], 0.0)
 
     def verdict_positions(self, lengths: Int[Tensor, " batch"]) -> Int[Tensor, " batch"]:
         """The position at which the verdict on each word is read; BOS is position 0.
@@ -97,7 +100,9 @@ class LanguageModel(HookedRootModule):
         says nothing to the point of END after a symbol that may not come: there it is the least
         logit of all tokens of the word, END among them. Where the output is "conditional", it is
         that of the tokens after the border, and -inf for a word without one; where it is "masked",
-        that of the symbols at their own positions, and -inf for the empty word.
+        that of the symbols at their own positions, and -inf for the empty word; where it is "tags",
+        the lead of the symbols of the target over all others where they tag the source, and -inf
+        for what is no pair of equal halves.
 
         Args:
             tokens: the words, BOS first.
@@ -109,6 +114,8 @@ class LanguageModel(HookedRootModule):
             last = torch.where(inside.any(dim=-1), torch.inf, -torch.inf)[..., None]
             own = own.masked_fill(~inside, torch.inf)
             return torch.cat([own, last.to(own.dtype)], dim=-1).amin(dim=-1)
+        if self.config.output == "tags":
+            return Tagged.of(tokens, self.vocabulary.border()).margins(logits)
         end = logits[..., END_ID].take_along_dim(at[..., None], dim=-1)[..., 0]
         if not self.softmax:
             return end

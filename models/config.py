@@ -79,7 +79,8 @@ class TrainConfig:
             symbols that may come next at every position; "verdict", only whether the whole word is
             in the language; or "language-model", the one token that comes next in words of the
             language, by softmax and cross-entropy; "sequence-to-sequence", the same for the target
-            of a pair alone, given its source; "masked", which symbols are hidden, given all others.
+            of a pair alone, given its source; "masked", which symbols are hidden, given all others;
+            "tags", the target of a pair as tags of the symbols of its source.
         steps: the longest training; the learning rate's schedule spans it.
         batch_size: words in a step.
         learning_rate: the peak; the rate rises for ``warmup`` steps and falls to zero in a cosine.

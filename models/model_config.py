@@ -116,8 +116,8 @@ class ModelConfig:
         eps: added under the root in every norm. The difference that tells two counts apart shrinks
             like 1 / length, and its square soon falls below 1e-5.
         output: "sigmoid" judges each token by itself, "softmax" gives one distribution over all,
-            "conditional" does so after the border of a pair, "masked" at the position itself. The
-            objective decides it.
+            "conditional" does so after the border of a pair, "masked" at the position itself,
+            "tags" over its tags. The objective decides it.
         counting: what is built in for counting; nothing by default.
     """
 

@@ -238,6 +238,7 @@ def drawing(model: LanguageModel, positions: int) -> ChartType:
     verdict = {
         "masked": "logits of what may stand at each position",
         "conditional": "logits of what may follow in the target",
+        "tags": "logits of the tags of each symbol of the source",
     }.get(config.output, f"logits of what may follow; <end> at {where} is the verdict")
     sketch.write(CENTRE, sketch.y + 8, verdict, "plain")
     sketch.y += 16

@@ -86,9 +86,10 @@ class Generator:
     def __init__(
         self, model: LanguageModel, objective: Objective, longest: int, prompt: Word = ()
     ) -> None:
-        if objective.verdict_alone:
+        if objective.verdict_alone or objective.tags:
+            what = "tags" if objective.tags else "verdicts"
             raise UserError(
-                "the model was taught verdicts alone, and knows no next symbol: generate from one "
+                f"the model was taught {what} alone, and knows no next symbol: generate from one "
                 "that was taught them (--objective next-symbols)"
             )
         prompt = model.vocabulary.check(prompt)

@@ -76,6 +76,7 @@ class Objective(ABC):
         members_alone: whether only words of the language are taught.
         hides: whether symbols of a word are hidden, and asked for where they stand.
         of_pairs: whether only targets are taught. The language must then be one of pairs.
+        tags: whether a target is taught as the tags of its source.
     """
 
     name: ClassVar[str]
@@ -87,6 +88,16 @@ class Objective(ABC):
     members_alone: ClassVar[bool] = False
     hides: ClassVar[bool] = False
     of_pairs: ClassVar[bool] = False
+    tags: ClassVar[bool] = False
+
+    def check(self, language: Language, lengths: Sequence[int]) -> None:
+        """Checks that a language can be taught so, in words of these lengths.
+
+        Raises:
+            UserError: it cannot.
+        """
+        if self.of_pairs:
+            language.vocabulary.border()
 
     def prepared(self, words: Words, vocabulary: Vocabulary, rng: np.random.Generator) -> Words:
         """The words of a training as ``batch`` takes them, with what chance decides about each."""

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any, Literal, TypeVar
 
-Output = Literal["sigmoid", "softmax", "conditional", "masked"]
+Output = Literal["sigmoid", "softmax", "conditional", "masked", "tags"]
 """"sigmoid" judges each token by itself: may it come next? "softmax" says how likely each token
 comes next, of all tokens together; "conditional" says so too, but only after the border of a pair,
-that is, given its source; "masked" says how likely each token stands at the position itself."""
+that is, given its source; "masked" says how likely each token stands at the position itself, and
+"tags" how likely each tags the symbol there."""
 LEAST = 0.01
 """A token that comes next with a smaller probability counts as one that may not, where the output
 is a softmax."""

@@ -20,11 +20,13 @@ OBJECTIVES = {
     "language-model": "models.objectives.language_model:NextToken",
     "masked": "models.objectives.masked:HiddenSymbols",
     "sequence-to-sequence": "models.objectives.sequence_to_sequence:NextOfTarget",
+    "tags": "models.objectives.tags:Tags",
 }
 """A new objective is a line here."""
 SOFTMAX: dict[str, Output] = {
     "language-model": "softmax",
     "masked": "masked",
+    "tags": "tags",
     "sequence-to-sequence": "conditional",
 }
 """Those that ask for one distribution over all tokens; the others judge each token by itself."""
@@ -46,9 +48,14 @@ def check_sight(name: str, sees_ahead: bool) -> None:
 
     Raises:
         UserError: the objective is unknown; or it asks what comes next, and the positions of the
-            model see ahead; or it hides symbols, and they do not.
+            model see ahead; or it hides symbols or tags them, and they do not.
     """
     _check(name)
+    if output_of(name) == "tags" and not sees_ahead:
+        raise UserError(
+            f"{name} are asked for given the whole source, and a causal mask does not show what "
+            "comes later: choose --model.mask bidirectional"
+        )
     if output_of(name) == "masked" and not sees_ahead:
         raise UserError(
             f"{name} asks for a hidden symbol, given all others, and a causal mask does not show "

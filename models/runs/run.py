@@ -123,8 +123,7 @@ class Run:
             learnt = formal(config)
         if isinstance(learnt, TokenisedLanguage):
             files[TOKENS] = tokens_of(learnt, config)
-        if objective(config.objective).of_pairs:
-            learnt.vocabulary.border()
+        objective(config.objective).check(learnt, learnt.lengths(config.max_n))
         check_subspace(build(config.model, learnt.vocabulary), config)
         if bool(config.parent) != (parent is not None):
             raise UserError("weights to start from are given with their run: `lab finetune RUN`")
@@ -319,10 +318,10 @@ def find_runs(folder: Path) -> list[Path]:
 
 def run_name(config: TrainConfig) -> str:
     """The default folder name of a run: language, recipe unless plain, kind of model, "lm" for a
-    language model, "masked" for one of hidden symbols, what was fine-tuned, seed."""
+    language model, "masked" for one of hidden symbols, "tags", what was fine-tuned, seed."""
     shifted = "shifted" if config.max_offset else ""
     named = "" if config.recipe == "plain" else config.recipe
-    taught = {"softmax": "lm", "masked": "masked"}.get(config.model.output, "")
+    taught = {"softmax": "lm", "masked": "masked", "tags": "tags"}.get(config.model.output, "")
     tuned = f"from-{config.parent[:6]}-{config.tuned}" if config.parent else ""
     if config.tuned == "lora":
         tuned += f"-{config.adapted}-{config.rank}"

@@ -234,7 +234,8 @@ def words_to_read(model: LanguageModel, word: Sequence[str]) -> Words:
     """The words that a model has to read to say what follows every prefix of a word.
 
     A causal model reads the word itself, one that sees ahead reads every prefix. One that was
-    taught hidden symbols reads the word, and then the word without each of its symbols in turn.
+    taught hidden symbols reads the word, and then the word without each of its symbols in turn. A
+    tagger says everything about the whole word.
 
     Raises:
         UserError: the word holds an unknown symbol.
@@ -242,7 +243,8 @@ def words_to_read(model: LanguageModel, word: Sequence[str]) -> Words:
     if model.config.output == "masked":
         return hidden_one_by_one(model.vocabulary.words([word]))
     prefixes = [word[:end] for end in range(len(word) + 1)]
-    return model.vocabulary.words(prefixes if model.config.sees_ahead else [word])
+    whole = not model.config.sees_ahead or model.config.output == "tags"
+    return model.vocabulary.words([word] if whole else prefixes)
 
 
 def after_prefixes(
@@ -252,7 +254,7 @@ def after_prefixes(
     that was taught hidden symbols, those at BOS and at each symbol when it is hidden."""
     if model.config.output == "masked":
         return logits.diagonal(dim1=0, dim2=1).T
-    if not model.config.sees_ahead:
+    if not model.config.sees_ahead or model.config.output == "tags":
         return logits[0]
     at = model.verdict_positions(torch.as_tensor(words.lengths, device=logits.device))
     return logits[torch.arange(len(words), device=logits.device), at]

@@ -159,7 +159,9 @@ def test_the_objective_decides_the_output() -> None:
     assert run_name(config) == "anbn-lm-s0"
     with pytest.raises(UserError, match="asks for the output sigmoid, not for softmax"):
         replace(config, objective="verdict")
-    with pytest.raises(UserError, match="choose --objective verdict or masked, or a causal mask"):
+    with pytest.raises(
+        UserError, match="choose --objective verdict or masked or tags, or a causal mask"
+    ):
         tiny_config(objective="language-model", model=ModelConfig(mask="bidirectional"))
 
 

@@ -158,5 +158,7 @@ def test_one_more_objective_is_a_class_and_a_line(
     assert accepted
     scores = list(evaluate(run.model(), run.language, run.objective, [1, 2, 3]))
     assert all(score.exact is not None for score in scores)
-    with pytest.raises(UserError, match="choose --objective verdict or masked, or a causal mask"):
+    with pytest.raises(
+        UserError, match="choose --objective verdict or masked or tags, or a causal mask"
+    ):
         tiny_config(objective="next-symbol", model=ModelConfig(mask="bidirectional"))

@@ -293,13 +293,14 @@ def by_hand(corpus: Corpus, word: tuple[int, ...], order: int) -> np.ndarray:
 def test_the_probabilities_are_counts(order: int, taught: str) -> None:
     lang = (
         Reordering("pairs", "ab", same, "context-sensitive", "")
-        if taught == "sequence-to-sequence"
+        if taught in ("sequence-to-sequence", "tags")
         else language("anbn")
     )
     corpus: Corpus = []
     model = ngram(order, lang.vocabulary)
     for seed in (0, 1):
-        words = lang.sample(np.random.default_rng(seed), 8, lang.lengths(3)).words
+        label = True if objective(taught).tags else None
+        words = lang.sample(np.random.default_rng(seed), 8, lang.lengths(3), label).words
         batch = objective(taught).batch(lang, words)
         model.count(batch.tokens, batch.target, batch.weight)
         parts = (batch.tokens.tolist(), batch.target.numpy(), batch.weight.numpy())

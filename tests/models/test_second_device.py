@@ -28,11 +28,16 @@ from models.training.writer import RunWriter
 
 CPU = torch.device("cpu")
 LAST = {"objective": "verdict", "language": "dieren"}
+ENCODER: dict[str, Any] = {"model": replace(TINY, mask="bidirectional")}
+IN_PLACE = ("masked", "tags")
+"""What encoders alone are taught, where each symbol stands."""
 
 KINDS: dict[str, dict[str, Any]] = {
     **{family: {"model": tiny_of(family)} for family in FAMILIES},
-    **{objective: {"objective": objective} for objective in OBJECTIVES if objective != "masked"},
-    "masked": {"objective": "masked", "model": replace(TINY, mask="bidirectional")},
+    **{
+        objective: {"objective": objective} for objective in OBJECTIVES if objective not in IN_PLACE
+    },
+    **{objective: {"objective": objective, **ENCODER} for objective in IN_PLACE},
     "learned": {"max_offset": 3, "model": replace(TINY, positions="learned")},
     "sinusoidal": {"max_offset": 3, "model": replace(TINY, positions="sinusoidal")},
     "rotary": {"model": replace(TINY, positions="rotary", scores="dot", norm="rms", mlp="gated")},

@@ -83,7 +83,10 @@ BLOCKS_OF |= dict.fromkeys(("lstm-encoder-decoder", "lstm-attention"), ATTENTION
 BLOCKS_OF |= {"transformer": set(), "encoder-decoder": {"mask", "window", "parallel", *COUNTING}}
 TWO_SIDED = {"encoder-decoder", "lstm-encoder-decoder", "lstm-attention"}
 ATTENDING = ("transformer", "encoder-decoder")
-OUTPUTS = {"language-model": "softmax", "masked": "masked", "sequence-to-sequence": "conditional"}
+OUTPUTS = {"language-model": "softmax", "masked": "masked", "tags": "tags"}
+OUTPUTS |= {"sequence-to-sequence": "conditional"}
+IN_PLACE = ("masked", "tags")
+"""What encoders alone are taught, where each symbol stands."""
 
 
 def model_config(asked: Values) -> ModelConfig:
@@ -125,8 +128,8 @@ def refused(asked: Values) -> bool:
 def refused_to_train(asked: Values, taught: Values) -> bool:
     """Is there such a model, but no such training?"""
     v = {**DEFAULT, **asked}
-    sees_all = v["mask"] == "bidirectional" and taught["objective"] not in ("verdict", "masked")
-    sees_all |= v["mask"] != "bidirectional" and taught["objective"] == "masked"
+    sees_all = v["mask"] == "bidirectional" and taught["objective"] not in ("verdict", *IN_PLACE)
+    sees_all |= v["mask"] != "bidirectional" and taught["objective"] in IN_PLACE
     wanted = OUTPUTS.get(taught["objective"], "sigmoid")
     two_minds = v["output"] not in ("sigmoid", wanted)
     one_side = v["architecture"] in TWO_SIDED and wanted != "conditional"
@@ -303,7 +306,7 @@ def variants(draw: st.DrawFn) -> tuple[Values, Values]:
             asked[name] = draw(st.sampled_from(values))
     taught = {"objective": "verdict", "max_offset": 0}
     if asked.get("mask") == "bidirectional" and draw(st.booleans()):
-        taught["objective"] = "masked"
+        taught["objective"] = draw(st.sampled_from(IN_PLACE))
     elif asked.get("mask") != "bidirectional" or draw(st.integers(0, 9)) == 9:
         taught["objective"] = draw(st.sampled_from(list(OBJECTIVES)))
     if asked.get("positions") in ABSOLUTE or draw(st.integers(0, 9)) == 9:
@@ -372,6 +375,7 @@ RESUMED: dict[str, tuple[Values, Values]] = {
         {"mask": "bidirectional", "positions": "t5", "norm": "rms", "norm_placement": "sandwich"},
     ),
     "masked": ({"objective": "masked"}, {"mask": "bidirectional", "positions": "alibi"}),
+    "tags": ({"objective": "tags"}, {"mask": "bidirectional", "positions": "rotary"}),
     "additive": ({}, {"scores": "additive", "mask": "strictly_causal", "mlp": "gated"}),
     "rotary": ({}, {"positions": "rotary", "norm_placement": "post", "bias": False}),
     "averaging": ({}, {"counting": Counting(averaging_heads=1, head_norm=True, centred=True)}),

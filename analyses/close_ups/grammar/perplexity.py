@@ -81,6 +81,8 @@ def asked_of(
         "regular language, a counting language or a grammar"
     )
     shares = shares_of(run, language)
+    if run.objective.tags:
+        raise UserError(f"{run.name} was taught tags, and says nothing of what comes next")
     if run.objective.hides:
         places = hidden.places_of(words, rng)
         found = hidden.truth_of(language, words, places, shares)

@@ -45,7 +45,8 @@ def asked_of(run: Run, count: int, seed: int) -> Asked:
     Raises:
         UserError: the language has too few different words.
     """
-    language, sides = run.language, run.config.model.family.two_sided
+    language = run.language
+    sides = run.config.model.family.two_sided or run.objective.tags  # both read the source alone
     rng = np.random.default_rng([ANALYSIS_SEED, seed])
     window = language.lengths(run.config.max_n)
     label = True if sides else None
