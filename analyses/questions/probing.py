@@ -94,13 +94,21 @@ def targets(language: Language, words: Words) -> dict[str, Target]:
         for name, kind in language.variables.items()
     }
     sets = language.allowed(words)
-    codes = sets.reshape(-1, sets.shape[-1]) @ (1 << np.arange(sets.shape[-1]))
+    rows = sets.reshape(-1, sets.shape[-1])
+    # Bits of one number, as long as it has enough of them.
+    few = rows.shape[1] < 63
+    codes = rows @ (1 << np.arange(rows.shape[1])) if few else _numbered(rows)
     found["next symbols"] = Target(codes.reshape(sets.shape[:-1]), alive, "category")
     symbol = np.pad(words.ids, ((0, 0), (1, 0)))
     position = np.broadcast_to(np.arange(symbol.shape[1]), symbol.shape)
     found["symbol"] = Target(symbol, inside, "category")
     found["position"] = Target(position, inside, "count")
     return found
+
+
+def _numbered(rows: Bool[np.ndarray, "sets tokens"]) -> Int[np.ndarray, " sets"]:
+    """A number for each different row."""
+    return np.unique(rows, axis=0, return_inverse=True)[1].ravel()
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,9 @@ import pytest
 
 from analyses.close_ups import tokens as of_tokens
 from analyses.command_line.app import main
+from analyses.questions.probing import targets
 from models.languages import language
-from models.languages.tokens import Tokeniser
+from models.languages.tokens import Tokeniser, tokenised
 
 
 def course(texts: list[str], pairs: list[tuple[str, str]]) -> list[list[list[list[str]]]]:
@@ -78,6 +79,15 @@ def test_random_pairs_depend_on_the_draw_alone() -> None:
         for rng in map(np.random.default_rng, (1, 1, 2))
     )
     assert one == same != other
+
+
+def test_sets_of_many_tokens_are_told_apart() -> None:
+    """More tokens than a number has bits."""
+    known = tokenised(language("anbn"), "bpe:64")
+    words = known.sample(np.random.default_rng(0), 60, known.lengths(25)).words
+    codes = targets(known, words)["next symbols"].values.ravel()
+    sets = known.allowed(words).reshape(len(codes), -1)
+    assert len(np.unique(codes)) == len(np.unique(sets, axis=0)) > 10
 
 
 def test_the_command(capsys: pytest.CaptureFixture[str]) -> None:

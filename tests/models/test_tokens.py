@@ -170,6 +170,9 @@ def test_truth_of_all_tokens(name: str) -> None:
             state = {key: values[number, len(row)] for key, values in traced.items()}
             assert state == of_base[row]
     assert labels.any()
+    apart = sorted({tuple("".join(code)) for code in codes if len("".join(code)) <= letters})
+    right = known.labels(known.vocabulary.words(apart))  # letter by letter
+    assert right.tolist() == [word in codes for word in apart]
 
 
 @pytest.mark.parametrize(("name", "vocabulary"), [("nested", "bpe:8"), ("dieren", "bpe:12")])
