@@ -98,6 +98,7 @@ def judged(language: Language, tokeniser: Tokeniser) -> pd.DataFrame:
             (WITHOUT, bare, lambda: in_order(alone), 1),
             (RANDOM_WITHOUT, bare, lambda: at_random(rng), DRAWS),
         ]
+    true = [[len(part.rstrip(BLANK)) for part in text.split()] for text in texts[:MEASURED]]
     stops = {0, count, *(2**k for k in range(count.bit_length()))}
     rows = []
     for kind, read, choice, draws in asked:
@@ -108,7 +109,6 @@ def judged(language: Language, tokeniser: Tokeniser) -> pd.DataFrame:
             for number, merged, cut in course(read[:MEASURED], choice(), count):
                 if number in stops:
                     sizes = {"kind": kind, "merges": number, "vocabulary": size + number}
-                    true = [[len(w) - shown for w in text.split()] for text in texts[:MEASURED]]
                     rows.append(sizes | _measured(cut, merged, known, true, bare[:MEASURED]))
     found = pd.DataFrame(rows)
     return found.groupby(["kind", "merges"], sort=False).mean().reset_index()

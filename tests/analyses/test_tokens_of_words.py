@@ -68,7 +68,11 @@ def test_byte_pairs_beside_random_ones() -> None:
         assert tokens[pairs][16] < tokens[random][16]
         assert (table.loc[pairs]["vocabulary"].diff().dropna() == np.diff(tokens.index)).all()
     assert (table.loc[of_tokens.PAIRS]["between"] == 1).all()  # merges never cross a blank
-    assert table.loc[of_tokens.WITHOUT]["between"].iloc[-1] < 1
+    bare = table.loc[of_tokens.WITHOUT]
+    assert bare["between"].iloc[0] == 1  # without merges every place is cut
+    letters = table.loc[of_tokens.PAIRS]
+    assert bare["cuts"].iloc[0] == letters["cuts"].iloc[0]
+    assert bare["between"].iloc[-1] < 1
     assert math.isnan(table.loc[of_tokens.PAIRS]["whole"][0])
 
 
