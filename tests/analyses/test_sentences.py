@@ -171,6 +171,18 @@ def test_sources_stand_for_pairs(tmp_path: Path) -> None:
     assert list(asked.facts["count ("].values[:, 0]) == opens
 
 
+def test_a_tagger_sees_sources_without_their_borders(tmp_path: Path) -> None:
+    model = ModelConfig(n_layers=1, n_heads=2, d_model=16, mask="bidirectional")
+    run = new(tmp_path, "depths", model, max_n=10, objective="tags")
+    asked = asked_of(run, 60, 0)
+    words = decoded(run.language, asked.words)
+    assert not any(">" in word for word in words)
+    assert list(asked.facts["length"].values[:, 0]) == [len(word) for word in words]
+    vectors = read(run.untrained(), asked.words, asked.fit).pooled["last"]["L0 resid_post"]
+    _, cache = run.untrained().run_with_cache(run.untrained().to_tokens(" ".join(words[0])))
+    torch.testing.assert_close(vectors[0], cache["blocks.0.hook_resid_post"][0, -1])
+
+
 def test_a_first_token_that_sees_nothing_holds_nothing(table: pd.DataFrame) -> None:
     rows = table.set_index(["pooling", "fact", "model"])["score"]
     for fact in table["fact"].unique():

@@ -280,7 +280,7 @@ def chart(table: pd.DataFrame) -> ChartType:
     return panel.facet(facet=alt.Facet("fact:N", sort=facts, title=None), columns=3)
 
 
-def map_of(run: Run, pooling: str, fact: str, count: int = 600, seed: int = 0) -> pd.DataFrame:
+def map_of(run: Run, pooling: str, fact: str, count: int = 1200, seed: int = 0) -> pd.DataFrame:
     """The words that are neither fitted nor chosen by, in the two directions in which their vectors
     after the last layer differ most (PCA, found on the words that fit).
 

@@ -27,7 +27,8 @@ class Asked:
 
     Attributes:
         words: half of them in the language, the others near misses, as far as there are; for a
-            model of two sides sources with their borders, of which pairs begin.
+            model of two sides sources with their borders, with which pairs begin, and for a tagger
+            without them.
         facts: the values by name, [word, 1].
         fit: the words that fit probes and queries: half of them.
         choose: the words that choose the site: a quarter. The others are scored.
@@ -50,7 +51,10 @@ def asked_of(run: Run, count: int, seed: int) -> Asked:
     rng = np.random.default_rng([ANALYSIS_SEED, seed])
     window = language.lengths(run.config.max_n)
     label = True if sides else None
-    sample = language.sample(rng, DRAWN * count, window, label, "test", hard=not sides)
+    try:
+        sample = language.sample(rng, DRAWN * count, window, label, "test", hard=not sides)
+    except LookupError as error:  # a corpus may have kept no such line for tests
+        raise UserError(f"{error}: ask a run on another language") from None
     words = sample.words
     if sides:
         border = words.ids == language.vocabulary.border()
@@ -68,7 +72,10 @@ def asked_of(run: Run, count: int, seed: int) -> Asked:
     rows = rng.permutation(rows)
     place = np.arange(len(rows))
     known = facts(language, words[rows], None if sides else sample.labels[rows])
-    return Asked(words[rows], known, place % 2 == 0, place % 4 == 1)
+    words = words[rows]
+    if run.objective.tags:  # its border is not seen, and stands past the word
+        words = Words.of_rows(words.ids, words.lengths - 1)
+    return Asked(words, known, place % 2 == 0, place % 4 == 1)
 
 
 def facts(
