@@ -48,6 +48,7 @@ BOUNDS: Mapping[str, tuple[Number, Number]] = {
     "patience": (0, 10**9),
     "lines": (0, 10**7),
     "rank": (1, 2**16),
+    "rare": (0, 10**7),
 }
 """The least and the largest value of every number of a configuration. Beyond them nothing useful
 happens: the machine's memory or everybody's patience ends first."""
@@ -68,6 +69,8 @@ class TrainConfig:
         vocabulary: what its tokens are: "words", the symbols themselves; "characters", the letters
             of the symbols; or "bpe:16", letters and 16 merges of byte-pair encoding, learned on
             words of the language.
+        rare: words of a corpus in fewer lines are read as <unk>, as later every unknown word is; 0
+            refuses unknown words.
         recipe: the name of the configuration that this one started from: "plain", or "counting",
             with heads that count built in. It only chooses the defaults of the other fields.
         seed: decides the weights at the start and all training words.
@@ -113,6 +116,7 @@ class TrainConfig:
     symbols: str = ""
     grammar: str = ""
     vocabulary: str = WORDS
+    rare: int = 0
     recipe: str = "plain"
     seed: int = 0
     max_n: int = 25

@@ -458,7 +458,7 @@ def _finetune(args: Sequence[str]) -> Finetune:
         config = replace(config, regex="", symbols="", grammar="")
     elif first.config.language != config.language:
         language(first.config.language, first.config.regex, first.config.symbols)
-        config = replace(config, regex="", symbols="", grammar="")
+        config = replace(config, regex="", symbols="", grammar="", rare=0)
     return parse(Finetune, args[1:], "finetune", replace(start, config=config))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import ClassVar, get_args
@@ -18,7 +19,7 @@ from models.languages.language import (
     Spread,
     VariableKind,
 )
-from models.languages.vocabulary import END_ID, Vocabulary, Word, Words
+from models.languages.vocabulary import END_ID, UNK, Vocabulary, Word, Words
 from models.reading import read_bytes
 
 HEADERS = {"label", "column", "group", "class"}
@@ -88,6 +89,12 @@ def read_columns(
     return firsts, words
 
 
+def without_rare(words: Sequence[Word], fewest: int) -> list[Word]:
+    """The lines with ``UNK`` in the place of each word that stands in fewer lines than this."""
+    lines = Counter(symbol for word in words for symbol in set(word))
+    return [tuple(s if lines[s] >= fewest else UNK for s in word) for word in words]
+
+
 class LabelledCorpus(Language):
     """Lines of words in two groups, from a file of lines ``label <tab> words``.
 
@@ -100,8 +107,14 @@ class LabelledCorpus(Language):
     default_objective: str = "verdict"
     rationale_rule: ClassVar[str] = "none: the rule behind a corpus is not known"
 
-    def __init__(self, name: str, labels: Sequence[str], words: Sequence[Word]) -> None:
+    def __init__(
+        self, name: str, labels: Sequence[str], words: Sequence[Word], rare: int = 0
+    ) -> None:
         """
+        Args:
+            rare: words in fewer lines are read as ``UNK``, and so is every unknown word from then
+                on.
+
         Raises:
             UserError: the lines do not have exactly two labels, one line has both, or there are too
                 many different words.
@@ -114,11 +127,13 @@ class LabelledCorpus(Language):
             )
         self.name = name
         self.positive, self.negative = names
-        symbols = sorted({symbol for word in words for symbol in word})
+        if rare:
+            words = without_rare(words, rare)
+        symbols = sorted({symbol for word in words for symbol in word} | ({UNK} if rare else set()))
         if len(symbols) > MOST_WORDS:
             raise UserError(
                 f"{name} has {len(symbols)} different words, and a model learns {MOST_WORDS} at "
-                "most: replace rare words"
+                "most: replace rare words with --rare 2"
             )
         self.vocabulary = Vocabulary(tuple(symbols))
         self.variables: dict[str, VariableKind] = {}
@@ -135,13 +150,13 @@ class LabelledCorpus(Language):
         self._split = np.select([side == 8, side == 9], [1, 2], 0)
 
     @classmethod
-    def from_file(cls, path: Path, name: str | None = None) -> LabelledCorpus:
+    def from_file(cls, path: Path, name: str | None = None, rare: int = 0) -> LabelledCorpus:
         """The corpus of a file, named after it unless ``name`` is given.
 
         Raises:
             UserError: the file cannot be read, or it is malformed.
         """
-        return cls(name or path.stem, *read_lines(path))
+        return cls(name or path.stem, *read_lines(path), rare)
 
     # -- the truth, as far as it is known -------------------------------------------------------
 

@@ -17,6 +17,9 @@ BOS_ID, END_ID, FIRST_SYMBOL_ID = 0, 1, 2
 BORDER = ">"
 """The symbol between the source and the target of a pair."""
 
+UNK = "<unk>"
+"""The symbol that stands for each word that a vocabulary does not have, where it is a symbol."""
+
 Word = tuple[str, ...]
 
 MOST_TYPED = 2000
@@ -73,13 +76,18 @@ class Vocabulary:
         if len(text) > MOST_TYPED:
             raise UserError(f"the word has {len(text)} letters: give at most {MOST_TYPED}")
         parts = text.split()
-        if all(len(symbol) == 1 for symbol in self.symbols):
+        if all(len(symbol) == 1 for symbol in self.symbols if symbol != UNK):
             parts = [part for chunk in parts for part in ([chunk] if chunk in self.ids else chunk)]
         return self.check(parts)
 
     def check(self, symbols: Iterable[str]) -> Word:
-        """The symbols as a word, or a UserError that names the first unknown one."""
+        """The symbols as a word, or a UserError that names the first unknown one.
+
+        Where ``UNK`` is a symbol, it takes the place of what is unknown.
+        """
         word = tuple(symbols)
+        if UNK in self.ids:
+            return tuple(s if self.ids.get(s, BOS_ID) >= FIRST_SYMBOL_ID else UNK for s in word)
         for symbol in word:
             if self.ids.get(symbol, BOS_ID) < FIRST_SYMBOL_ID:
                 known = " ".join(self.symbols[:20]) + (" ..." if len(self.symbols) > 20 else "")

@@ -22,6 +22,7 @@ def corpus_of(path: Path, config: TrainConfig, name: str | None = None) -> Langu
     """
     taught = objective(config.objective)
     if taught.of_pairs:
+        _refuse_rare(config)
         return PairCorpus.from_file(path, name)
     if not taught.verdict_alone:
         read_lines(path)  # a malformed file is the first thing to be told
@@ -34,7 +35,15 @@ def corpus_of(path: Path, config: TrainConfig, name: str | None = None) -> Langu
         raise UserError(
             f"{path}: its lines are cut at blanks alone: leave --vocabulary {config.vocabulary} out"
         )
-    return LabelledCorpus.from_file(path, name)
+    return LabelledCorpus.from_file(path, name, config.rare)
+
+
+def _refuse_rare(config: TrainConfig) -> None:
+    if config.rare:
+        raise UserError(
+            "rare words are read as <unk> in labelled lines alone: give them with --corpus, or "
+            "leave --rare out"
+        )
 
 
 def formal(config: TrainConfig, tokens: bytes | None = None, path: Path = Path()) -> Language:
@@ -44,6 +53,7 @@ def formal(config: TrainConfig, tokens: bytes | None = None, path: Path = Path()
         tokens: the file of its tokeniser; by default that is learned anew.
         path: of this file.
     """
+    _refuse_rare(config)
     base = language(config.language, config.regex, config.symbols, config.grammar)
     kept = None if tokens is None else Tokeniser.read(tokens, is_spelled(base), str(path))
     return tokenised(base, config.vocabulary, kept)

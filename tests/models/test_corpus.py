@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from conftest import tiny_config
 
 from models.errors import UserError
 from models.languages import (
@@ -18,6 +19,8 @@ from models.languages import (
     printed_lines,
     read_lines,
 )
+from models.runs.run import Run
+from models.training.loop import train
 
 
 @pytest.fixture
@@ -218,3 +221,50 @@ def test_what_is_no_file_or_too_much_of_one_is_not_read(tmp_path: Path) -> None:
     os.truncate(tmp_path / "large", 65 * 2**20)
     with pytest.raises(UserError, match=r"^[^\n]*large has 65 MiB, far too many [^\n]*$"):
         read_lines(tmp_path / "large")
+
+
+# -- rare and unknown words -----------------------------------------------------------------------
+
+
+def test_words_in_few_lines_become_unk() -> None:
+    words = [("a", "b"), ("a", "c", "c"), ("b", "a"), ("d",)]
+    corpus = LabelledCorpus("lines", ["x", "y", "x", "y"], words, rare=2)
+    assert corpus.vocabulary.symbols == ("<unk>", "a", "b")
+    read = [corpus.vocabulary.decode(row[:n]) for row, n in lines_of(corpus)]
+    assert read == [("a", "b"), ("a", "<unk>", "<unk>"), ("b", "a"), ("<unk>",)]
+
+
+def lines_of(corpus: LabelledCorpus) -> list[tuple[np.ndarray, int]]:
+    return list(zip(corpus.lines.ids, corpus.lines.lengths.tolist(), strict=True))
+
+
+def test_an_unknown_word_is_read_as_unk_only_where_it_was_asked_for() -> None:
+    words = [("aap", "beer"), ("beer", "aap")]
+    asked = LabelledCorpus("lines", ["x", "y"], words, rare=1).vocabulary
+    assert asked.parse("aap misspelled beer <bos>") == ("aap", "<unk>", "beer", "<unk>")
+    letters = LabelledCorpus("lines", ["x", "y"], [("a", "b"), ("b",)], rare=1).vocabulary
+    assert letters.parse("abc") == ("a", "b", "<unk>")
+    with pytest.raises(UserError, match="unknown symbol 'misspelled'"):
+        LabelledCorpus("lines", ["x", "y"], words).vocabulary.parse("aap misspelled beer")
+
+
+def test_a_run_on_lines_with_rare_words_judges_unknown_ones(tmp_path: Path) -> None:
+    file = tmp_path / "mine.tsv"
+    lines = [("in", f"goed woord{i} klaar") for i in range(20)]
+    lines += [("out", f"woord{i} klaar goed") for i in range(20, 40)]
+    file.write_text(
+        "".join(f"{label}\t{line} {'goed ' * (i % 20)}\n" for i, (label, line) in enumerate(lines))
+    )
+    run = main_lines(file, tmp_path, rare=2)
+    assert "<unk>" in run.language.vocabulary.symbols
+    assert run.language.vocabulary.parse("goed nieuw klaar") == ("goed", "<unk>", "klaar")
+    with pytest.raises(UserError, match="leave --rare out"):
+        Run.create(tmp_path / "anbn", tiny_config(rare=2))
+    assert not (tmp_path / "anbn").exists()
+
+
+def main_lines(file: Path, folder: Path, rare: int) -> Run:
+    config = tiny_config(language="mine", objective="verdict", rare=rare, steps=2)
+    run = Run.create(folder / f"run-{rare}", config, file)
+    train(run, "cpu")
+    return Run(run.path)
