@@ -176,7 +176,7 @@ def languages() -> str:
         shown = " | ".join(f"`{cell}`" for cell in cells)
         rows.append(f"| `{name}` | {known.chomsky} | {shown} |")
     room = ROOT / "models" / "languages"
-    files = [file for part in (".", "grammars", "pairs") for file in modules(room / part)]
+    files = [file for part in (".", "grammars", "pairs", "tokens") for file in modules(room / part)]
     body = reference("models.languages", first_line(room), files)
     head, _, rest = body.partition("\n\n")
     return "\n\n".join([head, "## Every language", "\n".join(rows), "## The classes", rest])
