@@ -295,10 +295,13 @@ def at_end(model: LanguageModel, words: Words) -> np.ndarray:
 
 @torch.no_grad()
 def lm_loss(model: LanguageModel, language: Language, words: Words) -> float:
-    """Nats a token on words of the language, as a language model's."""
-    taught = objective("language-model")
-    batch = taught.batch(language, words, model.config.readout)
-    return float(taught.loss(model(batch.tokens), batch))
+    """Nats a token on words of the language, by a softmax over all that a model says of tokens.
+
+    A model that was fine-tuned to give verdicts does not make this softmax itself any more.
+    """
+    batch = objective("language-model").batch(language, words, model.config.readout)
+    said = model(batch.tokens).log_softmax(dim=-1)
+    return -float((said * batch.weight * batch.target).sum() / batch.weight.sum())
 
 
 def over_seeds(table: pd.DataFrame) -> pd.DataFrame:

@@ -160,6 +160,18 @@ def test_what_is_forgotten_is_counted_in_nats_a_token(
     np.testing.assert_allclose(study.lm_loss(model, known, words), np.mean(losses), rtol=1e-5)
 
 
+def test_nothing_is_forgotten_before_the_first_step(
+    small: tuple[FewLabels, pd.DataFrame], tmp_path: Path
+) -> None:
+    trial = study._Trial(Cell("planted", 0, 12, 3, 2), Run(small[0].out / "planted-s0"), "cpu")
+    config = replace(trial.config("all"), parent=trial.parent.model_hash())
+    run = Run.create(tmp_path / "tuned", config, None, trial.parent)
+    train(run, "cpu")
+    before = study.lm_loss(trial.parent.model(), trial.language, trial.text)
+    start = study.lm_loss(run.model(0), trial.language, trial.text)
+    assert start == pytest.approx(before, rel=1e-5)
+
+
 @pytest.mark.parametrize(
     ("changes", "fault"),
     [
