@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import MISSING, fields
 from pathlib import Path
-from typing import Any, get_args, get_type_hints
+from typing import Any, get_args, get_origin, get_type_hints
 
 import pytest
 
@@ -50,5 +50,6 @@ CASES = [
 def test_a_number_beyond_its_bounds_is_told(kind: type[Any], name: str, value: float) -> None:
     """There a machine's memory, or everybody's patience, would end before the work does."""
     must = {f.name for f in fields(kind) if f.default is f.default_factory is MISSING}
+    given = (value,) if get_origin(get_type_hints(kind)[name]) is tuple else value
     with pytest.raises(UserError, match=rf"^(--)?{name.replace('_', '[-_]')} is [^\n]*$"):
-        kind(**{each: NEEDED[each] for each in must}, **{name: value})
+        kind(**{each: NEEDED[each] for each in must}, **{name: given})

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
@@ -12,6 +13,7 @@ from analyses.command_line.app import COMMANDS, main
 from analyses.command_line.completion import SCRIPTS, candidates
 from analyses.options.shipped import shipped
 from analyses.registry import OWN
+from models.config import Tuned
 from models.languages import LANGUAGES
 
 
@@ -23,13 +25,13 @@ from models.languages import LANGUAGES
         (["train", "anbnc"], ["anbncn", "anbncndn"]),
         (["train", ""], list(LANGUAGES)),
         (["finetune", "runs/anbn-s0", "anbnc"], ["anbncn", "anbncndn"]),
-        (["finetune", "runs/anbn-s0", "--tuned", ""], ["all", "last", "head", "lora"]),
+        (["finetune", "runs/anbn-s0", "--tuned", ""], [*get_args(Tuned)]),
         (["train", "anbn", "--dev"], ["--device"]),
         (["train", "anbn", "--device", ""], ["auto", "cpu", "cuda"]),
         (["train", "anbn", "--recipe", ""], ["plain", "counting"]),
         (
             ["train", "anbn", "--model.no"],
-            ["--model.norm", "--model.norm-placement", "--model.no-bias"],
+            ["--model.no-bias", "--model.no-parallel", "--model.norm", "--model.norm-placement"],
         ),
         (["analyse", ""], []),  # a path: the shell offers files
         (["analyse", "runs/x", ""], [*OWN, "all"]),

@@ -56,6 +56,7 @@ size         json csv  -   -       -
 seeds        json csv  -   workers -
 sweep        json csv  out workers device
 leaderboard  json csv  out workers device
+few-labels   json csv  out workers device
 rule         json csv  out -       device
 plant        json csv  out workers device
 kernels      -    -    -   -       -
