@@ -129,7 +129,7 @@ def test_other_architectures_stand_beside_and_heads_that_are_fixed_are_named(
 
 @pytest.mark.parametrize(
     ("names", "message"),
-    [(("rnn",), "unknown architecture 'rnn'"), (("cnn", "cnn"), "cnn is named twice")],
+    [(("mamba",), "unknown architecture 'mamba'"), (("cnn", "cnn"), "cnn is named twice")],
 )
 def test_bad_architectures(names: tuple[str, ...], message: str) -> None:
     with pytest.raises(UserError, match=message):

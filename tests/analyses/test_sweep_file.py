@@ -140,7 +140,7 @@ def test_impossible_combinations_are_skipped_where_the_file_says_so() -> None:
         ("seds = 3", "unknown 'seds' at the top of the file: did you mean seeds"),
         ("[fixed]\nstesp = 3", r"unknown 'stesp' in \[fixed\]: did you mean steps"),
         ("[fixed]\nseed = 3", r"unknown 'seed' in \[fixed\]: "),
-        ("[fixed]\nxyzzy = 3", r"unknown 'xyzzy' in \[fixed\]: choose one of max_n, spread"),
+        ("[fixed]\nxyzzy = 3", r"unknown 'xyzzy' in \[fixed\]: choose one of vocabulary, max_n"),
         ("[fixed]\nmodel.n_layers = 3", r'in \[fixed\]: write "model.n_layers" in quotes'),
         ('[fixed]\nsteps = "many"', r"steps in \[fixed\] is 'many': write a whole number"),
         ("[fixed]\nsteps = true", r"steps in \[fixed\] is True: write a whole number"),

@@ -28,7 +28,7 @@ from interp.circuits.effects import edge_effects
 from interp.explanations.case import Case
 from interp.explanations.explain import explain
 from interp.explanations.games import Game, on_both_scales
-from interp.explanations.methods import METHODS
+from interp.explanations.methods import GATES, METHODS
 from interp.heads.attention import attention, patterns
 from interp.heads.attention_and_effect import attention_and_effect
 from interp.heads.logit_attribution import direct_by_position, direct_logit_attribution
@@ -192,7 +192,11 @@ def pairs_of(asked: Asked) -> tuple[LanguageModel, Tensor, Tensor, metrics.ReadA
     return asked.model, asked.clean, asked.corrupted, asked.metric
 
 
-LOOKING = [name for name, method in METHODS.items() if method.family in ("attention", "gradient")]
+LOOKING = [
+    name
+    for name, method in METHODS.items()
+    if method.family in ("attention", "gradient") and name != GATES  # which are an LSTM's
+]
 GRADIENTS = [name for name in LOOKING if METHODS[name].family == "gradient"]
 RIVALS = ["rnn", "lstm", "gru", "cnn"]
 LENSES: dict[str, tuple[Callable[[Asked], Any], list[str]]] = {

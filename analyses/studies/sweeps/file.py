@@ -66,7 +66,7 @@ WHAT = {MAX_LENGTH: "the training window", SHIFTED: "where training words start"
 
 def _fields() -> dict[str, Any]:
     """The type of everything that a sweep may change, by its dotted name."""
-    own = ("language", "regex", "symbols", "grammar", "recipe", "seed")
+    own = ("language", "regex", "symbols", "grammar", "rare", "recipe", "seed")
     types = {name: kind for name, kind in _types(TrainConfig).items() if name not in own}
     return {**types, MAX_LENGTH: int, SHIFTED: bool}
 
