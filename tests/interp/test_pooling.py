@@ -100,8 +100,10 @@ def test_a_learned_query_finds_the_marked_symbol(words: tuple[Tensor, Tensor], c
     queries = learned_queries(x[rows], mask[rows], fact[None, fit].astype(float), count)
     assert score(query_pool(x, mask, queries)[0], fact, fit) > 0.9
     assert score(mean_pool(x, mask), fact, fit) < 0.5
-    chance = torch.randn(1, count, WIDTH, dtype=torch.float64)
-    assert score(query_pool(x, mask, chance)[0], fact, fit) < 0.5
+    rng = torch.Generator().manual_seed(0)
+    chance = torch.randn(20, 1, count, WIDTH, dtype=torch.float64, generator=rng)
+    scores = [score(query_pool(x, mask, each)[0], fact, fit) for each in chance]
+    assert np.median(scores) < 0.5  # a single draw may come near the direction
 
 
 def test_facts_do_not_change_each_other_s_queries(words: tuple[Tensor, Tensor]) -> None:
