@@ -387,9 +387,9 @@ def initialise(model: nn.Module, generator: torch.Generator, embedding_std: floa
 
     Linear and convolution weights are uniform in +-1/sqrt(fan_in), biases are zero, embeddings are
     normal, and all weights of an RNN, LSTM or GRU are uniform in +-1/sqrt(width). Queries and keys
-    start ten times smaller, so that attention begins near a uniform average, from which counting is
-    learned easily. The embeddings start small so that this average, and not the last symbol, fills
-    the residual stream.
+    start ten times smaller: attention then begins near a uniform average. Counting is learned
+    easily from there. The embeddings start small, too: this average then fills the residual stream,
+    and not the last symbol.
     """
     for name, module in model.named_modules():
         if isinstance(module, (nn.Linear, nn.Conv1d)):

@@ -47,8 +47,8 @@ class Counting:
             1 / length; its direction does not.
         counters: whether the averaging heads count. Each number of their values is then a step: -1,
             0 or 1. With s the sum of the steps, the head reads s / sqrt(1 + s^2), number by number.
-            Steps that cancel do so exactly, and a sum that is not 0 is soon near -1 or 1, so that a
-            long word reads like a short one.
+            Equal numbers of steps up and down give exactly 0. Any other sum is soon near -1 or 1. A
+            long word therefore reads like a short one.
     """
 
     __pydantic_config__ = AS_WRITTEN

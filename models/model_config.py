@@ -79,8 +79,8 @@ class ModelConfig:
         d_mlp: width of the hidden layer of the MLP.
         scores: how well a query q and a key k match: "scaled_dot" q.k / sqrt(d_head), "dot" q.k,
             "additive" w.tanh(q + k) (Bahdanau et al. 2015), or "linear" log(f(q).f(k)) with the
-            features f(x) = elu(x) + 1 (Katharopoulos et al. 2020). The softmax of these logarithms
-            shares out f(q).f(k) itself, so that a running sum takes the place of all pairs.
+            features f(x) = elu(x) + 1 (Katharopoulos et al. 2020). The weights are then in
+            proportion to f(q).f(k), and a running sum takes the place of all pairs.
         mask: what a position may attend to: "causal" itself and what came before,
             "strictly_causal" only what came before, "bidirectional" the whole word.
         window: under a causal mask, how many positions a head sees, its own among them (a sliding

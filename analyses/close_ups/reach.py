@@ -80,9 +80,10 @@ def reach(
         and, equal for all distances, rate (by how much the log of the influence falls with a
         symbol further back, see ``interp.causal.influence.decay``), rate_low, rate_high, fit (the
         share of variance that this line explains), path_length and sequential (see
-        ``interp.causal.influence.Steps``; counted from the first symbol's place to the last one's
-        in the untrained model, of which no influence is 0 by rounding; no path_length means that no
-        way leads there) and farthest (the largest distance with any influence at all).
+        ``interp.causal.influence.Steps``). Both are counted from the place of the first symbol to
+        that of the last one. They are counted in the untrained model: training can make an
+        influence so small that it rounds to 0. An empty path_length means that no way leads there.
+        farthest is the largest distance with any influence at all.
 
     Raises:
         UserError: as ``words_of``; or a run has no gradient by distance.

@@ -60,8 +60,8 @@ def decay(
     """By how much the logarithm of the mean influence falls with each symbol further back.
 
     A straight line is fitted to the log of the mean over words by least squares. Distance 0, the
-    symbol that stands where the logit is read, is left out: it needs no step. So are distances
-    without any influence, of which the logarithm is infinite.
+    symbol that stands where the logit is read, is left out: it needs no step. Distances without
+    any influence are left out too: the logarithm of 0 is infinite.
 
     Args:
         by_distance: influence of the symbol so many places back, from 0.

@@ -29,7 +29,7 @@ def participation_ratios(
 
     Returns:
         value, low, high; with a single unit low and high are NaN. A draw with replacement has fewer
-        different vectors, so that the interval lies a little low where there are few.
+        different vectors than the sample. Of few words the interval is therefore a little too low.
     """
     x = x - x.mean(axis=0)  # the covariance of large numbers would lose its digits
     width = x.shape[1]

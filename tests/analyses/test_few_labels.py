@@ -13,10 +13,10 @@ import pytest
 import torch
 from scipy import stats
 
+from analyses.command_line.app import main
 from analyses.options.studies import FewLabels
 from analyses.studies import few_labels as study
 from analyses.studies.few_labels import RATES, RULES, SYMBOLS, Cell, few_labels
-from models.errors import UserError
 from models.languages import language
 from models.objectives import objective
 from models.runs.run import Run
@@ -173,17 +173,18 @@ def test_nothing_is_forgotten_before_the_first_step(
 
 
 @pytest.mark.parametrize(
-    ("changes", "fault"),
+    ("given", "fault"),
     [
-        ({"lines": ()}, "--lines is empty"),
-        ({"lines": (10, 10)}, "names one twice"),
-        ({"lines": (0,)}, "--lines"),
-        ({"targets": ()}, "--targets is empty"),
-        ({"seeds": 0}, "--seeds"),
-        ({"dimensions": (0,)}, "--dimensions"),
-        ({"dimensions": (2, 2)}, "--dimensions names one twice"),
+        (["--lines", "10", "10"], "names one twice"),
+        (["--lines", "0"], "--lines is 0"),
+        (["planted", "planted"], "--targets is empty or names one twice"),
+        (["--seeds", "0"], "--seeds is 0"),
+        (["--dimensions", "0"], "--dimensions is 0"),
+        (["--dimensions", "2", "2"], "--dimensions names one twice"),
     ],
 )
-def test_impossible_wishes_are_refused(changes: dict[str, object], fault: str) -> None:
-    with pytest.raises(UserError, match=fault):
-        FewLabels(**changes)  # type: ignore[arg-type]  # wrong on purpose
+def test_impossible_wishes_are_refused(
+    given: list[str], fault: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["few-labels", *given]) == 2
+    assert fault in capsys.readouterr().err

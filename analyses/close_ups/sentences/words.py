@@ -86,8 +86,8 @@ def facts(
     and membership.
 
     Args:
-        labels: membership; None asks for the sources of pairs, of which the language of the sources
-            tells the counts.
+        labels: membership. None stands for the sources of pairs: their counts are those of the
+            language of the sources, and membership is not asked.
     """
     ids = np.arange(FIRST_SYMBOL_ID, len(language.vocabulary))
     counts = ((words.ids[..., None] == ids) & words.mask[..., None]).sum(axis=1)
