@@ -13,7 +13,7 @@ from altair.typing import ChartType
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from analyses.charts.architecture import INK
+from analyses.charts.sketch import INK
 from analyses.charts.theme import AGAINST, TRAINED
 from models.base import LanguageModel
 from models.languages import BOS_ID, Vocabulary
