@@ -333,6 +333,17 @@ def test_weights_move_along_the_directions_of_the_subspace(parent: Run, tmp_path
     assert all(move.abs().max() > 0 for move in moved)
 
 
+def test_a_weight_moves_as_far_at_any_rank(parent: Run, tmp_path: Path) -> None:
+    for rank in (4, 400):
+        run = tuned(parent, tmp_path / f"{rank}", tuned="subspace", rank=rank)
+        model = Trainer.at_start(run, CPU).model
+        before = weights(parent)["blocks.0.attn.q.weight"]
+        with torch.no_grad():
+            model.get_parameter("subspace").fill_(1.0)  # a step of Adam is as long in each number
+            moved = model.blocks[0].attn.q.weight - before
+        assert 0.8 < moved.std() < 1.2
+
+
 def test_a_checkpoint_of_a_subspace_says_what_the_training_model_says(
     parent: Run, tmp_path: Path
 ) -> None:
