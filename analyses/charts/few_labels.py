@@ -8,6 +8,8 @@ from altair.typing import ChartType
 
 from analyses.charts.theme import SEVERAL, figures
 
+LOWEST = 0.4
+"""Where the axis of right verdicts begins: a coin is right on half of them."""
 SHORT = {
     "right": "right verdicts",
     "hard": "right verdicts, near misses",
@@ -17,7 +19,7 @@ SHORT = {
 
 
 def chart(table: pd.DataFrame, measure: str = "right") -> ChartType:
-    """A panel per target; a line per way, dashed from an untrained parent.
+    """A line per way, dashed from an untrained parent; of several targets a panel for each.
 
     Args:
         table: as ``analyses.studies.few_labels.over_seeds`` gives it.
@@ -27,23 +29,26 @@ def chart(table: pd.DataFrame, measure: str = "right") -> ChartType:
     ways, parents = (list(dict.fromkeys(rows[name])) for name in ("way", "parent"))
     columns = {measure: "value", f"{measure} low": "low", f"{measure} high": "high"}
     rows = rows[["target", "parent", "way", "lines", *columns]].rename(columns=columns)
-    share = measure != "forgotten"
-    axis = alt.Y("value:Q", title=SHORT[measure])
+    y = alt.Y("value:Q", title=SHORT[measure])
+    if measure != "forgotten":
+        y = y.scale(domain=[LOWEST, 1], clamp=True).axis(format="%")
     base = alt.Chart(rows).encode(
-        x=alt.X("lines:Q", title="labelled lines").scale(type="log", nice=False),
-        color=alt.Color("way:N", title="what learns", sort=ways).scale(range=SEVERAL),
+        x=alt.X("lines:Q", title="labelled lines")
+        .scale(type="log", nice=False)
+        .axis(values=sorted(set(rows["lines"]))),
+        y=y,
+        color=alt.Color("way:N", title="what learns", sort=ways)
+        .scale(range=SEVERAL)
+        .legend(symbolOpacity=1),
         strokeDash=alt.StrokeDash("parent:N", title="parent", sort=parents),
         tooltip=["target", "parent", "way", "lines", *figures("value", "low", "high")],
     )
-    lines = base.mark_line(point=True).encode(
-        y=axis.scale(domain=[0.4, 1]).axis(format="%") if share else axis
-    )
-    ranges = base.mark_rule(opacity=0.35, clip=True).encode(y="low:Q", y2="high:Q")
-    return alt.hconcat(
-        *(
-            (ranges + lines)
-            .transform_filter(alt.datum.target == target)
-            .properties(width=230, height=260, title=str(target))
-            for target in dict.fromkeys(rows["target"])
-        )
-    )
+    lines = base.mark_line(point=True)
+    ranges = base.mark_rule(opacity=0.35).encode(y=alt.Y("low:Q"), y2="high:Q")
+    panels = [
+        (lines + ranges)
+        .transform_filter(alt.datum.target == target)
+        .properties(width=300, height=280, title=str(target))
+        for target in dict.fromkeys(rows["target"])
+    ]
+    return panels[0] if len(panels) == 1 else alt.hconcat(*panels)

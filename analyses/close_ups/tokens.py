@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 from altair.typing import ChartType
 
-from analyses.charts.theme import AGAINST, CHOSEN, TRAINED, UNTRAINED, figures
+from analyses.charts.theme import QUIET, TRAINED, UNTRAINED, figures
 from models.errors import UserError
 from models.languages import FormalLanguage, Language, Transduction
 from models.languages.tokens.tokeniser import (
@@ -229,26 +229,30 @@ def in_words(language: Language, tokeniser: Tokeniser, table: pd.DataFrame) -> s
     )
 
 
-def chart(table: pd.DataFrame, merges: int | None = None) -> ChartType:
+def chart(table: pd.DataFrame, size: int | None = None) -> ChartType:
     """Tokens a symbol by the size of the vocabulary, beside random pairs.
 
     Args:
-        merges: a number of them that is marked.
+        size: of a vocabulary that is marked.
     """
-    kinds = [PAIRS, WITHOUT, RANDOM, RANDOM_WITHOUT]
-    colours = [TRAINED, AGAINST, UNTRAINED, CHOSEN]
-    there = [kind for kind in kinds if kind in set(table["kind"])]
-    base = alt.Chart(table).encode(
+    known = table["kind"].isin([PAIRS, WITHOUT])
+    rows = table.assign(
+        pairs=np.where(known, PAIRS, RANDOM),
+        blanks=np.where(table["kind"].isin([PAIRS, RANDOM]), "shown", "not shown"),
+    )
+    base = alt.Chart(rows).encode(
         x=alt.X("vocabulary:Q", title="tokens in the vocabulary").scale(zero=False),
         y=alt.Y("tokens_a_symbol:Q", title="tokens a symbol"),
-        color=alt.Color("kind:N", title=None)
-        .scale(domain=there, range=[colours[kinds.index(kind)] for kind in there])
-        .legend(orient="top", columns=2, labelLimit=260),
+        color=alt.Color("pairs:N", title=None)
+        .scale(domain=[PAIRS, RANDOM], range=[TRAINED, UNTRAINED])
+        .legend(orient="top"),
+        strokeDash=alt.StrokeDash("blanks:N", title="blanks")
+        .scale(domain=["shown", "not shown"], range=[[1, 0], [5, 4]])
+        .legend(orient="top"),
         tooltip=["kind", "merges", "vocabulary", *figures("tokens_a_symbol")],
     )
     lines = base.mark_line(point=True)
-    if merges is None:
+    if size is None:
         return lines.properties(width=520, height=260)
-    at = (table["kind"] == PAIRS) & (table["merges"] == merges)
-    mark = alt.Chart(table[at]).mark_rule(strokeDash=[4, 4]).encode(x="vocabulary:Q")
-    return (lines + mark).properties(width=520, height=260)
+    mark = alt.Chart(pd.DataFrame({"vocabulary": [size]})).mark_rule(color=QUIET)
+    return (lines + mark.encode(x="vocabulary:Q")).properties(width=520, height=260)

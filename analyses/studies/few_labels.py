@@ -354,7 +354,7 @@ def intrinsic(table: pd.DataFrame, dimensions: Sequence[int]) -> pd.DataFrame:
 def said(table: pd.DataFrame) -> list[str]:
     """A sentence per target: all weights from the language model, less from scratch."""
     found = gains(table)
-    sentences = []
+    sentences = list[str]()
     for target, rows in found[found["way"] == "all"].groupby("target", sort=False):
         figures = rows[["gain", "low", "high", "lines"]].itertuples(index=False)
         each = ", ".join(

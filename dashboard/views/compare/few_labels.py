@@ -38,14 +38,14 @@ def show() -> None:
     measure = controls.segments(
         "Show", list(study.CALLED), "labels_measure", format_func=study.CALLED.__getitem__
     )
-    picture(
-        chart(means, measure),
-        f"By number of labelled lines, {study.CALLED[measure]}: a line per way, in a panel per "
-        f"target; dashed from weights that have read nothing.",
-    )
     st.caption(text(study.LEGEND))
     for target, rows in study.wide(means, measure).items():
-        st.subheader(text(target))
+        picture(
+            chart(means[means["target"] == target], measure),
+            f"{text(target)}, by number of labelled lines, {study.CALLED[measure]}: a line per "
+            f"way; dashed from weights that have read nothing.",
+            fills=True,
+        )
         st.dataframe(rows, hide_index=True)
     if dimensions := result.arguments["dimensions"]:
         st.subheader("Intrinsic dimension")

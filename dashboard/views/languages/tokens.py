@@ -35,16 +35,17 @@ def show() -> None:
     st.markdown("#### " + "  ".join(code(token) for token in word))
     st.caption(f"{len(word)} tokens, of {len(cutter.tokens)} in the vocabulary.")
     table = _judged(name, f"bpe:{most}")
-    figure = of_tokens.chart(table, merges)
+    figure = of_tokens.chart(table, len(cutter.tokens))
     whole = of_tokens.tokeniser_of(known, f"bpe:{most}")
     said = of_tokens.in_words(known, whole, table)
     st.markdown(text(said))
-    picture(figure, f"Tokens a symbol by the size of the vocabulary. {text(said)}")
+    picture(figure, f"Tokens a symbol by the size of the vocabulary. {text(said)}", fills=True)
     how_to_read(
         "Byte-pair encoding makes one token of the two that stand side by side most often, again "
         "and again. It learns on words of the language; `_` stands for the blank at the end of a "
         "symbol of several letters, and no merge goes beyond it. Grey: pairs that are merged at "
-        "random, means of five draws. Where blanks are not shown, merges may go from word to word, "
+        "random, means of five draws. The upright line is the vocabulary of the chosen merges. "
+        "Where blanks are not shown (dashes), merges may go from word to word, "
         "and only how often letters stand together tells where a word ends."
     )
     st.dataframe(of_tokens.merges(known, cutter), hide_index=True)
