@@ -6,7 +6,7 @@ import altair as alt
 import pandas as pd
 from altair.typing import ChartType
 
-from analyses.charts.theme import SEVERAL, figures
+from analyses.charts.theme import DASHES, SEVERAL, figures
 
 LOWEST = 0.4
 """Where the axis of right verdicts begins: a coin is right on half of them."""
@@ -40,7 +40,7 @@ def chart(table: pd.DataFrame, measure: str = "right") -> ChartType:
         color=alt.Color("way:N", title="what learns", sort=ways)
         .scale(range=SEVERAL)
         .legend(symbolOpacity=1),
-        strokeDash=alt.StrokeDash("parent:N", title="parent", sort=parents),
+        strokeDash=alt.StrokeDash("parent:N", title="parent", sort=parents, legend=DASHES),
         tooltip=["target", "parent", "way", "lines", *figures("value", "low", "high")],
     )
     lines = base.mark_line(point=True)

@@ -23,6 +23,16 @@ EDGE = "#8884"
 """Around the cells of a heatmap."""
 
 
+DASHES = alt.Legend(
+    symbolType="stroke",
+    symbolSize=300,
+    symbolStrokeColor=QUIET,
+    symbolFillColor="transparent",
+    symbolStrokeWidth=2,
+)
+"""A legend of dashes: pieces of lines, of a colour that is read on white and on black."""
+
+
 def figures(*names: str, digits: int = 3) -> list[alt.Tooltip]:
     """Tooltips (what the mouse shows) for columns of numbers."""
     return [alt.Tooltip(f"{name}:Q", format=f".{digits}f") for name in names]

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 from altair.typing import ChartType
 
-from analyses.charts.theme import QUIET, TRAINED, UNTRAINED, figures
+from analyses.charts.theme import DASHES, QUIET, TRAINED, UNTRAINED, figures
 from models.errors import UserError
 from models.languages import FormalLanguage, Language, Transduction
 from models.languages.tokens.tokeniser import (
@@ -240,15 +240,17 @@ def chart(table: pd.DataFrame, size: int | None = None) -> ChartType:
         pairs=np.where(known, PAIRS, RANDOM),
         blanks=np.where(table["kind"].isin([PAIRS, RANDOM]), "shown", "not shown"),
     )
+    dashes = DASHES.copy()
+    dashes.orient = "top"
     base = alt.Chart(rows).encode(
         x=alt.X("vocabulary:Q", title="tokens in the vocabulary").scale(zero=False),
         y=alt.Y("tokens_a_symbol:Q", title="tokens a symbol"),
         color=alt.Color("pairs:N", title=None)
         .scale(domain=[PAIRS, RANDOM], range=[TRAINED, UNTRAINED])
         .legend(orient="top"),
-        strokeDash=alt.StrokeDash("blanks:N", title="blanks")
-        .scale(domain=["shown", "not shown"], range=[[1, 0], [5, 4]])
-        .legend(orient="top"),
+        strokeDash=alt.StrokeDash("blanks:N", title="blanks", legend=dashes).scale(
+            domain=["shown", "not shown"], range=[[1, 0], [5, 4]]
+        ),
         tooltip=["kind", "merges", "vocabulary", *figures("tokens_a_symbol")],
     )
     lines = base.mark_line(point=True)
