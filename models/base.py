@@ -382,19 +382,24 @@ def centre(embeddings: Float[Tensor, "*model d_vocab d_model"]) -> None:
     symbols -= symbols.mean(dim=-2, keepdim=True)
 
 
-def initialise(model: nn.Module, generator: torch.Generator, embedding_std: float = 0.02) -> None:
+def initialise(
+    model: nn.Module,
+    generator: torch.Generator,
+    embedding_std: float = 0.02,
+    even_start: bool = True,
+) -> None:
     """Draws all weights of a model, in place.
 
     Linear and convolution weights are uniform in +-1/sqrt(fan_in), biases are zero, embeddings are
-    normal, and all weights of an RNN, LSTM or GRU are uniform in +-1/sqrt(width). Queries and keys
-    start ten times smaller: attention then begins near a uniform average. Counting is learned
-    easily from there. The embeddings start small, too: this average then fills the residual stream,
-    and not the last symbol.
+    normal, and all weights of an RNN, LSTM or GRU are uniform in +-1/sqrt(width). With
+    ``even_start`` queries and keys start ten times smaller: attention then begins near a uniform
+    average. Counting is learned easily from there. The embeddings start small, too: this average
+    then fills the residual stream, and not the last symbol.
     """
     for name, module in model.named_modules():
         if isinstance(module, (nn.Linear, nn.Conv1d)):
             bound = module.weight[0].numel() ** -0.5
-            bound *= 0.1 if name.endswith(("attn.q", "attn.k")) else 1.0
+            bound *= 0.1 if even_start and name.endswith(("attn.q", "attn.k")) else 1.0
             nn.init.uniform_(module.weight, -bound, bound, generator=generator)
             if module.bias is not None:
                 nn.init.zeros_(module.bias)

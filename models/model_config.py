@@ -51,7 +51,7 @@ BOUNDS: Mapping[str, tuple[Number, Number]] = {
 }
 """The least and the largest value of every number of a model."""
 
-OPTIONS = ("head_width", "value_width", "window", "parallel", "dropout")
+OPTIONS = ("head_width", "value_width", "window", "parallel", "dropout", "even_start")
 """Further fields that are refused where a family does not read them."""
 
 BETWEEN: tuple[Positions, ...] = ("rotary", "alibi", "t5")
@@ -90,6 +90,9 @@ class ModelConfig:
             relative bias (Raffel et al. 2020).
         position_base: of sinusoidal and rotary positions: their wavelengths go from 2 pi up to
             nearly 2 pi times this.
+        even_start: whether queries, keys and embeddings start so small that attention begins near
+            an even average over the word. Counting is learned easily from there; matching symbols,
+            as induction heads do, is learned faster from weights of the usual size.
         norm: LayerNorm, RMSNorm or none.
         norm_placement: "pre" x + f(norm(x)), "post" norm(x + f(x)), "sandwich" x +
             norm(f(norm(x))).
@@ -135,6 +138,7 @@ class ModelConfig:
     window: int = 0
     positions: Positions = "none"
     position_base: float = 10_000.0
+    even_start: bool = True
     norm: Norm = "layer"
     norm_placement: NormPlacement = "pre"
     qk_norm: Norm = "none"

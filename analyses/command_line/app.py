@@ -53,6 +53,9 @@ COMMANDS = {
         "targets RUN ...", "is the target of a source right, and after an error?", "one_run:targets"
     ),
     "steps": Command("steps RUN ...", "a written step is edited: is it believed?", "one_run:steps"),
+    "in-context": Command(
+        "in-context RUN ...", "does the answer follow the prompt's examples?", "one_run:in_context"
+    ),
     "syntax": Command("syntax RUN", "is the tree of a word in the activations?", "one_run:syntax"),
     "depths": Command("depths RUN", "how right by depth of embedding", "one_run:depths"),
     "dependencies": Command(

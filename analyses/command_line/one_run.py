@@ -26,6 +26,8 @@ from analyses.close_ups.grammar import syntax as trees
 from analyses.close_ups.grammar import vectors as of_words
 from analyses.close_ups.grammar.generated import decoders, generator, in_words, judged
 from analyses.close_ups.pairs import edited as of_steps
+from analyses.close_ups.pairs import in_context as of_prompts
+from analyses.close_ups.pairs import induction as of_heads
 from analyses.close_ups.pairs import targets as of_pairs
 from analyses.close_ups.sentences import vectors as whole
 from analyses.close_ups.truth import reader_of, rule_in_words
@@ -48,6 +50,7 @@ from analyses.options.live import (
     Dependencies,
     Depths,
     Generate,
+    InContext,
     Looks,
     Perplexity,
     Senses,
@@ -305,6 +308,19 @@ def steps(options: Steps) -> None:
     with progress_bar("steps") as report:
         table = of_steps.edited(runs, options.count, options.seed, report)
     told(options, "steps", table, of_steps.in_words(table))
+
+
+def in_context(options: InContext) -> None:
+    """Answers by the number of examples, or without each head."""
+    runs = [Run(path, options.step) for path in options.runs]
+    with progress_bar("in-context") as report:
+        if options.by == "heads":
+            table = of_heads.induction(runs, options.count, options.seed, report)
+            said, brief = of_heads.in_words(table), None
+        else:
+            table = of_prompts.in_context(runs, options.count, options.seed, report)
+            said, brief = of_prompts.in_words(table), of_prompts.side_by_side(table)
+    told(options, options.by, table, said, brief)
 
 
 def syntax(options: Syntax) -> None:

@@ -151,6 +151,33 @@ class Steps(OfRuns):
 
 
 @dataclass(frozen=True)
+class InContext(Shows):
+    """Does the answer follow the examples in the prompt? Of runs on in-context.
+
+    Attributes:
+        runs: folders of runs; of several, the mean is told too.
+        by: what is told apart: the number of examples, or the heads that are taken away.
+        count: prompts of each number of examples.
+        seed: of the prompts.
+        step: the checkpoint that is asked; by default the last one.
+    """
+
+    runs: tyro.conf.Positional[tuple[Path, ...]]
+    by: Literal["examples", "heads"] = "examples"
+    count: int = 500
+    seed: int = 0
+    step: int | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not self.runs:
+            raise UserError("no run is given: name the folder of a run, or of several")
+        at_least(2, self, "count")
+        at_least(0, self, "step")
+        check_seed(self.seed)
+
+
+@dataclass(frozen=True)
 class Dependencies(Shows):
     """Which earlier symbol decides what may come next, and how does the model know?
 

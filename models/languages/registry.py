@@ -22,6 +22,7 @@ from models.languages.grammars.productions import Grammar, grammar_of
 from models.languages.language import Language
 from models.languages.own_grammar import of_grammar
 from models.languages.pairs import given
+from models.languages.pairs.in_context import InContext
 from models.languages.pairs.letters import Reordering, alphabetical, backwards, same
 from models.languages.pairs.steps import ParitySteps
 from models.languages.pairs.syntax_directed import SyntaxDirected
@@ -185,6 +186,9 @@ LANGUAGES: dict[str, Callable[[], Language]] = {
         each=1,
         more=1,
     ),
+    # Prompts of a rule that stands in them alone; of 120 rules so many are trained
+    "in-context": lambda: InContext("in-context", "abcde", "12345", trained=96),
+    "in-context-few": lambda: InContext("in-context-few", "abcde", "12345", trained=8),
     # Brackets
     "dyck1": lambda: DyckLanguage("dyck1", pairs=1, max_depth=6),
     "dyck2": lambda: DyckLanguage("dyck2", pairs=2, max_depth=4),

@@ -23,6 +23,14 @@ PAIRS = TrainConfig(
     steps=3000,
     model=replace(SHAPE, positions="sinusoidal"),
 )
+IN_CONTEXT = replace(
+    PAIRS,
+    max_n=5,
+    steps=8000,
+    batch_size=128,
+    learning_rate=3e-3,
+    model=replace(SHAPE, positions="rotary", bias=True, even_start=False),
+)
 VERDICT = TrainConfig("", max_n=20, objective="verdict", steps=600, batch_size=128, model=SHAPE)
 
 PLAIN: dict[str, TrainConfig] = {
@@ -35,6 +43,7 @@ PLAIN: dict[str, TrainConfig] = {
     **dict.fromkeys(("copy", "reverse", "sort"), replace(PAIRS, max_n=12)),
     **dict.fromkeys(("double", "parity-steps", "parity-answer"), PAIRS),
     "depths": replace(PAIRS, max_n=16),
+    **dict.fromkeys(("in-context", "in-context-few"), IN_CONTEXT),
     "postfix": replace(PAIRS, max_n=25, steps=4000, batch_size=128),
     "parse": replace(PAIRS, max_n=45),
 }
@@ -108,7 +117,7 @@ def recipe(
             f"language of pairs such as copy, or another architecture than {asked.architecture}"
         )
     if asked.family.two_sided and asked.family.attends:
-        return replace(base, model=replace(PAIRS.model, architecture=asked.architecture))
+        return replace(base, model=replace(base.model, architecture=asked.architecture))
     if not asked.family.attends:
         return replace(base, model=ModelConfig(architecture=asked.architecture, act_fn="relu"))
     if asked.sees_ahead:

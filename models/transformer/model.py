@@ -59,8 +59,8 @@ class HookedTransformer(IncrementalTransformer):
             self.ln_final = Norm(final, config.d_model, config.eps, affine=False)
             self.unembed = Unembed(config, len(vocabulary))
         # Sines are of the order of 1: smaller embeddings would drown in them.
-        std = 1.0 if config.positions == "sinusoidal" else 0.02
-        initialise(self, torch.Generator().manual_seed(seed), std)
+        std = 0.02 if config.even_start and config.positions != "sinusoidal" else 1.0
+        initialise(self, torch.Generator().manual_seed(seed), std, config.even_start)
         self.setup()  # type: ignore[no-untyped-call]  # untyped in TransformerLens
 
     def logits(

@@ -31,7 +31,13 @@ from models.languages import LANGUAGES
         (["train", "anbn", "--recipe", ""], ["plain", "counting"]),
         (
             ["train", "anbn", "--model.no"],
-            ["--model.no-bias", "--model.no-parallel", "--model.norm", "--model.norm-placement"],
+            [
+                "--model.no-bias",
+                "--model.no-even-start",
+                "--model.no-parallel",
+                "--model.norm",
+                "--model.norm-placement",
+            ],
         ),
         (["analyse", ""], []),  # a path: the shell offers files
         (["analyse", "runs/x", ""], [*OWN, "all"]),

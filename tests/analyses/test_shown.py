@@ -36,6 +36,7 @@ generate     json csv  -   -       -
 perplexity   json csv  -   -       -
 targets      json csv  -   -       -
 steps        json csv  -   -       -
+in-context   json csv  -   -       -
 syntax       json csv  -   -       -
 depths       json csv  -   -       -
 dependencies json csv  -   -       -

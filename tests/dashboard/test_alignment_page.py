@@ -11,7 +11,7 @@ from conftest import tiny_config, tiny_of
 from streamlit.testing.v1 import AppTest
 
 from analyses.answers import answer
-from analyses.close_ups.pairs import one_pair, targets
+from analyses.close_ups.pairs import in_context, induction, one_pair, targets
 from dashboard.background import JOBS
 from models.runs.run import Run
 from models.training.loop import train
@@ -26,6 +26,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     config = tiny_config(model=tiny_of("encoder-decoder"), language="sort", max_n=6)
     train(Run.create(folder / "sort-s0", config), "cpu")
     train(Run.create(folder / "anbn-s0", tiny_config(steps=1)), "cpu")
+    config = tiny_config(language="in-context", objective="sequence-to-sequence", max_n=2)
+    train(Run.create(folder / "in-context-s0", config), "cpu")
     return folder
 
 
@@ -81,3 +83,18 @@ def test_targets_are_those_of_the_command(
 def test_another_language_is_told_so(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     page = opened(folder, monkeypatch, run="anbn-s0")
     assert "anbn has no pairs of a source and a target" in plainly(page.info[0].value)
+
+
+def test_prompts_are_shown_beside_bayes(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = Run(folder / "in-context-s0")
+    page = opened(folder, monkeypatch, run="in-context-s0")
+    assert in_context.in_words(in_context.in_context([run])) in told(page)
+    page = opened(folder, monkeypatch, run="in-context-s0", prompts_of="without each head")
+    assert induction.in_words(induction.induction([run], 300)) in told(page)
+    page = opened(folder, monkeypatch, run="in-context-s0", prompts_of="one prompt")
+    page.text_input[0].set_value("a 1 b 2 a").run()
+    assert not page.error
+    expected = in_context.one_prompt(run, (*"a1b2a", ">"))
+    assert page.dataframe[0].value.shape[0] == len(expected)
+    page.text_input[0].set_value("a 1 b 1 a").run()
+    assert "is no prompt" in plainly(page.error[0].value)

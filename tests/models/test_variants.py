@@ -40,6 +40,7 @@ CHOICES: dict[str, tuple[Any, ...]] = (
         "bias": (True, False),
         "parallel": (False, True),
         "dropout": (0.0, 0.2),
+        "even_start": (True, False),
         "counting.head_norm": (False, True),
         "counting.counters": (False, True),
     }
@@ -73,7 +74,7 @@ def test_every_choice_is_known() -> None:
 # -- which combinations there are, said a second time -------------------------------------------
 
 ATTENTION = {"scores", "mask", "window", "positions", "mlp", "head_width", "value_width"}
-ATTENTION |= {"qk_norm", "parallel", "dropout"}
+ATTENTION |= {"qk_norm", "parallel", "dropout", "even_start"}
 COUNTING = {"counting.averaging_heads", "counting.head_norm", "counting.counters"}
 ATTENTION |= COUNTING
 NORMS = {"norm", "norm_placement"}

@@ -6,7 +6,7 @@ import pandas as pd
 import streamlit as st
 
 from analyses.answers import Answer, question
-from analyses.close_ups.pairs import edited, one_pair, targets
+from analyses.close_ups.pairs import edited, in_context, induction, one_pair, targets
 from analyses.questions.alignment import pairs_of
 from dashboard import controls
 from dashboard.background import at_once
@@ -15,10 +15,12 @@ from dashboard.drawing import explain_errors, heading, how_to_read, judged, pict
 from dashboard.markup import code, text
 from dashboard.selection import current_run, kept_or_computed, once
 from models.languages import Transduction, Word
+from models.languages.pairs.in_context import InContext
 from models.languages.pairs.steps import ParitySteps
 from models.runs.run import Run
 
 PAIR, ALL, RIGHT, STEPS = "one pair", "over many pairs", "how right", "an edited step"
+PROMPT, EXAMPLES, HEADS = "one prompt", "by number of examples", "without each head"
 BY = {"length of the source": "length", "place in the target": "place"}
 
 
@@ -26,6 +28,12 @@ def show() -> None:
     """The page."""
     heading("Alignment", "alignment")
     run = current_run()
+    if isinstance(run.language, InContext):
+        of_prompts = {EXAMPLES: _examples, HEADS: _heads, PROMPT: _prompt}
+        shown = controls.segments("Show", list(of_prompts), "prompts_of")
+        with explain_errors():
+            of_prompts[shown](run)
+        return
     if not isinstance(run.language, Transduction):
         st.info(
             f"{text(run.language.name)} has no pairs of a source and a target. Choose a run on "
@@ -144,3 +152,68 @@ def _steps(run: Run, language: Transduction) -> None:
     )
     st.caption(f"The same for several seeds: {code('lab steps RUN RUN ...')}")
     downloads("steps", Answer(table, said, {"run": run.name}), lambda: figure)
+
+
+def _examples(run: Run) -> None:
+    """Accuracy by the number of examples, beside Bayes."""
+    key = f"examples of {run.path}, {run.model_hash()}"
+    table: pd.DataFrame | None = at_once(
+        key, lambda told: in_context.in_context([run], progress=told)
+    )
+    if table is None:
+        return
+    query = controls.segments("Query", list(in_context.QUERIES), "query_of_prompts")
+    said = in_context.in_words(table)
+    st.markdown(text(said))
+    figure = in_context.chart(table, query)
+    picture(figure, text(said))
+    how_to_read(
+        "A rule gives each letter a label of its own, and is drawn anew for each prompt. Held-out "
+        "rules were never drawn in training. Bayes counts all rules that fit the examples; of the "
+        "trained rules alone it counts as a network would that knows them by heart. The query is "
+        "shown if an example has its letter; otherwise the labels that are left are as good as "
+        "each other. Intervals: 95% bootstrap over prompts."
+    )
+    st.caption(f"The same for several seeds: {code('lab in-context RUN RUN ...')}")
+    downloads("in-context", Answer(table, said, {"run": run.name}), lambda: figure)
+
+
+def _heads(run: Run) -> None:
+    """What is lost without each head, against what it looks at."""
+    key = f"heads of prompts of {run.path}, {run.model_hash()}"
+    table: pd.DataFrame | None = at_once(
+        key, lambda told: induction.induction([run], progress=told)
+    )
+    if table is None:
+        return
+    said = induction.in_words(table)
+    st.markdown(text(said))
+    figure = induction.chart(table)
+    picture(figure, text(said))
+    how_to_read(
+        "A point is a head, once by its induction score and once by how much it attends from the "
+        "border to the label that the query has in its examples. Up is what is lost without it "
+        "(mean ablation), in prompts by held-out rules whose answer an example has, with 95% "
+        "bootstrap intervals over prompts."
+    )
+    st.caption(f"The same for several seeds: {code('lab in-context RUN RUN ... --by heads')}")
+    downloads("induction", Answer(table, said, {"run": run.name}), lambda: figure)
+
+
+def _prompt(run: Run) -> None:
+    """A prompt of one's own: the network's answer beside the posterior."""
+    usual = " ".join(run.language.example()).partition(" >")[0]
+    typed = controls.text_input("Prompt", usual, key=f"prompt_of_{run.path}")
+    word = in_context.prompt_of(run, typed)
+    table = _answered(run, run.model_hash(), word)
+    figure = in_context.chart_of_one(table)
+    picture(figure, f"What is answered to {' '.join(word)}, and how likely.")
+    if table["probability"].isna().any():
+        st.info("No trained rule fits these examples: who knows those by heart has no answer.")
+    answer = Answer(table, f"One prompt of {run.name}: {' '.join(word)}.", {"run": run.name})
+    downloads("one-prompt", answer, lambda: figure)
+
+
+@once(show_spinner="Counting rules ...")
+def _answered(run: Run, digest: str, word: Word) -> pd.DataFrame:
+    return in_context.one_prompt(run, word)

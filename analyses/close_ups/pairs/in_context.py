@@ -1,0 +1,299 @@
+"""Does the answer follow the examples of the prompt, as a Bayesian's would?
+
+A Bayesian knows from which rules one was drawn, and nothing else. If these are all rules, it learns
+the rule from the examples; if they are the trained ones alone, it answers as a network would that
+knows them by heart. Both are exact: the rules are counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+import altair as alt
+import numpy as np
+import pandas as pd
+import torch
+from altair.typing import ChartType
+from jaxtyping import Float
+
+from analyses.answers import Progress, quiet
+from analyses.charts.theme import AGAINST, SEVERAL, TRAINED, UNTRAINED, figures
+from analyses.words import ANALYSIS_SEED
+from interp.statistics import bootstrap_mean, seeds_interval
+from models.base import LanguageModel
+from models.errors import UserError
+from models.languages import BORDER, Word, Words
+from models.languages.pairs.in_context import InContext
+from models.objectives.base import Objective
+from models.runs.run import Run
+
+BAYES, BY_HEART = "Bayes", "Bayes, trained rules"
+COPYING, MAJORITY = "copying", "majority"
+MODELS = ("trained", BAYES, BY_HEART, COPYING, MAJORITY, "untrained")
+"""The network and what it is compared with: two Bayesians, one that copies the label of the query
+where an example has it and guesses elsewhere, one that says the most frequent label of the prompt,
+and the untrained network."""
+RULES = ("trained", "held out")
+QUERIES = ("any", "shown", "new")
+"""Whether an example has the letter of the query."""
+
+Said = Float[np.ndarray, "prompt answer_plus_1"]
+"""How likely each answer is; in the last column the likeliest other token."""
+
+
+def language_of(run: Run) -> InContext:
+    """The run's language. Raises UserError if its words are no prompts, or it answers none."""
+    if not isinstance(run.language, InContext):
+        raise UserError(
+            f"the words of {run.language.name} are no prompts with examples of a rule: ask a run "
+            "on in-context or in-context-few, such as `lab train in-context`"
+        )
+    if run.objective.verdict_alone or run.config.model.sees_ahead:
+        raise UserError(f"{run.name} was taught verdicts alone, and makes no answers")
+    return run.language
+
+
+@torch.no_grad()
+def answers(
+    model: LanguageModel, objective: Objective, language: InContext, words: Words
+) -> Float[np.ndarray, "prompt d_vocab"]:
+    """How likely each token is after the border."""
+    tokens = torch.as_tensor(words.tokens, device=model.device)
+    at = torch.as_tensor((words.ids == language.border).argmax(axis=1) + 1, device=model.device)
+    said = objective.log_probabilities(model(tokens), model.vocabulary)
+    return said[torch.arange(len(tokens)), at].exp().cpu().double().numpy()
+
+
+def in_context(
+    runs: Sequence[Run], count: int = 500, seed: int = 0, progress: Progress = quiet
+) -> pd.DataFrame:
+    """How often the answer is right, by the number of examples, beside Bayes and the controls.
+
+    Args:
+        count: prompts of each number of examples, by trained and by held-out rules.
+
+    Returns:
+        One row per run, model (``MODELS``), rules (those the prompts are drawn by), query
+        (``QUERIES``) and number of examples: accuracy (share of right answers; of equally likely
+        ones each counts in part), low, high (95% bootstrap over prompts; of run "all" Student's
+        over runs), from_bayes and from_trained (mean Kullback-Leibler divergence in nats from the
+        posterior over all rules, and over the trained ones, the latter over those prompts that a
+        trained rule fits; missing for what is no network) and prompts.
+
+    Raises:
+        UserError: a run's words are no prompts.
+    """
+    rows: list[dict[str, object]] = []
+    for number, run in enumerate(runs):
+        language, most = language_of(run), run.config.max_n
+        rng = np.random.default_rng([ANALYSIS_SEED, seed])
+        networks = {"trained": run.model(), "untrained": run.untrained()}
+        for rules in RULES:
+            own = language.trained if rules == "trained" else language.held_out
+            for examples in range(1, most + 1):
+                done = number * most * 2 + RULES.index(rules) * most + examples - 1
+                progress(done, len(runs) * most * 2, f"{run.name}, {rules} rules")
+                words = language.prompts(rng, np.full(count, language.length_of(examples)), own)
+                about = {"run": run.name, "rules": rules, "examples": examples}
+                rows += [about | row for row in _rows(language, words, networks, run.objective)]
+    progress(1, 1, "in-context")
+    table = pd.DataFrame(rows)
+    return table if len(runs) < 2 else pd.concat([table, over_runs(table)], ignore_index=True)
+
+
+def _rows(
+    language: InContext,
+    words: Words,
+    networks: dict[str, LanguageModel],
+    objective: Objective,
+) -> Iterator[dict[str, object]]:
+    posterior = language.posterior(words, language.rules)
+    by_heart = language.posterior(words, language.trained)
+    ids = [language.vocabulary.ids[label] for label in language.answers]
+    true = np.searchsorted(ids, words.ids[:, -1])
+    shown = language.trace(words)["answer"][:, -1] > 0
+    even = np.full_like(posterior, 1 / len(ids))
+    counts = (words.ids[..., None] == np.array(ids))[:, :-1].sum(axis=1)
+    said = {
+        BAYES: posterior,
+        BY_HEART: np.where(np.isnan(by_heart), even, by_heart),
+        COPYING: np.where(shown[:, None], posterior, even),
+        MAJORITY: counts / counts.sum(axis=1, keepdims=True),
+    }
+    said = {name: np.pad(own, ((0, 0), (0, 1))) for name, own in said.items()}
+    unknown = dict.fromkeys(("from_bayes", "from_trained"), np.full(len(words), np.nan))
+    divergence: dict[str, dict[str, np.ndarray]] = {}
+    for name, model in networks.items():
+        found = answers(model, objective, language, words)
+        other = np.delete(found, ids, axis=1).max(axis=1, keepdims=True)
+        said[name] = np.concatenate([found[:, ids], other], axis=1)
+        truths = {"from_bayes": posterior, "from_trained": by_heart}
+        divergence[name] = {of: _apart(truth, found[:, ids]) for of, truth in truths.items()}
+    for name in MODELS:
+        right = accuracy(said[name], true)
+        for query, which in zip(QUERIES, (shown | True, shown, ~shown), strict=True):
+            if not which.any():
+                continue
+            mean, low, high = map(float, bootstrap_mean(right[which]))
+            row: dict[str, object] = {"model": name, "query": query, "accuracy": mean}
+            row |= {"low": low, "high": high}
+            for column, own in divergence.get(name, unknown).items():
+                known = own[which & ~np.isnan(own)]
+                row[column] = float(known.mean()) if len(known) else np.nan
+            yield row | {"prompts": int(which.sum())}
+
+
+def accuracy(said: Said, true: np.ndarray) -> Float[np.ndarray, " prompt"]:
+    """1 where the likeliest answer is the true one, a part of 1 where it is one of several."""
+    likeliest = said >= said.max(axis=1, keepdims=True) * (1 - 1e-9)
+    return likeliest[np.arange(len(said)), true] / likeliest.sum(axis=1)
+
+
+def _apart(
+    truth: Float[np.ndarray, "prompt answer"], said: Float[np.ndarray, "prompt answer"]
+) -> Float[np.ndarray, " prompt"]:
+    """The Kullback-Leibler divergence in nats; missing where there is no truth."""
+    terms = truth * (np.log(np.where(truth > 0, truth, 1.0)) - np.log(np.maximum(said, 1e-30)))
+    return np.asarray(terms.sum(axis=1))
+
+
+def over_runs(table: pd.DataFrame) -> pd.DataFrame:
+    """The mean over runs of each model, kind of rule and query, and number of examples."""
+    keys, rows = ["model", "rules", "query", "examples"], []
+    for key, own in table.groupby(keys, sort=False):
+        row: dict[str, object] = {"run": "all", **dict(zip(keys, key, strict=True))}
+        ends = seeds_interval(own["accuracy"].to_numpy())
+        row |= dict(zip(("accuracy", "low", "high"), ends, strict=True))
+        row |= own[["from_bayes", "from_trained"]].mean().to_dict()
+        rows.append(row | {"prompts": int(own["prompts"].max())})
+    return pd.DataFrame(rows)[table.columns]
+
+
+def side_by_side(table: pd.DataFrame) -> pd.DataFrame:
+    """One row per run, kind of rule and number of examples: the network beside the others."""
+    keys = ["run", "rules", "examples"]
+    some = table[table["query"] == "any"]
+    wide = some.pivot_table("accuracy", keys, "model", sort=False)[list(MODELS[1:])]
+    own = some[some["model"] == "trained"].set_index(keys)
+    own = own[["prompts", "accuracy", "low", "high", "from_bayes", "from_trained"]]
+    return own.join(wide).reset_index()
+
+
+def in_words(table: pd.DataFrame) -> str:
+    """What the table says of the longest prompts, by trained and by held-out rules."""
+    runs = table["run"].unique()
+    of = "all" if "all" in runs else runs[0]
+    most = table["examples"].max()
+    rows = table[(table["run"] == of) & (table["examples"] == most) & (table["query"] == "any")]
+    across = f"mean of {len(runs) - 1} runs, Student's" if of == "all" else "bootstrap"
+    said = []
+    for rules in RULES:
+        own = rows[rows["rules"] == rules].set_index("model")
+        network, others = own.loc["trained"], own["accuracy"]
+        beside = ", ".join(f"{name} {others[name]:.0%}" for name in MODELS[1:])
+        fit = network["from_trained"]
+        said.append(
+            f"By {rules} rules {network['accuracy']:.0%} [{network['low']:.0%}, "
+            f"{network['high']:.0%}] are right ({beside}); the network is "
+            f"{network['from_bayes']:.2f} nats from the Bayesian of all rules, and "
+            + ("no trained rule fits." if np.isnan(fit) else f"{fit:.2f} from that of the trained.")
+        )
+    return f"Answers after {most} examples ({across} 95% interval). {' '.join(said)}"
+
+
+def chart(table: pd.DataFrame, query: str = "any") -> ChartType:
+    """Two panels, of trained and of held-out rules: accuracy by the number of examples."""
+    mean = "all" if (table["run"] == "all").any() else table["run"].iloc[0]
+    colours = [TRAINED, SEVERAL[2], SEVERAL[1], SEVERAL[3], AGAINST, UNTRAINED]
+    panels = []
+    for rules in RULES:
+        own = table[(table["rules"] == rules) & (table["query"] == query)]
+        base = alt.Chart(own, title=f"{rules} rules").encode(
+            x=alt.X("examples:Q", title="examples in the prompt").axis(tickMinStep=1, format="d"),
+            color=alt.Color("model:N", title=None)
+            .scale(domain=list(MODELS), range=colours)
+            .legend(orient="top", columns=3),
+            tooltip=["run", "model", "examples", *figures("accuracy", "low", "high"), "prompts"],
+        )
+        thick = base.transform_filter(alt.datum.run == mean)
+        thin = base.transform_filter((alt.datum.run != mean) & (alt.datum.model == "trained"))
+        y = alt.Y("accuracy:Q", title="right answers").scale(domain=[0, 1]).axis(format="%")
+        network = thick.transform_filter(alt.datum.model == "trained")
+        panels.append(
+            (
+                thin.mark_line(opacity=0.35, strokeWidth=1).encode(y=y, detail="run")
+                + thick.mark_line(point=True).encode(y=y)
+                + network.mark_rule().encode(y="low:Q", y2="high:Q")
+            ).properties(width=260, height=230)
+        )
+    return alt.hconcat(*panels)
+
+
+# -- one prompt ---------------------------------------------------------------------------------
+
+
+def prompt_of(run: Run, text: str) -> Word:
+    """A typed prompt, up to its query, with the border.
+
+    Raises:
+        UserError: the language has none, or what is typed is none.
+    """
+    language = language_of(run)
+    source, _, _ = text.partition(BORDER)
+    word = (*language.vocabulary.parse(source), BORDER)
+    if not language.next_symbols(word):
+        example = " ".join(language.split(language.example())[0])
+        raise UserError(
+            f"{' '.join(word[:-1])!r} is no prompt: type letters, each with a label of its own, "
+            f"and a letter at the end, such as {example}"
+        )
+    return word
+
+
+def one_prompt(run: Run, word: Word) -> pd.DataFrame:
+    """What the network answers to one prompt, beside both Bayesians.
+
+    Returns:
+        One row per model ("trained", "untrained", "Bayes", "Bayes, trained rules") and answer:
+        model, answer, probability (missing where no trained rule fits).
+    """
+    language = language_of(run)
+    words = language.vocabulary.words([word])
+    ids = [language.vocabulary.ids[label] for label in language.answers]
+    said: dict[str, np.ndarray] = {
+        BAYES: language.posterior(words, language.rules)[0],
+        BY_HEART: language.posterior(words, language.trained)[0],
+    }
+    makes: dict[str, Callable[[], LanguageModel]] = {
+        "trained": run.model,
+        "untrained": run.untrained,
+    }
+    for name, make in makes.items():
+        said[name] = answers(make(), run.objective, language, words)[0, ids]
+    return pd.DataFrame(
+        [
+            {"model": name, "answer": label, "probability": float(value)}
+            for name in MODELS
+            if name in said
+            for label, value in zip(language.answers, said[name], strict=True)
+        ]
+    )
+
+
+def chart_of_one(table: pd.DataFrame) -> ChartType:
+    """Bars by answer, a colour for each model."""
+    order = list(dict.fromkeys(table["model"]))
+    return (
+        alt.Chart(table)
+        .mark_bar()
+        .encode(
+            x=alt.X("answer:N", title="answer").axis(labelAngle=0),
+            xOffset=alt.XOffset("model:N", sort=order),
+            y=alt.Y("probability:Q", title=None).scale(domain=[0, 1]).axis(format="%"),
+            color=alt.Color("model:N", title=None, sort=order)
+            .scale(domain=order, range=[TRAINED, SEVERAL[2], SEVERAL[1], UNTRAINED])
+            .legend(orient="top"),
+            tooltip=["model", "answer", *figures("probability")],
+        )
+        .properties(width=420, height=220)
+    )

@@ -1,0 +1,213 @@
+"""Answers beside Bayes: networks made by hand, and heads that are taken away by hand."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from conftest import tiny_config, tiny_of
+from scipy.stats import entropy
+from torch import Tensor
+
+from analyses.close_ups.pairs import in_context, induction
+from analyses.command_line.app import main
+from analyses.words import WordTensors
+from interp.heads.attention import attention
+from models.base import LanguageModel
+from models.errors import UserError
+from models.languages import Words
+from models.languages.pairs.in_context import InContext
+from models.runs.run import Run
+from models.training.loop import train
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    folder = tmp_path_factory.mktemp("runs")
+    config = tiny_config(language="in-context", objective="sequence-to-sequence", max_n=4)
+    made = Run.create(folder / "run", config)
+    train(made, "cpu")
+    return made
+
+
+def rows_of(table: pd.DataFrame, model: str) -> pd.DataFrame:
+    return table[table["model"] == model].set_index(["rules", "query", "examples"])
+
+
+@pytest.mark.parametrize("by_heart", [False, True])
+def test_a_network_that_is_a_bayesian(
+    by_heart: bool, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is as right as that Bayesian, no divergence from it, and some from the other one."""
+    known = in_context.language_of(run)
+
+    def answers(
+        model: LanguageModel, objective: object, language: InContext, words: Words
+    ) -> np.ndarray:
+        said = language.posterior(words, language.trained if by_heart else language.rules)
+        found = np.zeros((len(words), len(language.vocabulary)))
+        found[:, [known.vocabulary.ids[label] for label in known.answers]] = np.nan_to_num(
+            said, nan=0.2
+        )
+        return found
+
+    monkeypatch.setattr(in_context, "answers", answers)
+    table = in_context.in_context([run], count=60)
+    network = rows_of(table, "trained")
+    like, unlike = (in_context.BAYES, in_context.BY_HEART)[:: -1 if by_heart else 1]
+    pd.testing.assert_series_equal(network["accuracy"], rows_of(table, like)["accuracy"])
+    near, far = ("from_bayes", "from_trained")[:: -1 if by_heart else 1]
+    np.testing.assert_allclose(network[near].dropna(), 0, atol=1e-9)
+    assert network[far].max() > 0.01
+    assert (rows_of(table, like)["accuracy"] != rows_of(table, unlike)["accuracy"]).any()
+
+
+def test_controls_of_shown_and_of_new_queries(run: Run) -> None:
+    table = in_context.in_context([run], count=200)
+    copying, bayes = (rows_of(table, name)["accuracy"] for name in ("copying", in_context.BAYES))
+    majority = rows_of(table, "majority")["accuracy"]
+    for rules in in_context.RULES:
+        assert copying[rules, "shown", 3] == bayes[rules, "shown", 3] == 1.0
+        assert copying[rules, "new", 3] == pytest.approx(0.2)
+        # of one example the other four labels are left
+        assert bayes[rules, "new", 1] == pytest.approx(0.25)
+        assert majority[rules, "new", 3] == 0.0
+        assert majority[rules, "shown", 1] == 1.0
+    prompts = rows_of(table, "trained")["prompts"]
+    for rules in in_context.RULES:
+        assert prompts[rules, "shown", 2] + prompts[rules, "new", 2] == prompts[rules, "any", 2]
+
+
+def test_equally_likely_answers_count_in_part() -> None:
+    said = np.array([[0.5, 0.5, 0.0, 0.0], [0.2, 0.3, 0.1, 0.4], [0.1, 0.6, 0.1, 0.2]])
+    assert in_context.accuracy(said, np.array([1, 1, 1])).tolist() == [0.5, 0.0, 1.0]
+
+
+def test_what_the_network_says_and_how_far_it_is(run: Run) -> None:
+    known, model = in_context.language_of(run), run.model()
+    words = known.prompts(np.random.default_rng(0), np.array([5, 9, 11]), known.held_out)
+    said = in_context.answers(model, run.objective, known, words)
+    ids = [known.vocabulary.ids[label] for label in known.answers]
+    posterior = known.posterior(words, known.rules)
+    apart = in_context._apart(posterior, said[:, ids])
+    for row, length in enumerate(words.lengths):
+        tokens = torch.as_tensor(words.tokens[row : row + 1, :length])  # up to the border
+        logits = model(tokens)[0, -1].detach()
+        logits[[0, known.border]] = -torch.inf
+        np.testing.assert_allclose(said[row], logits.softmax(0).numpy(), atol=1e-6)
+        inside = said[row, ids]
+        expected = entropy(posterior[row], inside / inside.sum()) - np.log(inside.sum())
+        assert apart[row] == pytest.approx(expected, abs=1e-6)
+
+
+def test_heads_against_a_hook_by_hand(run: Run) -> None:
+    known, model = in_context.language_of(run), run.model()
+    table = induction.induction([run], count=40)
+    words = induction.shown_prompts(known, 4, 40, 0)
+    given = WordTensors.of(words)
+    true = torch.as_tensor(words.ids[:, -1])
+
+    def right(logits: Tensor) -> Tensor:
+        logits = logits[:, -2].clone()
+        logits[:, [0, known.border]] = -torch.inf
+        return (logits.argmax(dim=-1) == true).float()
+
+    pattern = attention(model, given.tokens)[0]
+    _, cache = model.run_with_cache(given.tokens)
+    trained = table[table["model"] == "trained"].set_index("part")
+    for part, row in trained.iterrows():
+        layer, head = row["layer"], row["head"]
+        looks = [
+            sum(
+                float(pattern[layer, number, head, -2, at + 2])
+                for at in range(0, len(ids) - 3, 2)
+                if ids[at] == ids[-3]
+            )
+            for number, ids in enumerate(words.ids)
+        ]
+        assert row["at_border"] == pytest.approx(np.mean(looks), abs=1e-6)
+        name = f"blocks.{layer}.attn.hook_z"
+        mean = cache[name][given.mask].mean(dim=0)[head]
+
+        def away(z: Tensor, hook: object, head: int = head, mean: Tensor = mean) -> Tensor:
+            z = z.clone()
+            z[:, :, head] = mean
+            return z
+
+        with torch.no_grad():
+            lost = right(model(given.tokens)) - right(
+                model.run_with_hooks(given.tokens, fwd_hooks=[(name, away)])
+            )
+        assert row["drop"] == pytest.approx(float(lost.mean()), abs=1e-9), part
+    assert (known.trace(words)["answer"][:, -1] > 0).all()
+
+
+def test_ranks_find_the_head_that_is_needed() -> None:
+    own = pd.DataFrame(
+        {
+            "run": "r",
+            "model": "trained",
+            "part": ["L0H0", "L0H1", "L1H0", "L1H1"],
+            "induction": [0.1, 0.2, 0.3, 0.9],
+            "at_border": [0.9, 0.3, 0.2, 0.1],
+            "accuracy": 0.8,
+            "drop": [0.0, 0.1, 0.2, 0.6],
+        }
+    )
+    found = induction.ranks(own).set_index("score")
+    assert found["correlation"].tolist() == pytest.approx([1.0, -1.0])
+    assert found["part"].tolist() == ["L1H1", "L0H0"]
+    assert found["drop"].tolist() == pytest.approx([0.6, 0.0])
+    assert found["others"].tolist() == pytest.approx([0.1, 0.3])
+
+
+def test_one_prompt_beside_both_bayesians(run: Run) -> None:
+    word = in_context.prompt_of(run, "a 1 b 2 a")
+    assert word == (*"a1b2a", ">")
+    table = in_context.one_prompt(run, word).set_index(["model", "answer"])["probability"]
+    assert table["Bayes"].tolist() == [1.0, 0.0, 0.0, 0.0, 0.0]
+    assert set(table.index.get_level_values(0)) == {
+        "trained",
+        "untrained",
+        in_context.BAYES,
+        in_context.BY_HEART,
+    }
+    assert in_context.chart_of_one(table.reset_index()).to_dict()
+    for wrong in ("a 1 b 1 a", "a", "a 1"):
+        with pytest.raises(UserError, match="is no prompt"):
+            in_context.prompt_of(run, wrong)
+
+
+def test_the_in_context_command(
+    run: Run, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    tables = {
+        "examples": in_context.in_context([run], count=8),
+        "heads": induction.induction([run], count=8),
+    }
+    for by, expected in tables.items():
+        assert main(["in-context", str(run.path), "--by", by, "--count", "8", "--json"]) == 0
+        said = json.loads(capsys.readouterr().out)
+        assert len(said[by]) == len(expected)
+        assert said["answer"]
+        assert main(["in-context", str(run.path), "--by", by, "--count", "8"]) == 0
+        capsys.readouterr()
+    assert in_context.chart(tables["examples"]).to_dict()
+    assert induction.chart(tables["heads"]).to_dict()
+    both = in_context.in_context([run, run], count=8)
+    assert (both["run"] == "all").sum() == len(tables["examples"])
+    assert "Student's" in in_context.in_words(both)
+    other = Run.create(tmp_path / "other", tiny_config())
+    with pytest.raises(UserError, match="the words of anbn are no prompts"):
+        in_context.in_context([other])
+    config = tiny_config(model=tiny_of("encoder-decoder"), language="in-context", max_n=2)
+    sides = Run.create(tmp_path / "sides", config)
+    train(sides, "cpu")
+    assert len(in_context.in_context([sides], count=4))
+    with pytest.raises(UserError, match="has no heads that read prompt and answer in one row"):
+        induction.induction([sides])
+    assert main(["in-context"]) == 2
