@@ -33,7 +33,7 @@ MODELS = ("trained", BAYES, BY_HEART, COPYING, MAJORITY, "untrained")
 """The network and what it is compared with: two Bayesians, one that copies the label of the query
 where an example has it and guesses elsewhere, one that says the most frequent label of the prompt,
 and the untrained network."""
-RULES = ("trained", "held out")
+RULES = ("trained", "held-out")
 QUERIES = ("any", "shown", "new")
 """Whether an example has the letter of the query."""
 
@@ -202,31 +202,31 @@ def in_words(table: pd.DataFrame) -> str:
 
 
 def chart(table: pd.DataFrame, query: str = "any") -> ChartType:
-    """Two panels, of trained and of held-out rules: accuracy by the number of examples."""
+    """Two panels, of trained and of held-out rules, side by side."""
+    return alt.hconcat(*(panel(table, rules, query) for rules in RULES))
+
+
+def panel(table: pd.DataFrame, rules: str, query: str = "any") -> ChartType:
+    """Accuracy by the number of examples, of prompts by rules of one kind."""
     mean = "all" if (table["run"] == "all").any() else table["run"].iloc[0]
     colours = [TRAINED, SEVERAL[2], SEVERAL[1], SEVERAL[3], AGAINST, UNTRAINED]
-    panels = []
-    for rules in RULES:
-        own = table[(table["rules"] == rules) & (table["query"] == query)]
-        base = alt.Chart(own, title=f"{rules} rules").encode(
-            x=alt.X("examples:Q", title="examples in the prompt").axis(tickMinStep=1, format="d"),
-            color=alt.Color("model:N", title=None)
-            .scale(domain=list(MODELS), range=colours)
-            .legend(orient="top", columns=3),
-            tooltip=["run", "model", "examples", *figures("accuracy", "low", "high"), "prompts"],
-        )
-        thick = base.transform_filter(alt.datum.run == mean)
-        thin = base.transform_filter((alt.datum.run != mean) & (alt.datum.model == "trained"))
-        y = alt.Y("accuracy:Q", title="right answers").scale(domain=[0, 1]).axis(format="%")
-        network = thick.transform_filter(alt.datum.model == "trained")
-        panels.append(
-            (
-                thin.mark_line(opacity=0.35, strokeWidth=1).encode(y=y, detail="run")
-                + thick.mark_line(point=True).encode(y=y)
-                + network.mark_rule().encode(y="low:Q", y2="high:Q")
-            ).properties(width=260, height=230)
-        )
-    return alt.hconcat(*panels)
+    own = table[(table["rules"] == rules) & (table["query"] == query)]
+    base = alt.Chart(own, title=f"{rules} rules").encode(
+        x=alt.X("examples:Q", title="examples in the prompt").axis(tickMinStep=1, format="d"),
+        color=alt.Color("model:N", title=None)
+        .scale(domain=list(MODELS), range=colours)
+        .legend(orient="top", columns=3),
+        tooltip=["run", "model", "examples", *figures("accuracy", "low", "high"), "prompts"],
+    )
+    y = alt.Y("accuracy:Q", title="right answers").scale(domain=[0, 1]).axis(format="%")
+    thick = base.transform_filter(alt.datum.run == mean)
+    network = thick.transform_filter(alt.datum.model == "trained")
+    runs = base.transform_filter((alt.datum.run != mean) & (alt.datum.model == "trained"))
+    return (
+        runs.mark_line(opacity=0.35, strokeWidth=1).encode(y=y, detail="run")
+        + thick.mark_line(point=True).encode(y=y)
+        + network.mark_rule().encode(y="low:Q", y2="high:Q")
+    ).properties(width=260, height=230)
 
 
 # -- one prompt ---------------------------------------------------------------------------------
@@ -292,7 +292,7 @@ def chart_of_one(table: pd.DataFrame) -> ChartType:
             y=alt.Y("probability:Q", title=None).scale(domain=[0, 1]).axis(format="%"),
             color=alt.Color("model:N", title=None, sort=order)
             .scale(domain=order, range=[TRAINED, SEVERAL[2], SEVERAL[1], UNTRAINED])
-            .legend(orient="top"),
+            .legend(orient="top", columns=2),
             tooltip=["model", "answer", *figures("probability")],
         )
         .properties(width=420, height=220)

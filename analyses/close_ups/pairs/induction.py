@@ -189,10 +189,10 @@ def chart(table: pd.DataFrame) -> ChartType:
     long = own.melt(["run", "part", "drop", "low", "high"], list(SCORES), var_name="of")
     long["of"] = long["of"].map(SCORES)
     base = alt.Chart(long).encode(
-        x=alt.X("value:Q", title="score").scale(domain=[0, 1]),
+        x=alt.X("value:Q", title="score").axis(tickCount=5),
         color=alt.Color("of:N", title=None)
         .scale(domain=list(SCORES.values()), range=SEVERAL[:2])
-        .legend(orient="top", labelLimit=300),
+        .legend(orient="top", columns=1, labelLimit=300),
         tooltip=["run", "part", "of", *figures("value", "drop", "low", "high")],
     )
     y = alt.Y("drop:Q", title="right answers lost without it").axis(format="%")

@@ -165,8 +165,10 @@ def _examples(run: Run) -> None:
     query = controls.segments("Query", list(in_context.QUERIES), "query_of_prompts")
     said = in_context.in_words(table)
     st.markdown(text(said))
-    figure = in_context.chart(table, query)
-    picture(figure, text(said))
+    for place, rules in zip(st.columns(2), in_context.RULES, strict=True):
+        with place:
+            shown = f"Right answers by {rules} rules, by the number of examples."
+            picture(in_context.panel(table, rules, query), shown, fills=True)
     how_to_read(
         "A rule gives each letter a label of its own, and is drawn anew for each prompt. Held-out "
         "rules were never drawn in training. Bayes counts all rules that fit the examples; of the "
@@ -175,7 +177,9 @@ def _examples(run: Run) -> None:
         "each other. Intervals: 95% bootstrap over prompts."
     )
     st.caption(f"The same for several seeds: {code('lab in-context RUN RUN ...')}")
-    downloads("in-context", Answer(table, said, {"run": run.name}), lambda: figure)
+    downloads(
+        "in-context", Answer(table, said, {"run": run.name}), lambda: in_context.chart(table, query)
+    )
 
 
 def _heads(run: Run) -> None:
@@ -189,7 +193,7 @@ def _heads(run: Run) -> None:
     said = induction.in_words(table)
     st.markdown(text(said))
     figure = induction.chart(table)
-    picture(figure, text(said))
+    picture(figure, text(said), fills=True)
     how_to_read(
         "A point is a head, once by its induction score and once by how much it attends from the "
         "border to the label that the query has in its examples. Up is what is lost without it "
@@ -207,7 +211,7 @@ def _prompt(run: Run) -> None:
     word = in_context.prompt_of(run, typed)
     table = _answered(run, run.model_hash(), word)
     figure = in_context.chart_of_one(table)
-    picture(figure, f"What is answered to {' '.join(word)}, and how likely.")
+    picture(figure, f"What is answered to {' '.join(word)}, and how likely.", fills=True)
     if table["probability"].isna().any():
         st.info("No trained rule fits these examples: who knows those by heart has no answer.")
     answer = Answer(table, f"One prompt of {run.name}: {' '.join(word)}.", {"run": run.name})
