@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pandas as pd
 
-from analyses.answers import question
+from analyses.answers import Answer, question
 from analyses.charts.leaderboard import FOUND, REPLACEMENTS
 from analyses.command_line.arguments import Seeds
 from analyses.console import ERR, OUT, progress_bar, shown, table_of
@@ -21,10 +21,15 @@ from analyses.studies.seeds import ask_all, chosen, for_reading, over_groups
 from analyses.studies.sweeps import bands, paired
 from analyses.studies.sweeps import run as sweeps
 from analyses.studies.sweeps import summary as of_sweep
+from analyses.studies.sweeps.estimate import estimated
+from analyses.studies.sweeps.estimate import in_words as estimate_in_words
 from analyses.studies.sweeps.measures import by_seed
 from models.errors import UserError
 from models.languages import language
 from models.runs.files import write_bytes
+
+SETTINGS = 30
+"""Settings of a sweep that are listed before it is trained."""
 
 COLUMNS = 4
 """Variables that stand side by side in a terminal."""
@@ -60,10 +65,22 @@ def seeds(options: Seeds) -> None:
 
 def sweep(options: Sweep) -> None:
     """Many runs from one file, on this machine or on many."""
+    if options.dry_run:
+        _estimate(options)
+        return
     with progress_bar(options.file) as report:
         result = sweeps.sweep(options, report)
-    if shown(options, result.table, as_json(result)):
-        return
+    if not shown(options, result.table, as_json(result)):
+        _tell(result)
+    if failed := result.findings["failed"]:
+        raise UserError(
+            f"{failed} of the runs failed twice; the table has the others: start again to try them "
+            "once more"
+        )
+
+
+def _tell(result: Answer) -> None:
+    """A sweep, for reading."""
     table, by, measure = result.table, result.arguments["by"], sweeps.measure_of(result)
     OUT.print(result.arguments["question"])
     OUT.print(table_of(of_sweep.readable(of_sweep.summary(table, by), by)))
@@ -79,9 +96,25 @@ def sweep(options: Sweep) -> None:
     OUT.print(result.sentence)
     for sentence in result.findings.get("capacity", []):
         OUT.print(sentence)
-    for note in result.arguments["skipped"]:
-        OUT.print(f"left out: {note}", style="dim")
+    for note in result.findings["left_out"]:
+        OUT.print(f"left out: {note}", style="dim", markup=False)
     where(result, sweeps.NAME)
+
+
+def _estimate(options: Sweep) -> None:
+    """What a sweep would take."""
+    file, runs, skipped = sweeps.planned(options)
+    with progress_bar(options.file) as report:
+        table = estimated(options, runs, file.exam, report)
+    if shown(options, table):
+        return
+    OUT.print(file.question)
+    OUT.print(table_of(table.head(SETTINGS)))
+    if len(table) > SETTINGS:
+        OUT.print(f"... and {len(table) - SETTINGS:,} settings more: ask with --csv")
+    for note in skipped[:SETTINGS]:
+        OUT.print(f"left out: {note}", style="dim", markup=False)
+    OUT.print(estimate_in_words(table, options.workers))
 
 
 def leaderboard(options: Leaderboard) -> None:

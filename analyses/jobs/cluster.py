@@ -25,11 +25,15 @@ from distributed.utils import get_mp_context
 
 from analyses.console import ERR
 from analyses.jobs.limits import keep_memory, one_thread
+from analyses.jobs.workers import Failed
 from models.errors import UserError
 from models.runs.files import is_locked, locked
 
 Key = TypeVar("Key", bound=Hashable)
 Answer = TypeVar("Answer")
+
+AT_ONCE = 1000
+"""Jobs that a scheduler has at a time. No cluster of ours has more workers."""
 
 PATIENCE = 10
 """Seconds to wait for a scheduler's answer."""
@@ -49,12 +53,14 @@ def answers(
     jobs: Mapping[Key, tuple[Any, ...]],
     workers: int,
     scheduler: str | None,
-) -> Iterator[tuple[Key, Answer]]:
-    """The answers as they come in; see ``workers.side_by_side``."""
+) -> Iterator[tuple[Key, Answer | Failed]]:
+    """The answers as they come in; see ``workers.side_by_side``. A job that kills its workers is
+    ``Failed``."""
     with connected(min(workers, len(jobs)), scheduler) as client:
         # A worker of this machine gets a job only when it is free: if it had several at once, Dask
         # might leave the longest for the end. Workers elsewhere come and go, and only the scheduler
-        # knows how many there are, so it gets all jobs at once.
+        # knows how many there are, so it gets many jobs at once; all of a large sweep would fill
+        # its memory.
         waiting = iter(jobs)
         futures = dict[Future[Answer], Key]()
         done = as_completed(loop=client.loop)
@@ -65,17 +71,18 @@ def answers(
                 futures[future] = key
                 done.add(future)
 
-        give(workers if scheduler is None else len(jobs))
+        give(workers if scheduler is None else AT_ONCE)
         for future in done:
             give(1)
             key = futures.pop(future)
+            answer: Answer | Failed
             try:
                 answer = future.result()
             except KilledWorker as error:
-                raise UserError(
+                answer = Failed(
                     f"{job_name(key)} killed the {error.allowed_failures + 1} workers that tried "
                     "it: give them more memory, or ask for less"
-                ) from None
+                )
             except FutureCancelledError:
                 raise UserError(
                     f"lost the scheduler {scheduler or ''} while it had {job_name(key)}: "

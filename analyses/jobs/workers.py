@@ -3,10 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeVar
+
+from models.errors import UserError
 
 Key = TypeVar("Key", bound=Hashable)
 Answer = TypeVar("Answer")
+
+
+@dataclass(frozen=True)
+class Failed:
+    """What a job leaves that has no answer: the reason, in one line."""
+
+    reason: str
 
 
 def side_by_side(
@@ -28,6 +39,52 @@ def side_by_side(
     Raises:
         UserError: no scheduler answers there, or it went away; a job kills its workers.
     """
+    for key, answer in _answers(work, jobs, workers, scheduler):
+        if isinstance(answer, Failed):
+            raise UserError(answer.reason)
+        yield key, answer
+
+
+def collected(
+    work: Callable[..., Answer],
+    jobs: Mapping[Key, tuple[Any, ...]],
+    workers: int,
+    scheduler: str | None = None,
+) -> Iterator[tuple[Key, Answer | Failed]]:
+    """As ``side_by_side``, but a job that fails stops no other one.
+
+    It is tried once more after all others. If it fails again, its answer is ``Failed``. A UserError
+    is a mistake in what was asked: it ends all, as in ``side_by_side``.
+    """
+    left = dict(jobs)
+    for last in (False, True):
+        failed = {}
+        for key, answer in _answers(partial(_caught, work), left, workers, scheduler):
+            if last or not isinstance(answer, Failed):
+                yield key, answer
+            else:
+                failed[key] = left[key]
+        left = failed
+
+
+def _caught(work: Callable[..., Answer], *arguments: Any) -> Answer | Failed:
+    """The answer of a job, or why it has none."""
+    try:
+        return work(*arguments)
+    except UserError:
+        raise
+    except Exception as error:  # whatever it is, the other jobs go on
+        said = " ".join(str(error).split())
+        return Failed(f"{type(error).__name__}: {said}" if said else type(error).__name__)
+
+
+def _answers(
+    work: Callable[..., Answer],
+    jobs: Mapping[Key, tuple[Any, ...]],
+    workers: int,
+    scheduler: str | None,
+) -> Iterator[tuple[Key, Answer | Failed]]:
+    """Each job's answer. A job that kills its workers is ``Failed``."""
     if not jobs or (scheduler is None and min(workers, len(jobs)) == 1):
         yield from ((key, work(*arguments)) for key, arguments in jobs.items())
         return

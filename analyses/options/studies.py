@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 from tyro.conf import Positional, arg
 
-from analyses.options.shared import Shows, Trains, Works, at_least, check_languages
+from analyses.options.shared import Flag, Shows, Trains, Works, at_least, check_languages
 from analyses.options.shipped import find, shipped
 from models.checks import check_bounds
 from models.errors import UserError, unknown
@@ -65,6 +65,7 @@ class Sweep(Shows, Trains, Works):
         seeds: the number of seeds, from 0 on, instead of the file's number.
         steps: the training steps of every run, instead of the file's number.
         out: the folder of the runs and of the table; runs/NAME by default.
+        dry_run: train nothing, and say what it would take: runs, parameters, hours.
     """
 
     file: Annotated[
@@ -75,6 +76,7 @@ class Sweep(Shows, Trains, Works):
     seeds: int | None = None
     steps: int | None = None
     out: Path | None = None
+    dry_run: Flag = False
 
     def __post_init__(self) -> None:
         super().__post_init__()

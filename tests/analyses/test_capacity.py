@@ -46,7 +46,8 @@ from models.runs.files import write_json
 
 LAYERS, HEADS, WIDTH = "model.n_layers", "model.n_heads", "model.d_model"
 BY = [LAYERS, WIDTH]
-ASKED = {"by": BY, "file": "", "skipped": [], "question": "?", "compare": {}}
+FINISHED = {"left": 0, "failed": 0, "left_out": []}
+ASKED = {"by": BY, "file": "", "question": "?", "compare": {}}
 WINDOW, LAST = 2, 6
 
 
@@ -254,7 +255,8 @@ def keep(out: Path, result: Answer) -> None:
 @pytest.mark.slow
 def test_a_saved_sweep_has_its_map_beside_it(tmp_path: Path) -> None:
     table = sized(HOLDS).astype({"n": "Int64", "exact": "Float64"})
-    result = Answer(table, *sweep_findings(table, BY, Measure()), ASKED)
+    sentence, found = sweep_findings(table, BY, Measure())
+    result = Answer(table, sentence, found | FINISHED, ASKED)
     keep(tmp_path, result)
     kept = pd.read_parquet(tmp_path / "results/capacity-1/capacity.parquet")
     pd.testing.assert_frame_equal(kept, capacity_map(table, BY))
@@ -269,7 +271,8 @@ def test_a_saved_sweep_has_its_map_beside_it(tmp_path: Path) -> None:
 @pytest.mark.parametrize("damage", ["table", "record", "columns", "by"])
 def test_a_damaged_sweep_is_one_clear_line(tmp_path: Path, damage: str) -> None:
     table = sized(HOLDS)
-    result = Answer(table, *sweep_findings(table, BY, Measure()), ASKED)
+    sentence, found = sweep_findings(table, BY, Measure())
+    result = Answer(table, sentence, found | FINISHED, ASKED)
     with without_pictures():
         keep(tmp_path, result)
     results = tmp_path / "results" / "sweep-1"

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -26,8 +27,10 @@ from analyses.answers import render
 from analyses.charts.sweeps import POINTS, chart, curves
 from analyses.command_line.app import main
 from analyses.console import table_of
+from analyses.jobs.trained import trained
 from analyses.options.studies import Sweep
 from analyses.questions.accuracy import exact_to
+from analyses.studies.sweeps import estimate
 from analyses.studies.sweeps import run as sweeps
 from analyses.studies.sweeps.exam import Exam, exam_words, judged
 from analyses.studies.sweeps.file import read
@@ -35,6 +38,7 @@ from analyses.studies.sweeps.plan import plan
 from analyses.studies.sweeps.run import COLUMNS, complete, sweep
 from analyses.studies.sweeps.summary import readable, summary
 from interp.statistics import nested_bootstrap
+from models.base import build
 from models.errors import UserError
 from models.languages import language
 from models.runs.run import Run, find_runs
@@ -223,12 +227,132 @@ def test_what_diverged_is_named_and_left_out(file: Path, monkeypatch: pytest.Mon
     monkeypatch.setattr(Trainer, "advance", advance)
     found = sweep(asked(file, languages=("parity",)))
     assert found.table["seed"].unique().tolist() == [0]
-    assert found.arguments["skipped"] == [
+    assert found.findings["left_out"] == [
         f"parity-n_layers-{n}-s1: its training diverged" for n in (1, 2)
     ]
     broken.add(0)
     with pytest.raises(UserError, match="every training of the sweep diverged: choose a smaller"):
         sweep(asked(file, languages=("parity",), out=file.with_name("none")))
+
+
+@pytest.mark.slow
+def test_what_failed_is_tried_again_and_told(
+    file: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One run fails once, another always; the table has all but that one."""
+    tried = Counter[str]()
+
+    def broken(path: Path, *arguments: object, **options: object) -> object:
+        tried[path.name] += 1
+        if path.name == "parity-n_layers-1-s0" and tried[path.name] == 1:
+            raise OSError("a moment of weakness")
+        if path.name == "parity-n_layers-2-s1":
+            raise OSError("no space")
+        return trained(path, *arguments, **options)
+
+    monkeypatch.setattr(sweeps, "trained", broken)
+    out = file.with_name("out")
+    command = ["sweep", str(file), "--languages", "parity", "--out", str(out), "--workers", "1"]
+    assert main(command) == 2
+    assert tried == {
+        "parity-n_layers-1-s0": 2,
+        "parity-n_layers-1-s1": 1,
+        "parity-n_layers-2-s0": 1,
+        "parity-n_layers-2-s1": 2,
+    }
+    said = capsys.readouterr()
+    assert said.err.splitlines()[-1].startswith("lab: 1 of the runs failed twice; the table has")
+    found = sweeps.load(out)
+    assert found is not None
+    assert found.table["run"].nunique() == 3
+    assert found.findings["failed"] == 1
+    assert found.findings["left_out"] == ["parity-n_layers-2-s1 failed twice: OSError: no space"]
+    monkeypatch.setattr(sweeps, "trained", trained)
+    assert main(command) == 0
+    found = sweeps.load(out)
+    assert found is not None
+    assert (found.table["run"].nunique(), found.findings["left_out"]) == (4, [])
+
+
+@pytest.mark.slow
+def test_the_table_grows_while_the_sweep_goes_on(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sweeps, "Paced", lambda action: action)  # after every run
+    seen = []
+
+    def look(done: float, total: float, what: str) -> None:
+        found = sweeps.load(file.with_name("out"))
+        if found is not None:
+            left = found.findings["left"]
+            seen.append((found.table["run"].nunique(), left))
+            assert found.sentence.startswith(f"So far {4 - left} of 4 runs. ") == (left > 0)
+
+    found = sweep(asked(file, languages=("parity",)), look)
+    assert seen == [(1, 3), (2, 2), (3, 1)]
+    assert (found.table["run"].nunique(), found.findings["left"]) == (4, 0)
+    assert len(kept_in(file.with_name("out"), "sweep")) == 1
+
+
+def test_a_paced_action_takes_a_tenth_of_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    now, done = [0.0], list[float]()
+    monkeypatch.setattr(sweeps.time, "monotonic", lambda: now[0])
+
+    def action() -> None:
+        done.append(now[0])
+        now[0] += 2.0
+
+    paced = sweeps.Paced(action)
+    while now[0] < 60:
+        paced()
+        now[0] += 1.0
+    assert done == [10, 30, 50]  # 2 seconds of 20
+
+
+def test_a_dry_run_trains_nothing(
+    file: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The hours are those of all runs that are left, from the seconds of a step."""
+    monkeypatch.setattr(estimate, "_timed", lambda config, device: 3600.0 * config.model.n_layers)
+    out = file.with_name("out")
+    monkeypatch.setattr(
+        estimate, "kept", lambda path, exam: None if path.name != "anbn-n_layers-2-s0" else "kept"
+    )
+    assert main(["sweep", str(file), "--out", str(out), "--dry-run", "--csv"]) == 0
+    table = pd.read_csv(io.StringIO(capsys.readouterr().out)).set_index("setting")
+    assert not out.exists()
+    assert table["runs"].tolist() == 4 * [2]
+    assert table["finished"].to_dict() == {
+        "anbn-n_layers-1": 0,
+        "anbn-n_layers-2": 1,
+        "parity-n_layers-1": 0,
+        "parity-n_layers-2": 0,
+    }
+    # 4 steps, and 2 runs but for the one that is finished
+    assert table["hours"].tolist() == [8.0, 8.0, 8.0, 16.0]
+    runs, _ = plan(read(file))
+    for run in runs:
+        built = build(run.config.model, language(run.config.language).vocabulary)
+        learned = sum(tensor.numel() for tensor in built.state_dict().values())
+        assert table.loc[run.name.rpartition("-s")[0], "parameters"] == learned
+    assert main(["sweep", str(file), "--out", str(out), "--dry-run", "--workers", "3"]) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert "8 runs in 4 settings, 1 of them finished; " in said
+    assert "about 40.0 hours on one core, about 13.3 hours with 3 workers" in said
+
+
+@pytest.mark.slow
+def test_a_dry_run_times_real_steps(file: Path) -> None:
+    options = asked(file)
+    found, runs, _ = sweeps.planned(options)
+    table = estimate.estimated(options, runs, found.exam)
+    assert (table["hours"] > 0).all()
+    assert list(file.parent.iterdir()) == [file]
+
+
+def test_few_of_many_settings_are_timed() -> None:
+    assert estimate._spread(list(range(100)), 4) == [0, 33, 66, 99]
+    assert estimate._spread([7], 4) == [7]
 
 
 def test_a_scheduler_that_cannot_be_leaves_no_folder(file: Path) -> None:

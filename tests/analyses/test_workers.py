@@ -17,6 +17,7 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 import dask
 import psutil
@@ -31,7 +32,7 @@ from analyses.command_line.app import main
 from analyses.jobs import cluster
 from analyses.jobs.cluster import local_cluster
 from analyses.jobs.trained import trained, trained_together
-from analyses.jobs.workers import side_by_side
+from analyses.jobs.workers import Failed, collected, side_by_side
 from models.errors import UserError
 from models.runs.files import locked
 from models.runs.run import METRICS, Run
@@ -87,6 +88,30 @@ def die_once(marker: Path) -> int:
 def die(number: int) -> int:
     os.kill(os.getpid(), signal.SIGKILL)
     return number
+
+
+def fail_once(marker: Path) -> str:
+    """Fails the first time."""
+    if marker.exists():
+        return "done"
+    marker.touch()
+    raise OSError
+
+
+def fail_always_in_two_lines() -> None:
+    raise OSError("the disk\nis full")
+
+
+def fail(number: int) -> int:
+    raise ZeroDivisionError(str(number))
+
+
+def a_second(folder: Path, number: int) -> tuple[int, int]:
+    """A run of one second that notes each of its ends."""
+    time.sleep(1)
+    with (folder / str(number)).open("a") as file:
+        file.write(f"{os.getpid()}\n")
+    return number, os.getpid()
 
 
 def sleep(seconds: float) -> float:
@@ -285,6 +310,75 @@ def test_the_job_of_a_worker_that_died_is_given_to_another(scheduler: str, tmp_p
 def test_a_job_that_kills_its_workers_is_named(scheduler: str) -> None:
     with pytest.raises(UserError, match=r"^lstm 3 killed the 2 workers that tried it: [^\n]*$"):
         list(side_by_side(die, {("lstm", 3): (0,)}, 1, scheduler))
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_what_fails_is_tried_again_after_all_others(tmp_path: Path, workers: int) -> None:
+    jobs = {name: (tmp_path / name,) for name in "abc"}
+    (tmp_path / "b").touch()
+    (tmp_path / "c").touch()
+    found = list(collected(fail_once, jobs, workers))
+    assert [key for key, _ in found][-1] == "a"
+    assert dict(found) == dict.fromkeys("abc", "done")
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_what_fails_twice_stops_no_other(workers: int) -> None:
+    found = dict(collected(fail, {1: (1,), 2: (2,)}, workers))
+    assert found == {n: Failed(f"ZeroDivisionError: {n}") for n in (1, 2)}
+    assert dict(collected(fail_always_in_two_lines, {"x": ()}, 1)) == {
+        "x": Failed("OSError: the disk is full")
+    }
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_mistake_stops_all(workers: int) -> None:
+    with pytest.raises(UserError, match="is not wanted"):
+        list(collected(refuse, {1: (1,), 2: (2,)}, workers))
+
+
+def test_a_job_that_kills_its_workers_is_collected(scheduler: str) -> None:
+    found = dict(collected(die, {"lstm 3": (0,)}, 1, scheduler))
+    (failed,) = found.values()
+    assert isinstance(failed, Failed)
+    assert failed.reason.startswith("lstm 3 killed the 2 workers")
+
+
+def test_a_scheduler_never_has_all_jobs(scheduler: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cluster, "AT_ONCE", 3)
+    given, submit = 0, Client.submit
+
+    def counted(self: Client, *arguments: Any, **options: Any) -> object:
+        nonlocal given
+        given += 1
+        return submit(self, *arguments, **options)
+
+    monkeypatch.setattr(Client, "submit", counted)
+    jobs = dict.fromkeys(range(20), (0.01,))
+    for answered, _ in enumerate(side_by_side(sleep, jobs, 1, scheduler)):
+        assert given <= answered + 4  # three, and one for the answer that is being told
+    assert given == 20
+
+
+@pytest.mark.torture
+def test_forty_workers_of_which_three_are_killed(tmp_path: Path) -> None:
+    """400 runs of a second: each is answered once, and only those of the dead ran twice."""
+    jobs = {n: (tmp_path, n) for n in range(400)}
+    found, dead = dict[int, tuple[int, int]](), set[int]()
+    began = time.monotonic()
+    for key, answer in collected(a_second, jobs, 40):
+        assert isinstance(answer, tuple)
+        assert key not in found
+        found[key] = answer
+        if len(found) in (60, 120, 180):  # a worker that has worked, and is at work again
+            victim = next(pid for _, pid in reversed(found.values()) if pid not in dead)
+            os.kill(victim, signal.SIGKILL)
+            dead.add(victim)
+    print(f"400 runs of a second on 40 workers: {time.monotonic() - began:.0f} s")
+    assert {number for number, _ in found.values()} == set(jobs) == set(found)
+    ends = [(tmp_path / str(n)).read_text().split() for n in jobs]
+    assert len(dead) == 3
+    assert sum(len(times) > 1 for times in ends) <= 3  # killed between its end and its answer
 
 
 @pytest.mark.parametrize("address", ["nonsense", "tcp://127.0.0.1:port", "foo://127.0.0.1:1"])

@@ -112,7 +112,8 @@ def big_sweep(folder: Path) -> None:
         parts.append(rows.assign(**size, **known))
     table = pd.concat(parts, ignore_index=True).astype({"n": "Int64", "exact": "Float64"})
     sentence, found = findings(table, by, Measure())
-    arguments = {"by": list(by), "file": "", "skipped": [], "question": "Which size is enough?"}
+    arguments = {"by": list(by), "file": "", "question": "Which size is enough?"}
     arguments |= {"compare": Measure().model_dump()}
+    found |= {"left": 0, "failed": 0, "left_out": []}
     asked = "Which size is enough?"
     save(folder, "sweep", asked, Answer(table, sentence, found, arguments), None)

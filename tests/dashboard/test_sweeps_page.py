@@ -35,12 +35,17 @@ def table_of() -> pd.DataFrame:
 
 
 def write(
-    folder: Path, table: pd.DataFrame, by: list[str] = BY, measure: Measure = MEASURE
+    folder: Path,
+    table: pd.DataFrame,
+    by: list[str] = BY,
+    measure: Measure = MEASURE,
+    left: int = 0,
 ) -> None:
     """A sweep as `lab sweep` leaves it, but for its runs and figures."""
     sentence, found = findings(table, by, measure)
-    arguments = {"by": by, "file": "seeds = 2", "skipped": [], "question": f"Why {folder.name}?"}
+    arguments = {"by": by, "file": "seeds = 2", "question": f"Why {folder.name}?"}
     arguments |= {"compare": measure.model_dump()}
+    found |= {"left": left, "failed": 1, "left_out": ["anbn-s9 failed twice: OSError: no space"]}
     save(folder, "sweep", f"Why {folder.name}?", Answer(table, sentence, found, arguments), None)
 
 
@@ -83,6 +88,17 @@ def test_a_sweep_is_shown_with_its_question_sentences_and_summary(folder: Path) 
     shown = readable(summary(table, BY), BY)
     pd.testing.assert_frame_equal(frame(page, "perfect"), shown, check_dtype=False)
     assert [code.value for code in page.code] == ["seeds = 2"]
+
+
+@pytest.mark.slow
+def test_an_unfinished_sweep_says_what_is_missing(folder: Path) -> None:
+    write(folder / "small", table_of(), left=3)
+    page = healthy(opened())
+    (told,) = page.info
+    assert "16 runs are here, and 3 are missing" in told.value
+    assert "- anbn-s9 failed twice: OSError: no space" in said(page)
+    write(folder / "small", table_of())
+    assert not healthy(page.run()).info
 
 
 @pytest.mark.slow

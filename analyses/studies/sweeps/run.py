@@ -14,7 +14,8 @@ machine or on the workers of a Dask scheduler, and a file that has grown adds it
 from __future__ import annotations
 
 import socket
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -25,12 +26,12 @@ from analyses import answers
 from analyses.answers import Answer, Progress, quiet, save
 from analyses.charts.sweeps import chart
 from analyses.jobs.trained import trained, trained_together
-from analyses.jobs.workers import side_by_side
+from analyses.jobs.workers import Failed, collected
 from analyses.options.shipped import find
 from analyses.options.studies import Sweep
 from analyses.studies.sweeps import bands, capacity
 from analyses.studies.sweeps.exam import Exam, judged, kept
-from analyses.studies.sweeps.file import read
+from analyses.studies.sweeps.file import SweepFile, read
 from analyses.studies.sweeps.measures import Measure
 from analyses.studies.sweeps.plan import Planned, plan
 from analyses.studies.sweeps.summary import findings
@@ -42,6 +43,8 @@ from models.training.together import can_train_together
 from models.training.trainer import choose_device
 
 NAME = "sweep"
+EVERY = 10.0
+"""Seconds, at least, between two tables of a sweep that goes on."""
 AT_ONCE = 32
 """Seeds that a GPU trains at once."""
 COLUMNS = (
@@ -63,9 +66,7 @@ def sweep(asked: Sweep, progress: Progress = quiet) -> Answer:
             runs of these names.
     """
     path, device = find(asked.file), asked.device
-    file = read(path).narrowed(asked.languages, asked.seeds, asked.steps)
-    runs, skipped = plan(file)
-    refuse_others(asked.folder, runs)
+    file, runs, skipped = planned(asked)
     rows = {run.name: kept(asked.folder / run.name, file.exam) for run in runs}
     todo = [run for run in runs if rows[run.name] is None]
     jobs = {
@@ -73,28 +74,70 @@ def sweep(asked: Sweep, progress: Progress = quiet) -> Answer:
         for group in groups(todo, AT_ONCE if on_gpu(asked) else 1)
     }
     progress(len(runs) - len(todo), len(runs), path.stem)
-    # The folder is there before any worker looks for it. If none comes to work, it goes again.
-    with making(asked.folder):
-        for name, found in side_by_side(complete, jobs, asked.workers, asked.scheduler):
-            rows |= found
-            progress(sum(each is not None for each in rows.values()), len(runs), name)
-    judged = {name: found for name, found in rows.items() if found is not None}
-    diverged = [run.name for run in runs if run.name not in judged]
-    if not judged:
-        raise UserError("every training of the sweep diverged: choose a smaller learning_rate")
-    skipped += [f"{name}: its training diverged" for name in diverged]
-    table = tabulated([run for run in runs if run.name in judged], judged)
-    by = [*(["variant"] if file.variants else []), *file.vary]
+    failed: dict[str, str] = {}
+    tried = {run.name for run in runs if rows[run.name] is not None}
     arguments: dict[str, Any] = {
         "question": file.question,
         "file": path.read_text(encoding="utf-8"),
-        "by": by,
-        "skipped": skipped,
+        "by": [*(["variant"] if file.variants else []), *file.vary],
         "compare": file.measure.model_dump(),
     }
     arguments |= {"languages": list(file.languages), "seeds": file.seeds, "steps": asked.steps}
-    result = Answer(table, *findings(table, by, file.measure), arguments)
-    return keep(asked.folder, result)
+
+    def told() -> Answer:
+        """What is known so far, kept."""
+        judged = {name: found for name, found in rows.items() if found is not None}
+        diverged = [name for name in rows if name in tried - judged.keys() - failed.keys()]
+        left_out = [*skipped, *(f"{name}: its training diverged" for name in diverged)]
+        left_out += [f"{name} failed twice: {why}" for name, why in failed.items()]
+        table = tabulated([run for run in runs if run.name in judged], judged)
+        sentence, found = findings(table, arguments["by"], file.measure)
+        if left := len(runs) - len(tried):
+            sentence = f"So far {len(tried):,} of {len(runs):,} runs. {sentence}"
+        found |= {"left": left, "failed": len(failed), "left_out": left_out}
+        return keep(asked.folder, Answer(table, sentence, found, arguments))
+
+    grown = Paced(told)
+    # The folder is there before any worker looks for it. If none comes to work, it goes again.
+    with making(asked.folder):
+        for name, answer in collected(complete, jobs, asked.workers, asked.scheduler):
+            tried |= jobs[name][1].keys()
+            if isinstance(answer, Failed):
+                failed |= dict.fromkeys(jobs[name][1], answer.reason)
+            else:
+                rows |= answer
+            progress(len(tried), len(runs), name)
+            if len(tried) < len(runs) and any(each is not None for each in rows.values()):
+                grown()
+    if all(each is None for each in rows.values()):
+        if failed:
+            name, why = next(iter(failed.items()))
+            raise UserError(f"no run of the sweep could be trained; {name}: {why}")
+        raise UserError("every training of the sweep diverged: choose a smaller learning_rate")
+    return told()
+
+
+def planned(asked: Sweep) -> tuple[SweepFile, list[Planned], list[str]]:
+    """The file as it was asked for, its runs, and what is skipped, with the reason. Raises
+    UserError as ``sweep``."""
+    file = read(find(asked.file)).narrowed(asked.languages, asked.seeds, asked.steps)
+    runs, skipped = plan(file)
+    refuse_others(asked.folder, runs)
+    return file, runs, skipped
+
+
+class Paced:
+    """Does something now and then: every ten seconds at most, for a tenth of the time at most."""
+
+    def __init__(self, action: Callable[[], object]) -> None:
+        self._action, self._next = action, time.monotonic() + EVERY
+
+    def __call__(self) -> None:
+        began = time.monotonic()
+        if began >= self._next:
+            self._action()
+            ended = time.monotonic()
+            self._next = ended + max(EVERY, 9 * (ended - began))
 
 
 def on_gpu(asked: Sweep) -> bool:
@@ -187,7 +230,9 @@ def load(out: Path) -> Answer | None:
     try:
         by = found.arguments["by"]
         columns = dict.fromkeys(["run", "language", "seed", *by, *COLUMNS])
-        if missing := {"question", "file", "skipped", "compare"} - found.arguments.keys():
+        if missing := {"question", "file", "compare"} - found.arguments.keys():
+            raise KeyError(*missing)
+        if missing := {"left", "failed", "left_out"} - found.findings.keys():
             raise KeyError(*missing)
         return replace(found, table=found.table[list(columns)])
     except (KeyError, TypeError):

@@ -38,6 +38,9 @@ from dashboard.markup import code, text
 from dashboard.selection import runs_folder
 from models.runs.run import RUN_FILE
 
+EVERY = 10.0
+"""Seconds between two looks at a sweep that goes on."""
+
 DEPTH = 3
 """How many folders deep below the runs folder a sweep is looked for."""
 
@@ -70,6 +73,8 @@ def show() -> None:
         st.info(f"{code(path)} has no sweep any more.")
         return
     table, by = result.table, list(result.arguments["by"])
+    if result.findings["left"]:
+        _grows(path, result)
     st.markdown(f"**{text(result.arguments['question'])}**")
     st.markdown("\n".join(f"- {text(said)}" for said in result.findings["sentences"]))
     st.caption(text(about(table, by)))
@@ -87,8 +92,23 @@ def show() -> None:
     if capacity.has_map(table, by):
         map_of(rows, by)
     runs_of(path, rows, by)
+    if left_out := result.findings["left_out"]:
+        with st.expander(f"Left out: {len(left_out)}"):
+            st.markdown("\n".join(f"- {text(said)}" for said in left_out))
     with st.expander("The sweep's file"):
         st.code(result.arguments["file"], language="toml")
+
+
+@st.fragment(run_every=EVERY)
+def _grows(path: Path, shown: Answer) -> None:
+    """How far an unfinished sweep is; the page begins anew when there is more of it."""
+    if folders_of(path, sweep.NAME)[-1:] != [shown.folder]:
+        st.rerun()
+    runs, left = shown.table["run"].nunique(), shown.findings["left"]
+    st.info(
+        f"{runs:,} runs are here, and {left:,} are missing: the sweep goes on, or broke off. "
+        " `lab sweep` finishes it. This page looks for more every few seconds."
+    )
 
 
 def find_sweeps(folder: Path) -> list[Path]:
