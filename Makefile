@@ -33,11 +33,12 @@ torture: $(INSTALLED)  # `make test` runs a small part of it
 	OMP_NUM_THREADS=1 $(BIN)/pytest tests/torture tests/analyses/test_eight_corpora.py --full -n 2 --dist worksteal
 	OMP_NUM_THREADS=1 $(BIN)/pytest -m torture --full -n 2 --dist worksteal
 
-check: $(INSTALLED)  # lint, format, types, the floors of the house, and the links of the pages
+check: $(INSTALLED)  # lint, format, types, floors of the house, figures and links of the pages
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 	$(BIN)/pytest -q --noconftest -o addopts= tests/house/test_floors.py  # it needs no model
+	$(BIN)/lab report --check
 	$(MAKE) docs
 
 docs: $(INSTALLED)  # a broken link or anchor fails; nothing is fetched

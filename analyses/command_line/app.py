@@ -86,7 +86,9 @@ COMMANDS = {
         "analyse RUN [NAME]", "ask one question, or all: lab analyse --help", "one_run:analyse"
     ),
     "show": Command("show RUN [NAME]", "print an answer that the run keeps", "kept:show"),
-    "report": Command("report RUN", "all that a run keeps, as one HTML file", "kept:report"),
+    "report": Command(
+        "report [PATH]", "a run as one HTML file, or pages of findings", "kept:report"
+    ),
     "hooks": Command("hooks RUN", "every hook of a run's model, with its shape", "one_run:hooks"),
     "size": Command("size --model.n-layers 96", "weights and memory of any shape", "one_run:size"),
     "seeds": Command("seeds PATH NAME", "means over seeds, with 95% intervals", "many_runs:seeds"),

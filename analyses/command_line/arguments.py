@@ -37,6 +37,7 @@ from analyses.options.questions import Accuracy, EdgeAblation
 from analyses.options.shared import (
     Asks,
     Checked,
+    Flag,
     Shows,
     Trains,
     Works,
@@ -141,22 +142,42 @@ class Show(Shows):
 
 @dataclass(frozen=True)
 class Report(Checked):
-    """Write a run's report: what was learned, and each kept answer with its grade and its picture,
-    as one HTML file.
+    """Write a run's report as one HTML file, or pages of findings from kept tables.
+
+    Of a run: what was learned, and each kept answer with its grade and its picture. Of the folder
+    of a sweep or another study, or of a CSV file: its table is kept among the findings. Without a
+    path, all pages of findings are written anew from the tables that are kept.
 
     Attributes:
-        run: the run's folder.
-        file: of the report; by default report.html in the run's folder.
+        path: a run's folder, a study's folder, or a file that --csv printed.
+        file: of a run's report; by default report.html in the run's folder.
         step: of the checkpoint, by default the last one.
+        named: the name under which a table is kept; by default that of its folder or file.
+        command: the command that made a table; a study knows its own.
+        question: what was asked, of a CSV file.
+        docs: the folder of the pages: DOCS/findings holds templates and tables.
+        check: write nothing, and say what is stale: a page that is not what its tables say, a table
+            that is missing or not used, a figure that no table backs.
     """
 
-    run: tyro.conf.Positional[Path]
+    path: tyro.conf.Positional[Path | None] = None
     file: Path | None = None
     step: int | None = None
+    named: str = ""
+    command: str = ""
+    question: str = ""
+    docs: Path = Path("docs")
+    check: Flag = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
         at_least(0, self, "step")
+        if self.named and not re.fullmatch(r"[a-z0-9][a-z0-9_-]*", self.named):
+            raise UserError(
+                f"named is {self.named!r}: write small letters, digits, - and _, as in width-depth"
+            )
+        if self.check and self.path is not None:
+            raise UserError("--check looks at all pages: leave the path out")
 
 
 @dataclass(frozen=True)

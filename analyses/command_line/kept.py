@@ -13,10 +13,12 @@ from analyses.registry import entry, known
 from analyses.reports.of_run import report as report_of
 from analyses.scorecard import verdict
 from analyses.script import as_json, where
+from analyses.studies.findings import pages
+from analyses.studies.findings.tables import is_table, keep
 from analyses.studies.listing import runs_of
 from models.errors import UserError
 from models.runs.files import write_bytes
-from models.runs.run import Run
+from models.runs.run import RUN_FILE, Run
 
 
 def runs(options: Runs) -> None:
@@ -54,8 +56,38 @@ def show(options: Show) -> None:
 
 
 def report(options: Report) -> None:
-    """Write a run's report as one HTML file."""
-    run = Run(options.run, options.step)
+    """A run's report, or the pages of findings."""
+    if options.path is None:
+        _findings(options)
+    elif (options.path / RUN_FILE).exists() or not is_table(options.path):
+        _of_run(Run(options.path, options.step), options)
+    else:
+        name = options.named or options.path.stem
+        OUT.print(f"{keep(options.path, name, options.docs, options.command, options.question)}")
+
+
+def _findings(options: Report) -> None:
+    """Writes the pages of findings, or says what is stale."""
+    names = pages.templates(options.docs)
+    if options.check:
+        if found := pages.faults(options.docs):
+            for fault in found:
+                OUT.print(fault, markup=False, soft_wrap=True)
+            raise UserError(f"{len(found)} faults in the findings")
+        OUT.print(f"{len(names)} pages of findings are what their tables say")
+        return
+    if not names:
+        raise UserError(
+            f"{options.docs / pages.TEMPLATES} has no templates: name the folder of pages (--docs)"
+        )
+    with progress_bar("findings") as told:
+        for done, name in enumerate(names):
+            told(done, len(names), name)
+            OUT.print(f"{pages.write(options.docs, name)}")
+
+
+def _of_run(run: Run, options: Report) -> None:
+    """Writes a run's report as one HTML file."""
     file = options.file or run.path / "report.html"
     with progress_bar(run.name) as told:
         page = report_of(run, told)

@@ -24,8 +24,8 @@ from distributed.scheduler import KilledWorker
 from distributed.utils import get_mp_context
 
 from analyses.console import ERR
+from analyses.jobs.failed import Failed
 from analyses.jobs.limits import keep_memory, one_thread
-from analyses.jobs.workers import Failed
 from models.errors import UserError
 from models.runs.files import is_locked, locked
 

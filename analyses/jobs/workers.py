@@ -3,21 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
 
+from analyses.jobs.failed import Failed
 from models.errors import UserError
 
 Key = TypeVar("Key", bound=Hashable)
 Answer = TypeVar("Answer")
-
-
-@dataclass(frozen=True)
-class Failed:
-    """What a job leaves that has no answer: the reason, in one line."""
-
-    reason: str
 
 
 def side_by_side(

@@ -31,8 +31,9 @@ from joblib import Parallel, delayed
 from analyses.command_line.app import main
 from analyses.jobs import cluster
 from analyses.jobs.cluster import local_cluster
+from analyses.jobs.failed import Failed
 from analyses.jobs.trained import trained, trained_together
-from analyses.jobs.workers import Failed, collected, side_by_side
+from analyses.jobs.workers import collected, side_by_side
 from models.errors import UserError
 from models.runs.files import locked
 from models.runs.run import METRICS, Run

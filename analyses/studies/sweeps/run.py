@@ -25,8 +25,9 @@ import pandas as pd
 from analyses import answers
 from analyses.answers import Answer, Progress, quiet, save
 from analyses.charts.sweeps import chart
+from analyses.jobs.failed import Failed
 from analyses.jobs.trained import trained, trained_together
-from analyses.jobs.workers import Failed, collected
+from analyses.jobs.workers import collected
 from analyses.options.shipped import find
 from analyses.options.studies import Sweep
 from analyses.studies.sweeps import bands, capacity

@@ -1,0 +1,229 @@
+"""The tables that findings are written from: kept in the repository, each with where it came from.
+
+DOCS/findings/data/NAME.parquet    the table of a sweep, of another study, or of a command
+DOCS/findings/data/NAME.json       what was asked, and when, where, and by which commit
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import platform
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+
+from analyses.answer_files import RESULTS, Record, kept_in, seal
+from interp.statistics import seeds_interval
+from models.errors import UserError
+from models.reading import read_bytes
+from models.runs.files import as_json, write_bytes
+from models.runs.records import read_record
+
+DATA = Path("findings") / "data"
+MOST_BYTES = 2**22
+"""Of one table; all tables of the lab stay under 20 MB."""
+
+
+class Origin(Record):
+    """What a kept table says of itself: an answer's record, and where it was made.
+
+    Attributes:
+        command: what made it.
+        commit: of the lab, when it was kept.
+        machine: of what kind.
+    """
+
+    command: str
+    commit: str
+    machine: str
+
+
+@dataclass(frozen=True)
+class Table:
+    """A kept table, and what a page may say of it."""
+
+    name: str
+    origin: Origin
+    rows: pd.DataFrame
+
+    @property
+    def question(self) -> str:
+        return self.origin.question
+
+    @property
+    def findings(self) -> dict[str, Any]:
+        """The numbers behind the sentence of a study."""
+        return self.origin.findings
+
+    @property
+    def date(self) -> str:
+        """The day it was answered."""
+        return self.origin.asked_at[:10]
+
+    @cached_property
+    def by(self) -> list[str]:
+        """Of a sweep: the columns that make a setting."""
+        return list(self.origin.arguments["by"])
+
+    def where(self, **values: Any) -> Table:
+        """The rows that have these values; several may be given as a list."""
+        rows = self.rows
+        for column, value in values.items():
+            rows = rows[rows[column].isin(value if isinstance(value, list) else [value])]
+        if rows.empty:
+            raise UserError(f"{self.name} has no rows where {values}: correct the template")
+        return Table(self.name, self.origin, rows)
+
+    def without(self, **values: Any) -> Table:
+        """The rows that do not have these values."""
+        rows = self.rows
+        for column, value in values.items():
+            rows = rows[rows[column] != value]
+        return Table(self.name, self.origin, rows)
+
+    def interval(self, column: str, unit: str = "run") -> tuple[float, float, float]:
+        """The mean over units of their means, with the 95% interval of ``seeds_interval``."""
+        values = self.rows.groupby(unit)[column].mean().dropna()
+        if values.empty:
+            raise UserError(f"{self.name} has no {column} there: correct the template")
+        return seeds_interval(values.to_numpy(dtype=float))
+
+    def mean(self, column: str, style: str = "share", unit: str = "run") -> str:
+        """The mean with its interval, as a page says it: 86% [84, 88]."""
+        return with_interval(*self.interval(column, unit), style)
+
+    def count(self, column: str) -> int:
+        """How many different values there are."""
+        return int(self.rows[column].nunique())
+
+
+STYLES: dict[str, Callable[[float], str]] = {
+    "share": lambda value: f"{100 * value:.0f}",
+    "points": lambda value: f"{100 * value:.1f}",
+    "plain": lambda value: f"{value:.2f}",
+    "fine": lambda value: f"{value:.3f}",
+    "whole": lambda value: f"{value:,.0f}",
+}
+"""How a number is written."""
+
+
+def with_interval(mean: float, low: float, high: float, style: str = "share") -> str:
+    """A mean and its 95% interval. Of a single unit there is none."""
+    say, sign = STYLES[style], "%" if style in ("share", "points") else ""
+    ends = "" if np.isnan(low) else f" [{say(low)}, {say(high)}]"
+    return f"{say(mean)}{sign}{ends}"
+
+
+def is_table(path: Path) -> bool:
+    """Is this a study's folder, or a file with a table?"""
+    return path.suffix == ".csv" or (path / RESULTS).is_dir()
+
+
+# -- keeping --------------------------------------------------------------------------------------
+
+
+def keep(source: Path, name: str, docs: Path, command: str = "", question: str = "") -> Path:
+    """Keeps the table of a study's folder, or a CSV file, among the findings.
+
+    Args:
+        source: the folder of a sweep or of another study, or what a command printed with --csv.
+        command: what made it; a sweep knows its own.
+        question: of a CSV file.
+
+    Raises:
+        UserError: there is no study, or it is not finished; a CSV without command or question; a
+            table that is too large.
+    """
+    if source.is_dir():
+        record, rows = _study(source)
+        command = command or f"lab {record.analysis} {source.name}"
+    else:
+        if not (command and question):
+            raise UserError(f"{source} does not say what made it: give --command and --question")
+        raw = read_bytes(source, "check the path", 10 * MOST_BYTES)
+        try:
+            rows = pd.read_csv(io.BytesIO(raw))
+        except ValueError as error:  # of pandas' parser, or no UTF-8
+            raise UserError(f"{source} is not CSV ({error}): give what --csv printed") from None
+        now = datetime.now(UTC).isoformat(timespec="seconds")
+        record = Record(
+            analysis=name,
+            question=question,
+            sentence="",
+            arguments={},
+            model_hash="",
+            findings={},
+            code="",
+            asked_at=now,
+        )
+    buffer = io.BytesIO()
+    rows.to_parquet(buffer, index=False, compression="zstd")
+    if len(buffer.getvalue()) > MOST_BYTES:
+        raise UserError(
+            f"the table has {len(buffer.getvalue()):,} bytes, more than {MOST_BYTES:,}: keep a "
+            "smaller one"
+        )
+    own = record.model_dump() | {"sha256": seal(buffer.getvalue(), record.findings)}
+    origin = Origin(**own, command=command, commit=commit(), machine=machine())
+    write_bytes(docs / DATA / f"{name}.parquet", buffer.getvalue())
+    write_bytes(docs / DATA / f"{name}.json", as_json(origin.model_dump()))
+    return docs / DATA / f"{name}.parquet"
+
+
+def _study(folder: Path) -> tuple[Record, pd.DataFrame]:
+    """The last study that a folder keeps. Raises UserError if it keeps none, or a part of one."""
+    names = {path.name.rpartition("-")[0] for path in (folder / RESULTS).glob("*-*")}
+    found = [kept_in(folder, name)[0] for name in names]
+    if not found:
+        raise UserError(f"{folder} keeps no study: give the folder of a sweep, or a CSV file")
+    newest = max(found, key=lambda kept: kept.record.asked_at)
+    if left := newest.record.findings.get("left"):
+        raise UserError(f"{left} runs of {folder} are missing: finish it with `lab sweep`")
+    return newest.record, newest.table()
+
+
+def commit() -> str:
+    """The commit of the lab, short; "unknown" where it is no repository."""
+    told = subprocess.run(
+        ["git", "rev-parse", "--short", "HEAD"],
+        cwd=Path(__file__).parent,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return told.stdout.strip() or "unknown"
+
+
+def machine() -> str:
+    """The kind of this machine, without its name."""
+    kinds = {"x86_64": "x86-64", "aarch64": "ARM"}
+    return (
+        f"{platform.system()}, {kinds.get(platform.machine(), platform.machine())}, "
+        f"{os.cpu_count()} cores, Python {sys.version_info.major}.{sys.version_info.minor}, "
+        f"torch {torch.__version__.partition('+')[0]}"
+    )
+
+
+def load(docs: Path, name: str) -> Table:
+    """A kept table.
+
+    Raises:
+        UserError: there is none of this name, or it was changed.
+    """
+    file = docs / DATA / f"{name}.parquet"
+    cure = f"restore it, or keep the table again: lab report FOLDER --named {name}"
+    raw = read_bytes(file, cure, MOST_BYTES)
+    origin = read_record(file.with_suffix(".json"), Origin, cure)
+    if seal(raw, origin.findings) != origin.sha256:
+        raise UserError(f"{file} is not the table that was kept: {cure}")
+    return Table(name, origin, pd.read_parquet(io.BytesIO(raw)))

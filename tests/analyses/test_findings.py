@@ -1,0 +1,247 @@
+"""Pages of findings: every figure comes from a kept table, and what is stale is told."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from analyses.answers import Answer, save
+from analyses.command_line.app import main
+from analyses.studies.findings import pages
+from analyses.studies.findings.tables import Table, keep, load, with_interval
+from analyses.studies.sweeps.measures import Measure
+from analyses.studies.sweeps.summary import findings
+from interp.statistics import seeds_interval
+from models.errors import UserError
+
+BY = ["variant"]
+MEASURE = Measure(measure="exact", bands=[1, 2])
+TEMPLATE = """# How far?
+
+**{{ table("far").question }}**
+
+{{ table("far").findings.sentences | join(" ") }}
+
+{{ picture(table("far"), "By windows.") }}
+
+{{ settings(table("far")) }}
+
+{{ bands(table("far")) }}
+
+{{ tests(table("far")) }}
+
+Right: {{ table("told").where(model="trained").mean("accuracy") }}, 95% interval over
+{{ table("told").count("run") }} runs.
+
+{{ grid(table("told"), "model", "examples", "accuracy", style="fine") }}
+
+{{ origins([table("far"), table("told")]) }}
+"""
+TOLD = pd.DataFrame(
+    [
+        {"run": f"s{seed}", "model": model, "examples": n, "accuracy": share}
+        for seed in range(3)
+        for model, start in (("trained", 0.7), ("untrained", 0.1))
+        for n, share in ((1, start), (2, start + 0.1 * seed))
+    ]
+)
+
+
+def of_sweep() -> pd.DataFrame:
+    """Two variants, two seeds, a window of three."""
+    rng = np.random.default_rng(0)
+    rows = []
+    for variant, reach in (("plain", 4), ("counting", 6)):
+        for seed in range(2):
+            for n in range(1, 7):
+                right = float(n <= reach - seed)
+                rows.append({"run": f"{variant}-s{seed}", "variant": variant, "seed": seed, "n": n})
+                rows[-1] |= {"language": "anbn", "length": n, "window": 3, "exact": right}
+                rows[-1] |= {"recognition": rng.uniform(0.5, 1), "members": right, "others": 1.0}
+    return pd.DataFrame(rows).astype({"n": "Int64", "exact": "Float64"})
+
+
+def a_sweep(folder: Path, left: int = 0) -> Path:
+    """A folder with a kept sweep."""
+    table = of_sweep()
+    sentence, found = findings(table, BY, MEASURE)
+    arguments = {"by": BY, "file": "", "question": "Who counts?", "compare": MEASURE.model_dump()}
+    result = Answer(table, sentence, found | {"left": left}, arguments)
+    save(folder, "sweep", "Who counts?", result, None)
+    return folder
+
+
+@pytest.fixture
+def docs(tmp_path: Path) -> Path:
+    """A folder of pages with one template, its two tables, and a page from before."""
+    found = tmp_path / "docs"
+    (found / pages.PAGES).mkdir(parents=True)
+    (found / pages.PAGES / "old.md").write_text("It was 12.5% then.\n")
+    (found / "findings").mkdir()
+    (found / pages.BY_HAND).write_text("old\n")
+    (found / "findings" / "far.md").write_text(TEMPLATE)
+    keep(a_sweep(tmp_path / "far"), "far", found)
+    TOLD.to_csv(tmp_path / "told.csv", index=False)
+    keep(tmp_path / "told.csv", "told", found, "lab in-context RUN --csv", "How right?")
+    pages.write(found, "far")
+    return found
+
+
+def test_a_page_says_what_its_tables_hold(docs: Path) -> None:
+    text = (docs / pages.PAGES / "far.md").read_text()
+    assert text.startswith("<!-- Written by `lab report` from docs/findings/far.md")
+    assert "**Who counts?**" in text
+    trained = TOLD[TOLD["model"] == "trained"].groupby("run")["accuracy"].mean().to_numpy()
+    mean, low, high = (f"{100 * value:.0f}" for value in seeds_interval(trained))
+    assert f"Right: {mean}% [{low}, {high}], 95% interval over\n3 runs." in text
+    assert "| model | 1 | 2 |" in text
+    one = seeds_interval(np.array([0.1, 0.1, 0.1]))
+    assert f"| untrained | {with_interval(*one, 'fine')} | 0.200 [" in text
+    # beyond the window: plain has n = 4 of 4 to 6, then none; counting all of them, then 4 and 5
+    assert "| anbn | plain | 100% [100, 100] | 17% " in text
+    assert "| anbn | counting | 100% [100, 100] | 83% " in text
+    assert "| 0 of 2 |" in text
+    assert "| 1 of 2 |" in text
+    assert "![By windows.](far.svg)" in text
+    assert (docs / pages.PAGES / "far.svg").read_bytes().startswith(b"<svg")
+    origin = load(docs, "told").origin
+    assert (
+        f"| `findings/data/told.parquet` | `lab in-context RUN --csv` | {origin.asked_at[:10]}"
+        in text
+    )
+    assert f"| {origin.commit} | {origin.machine} |" in text
+    assert "| `findings/data/far.parquet` | `lab sweep far` |" in text
+
+
+def test_all_is_well(docs: Path) -> None:
+    assert pages.faults(docs) == []
+    assert main(["report", "--docs", str(docs), "--check"]) == 0
+
+
+def stale(docs: Path, capsys: pytest.CaptureFixture[str]) -> str:
+    """The one fault that the command tells."""
+    assert main(["report", "--docs", str(docs), "--check"]) == 2
+    told = capsys.readouterr()
+    assert told.err.strip() == "lab: 1 faults in the findings"
+    (line,) = told.out.strip().splitlines()
+    return line
+
+
+def test_a_table_that_is_gone(docs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (docs / "findings" / "data" / "far.parquet").unlink()
+    assert "far.parquet" in stale(docs, capsys)
+
+
+def test_a_table_that_was_changed(docs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = docs / "findings" / "data" / "told.parquet"
+    TOLD.assign(accuracy=1.0).to_parquet(file)
+    assert "is not the table that was kept: restore it" in stale(docs, capsys)
+
+
+def test_findings_that_were_changed(docs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = docs / "findings" / "data" / "far.json"
+    told = json.loads(file.read_text())
+    told["findings"]["sentences"] = ["All is perfect."]
+    file.write_text(json.dumps(told))
+    assert "is not the table that was kept: restore it" in stale(docs, capsys)
+
+
+def test_a_page_that_was_changed(docs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    page = docs / pages.PAGES / "far.md"
+    page.write_text(page.read_text().replace("17%", "18%"))
+    assert stale(docs, capsys).endswith("far.md is not what its tables say: run `lab report`")
+    assert main(["report", "--docs", str(docs)]) == 0
+    assert pages.faults(docs) == []
+
+
+def test_a_picture_that_is_gone(docs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (docs / pages.PAGES / "far.svg").unlink()
+    assert stale(docs, capsys).endswith("far.svg is missing: run `lab report`")
+
+
+@pytest.mark.parametrize("typed", ["It was 99.5% right.", "7 of 10 seeds.", "A loss of 0.31."])
+def test_a_figure_that_was_typed(
+    docs: Path, typed: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (docs / "findings" / "far.md").write_text(f"{TEMPLATE}\n{typed}\n")
+    pages.write(docs, "far")
+    assert "typed by hand: take it from a table" in stale(docs, capsys)
+
+
+def test_numbers_that_are_no_results() -> None:
+    text = "Python 3.11, a 95% interval, a^0.5, `lr 0.1`, [x](b-0.5.md), n = 10, b^2, 4,000 steps"
+    assert pages.figures(text) == []
+    assert pages.figures("{{ mean(0.5) }} <!-- 0.5 --> ```\n0.5\n```") == []
+    assert pages.figures("12% and 0.25, 3 of the 7") == ["12%", "0.25", "3 of the 7"]
+
+
+def test_a_page_that_nothing_backs(docs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (docs / pages.PAGES / "new.md").write_text("All is well.\n")
+    assert "new.md has figures that no kept table backs" in stale(docs, capsys)
+
+
+def test_a_table_that_no_page_uses(docs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    keep(docs.parent / "told.csv", "again", docs, "lab x", "Why?")
+    assert "again.parquet is used by no page" in stale(docs, capsys)
+
+
+def test_a_page_that_is_written_by_hand_no_more(
+    docs: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (docs / pages.BY_HAND).write_text("old\nfar\n")
+    assert "names far, which is written from tables: drop it" in stale(docs, capsys)
+
+
+def test_figures_of_the_readme_stand_on_a_page(
+    docs: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    readme = docs.parent / "README.md"
+    readme.write_text("Of all, 12.5% were right, or 83%.\n\n```text\n0.75\n```\n\nSo 0.75.\n")
+    assert pages.faults(docs) == []
+    readme.write_text("Nearly all, 99%, were right.\n")
+    assert "README.md says 99%, which no page of findings says" in stale(docs, capsys)
+    (docs / pages.BY_HAND).write_text("old\nREADME\n")
+    assert pages.faults(docs) == []
+
+
+def test_what_cannot_be_kept(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """One line each, and nothing is written."""
+    docs = tmp_path / "docs"
+    (tmp_path / "told.csv").write_text("a,b\n1,2\n")
+    (tmp_path / "bad.csv").write_bytes(b"\xff\xfe\x00")
+    part = a_sweep(tmp_path / "part", left=3)
+    (tmp_path / "empty" / "results").mkdir(parents=True)
+    known = ("--command", "lab x", "--question", "Why?")
+    for path, more, fault in (
+        ("told.csv", (), "does not say what made it: give --command and --question"),
+        ("bad.csv", known, "is not CSV"),
+        ("part", (), f"3 runs of {part} are missing: finish it with `lab sweep`"),
+        ("empty", (), "keeps no study: give the folder of a sweep, or a CSV file"),
+        ("told.csv", (*known, "--named", "../x"), "named is '../x': write small letters"),
+    ):
+        command = ["report", str(tmp_path / path), "--docs", str(docs), *more]
+        assert main(command) == 2
+        assert fault in capsys.readouterr().err
+    assert not docs.exists()
+    assert main(["report", "--docs", str(docs)]) == 2
+    assert "has no templates" in capsys.readouterr().err
+
+
+def test_a_template_that_is_wrong(docs: Path) -> None:
+    for wrong in ("{{ table('none') }}", "{{ nothing }}", "{{ table('told').mean('x') }}", "{{"):
+        (docs / "findings" / "wrong.md").write_text(wrong)
+        with pytest.raises(UserError):
+            pages.write(docs, "wrong")
+    told: Table = load(docs, "told")
+    with pytest.raises(UserError, match="has no rows where"):
+        told.where(model="nobody")
+
+
+def test_the_pages_of_the_lab_are_what_their_tables_say() -> None:
+    docs = Path(__file__).parents[2] / "docs"
+    assert pages.faults(docs) == []
+    assert sum(file.stat().st_size for file in (docs / "findings" / "data").iterdir()) < 20e6
