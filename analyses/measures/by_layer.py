@@ -78,8 +78,10 @@ def by_layers(
 
 
 def ratio(rows: pd.DataFrame) -> float:
-    """The gradient of the first layer divided by that of the last, at one checkpoint."""
-    return float(rows["gradient"].iloc[0] / rows["gradient"].iloc[-1])
+    """The gradient of the first layer divided by that of the last, at one checkpoint; NaN where
+    the last gets none."""
+    first, last = map(float, (rows["gradient"].iloc[0], rows["gradient"].iloc[-1]))
+    return first / last if last else float("nan")
 
 
 def nearest(steps: Sequence[int], wanted: int) -> int:

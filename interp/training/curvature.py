@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 import numpy as np
 import pandas as pd
 import torch
-from scipy.sparse.linalg import LinearOperator, eigsh
+from scipy.sparse.linalg import ArpackError, LinearOperator, eigsh
 from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
@@ -69,6 +69,9 @@ def sharpest(loss: Loss, weights: Weights, seed: int = 0) -> float:
 
     Args:
         seed: of the vector to start from.
+
+    Returns:
+        The eigenvalue; NaN if the method does not find it, as where the loss is no number.
     """
     sizes = [weight.numel() for weight in weights.values()]
     total = sum(sizes)
@@ -81,7 +84,12 @@ def sharpest(loss: Loss, weights: Weights, seed: int = 0) -> float:
 
     operator = LinearOperator((total, total), matvec=times, dtype=np.float64)
     start = np.random.default_rng(seed).normal(size=total)
-    values = eigsh(operator, k=1, which="LA", v0=start, tol=TOLERANCE, return_eigenvectors=False)
+    try:
+        values = eigsh(
+            operator, k=1, which="LA", v0=start, tol=TOLERANCE, return_eigenvectors=False
+        )
+    except ArpackError:
+        return float("nan")
     return float(values[0])
 
 

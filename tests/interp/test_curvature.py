@@ -54,6 +54,11 @@ def test_a_quadratic_has_its_own_matrix(symmetric: Tensor) -> None:
     assert sharpest(loss, weights) == pytest.approx(5, rel=1e-6)
 
 
+def test_of_a_loss_that_is_no_number_there_is_no_eigenvalue() -> None:
+    weights = {"w": torch.ones(3, 2, dtype=torch.float64)}
+    assert np.isnan(sharpest(lambda w: w["w"].square().sum() * torch.nan, weights))
+
+
 def test_on_a_transformer_it_is_torchs_and_that_of_finite_differences() -> None:
     model = stir(build(SMALL, language("anbn").vocabulary)).double().eval()
     tokens = torch.tensor([[0, 2, 2, 3, 3], [0, 3, 2, 2, 3]])
