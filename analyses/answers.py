@@ -24,7 +24,7 @@ from analyses.answer_files import RESULTS, Kept, Record, kept_in, newest, write
 from analyses.registry import entry
 from analyses.source import code_of
 from models.errors import UserError
-from models.runs.files import locked
+from models.runs.files import locked, write_bytes
 from models.runs.run import PACKAGES, Run, installed_versions
 
 if TYPE_CHECKING:
@@ -324,6 +324,12 @@ def render(figure: ChartType, suffix: str) -> bytes:
     else:
         figure.save(text, format="svg")
     return text.getvalue().encode()
+
+
+def draw(figure: ChartType, file: Path) -> None:
+    """Writes a chart as the ending of the file's name says. Raises UserError if it cannot be
+    written."""
+    write_bytes(file, render(figure, file.suffix.removeprefix(".").lower()))
 
 
 class _InsideScript(json.JSONEncoder):

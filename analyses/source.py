@@ -18,7 +18,8 @@ MODELS = ("models", "interp", "analyses/activations.py")
 """What activations depend on."""
 ANSWERS = (
     *MODELS,
-    *(f"analyses/{name}" for name in ("questions", "rules", "studies", "answers.py", "words.py")),
+    *(f"analyses/{name}" for name in ("measures", "questions", "rules", "studies")),
+    *(f"analyses/{name}.py" for name in ("answers", "words")),
 )
 """What answers depend on. Charts, options and pages change none."""
 

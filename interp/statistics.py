@@ -202,7 +202,7 @@ def t_interval(
 
 
 def seeds_interval(
-    values: Float[np.ndarray, " seed"], confidence: float = 0.95
+    values: Float[np.ndarray, " seed"], confidence: float = 0.95, shares: bool = True
 ) -> tuple[float, float, float]:
     """Mean over seeds with Student's interval, which stays in the range of shares and of counts.
 
@@ -216,18 +216,21 @@ def seeds_interval(
     Args:
         values: one number per seed, at least one.
         confidence: of the interval, between 0 and 1.
+        shares: whether numbers that all lie from 0 to 1, or from -1 to 1, can be no larger. False
+            for losses and norms.
 
     Returns:
         mean, low, high, in the unit of the values; with a single value low and high are NaN. If all
         values are alike, so are low and high: of seeds that agree no spread can be told.
     """
     mean, low, high = t_interval(values, confidence)
-    if len(values) > 1 and np.min(values) >= 0 and np.max(values) > 1:
+    beyond = np.max(values) > 1 or (not shares and mean > 0)
+    if len(values) > 1 and np.min(values) >= 0 and beyond:
         times = np.exp((high - mean) / mean)
         return mean, float(mean / times), float(mean * times)
     least, most = (0.0, 1.0) if np.min(values) >= 0 else (-1.0, 1.0)
     inside = np.min(values) >= least and np.max(values) <= most and least < mean < most
-    if len(values) < 2 or not inside:
+    if len(values) < 2 or not inside or not shares:
         return mean, low, high
     share = (mean - least) / (most - least)
     half = (high - mean) / (most - least) / (share * (1 - share))

@@ -10,17 +10,14 @@ import pandas as pd
 import torch
 from altair.typing import ChartType
 
-from analyses.answers import render
 from analyses.charts.theme import QUIET, SEVERAL, TRAINED, figures
 from analyses.options.pictures import Kernels
 from models.errors import UserError
-from models.runs.files import write_bytes
 from models.transformer.nadaraya_watson import Kernel, kernel_attention
 
 KERNELS: tuple[Kernel, ...] = get_args(Kernel)
 COLOURS = SEVERAL[:3]
 LAST = 5.0  # keys and queries lie between 0 and this
-FORMATS = ("html", "svg", "png")
 
 
 def shapes(width: float = 1.0) -> pd.DataFrame:
@@ -142,11 +139,3 @@ def _colour() -> alt.Color:
         .scale(domain=list(KERNELS), range=COLOURS)
         .legend(orient="top")
     )
-
-
-def draw(options: Kernels) -> None:
-    """Writes the picture. Raises UserError for another ending of the file's name."""
-    suffix = options.file.suffix.removeprefix(".").lower()
-    if suffix not in FORMATS:
-        raise UserError(f"{options.file} is no picture: end its name in .{', .'.join(FORMATS)}")
-    write_bytes(options.file, render(chart(options), suffix))

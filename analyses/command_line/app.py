@@ -76,6 +76,12 @@ COMMANDS = {
         "dimension RUN ...", "how many dimensions do activations fill?", "measures:dimension"
     ),
     "cosine": Command("cosine RUN ...", "do heads score like tokens higher?", "measures:cosine"),
+    "gradients": Command(
+        "gradients RUN ...", "gradient, softmax and drift by layer", "measures:gradients"
+    ),
+    "landscape": Command(
+        "landscape RUN ...", "how curved is the loss around the weights?", "measures:landscape"
+    ),
     "sentences": Command(
         "sentences RUN ...", "what does one vector hold of a whole word?", "one_run:sentences"
     ),

@@ -31,7 +31,7 @@ from analyses.options.live import (
     Tokens,
     Vectors,
 )
-from analyses.options.measures import Cosine, Dimension, Reach
+from analyses.options.measures import Cosine, Dimension, Gradients, Landscape, Reach
 from analyses.options.pictures import Kernels
 from analyses.options.questions import Accuracy, EdgeAblation
 from analyses.options.shared import (
@@ -393,6 +393,8 @@ TAKES: dict[str, type[Any]] = {
     "reach": Reach,
     "dimension": Dimension,
     "cosine": Cosine,
+    "gradients": Gradients,
+    "landscape": Landscape,
     "sentences": Sentences,
     "break": Break,
     "show": Show,

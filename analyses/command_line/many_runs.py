@@ -18,11 +18,12 @@ from analyses.studies import leaderboard as leaderboards
 from analyses.studies import planned
 from analyses.studies.report import report as report_of
 from analyses.studies.seeds import ask_all, chosen, for_reading, over_groups
-from analyses.studies.sweeps import bands, paired
+from analyses.studies.sweeps import bands, over_seeds, paired
 from analyses.studies.sweeps import run as sweeps
 from analyses.studies.sweeps import summary as of_sweep
 from analyses.studies.sweeps.estimate import estimated
 from analyses.studies.sweeps.estimate import in_words as estimate_in_words
+from analyses.studies.sweeps.further import FURTHER
 from analyses.studies.sweeps.measures import by_seed
 from models.errors import UserError
 from models.languages import language
@@ -83,8 +84,16 @@ def _tell(result: Answer) -> None:
     """A sweep, for reading."""
     table, by, measure = result.table, result.arguments["by"], sweeps.measure_of(result)
     OUT.print(result.arguments["question"])
-    OUT.print(table_of(of_sweep.readable(of_sweep.summary(table, by), by)))
+    lost = sweeps.diverged_of(result)
+    OUT.print(table_of(of_sweep.readable(of_sweep.summary(table, by, lost), by)))
     OUT.print(of_sweep.LEGEND)
+    if measures := result.arguments["measures"]:
+        for name, rows in over_seeds.wide(
+            over_seeds.over_seeds(table, by, measures, lost), by
+        ).items():
+            OUT.print(table_of(rows, name))
+            OUT.print("; ".join(f"{k}: {v}" for k, v in FURTHER[name].meaning.items()) + ".")
+        OUT.print(over_seeds.LEGEND)
     if measure.bands:
         for name, values in by_seed(table, by, measure).groupby("language", sort=False):
             short = bands.wide(values)

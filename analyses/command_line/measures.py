@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from analyses.answers import draw
 from analyses.close_ups import cosine as of_scores
 from analyses.close_ups import dimension as filled
 from analyses.close_ups import reach as by_distance
 from analyses.command_line.one_run import told
 from analyses.console import progress_bar
-from analyses.options.measures import Cosine, Dimension, OfRuns, Reach
+from analyses.measures import by_layer as of_layers
+from analyses.measures import landscape as around
+from analyses.options.measures import Cosine, Dimension, Gradients, Landscape, OfRuns, Reach
 from models.runs.run import Run
 
 
@@ -31,6 +34,23 @@ def cosine(options: Cosine) -> None:
     with progress_bar("cosine") as report:
         table = of_scores.cosine(_runs(options), options.seed, report)
     told(options, "cosine", table, of_scores.in_words(table))
+
+
+def gradients(options: Gradients) -> None:
+    """Gradients, the softmax and drift, checkpoint by checkpoint and layer by layer."""
+    with progress_bar("gradients") as report:
+        table = of_layers.by_layers(_runs(options), options.words, options.seed, report)
+    told(options, "gradients", table, of_layers.in_words(table))
+
+
+def landscape(options: Landscape) -> None:
+    """The curvature of the loss, and a picture of it."""
+    runs, asked = _runs(options), (options.words, options.directions, options.seed)
+    with progress_bar("landscape") as report:
+        table = around.curvatures(runs, *asked, report)
+    told(options, "landscape", table, around.in_words(table))
+    if options.file is not None:
+        draw(around.chart(around.surface(runs[0], options.words, options.seed)), options.file)
 
 
 def _runs(options: OfRuns) -> list[Run]:

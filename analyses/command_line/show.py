@@ -17,9 +17,10 @@ from models.errors import UserError, told
 
 def kernels(options: Kernels) -> None:
     """Kernel attention in one picture."""
-    from analyses.charts import kernel_attention  # the dashboard starts without it
+    from analyses.answers import draw  # the dashboard starts without these
+    from analyses.charts import kernel_attention
 
-    kernel_attention.draw(options)
+    draw(kernel_attention.chart(options), options.file)
     OUT.print(f"{options.file}")
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import tyro
 
-from analyses.options.shared import Shows, at_least, check_seed
+from analyses.options.shared import Shows, at_least, check_picture, check_seed
 from models.errors import UserError
 
 
@@ -81,3 +81,47 @@ class Cosine(OfRuns):
         seed: of the permutations that test it.
         step: the checkpoint that is asked; by default the last one.
     """
+
+
+@dataclass(frozen=True)
+class Gradients(OfRuns):
+    """Where does the gradient arrive, layer by layer, and how far do activations move in training?
+
+    Attributes:
+        runs: folders of runs.
+        words: words of the training window.
+        seed: of the words.
+        step: the one checkpoint that is asked; by default all.
+    """
+
+    words: int = 128
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        at_least(1, self, "words")
+
+
+@dataclass(frozen=True)
+class Landscape(OfRuns):
+    """How curved is the loss around the weights, before and after training?
+
+    Attributes:
+        runs: folders of runs.
+        words: words of the training window.
+        directions: random directions along which the loss is bent.
+        file: draw the loss of the one run along two of them, into this html, svg or png file.
+        seed: of words and directions.
+        step: the checkpoint that is asked; by default the last one.
+    """
+
+    words: int = 128
+    directions: int = 10
+    file: Path | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        at_least(1, self, "words", "directions")
+        if self.file is not None:
+            check_picture(self.file)
+            if len(self.runs) > 1:
+                raise UserError("--file draws one run: give the folder of a single one")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from analyses.options.shared import at_least, check_seed
+from analyses.options.shared import at_least, check_picture, check_seed
 
 
 @dataclass(frozen=True)
@@ -28,3 +28,4 @@ class Kernels:
         at_least(1, self, "keys")
         at_least(1e-6, self, "width")
         check_seed(self.seed)
+        check_picture(self.file)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Annotated
 
 from tyro.conf import FlagCreatePairsOff
@@ -21,6 +22,7 @@ Flag = Annotated[bool, FlagCreatePairsOff]
 MOST: Mapping[str, Number] = {
     "all_words": MOST_SYMBOLS,
     "count": 100_000,
+    "directions": 1000,
     "donors": 1000,
     "draws": 10_000,
     "keys": 1000,
@@ -68,6 +70,16 @@ def check_languages(names: Sequence[str]) -> None:
         language(name)
         if name in names[:index]:
             raise UserError(f"{name} is named twice: drop one")
+
+
+PICTURES = ("html", "svg", "png")
+"""The kinds of pictures, by the ending of a file's name."""
+
+
+def check_picture(file: Path) -> None:
+    """Raises UserError for a file whose name has another ending than a picture's."""
+    if file.suffix.removeprefix(".").lower() not in PICTURES:
+        raise UserError(f"{file} is no picture: end its name in .{', .'.join(PICTURES)}")
 
 
 class Checked:

@@ -9,6 +9,7 @@ from typing import Any
 import pandas as pd
 
 from analyses.answers import current
+from analyses.measures.speed import flawless
 from models.errors import UserError
 from models.runs.files import is_locked
 from models.runs.run import Run, find_runs
@@ -38,8 +39,7 @@ def _row(path: Path) -> dict[str, Any]:
         accuracy = [kept for kept in accuracy if kept.record.arguments.get("lengths") is None]
         exact_to = accuracy[0].record.findings.get("exact_to") if accuracy else None
         last: Mapping[str, Any] = metrics[-1] if metrics else {}
-        flawless = (m for m in metrics if m["exact"] in (1.0, None) and m["recognition"] == 1.0)
-        first: Mapping[str, Any] = next(flawless, {})
+        first: Mapping[str, Any] = next((line for line in metrics if flawless(line)), {})
         return {
             "run": run.name,
             "language": run.config.language,

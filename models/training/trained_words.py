@@ -16,14 +16,20 @@ class TrainedWords:
     """All words that the first ``steps`` training steps drew.
 
     A word that is only the beginning of one of them is not among them.
+
+    Attributes:
+        tokens: how many tokens these steps read, BOS among them; a word that was drawn twice counts
+            twice.
     """
 
     def __init__(self, config: TrainConfig, language: Language, steps: int) -> None:
         at_once = steps_at_once(config)
-        self._known = set[bytes]()
+        self._known, self.tokens = set[bytes](), 0
         for chunk in range(-(-steps // at_once)):
             left = (steps - chunk * at_once) * config.batch_size
-            self._known.update(_keys(draw(config, language, chunk)[0][:left]))
+            words = draw(config, language, chunk)[0][:left]
+            self._known.update(_keys(words))
+            self.tokens += int(words.lengths.sum()) + len(words)
 
     def __len__(self) -> int:
         return len(self._known)

@@ -46,8 +46,8 @@ from models.runs.files import write_json
 
 LAYERS, HEADS, WIDTH = "model.n_layers", "model.n_heads", "model.d_model"
 BY = [LAYERS, WIDTH]
-FINISHED = {"left": 0, "failed": 0, "left_out": []}
-ASKED = {"by": BY, "file": "", "question": "?", "compare": {}}
+FINISHED = {"left": 0, "failed": 0, "left_out": [], "diverged": []}
+ASKED = {"by": BY, "file": "", "question": "?", "compare": {}, "measures": []}
 WINDOW, LAST = 2, 6
 
 

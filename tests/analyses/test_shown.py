@@ -47,6 +47,8 @@ senses       json csv  -   -       -
 reach        json csv  -   -       -
 dimension    json csv  -   -       -
 cosine       json csv  -   -       -
+gradients    json csv  -   -       -
+landscape    json csv  -   -       -
 sentences    json csv  -   -       -
 break        json csv  -   -       -
 analyse      json csv  -   -       -

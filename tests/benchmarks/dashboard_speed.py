@@ -113,7 +113,7 @@ def big_sweep(folder: Path) -> None:
     table = pd.concat(parts, ignore_index=True).astype({"n": "Int64", "exact": "Float64"})
     sentence, found = findings(table, by, Measure())
     arguments = {"by": list(by), "file": "", "question": "Which size is enough?"}
-    arguments |= {"compare": Measure().model_dump()}
-    found |= {"left": 0, "failed": 0, "left_out": []}
+    arguments |= {"compare": Measure().model_dump(), "measures": []}
+    found |= {"left": 0, "failed": 0, "left_out": [], "diverged": []}
     asked = "Which size is enough?"
     save(folder, "sweep", asked, Answer(table, sentence, found, arguments), None)

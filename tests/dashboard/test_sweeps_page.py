@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from urllib.parse import quote
 
+import numpy as np
 import pandas as pd
 import pytest
 from compared import plainly
@@ -16,7 +18,8 @@ from test_pages import SHOW, assert_same, drawn, healthy, said
 
 from analyses.answers import Answer, save
 from analyses.charts.sweeps import cells, curves, settings_of
-from analyses.studies.sweeps import bands, capacity, paired
+from analyses.studies.sweeps import bands, capacity, over_seeds, paired
+from analyses.studies.sweeps.further import Name, columns_of
 from analyses.studies.sweeps.measures import Measure, by_seed
 from analyses.studies.sweeps.summary import findings, readable, summary
 from dashboard.views.compare.sweeps import ENOUGH, PAGES, find_sweeps
@@ -39,13 +42,16 @@ def write(
     table: pd.DataFrame,
     by: list[str] = BY,
     measure: Measure = MEASURE,
+    measures: Sequence[Name] = (),
+    diverged: Sequence[Mapping[str, object]] = (),
     left: int = 0,
 ) -> None:
     """A sweep as `lab sweep` leaves it, but for its runs and figures."""
-    sentence, found = findings(table, by, measure)
+    sentence, found = findings(table, by, measure, measures, diverged)
     arguments = {"by": by, "file": "seeds = 2", "question": f"Why {folder.name}?"}
-    arguments |= {"compare": measure.model_dump()}
+    arguments |= {"compare": measure.model_dump(), "measures": measures}
     found |= {"left": left, "failed": 1, "left_out": ["anbn-s9 failed twice: OSError: no space"]}
+    found |= {"diverged": diverged}
     save(folder, "sweep", f"Why {folder.name}?", Answer(table, sentence, found, arguments), None)
 
 
@@ -344,3 +350,23 @@ def test_a_sweep_with_bands_shows_them(folder: Path) -> None:
 
 def pairs_in_words(table: pd.DataFrame, asked: Measure) -> pd.DataFrame:
     return pd.concat(paired.versus(paired.pairs(table, BY, asked)).values())
+
+
+@pytest.mark.slow
+def test_further_measures_are_summed_up_and_drawn(folder: Path) -> None:
+    table = table_of()
+    excess = 1 / table["parameters"] + 0.001 * table["seed"]
+    table = table.assign(**dict.fromkeys(columns_of(["loss"]), np.nan))
+    table = table.assign(**{"loss.excess": excess})
+    lost = [{"run": "x", "language": "an", "seed": 2, "model.n_layers": 1, "model.d_model": 4}]
+    write(folder / "small", table, measures=["loss"], diverged=lost)
+    page = healthy(opened(along="d_model"))
+    shown = over_seeds.wide(over_seeds.over_seeds(table, BY, ["loss"], pd.DataFrame(lost)), BY)
+    found = frame(page, "excess", "diverged")
+    pd.testing.assert_frame_equal(found, shown["loss"], check_dtype=False)
+    assert found["diverged"].tolist() == [1, *[0] * 7]
+    points = [part for part in drawn(page, "Loss above the language") if "seed" in part]
+    values = pd.concat(points)["value"]
+    assert sorted(values) == pytest.approx(sorted(excess[~table["run"].duplicated()]))
+    assert set(pd.concat(points)["place"]) == {4.0, 8.0}
+    assert frame(page, "perfect")["diverged"].tolist() == [1, *[0] * 7]

@@ -47,7 +47,7 @@ FLOORS: Mapping[str, Sequence[str]] = {
     "interp": (
         "model statistics",
         "comparisons weights",
-        "causal probing vectors",
+        "causal probing training vectors",
         "circuits heads automata",
         "explanations",
     ),
@@ -58,7 +58,7 @@ FLOORS: Mapping[str, Sequence[str]] = {
         "answers",
         "console words activations scorecard",
         "jobs charts script reports",
-        "questions",
+        "questions measures",
         "studies rules close_ups",
         "command_line",
     ),

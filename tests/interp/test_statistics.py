@@ -115,6 +115,15 @@ def test_an_interval_of_seeds_is_students_on_the_log_odds() -> None:
         assert seeds_interval(other) == t_interval(other)
 
 
+def test_an_interval_of_losses_has_no_upper_end_at_one() -> None:
+    losses = np.array([0.9, 0.8])
+    found = seeds_interval(losses, shares=False)
+    assert found == pytest.approx(np.array(seeds_interval(10 * losses)) / 10)  # no unit matters
+    assert found[2] > 1 > seeds_interval(losses)[2]
+    for other in (losses - 0.85, np.zeros(2), losses[:1]):
+        np.testing.assert_equal(seeds_interval(other, shares=False), t_interval(other))
+
+
 def test_an_interval_of_counts_is_students_on_the_logarithm() -> None:
     """Student's own would tell of fewer than no false accepts."""
     counts = np.array([0.0, 0, 0, 0, 0, 0, 0, 0, 0, 2])

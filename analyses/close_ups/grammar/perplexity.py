@@ -15,6 +15,7 @@ from jaxtyping import Bool, Float
 from analyses.answers import Progress, quiet
 from analyses.charts.theme import SEVERAL, TRAINED, UNTRAINED, figures
 from analyses.close_ups.grammar import hidden
+from analyses.measures.loss import entropy_and_kl, shares_of
 from analyses.words import ANALYSIS_SEED
 from interp.statistics import bootstrap_sums, seeds_interval
 from models.base import LanguageModel, build
@@ -94,11 +95,6 @@ def asked_of(
         raise unknown
     inside = np.arange(truth.shape[1]) <= words.lengths[:, None]
     return Asked(words, groups, truth, language.allowed(words), inside)
-
-
-def shares_of(run: Run, language: FormalLanguage) -> Float[np.ndarray, " longest_plus_1"]:
-    """How likely a training word of the language has each length."""
-    return language.length_shares(language.lengths(run.config.max_n), run.config.spread)
 
 
 def _by_length(
@@ -184,13 +180,9 @@ def said_of(
 def sums(asked: Asked, said: np.ndarray) -> Float[np.ndarray, "word 4"]:
     """Of each word, summed over its positions: entropy of the truth, KL(truth || model), the
     probability of tokens that the language forbids, and the number of positions."""
-    p = asked.truth
-    surprise = np.where(p > 0, -said, 0.0)
-    entropy = -(p * np.log(np.where(p > 0, p, 1.0))).sum(axis=2)
-    # Where the truth forbids what the model must not say at all, 0 times infinity is 0.
-    cross = np.where(p > 0, p * surprise, 0.0).sum(axis=2)
+    entropy, kl = entropy_and_kl(asked.truth, said)
     forbidden = np.where(asked.allowed, 0.0, np.exp(said)).sum(axis=2)
-    each = np.stack([entropy, cross - entropy, forbidden, np.ones_like(entropy)], axis=-1)
+    each = np.stack([entropy, kl, forbidden, np.ones_like(entropy)], axis=-1)
     return np.where(asked.inside[..., None], each, 0.0).sum(axis=1)
 
 

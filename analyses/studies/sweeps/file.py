@@ -5,13 +5,15 @@ languages = ["anbn", "anbncn"]  # or "table-1", the twelve of Li and Cotterell (
 seeds = 10                      # 0 to 9
 recipe = "plain"                # the recipe that is changed below; or "counting"
 skip_impossible = false         # true: leave out combinations that no model can have
+measures = ["loss", "speed"]    # numbers of every run; also gradients, softmax, curvature, drift
 [test]
 lengths = "41:500"              # word lengths; or windows = 4: all sizes up to four windows
 thinned = false                 # with windows: every other size beyond two, every fifth beyond four
 count = 8                       # words per length: half members, half others
 hard = true                     # all the others are near misses
 [compare]                       # by what the best setting is compared with the others
-measure = "recognition"         # or "exact": members with every next-symbol set right
+measure = "recognition"         # or "exact": members with every next-symbol set right; or a number
+                                # of the measures, as "loss.excess"
 bands = [1, 2, 4, 10]           # score the sizes up to so many windows apart; compare beyond one
 [fixed]                         # changes of the languages' recipes; model.X changes the model
 max_length = 40                 # the training window in symbols, instead of max_n
@@ -46,6 +48,7 @@ from pydantic_core import CoreSchema, core_schema
 
 from analyses.studies.sweeps.exam import WRITTEN, Exam
 from analyses.studies.sweeps.faults import told
+from analyses.studies.sweeps.further import FURTHER, Name
 from analyses.studies.sweeps.measures import Measure
 from models.config import TrainConfig
 from models.errors import UserError
@@ -163,6 +166,7 @@ class SweepFile(BaseModel):
         seeds: how many, from 0 on.
         recipe: the recipe that is changed.
         skip_impossible: leave out combinations that the configuration refuses.
+        further: what else is measured of every run.
         exam: how every run is judged.
         measure: by what settings are compared.
         fixed: changes of every recipe, by dotted name.
@@ -178,6 +182,7 @@ class SweepFile(BaseModel):
     seeds: int = Field(default=10, ge=1, le=10_000)
     recipe: Literal["plain", "counting"] = "plain"
     skip_impossible: bool = False
+    further: list[Name] = Field(default=[], alias="measures")
     exam: Exam = Field(default=Exam(), alias="test")
     measure: Measure = Field(default=Measure(), alias="compare")
     fixed: Changes = {}
@@ -193,6 +198,12 @@ class SweepFile(BaseModel):
                     f"[language.{name}] is for a language that this sweep does not have: "
                     "add the language, or drop the table"
                 )
+        _distinct(self.further, "measures")
+        of = self.measure.measure.partition(".")[0]
+        if of in FURTHER and of not in self.further:
+            raise UserError(
+                f'[compare] has measure = "{self.measure.measure}": add "{of}" to measures'
+            )
         bands = self.measure.bands
         if bands and self.exam.lengths is not None:
             raise UserError("[compare] has bands of windows and [test] has lengths: leave one out")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Literal, Self
+from typing import Self
 
 import numpy as np
 import pandas as pd
@@ -13,6 +13,7 @@ from pydantic import BaseModel, model_validator
 
 from analyses.charts.sweeps import settings_of
 from analyses.studies.sweeps.exam import WRITTEN
+from analyses.studies.sweeps.further import LESS, MEANING
 from models.errors import UserError
 
 WORDS = {
@@ -27,22 +28,23 @@ class Measure(BaseModel):
     """What settings are compared by, seed by seed.
 
     Attributes:
-        measure: "recognition", the mean of two shares, of members and of others judged rightly; or
-            "exact", the share of members with every next-symbol set right. If some run of a
-            language was taught verdicts alone, all runs of the language are compared by
-            recognition.
+        measure: "recognition", the mean of two shares, of members and of others judged rightly;
+            "exact", the share of members with every next-symbol set right; or a number of a further
+            measure, such as "loss.excess", which is better where it is smaller. If some run of a
+            language has no such number, all runs of the language are compared by recognition: if it
+            was taught verdicts alone, it has no exactness.
         bands: training windows, ascending. The sizes up to the first are one band, the sizes from
             there up to the second the next, and so on. A seed's number is the mean over the bands
             beyond one window (over all bands, if none is beyond). Empty: all lengths tested count
             alike.
 
     Raises:
-        UserError: bands that do not ascend.
+        UserError: an unknown measure; bands that do not ascend, or of a measure that is no share.
     """
 
     model_config = WRITTEN
 
-    measure: Literal["recognition", "exact"] = "recognition"
+    measure: str = "recognition"
     bands: list[int] = []
 
     @model_validator(mode="after")
@@ -51,9 +53,23 @@ class Measure(BaseModel):
             raise UserError(f"bands is {self.bands}: write windows in ascending order, from 1 on")
         return self
 
+    @model_validator(mode="after")
+    def _known(self) -> Self:
+        if self.measure not in (known := [*WORDS, *LESS]):
+            raise UserError(
+                f"measure in [compare] is {self.measure!r}: choose one of {', '.join(known)}"
+            )
+        if self.bands and self.measure not in WORDS:
+            raise UserError(
+                f"{self.measure} is one number of a run, not one of each length: leave bands out"
+            )
+        return self
+
     @property
     def words(self) -> str:
         """What it is, in a sentence."""
+        if self.measure not in WORDS:
+            return f"the {MEANING[self.measure]} (less is better)"
         if not self.bands:
             return f"{WORDS[self.measure]}, over all lengths tested"
         return f"{WORDS[self.measure]}, mean over the bands of sizes beyond the training window"
@@ -74,11 +90,16 @@ def by_seed(table: pd.DataFrame, by: Sequence[str], asked: Measure) -> pd.DataFr
     keys = ["language", "setting", "band"]
     records = []
     for name, of_language in rows.groupby("language", sort=False):
-        runs = of_language.groupby(["setting", "seed"])["exact"]
-        exact = asked.measure == "exact" and bool(runs.count().gt(0).all())
-        measure = "exact" if exact else "recognition"
+        measure = asked.measure
+        if measure != "recognition":
+            runs = of_language.groupby(["setting", "seed"])[measure]
+            measure = measure if bool(runs.count().gt(0).all()) else "recognition"
         for (setting, band, seed), part in of_language.groupby([*keys[1:], "seed"], sort=False):
-            value = part["exact"].astype(float).mean() if exact else balanced_recognition(part)
+            value = (
+                balanced_recognition(part)
+                if measure == "recognition"
+                else part[measure].astype(float).mean()
+            )
             records.append((name, setting, band, measure, seed, round(value, 12)))
     return pd.DataFrame(records, columns=[*keys, "measure", "seed", "value"])
 
@@ -96,7 +117,8 @@ def _bands(table: pd.DataFrame, bands: Sequence[int]) -> pd.Series:
 def grids(values: pd.DataFrame) -> dict[str, pd.DataFrame]:
     """The numbers by which settings are ranked, per language: a row per seed, a column per setting.
 
-    A number is the mean over the bands beyond the window; over all bands if none is beyond.
+    Larger is better: a number that is better where it is smaller has its sign changed. A number is
+    the mean over the bands beyond the window; over all bands if none is beyond.
 
     Args:
         values: as of ``by_seed``.
@@ -105,7 +127,8 @@ def grids(values: pd.DataFrame) -> dict[str, pd.DataFrame]:
     for name, rows in values.groupby("language", sort=False):
         far = rows[rows["band"] > 1]
         grid = (far if len(far) else rows).pivot_table("value", "seed", "setting")
-        found[str(name)] = grid[list(dict.fromkeys(rows["setting"]))]
+        grid = grid[list(dict.fromkeys(rows["setting"]))]
+        found[str(name)] = -grid if rows["measure"].iloc[0] in LESS else grid
     return found
 
 

@@ -7,7 +7,7 @@ from math import comb
 
 import pandas as pd
 
-from analyses.studies.sweeps.measures import Measure, by_seed, grids
+from analyses.studies.sweeps.measures import WORDS, Measure, by_seed, grids
 from interp.comparisons import all_pairs, pairs_needed
 
 LEVEL = 0.05
@@ -17,10 +17,11 @@ COLUMNS = ("language", "measure", "best", "other")
 def pairs(table: pd.DataFrame, by: Sequence[str], asked: Measure) -> pd.DataFrame:
     """The best setting of each language beside every other one; empty if there is a single setting.
 
-    Columns: language, measure, best, other, difference (of the shares of ``grids``, best less
-    other), low, high (95%, Student's t over seeds), p (of the sign-flip test over seeds), wins
-    (share of seeds in which the best one is ahead), pairs (seeds), corrected (p, by Holm's method
-    for all pairs of the language's settings, since the seeds also choose which one is best).
+    Columns: language, measure, best, other, difference (by how much the best is ahead, in the
+    numbers of ``grids``), low, high (95%, Student's t over seeds), p (of the sign-flip test over
+    seeds), wins (share of seeds in which the best one is ahead), pairs (seeds), corrected (p, by
+    Holm's method for all pairs of the language's settings, since the seeds also choose which one is
+    best).
     """
     values = by_seed(table, by, asked)
     measure = values.groupby("language")["measure"].first()
@@ -52,9 +53,10 @@ def versus(tested: pd.DataFrame) -> dict[str, pd.DataFrame]:
 
 
 def gap(row: pd.Series) -> str:
-    """A difference of shares with its interval, if it has one: "0.021 [0.008, 0.033]"."""
-    ends = "" if row["pairs"] < 2 else f" [{row['low']:.3f}, {row['high']:.3f}]"
-    return f"{row['difference']:.3f}{ends}"
+    """A difference with its interval, if it has one: "0.021 [0.008, 0.033]"."""
+    digits = ".3f" if row["measure"] in WORDS else ".3g"
+    ends = "" if row["pairs"] < 2 else f" [{row['low']:{digits}}, {row['high']:{digits}}]"
+    return f"{row['difference']:{digits}}{ends}"
 
 
 def drawn(own: pd.DataFrame) -> pd.Series:
@@ -96,7 +98,8 @@ def how(tested: pd.DataFrame, asked: Measure) -> str:
     words = f"Settings are compared by {asked.words}"
     others = tested.loc[tested["measure"] != asked.measure, "language"].unique()
     if len(others):
-        words += f" (by words recognised on {', '.join(others)}, where verdicts alone are taught)"
+        lack = "verdicts alone are taught" if asked.measure == "exact" else "it is not known"
+        words += f" (by words recognised on {', '.join(others)}, where {lack})"
     if seeds < 2:
         return f"{words}. One seed tests nothing: the order of the settings may be chance."
     tests = tests_of(own)

@@ -30,9 +30,10 @@ from analyses.jobs.trained import trained, trained_together
 from analyses.jobs.workers import collected
 from analyses.options.shipped import find
 from analyses.options.studies import Sweep
-from analyses.studies.sweeps import bands, capacity
+from analyses.studies.sweeps import bands, capacity, further
 from analyses.studies.sweeps.exam import Exam, judged, kept
 from analyses.studies.sweeps.file import SweepFile, read
+from analyses.studies.sweeps.further import Name
 from analyses.studies.sweeps.measures import Measure
 from analyses.studies.sweeps.plan import Planned, plan
 from analyses.studies.sweeps.summary import findings
@@ -60,7 +61,9 @@ def sweep(asked: Sweep, progress: Progress = quiet) -> Answer:
     Columns: run (its folder), language, seed, variant (where the file has some), a column per
     varied field by its dotted name, and ``COLUMNS``: window is the longest training word, in
     symbols; exact is missing where the run was taught verdicts alone; members and others are the
-    shares of the two that were judged right; seconds are those of training.
+    shares of the two that were judged right; seconds are those of training. Last come the columns
+    of the further measures that the file asks for (``further.columns_of``): one number of a run,
+    the same in each of its rows.
 
     Raises:
         UserError: something is wrong with the file, and nothing was written; the folder holds other
@@ -68,10 +71,13 @@ def sweep(asked: Sweep, progress: Progress = quiet) -> Answer:
     """
     path, device = find(asked.file), asked.device
     file, runs, skipped = planned(asked)
-    rows = {run.name: kept(asked.folder / run.name, file.exam) for run in runs}
+    rows = {run.name: known(asked.folder / run.name, file.exam, file.further) for run in runs}
     todo = [run for run in runs if rows[run.name] is None]
     jobs = {
-        group[0].name: (asked.folder, {run.name: run.config for run in group}, file.exam, device)
+        group[0].name: (
+            *(asked.folder, {run.name: run.config for run in group}),
+            *(file.exam, device, file.further),
+        )
         for group in groups(todo, AT_ONCE if on_gpu(asked) else 1)
     }
     progress(len(runs) - len(todo), len(runs), path.stem)
@@ -82,20 +88,22 @@ def sweep(asked: Sweep, progress: Progress = quiet) -> Answer:
         "file": path.read_text(encoding="utf-8"),
         "by": [*(["variant"] if file.variants else []), *file.vary],
         "compare": file.measure.model_dump(),
+        "measures": file.further,
     }
     arguments |= {"languages": list(file.languages), "seeds": file.seeds, "steps": asked.steps}
 
     def told() -> Answer:
         """What is known so far, kept."""
         judged = {name: found for name, found in rows.items() if found is not None}
-        diverged = [name for name in rows if name in tried - judged.keys() - failed.keys()]
-        left_out = [*skipped, *(f"{name}: its training diverged" for name in diverged)]
+        lost = [run for run in runs if run.name in tried - judged.keys() - failed.keys()]
+        diverged = [about(run) for run in lost]
+        left_out = [*skipped, *(f"{run.name}: its training diverged" for run in lost)]
         left_out += [f"{name} failed twice: {why}" for name, why in failed.items()]
         table = tabulated([run for run in runs if run.name in judged], judged)
-        sentence, found = findings(table, arguments["by"], file.measure)
+        sentence, found = findings(table, arguments["by"], file.measure, file.further, diverged)
         if left := len(runs) - len(tried):
             sentence = f"So far {len(tried):,} of {len(runs):,} runs. {sentence}"
-        found |= {"left": left, "failed": len(failed), "left_out": left_out}
+        found |= {"left": left, "failed": len(failed), "left_out": left_out, "diverged": diverged}
         return keep(asked.folder, Answer(table, sentence, found, arguments))
 
     grown = Paced(told)
@@ -156,6 +164,11 @@ def keep(out: Path, result: Answer) -> Answer:
     return save(out, NAME, result.arguments["question"], result, chart(result))
 
 
+def diverged_of(result: Answer) -> pd.DataFrame:
+    """The runs of a kept sweep whose training diverged: run, language, seed, and what is varied."""
+    return pd.DataFrame(result.findings["diverged"])
+
+
 def measure_of(result: Answer) -> Measure:
     """What a kept sweep compares its settings by."""
     return Measure.model_validate(result.arguments["compare"])
@@ -186,10 +199,14 @@ def groups(runs: Sequence[Planned], at_once: int) -> list[list[Planned]]:
 
 
 def complete(
-    out: Path, configs: Mapping[str, TrainConfig], exam: Exam, device: str
+    out: Path,
+    configs: Mapping[str, TrainConfig],
+    exam: Exam,
+    device: str,
+    measures: Sequence[Name] = (),
 ) -> dict[str, pd.DataFrame]:
-    """Trains runs of a folder if need be, several at once, and judges them: a worker's job. What
-    diverged is left out."""
+    """Trains runs of a folder if need be, several at once, judges and measures them: a worker's
+    job. What diverged is left out."""
     if not out.is_dir():
         raise UserError(
             f"the worker on {socket.gethostname()} does not see {out}: all workers need "
@@ -204,18 +221,38 @@ def complete(
     except DivergedError:
         pass  # the sweep says which
     runs = [run for name in configs if (run := Run(out / name)).record["status"] == "finished"]
-    return {run.name: judged(run, exam, device) for run in runs}
+    return {
+        run.name: joined(judged(run, exam, device), further.measured(run, measures)) for run in runs
+    }
+
+
+def known(path: Path, exam: Exam, measures: Sequence[Name]) -> pd.DataFrame | None:
+    """The rows of ``complete`` if the folder of a finished run holds all of them."""
+    rows = kept(path, exam)
+    numbers = None if rows is None else further.kept(measures, Run(path))
+    return None if rows is None or numbers is None else joined(rows, numbers)
+
+
+def joined(rows: pd.DataFrame, numbers: pd.DataFrame) -> pd.DataFrame:
+    """The rows of an exam, each with the numbers of the run, which are one row."""
+    return rows.assign(**numbers.iloc[0].to_dict())
+
+
+def about(run: Planned) -> dict[str, Any]:
+    """What the columns say of a run; where steps vary, those that the file asks for."""
+    variant = {} if run.variant is None else {"variant": run.variant}
+    config = {"run": run.name, "language": run.config.language, "seed": run.config.seed}
+    return config | variant | dict(run.varied)
 
 
 def tabulated(runs: Sequence[Planned], judged: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     """The table of ``sweep``, in the order of the runs."""
     tables = []
     for run in runs:
-        variant = {} if run.variant is None else {"variant": run.variant}
-        about = {"run": run.name, "language": run.config.language, "seed": run.config.seed}
-        about |= variant | dict(run.varied)  # where steps vary, those that the file asks for
-        rows = judged[run.name].assign(**about)
-        tables.append(rows[list(dict.fromkeys([*about, *COLUMNS]))])
+        own = about(run)
+        rows = judged[run.name].assign(**own)
+        numbers = [column for column in rows.columns if column in further.MEANING]
+        tables.append(rows[list(dict.fromkeys([*own, *COLUMNS, *numbers]))])
     return pd.concat(tables, ignore_index=True)
 
 
@@ -230,10 +267,11 @@ def load(out: Path) -> Answer | None:
         return None
     try:
         by = found.arguments["by"]
-        columns = dict.fromkeys(["run", "language", "seed", *by, *COLUMNS])
-        if missing := {"question", "file", "compare"} - found.arguments.keys():
+        numbers = further.columns_of(found.arguments["measures"])
+        columns = dict.fromkeys(["run", "language", "seed", *by, *COLUMNS, *numbers])
+        if missing := {"question", "file", "compare", "measures"} - found.arguments.keys():
             raise KeyError(*missing)
-        if missing := {"left", "failed", "left_out"} - found.findings.keys():
+        if missing := {"left", "failed", "left_out", "diverged"} - found.findings.keys():
             raise KeyError(*missing)
         return replace(found, table=found.table[list(columns)])
     except (KeyError, TypeError):

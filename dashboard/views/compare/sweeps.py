@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -36,6 +36,7 @@ from dashboard.downloads import downloads
 from dashboard.drawing import picture
 from dashboard.markup import code, text
 from dashboard.selection import runs_folder
+from dashboard.views.compare.sweep_measures import further
 from models.runs.run import RUN_FILE
 
 EVERY = 10.0
@@ -78,12 +79,15 @@ def show() -> None:
     st.markdown(f"**{text(result.arguments['question'])}**")
     st.markdown("\n".join(f"- {text(said)}" for said in result.findings["sentences"]))
     st.caption(text(about(table, by)))
-    rows = filtered(table, by)
+    picked = filters(table, by)
+    rows, lost = through(table, picked), through(sweep.diverged_of(result), picked)
     if rows.empty:
         st.info("No run fits all filters: take one away.")
         return
-    summary_of(rows, by)
+    summary_of(rows, by, lost)
     measure = sweep.measure_of(result)
+    if measures := result.arguments["measures"]:
+        further(rows, by, measures, lost)
     if measure.bands:
         by_windows(rows, by, measure)
     against_the_best(rows, by, measure)
@@ -153,12 +157,12 @@ def about(table: pd.DataFrame, by: Sequence[str]) -> str:
     )
 
 
-def filtered(table: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
-    """The rows that the filters let through; an empty filter lets all through."""
+def filters(table: pd.DataFrame, by: Sequence[str]) -> dict[str, list[Any]]:
+    """The values that the reader chooses, by column; a column without a choice lets all through."""
     keys = [key for key in factors(table, by) if table[key].nunique() > 1]
+    picked: dict[str, list[Any]] = {}
     if not keys:
-        return table
-    rows = table
+        return picked
     with st.container(border=True):
         st.caption(
             "Show only these runs (nothing chosen: all). The choice holds for the whole page and "
@@ -166,31 +170,40 @@ def filtered(table: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
         )
         with st.container(horizontal=True, gap="medium"):
             for key in keys:
-                options = list(dict.fromkeys(table[key]))
-                picked = st.pills(
+                picked[key] = st.pills(
                     text(short(key)),
-                    options,
+                    list(dict.fromkeys(table[key])),
                     selection_mode="multi",
                     format_func=text,
                     key=f"only_{short(key)}",
                     bind="query-params",
                 )
-                if picked:
-                    rows = rows[rows[key].isin(picked)]
-    return rows
+    return {key: values for key, values in picked.items() if values}
 
 
-def summary_of(rows: pd.DataFrame, by: Sequence[str]) -> None:
-    """A row per language and setting."""
-    shown = _summary(rows, list(by))
+def through(table: pd.DataFrame, picked: Mapping[str, list[Any]]) -> pd.DataFrame:
+    """The rows that the filters let through, as far as the table has their columns."""
+    for key, values in picked.items():
+        if key in table:
+            table = table[table[key].isin(values)]
+    return table
+
+
+def summary_of(rows: pd.DataFrame, by: Sequence[str], lost: pd.DataFrame) -> None:
+    """A row per language and setting.
+
+    Args:
+        lost: the runs that diverged.
+    """
+    shown = _summary(rows, list(by), lost)
     shares = {name: st.column_config.NumberColumn(format="%.3f") for name in ("best", "mean")}
     st.dataframe(shown, hide_index=True, column_config=shares)
     st.caption(LEGEND)
 
 
 @st.cache_data(max_entries=16, show_spinner=False)
-def _summary(rows: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
-    return readable(summary(rows, by), by)
+def _summary(rows: pd.DataFrame, by: Sequence[str], lost: pd.DataFrame) -> pd.DataFrame:
+    return readable(summary(rows, by, lost), by)
 
 
 def by_windows(rows: pd.DataFrame, by: Sequence[str], measure: Measure) -> None:

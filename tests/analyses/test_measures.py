@@ -1,0 +1,166 @@
+"""The measures of one run: its loss and its cost, its speed, and how its training went."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from conftest import tiny_config, tiny_of
+
+from analyses.command_line.app import main
+from analyses.measures.by_layer import by_layer, nearest
+from analyses.measures.held_out import HeldOut
+from analyses.measures.landscape import curvatures, surface
+from analyses.measures.loss import entropy_and_kl, loss
+from analyses.measures.speed import speed
+from models.errors import UserError
+from models.families import FAMILIES
+from models.runs.run import METRICS, Run
+from models.training.batches import words_of
+from models.training.loop import train
+
+
+def trained(path: Path, **changes: object) -> Run:
+    run = Run.create(path, replace(tiny_config(), **changes))
+    train(run, device="cpu")
+    return run
+
+
+@torch.no_grad()
+def value_of(run: Run, held: HeldOut) -> float:
+    return float(held.loss(run.model()(held.batch.tokens)))
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    return trained(tmp_path_factory.mktemp("runs") / "anbn-s0")
+
+
+@pytest.fixture(scope="module")
+def language_model(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    return trained(tmp_path_factory.mktemp("runs") / "lm", objective="language-model", steps=40)
+
+
+def test_the_loss_of_a_language_model_is_its_entropy_and_the_excess(language_model: Run) -> None:
+    found = loss(language_model)
+    # anbn: its length is all that a word tells, and each is equally likely in the window.
+    sizes = language_model.config.max_n
+    tokens = np.mean([2 * n + 1 for n in range(1, sizes + 1)])
+    assert found["entropy"] == pytest.approx(math.log(sizes) / tokens, rel=0.05)  # of drawn words
+    assert found["nats"] == pytest.approx(found["entropy"] + found["excess"], rel=1e-12)
+    assert found["excess"] > 0
+    # The loss of the words that were drawn scatters around the expected one.
+    assert found["nats"] == pytest.approx(
+        value_of(language_model, HeldOut.of(language_model, 4000)), rel=0.05
+    )
+
+
+def test_entropy_and_divergence_by_hand() -> None:
+    truth = np.array([[0.5, 0.5, 0.0], [1.0, 0.0, 0.0]])
+    with np.errstate(divide="ignore"):
+        said = np.log([[0.25, 0.75, 0.0], [0.5, 0.25, 0.25]])
+    entropy, kl = entropy_and_kl(truth, said)
+    np.testing.assert_allclose(entropy, [math.log(2), 0], atol=1e-12)
+    np.testing.assert_allclose(kl, [math.log(2 / math.sqrt(3)), math.log(2)], rtol=1e-12)
+
+
+def test_words_and_compute_are_those_of_all_steps(run: Run) -> None:
+    found = loss(run)
+    drawn = [words_of(run.config, run.language, step)[0] for step in range(run.config.steps)]
+    decoded = [
+        tuple(ids[:n]) for words in drawn for ids, n in zip(words.ids, words.lengths, strict=True)
+    ]
+    assert found["words"] == len(set(decoded))
+    parameters = sum(p.numel() for p in run.model().parameters())
+    assert found["compute"] == 6 * parameters * sum(len(word) + 1 for word in decoded)
+    assert (found["entropy"], found["excess"]) == (None, None)  # taught next symbols
+
+
+@pytest.mark.parametrize(
+    ("right", "step"), [("0101", 40), ("0111", 20), ("1111", 10), ("1110", None), ("", None)]
+)
+def test_speed_is_when_the_mistakes_end_for_good(
+    right: str, step: int | None, tmp_path: Path
+) -> None:
+    run = Run.create(tmp_path / "run", tiny_config())
+    lines = [
+        {"step": 10 * n, "loss": 0.1, "validation_loss": 0.1, "exact": 1.0, "recognition": float(r)}
+        | {"learning_rate": 0.1, "seconds": 5.0 * n}
+        for n, r in enumerate(right, 1)
+    ]
+    (run.path / METRICS).write_text("".join(json.dumps(line) + "\n" for line in lines))
+    assert speed(run) == {"steps": step, "seconds": None if step is None else step / 2}
+
+
+@pytest.mark.parametrize("architecture", FAMILIES)
+def test_every_network_is_looked_at_layer_by_layer(architecture: str, tmp_path: Path) -> None:
+    family = FAMILIES[architecture]
+    pairs = {"language": "copy", "objective": "sequence-to-sequence"} if family.two_sided else {}
+    run = trained(tmp_path / "run", model=tiny_of(architecture), **pairs)
+    if family.tabular:
+        for ask in (lambda: by_layer(run, [0]), lambda: curvatures([run]), lambda: surface(run)):
+            with pytest.raises(UserError, match="learns by counting"):
+                ask()
+        return
+    table = by_layer(run, run.steps())
+    assert table["step"].unique().tolist() == run.steps()
+    assert (table["gradient"] > 0).all()
+    first = table["step"] == 0
+    assert table.loc[first, "mean"].isna().all()
+    assert (table.loc[~first, ["mean", "spread"]] > 0).all(axis=None)
+    assert table["entropy"].notna().all() == family.attends
+
+
+def test_the_gradient_is_that_of_the_loss_on_held_out_words(run: Run) -> None:
+    row = by_layer(run, [run.step]).iloc[-1]
+    model, held = run.model(), HeldOut.of(run)
+    held.loss(model(held.batch.tokens)).backward()
+    block = model.get_submodule(f"blocks.{int(row['layer'])}")
+    norm = torch.cat([p.grad.reshape(-1) for p in block.parameters() if p.grad is not None]).norm()
+    assert row["gradient"] == pytest.approx(float(norm), rel=1e-5)
+
+
+def test_the_landscape_has_the_loss_in_its_middle(run: Run) -> None:
+    table = curvatures([run], directions=3)
+    assert table["model"].tolist() == ["trained", "untrained"]
+    assert (table["sharpest"] > 0).all()
+    assert (table["largest"] >= table["mean"]).all()
+    held = HeldOut.of(run)
+    value = value_of(run, held)
+    assert table["loss"][0] == pytest.approx(value, rel=1e-4)
+    flat = surface(run)
+    middle = flat[(flat["a"] == 0) & (flat["b"] == 0)]
+    assert middle["loss"].tolist() == pytest.approx([value], rel=1e-4)
+
+
+def test_the_nearest_checkpoint() -> None:
+    assert nearest([0, 50, 200], 100) == 50
+    assert nearest([0, 100, 200], 100) == 100
+
+
+@pytest.mark.parametrize("command", ["gradients", "landscape"])
+def test_from_the_command_line(
+    command: str, run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([command, str(run.path), "--json"]) == 0
+    content = json.loads(capsys.readouterr().out)
+    assert {row["run"] for row in content[command]} == {"anbn-s0"}
+    assert content["answer"].startswith("anbn-s0: ")
+    if command == "gradients":
+        assert main([command, str(run.path), "--step", "0"]) == 0
+        assert "at step 0 the first layer" in capsys.readouterr().out
+        return
+    picture = tmp_path / "l.svg"
+    assert main([command, str(run.path), "--directions", "1", "--file", str(picture)]) == 0
+    assert picture.read_bytes().startswith(b"<svg")
+    for words, fault in (
+        ([str(run.path), "--file", "l.gif"], "is no picture"),
+        ([str(run.path), str(run.path), "--file", "l.svg"], "--file draws one run"),
+    ):
+        assert main([command, *words]) == 2
+        assert fault in capsys.readouterr().err
