@@ -42,6 +42,7 @@ BOUNDS: Mapping[str, tuple[Number, Number]] = {
     "max_offset": (0, 2**24),
     "warmup": (0, 10**9),
     "weight_decay": (0, 1e3),
+    "average": (0, 0.999999),
     "clip": (1e-12, 1e12),
     "evaluate_every": (1, 10**9),
     "threads": (1, 256),
@@ -91,6 +92,9 @@ class TrainConfig:
             max_offset, so that positions beyond the window are trained too (Kiyono et al. 2021).
         warmup: steps in which the learning rate rises in a straight line.
         weight_decay: decoupled, as in AdamW.
+        average: the decay of an exponential moving average of all weights, such as 0.99: each step
+            it keeps this share of itself and takes the rest from the new weights. Evaluations and
+            checkpoints hold the average; training goes on with the weights themselves. 0 is off.
         clip: the largest norm of the gradient; a longer gradient is scaled down to it.
         evaluate_every: steps between evaluations on the training window; the state to resume from
             is saved as often.
@@ -128,6 +132,7 @@ class TrainConfig:
     max_offset: int = 0
     warmup: int = 50
     weight_decay: float = 0.0
+    average: float = 0.0
     clip: float = 1.0
     evaluate_every: int = 50
     threads: int = 1
@@ -157,6 +162,11 @@ class TrainConfig:
         if self.tuned == "subspace" and self.model.counting.centred:
             raise UserError(
                 "centred embeddings leave a random subspace: choose another --tuned than subspace"
+            )
+        if self.average and (self.model.family.tabular or self.tuned in ("lora", "subspace")):
+            raise UserError(
+                "average is for models that learn all their weights by gradient: choose --average "
+                "0, or another architecture than ngram, and another --tuned than lora or subspace"
             )
         check_sight(self.objective, self.model.sees_ahead)
         self._decide_output()

@@ -136,10 +136,10 @@ class RunWriter:
     def _evaluate(self) -> None:
         """Judges the training window and appends a line to metrics.jsonl."""
         trainer, validation = self.trainer, self._validation
-        run = trainer.run
-        trainer.model.eval()
-        exact, right, value = judge(trainer.model, run.language, validation, run.objective)
-        trainer.model.train()
+        run, model = trainer.run, trainer.judged_model
+        model.eval()
+        exact, right, value = judge(model, run.language, validation, run.objective)
+        model.train()
         trainer.flawless = trainer.flawless + 1 if exact.all() and right.all() else 0
         line = {
             "step": trainer.step,
