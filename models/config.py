@@ -32,6 +32,9 @@ MOST_PAIRS = 2**27
 """The most pairs of symbols that a model compares at once: the number of words that it reads
 together, times the square of their length."""
 
+SELECTION_WORDS = 256
+"""How many words choose the weights, of all lengths together."""
+
 
 BOUNDS: Mapping[str, tuple[Number, Number]] = {
     "seed": (0, MOST_SEED),
@@ -47,6 +50,7 @@ BOUNDS: Mapping[str, tuple[Number, Number]] = {
     "evaluate_every": (1, 10**9),
     "threads": (1, 256),
     "patience": (0, 10**9),
+    "selection_window": (0, 1000),
     "lines": (0, 10**7),
     "rank": (1, 2**16),
     "rare": (0, 10**7),
@@ -101,6 +105,10 @@ class TrainConfig:
         threads: CPU threads of a step. Another number of threads changes the last bits of every
             sum, and so the weights; small models are no faster with more.
         patience: training stops after this many flawless evaluations in a row; 0 trains all steps.
+        selection_window: the run ends with the weights of the evaluated step that was exact on the
+            largest share of 256 words of sizes beyond ``max_n``, up to this many training windows,
+            such as 1.5; of equal steps, the latest. What is found at these sizes is then no test.
+            0 ends with the last step.
         lines: train on so many different words, drawn once; 0 draws fresh words at each step.
         parent: the SHA-256 of the weights that a fine-tuning starts from; "" starts from random
             ones.
@@ -137,6 +145,7 @@ class TrainConfig:
     evaluate_every: int = 50
     threads: int = 1
     patience: int = 0
+    selection_window: float = 0.0
     lines: int = 0
     parent: Annotated[str, Suppress] = ""
     tuned: Tuned = "all"

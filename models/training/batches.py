@@ -27,13 +27,8 @@ from models.languages import END_ID, Language, Words
 from models.objectives import objective
 from models.objectives.base import Batch
 
-TRAIN, VALIDATION, LINES, PREPARED, DROPPED = (
-    1,
-    2,
-    3,
-    4,
-    5,
-)  # each has a stream of random numbers of its own
+# Each has a stream of random numbers of its own.
+TRAIN, VALIDATION, LINES, PREPARED, DROPPED, SELECTION = range(1, 7)
 MANY = 10
 """How many words are drawn for each of ``TrainConfig.lines``: short ones come again and again."""
 DRAWN_AT_ONCE = 2048  # words; more if one step alone needs more
