@@ -15,6 +15,7 @@ from models.checks import check_choices as _check_choices
 from models.choices import ABSOLUTE
 from models.errors import UserError, first_fault
 from models.languages import Spread
+from models.languages.disfluencies import Disfluency
 from models.languages.tokens import WORDS, merges_of
 from models.model_config import ModelConfig
 from models.objectives import check_sight, output_of
@@ -54,6 +55,7 @@ BOUNDS: Mapping[str, tuple[Number, Number]] = {
     "lines": (0, 10**7),
     "rank": (1, 2**16),
     "rare": (0, 10**7),
+    "disfluent": (0, 0.9),
 }
 """The least and the largest value of every number of a configuration. Beyond them nothing useful
 happens: the machine's memory or everybody's patience ends first."""
@@ -110,6 +112,11 @@ class TrainConfig:
             such as 1.5; of equal steps, the latest. What is found at these sizes is then no test.
             0 ends with the last step.
         lines: train on so many different words, drawn once; 0 draws fresh words at each step.
+        disfluent: at so large a share of the symbols of training words the speaker stumbles; the
+            label stays that of the word that was meant. Words for validation and tests are fluent.
+        disfluency: what happens there: "fillers", a symbol that decides nothing comes before, or
+            any symbol, if all decide; "repetitions", it is said twice; "restarts", it and the one
+            or two before it are said again; "dropped"; "swapped" with the next; or one of "all".
         parent: the SHA-256 of the weights that a fine-tuning starts from; "" starts from random
             ones.
         tuned: what a fine-tuning changes: "all" weights, the "last" block and the unembedding, the
@@ -147,6 +154,8 @@ class TrainConfig:
     patience: int = 0
     selection_window: float = 0.0
     lines: int = 0
+    disfluent: float = 0.0
+    disfluency: Disfluency = "all"
     parent: Annotated[str, Suppress] = ""
     tuned: Tuned = "all"
     rank: int = 4
@@ -154,7 +163,7 @@ class TrainConfig:
     model: ModelConfig = field(default_factory=ModelConfig)
 
     def __post_init__(self) -> None:
-        _check_choices(self, spread=Spread, tuned=Tuned, adapted=Adapted)
+        _check_choices(self, spread=Spread, tuned=Tuned, adapted=Adapted, disfluency=Disfluency)
         merges_of(self.vocabulary)
         if self.tuned != "all" and not self.parent:
             raise UserError(
@@ -176,6 +185,11 @@ class TrainConfig:
             raise UserError(
                 "average is for models that learn all their weights by gradient: choose --average "
                 "0, or another architecture than ngram, and another --tuned than lora or subspace"
+            )
+        if self.disfluent and (self.objective != "verdict" or self.vocabulary != WORDS):
+            raise UserError(
+                "a disfluent word keeps the label of what was meant, and nothing else is known of "
+                "it: choose --disfluent 0, or --objective verdict and --vocabulary words"
             )
         check_sight(self.objective, self.model.sees_ahead)
         self._decide_output()

@@ -323,7 +323,8 @@ def find_runs(folder: Path) -> list[Path]:
 
 def run_name(config: TrainConfig) -> str:
     """The default folder name of a run: language, recipe unless plain, kind of model, "lm" for a
-    language model, "masked" for one of hidden symbols, "tags", what was fine-tuned, seed."""
+    language model, "masked" for one of hidden symbols, "tags", what was fine-tuned, how disfluent
+    its words are, seed."""
     shifted = "shifted" if config.max_offset else ""
     named = "" if config.recipe == "plain" else config.recipe
     taught = {"softmax": "lm", "masked": "masked", "tags": "tags"}.get(config.model.output, "")
@@ -333,8 +334,9 @@ def run_name(config: TrainConfig) -> str:
     if config.tuned == "subspace":
         tuned += f"-{config.rank}"
     few = f"{config.lines}-lines" if config.lines else ""
+    spoken = f"disfluent-{config.disfluency}-{config.disfluent:g}" if config.disfluent else ""
     cut = "" if config.vocabulary == WORDS else config.vocabulary.replace(":", "-")
-    changes = (cut, named, config.model.kind, taught, shifted, tuned, few)
+    changes = (cut, named, config.model.kind, taught, shifted, tuned, few, spoken)
     parts = (config.language, *changes, f"s{config.seed}")
     return "-".join(part for part in parts if part)
 

@@ -24,6 +24,7 @@ from torch.utils.data import DataLoader, Dataset
 
 from models.config import TrainConfig
 from models.languages import END_ID, Language, Words
+from models.languages.disfluencies import disfluent, fillers_of, with_labels
 from models.objectives import objective
 from models.objectives.base import Batch
 
@@ -68,6 +69,7 @@ def steps_at_once(config: TrainConfig) -> int:
 def draw(config: TrainConfig, language: Language, chunk: int) -> tuple[Words, np.ndarray]:
     """The words of ``steps_at_once`` steps, step after step, and the offset of each word, [words].
 
+    Disfluent words have the labels of what was meant written into them.
     The random numbers behind them depend on the seed and on the number of the chunk alone.
     """
     rng = np.random.default_rng([config.seed, TRAIN, chunk])
@@ -99,7 +101,11 @@ def some_words(config: TrainConfig, language: Language) -> Words:
 def _sample(config: TrainConfig, language: Language, rng: np.random.Generator, count: int) -> Words:
     label = True if objective(config.objective).members_alone else None
     lengths = language.lengths(config.max_n)
-    return language.sample(rng, count, lengths, label, spread=config.spread).words
+    sample = language.sample(rng, count, lengths, label, spread=config.spread)
+    if not config.disfluent:
+        return sample.words
+    how = (config.disfluent, fillers_of(language), lengths[-1], config.disfluency)
+    return with_labels(disfluent(sample.words, rng, *how), sample.labels, language.vocabulary)
 
 
 def words_of(config: TrainConfig, language: Language, step: int) -> tuple[Words, np.ndarray]:

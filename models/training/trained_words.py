@@ -9,6 +9,7 @@ from jaxtyping import Bool
 
 from models.config import TrainConfig
 from models.languages import Language, Words
+from models.languages.disfluencies import said
 from models.training.batches import draw, steps_at_once
 
 
@@ -23,7 +24,8 @@ class TrainedWords:
         self._known = set[bytes]()
         for chunk in range(-(-steps // at_once)):
             left = (steps - chunk * at_once) * config.batch_size
-            self._known.update(_keys(draw(config, language, chunk)[0][:left]))
+            words = draw(config, language, chunk)[0][:left]
+            self._known.update(_keys(said(words, language.vocabulary)))
 
     def __len__(self) -> int:
         return len(self._known)
