@@ -15,6 +15,7 @@ from models.checks import check_choices as _check_choices
 from models.choices import ABSOLUTE
 from models.errors import UserError, first_fault
 from models.languages import Spread
+from models.languages.disfluencies import Disfluency
 from models.languages.tokens import WORDS, merges_of
 from models.model_config import ModelConfig
 from models.objectives import check_sight, output_of
@@ -32,6 +33,9 @@ MOST_PAIRS = 2**27
 """The most pairs of symbols that a model compares at once: the number of words that it reads
 together, times the square of their length."""
 
+SELECTION_WORDS = 256
+"""How many words choose the weights, of all lengths together."""
+
 
 BOUNDS: Mapping[str, tuple[Number, Number]] = {
     "seed": (0, MOST_SEED),
@@ -42,13 +46,16 @@ BOUNDS: Mapping[str, tuple[Number, Number]] = {
     "max_offset": (0, 2**24),
     "warmup": (0, 10**9),
     "weight_decay": (0, 1e3),
+    "average": (0, 0.999999),
     "clip": (1e-12, 1e12),
     "evaluate_every": (1, 10**9),
     "threads": (1, 256),
     "patience": (0, 10**9),
+    "selection_window": (0, 1000),
     "lines": (0, 10**7),
     "rank": (1, 2**16),
     "rare": (0, 10**7),
+    "disfluent": (0, 0.9),
 }
 """The least and the largest value of every number of a configuration. Beyond them nothing useful
 happens: the machine's memory or everybody's patience ends first."""
@@ -91,13 +98,25 @@ class TrainConfig:
             max_offset, so that positions beyond the window are trained too (Kiyono et al. 2021).
         warmup: steps in which the learning rate rises in a straight line.
         weight_decay: decoupled, as in AdamW.
+        average: the decay of an exponential moving average of all weights, such as 0.99: each step
+            it keeps this share of itself and takes the rest from the new weights. Evaluations and
+            checkpoints hold the average; training goes on with the weights themselves. 0 is off.
         clip: the largest norm of the gradient; a longer gradient is scaled down to it.
         evaluate_every: steps between evaluations on the training window; the state to resume from
             is saved as often.
         threads: CPU threads of a step. Another number of threads changes the last bits of every
             sum, and so the weights; small models are no faster with more.
         patience: training stops after this many flawless evaluations in a row; 0 trains all steps.
+        selection_window: the run ends with the weights of the evaluated step that was exact on the
+            largest share of 256 words of sizes beyond ``max_n``, up to this many training windows,
+            such as 1.5; of equal steps, the latest. What is found at these sizes is then no test.
+            0 ends with the last step.
         lines: train on so many different words, drawn once; 0 draws fresh words at each step.
+        disfluent: at so large a share of the symbols of training words the speaker stumbles; the
+            label stays that of the word that was meant. Words for validation and tests are fluent.
+        disfluency: what happens there: "fillers", a symbol that decides nothing comes before, or
+            any symbol, if all decide; "repetitions", it is said twice; "restarts", it and the one
+            or two before it are said again; "dropped"; "swapped" with the next; or one of "all".
         parent: the SHA-256 of the weights that a fine-tuning starts from; "" starts from random
             ones.
         tuned: what a fine-tuning changes: "all" weights, the "last" block and the unembedding, the
@@ -128,11 +147,15 @@ class TrainConfig:
     max_offset: int = 0
     warmup: int = 50
     weight_decay: float = 0.0
+    average: float = 0.0
     clip: float = 1.0
     evaluate_every: int = 50
     threads: int = 1
     patience: int = 0
+    selection_window: float = 0.0
     lines: int = 0
+    disfluent: float = 0.0
+    disfluency: Disfluency = "all"
     parent: Annotated[str, Suppress] = ""
     tuned: Tuned = "all"
     rank: int = 4
@@ -140,7 +163,7 @@ class TrainConfig:
     model: ModelConfig = field(default_factory=ModelConfig)
 
     def __post_init__(self) -> None:
-        _check_choices(self, spread=Spread, tuned=Tuned, adapted=Adapted)
+        _check_choices(self, spread=Spread, tuned=Tuned, adapted=Adapted, disfluency=Disfluency)
         merges_of(self.vocabulary)
         if self.tuned != "all" and not self.parent:
             raise UserError(
@@ -157,6 +180,16 @@ class TrainConfig:
         if self.tuned == "subspace" and self.model.counting.centred:
             raise UserError(
                 "centred embeddings leave a random subspace: choose another --tuned than subspace"
+            )
+        if self.average and (self.model.family.tabular or self.tuned in ("lora", "subspace")):
+            raise UserError(
+                "average is for models that learn all their weights by gradient: choose --average "
+                "0, or another architecture than ngram, and another --tuned than lora or subspace"
+            )
+        if self.disfluent and (self.objective != "verdict" or self.vocabulary != WORDS):
+            raise UserError(
+                "a disfluent word keeps the label of what was meant, and nothing else is known of "
+                "it: choose --disfluent 0, or --objective verdict and --vocabulary words"
             )
         check_sight(self.objective, self.model.sees_ahead)
         self._decide_output()

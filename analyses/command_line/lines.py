@@ -37,7 +37,7 @@ def recover(options: Recover) -> None:
         result = recovery.recover(options, report)
     if shown(options, result.table, as_json(result)):
         return
-    by = {"lines": "lines", "noise": "noise"}.get(options.study, "family")
+    by = recovery.BY.get(options.study, "family")
     OUT.print(table_of(recovery.shares(result.table, by)))
     OUT.print(result.sentence)
     where(result, recovery.file_name(options.study))

@@ -176,7 +176,9 @@ def go(run: Run, device: str) -> None:
             raise
     record = run.record
     said = f"{run.path}: {record['steps']} steps in {record['seconds']:.0f} s"
-    for last in run.metrics()[-1:]:  # the file of a run that was resumed may have been removed
+    if "selected_step" in record:
+        said += f", weights of step {record['selected_step']}"
+    if last := run.evaluation():  # the file of a run that was resumed may have been removed
         exact = "" if last["exact"] is None else f"exact {last['exact']:.1%}, "
         said += f"; training window: {exact}recognition {last['recognition']:.1%}"
     OUT.print(said)

@@ -12,7 +12,7 @@ from analyses.options.questions import FEWEST_QUERIES, QUERIES
 from analyses.options.shared import Shows, Trains, Works, at_least, check_seed
 from models.languages import corpus_name
 
-Study = Literal["rules", "dieren", "lines", "noise"]
+Study = Literal["rules", "dieren", "lines", "noise", "disfluent"]
 NETWORKS = 5
 """Networks of so many kinds learn the lines, one after the other, until one gives a rule."""
 
@@ -61,7 +61,7 @@ class Recover(Shows, Trains, Works):
     Attributes:
         study: "rules" plants 37 rules, and makes lines without a rule; "dieren" takes ten-word
             lines and ten seeds; "lines" asks how many lines it takes; "noise" asks how many wrong
-            labels it bears.
+            labels it bears; "disfluent" asks how often the speaker of the lines may stumble.
         out: the folder of all runs. A run that lies there already is not trained again.
         seeds: the number of seeds; 0 is the study's own number.
         rivals: let methods without a Transformer learn the same lines.

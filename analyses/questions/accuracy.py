@@ -23,6 +23,7 @@ from models.config import MOST_PAIRS
 from models.errors import UserError
 from models.languages import FormalLanguage, Words
 from models.languages.regular import RegularLanguage
+from models.runs.learnt import selection_lengths
 from models.runs.run import Run
 from models.training.all_words import EXAMPLES, WRONG, affordable, check_count, count_all, totals
 from models.training.evaluation import evaluate, probabilities
@@ -189,6 +190,10 @@ def findings(
         f"; recognition is lowest at length {int(worst['length'])}: {worst['recognition']:.1%} of "
         f"{int(worst['count'])} words [{worst['low']:.1%}, {worst['high']:.1%}]."
     )
+    if chosen := selection_lengths(run.language, run.config):
+        sentence += (
+            f" Words of length {chosen[0]} to {chosen[-1]} chose the weights: there it is no test."
+        )
     if every is not None:
         sentence += f" {_every_in_words(every)}"
     if inert:

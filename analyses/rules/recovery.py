@@ -35,6 +35,7 @@ from interp.automata.rules import Families
 from interp.statistics import wilson
 from models.config import Device
 from models.languages import RegularLanguage, language
+from models.languages.disfluencies import disfluent, fillers_of
 from models.runs.files import write_bytes
 from models.training.trainer import choose_device
 
@@ -44,6 +45,11 @@ LENGTHS = (1, 12)
 LINES = 5000
 SIZES = (100, 250, 500, 1000, 2500, 5000)
 NOISE = (0.0, 0.05, 0.1, 0.2, 0.3)
+DISFLUENT = (0.0, 0.05, 0.1, 0.2, 0.4)
+SPOKEN = ("side by side", "ends", "even")
+"""Beside dieren, the first rule of each of these families is said by a speaker who stumbles."""
+BY = {"lines": "lines", "noise": "noise", "disfluent": "disfluent"}
+"""By which column the outcomes of a study are shown; by family, where none is named."""
 OUTCOMES = ("exact", "no reliable rule", "wrong rule")
 QUESTION = "How much of a planted rule comes back from labelled lines?"
 KEPT = "recovered"
@@ -103,6 +109,8 @@ class Corpus:
         rule: what the rule says: one of ``planted``, "dieren", "random labels" or "as many x as y".
         lines: how many.
         noise: the share of the labels that are turned into the other one.
+        disfluent: the share of the symbols at which the speaker stumbles
+            (``models.languages.disfluencies``); the labels are those of what was meant.
         seed: of the lines.
     """
 
@@ -112,6 +120,7 @@ class Corpus:
     lines: int = LINES
     noise: float = 0.0
     seed: int = 0
+    disfluent: float = 0.0
 
     def truth(self) -> DFA | None:
         """The rule's automaton; None where no automaton is right."""
@@ -133,7 +142,19 @@ class Corpus:
             words = [tuple(np.array(VOCABULARY)[rng.integers(8, size=n)].tolist()) for n in lengths]
             labels = self._labelled(words, rng)
         labels = labels ^ (rng.random(self.lines) < self.noise)
+        if self.disfluent:
+            words = self._spoken(words, rng)
         return np.where(labels, "in", "out").tolist(), words
+
+    def _spoken(self, words: list[Word], rng: np.random.Generator) -> list[Word]:
+        """The lines as a speaker stumbles over them; none has more than four times its words."""
+        truth = self.truth()
+        assert truth is not None
+        known = RegularLanguage(self.rule, truth, sorted(truth.input_symbols))
+        lines, most = known.vocabulary.words(words), 4 * max(map(len, words))
+        spoken = disfluent(lines, rng, self.disfluent, fillers_of(known), most)
+        rows = zip(spoken.ids, spoken.lengths, strict=True)
+        return [known.vocabulary.decode(row[:length]) for row, length in rows]
 
     def _labelled(self, words: list[Word], rng: np.random.Generator) -> np.ndarray:
         truth = self.truth()
@@ -167,6 +188,15 @@ def corpora(study: Study, seeds: int) -> list[Corpus]:
             for n in SIZES
             for seed in range(seeds or 3)
         ]
+    if study == "disfluent":
+        first = {family: rule for rule, (family, _) in reversed(planted().items())}
+        rules = {"contains": "dieren"} | {family: first[family] for family in SPOKEN}
+        return [
+            Corpus(f"spoken-{i}-{share:.2f}-s{seed}", family, rule, seed=seed, disfluent=share)
+            for share in DISFLUENT
+            for i, (family, rule) in enumerate(rules.items())
+            for seed in range(seeds or 3)
+        ]
     return [
         Corpus(f"dieren-{noise:.2f}-s{seed}", "contains", "dieren", LINES, noise, seed)
         for noise in NOISE
@@ -177,9 +207,9 @@ def corpora(study: Study, seeds: int) -> list[Corpus]:
 def recover(options: Recover, progress: Progress = quiet) -> Answer:
     """One row per corpus and way.
 
-    Columns: family, rule, lines, noise, positives (their share), seed, way, outcome (exact, no
-    reliable rule, wrong rule), says, states, against (lines that contradict what was found), right
-    (share of the held-out lines), networks (how many were trained), seconds.
+    Columns: family, rule, lines, noise, disfluent, positives (their share), seed, way, outcome
+    (exact, no reliable rule, wrong rule), says, states, against (lines that contradict what was
+    found), right (share of the held-out lines), networks (how many were trained), seconds.
     """
     asked = corpora(options.study, options.seeds)
     out = options.out / "recovery"
@@ -225,6 +255,7 @@ def recovered(corpus: Corpus, out: Path, with_rivals: bool, device: Device) -> l
                 "rule": corpus.rule,
                 "lines": corpus.lines,
                 "noise": corpus.noise,
+                "disfluent": corpus.disfluent,
                 "positives": labels.count("in") / len(labels),
                 "seed": corpus.seed,
                 "way": way["way"],
@@ -274,8 +305,8 @@ def shares(table: pd.DataFrame, by: str = "family") -> pd.DataFrame:
 
 
 def chart(result: Answer) -> ChartType:
-    """The exact share by family, number of lines or noise, with its interval, a line per way."""
-    by = {"lines": "lines", "noise": "noise"}.get(result.arguments["study"], "family")
+    """The exact share by family or by what the study varies, with its interval; a line per way."""
+    by = BY.get(result.arguments["study"], "family")
     ruled = result.table[result.table["family"] != "no rule"]  # there, nothing can come back
     table = shares(ruled, by)
     ways = list(dict.fromkeys(table["way"]))
@@ -300,9 +331,9 @@ def chart(result: Answer) -> ChartType:
         points = base.mark_point(filled=True, size=50, opacity=1).encode(x=across)
         return (ranges + points).properties(width=420, height=alt.Step(11))
     scale = alt.Scale(type="log" if by == "lines" else "linear", nice=False)
-    title = "lines" if by == "lines" else "share of wrong labels"
+    titles = {"noise": "share of wrong labels", "disfluent": "share of disfluent symbols"}
     base = alt.Chart(table).encode(
-        x=alt.X(f"{by}:Q", scale=scale, title=title), color=colour, tooltip=tooltip
+        x=alt.X(f"{by}:Q", scale=scale, title=titles.get(by, by)), color=colour, tooltip=tooltip
     )
     band = base.mark_area(opacity=0.12).encode(
         y=alt.Y("low:Q").scale(domain=[0, 1]), y2="high:Q", color=colour

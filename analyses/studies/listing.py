@@ -38,7 +38,7 @@ def _row(path: Path) -> dict[str, Any]:
         # An answer about chosen lengths does not know the sizes below them.
         accuracy = [kept for kept in accuracy if kept.record.arguments.get("lengths") is None]
         exact_to = accuracy[0].record.findings.get("exact_to") if accuracy else None
-        last: Mapping[str, Any] = metrics[-1] if metrics else {}
+        last: Mapping[str, Any] = run.evaluation() or {}
         first: Mapping[str, Any] = next((line for line in metrics if flawless(line)), {})
         return {
             "run": run.name,

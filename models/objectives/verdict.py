@@ -6,6 +6,7 @@ import numpy as np
 import torch
 
 from models.languages import END, END_ID, Language, Vocabulary, Words
+from models.languages.disfluencies import said_and_meant
 from models.objectives.base import Batch, Objective
 from models.objectives.readout import Readout, read_at
 
@@ -26,12 +27,17 @@ class Verdict(Objective):
         readout: Readout = "last",
         device: torch.device | str = "cpu",
     ) -> Batch:
-        """The one answer on a word stands at its last symbol, or at BOS."""
+        """The one answer on a word stands at its last symbol, or at BOS.
+
+        Args:
+            words: their labels may be written into them (``disfluencies.with_labels``).
+        """
+        words, labels = said_and_meant(words, language)
         rows, at = np.arange(len(words)), read_at(readout, words.lengths)
         weight = np.zeros((*words.tokens.shape, len(language.vocabulary)), dtype=bool)
         weight[rows, at, END_ID] = True
         target = np.zeros_like(weight)
-        target[rows, at, END_ID] = language.labels(words)
+        target[rows, at, END_ID] = labels
         return Batch.of(words, target, weight, device)
 
     def tokens(self, vocabulary: Vocabulary) -> tuple[str, ...]:

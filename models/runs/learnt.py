@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from models.config import TrainConfig
+from models.config import MOST_PAIRS, SELECTION_WORDS, TrainConfig
 from models.errors import UserError
 from models.languages import LabelledCorpus, Language, PairCorpus, language, read_lines
 from models.languages.tokens import WORDS, TokenisedLanguage, Tokeniser, is_spelled, tokenised
@@ -57,6 +57,31 @@ def formal(config: TrainConfig, tokens: bytes | None = None, path: Path = Path()
     base = language(config.language, config.regex, config.symbols, config.grammar)
     kept = None if tokens is None else Tokeniser.read(tokens, is_spelled(base), str(path))
     return tokenised(base, config.vocabulary, kept)
+
+
+def selection_lengths(language: Language, config: TrainConfig) -> list[int]:
+    """The word lengths by which the weights are chosen (``TrainConfig.selection_window``); empty
+    where the last ones are kept.
+
+    Raises:
+        UserError: they are asked for, and there are none beyond the training window.
+    """
+    if not config.selection_window:
+        return []
+    window = language.lengths(config.max_n)[-1]
+    lengths = language.lengths(int(config.selection_window * config.max_n))
+    beyond = [length for length in lengths if length > window]
+    if beyond and beyond[-1] ** 2 * SELECTION_WORDS > MOST_PAIRS:
+        raise UserError(
+            f"{SELECTION_WORDS} words of up to {beyond[-1]} symbols are too many to read at once: "
+            "choose a smaller --selection-window"
+        )
+    if beyond:
+        return beyond
+    raise UserError(
+        f"selection_window is {config.selection_window:g}: it chooses on words beyond the training "
+        f"window, and {language.name} has none there: choose a larger number, or 0"
+    )
 
 
 def tokens_of(language: TokenisedLanguage, config: TrainConfig) -> bytes:

@@ -41,6 +41,8 @@ class RunRecord(TypedDict):
     sessions: NotRequired[list[dict[str, Any]]]
     steps: NotRequired[Step]
     seconds: NotRequired[float]
+    selected_step: NotRequired[Step]
+    selected_share: NotRequired[float]
     corpus_sha256: NotRequired[str]
     tokens_sha256: NotRequired[str]
 
@@ -62,6 +64,7 @@ class Evaluation(TypedDict):
     validation_loss: float | None
     exact: float | None
     recognition: float
+    selection: NotRequired[float]
     learning_rate: float
     seconds: float
 

@@ -18,7 +18,7 @@ import hashlib
 import platform
 import re
 import subprocess
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import asdict
 from functools import cached_property
 from importlib.metadata import version
@@ -37,7 +37,7 @@ from models.objectives.base import Objective
 from models.reading import read_bytes
 from models.runs.checkpoints import folder_name, load_checkpoint, read_about
 from models.runs.files import as_json, make_folder, remove_folder, write_json
-from models.runs.learnt import corpus_of, formal, tokens_of
+from models.runs.learnt import corpus_of, formal, selection_lengths, tokens_of
 from models.runs.parents import check_subspace, files_of
 from models.runs.records import (
     Ending,
@@ -131,16 +131,17 @@ class Run:
             checkpoint = parent.checkpoints / folder_name(parent.step)
             files |= files_of(parent.name, parent.config, checkpoint, config)
         window = learnt.lengths(config.max_n)[-1]
+        selecting = max(selection_lengths(learnt, config), default=0)
         if window > MOST_SYMBOLS or window**2 * config.batch_size > MOST_PAIRS:
             raise UserError(
                 f"{config.batch_size} words of up to {window} symbols are too many for one step, "
                 f"and {MOST_SYMBOLS:,} symbols are the most in a word: choose a --batch-size of at "
                 f"most {MOST_PAIRS // window**2}, or shorter words"
             )
-        longest = window + config.max_offset
+        longest = max(window + config.max_offset, selecting)
         if config.model.positions == "learned" and longest >= config.model.n_ctx:
             raise UserError(
-                f"training words reach position {longest} and the learned table ends at "
+                f"words reach position {longest} and the learned table ends at "
                 f"{config.model.n_ctx - 1}: choose a larger --model.n-ctx"
             )
         record = {
@@ -171,8 +172,7 @@ class Run:
             "taught": f"{config.objective}, sizes 1 to {config.max_n}, seed {config.seed}",
             "status": self.record["status"],
         }
-        if evaluated := self.metrics():
-            last = evaluated[-1]
+        if last := self.evaluation():
             rows["step"] = last["step"]
             rows["right verdicts"] = f"{last['recognition']:.1%} in the training window"
         return card(self.name, rows)
@@ -237,6 +237,11 @@ class Run:
         cure = "remove it (the run is whole without it, only its training curve is lost)"
         return read_record_lines(path, Evaluation, cure)
 
+    def evaluation(self) -> Evaluation | None:
+        """That of the weights that the run ends with, as far as it is; None before the first."""
+        lines, chosen = self.metrics(), self.record.get("selected_step")
+        return next((x for x in reversed(lines) if chosen in (None, x["step"])), None)
+
     # -- checkpoints ----------------------------------------------------------------------------
 
     @property
@@ -249,14 +254,14 @@ class Run:
         steps = (int(name[5:]) for name in names if re.fullmatch("step-[0-9]{6,15}", name))
         return sorted(steps)
 
-    def forget_checkpoints(self, after: int) -> None:
-        """Removes the checkpoints of later steps, which a training that was killed left behind.
+    def forget_checkpoints(self, after: int, but: Collection[int] = ()) -> None:
+        """Removes the checkpoints of later steps, but for some.
 
-        Training goes on from its saved state. Until it comes there again, they would be taken for
-        the newest.
+        A training that was killed left them behind: it goes on from its saved state, and until it
+        comes there again, they would be taken for the newest.
         """
         for step in self.steps():
-            if step > after:
+            if step > after and step not in but:
                 remove_folder(self.checkpoints / folder_name(step))
 
     @property
@@ -318,7 +323,8 @@ def find_runs(folder: Path) -> list[Path]:
 
 def run_name(config: TrainConfig) -> str:
     """The default folder name of a run: language, recipe unless plain, kind of model, "lm" for a
-    language model, "masked" for one of hidden symbols, "tags", what was fine-tuned, seed."""
+    language model, "masked" for one of hidden symbols, "tags", what was fine-tuned, how disfluent
+    its words are, seed."""
     shifted = "shifted" if config.max_offset else ""
     named = "" if config.recipe == "plain" else config.recipe
     taught = {"softmax": "lm", "masked": "masked", "tags": "tags"}.get(config.model.output, "")
@@ -328,8 +334,9 @@ def run_name(config: TrainConfig) -> str:
     if config.tuned == "subspace":
         tuned += f"-{config.rank}"
     few = f"{config.lines}-lines" if config.lines else ""
+    spoken = f"disfluent-{config.disfluency}-{config.disfluent:g}" if config.disfluent else ""
     cut = "" if config.vocabulary == WORDS else config.vocabulary.replace(":", "-")
-    changes = (cut, named, config.model.kind, taught, shifted, tuned, few)
+    changes = (cut, named, config.model.kind, taught, shifted, tuned, few, spoken)
     parts = (config.language, *changes, f"s{config.seed}")
     return "-".join(part for part in parts if part)
 

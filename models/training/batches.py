@@ -24,16 +24,12 @@ from torch.utils.data import DataLoader, Dataset
 
 from models.config import TrainConfig
 from models.languages import END_ID, Language, Words
+from models.languages.disfluencies import disfluent, fillers_of, with_labels
 from models.objectives import objective
 from models.objectives.base import Batch
 
-TRAIN, VALIDATION, LINES, PREPARED, DROPPED = (
-    1,
-    2,
-    3,
-    4,
-    5,
-)  # each has a stream of random numbers of its own
+# Each has a stream of random numbers of its own.
+TRAIN, VALIDATION, LINES, PREPARED, DROPPED, SELECTION = range(1, 7)
 MANY = 10
 """How many words are drawn for each of ``TrainConfig.lines``: short ones come again and again."""
 DRAWN_AT_ONCE = 2048  # words; more if one step alone needs more
@@ -73,6 +69,7 @@ def steps_at_once(config: TrainConfig) -> int:
 def draw(config: TrainConfig, language: Language, chunk: int) -> tuple[Words, np.ndarray]:
     """The words of ``steps_at_once`` steps, step after step, and the offset of each word, [words].
 
+    Disfluent words have the labels of what was meant written into them.
     The random numbers behind them depend on the seed and on the number of the chunk alone.
     """
     rng = np.random.default_rng([config.seed, TRAIN, chunk])
@@ -104,7 +101,11 @@ def some_words(config: TrainConfig, language: Language) -> Words:
 def _sample(config: TrainConfig, language: Language, rng: np.random.Generator, count: int) -> Words:
     label = True if objective(config.objective).members_alone else None
     lengths = language.lengths(config.max_n)
-    return language.sample(rng, count, lengths, label, spread=config.spread).words
+    sample = language.sample(rng, count, lengths, label, spread=config.spread)
+    if not config.disfluent:
+        return sample.words
+    how = (config.disfluent, fillers_of(language), lengths[-1], config.disfluency)
+    return with_labels(disfluent(sample.words, rng, *how), sample.labels, language.vocabulary)
 
 
 def words_of(config: TrainConfig, language: Language, step: int) -> tuple[Words, np.ndarray]:

@@ -1,4 +1,5 @@
-"""The saved state, from which training resumes bit for bit: weights, Adam's moments, the step."""
+"""The saved state, from which training resumes bit for bit: weights and their average, Adam's
+moments, the step."""
 
 from __future__ import annotations
 
@@ -34,6 +35,8 @@ class About(TypedDict):
 def save_state(trainer: Trainer) -> None:
     """Writes everything that the next step depends on, beside the run's record."""
     tensors = {f"model.{n}": t.detach() for n, t in trainer.model.state_dict().items()}
+    if trainer.average is not None:
+        tensors |= {f"average.{n}": t for n, t in trainer.average.state_dict().items()}
     for name, parameter in trainer.model.named_parameters():
         for key, value in trainer.moments[parameter].items():
             tensors[f"{key}.{name}"] = value
@@ -71,6 +74,8 @@ def load_state(trainer: Trainer) -> None:
             kind, rest = name.split(".", 1)
             parts.setdefault(kind, {})[rest] = tensor
         trainer.model.load_state_dict(parts.pop("model"))
+        if trainer.average is not None:
+            trainer.average.load_state_dict(parts.pop("average"))
         for name, parameter in trainer.model.named_parameters():
             trainer.moments[parameter] = {
                 key: value[name].to(parameter.device)

@@ -46,9 +46,11 @@ def can_train_together(config: TrainConfig) -> bool:
     """Can runs of this configuration that differ in their seed alone train at once?
 
     If they can, it saves time on a GPU, but not on a CPU. With dropout they cannot: what a run
-    drops is drawn from its own seed.
+    drops is drawn from its own seed. Nor can runs whose weights are averaged: each has its own
+    average.
     """
-    return not config.parent and not config.model.dropout and can_be_stacked(config.model)
+    alone = config.parent or config.model.dropout or config.average
+    return not alone and can_be_stacked(config.model)
 
 
 def train_together(

@@ -9,6 +9,7 @@ from jaxtyping import Bool
 
 from models.config import TrainConfig
 from models.languages import Language, Words
+from models.languages.disfluencies import said
 from models.training.batches import draw, steps_at_once
 
 
@@ -28,7 +29,7 @@ class TrainedWords:
         for chunk in range(-(-steps // at_once)):
             left = (steps - chunk * at_once) * config.batch_size
             words = draw(config, language, chunk)[0][:left]
-            self._known.update(_keys(words))
+            self._known.update(_keys(said(words, language.vocabulary)))
             self.tokens += int(words.lengths.sum()) + len(words)
 
     def __len__(self) -> int:

@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
+from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
 from models.base import EmbeddingModel, LanguageModel, build
 from models.config import TrainConfig
@@ -85,6 +86,7 @@ class Trainer:
     run: Run
     model: LanguageModel
     optimizer: torch.optim.AdamW | None  # None: the model learns by counting
+    average: AveragedModel | None = None  # of the weights after each step; None: nobody asked
     step: int = 0
     flawless: int = 0  # evaluations in a row without a mistake
     diverged: bool = False  # the loss or a weight is no number any more
@@ -106,13 +108,25 @@ class Trainer:
         if model.learns_by_counting:
             return cls(run, model, None)
         learned = (parameter for parameter in model.parameters() if parameter.requires_grad)
-        return cls(run, model, adamw(run.config, learned))
+        average = None
+        if decay := run.config.average:
+            average = AveragedModel(model, multi_avg_fn=get_ema_multi_avg_fn(decay))
+        return cls(run, model, adamw(run.config, learned), average)
+
+    @property
+    def judged_model(self) -> LanguageModel:
+        """The model that is evaluated: the averaged one, if there is one."""
+        if self.average is None:
+            return self.model
+        assert isinstance(self.average.module, LanguageModel)
+        return self.average.module
 
     @property
     def whole_model(self) -> LanguageModel:
-        """The model with all that was learned in its own weights, as a checkpoint holds it."""
+        """The judged model with all that was learned in its own weights, as a checkpoint holds
+        it."""
         if self.config.tuned not in ADDED:
-            return self.model
+            return self.judged_model
         return ADDED[self.config.tuned][1](self.model, self.config)
 
     @cached_property
@@ -162,6 +176,8 @@ class Trainer:
         torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.config.clip)
         optimizer.step()
         self.model.constrain()
+        if self.average is not None:  # it begins as a copy of the weights after the first step
+            self.average.update_parameters(self.model)
 
     def learning_rate(self, step: int) -> float:
         return self.config.learning_rate * self.schedule(step)

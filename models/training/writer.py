@@ -5,19 +5,22 @@ from __future__ import annotations
 import json
 import math
 import time
+from collections.abc import Sequence
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from models.config import TrainConfig
+from models.config import SELECTION_WORDS, TrainConfig
 from models.errors import UserError
 from models.languages import FormalLanguage, Language, Sample
 from models.runs.checkpoints import save_checkpoint
 from models.runs.files import append_bytes, sweep, write_bytes
+from models.runs.learnt import selection_lengths
+from models.runs.records import Evaluation
 from models.runs.run import METRICS
-from models.training.batches import VALIDATION
-from models.training.evaluation import judge
+from models.training.batches import SELECTION, VALIDATION
+from models.training.evaluation import judge, right_words
 from models.training.state import STATE, load_state, save_state
 from models.training.trainer import Trainer
 
@@ -46,10 +49,24 @@ def validation_sample(language: Language, config: TrainConfig) -> Sample:
     return Sample.concatenate(drawn, Sample(language.draw(rng, positive, labels), labels))
 
 
+def selection_sample(language: Language, config: TrainConfig) -> Sample | None:
+    """Words beyond the training window, by which the weights are chosen; None if nobody asked."""
+    rng = np.random.default_rng([config.seed, SELECTION])
+    lengths = selection_lengths(language, config)
+    return language.sample(rng, SELECTION_WORDS, lengths, split="validation") if lengths else None
+
+
 def checkpoint_steps(last: int) -> set[int]:
     """0, 1, 2, 5, 10, 20, 50, ... up to ``last``, and ``last``."""
     spaced = (m * 10**e for e in range(len(str(last))) for m in (1, 2, 5))
     return {0, last, *(s for s in spaced if s < last)}
+
+
+def best_of(evaluated: Sequence[Evaluation]) -> Evaluation | None:
+    """The latest of the evaluations with the largest share of ``selection_sample``; None where no
+    evaluation has one."""
+    scored = (line for line in reversed(evaluated) if "selection" in line)
+    return max(scored, key=lambda line: line["selection"], default=None)
 
 
 def all_finite(tensor: Tensor) -> bool:
@@ -81,6 +98,8 @@ class RunWriter:
         write_bytes(run.path / METRICS, "".join(json.dumps(line) + "\n" for line in kept).encode())
         self._started = time.monotonic() - (kept[-1]["seconds"] if kept else 0.0)
         self._validation = validation_sample(run.language, run.config)
+        self._selection = selection_sample(run.language, run.config)
+        self._selected = best_of(kept)
         self._planned = checkpoint_steps(run.config.steps)
         self.losses: list[float] = []
         run.update(status="training", device=str(trainer.model.device))
@@ -113,16 +132,24 @@ class RunWriter:
             return
         if evaluates:
             self._evaluate()
-        if self.trainer.step in self._planned or self.trainer.done:
+        best = self._selected
+        kept = self._planned if best is None else {*self._planned, best["step"]}
+        if self.trainer.step in kept or self.trainer.done:
             self._save_checkpoint()
         # After the checkpoint: a run that is killed between the two writes the checkpoint again.
         if evaluates and (resumable or self.trainer.done):
             save_state(self.trainer)
+            if best is not None:  # a run that goes on from an older state needed an older best
+                self.trainer.run.forget_checkpoints(after=0, but=kept)
 
     def finish(self) -> None:
-        seconds = round(time.monotonic() - self._started, 1)
+        run, best, selected = self.trainer.run, self._selected, dict[str, float]()
         status = "diverged" if self.trainer.diverged else "finished"
-        self.trainer.run.update(status=status, steps=self.trainer.step, seconds=seconds)
+        if best is not None and status == "finished":
+            run.forget_checkpoints(after=best["step"])
+            selected = {"selected_step": best["step"], "selected_share": best["selection"]}
+        seconds = round(time.monotonic() - self._started, 1)
+        run.update(status=status, steps=self.trainer.step, seconds=seconds, **selected)
 
     def _whole(self) -> bool:
         """Are the losses since the last evaluation, and all weights, numbers?"""
@@ -136,12 +163,16 @@ class RunWriter:
     def _evaluate(self) -> None:
         """Judges the training window and appends a line to metrics.jsonl."""
         trainer, validation = self.trainer, self._validation
-        run = trainer.run
-        trainer.model.eval()
-        exact, right, value = judge(trainer.model, run.language, validation, run.objective)
-        trainer.model.train()
+        run, model = trainer.run, trainer.judged_model
+        model.eval()
+        exact, right, value = judge(model, run.language, validation, run.objective)
+        selection = None
+        if self._selection is not None:
+            both = right_words(model, run.language, self._selection, run.objective)
+            selection = float(np.logical_and(*both).mean())
+        model.train()
         trainer.flawless = trainer.flawless + 1 if exact.all() and right.all() else 0
-        line = {
+        line: Evaluation = {
             "step": trainer.step,
             "loss": number(float(np.mean(self.losses or [np.nan]))),
             "validation_loss": number(value),
@@ -150,5 +181,8 @@ class RunWriter:
             "learning_rate": trainer.learning_rate(trainer.step - 1),
             "seconds": round(time.monotonic() - self._started, 2),
         }
+        if selection is not None:
+            line["selection"] = selection
         append_bytes(run.path / METRICS, f"{json.dumps(line, allow_nan=False)}\n".encode())
         self.losses = []
+        self._selected = best_of([x for x in (self._selected, line) if x is not None])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -89,6 +90,18 @@ def test_noise_turns_its_share_of_the_labels_round() -> None:
     assert np.mean(np.array(labels) != np.array(clean)) == pytest.approx(0.1, abs=0.015)
 
 
+def test_disfluent_lines_have_the_labels_of_what_was_meant() -> None:
+    """What was meant is the line without disfluencies, of the same seed."""
+    for corpus in corpora("disfluent", 1):
+        labels, words = replace(corpus, lines=300).drawn()
+        meant = replace(corpus, lines=300, disfluent=0.0).drawn()
+        assert labels == meant[0]
+        changed = np.mean([w != m for w, m in zip(words, meant[1], strict=True)])
+        clean = np.mean([(1 - corpus.disfluent) ** len(m) for m in meant[1]])
+        assert changed == pytest.approx(1 - clean, abs=0.1)
+        assert {w for word in words for w in word} == {w for word in meant[1] for w in word}
+
+
 def test_random_labels_know_nothing_of_their_lines() -> None:
     labels, words = Corpus("x", "no rule", RANDOM, 5000).drawn()
     has = np.array(["kaas" in word for word in words])
@@ -98,7 +111,10 @@ def test_random_labels_know_nothing_of_their_lines() -> None:
 
 @pytest.mark.parametrize(
     ("study", "seeds", "count"),
-    [("rules", 0, 39), ("rules", 2, 78), ("dieren", 0, 10), ("lines", 2, 12), ("noise", 1, 5)],
+    [
+        *[("rules", 0, 39), ("rules", 2, 78), ("dieren", 0, 10), ("lines", 2, 12), ("noise", 1, 5)],
+        *[("disfluent", 1, 20), ("disfluent", 0, 60)],
+    ],
 )
 def test_what_a_study_asks_for(study: Any, seeds: int, count: int) -> None:
     asked = corpora(study, seeds)
@@ -174,7 +190,7 @@ def test_both_kinds_of_error_are_counted() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("study", ["dieren", "lines", "noise"])
+@pytest.mark.parametrize("study", ["dieren", "lines", "noise", "disfluent"])
 def test_a_study_is_kept_and_drawn(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, study: Any
 ) -> None:

@@ -53,6 +53,7 @@ KINDS: dict[str, dict[str, Any]] = {
     "plain": {},
     "log": {"spread": "log"},
     "verdict": {"objective": "verdict"},
+    "disfluent": {"objective": "verdict", "language": "dieren", "disfluent": 0.3},
     "language model": {"objective": "language-model"},
     "regular": {"language": "dyck1-1"},
     "rotary": {"model": replace(TINY, positions="rotary")},

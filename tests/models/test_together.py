@@ -119,6 +119,7 @@ KINDS: dict[str, dict[str, Any]] = {
     "plain": {},
     "verdict": {"objective": "verdict", "language": "dieren"},
     "clipped": {"spread": "log", "weight_decay": 0.3, "clip": 0.05},
+    "disfluent": {"objective": "verdict", "language": "dieren", "disfluent": 0.3},
     "language model": {"objective": "language-model", "language": "dyck2"},
     "biases": {"model": replace(TINY, act_fn="relu"), "language": "dyck2"},
     "learned": {"model": replace(TINY, positions="learned")},

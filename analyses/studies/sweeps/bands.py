@@ -17,7 +17,8 @@ LEARNED = 0.99
 LEGEND = (
     "Each column is a language and a band: x4 has the sizes up to four training windows that no "
     "smaller band has. Its numbers are the share right: mean over seeds [worst seed, best seed]. "
-    "Right are members with every next-symbol set right; where verdicts alone are taught, verdicts."
+    "Right are members with every next-symbol set right; where verdicts alone are taught, "
+    "verdicts. Not fresh: words of these sizes chose the weights."
 )
 """What the columns of ``wide`` are."""
 
@@ -30,21 +31,25 @@ def summary(values: pd.DataFrame) -> pd.DataFrame:
 
     Columns: language, setting, band, measure, value (mean over sizes, then over seeds), low and
     high (the worst and the best seed), seeds, mean_low and mean_high (95% interval of the mean,
-    by ``interval`` over seeds; NaN for a single seed).
+    by ``interval`` over seeds; NaN for a single seed), fresh (as in ``by_seed``).
     """
     keys = ["language", "setting", "band", "measure"]
     grouped = values.groupby(keys, sort=False)["value"]
     short = grouped.agg(value="mean", low="min", high="max", seeds="size").reset_index()
     ends = pd.DataFrame([interval(seeds) for _, seeds in grouped])
-    return short.assign(mean_low=ends["low"], mean_high=ends["high"])
+    fresh = values.groupby(keys, sort=False)["fresh"].all().to_numpy()
+    return short.assign(mean_low=ends["low"], mean_high=ends["high"], fresh=fresh)
 
 
 def wide(values: pd.DataFrame) -> pd.DataFrame:
     """The summary for reading: a row per setting, a column per language and band."""
     short = summary(values)
     text = [
-        f"{mean:.2f}" if low == high else f"{mean:.2f} [{low:.2f}, {high:.2f}]"
-        for mean, low, high in short[["value", "low", "high"]].itertuples(index=False)
+        (f"{mean:.2f}" if low == high else f"{mean:.2f} [{low:.2f}, {high:.2f}]")
+        + ("" if fresh else ", not fresh")
+        for mean, low, high, fresh in short[["value", "low", "high", "fresh"]].itertuples(
+            index=False
+        )
     ]
     short = short.assign(text=text, column=short["language"] + " x" + short["band"].astype(str))
     pivot = short.pivot(index="setting", columns="column", values="text")

@@ -104,18 +104,21 @@ def judged(run: Run, exam: Exam, device: str = "auto") -> pd.DataFrame:
     Lengths and sizes are of words in symbols, however the run cuts them into tokens.
 
     Columns: those of ``LengthScore``, but for the fresh ones; objective, window (longest training
-    word, in symbols), parameters (numbers that are learned), seconds (of training), steps.
+    word, in symbols), selected_to (up to which length words chose the weights; 0 where none did),
+    parameters (numbers that are learned), seconds (of training), steps.
     """
     with locked(run.results):
         if (rows := kept(run.path, exam)) is not None:
             return rows
         config, known, base = run.config, run.language, language(run.config.language)
+        reach = config.selection_window
         lengths = exam.tested(config.language, config.max_n)
         words = exam_words(config.language, lengths, exam.count, exam.seed, exam.hard)
         model = run.model().to(choose_device(device))
         about = {
             "objective": config.objective,
             "window": base.length_of(config.max_n),
+            "selected_to": base.length_of(int(reach * config.max_n)) if reach else 0,
             "parameters": sum(tensor.numel() for tensor in model.state_dict().values()),
             "seconds": run.record["seconds"],
             "steps": run.record["steps"],

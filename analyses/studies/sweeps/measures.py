@@ -83,8 +83,11 @@ def by_seed(table: pd.DataFrame, by: Sequence[str], asked: Measure) -> pd.DataFr
         by: the columns that make a setting: variant and the varied fields.
 
     Columns: language, setting, band (its last window; ``ALL`` without bands), measure (which one
-    it is on this language), seed, value.
+    it is on this language), seed, value, fresh (whether no word of these lengths chose weights of
+    the setting).
     """
+    # Kept tables of older versions know no choice.
+    table = table.assign(selected_to=table.get("selected_to", 0))
     rows = table.assign(setting=settings_of(table, by), band=_bands(table, asked.bands))
     rows = rows.dropna(subset=["band"]).astype({"band": int})
     keys = ["language", "setting", "band"]
@@ -100,8 +103,10 @@ def by_seed(table: pd.DataFrame, by: Sequence[str], asked: Measure) -> pd.DataFr
                 if measure == "recognition"
                 else part[measure].astype(float).mean()
             )
-            records.append((name, setting, band, measure, seed, round(value, 12)))
-    return pd.DataFrame(records, columns=[*keys, "measure", "seed", "value"])
+            selected = part["length"].gt(part["window"]) & part["length"].le(part["selected_to"])
+            fresh = not selected.any()
+            records.append((name, setting, band, measure, seed, round(value, 12), fresh))
+    return pd.DataFrame(records, columns=[*keys, "measure", "seed", "value", "fresh"])
 
 
 def _bands(table: pd.DataFrame, bands: Sequence[int]) -> pd.Series:

@@ -38,6 +38,7 @@ STUDIES: dict[Study, str] = {
     "dieren": "the Dutch rule, ten seeds",
     "lines": "how many lines it takes",
     "noise": "how many wrong labels are too many",
+    "disfluent": "how many disfluent words are too many",
 }
 NEW = "A new corpus"
 
