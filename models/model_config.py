@@ -51,7 +51,7 @@ BOUNDS: Mapping[str, tuple[Number, Number]] = {
 }
 """The least and the largest value of every number of a model."""
 
-OPTIONS = ("head_width", "value_width", "window", "parallel", "dropout", "even_start")
+OPTIONS = ("head_width", "value_width", "window", "parallel", "residual", "dropout", "even_start")
 """Further fields that are refused where a family does not read them."""
 
 BETWEEN: tuple[Positions, ...] = ("rotary", "alibi", "t5")
@@ -102,6 +102,9 @@ class ModelConfig:
         parallel: whether attention and MLP of a block read the same normalised stream, x +
             Attention(norm(x)) + MLP(norm(x)), as in GPT-J, PaLM and ViT-22B. A block then has one
             norm, before both.
+        residual: whether a block adds what a part computes to the stream that it reads (He et al.
+            2016). Without it, each part passes on this alone: f(norm(x)), norm(f(x)) or
+            norm(f(norm(x))), by ``norm_placement``.
         mlp: "plain" two layers, "gated" act(x W_gate) * (x W_in) between them, "none" (attention
             only).
         act_fn: the MLP's activation.
@@ -143,6 +146,7 @@ class ModelConfig:
     norm_placement: NormPlacement = "pre"
     qk_norm: Norm = "none"
     parallel: bool = False
+    residual: bool = True
     mlp: Mlp = "plain"
     act_fn: Activation = "gelu"
     bias: bool = True
@@ -170,6 +174,11 @@ class ModelConfig:
             raise UserError(
                 "parallel attention and MLP read one pre-norm stream, and norm_placement is "
                 f"{self.norm_placement}, mlp {self.mlp}: choose pre and an MLP, or leave it out"
+            )
+        if self.parallel and not self.residual:
+            raise UserError(
+                "parallel attention and MLP are added to one residual stream, and residual is "
+                "False: leave one of the two out"
             )
         if self.norm == "none" and self.norm_placement != "pre":
             raise UserError(
@@ -305,6 +314,7 @@ class ModelConfig:
                 word = names.get(f.name, {}).get(value, value)
                 parts.append(word if value != "none" or f.name == "mlp" else f"no-{f.name}")
         parts += ["parallel"] if self.parallel else []
+        parts += [] if self.residual else ["no-residual"]
         parts += [f"window-{self.window}"] if self.window else []
         parts += [f"dropout-{self.dropout:g}"] if self.dropout else []
         return "-".join(parts).replace("_", "-")

@@ -83,8 +83,8 @@ _NORMS = {"layer": "LayerNorm", "rms": "RMSNorm", "none": ""}
 def _draw_layers(sketch: Sketch) -> None:
     """Embedding, one layer in a frame that says how many there are, and unembedding."""
     config, stream = sketch.model.config, sketch.stream
-    residual = config.family.residual
-    way = STREAM if residual else CENTRE
+    branches, residual = config.family.residual, config.family.residual and config.residual
+    way = STREAM if branches else CENTRE
     sketch.down(way)
     sketch.box("embed", "embedding", stream, span=WHOLE, hook="hook_embed", weights="embed")
     top = sketch.y
@@ -98,6 +98,8 @@ def _draw_layers(sketch: Sketch) -> None:
     sketch.y += 12
     frame = sketch.y
     sketch.y += 8
+    if branches and not residual:
+        sketch.line((STREAM, top), (STREAM, sketch.y), arrow=False)
     LAYERS[config.family.name](sketch)
     sketch.y += 12
     layers = "1 layer" if config.n_layers == 1 else f"× {config.n_layers} layers"
@@ -106,8 +108,10 @@ def _draw_layers(sketch: Sketch) -> None:
     if residual:
         sketch.line((STREAM, top), (STREAM, sketch.y + SPACE - 5), arrow=False, wide=True)
         sketch.write(14, frame + 80, f"residual stream  {stream}", "along")
+    elif branches:
+        sketch.line((STREAM, sketch.y - 16), (STREAM, sketch.y), arrow=False)
     sketch.down(way)
-    if residual and config.norm != "none" and config.norm_placement != "post":
+    if branches and config.norm != "none" and config.norm_placement != "post":
         name, hook = f"final {_NORMS[config.norm]}, no weights", "ln_final.hook_normalized"
         sketch.box("norm", name, stream, span=WHOLE, hook=hook)
         sketch.down(way)
@@ -127,6 +131,8 @@ def _branch(
     """
     config = sketch.model.config
     normed = config.norm != "none"
+    if not config.residual:
+        sketch.line((STREAM, sketch.y), (STREAM, sketch.y + 12), arrow=False)
 
     def box(name: str, span: tuple[float, float] = (LEFT, RIGHT)) -> None:
         title, hook = _NORMS[config.norm], f"blocks.{{layer}}.{name}.hook_normalized"
@@ -151,9 +157,9 @@ def _branch(
     if config.norm_placement == "sandwich":
         sketch.down(MIDDLE)
         box(f"{norm}_post")
-    sketch.back()
+    sketch.back(added=config.residual)
     if normed and config.norm_placement == "post":
-        sketch.y += 9
+        sketch.y += 9 if config.residual else 0
         sketch.down(STREAM)
         box(norm, WHOLE)
 

@@ -80,8 +80,8 @@ class CrossBlock(Block):
             return self.cross_attn(y, across, self.cross_attn.keys_and_values(source, across))
 
         x = self.hook_resid_mid(self.attended(self.hook_resid_pre(x), own))
-        norms = self.ln_cross, self.ln_cross_post, self.dropout
-        x = residual(x, cross, self.hook_cross_attn_out, self.placement, *norms)
+        rest = self.ln_cross, self.ln_cross_post, self.dropout, self.residual
+        x = residual(x, cross, self.hook_cross_attn_out, self.placement, *rest)
         if self.mlp is not None:
             x = self.thought(self.hook_resid_mid2(x))
         return self.hook_resid_post(x)

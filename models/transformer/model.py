@@ -18,6 +18,7 @@ from transformer_lens.hook_points import HookPoint
 
 from models.base import Unembed, initialise
 from models.choices import ABSOLUTE
+from models.errors import UserError
 from models.languages import END_ID, Vocabulary
 from models.model_config import ModelConfig
 from models.transformer.block import Block
@@ -113,7 +114,15 @@ class HookedTransformer(IncrementalTransformer):
             mlp_input: also count the attention of block ``layer`` itself, unless its MLP stands
                 beside it.
             include_mlp_biases: count the MLPs' biases too, not only those of attention.
+
+        Raises:
+            UserError: the model has no residual stream.
         """
+        if not self.config.residual:
+            raise UserError(
+                "without a residual the stream is no sum of what its parts wrote: read the parts' "
+                "own hooks, such as hook_attn_out"
+            )
         total = self.W_U.new_zeros(self.config.d_model)
         for index, block in enumerate(self.blocks):
             assert isinstance(block, Block)
@@ -123,14 +132,21 @@ class HookedTransformer(IncrementalTransformer):
                 total = total + block.mlp.b_out
         return total
 
-    def norms_on_the_way(self, layer: int, part: Literal["embed", "attn", "mlp"]) -> list[str]:
+    def norms_on_the_way(
+        self, layer: int, part: Literal["embed", "attn", "mlp"]
+    ) -> list[str] | None:
         """The names of the norms on the direct way from a part to the logits, in order.
+
+        None is returned where there is no such way: without a residual, if another part follows.
 
         Args:
             layer: the block of the part; ignored for "embed", which stands before the first block.
             part: "attn" is a head's z W_O, "mlp" what ``hook_mlp_out`` hears.
         """
         config = self.config
+        last = config.n_layers - 1, "attn" if config.mlp == "none" else "mlp"
+        if not config.residual and (layer, part) != last:
+            return None
         way: list[str] = []
         if config.norm_placement == "sandwich" and part == "attn":
             way.append(f"blocks.{layer}.ln1_post")

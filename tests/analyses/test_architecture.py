@@ -59,6 +59,7 @@ TRANSFORMERS: list[dict[str, object]] = [
     {"counting": Counting(averaging_heads=1, counters=True)},
     {"parallel": True, "qk_norm": "layer", "value_width": 3},
     {"parallel": True, "norm": "none", "mlp": "gated"},
+    {"residual": False, "norm_placement": "post"},
     {"scores": "linear", "value_width": 5, "norm_placement": "post"},
 ]
 RIVALS: list[dict[str, object]] = [

@@ -268,6 +268,19 @@ def test_a_stream_tells_nothing_where_its_side_is_not(architecture: str) -> None
         assert not differs[outside].any()
 
 
+def test_without_a_residual_each_part_s_output_is_the_next_part_s_input() -> None:
+    model = made("encoder-decoder", residual=False)
+    heard = model.run_with_cache(tokens_of())[1]
+    last = f"blocks.{model.config.n_layers - 1}.hook_"
+    for out, stream in (
+        ("attn_out", "resid_mid"),
+        ("cross_attn_out", "resid_mid2"),
+        ("mlp_out", "resid_post"),
+    ):
+        assert torch.equal(heard[last + out], heard[last + stream])
+        assert heard[last + out].std() > 0.01
+
+
 @pytest.mark.parametrize("architecture", ["encoder-decoder", "lstm-attention"])
 def test_cross_attention_reads_the_source_alone(architecture: str) -> None:
     model = made(architecture)

@@ -39,6 +39,7 @@ CHOICES: dict[str, tuple[Any, ...]] = (
     | {
         "bias": (True, False),
         "parallel": (False, True),
+        "residual": (True, False),
         "dropout": (0.0, 0.2),
         "even_start": (True, False),
         "counting.head_norm": (False, True),
@@ -77,7 +78,7 @@ ATTENTION = {"scores", "mask", "window", "positions", "mlp", "head_width", "valu
 ATTENTION |= {"qk_norm", "parallel", "dropout", "even_start"}
 COUNTING = {"counting.averaging_heads", "counting.head_norm", "counting.counters"}
 ATTENTION |= COUNTING
-NORMS = {"norm", "norm_placement"}
+NORMS = {"norm", "norm_placement", "residual"}
 BLOCKS_OF = dict.fromkeys(("rnn", "lstm", "gru", "ngram"), ATTENTION | NORMS)
 BLOCKS_OF |= {"cnn": ATTENTION}
 BLOCKS_OF |= dict.fromkeys(("lstm-encoder-decoder", "lstm-attention"), ATTENTION | NORMS)
@@ -101,6 +102,8 @@ def refused(asked: Values) -> bool:
     if v["norm"] == "none" and v["norm_placement"] != "pre":
         return True
     if v["parallel"] and (v["mlp"] == "none" or v["norm_placement"] != "pre"):
+        return True
+    if v["parallel"] and not v["residual"]:
         return True
     if v["architecture"] in TWO_SIDED and v["n_layers"] < 2:
         return True
@@ -381,6 +384,7 @@ RESUMED: dict[str, tuple[Values, Values]] = {
     "rotary": ({}, {"positions": "rotary", "norm_placement": "post", "bias": False}),
     "averaging": ({}, {"counting": Counting(averaging_heads=1, head_norm=True, centred=True)}),
     "counters": ({}, {"counting": Counting(averaging_heads=1, counters=True)}),
+    "no residual": ({}, {"residual": False, "positions": "learned"}),
     "dropout": ({}, {"dropout": 0.3, "norm_placement": "sandwich"}),
     "linear": ({}, {"scores": "linear", "value_width": 3, "dropout": 0.1}),
     "parallel": ({}, {"parallel": True, "qk_norm": "layer", "positions": "rotary"}),
