@@ -8,7 +8,7 @@ from typing import Literal
 from models.checks import AS_WRITTEN, check_numbers
 from models.errors import UserError
 
-Scores = Literal["scaled_dot", "dot", "additive", "linear"]
+Scores = Literal["scaled_dot", "dot", "additive", "linear", "identity"]
 Mask = Literal["causal", "strictly_causal", "bidirectional"]
 Positions = Literal["none", "learned", "sinusoidal", "rotary", "alibi", "t5"]
 Norm = Literal["layer", "rms", "none"]

@@ -78,9 +78,11 @@ class ModelConfig:
             keys.
         d_mlp: width of the hidden layer of the MLP.
         scores: how well a query q and a key k match: "scaled_dot" q.k / sqrt(d_head), "dot" q.k,
-            "additive" w.tanh(q + k) (Bahdanau et al. 2015), or "linear" log(f(q).f(k)) with the
-            features f(x) = elu(x) + 1 (Katharopoulos et al. 2020). The weights are then in
-            proportion to f(q).f(k), and a running sum takes the place of all pairs.
+            "additive" w.tanh(q + k) (Bahdanau et al. 2015), "linear" log(f(q).f(k)) with the
+            features f(x) = elu(x) + 1 (Katharopoulos et al. 2020), or "identity", scaled dot
+            products without W_Q and W_K: head h compares slice h of what attention reads. With
+            "linear" the weights are in proportion to f(q).f(k), and a running sum takes the place
+            of all pairs.
         mask: what a position may attend to: "causal" itself and what came before,
             "strictly_causal" only what came before, "bidirectional" the whole word.
         window: under a causal mask, how many positions a head sees, its own among them (a sliding
@@ -213,6 +215,11 @@ class ModelConfig:
             raise UserError(
                 "linear scores are summed up along the word, whatever the distance of two "
                 f"positions: choose no window and none of {', '.join(BETWEEN)}, or other scores"
+            )
+        if self.scores == "identity" and self.n_heads * self.d_head != self.d_model:
+            raise UserError(
+                f"identity scores compare slices of the stream, and n_heads {self.n_heads} slices "
+                f"of head_width {self.d_head} are not d_model {self.d_model}: leave head_width out"
             )
         if self.positions == "rotary" and self.scores == "additive":
             raise UserError(

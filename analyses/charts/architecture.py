@@ -39,7 +39,7 @@ def parameters(model: LanguageModel) -> pd.DataFrame:
     """The weights (of an n-gram model its counts): columns name, shape, times, numbers (in all)."""
     found: dict[tuple[str, str], int] = {}
     sizes: dict[tuple[str, str], int] = {}
-    for name, weight in [*model.named_parameters(), *model.named_buffers()]:
+    for name, weight in model.state_dict().items():
         shape = " × ".join(f"{size:,}" for size in weight.shape)
         key = (re.sub(r"blocks\.\d+", "blocks.{layer}", name), shape)
         found[key] = found.get(key, 0) + 1
@@ -212,7 +212,7 @@ def _draw_attention(sketch: Sketch) -> None:
     sketch.down(*THIRDS[:2])
     root = "√" + str(config.d_head)
     formula = {"scaled_dot": f"q·k / {root}", "dot": "q·k", "additive": "w·tanh(q + k)"}
-    formula["linear"] = "log f(q)·f(k)"
+    formula |= {"linear": "log f(q)·f(k)", "identity": f"q·k / {root}"}
     title = f"scores {formula[config.scores]}"
     sketch.box("mix", title, pairs, span=pair, weights="blocks.0.attn.w_score")
     if config.positions == "alibi":

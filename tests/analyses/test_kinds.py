@@ -45,6 +45,7 @@ KINDS: dict[str, dict[str, str]] = {
     "gru": {"architecture": "gru"},
     "rnn": {"architecture": "rnn"},
     "parallel": {"parallel": True, "qk_norm": "rms", "value_width": 3},
+    "identity": {"scores": "identity", "positions": "learned"},
     "no residual": {"residual": False},
     "no residual, post": {"residual": False, "norm_placement": "post", "mask": "strictly_causal"},
     "linear": {"scores": "linear", "dropout": 0.1},

@@ -82,7 +82,7 @@ def score_by_hand(attn: Attention, h: int, q: np.ndarray, k: np.ndarray) -> floa
         q, k = ([x + 1 if x > 0 else math.exp(x) for x in row] for row in (q, k))
         return math.log(sum(q[d] * k[d] for d in range(len(q))))
     dot = sum(q[d] * k[d] for d in range(len(q)))
-    return dot / math.sqrt(len(q)) if attn.scores == "scaled_dot" else dot
+    return dot / math.sqrt(len(q)) if attn.scores in ("scaled_dot", "identity") else dot
 
 
 def step_by_hand(value: float) -> float:
@@ -211,6 +211,9 @@ def test_the_block_is_its_equations(placement: str, mask: str, bias: bool, resid
         {"parallel": True, "norm": "rms", "mlp": "gated", "qk_norm": "rms"},
         {"parallel": True, "norm": "none"},
         {"scores": "linear"},
+        {"scores": "identity"},
+        {"scores": "identity", "mask": "strictly_causal", "value_width": 3, "qk_norm": "layer"},
+        {"scores": "identity", "counting": Counting(averaging_heads=1, head_norm=True)},
         {"scores": "linear", "mask": "strictly_causal", "value_width": 3, "qk_norm": "layer"},
         {"scores": "linear", "mask": "bidirectional", "value_width": 5},
         {"scores": "linear", "counting": Counting(averaging_heads=1, counters=True)},

@@ -128,6 +128,7 @@ KINDS: dict[str, dict[str, Any]] = {
     "rotary": {"model": replace(TINY, positions="rotary", scores="dot")},
     "linear": {"model": replace(TINY, scores="linear", qk_norm="layer", value_width=3)},
     "parallel": {"model": replace(TINY, parallel=True, qk_norm="rms")},
+    "identity": {"model": replace(TINY, scores="identity", positions="rotary")},
     "no residual": {"model": replace(TINY, residual=False)},
     "alibi": {"model": replace(TINY, positions="alibi", n_layers=2)},
     "strict": {"model": replace(TINY, mask="strictly_causal")},

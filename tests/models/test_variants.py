@@ -126,6 +126,8 @@ def refused(asked: Values) -> bool:
     width = v["head_width"] or v["d_model"] // v["n_heads"]
     if v["positions"] == "rotary" and (v["scores"] == "additive" or width % 2):
         return True
+    if v["scores"] == "identity" and width * v["n_heads"] != v["d_model"]:
+        return True
     return v["positions"] == "sinusoidal" and bool(v["d_model"] % 2)
 
 
@@ -386,6 +388,7 @@ RESUMED: dict[str, tuple[Values, Values]] = {
     "counters": ({}, {"counting": Counting(averaging_heads=1, counters=True)}),
     "no residual": ({}, {"residual": False, "positions": "learned"}),
     "dropout": ({}, {"dropout": 0.3, "norm_placement": "sandwich"}),
+    "identity": ({}, {"scores": "identity", "positions": "rotary", "qk_norm": "rms"}),
     "linear": ({}, {"scores": "linear", "value_width": 3, "dropout": 0.1}),
     "parallel": ({}, {"parallel": True, "qk_norm": "layer", "positions": "rotary"}),
     "pairs": (
