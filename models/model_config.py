@@ -88,10 +88,12 @@ class ModelConfig:
         window: under a causal mask, how many positions a head sees, its own among them (a sliding
             window, Beltagy et al. 2020); 0 means all. Farther ones are reached layer by layer.
         positions: "none" (a causal mask alone tells the order), a "learned" table, "sinusoidal"
-            (Vaswani et al. 2017), "rotary" (Su et al. 2021), "alibi" (Press et al. 2022), "t5"
-            relative bias (Raffel et al. 2020).
-        position_base: of sinusoidal and rotary positions: their wavelengths go from 2 pi up to
-            nearly 2 pi times this.
+            (Vaswani et al. 2017), "appended" (the number of the position divided by n_ctx, as the
+            last coordinate of the stream; the embedding has the others), "concatenated" (the
+            embedding and sinusoids side by side, each in half of the stream), "rotary" (Su et al.
+            2021), "alibi" (Press et al. 2022), "t5" relative bias (Raffel et al. 2020).
+        position_base: of sinusoidal, concatenated and rotary positions: their wavelengths go from
+            2 pi up to nearly 2 pi times this.
         even_start: whether queries, keys and embeddings start so small that attention begins near
             an even average over the word. Counting is learned easily from there; matching symbols,
             as induction heads do, is learned faster from weights of the usual size.
@@ -115,7 +117,7 @@ class ModelConfig:
             word. It then moves with the length, and counting holds further beyond the training
             window.
         n_ctx: tokens that the table of learned positions holds, BOS among them. Without such a
-            table words of any length can be read.
+            table words of any length can be read. Appended positions are divided by it.
         kernel_size: positions that a layer of the CNN sees: its own and those just before it.
         order: the n of the n-gram model; its context is the last n - 1 tokens.
         dropout: in training, the share that becomes 0 of attention's weights, and of the numbers
@@ -236,6 +238,16 @@ class ModelConfig:
                 f"sinusoidal positions need a sine and a cosine for every frequency, but d_model "
                 f"is {self.d_model}: choose an even number"
             )
+        if self.positions == "concatenated" and self.d_model % 4:
+            raise UserError(
+                "concatenated positions take half of d_model, a sine and a cosine for every "
+                f"frequency, and d_model is {self.d_model}: choose a multiple of 4"
+            )
+        if self.positions == "appended" and self.d_model < 2:
+            raise UserError(
+                "appended positions take one coordinate of d_model, and leave none for the "
+                "embedding: choose a d_model of at least 2"
+            )
 
     def _check_choices_are_read(self) -> None:
         """Refuses a choice that the family does not read, since it would be silently lost."""
@@ -257,6 +269,12 @@ class ModelConfig:
     @property
     def d_head(self) -> int:
         return self.head_width or self.d_model // self.n_heads
+
+    @property
+    def d_embed(self) -> int:
+        """The width of the embedding; where it is below d_model, positions have the rest."""
+        taken = {"appended": 1, "concatenated": self.d_model // 2}
+        return self.d_model - taken.get(self.positions, 0)
 
     @property
     def d_value(self) -> int:

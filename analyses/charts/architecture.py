@@ -94,7 +94,7 @@ def _draw_layers(sketch: Sketch) -> None:
         sketch.box("position", name, stream, hook="hook_pos_embed", weights="pos_embed")
         middle = (start + sketch.y) / 2
         sketch.line((LEFT, middle), (STREAM + 9, middle))
-        sketch.plus(STREAM, middle)
+        sketch.plus(STREAM, middle, "+" if config.d_embed == config.d_model else ",")
     sketch.y += 12
     frame = sketch.y
     sketch.y += 8

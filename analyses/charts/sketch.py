@@ -115,8 +115,8 @@ class Sketch:
             self.line((x, self.y), (x, self.y + by))
         self.y += by
 
-    def plus(self, x: float, y: float) -> None:
-        self.sums.append({"x": x, "y": y, "sign": "+"})
+    def plus(self, x: float, y: float, sign: str = "+") -> None:
+        self.sums.append({"x": x, "y": y, "sign": sign})
 
     def back(self, added: bool = True) -> None:
         """The end of a branch, added to the stream; if not, it goes on alone."""

@@ -16,7 +16,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from transformer_lens.hook_points import HookPoint
 
-from models.base import Unembed, initialise
+from models.base import Unembed, initialise, start_of
 from models.choices import ABSOLUTE
 from models.errors import UserError
 from models.languages import END_ID, Vocabulary
@@ -30,9 +30,9 @@ from models.transformer.positions import (
     T5_BUCKETS,
     alibi,
     check_reach,
+    computed,
     distances,
     rotations,
-    sinusoidal,
     t5_buckets,
 )
 from models.transformer.relations import Relations
@@ -45,7 +45,7 @@ class HookedTransformer(IncrementalTransformer):
         """Weights are drawn from ``seed`` alone: the global random state is not used or moved."""
         super().__init__(config, vocabulary)
         with torch.random.fork_rng(devices=[]):  # PyTorch's layers draw weights that are not used
-            self.embed = nn.Embedding(len(vocabulary), config.d_model)
+            self.embed = nn.Embedding(len(vocabulary), config.d_embed)
             self.hook_embed = HookPoint()
             self.pos_embed: nn.Embedding | None = None
             if config.positions == "learned":
@@ -59,15 +59,13 @@ class HookedTransformer(IncrementalTransformer):
             final = "none" if config.norm_placement == "post" else config.norm
             self.ln_final = Norm(final, config.d_model, config.eps, affine=False)
             self.unembed = Unembed(config, len(vocabulary))
-        # Sines are of the order of 1: smaller embeddings would drown in them.
-        std = 0.02 if config.even_start and config.positions != "sinusoidal" else 1.0
-        initialise(self, torch.Generator().manual_seed(seed), std, config.even_start)
+        initialise(self, torch.Generator().manual_seed(seed), start_of(config), config.even_start)
         self.setup()  # type: ignore[no-untyped-call]  # untyped in TransformerLens
 
     def logits(
         self, tokens: Int[Tensor, "batch pos"], offsets: Int[Tensor, " batch"] | None
     ) -> Float[Tensor, "batch pos d_vocab"]:
-        x = self.hook_embed(self.embed(tokens))
+        x = self.hook_embed(self.embedded(tokens))
         if self.config.positions in ABSOLUTE:
             x = x + self.hook_pos_embed(self.position_embedding(tokens, offsets).expand_as(x))
         relations = self.relations(tokens)
@@ -84,8 +82,7 @@ class HookedTransformer(IncrementalTransformer):
         if offsets is not None:
             position = position + offsets.to(tokens.device, non_blocking=True)[:, None]
         if self.pos_embed is None:
-            table = sinusoidal(position, self.config.d_model, self.config.position_base)
-            return table.to(self.W_E.dtype)
+            return computed(position, self.config).to(self.W_E.dtype)
         check_reach(length, 0 if offsets is None else int(offsets.max()), self.config.n_ctx)
         return self.pos_embed(position)
 

@@ -60,6 +60,8 @@ TRANSFORMERS: list[dict[str, object]] = [
     {"parallel": True, "qk_norm": "layer", "value_width": 3},
     {"parallel": True, "norm": "none", "mlp": "gated"},
     {"scores": "identity", "positions": "rotary"},
+    {"positions": "appended"},
+    {"positions": "concatenated", "counting": Counting(centred=True)},
     {"residual": False, "norm_placement": "post"},
     {"scores": "linear", "value_width": 5, "norm_placement": "post"},
 ]

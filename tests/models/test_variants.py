@@ -128,7 +128,8 @@ def refused(asked: Values) -> bool:
         return True
     if v["scores"] == "identity" and width * v["n_heads"] != v["d_model"]:
         return True
-    return v["positions"] == "sinusoidal" and bool(v["d_model"] % 2)
+    parts = {"sinusoidal": 2, "concatenated": 4}.get(v["positions"], 1)
+    return bool(v["d_model"] % parts)
 
 
 def refused_to_train(asked: Values, taught: Values) -> bool:
@@ -376,6 +377,8 @@ def check_trains(run: Run) -> None:
 RESUMED: dict[str, tuple[Values, Values]] = {
     **{name: ({}, vars(tiny_of(name))) for name in list(FAMILIES)},
     "learned": ({"max_offset": 5}, {"positions": "learned", "n_ctx": 64}),
+    "appended": ({"max_offset": 5}, {"positions": "appended", "n_ctx": 32}),
+    "concatenated": ({"max_offset": 5}, {"positions": "concatenated"}),
     "encoder": (
         {"objective": "verdict"},
         {"mask": "bidirectional", "positions": "t5", "norm": "rms", "norm_placement": "sandwich"},
