@@ -51,7 +51,7 @@ class ReadableModel(HookedModel, Protocol):
 
     If any norm but ``ln_final`` stands between a part and the logits, the model needs a method
     ``norms_on_the_way(layer, part)``. It names all norms on that way in order, for the parts
-    "embed", "attn" and "mlp".
+    "embed", "attn" and "mlp". It returns None where there is no such way, as without a residual.
     """
 
     @property
@@ -127,6 +127,12 @@ class ResumableModel(HookedModel, Protocol):
 def one_stream(model: HookedModel) -> bool:
     """Do all heads read the stream that they write to? Cross-attention reads another one."""
     return not any(".cross_attn." in name for name in model.hook_dict)
+
+
+def has_residual(model: HookedModel) -> bool:
+    """Does a block pass on what it reads, beside what its parts compute of it?"""
+    named = getattr(model, "norms_on_the_way", None)
+    return named is None or named(0, "embed") is not None
 
 
 def require_hooks(model: HookedModel, *names: str) -> None:

@@ -11,10 +11,12 @@ from typing import Any
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
+from torch.nn.functional import pad
 from transformer_lens import ActivationCache, HookedRootModule
 from transformer_lens.config import TransformerBridgeConfig
 
 from models.cards import card
+from models.choices import ABSOLUTE
 from models.errors import UserError
 from models.hooks import HookRow
 from models.languages import BORDER, END_ID, FIRST_SYMBOL_ID, Vocabulary
@@ -258,7 +260,7 @@ class LanguageModel(HookedRootModule):
         """The shape for TransformerLens' tools; a model without attention reports one head."""
         config = self.config
         attends = config.family.attends
-        kinds = {"none": "none", "learned": "standard", "sinusoidal": "standard"}
+        kinds = {"none": "none", **dict.fromkeys(ABSOLUTE, "standard")}
         kinds |= {"rotary": "rotary", "alibi": "alibi", "t5": "relative_positional_bias"}
         return TransformerBridgeConfig(
             d_model=config.d_model,
@@ -332,7 +334,16 @@ class EmbeddingModel(LanguageModel):
 
     @property
     def W_E(self) -> Float[Tensor, "d_vocab d_model"]:
-        return self.embed.weight
+        return self._filled(self.embed.weight)
+
+    def embedded(self, tokens: Int[Tensor, "*any"]) -> Float[Tensor, "*any d_model"]:
+        """The rows of W_E of these tokens."""
+        return self._filled(self.embed(tokens))
+
+    def _filled(self, embeddings: Float[Tensor, "*any d_embed"]) -> Float[Tensor, "*any d_model"]:
+        """With zeros where positions stand."""
+        missing = self.config.d_model - self.config.d_embed
+        return pad(embeddings, (0, missing)) if missing else embeddings
 
     @torch.no_grad()
     def constrain(self) -> None:
@@ -380,6 +391,15 @@ def centre(embeddings: Float[Tensor, "*model d_vocab d_model"]) -> None:
     """
     symbols = embeddings[..., FIRST_SYMBOL_ID:, :]
     symbols -= symbols.mean(dim=-2, keepdim=True)
+
+
+def start_of(config: ModelConfig) -> float:
+    """The standard deviation of a Transformer's embeddings before training.
+
+    Sines are of the order of 1: smaller embeddings would drown in them.
+    """
+    sines = config.positions in ("sinusoidal", "concatenated")
+    return 0.02 if config.even_start and not sines else 1.0
 
 
 def initialise(

@@ -8,9 +8,11 @@ from typing import Literal
 from models.checks import AS_WRITTEN, check_numbers
 from models.errors import UserError
 
-Scores = Literal["scaled_dot", "dot", "additive", "linear"]
+Scores = Literal["scaled_dot", "dot", "additive", "linear", "identity"]
 Mask = Literal["causal", "strictly_causal", "bidirectional"]
-Positions = Literal["none", "learned", "sinusoidal", "rotary", "alibi", "t5"]
+Positions = Literal[
+    "none", "learned", "sinusoidal", "appended", "concatenated", "rotary", "alibi", "t5"
+]
 Norm = Literal["layer", "rms", "none"]
 NormPlacement = Literal["pre", "post", "sandwich"]
 Mlp = Literal["plain", "gated", "none"]
@@ -27,8 +29,8 @@ CHOICES = {
 }
 """The fields of ``ModelConfig`` that make a model another kind of model, with their values."""
 
-ABSOLUTE: tuple[Positions, ...] = ("learned", "sinusoidal")
-"""The kinds of positions that are added to the embedding. They can be shifted in training."""
+ABSOLUTE: tuple[Positions, ...] = ("learned", "sinusoidal", "appended", "concatenated")
+"""The kinds of positions that are put to the embedding. They can be shifted in training."""
 
 
 @dataclass(frozen=True)

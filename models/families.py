@@ -75,7 +75,7 @@ class Family:
 
 
 EMBEDDED = frozenset({"n_layers", "d_model", "bias", "output", "counting.centred"})
-NORMED = frozenset({"norm", "norm_placement", "eps", "act_fn"})
+NORMED = frozenset({"norm", "norm_placement", "residual", "eps", "act_fn"})
 HEADS = frozenset({"n_heads", "head_width", "value_width", "scores", "qk_norm", "dropout"})
 HEADS |= {"mask", "window", "positions", "position_base", "n_ctx", "even_start"}
 BOTH_SIDES = HEADS - {"mask", "window"}

@@ -51,7 +51,7 @@ BOUNDS: Mapping[str, tuple[Number, Number]] = {
 }
 """The least and the largest value of every number of a model."""
 
-OPTIONS = ("head_width", "value_width", "window", "parallel", "dropout", "even_start")
+OPTIONS = ("head_width", "value_width", "window", "parallel", "residual", "dropout", "even_start")
 """Further fields that are refused where a family does not read them."""
 
 BETWEEN: tuple[Positions, ...] = ("rotary", "alibi", "t5")
@@ -78,18 +78,22 @@ class ModelConfig:
             keys.
         d_mlp: width of the hidden layer of the MLP.
         scores: how well a query q and a key k match: "scaled_dot" q.k / sqrt(d_head), "dot" q.k,
-            "additive" w.tanh(q + k) (Bahdanau et al. 2015), or "linear" log(f(q).f(k)) with the
-            features f(x) = elu(x) + 1 (Katharopoulos et al. 2020). The weights are then in
-            proportion to f(q).f(k), and a running sum takes the place of all pairs.
+            "additive" w.tanh(q + k) (Bahdanau et al. 2015), "linear" log(f(q).f(k)) with the
+            features f(x) = elu(x) + 1 (Katharopoulos et al. 2020), or "identity", scaled dot
+            products without W_Q and W_K: head h compares slice h of what attention reads. With
+            "linear" the weights are in proportion to f(q).f(k), and a running sum takes the place
+            of all pairs.
         mask: what a position may attend to: "causal" itself and what came before,
             "strictly_causal" only what came before, "bidirectional" the whole word.
         window: under a causal mask, how many positions a head sees, its own among them (a sliding
             window, Beltagy et al. 2020); 0 means all. Farther ones are reached layer by layer.
         positions: "none" (a causal mask alone tells the order), a "learned" table, "sinusoidal"
-            (Vaswani et al. 2017), "rotary" (Su et al. 2021), "alibi" (Press et al. 2022), "t5"
-            relative bias (Raffel et al. 2020).
-        position_base: of sinusoidal and rotary positions: their wavelengths go from 2 pi up to
-            nearly 2 pi times this.
+            (Vaswani et al. 2017), "appended" (the number of the position divided by n_ctx, as the
+            last coordinate of the stream; the embedding has the others), "concatenated" (the
+            embedding and sinusoids side by side, each in half of the stream), "rotary" (Su et al.
+            2021), "alibi" (Press et al. 2022), "t5" relative bias (Raffel et al. 2020).
+        position_base: of sinusoidal, concatenated and rotary positions: their wavelengths go from
+            2 pi up to nearly 2 pi times this.
         even_start: whether queries, keys and embeddings start so small that attention begins near
             an even average over the word. Counting is learned easily from there; matching symbols,
             as induction heads do, is learned faster from weights of the usual size.
@@ -102,6 +106,9 @@ class ModelConfig:
         parallel: whether attention and MLP of a block read the same normalised stream, x +
             Attention(norm(x)) + MLP(norm(x)), as in GPT-J, PaLM and ViT-22B. A block then has one
             norm, before both.
+        residual: whether a block adds what a part computes to the stream that it reads (He et al.
+            2016). Without it, each part passes on this alone: f(norm(x)), norm(f(x)) or
+            norm(f(norm(x))), by ``norm_placement``.
         mlp: "plain" two layers, "gated" act(x W_gate) * (x W_in) between them, "none" (attention
             only).
         act_fn: the MLP's activation.
@@ -110,7 +117,7 @@ class ModelConfig:
             word. It then moves with the length, and counting holds further beyond the training
             window.
         n_ctx: tokens that the table of learned positions holds, BOS among them. Without such a
-            table words of any length can be read.
+            table words of any length can be read. Appended positions are divided by it.
         kernel_size: positions that a layer of the CNN sees: its own and those just before it.
         order: the n of the n-gram model; its context is the last n - 1 tokens.
         dropout: in training, the share that becomes 0 of attention's weights, and of the numbers
@@ -143,6 +150,7 @@ class ModelConfig:
     norm_placement: NormPlacement = "pre"
     qk_norm: Norm = "none"
     parallel: bool = False
+    residual: bool = True
     mlp: Mlp = "plain"
     act_fn: Activation = "gelu"
     bias: bool = True
@@ -170,6 +178,11 @@ class ModelConfig:
             raise UserError(
                 "parallel attention and MLP read one pre-norm stream, and norm_placement is "
                 f"{self.norm_placement}, mlp {self.mlp}: choose pre and an MLP, or leave it out"
+            )
+        if self.parallel and not self.residual:
+            raise UserError(
+                "parallel attention and MLP are added to one residual stream, and residual is "
+                "False: leave one of the two out"
             )
         if self.norm == "none" and self.norm_placement != "pre":
             raise UserError(
@@ -205,6 +218,11 @@ class ModelConfig:
                 "linear scores are summed up along the word, whatever the distance of two "
                 f"positions: choose no window and none of {', '.join(BETWEEN)}, or other scores"
             )
+        if self.scores == "identity" and self.n_heads * self.d_head != self.d_model:
+            raise UserError(
+                f"identity scores compare slices of the stream, and n_heads {self.n_heads} slices "
+                f"of head_width {self.d_head} are not d_model {self.d_model}: leave head_width out"
+            )
         if self.positions == "rotary" and self.scores == "additive":
             raise UserError(
                 "rotary positions turn the angle between query and key, which additive scores "
@@ -219,6 +237,16 @@ class ModelConfig:
             raise UserError(
                 f"sinusoidal positions need a sine and a cosine for every frequency, but d_model "
                 f"is {self.d_model}: choose an even number"
+            )
+        if self.positions == "concatenated" and self.d_model % 4:
+            raise UserError(
+                "concatenated positions take half of d_model, a sine and a cosine for every "
+                f"frequency, and d_model is {self.d_model}: choose a multiple of 4"
+            )
+        if self.positions == "appended" and self.d_model < 2:
+            raise UserError(
+                "appended positions take one coordinate of d_model, and leave none for the "
+                "embedding: choose a d_model of at least 2"
             )
 
     def _check_choices_are_read(self) -> None:
@@ -241,6 +269,12 @@ class ModelConfig:
     @property
     def d_head(self) -> int:
         return self.head_width or self.d_model // self.n_heads
+
+    @property
+    def d_embed(self) -> int:
+        """The width of the embedding; where it is below d_model, positions have the rest."""
+        taken = {"appended": 1, "concatenated": self.d_model // 2}
+        return self.d_model - taken.get(self.positions, 0)
 
     @property
     def d_value(self) -> int:
@@ -305,6 +339,7 @@ class ModelConfig:
                 word = names.get(f.name, {}).get(value, value)
                 parts.append(word if value != "none" or f.name == "mlp" else f"no-{f.name}")
         parts += ["parallel"] if self.parallel else []
+        parts += [] if self.residual else ["no-residual"]
         parts += [f"window-{self.window}"] if self.window else []
         parts += [f"dropout-{self.dropout:g}"] if self.dropout else []
         return "-".join(parts).replace("_", "-")

@@ -39,7 +39,7 @@ def parameters(model: LanguageModel) -> pd.DataFrame:
     """The weights (of an n-gram model its counts): columns name, shape, times, numbers (in all)."""
     found: dict[tuple[str, str], int] = {}
     sizes: dict[tuple[str, str], int] = {}
-    for name, weight in [*model.named_parameters(), *model.named_buffers()]:
+    for name, weight in model.state_dict().items():
         shape = " × ".join(f"{size:,}" for size in weight.shape)
         key = (re.sub(r"blocks\.\d+", "blocks.{layer}", name), shape)
         found[key] = found.get(key, 0) + 1
@@ -83,8 +83,8 @@ _NORMS = {"layer": "LayerNorm", "rms": "RMSNorm", "none": ""}
 def _draw_layers(sketch: Sketch) -> None:
     """Embedding, one layer in a frame that says how many there are, and unembedding."""
     config, stream = sketch.model.config, sketch.stream
-    residual = config.family.residual
-    way = STREAM if residual else CENTRE
+    branches, residual = config.family.residual, config.family.residual and config.residual
+    way = STREAM if branches else CENTRE
     sketch.down(way)
     sketch.box("embed", "embedding", stream, span=WHOLE, hook="hook_embed", weights="embed")
     top = sketch.y
@@ -94,10 +94,12 @@ def _draw_layers(sketch: Sketch) -> None:
         sketch.box("position", name, stream, hook="hook_pos_embed", weights="pos_embed")
         middle = (start + sketch.y) / 2
         sketch.line((LEFT, middle), (STREAM + 9, middle))
-        sketch.plus(STREAM, middle)
+        sketch.plus(STREAM, middle, "+" if config.d_embed == config.d_model else ",")
     sketch.y += 12
     frame = sketch.y
     sketch.y += 8
+    if branches and not residual:
+        sketch.line((STREAM, top), (STREAM, sketch.y), arrow=False)
     LAYERS[config.family.name](sketch)
     sketch.y += 12
     layers = "1 layer" if config.n_layers == 1 else f"× {config.n_layers} layers"
@@ -106,8 +108,10 @@ def _draw_layers(sketch: Sketch) -> None:
     if residual:
         sketch.line((STREAM, top), (STREAM, sketch.y + SPACE - 5), arrow=False, wide=True)
         sketch.write(14, frame + 80, f"residual stream  {stream}", "along")
+    elif branches:
+        sketch.line((STREAM, sketch.y - 16), (STREAM, sketch.y), arrow=False)
     sketch.down(way)
-    if residual and config.norm != "none" and config.norm_placement != "post":
+    if branches and config.norm != "none" and config.norm_placement != "post":
         name, hook = f"final {_NORMS[config.norm]}, no weights", "ln_final.hook_normalized"
         sketch.box("norm", name, stream, span=WHOLE, hook=hook)
         sketch.down(way)
@@ -127,6 +131,8 @@ def _branch(
     """
     config = sketch.model.config
     normed = config.norm != "none"
+    if not config.residual:
+        sketch.line((STREAM, sketch.y), (STREAM, sketch.y + 12), arrow=False)
 
     def box(name: str, span: tuple[float, float] = (LEFT, RIGHT)) -> None:
         title, hook = _NORMS[config.norm], f"blocks.{{layer}}.{name}.hook_normalized"
@@ -151,9 +157,9 @@ def _branch(
     if config.norm_placement == "sandwich":
         sketch.down(MIDDLE)
         box(f"{norm}_post")
-    sketch.back()
+    sketch.back(added=config.residual)
     if normed and config.norm_placement == "post":
-        sketch.y += 9
+        sketch.y += 9 if config.residual else 0
         sketch.down(STREAM)
         box(norm, WHOLE)
 
@@ -206,7 +212,7 @@ def _draw_attention(sketch: Sketch) -> None:
     sketch.down(*THIRDS[:2])
     root = "√" + str(config.d_head)
     formula = {"scaled_dot": f"q·k / {root}", "dot": "q·k", "additive": "w·tanh(q + k)"}
-    formula["linear"] = "log f(q)·f(k)"
+    formula |= {"linear": "log f(q)·f(k)", "identity": f"q·k / {root}"}
     title = f"scores {formula[config.scores]}"
     sketch.box("mix", title, pairs, span=pair, weights="blocks.0.attn.w_score")
     if config.positions == "alibi":

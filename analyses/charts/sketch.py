@@ -115,14 +115,16 @@ class Sketch:
             self.line((x, self.y), (x, self.y + by))
         self.y += by
 
-    def plus(self, x: float, y: float) -> None:
-        self.sums.append({"x": x, "y": y, "sign": "+"})
+    def plus(self, x: float, y: float, sign: str = "+") -> None:
+        self.sums.append({"x": x, "y": y, "sign": sign})
 
-    def back(self) -> None:
-        """The end of a branch, added to the stream."""
-        self.line((MIDDLE, self.y), (MIDDLE, self.y + 13), (STREAM + 9, self.y + 13))
+    def back(self, added: bool = True) -> None:
+        """The end of a branch, added to the stream; if not, it goes on alone."""
+        end = STREAM + 9 if added else STREAM
+        self.line((MIDDLE, self.y), (MIDDLE, self.y + 13), (end, self.y + 13), arrow=added)
         self.y += 13
-        self.plus(STREAM, self.y)
+        if added:
+            self.plus(STREAM, self.y)
 
     def mask(self, kind: str, right: float, top: float) -> None:
         """A small picture of the mask: filled where a query (down) may attend to a key (across)."""

@@ -14,6 +14,7 @@ import pandas as pd
 import torch
 from torch import Tensor
 
+from analyses.questions import circuits
 from analyses.words import WordTensors, sample_window
 from interp.causal.ablation import Ablation, donors
 from interp.circuits.edges import run_with_edges, writes
@@ -60,10 +61,7 @@ def parts_of(model: HookedModel) -> list[str]:
 def edges_of(model: HookedModel, run: Run) -> list[str]:
     """Every edge by its name: "L0H1 -> L1H0.q"; none where there is no single stream that is the
     sum of what its parts wrote."""
-    config = run.config.model
-    summed = config.norm_placement == "pre" or config.norm == "none"
-    summed = summed and not config.family.two_sided
-    if not isinstance(model, ReadableModel) or not summed:
+    if not isinstance(model, ReadableModel) or circuits.refusal(run):
         return []
     return [str(edge) for edge in Graph.of(model).edges]
 

@@ -33,13 +33,15 @@ def cosine(runs: Sequence[Run], seed: int = 0, progress: Progress = quiet) -> pd
         with itself too), tokens, pairs.
 
     Raises:
-        UserError: a run has no heads that read one stream.
+        UserError: a run has no heads that read one residual stream.
     """
     rows = []
     for number, run in enumerate(runs):
-        family = run.config.model.family
-        if not family.attends or family.two_sided:
-            raise UserError(f"{run.name} has no heads on one stream: ask a Transformer of one side")
+        config = run.config.model
+        if not (config.family.attends and config.residual) or config.family.two_sided:
+            raise UserError(
+                f"{run.name} has no heads on one residual stream: ask a Transformer of one side"
+            )
         for done, name in enumerate(("trained", "untrained")):
             progress(2 * number + done, 2 * len(runs), f"{run.name}, {name}")
             model = run.model() if name == "trained" else run.untrained()

@@ -65,11 +65,17 @@ def parts(config: ModelConfig, d_vocab: int) -> list[Part]:
 
 
 def _of_transformer(config: ModelConfig, blocks: Sequence[str]) -> list[Part]:
-    inner, looks = config.n_heads * config.d_value, config.learned_heads * config.d_head
+    inner, looks, names = (
+        config.n_heads * config.d_value,
+        config.learned_heads * config.d_head,
+        "qkvo",
+    )
+    if config.scores == "identity":
+        looks, names = 0, "vo"
     linear = 4 * config.d_model * (inner + looks) * len(blocks)
-    maps = tuple(f"{block}.attn.{name}" for block in blocks for name in "qkvo")
+    maps = tuple(f"{block}.attn.{name}" for block in blocks for name in names)
     attn = tuple(f"{block}.attn" for block in blocks)
-    found = [Part("attention: q, k, v, o", "O(N D²)", linear, 0, maps)]
+    found = [Part(f"attention: {', '.join(names)}", "O(N D²)", linear, 0, maps)]
     heads, keys, values = config.n_heads * len(blocks), config.d_head, config.d_value
     if config.scores == "linear":
         near = 0 if config.sees_ahead else CHUNK  # keys that a query meets one by one

@@ -101,6 +101,8 @@ def head_steps(
             add(name, rf"{name} = 0\text{{: an averaging head looks for nothing}}", got[name])
             return
         formula = f"{x} W_{name.upper()}" + (f" + b_{name.upper()}" if config.bias else "")
+        if config.scores == "identity" and name in "qk":
+            formula = rf"{x}_{{\text{{slice }} {head}}}"
         if counts and name == "v":
             formula = rf"\text{{step}}({formula}) \in \{{-1, 0, 1\}}"
         add(name, f"{name} = {formula}", got[name])
@@ -170,7 +172,7 @@ def _score_formula(config: ModelConfig) -> str:
         return rf"w \cdot \tanh({q} + {k})"
     if config.scores == "linear":
         return rf"\log(\phi({q}) \cdot \phi({k})),\ \phi(x) = \text{{elu}}(x) + 1"
-    root = rf" / \sqrt{{{config.d_head}}}" if config.scores == "scaled_dot" else ""
+    root = rf" / \sqrt{{{config.d_head}}}" if config.scores in ("scaled_dot", "identity") else ""
     return rf"{q} \cdot {k}{root}"
 
 

@@ -66,6 +66,11 @@ def refusal(run: Run) -> str | None:
             f"{run.name} has {model.norm_placement}-norm blocks: a circuit of edges needs a "
             "stream that is the sum of what the parts wrote, as pre-norm leaves it"
         )
+    if not model.residual:
+        return (
+            f"{run.name} has no residual: a circuit of edges needs a stream that is the sum of "
+            "what the parts wrote; ask patching"
+        )
     return None
 
 

@@ -164,8 +164,8 @@ def writes(
     # What was written may be large and cancel: its rounding is no reason to blame the norm.
     if (missed > 1e-3 * (1 + written.abs().sum(dim=0))).any():
         raise ValueError(
-            "edges need a residual stream to which every part adds what it wrote, and this model "
-            "has another norm than pre-norm, or scales or gates its parts: choose a pre-norm model"
+            "edges need a residual stream to which every part adds what it wrote; this model has "
+            "none, or other norms than pre-norm, or scales or gates: choose a pre-norm model"
         )
     _require_same(model, tokens[:1], logits[:1])
     return written

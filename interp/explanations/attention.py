@@ -11,7 +11,7 @@ from interp.heads import rollout_and_flow
 from interp.heads.attention import attention
 from interp.heads.logit_attribution import direct_by_position
 from interp.heads.weighted_sum import is_a_sum, weights_and_candidates
-from interp.model import ReadableModel, require
+from interp.model import ReadableModel, has_residual, require
 
 
 def last_layer(case: Case) -> Values:
@@ -21,12 +21,12 @@ def last_layer(case: Case) -> Values:
 
 def rollout(case: Case) -> Values:
     """Attention multiplied through all layers: how much of each symbol arrives, 0 to 1."""
-    return _by_symbol(rollout_and_flow.rollout(_patterns(case))[case.at])
+    return _by_symbol(rollout_and_flow.rollout(_patterns(case), has_residual(case.model))[case.at])
 
 
 def flow(case: Case) -> Values:
     """The largest flow that attention lets through from each symbol, 0 to 1."""
-    return _by_symbol(rollout_and_flow.flow(_patterns(case), case.at))
+    return _by_symbol(rollout_and_flow.flow(_patterns(case), case.at, has_residual(case.model)))
 
 
 def direct(case: Case) -> Values:

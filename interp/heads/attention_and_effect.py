@@ -16,7 +16,7 @@ from interp.causal.metrics import Metric
 from interp.causal.patching import patch
 from interp.heads.attention import attention
 from interp.heads.rollout_and_flow import flow, rollout
-from interp.model import HookedModel, activations
+from interp.model import HookedModel, activations, has_residual
 from interp.weights import key_heads, of_each_head
 
 
@@ -64,8 +64,9 @@ def attention_and_effect(
         for layer in range(layers)
         for head in range(heads)
     }
-    looks["rollout", "resid_pre", 0, -1] = rollout(pattern)[at].numpy()
-    looks["flow", "resid_pre", 0, -1] = flow(pattern, at)
+    residual = has_residual(model)
+    looks["rollout", "resid_pre", 0, -1] = rollout(pattern, residual)[at].numpy()
+    looks["flow", "resid_pre", 0, -1] = flow(pattern, at, residual)
     positions = np.arange(1, len(word))
     return pd.concat(
         [

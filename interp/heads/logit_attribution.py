@@ -31,7 +31,8 @@ def direct_logit_attribution(
     """What each part adds to one logit directly, through the norms on its way and W_U.
 
     The scale of every norm is held at its value in the run. So the parts of a word sum to its logit
-    (Elhage et al. 2021). Every call checks this.
+    (Elhage et al. 2021). Every call checks this. A part whose output no residual passes on to the
+    logits adds nothing.
 
     Args:
         tokens: token ids with BOS.
@@ -108,7 +109,8 @@ class _Run:
 
     Attributes:
         token: whose logit is explained.
-        norms: the names of those that each part passes, by layer and part.
+        norms: the names of those that each part passes, by layer and part; None where none of it
+            goes on to the logits directly.
         read: the activations at the positions by hook, and the scale of every norm.
         whole: the activations at all positions, of the hooks that were asked for.
         logit: the token's.
@@ -116,7 +118,7 @@ class _Run:
 
     model: ReadableModel
     token: int
-    norms: Mapping[tuple[int, str], Sequence[str]]
+    norms: Mapping[tuple[int, str], Sequence[str] | None]
     read: Mapping[str, Float[Tensor, "batch *width"]]
     whole: Mapping[str, Float[Tensor, "batch *any"]]
     logit: Float[Tensor, " batch"]
@@ -143,7 +145,7 @@ class _Run:
         names = ["blocks.0.hook_resid_pre", *(f"blocks.{n}.attn.hook_z" for n in layers)]
         mlps = [f"blocks.{layer}.hook_mlp_out" for layer in layers]
         names += [hook for hook in mlps if hook in model.hook_dict]
-        names += dict.fromkeys(f"{name}.hook_scale" for way in norms.values() for name in way)
+        names += dict.fromkeys(f"{n}.hook_scale" for way in norms.values() for n in way or [])
         require_hooks(model, *names, *whole)
         found: dict[str, list[Tensor]] = {name: [] for name in (*names, *whole, "logit")}
         chunks = zip(tokens.split(batch_size), positions.cpu().split(batch_size), strict=True)
@@ -168,7 +170,7 @@ class _Run:
         size = torch.zeros_like(self.logit)
         stream = torch.zeros((), dtype=torch.float64)
 
-        def add(name: str, written: Tensor, way: Sequence[str]) -> None:
+        def add(name: str, written: Tensor, way: Sequence[str] | None) -> None:
             nonlocal stream
             vectors = self._through(written, way)
             stream = stream + vectors
@@ -187,10 +189,11 @@ class _Run:
             mlp = f"blocks.{layer}.hook_mlp_out"
             if mlp in self.read:
                 add(f"L{layer} mlp", self.read[mlp], self.norms[layer, "mlp"])
-        for name in dict.fromkeys(name for way in self.norms.values() for name in way):
+        ways = [way for way in self.norms.values() if way is not None]
+        for name in dict.fromkeys(name for way in ways for name in way):
             beta = getattr(self.model.get_submodule(name), "bias", None)
             if beta is not None and beta.any():
-                way = next(way for way in self.norms.values() if name in way)
+                way = next(way for way in ways if name in way)
                 betas = beta.detach().cpu().double().expand(len(size), -1)
                 add("norm bias", betas, way[way.index(name) + 1 :])
         parts["b_U"] = torch.full_like(size, float(self.model.b_U[self.token]))
@@ -215,7 +218,9 @@ class _Run:
         """The token's column of W_U."""
         return self.model.W_U[:, self.token].detach().cpu().double()
 
-    def _through(self, vectors: Tensor, way: Sequence[str]) -> Tensor:
+    def _through(self, vectors: Tensor, way: Sequence[str] | None) -> Tensor:
+        if way is None:
+            return torch.zeros_like(vectors)
         for name in way:
             scaled = vectors / self.read[f"{name}.hook_scale"]
             vectors = without_scale(self.model.get_submodule(name), scaled)

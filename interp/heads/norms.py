@@ -27,8 +27,10 @@ def without_scale(norm: Any, x: Float[Tensor, "*batch d_model"]) -> Float[Tensor
     return x * (1 + gain if getattr(norm, "uses_weight_offset", False) else gain)
 
 
-def norms_to_logits(model: ReadableModel, layer: int, part: str) -> list[str]:
+def norms_to_logits(model: ReadableModel, layer: int, part: str) -> list[str] | None:
     """The names of the norms that a part passes on its direct way to the logits, in order.
+
+    None says that there is no direct way: no residual passes on what the part wrote.
 
     A model of ours names them itself (``norms_on_the_way``). In a ``TransformerBridge`` it is the
     final norm, and before it the norm that some blocks have behind their attention.
@@ -38,7 +40,7 @@ def norms_to_logits(model: ReadableModel, layer: int, part: str) -> list[str]:
     """
     named = getattr(model, "norms_on_the_way", None)
     if named is not None:
-        return list(named(layer, part))
+        return None if (way := named(layer, part)) is None else list(way)
     own = f"blocks.{layer}.ln1_post"
     behind = part == "attn" and f"{own}.hook_scale" in model.hook_dict
     return [own, "ln_final"] if behind else ["ln_final"]

@@ -43,8 +43,9 @@ def qk_circuit(
         Scores before the softmax: a larger one draws more attention.
 
     Raises:
-        ValueError: the model is no ``CircuitModel``; or it has rotary positions and no distance is
-            given; or its scores are not those of W_Q and W_K, as with norms of queries and keys.
+        ValueError: the model is no ``CircuitModel`` or has no residual stream; or it has rotary
+            positions and no distance is given; or its scores are not those of W_Q and W_K, as with
+            norms of queries and keys.
     """
     require(model, CircuitModel)
     attention, x = model.blocks[layer].attn, _read(model, layer)
@@ -76,7 +77,7 @@ def ov_circuit(
         What is added to each logit, without these scales; positive raises the logit.
 
     Raises:
-        ValueError: the model is no ``CircuitModel``.
+        ValueError: the model is no ``CircuitModel`` or has no residual stream.
     """
     require(model, CircuitModel)
     attention, x = model.blocks[layer].attn, _read(model, layer)
@@ -88,18 +89,24 @@ def ov_circuit(
         v = torch.stack([_projected(model, layer, h, "V", x) for h in heads], dim=1)
         v = steps(v)[:, head]
     written = v @ attention.W_O[head]
-    for name in norms_to_logits(model, layer, "attn"):
+    for name in norms_to_logits(model, layer, "attn") or []:
         written = without_scale(model.get_submodule(name), written)
     return (written @ model.W_U).cpu()
 
 
 def _read(model: CircuitModel, layer: int) -> Float[Tensor, "d_vocab d_model"]:
     """What a layer's attention reads if the stream holds one token's embedding and nothing else."""
+    on_the_stream = norms_to_logits(model, layer, "embed")
+    if on_the_stream is None:
+        raise ValueError(
+            f"{type(model).__name__} has no residual stream that carries an embedding to the heads "
+            "of every layer: look at the attention of whole words"
+        )
     tokens = torch.arange(len(model.W_E), device=model.W_E.device)
     found = activations(model, tokens[:, None], [EMBEDDING])[EMBEDDING]  # some models scale W_E
-    x, on_the_stream = found.to(model.W_E).movedim(0, 1), norms_to_logits(model, layer, "embed")
+    x = found.to(model.W_E).movedim(0, 1)
     for name in on_the_stream:  # those of post-norm blocks before this one
-        if name not in norms_to_logits(model, layer, "attn"):
+        if name not in (norms_to_logits(model, layer, "attn") or []):
             x = model.get_submodule(name)(x)
     own = f"blocks.{layer}.ln1"
     plain = own in on_the_stream or not hasattr(model.blocks[layer], "ln1")

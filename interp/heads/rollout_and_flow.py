@@ -13,7 +13,9 @@ FLOW_UNIT = 2**24
 """Capacities have to be integers: this one stands for a whole row of attention."""
 
 
-def rollout(pattern: Float[Tensor, "layer head query key"]) -> Float[Tensor, "query key"]:
+def rollout(
+    pattern: Float[Tensor, "layer head query key"], residual: bool = True
+) -> Float[Tensor, "query key"]:
     """How much of each input position is mixed into each output (Abnar & Zuidema 2020).
 
     A layer is taken to pass on half of what a position holds, and half of what it attends to on
@@ -21,17 +23,20 @@ def rollout(pattern: Float[Tensor, "layer head query key"]) -> Float[Tensor, "qu
 
     Args:
         pattern: the attention of one word.
+        residual: whether a block adds to what it reads; if not, a layer passes on attention alone.
 
     Returns:
-        Shares from 0 to 1; each row sums to 1.
+        Shares from 0 to 1; each row sums to 1, or to 0 where nothing arrives.
     """
     reached = torch.eye(pattern.shape[-1], dtype=pattern.dtype)
-    for passed in _with_residual(pattern):
+    for passed in _passed_on(pattern, residual):
         reached = passed @ reached
     return reached
 
 
-def flow(pattern: Float[Tensor, "layer head query key"], at: int) -> Float[np.ndarray, " key"]:
+def flow(
+    pattern: Float[Tensor, "layer head query key"], at: int, residual: bool = True
+) -> Float[np.ndarray, " key"]:
     """The largest flow from each input position to position ``at`` of the last layer.
 
     The layers of ``rollout`` are the capacities of a network of positions (Abnar & Zuidema 2020).
@@ -39,13 +44,14 @@ def flow(pattern: Float[Tensor, "layer head query key"], at: int) -> Float[np.nd
     Args:
         pattern: the attention of one word.
         at: a position; BOS is 0.
+        residual: as of ``rollout``.
 
     Returns:
         Flows from 0 to 1. They do not sum to 1 as the rows of ``rollout`` do, because each is the
         largest flow that its input position can have by itself.
     """
     layers, positions = len(pattern), pattern.shape[-1]
-    layer, query, key = np.nonzero((passed := _with_residual(pattern).numpy()) > 0)
+    layer, query, key = np.nonzero((passed := _passed_on(pattern, residual).numpy()) > 0)
     capacity = np.rint(passed[layer, query, key] * FLOW_UNIT).astype(np.int32)
     ends = ((layer + 1) * positions + query, layer * positions + key)
     nodes = (layers + 1) * positions
@@ -55,9 +61,12 @@ def flow(pattern: Float[Tensor, "layer head query key"], at: int) -> Float[np.nd
     return np.array(flows) / FLOW_UNIT
 
 
-def _with_residual(
-    pattern: Float[Tensor, "layer head query key"],
+def _passed_on(
+    pattern: Float[Tensor, "layer head query key"], residual: bool
 ) -> Float[Tensor, "layer query key"]:
-    """Half attention, averaged over heads, and half residual; without keys, all is residual."""
-    passed = pattern.mean(dim=1) + torch.eye(pattern.shape[-1], dtype=pattern.dtype)
-    return passed / passed.sum(dim=-1, keepdim=True)
+    """Attention, averaged over heads, and as much residual; without keys, all is residual."""
+    passed = pattern.mean(dim=1)
+    if residual:
+        passed = passed + torch.eye(pattern.shape[-1], dtype=pattern.dtype)
+    total = passed.sum(dim=-1, keepdim=True)
+    return passed / total.masked_fill(total == 0, 1.0)

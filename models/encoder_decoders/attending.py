@@ -19,7 +19,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from transformer_lens.hook_points import HookPoint
 
-from models.base import EmbeddingModel, Unembed, initialise
+from models.base import EmbeddingModel, Unembed, initialise, start_of
 from models.choices import ABSOLUTE
 from models.encoder_decoders.sides import Sides
 from models.hooks import STREAM, HookRow, listened, norm_rows
@@ -34,9 +34,9 @@ from models.transformer.positions import (
     T5_BUCKETS,
     alibi,
     check_reach,
+    computed,
     distances,
     rotations,
-    sinusoidal,
     t5_buckets,
 )
 from models.transformer.relations import Relations
@@ -80,8 +80,8 @@ class CrossBlock(Block):
             return self.cross_attn(y, across, self.cross_attn.keys_and_values(source, across))
 
         x = self.hook_resid_mid(self.attended(self.hook_resid_pre(x), own))
-        norms = self.ln_cross, self.ln_cross_post, self.dropout
-        x = residual(x, cross, self.hook_cross_attn_out, self.placement, *norms)
+        rest = self.ln_cross, self.ln_cross_post, self.dropout, self.residual
+        x = residual(x, cross, self.hook_cross_attn_out, self.placement, *rest)
         if self.mlp is not None:
             x = self.thought(self.hook_resid_mid2(x))
         return self.hook_resid_post(x)
@@ -95,7 +95,7 @@ class HookedEncoderDecoder(EmbeddingModel):
         super().__init__(config, vocabulary)
         self.border = vocabulary.ids.get(BORDER, -1)
         with torch.random.fork_rng(devices=[]):  # PyTorch's layers draw weights that are not used
-            self.embed = nn.Embedding(len(vocabulary), config.d_model)
+            self.embed = nn.Embedding(len(vocabulary), config.d_embed)
             self.hook_embed = HookPoint()
             learned = config.positions == "learned"
             self.pos_embed = nn.Embedding(config.n_ctx, config.d_model) if learned else None
@@ -114,8 +114,7 @@ class HookedEncoderDecoder(EmbeddingModel):
             self.encoder_ln_final = Norm(final, config.d_model, config.eps, affine=False)
             self.ln_final = Norm(final, config.d_model, config.eps, affine=False)
             self.unembed = Unembed(config, len(vocabulary))
-        std = 0.02 if config.even_start and config.positions != "sinusoidal" else 1.0
-        initialise(self, torch.Generator().manual_seed(seed), std, config.even_start)
+        initialise(self, torch.Generator().manual_seed(seed), start_of(config), config.even_start)
         self.setup()  # type: ignore[no-untyped-call]  # untyped in TransformerLens
 
     @property
@@ -152,7 +151,7 @@ class HookedEncoderDecoder(EmbeddingModel):
         """The same for hooks: the streams of both sides have all positions of the word."""
         tokens, positions = sides.tokens, sides.tokens.shape[1]
         source, target = sides.source, sides.target
-        embedded = self.hook_embed(self.embed(tokens))
+        embedded = self.hook_embed(self.embedded(tokens))
         x = y = embedded
         if self.config.positions in ABSOLUTE:
             place = sides.places.expand_as(tokens)
@@ -173,7 +172,7 @@ class HookedEncoderDecoder(EmbeddingModel):
     def _begun(
         self, tokens: Tensor, place: Tensor, offsets: Tensor | None, table: nn.Embedding | None
     ) -> Float[Tensor, "batch pos d_model"]:
-        x: Tensor = self.embed(tokens)
+        x = self.embedded(tokens)
         return x + self._placed(place, offsets, table) if self.config.positions in ABSOLUTE else x
 
     def _encoded(self, x: Tensor, relations: Relations) -> Float[Tensor, "batch pos d_model"]:
@@ -200,7 +199,7 @@ class HookedEncoderDecoder(EmbeddingModel):
         if offsets is not None:
             place = place + offsets.to(place.device, non_blocking=True)[:, None]
         if table is None:
-            return sinusoidal(place, config.d_model, config.position_base).to(self.W_E.dtype)
+            return computed(place, config).to(self.W_E.dtype)
         check_reach(place.shape[1], 0 if offsets is None else int(offsets.max()), config.n_ctx)
         found: Tensor = table(place)
         return found

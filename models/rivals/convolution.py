@@ -46,7 +46,7 @@ class ConvolutionBlock(nn.Module):
         def norm() -> Norm:
             return Norm(config.norm, config.d_model, config.eps, affine=True, bias=config.bias)
 
-        self.placement = config.norm_placement
+        self.placement, self.residual = config.norm_placement, config.residual
         self.ln1 = norm()
         self.ln1_post = norm() if self.placement == "sandwich" else None
         self.conv = Convolution(config)
@@ -56,9 +56,9 @@ class ConvolutionBlock(nn.Module):
 
     def forward(self, x: Float[Tensor, "batch pos d_model"]) -> Float[Tensor, "batch pos d_model"]:
         x = self.hook_resid_pre(x)
-        return self.hook_resid_post(
-            residual(x, self.conv, self.hook_conv_out, self.placement, self.ln1, self.ln1_post)
-        )
+        norms = self.ln1, self.ln1_post
+        x = residual(x, self.conv, self.hook_conv_out, self.placement, *norms, summed=self.residual)
+        return self.hook_resid_post(x)
 
 
 class HookedConvolution(EmbeddingModel):
@@ -88,7 +88,7 @@ class HookedConvolution(EmbeddingModel):
 
 def hook_rows(config: ModelConfig) -> list[HookRow]:
     """Every hook of a convolutional network, in the order of computation."""
-    block = "blocks.{layer}."
+    block, gives = "blocks.{layer}.", "adds to the stream" if config.residual else "passes on"
     post, sandwich = config.norm_placement == "post", config.norm_placement == "sandwich"
     return [
         HookRow("hook_embed", STREAM, "token embedding"),
@@ -97,7 +97,7 @@ def hook_rows(config: ModelConfig) -> list[HookRow]:
         HookRow(block + "conv.hook_pre", STREAM, "what the activation function gets"),
         HookRow(block + "conv.hook_post", STREAM, "what the activation function gives"),
         *(norm_rows(block + "ln1_post") if sandwich else []),
-        HookRow(block + "hook_conv_out", STREAM, "what the convolution adds to the stream"),
+        HookRow(block + "hook_conv_out", STREAM, f"what the convolution {gives}"),
         *(norm_rows(block + "ln1") if post else []),
         HookRow(block + "hook_resid_post", STREAM, "the stream after the block"),
         *norm_rows("ln_final"),

@@ -7,9 +7,11 @@ other.
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 import torch
+from torch import nn
 
 from models.base import LanguageModel, build
 from models.config import TrainConfig
@@ -27,11 +29,15 @@ def add_adapters(model: LanguageModel, config: TrainConfig) -> None:
     from peft import LoraConfig, inject_adapter_in_model  # takes seconds to import
 
     maps = "|".join(MAPS.values()) if config.adapted == "both" else MAPS[config.adapted]
+    names = re.compile(rf"blocks\.\d+\.(?:{maps})")
+    linear = [name for name, part in model.named_modules() if isinstance(part, nn.Linear)]
     learned = {name for name, p in model.named_parameters() if p.requires_grad}
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(config.seed)
         asked = LoraConfig(
-            r=config.rank, lora_alpha=config.rank, target_modules=rf"blocks\.\d+\.(?:{maps})"
+            r=config.rank,
+            lora_alpha=config.rank,
+            target_modules=[name for name in linear if names.fullmatch(name)],
         )
         inject_adapter_in_model(asked, model)
     for name, parameter in model.named_parameters():

@@ -19,9 +19,30 @@ from models.transformer.relations import CAUSAL, KeysValues, Relations
 ADDITIVE_AT_ONCE = 2**25  # the most numbers inside tanh that are held in memory together
 
 
-def bias_of(linear: nn.Linear) -> Float[Tensor, " d_out"]:
+def bias_of(linear: nn.Linear | Slices) -> Float[Tensor, " d_out"]:
     """The bias of a linear map; zeros where it has none."""
     return linear.weight.new_zeros(linear.out_features) if linear.bias is None else linear.bias
+
+
+class Slices(nn.Module):
+    """Queries or keys without weights: the input itself, from which each head takes its slice.
+
+    ``weight`` is the linear map that does the same, for what reads W_Q and W_K. It is not learned.
+
+    Args:
+        width: of all heads that compare, which take the last slices.
+    """
+
+    weight: Tensor
+    bias = None
+
+    def __init__(self, d_model: int, width: int) -> None:
+        super().__init__()
+        self.out_features = width
+        self.register_buffer("weight", torch.eye(d_model)[d_model - width :], persistent=False)
+
+    def forward(self, x: Float[Tensor, "batch pos d_model"]) -> Float[Tensor, "batch pos width"]:
+        return x[..., x.shape[-1] - self.out_features :]
 
 
 class Attention(nn.Module):
@@ -44,9 +65,14 @@ class Attention(nn.Module):
         self.scores, self.strict = config.scores, config.mask == "strictly_causal"
         self.alike, self.dropout = config.sees_ahead, nn.Dropout(config.dropout)
         learned = config.learned_heads
-        inner = config.n_heads * config.d_value
-        self.q = nn.Linear(config.d_model, learned * config.d_head, bias=config.bias)
-        self.k = nn.Linear(config.d_model, learned * config.d_head, bias=config.bias)
+        inner, compared = config.n_heads * config.d_value, learned * config.d_head
+        self.q: nn.Linear | Slices
+        self.k: nn.Linear | Slices
+        if config.scores == "identity":
+            self.q = self.k = Slices(config.d_model, compared)
+        else:
+            self.q = nn.Linear(config.d_model, compared, bias=config.bias)
+            self.k = nn.Linear(config.d_model, compared, bias=config.bias)
         self.v = nn.Linear(config.d_model, inner, bias=config.bias)
         self.o = nn.Linear(inner, config.d_model, bias=config.bias)
         self.w_score: nn.Parameter | None = None
@@ -73,7 +99,7 @@ class Attention(nn.Module):
     @property
     def scale(self) -> float:
         """What q.k is multiplied by."""
-        return self.d_head**-0.5 if self.scores == "scaled_dot" else 1.0
+        return self.d_head**-0.5 if self.scores in ("scaled_dot", "identity") else 1.0
 
     def forward(
         self,
@@ -129,7 +155,7 @@ class Attention(nn.Module):
         self, x: Float[Tensor, "batch pos learned"]
     ) -> Float[Tensor, "batch pos head d_head"]:
         """Queries or keys, head by head."""
-        return x.view(*x.shape[:2], -1, self.d_head)
+        return x.unflatten(-1, (-1, self.d_head))
 
     def normed(
         self, x: Float[Tensor, "batch pos head d_head"], norm: Norm | None

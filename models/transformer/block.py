@@ -4,6 +4,8 @@ pre       u = x + Attention(norm(x));         z = u + MLP(norm(u))
 post      u = norm(x + Attention(x));         z = norm(u + MLP(u))
 sandwich  u = x + norm(Attention(norm(x)));   z = u + norm(MLP(norm(u)))
 parallel  y = norm(x);                        z = x + Attention(y) + MLP(y)
+
+Without a residual, the sums above have no x and no u.
 """
 
 from __future__ import annotations
@@ -44,6 +46,7 @@ class Block(nn.Module):
 
         sandwich = config.norm_placement == "sandwich"
         self.placement, self.parallel = config.norm_placement, config.parallel
+        self.residual = config.residual
         self.dropout = nn.Dropout(config.dropout)
         self.ln1 = norm()
         self.attn = attention(config)
@@ -80,7 +83,7 @@ class Block(nn.Module):
         relations: Relations,
         memory: KeysValues | None = None,
     ) -> Float[Tensor, "batch pos d_model"]:
-        """The stream with what attention adds."""
+        """The stream with what attention adds, or without a residual this alone."""
         return residual(
             x,
             lambda y: self.attn(y, relations, memory),
@@ -89,13 +92,14 @@ class Block(nn.Module):
             self.ln1,
             self.ln1_post,
             self.dropout,
+            self.residual,
         )
 
     def thought(self, x: Float[Tensor, "batch pos d_model"]) -> Float[Tensor, "batch pos d_model"]:
-        """The stream with what the MLP adds; the block has one."""
+        """The same of the MLP; the block has one."""
         assert self.mlp is not None
-        norms = self.ln2, self.ln2_post
-        return residual(x, self.mlp, self.hook_mlp_out, self.placement, *norms, self.dropout)
+        rest = self.ln2, self.ln2_post, self.dropout, self.residual
+        return residual(x, self.mlp, self.hook_mlp_out, self.placement, *rest)
 
     def _both(self, x: Tensor, relations: Relations, memory: KeysValues | None) -> Tensor:
         """The stream with what attention and MLP add, side by side."""

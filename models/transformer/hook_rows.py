@@ -23,7 +23,7 @@ def block_rows(config: ModelConfig, cross: bool = False) -> list[HookRow]:
         cross: whether the block also attends to the source of a pair.
     """
     block, mlp = "blocks.{layer}.", "blocks.{layer}.mlp."
-    parallel = config.parallel
+    parallel, gives = config.parallel, "adds to the stream" if config.residual else "passes on"
     post, sandwich = config.norm_placement == "post", config.norm_placement == "sandwich"
 
     def normed(name: str, part: list[HookRow]) -> list[HookRow]:
@@ -33,13 +33,13 @@ def block_rows(config: ModelConfig, cross: bool = False) -> list[HookRow]:
         inside += norm_rows(block + f"{name}_post") if sandwich else []
         return [*before, *inside, out, *(norm_rows(block + name) if post else [])]
 
-    out = HookRow(block + "hook_attn_out", STREAM, "what attention adds to the stream")
+    out = HookRow(block + "hook_attn_out", STREAM, f"what attention {gives}")
     rows = [HookRow(block + "hook_resid_pre", STREAM, "the stream before the block")]
     rows += normed("ln1", [*_attention_rows(config), out])
     if cross:
         mid = "the stream between attention and cross-attention"
         rows += [HookRow(block + "hook_resid_mid", STREAM, mid)]
-        out = HookRow(block + "hook_cross_attn_out", STREAM, "what cross-attention adds")
+        out = HookRow(block + "hook_cross_attn_out", STREAM, f"what cross-attention {gives}")
         rows += normed("ln_cross", [*cross_rows(config), out])
     if config.mlp != "none":
         where, before = ("mid2", "cross-attention") if cross else ("mid", "attention")
@@ -49,7 +49,7 @@ def block_rows(config: ModelConfig, cross: bool = False) -> list[HookRow]:
         if config.mlp == "gated":
             hidden += [HookRow(mlp + "hook_pre_linear", HIDDEN, "what the gate multiplies")]
         hidden += [HookRow(mlp + "hook_post", HIDDEN, "the hidden layer")]
-        out = HookRow(block + "hook_mlp_out", STREAM, "what the MLP adds to the stream")
+        out = HookRow(block + "hook_mlp_out", STREAM, f"what the MLP {gives}")
         rows += [*hidden, out] if parallel else normed("ln2", [*hidden, out])
     return [*rows, HookRow(block + "hook_resid_post", STREAM, "the stream after the block")]
 

@@ -229,7 +229,7 @@ class IncrementalTransformer(EmbeddingModel):
             begins[1:] = (parent[1:] != parent[:-1]) | (words[1:, t] != words[:-1, t])
             prefix = begins.cumsum(0) - 1
             parent = parent[begins]
-            x = self.hook_embed(self.embed(words[begins, t]))[:, None]
+            x = self.hook_embed(self.embedded(words[begins, t]))[:, None]
             if absolute is not None:
                 x = x + absolute[:, t : t + 1]
             here = relations.rows(t, t + 1, length, words.device).until(t + 1)

@@ -45,7 +45,7 @@ class Memory:
         """Reads one more token of each word: the logits after it."""
         model, at = self.model, self.length
         here = self._relations.rows(at, at + 1, self.longest, tokens.device).until(at + 1)
-        x = model.hook_embed(model.embed(tokens))[:, None]
+        x = model.hook_embed(model.embedded(tokens))[:, None]
         if self._absolute is not None:
             x = x + model.hook_pos_embed(self._absolute[:, at : at + 1])
         for keys, values, block in zip(*self._room, model.blocks, strict=True):

@@ -16,8 +16,9 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from transformer_lens.hook_points import HookPoint
 
-from models.base import Unembed, initialise
+from models.base import Unembed, initialise, start_of
 from models.choices import ABSOLUTE
+from models.errors import UserError
 from models.languages import END_ID, Vocabulary
 from models.model_config import ModelConfig
 from models.transformer.block import Block
@@ -29,9 +30,9 @@ from models.transformer.positions import (
     T5_BUCKETS,
     alibi,
     check_reach,
+    computed,
     distances,
     rotations,
-    sinusoidal,
     t5_buckets,
 )
 from models.transformer.relations import Relations
@@ -44,7 +45,7 @@ class HookedTransformer(IncrementalTransformer):
         """Weights are drawn from ``seed`` alone: the global random state is not used or moved."""
         super().__init__(config, vocabulary)
         with torch.random.fork_rng(devices=[]):  # PyTorch's layers draw weights that are not used
-            self.embed = nn.Embedding(len(vocabulary), config.d_model)
+            self.embed = nn.Embedding(len(vocabulary), config.d_embed)
             self.hook_embed = HookPoint()
             self.pos_embed: nn.Embedding | None = None
             if config.positions == "learned":
@@ -58,15 +59,13 @@ class HookedTransformer(IncrementalTransformer):
             final = "none" if config.norm_placement == "post" else config.norm
             self.ln_final = Norm(final, config.d_model, config.eps, affine=False)
             self.unembed = Unembed(config, len(vocabulary))
-        # Sines are of the order of 1: smaller embeddings would drown in them.
-        std = 0.02 if config.even_start and config.positions != "sinusoidal" else 1.0
-        initialise(self, torch.Generator().manual_seed(seed), std, config.even_start)
+        initialise(self, torch.Generator().manual_seed(seed), start_of(config), config.even_start)
         self.setup()  # type: ignore[no-untyped-call]  # untyped in TransformerLens
 
     def logits(
         self, tokens: Int[Tensor, "batch pos"], offsets: Int[Tensor, " batch"] | None
     ) -> Float[Tensor, "batch pos d_vocab"]:
-        x = self.hook_embed(self.embed(tokens))
+        x = self.hook_embed(self.embedded(tokens))
         if self.config.positions in ABSOLUTE:
             x = x + self.hook_pos_embed(self.position_embedding(tokens, offsets).expand_as(x))
         relations = self.relations(tokens)
@@ -83,8 +82,7 @@ class HookedTransformer(IncrementalTransformer):
         if offsets is not None:
             position = position + offsets.to(tokens.device, non_blocking=True)[:, None]
         if self.pos_embed is None:
-            table = sinusoidal(position, self.config.d_model, self.config.position_base)
-            return table.to(self.W_E.dtype)
+            return computed(position, self.config).to(self.W_E.dtype)
         check_reach(length, 0 if offsets is None else int(offsets.max()), self.config.n_ctx)
         return self.pos_embed(position)
 
@@ -113,7 +111,15 @@ class HookedTransformer(IncrementalTransformer):
             mlp_input: also count the attention of block ``layer`` itself, unless its MLP stands
                 beside it.
             include_mlp_biases: count the MLPs' biases too, not only those of attention.
+
+        Raises:
+            UserError: the model has no residual stream.
         """
+        if not self.config.residual:
+            raise UserError(
+                "without a residual the stream is no sum of what its parts wrote: read the parts' "
+                "own hooks, such as hook_attn_out"
+            )
         total = self.W_U.new_zeros(self.config.d_model)
         for index, block in enumerate(self.blocks):
             assert isinstance(block, Block)
@@ -123,14 +129,21 @@ class HookedTransformer(IncrementalTransformer):
                 total = total + block.mlp.b_out
         return total
 
-    def norms_on_the_way(self, layer: int, part: Literal["embed", "attn", "mlp"]) -> list[str]:
+    def norms_on_the_way(
+        self, layer: int, part: Literal["embed", "attn", "mlp"]
+    ) -> list[str] | None:
         """The names of the norms on the direct way from a part to the logits, in order.
+
+        None is returned where there is no such way: without a residual, if another part follows.
 
         Args:
             layer: the block of the part; ignored for "embed", which stands before the first block.
             part: "attn" is a head's z W_O, "mlp" what ``hook_mlp_out`` hears.
         """
         config = self.config
+        last = config.n_layers - 1, "attn" if config.mlp == "none" else "mlp"
+        if not config.residual and (layer, part) != last:
+            return None
         way: list[str] = []
         if config.norm_placement == "sandwich" and part == "attn":
             way.append(f"blocks.{layer}.ln1_post")

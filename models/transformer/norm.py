@@ -72,6 +72,7 @@ def residual(
     norm: Norm,
     post: Norm | None,
     dropout: Callable[[Tensor], Tensor] = lambda y: y,
+    summed: bool = True,
 ) -> Float[Tensor, "batch pos d_model"]:
     """Adds the output of a part to the stream, with pre-norm, post-norm or sandwich.
 
@@ -80,8 +81,10 @@ def residual(
         norm: stands before the part, or in "post" after the sum.
         post: stands after the part; only "sandwich" has it.
         dropout: what becomes of that which is added.
+        summed: whether the output is added to the stream; if not, it takes the stream's place.
     """
-    if placement == "post":
-        return norm(x + out(dropout(part(x))))
-    y = part(norm(x))
-    return x + out(dropout(y if post is None else post(y)))
+    after = placement == "post"
+    y = part(x if after else norm(x))
+    y = out(dropout(y if post is None else post(y)))
+    y = x + y if summed else y
+    return norm(y) if after else y

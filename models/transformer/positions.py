@@ -1,4 +1,4 @@
-"""How a Transformer is told the order of a word: tables that are added, rotations, and biases."""
+"""How a Transformer is told the order of a word: tables, rotations, and biases."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ from functools import lru_cache
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
+from torch.nn.functional import pad
 
 from models.errors import UserError
+from models.model_config import ModelConfig
 
 T5_BUCKETS, T5_FARTHEST = 32, 128
 BASE = 10_000.0
@@ -41,6 +43,19 @@ def sinusoidal(
     """sin(pos / base^(2i/width)) at 2i and the cosine at 2i + 1 (Vaswani et al. 2017, 3.5)."""
     angles = position[..., None].double() * frequencies(width, base, position.device)
     return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(-2).float()
+
+
+def computed(position: Int[Tensor, "*any"], config: ModelConfig) -> Float[Tensor, "*any d_model"]:
+    """What absolute positions that are not learned add to the embeddings.
+
+    Appended and concatenated positions stand in the last coordinates, where the embedding is zero.
+    """
+    if config.positions == "appended":
+        own = position[..., None] / config.n_ctx
+    else:
+        width = config.d_model - config.d_embed or config.d_model
+        own = sinusoidal(position, width, config.position_base)
+    return pad(own, (config.d_model - own.shape[-1], 0))
 
 
 @lru_cache(maxsize=4)  # every forward pass of one length asks for the same

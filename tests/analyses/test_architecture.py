@@ -59,6 +59,10 @@ TRANSFORMERS: list[dict[str, object]] = [
     {"counting": Counting(averaging_heads=1, counters=True)},
     {"parallel": True, "qk_norm": "layer", "value_width": 3},
     {"parallel": True, "norm": "none", "mlp": "gated"},
+    {"scores": "identity", "positions": "rotary"},
+    {"positions": "appended"},
+    {"positions": "concatenated", "counting": Counting(centred=True)},
+    {"residual": False, "norm_placement": "post"},
     {"scores": "linear", "value_width": 5, "norm_placement": "post"},
 ]
 RIVALS: list[dict[str, object]] = [
@@ -164,7 +168,7 @@ def test_the_steps_of_a_head_follow_from_each_other(
         q, k = (torch.where(x > 0, x + 1, x.exp()) for x in (q, k))
         scores = (q @ k.T).log()
     else:
-        scores = q @ k.T * (0.5 if model.config.scores == "scaled_dot" else 1.0)
+        scores = q @ k.T * (1.0 if model.config.scores == "dot" else 0.5)
     if "bias" in steps:
         torch.testing.assert_close(steps["products"], scores, atol=1e-6, rtol=1e-5)
         scores = scores + steps["bias"]

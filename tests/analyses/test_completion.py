@@ -35,6 +35,7 @@ from models.languages import LANGUAGES
                 "--model.no-bias",
                 "--model.no-even-start",
                 "--model.no-parallel",
+                "--model.no-residual",
                 "--model.norm",
                 "--model.norm-placement",
             ],

@@ -25,6 +25,7 @@ from analyses.questions import (
 from analyses.questions import leaderboard as of_run
 from analyses.scorecard import Grade, verdict
 from interp.heads.logit_attribution import direct_logit_attribution
+from interp.heads.qk_and_ov import ov_circuit, qk_circuit
 from models.errors import UserError
 from models.languages import END_ID
 from models.model_config import ModelConfig
@@ -44,6 +45,9 @@ KINDS: dict[str, dict[str, str]] = {
     "gru": {"architecture": "gru"},
     "rnn": {"architecture": "rnn"},
     "parallel": {"parallel": True, "qk_norm": "rms", "value_width": 3},
+    "identity": {"scores": "identity", "positions": "learned"},
+    "no residual": {"residual": False},
+    "no residual, post": {"residual": False, "norm_placement": "post", "mask": "strictly_causal"},
     "linear": {"scores": "linear", "dropout": 0.1},
     "cnn": {"architecture": "cnn"},
     "ngram": {"architecture": "ngram"},
@@ -84,6 +88,8 @@ def refused(run: Run, name: str) -> str | None:
         return "no attention heads: "
     if name == "interventions" and model.architecture == "ngram":
         return "no activations to change: "
+    if name == "circuits" and model.norm_placement == "pre" and not model.residual:
+        return "no residual: "
     if name == "circuits" and model.norm_placement != "pre":
         return f"{model.norm_placement}-norm blocks: "
     return None
@@ -151,6 +157,29 @@ def test_the_parts_of_a_word_sum_to_its_logit_wherever_the_norms_stand(
     summed = table.groupby("word")["value"].sum().to_numpy()
     assert summed == pytest.approx(logits.detach().numpy(), rel=1e-6, abs=1e-6)
     assert ("norm bias" in set(table["part"])) == (bias and norm == "layer" and placement != "pre")
+
+
+@pytest.mark.parametrize("placement", ["pre", "post", "sandwich"])
+@pytest.mark.parametrize(("mlp", "last"), [("plain", "L1 mlp"), ("none", "L1H0")])
+def test_without_a_residual_only_the_last_part_speaks_to_the_logits(
+    small_model: Callable[..., HookedTransformer],
+    tokens: torch.Tensor,
+    placement: str,
+    mlp: str,
+    last: str,
+) -> None:
+    model = small_model(residual=False, norm_placement=placement, mlp=mlp).double()
+    at = torch.full((4,), 7)
+    table = direct_logit_attribution(model, tokens, at, END_ID).set_index("part")["value"]
+    logits = model(tokens)[torch.arange(4), at, END_ID].detach().numpy()
+    assert table.groupby(table.groupby("part").cumcount()).sum().to_numpy() == pytest.approx(logits)
+    assert (table[last] != 0).all()
+    assert (table[["embed", "L0H0", "L0H3", "L0 bias"]] == 0).all()
+    with pytest.raises(UserError, match=r"^without a residual [^\n]*$"):
+        model.accumulated_bias(1)
+    for circuit in (qk_circuit, ov_circuit):
+        with pytest.raises(ValueError, match=r"has no residual stream that [^\n]*$"):
+            circuit(model, 0, 0)
 
 
 def test_each_head_passes_its_own_norm_in_a_sandwich(

@@ -37,6 +37,7 @@ KINDS: dict[str, dict[str, object]] = {
     "encoder": {"mask": "bidirectional", "positions": "t5"},
     "averaging": {"counting": Counting(averaging_heads=1, head_norm=True)},
     "counters": {"counting": Counting(averaging_heads=1, counters=True)},
+    "identity": {"scores": "identity", "positions": "rotary"},
     "parallel": {"parallel": True, "qk_norm": "layer", "value_width": 3},
     "parallel, linear": {"parallel": True, "norm": "none", "scores": "linear", "mlp": "gated"},
 }

@@ -12,7 +12,7 @@ from interp.model import activations
 from models.choices import Counting
 
 
-@pytest.mark.parametrize("scores", ["scaled_dot", "dot", "additive"])
+@pytest.mark.parametrize("scores", ["scaled_dot", "dot", "additive", "identity"])
 def test_the_qk_circuit_is_the_first_layers_scores(small_model: object, scores: str) -> None:
     """Without positions, whatever the norm. One token is the query, another the key."""
     for changes in ({"norm": "none", "mlp": "none", "n_layers": 1}, {}, {"norm": "rms"}):

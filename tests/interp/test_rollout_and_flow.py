@@ -20,22 +20,25 @@ def random_pattern(layers: int, heads: int, positions: int, causal: bool) -> tor
     return scores.softmax(-1)
 
 
+@pytest.mark.parametrize("residual", [True, False])
 @pytest.mark.parametrize("causal", [True, False])
 @pytest.mark.parametrize("layers", [1, 2, 3])
-def test_rollout_is_a_sum_over_paths(layers: int, causal: bool) -> None:
+def test_rollout_is_a_sum_over_paths(layers: int, causal: bool, residual: bool) -> None:
     pattern = random_pattern(layers, 2, 4, causal)
-    step = 0.5 * pattern.mean(1) + 0.5 * torch.eye(4)
+    step = 0.5 * pattern.mean(1) + 0.5 * torch.eye(4) if residual else pattern.mean(1)
     expected = torch.zeros(4, 4)
     for path in product(range(4), repeat=layers + 1):  # from the input to the last layer
         weights = [step[layer, path[layer + 1], path[layer]] for layer in range(layers)]
         expected[path[-1], path[0]] += torch.stack(weights).prod()
-    torch.testing.assert_close(rollout(pattern), expected)
+    torch.testing.assert_close(rollout(pattern, residual), expected)
 
 
 def test_a_row_without_keys_is_all_residual() -> None:
     pattern = torch.tensor([[[[0.0, 0.0], [1.0, 0.0]]]])
     torch.testing.assert_close(rollout(pattern), torch.tensor([[1.0, 0.0], [0.5, 0.5]]))
     assert flow(pattern, 0).tolist() == [1.0, 0.0]
+    torch.testing.assert_close(rollout(pattern, False), torch.tensor([[0.0, 0.0], [1.0, 0.0]]))
+    assert flow(pattern, 0, False).tolist() == [0.0, 0.0]
 
 
 @pytest.mark.parametrize("causal", [True, False])

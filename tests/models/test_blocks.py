@@ -82,7 +82,7 @@ def score_by_hand(attn: Attention, h: int, q: np.ndarray, k: np.ndarray) -> floa
         q, k = ([x + 1 if x > 0 else math.exp(x) for x in row] for row in (q, k))
         return math.log(sum(q[d] * k[d] for d in range(len(q))))
     dot = sum(q[d] * k[d] for d in range(len(q)))
-    return dot / math.sqrt(len(q)) if attn.scores == "scaled_dot" else dot
+    return dot / math.sqrt(len(q)) if attn.scores in ("scaled_dot", "identity") else dot
 
 
 def step_by_hand(value: float) -> float:
@@ -137,11 +137,11 @@ def block_by_hand(block: Block, x: Tensor, mask: str, act_fn: str) -> np.ndarray
     def part(x: np.ndarray, work: Callable[[np.ndarray], np.ndarray], one: str) -> np.ndarray:
         norm = getattr(block, one)
         if block.placement == "post":
-            return norm_by_hand(norm, x + work(x))
+            return norm_by_hand(norm, x * block.residual + work(x))
         out = work(norm_by_hand(norm, x))
         if block.placement == "sandwich":
             out = norm_by_hand(getattr(block, f"{one}_post"), out)
-        return x + out
+        return x * block.residual + out
 
     rows = []
     for word in x.numpy():
@@ -177,8 +177,9 @@ def block_act(changes: dict[str, object]) -> str:
 @pytest.mark.parametrize("bias", [True, False])
 @pytest.mark.parametrize("mask", ["causal", "strictly_causal", "bidirectional"])
 @pytest.mark.parametrize("placement", ["pre", "post", "sandwich"])
-def test_the_block_is_its_equations(placement: str, mask: str, bias: bool) -> None:
-    check(mask, norm_placement=placement, bias=bias, act_fn="relu")
+@pytest.mark.parametrize("residual", [True, False])
+def test_the_block_is_its_equations(placement: str, mask: str, bias: bool, residual: bool) -> None:
+    check(mask, norm_placement=placement, bias=bias, act_fn="relu", residual=residual)
 
 
 @pytest.mark.parametrize(
@@ -210,6 +211,9 @@ def test_the_block_is_its_equations(placement: str, mask: str, bias: bool) -> No
         {"parallel": True, "norm": "rms", "mlp": "gated", "qk_norm": "rms"},
         {"parallel": True, "norm": "none"},
         {"scores": "linear"},
+        {"scores": "identity"},
+        {"scores": "identity", "mask": "strictly_causal", "value_width": 3, "qk_norm": "layer"},
+        {"scores": "identity", "counting": Counting(averaging_heads=1, head_norm=True)},
         {"scores": "linear", "mask": "strictly_causal", "value_width": 3, "qk_norm": "layer"},
         {"scores": "linear", "mask": "bidirectional", "value_width": 5},
         {"scores": "linear", "counting": Counting(averaging_heads=1, counters=True)},

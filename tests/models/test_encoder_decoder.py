@@ -13,7 +13,7 @@ from conftest import stir, tiny_config, tiny_of
 from torch import Tensor, nn
 
 from models.base import EmbeddingModel, build
-from models.choices import NormPlacement, Positions
+from models.choices import ABSOLUTE, NormPlacement, Positions
 from models.decoding.search import Generator
 from models.encoder_decoders.attending import CrossBlock, HookedEncoderDecoder
 from models.encoder_decoders.recurrent import HookedLSTMPair
@@ -94,7 +94,7 @@ def theirs(model: HookedEncoderDecoder) -> nn.Transformer:
     return both.eval()
 
 
-@pytest.mark.parametrize("positions", ["none", "learned", "sinusoidal"])
+@pytest.mark.parametrize("positions", ["none", *ABSOLUTE])
 @pytest.mark.parametrize("placement", ["pre", "post"])
 def test_pytorch_s_transformer_says_the_same(placement: str, positions: str) -> None:
     model = made("encoder-decoder", norm_placement=placement, positions=positions, n_ctx=16)
@@ -104,7 +104,7 @@ def test_pytorch_s_transformer_says_the_same(placement: str, positions: str) -> 
     for row, border in enumerate(Sides.of(tokens, model.border).border.tolist()):
         line = tokens[row : row + 1, : int(words().lengths[row]) + 1]
         source, target = line[:, : border + 1], line[:, border:]
-        x, y = model.embed(source), model.embed(target)
+        x, y = model.embedded(source), model.embedded(target)
         if positions != "none":
             places = [torch.arange(part.shape[1])[None] for part in (source, target)]
             tables = (model.pos_embed, model.decoder_pos_embed)
@@ -266,6 +266,19 @@ def test_a_stream_tells_nothing_where_its_side_is_not(architecture: str) -> None
         outside = torch.ones(8, dtype=torch.bool)
         outside[own] = False
         assert not differs[outside].any()
+
+
+def test_without_a_residual_each_part_s_output_is_the_next_part_s_input() -> None:
+    model = made("encoder-decoder", residual=False)
+    heard = model.run_with_cache(tokens_of())[1]
+    last = f"blocks.{model.config.n_layers - 1}.hook_"
+    for out, stream in (
+        ("attn_out", "resid_mid"),
+        ("cross_attn_out", "resid_mid2"),
+        ("mlp_out", "resid_post"),
+    ):
+        assert torch.equal(heard[last + out], heard[last + stream])
+        assert heard[last + out].std() > 0.01
 
 
 @pytest.mark.parametrize("architecture", ["encoder-decoder", "lstm-attention"])

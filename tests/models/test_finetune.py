@@ -14,6 +14,7 @@ import torch
 from conftest import tiny_config
 
 from analyses.command_line.app import main
+from models.base import build
 from models.config import TrainConfig
 from models.errors import UserError
 from models.languages import language
@@ -21,6 +22,7 @@ from models.model_config import ModelConfig
 from models.runs import parents
 from models.runs.parents import ABOUT, PARENT
 from models.runs.run import Run, run_name
+from models.training.adapters import add_adapters
 from models.training.batches import draw, some_words
 from models.training.loop import train
 from models.training.state import STATE
@@ -223,6 +225,15 @@ def test_what_has_no_such_maps_says_so(tmp_path: Path) -> None:
     only = replace(tiny_config().model, mlp="none")
     with pytest.raises(UserError, match=r"no linear maps to adapt \(mlp\)"):
         tiny_config(model=only, parent="0", tuned="lora", adapted="mlp")
+
+
+def test_lora_finds_nothing_to_adapt_in_identity_scores() -> None:
+    shape = ModelConfig(n_layers=1, d_model=8, scores="identity")
+    config = tiny_config(model=shape, parent="0", tuned="lora")
+    model = build(config.model, language(config.language).vocabulary)
+    add_adapters(model, config)
+    named = {name.split(".")[3] for name, _ in model.named_parameters() if "lora_" in name}
+    assert named == {"v", "o"}
 
 
 # -- few lines ------------------------------------------------------------------------------------

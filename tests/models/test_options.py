@@ -15,6 +15,7 @@ from transformers.models.cohere.modeling_cohere import CohereDecoderLayer
 from transformers.models.qwen3.modeling_qwen3 import Qwen3Attention
 
 from models.base import build
+from models.errors import UserError
 from models.languages import Vocabulary
 from models.model_config import ModelConfig
 from models.runs.run import Run
@@ -121,6 +122,37 @@ def test_attention_without_parameters_is_a_head_of_identities() -> None:
         getattr(attention, name).weight.data = torch.eye(D).double()
     found = attention(x, Relations(may=allowed("bidirectional", N)[:, None]))
     close(found, (x @ x.transpose(1, 2)).softmax(dim=-1) @ x)
+
+
+@pytest.mark.parametrize("positions", ["none", "rotary"])
+@pytest.mark.parametrize("mask", ["causal", "bidirectional"])
+def test_identity_scores_are_those_of_identity_maps(mask: str, positions: str) -> None:
+    """Each head compares its own slice; values and output are learned, queries and keys are not."""
+    config = replace(SHAPE, mask=mask, positions=positions)
+    plain = stir(Attention(config)).double()
+    own = Attention(replace(config, scores="identity")).double()
+    own.load_state_dict({n: w for n, w in plain.state_dict().items() if n[0] in "vo"})
+    for name in "qk":
+        getattr(plain, name).weight.data = torch.eye(D).double()
+        getattr(plain, name).bias.data.zero_()
+    turned = rotations(N, 4) if positions == "rotary" else None
+    may = allowed(mask, N)[:, None] if mask == "bidirectional" else None
+    x = drawn(2, N, D)
+    close(own(x, Relations(may, rotation=turned)), plain(x, Relations(may, rotation=turned)))
+    close(own.W_Q, plain.W_Q)
+    assert {name.split(".")[0] for name, _ in own.named_parameters()} == {"v", "o"}
+
+
+def test_identity_scores_with_identity_values_are_attention_without_parameters() -> None:
+    """Y = softmax(X X^T / sqrt(d)) X."""
+    config = replace(SHAPE, n_heads=1, scores="identity", mask="bidirectional", bias=False)
+    attention, x = Attention(config).double(), drawn(2, N, D)
+    for name in "vo":
+        getattr(attention, name).weight.data = torch.eye(D).double()
+    found = attention(x, Relations(may=allowed("bidirectional", N)[:, None]))
+    close(found, (x @ x.transpose(1, 2) / D**0.5).softmax(dim=-1) @ x)
+    with pytest.raises(UserError, match=r"^identity scores compare slices [^\n]*head_width out$"):
+        replace(SHAPE, scores="identity", head_width=3)
 
 
 # -- linear attention -----------------------------------------------------------------------------

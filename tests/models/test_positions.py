@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import get_args
 
 import pytest
 import torch
@@ -20,7 +21,7 @@ from transformers.models.mpt.modeling_mpt import build_mpt_alibi_tensor
 from transformers.models.t5.configuration_t5 import T5Config
 from transformers.models.t5.modeling_t5 import T5Attention
 
-from models.choices import ABSOLUTE
+from models.choices import ABSOLUTE, Counting, Positions
 from models.errors import UserError
 from models.languages import Vocabulary
 from models.model_config import ModelConfig
@@ -42,7 +43,7 @@ from models.transformer.relations import Relations
 Make = Callable[..., HookedTransformer]
 
 HEADS = [1, 2, 3, 4, 5, 6, 7, 8, 12, 16, 20]
-BOUNDLESS = ["none", "rotary", "alibi", "t5", "sinusoidal"]
+BOUNDLESS = [kind for kind in get_args(Positions) if kind != "learned"]
 
 
 def close(ours: torch.Tensor, theirs: torch.Tensor, tolerance: float = 1e-6) -> None:
@@ -225,6 +226,33 @@ def seen(model: HookedTransformer, tokens: torch.Tensor, *offsets: int) -> torch
     return out[0]
 
 
+@pytest.mark.parametrize("centred", [False, True])
+def test_positions_stand_beside_the_embedding(
+    small_model: Make, tokens: torch.Tensor, centred: bool
+) -> None:
+    """Appended: one number, which grows; concatenated: sinusoids of half the width."""
+    counting = Counting(centred=centred)
+    place = torch.arange(8).expand(4, 8)
+    for positions, width in (("appended", 1), ("concatenated", 8)):
+        model = small_model(positions=positions, counting=counting)
+        own = place[..., None] / 32 if width == 1 else sinusoidal(place, width)
+        expected = torch.cat([model.embed(tokens), own], dim=-1)
+        assert model.embed.weight.shape == (5, 16 - width)
+        cache = model.run_with_cache(tokens)[1]
+        close(cache["blocks.0.hook_resid_pre"], expected)
+        close(cache["hook_embed"], model.W_E[tokens])
+        close(model(tokens), model.run_with_cache(tokens)[0], 1e-5)
+        close(model.last_logits(tokens), model(tokens)[:, -1], 1e-5)
+
+
+@pytest.mark.parametrize(
+    ("positions", "d_model"), [("concatenated", 6), ("appended", 1), ("sinusoidal", 5)]
+)
+def test_a_stream_without_room_for_its_positions_is_refused(positions: str, d_model: int) -> None:
+    with pytest.raises(UserError, match=rf"^{positions} positions [^\n]*: choose a[^\n]*$"):
+        ModelConfig(positions=positions, d_model=d_model, n_heads=1)
+
+
 @pytest.mark.parametrize("positions", ABSOLUTE)
 def test_offsets_shift_absolute_positions(
     small_model: Make, tokens: torch.Tensor, positions: str
@@ -284,7 +312,7 @@ def test_a_table_made_while_inferring_serves_in_training(small_model: Make) -> N
     assert torch.equal(logits, expected)
 
 
-@pytest.mark.parametrize("positions", ["learned", "sinusoidal", "rotary", "alibi", "t5"])
+@pytest.mark.parametrize("positions", [p for p in get_args(Positions) if p != "none"])
 def test_positions_are_told(small_model: Make, positions: str) -> None:
     """Of two words with the same symbols an encoder with positions knows which came first."""
     first, second = torch.tensor([[0, 2, 3, 3]]), torch.tensor([[0, 3, 3, 2]])

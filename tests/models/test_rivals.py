@@ -222,8 +222,11 @@ def test_the_receptive_field(n_layers: int, kernel_size: int) -> None:
 
 @pytest.mark.parametrize("placement", ["pre", "post", "sandwich"])
 @pytest.mark.parametrize("kernel_size", [1, 3])
-def test_the_network_is_its_equations(tokens: Tensor, placement: str, kernel_size: int) -> None:
-    model = convolutional(norm_placement=placement, kernel_size=kernel_size)
+@pytest.mark.parametrize("residual", [True, False])
+def test_the_network_is_its_equations(
+    tokens: Tensor, placement: str, kernel_size: int, residual: bool
+) -> None:
+    model = convolutional(norm_placement=placement, kernel_size=kernel_size, residual=residual)
 
     def norm(x: np.ndarray, part: nn.Module | None = None) -> np.ndarray:
         x = x - x.mean(-1, keepdims=True)
@@ -244,10 +247,10 @@ def test_the_network_is_its_equations(tokens: Tensor, placement: str, kernel_siz
         x = model.W_E.detach().numpy()[word]
         for block in model.blocks:
             if placement == "post":
-                x = norm(x + conv(x, block.conv), block.ln1)
+                x = norm(x * residual + conv(x, block.conv), block.ln1)
                 continue
             y = conv(norm(x, block.ln1), block.conv)
-            x = x + (y if placement == "pre" else norm(y, block.ln1_post))
+            x = x * residual + (y if placement == "pre" else norm(y, block.ln1_post))
         x = x if placement == "post" else norm(x)
         rows.append(x @ model.W_U.detach().numpy() + model.b_U.detach().numpy())
     expected = torch.as_tensor(np.stack(rows))

@@ -126,9 +126,13 @@ KINDS: dict[str, dict[str, Any]] = {
     "learned, shifted": {"max_offset": 3, "model": replace(TINY, positions="learned")},
     "sinusoidal": {"model": replace(TINY, positions="sinusoidal")},
     "sinusoidal, shifted": {"max_offset": 3, "model": replace(TINY, positions="sinusoidal")},
+    "appended": {"model": replace(TINY, positions="appended")},
+    "concatenated, shifted": {"max_offset": 3, "model": replace(TINY, positions="concatenated")},
     "rotary": {"model": replace(TINY, positions="rotary", scores="dot")},
     "linear": {"model": replace(TINY, scores="linear", qk_norm="layer", value_width=3)},
     "parallel": {"model": replace(TINY, parallel=True, qk_norm="rms")},
+    "identity": {"model": replace(TINY, scores="identity", positions="rotary")},
+    "no residual": {"model": replace(TINY, residual=False)},
     "alibi": {"model": replace(TINY, positions="alibi", n_layers=2)},
     "strict": {"model": replace(TINY, mask="strictly_causal")},
     "encoder": {

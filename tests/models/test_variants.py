@@ -39,6 +39,7 @@ CHOICES: dict[str, tuple[Any, ...]] = (
     | {
         "bias": (True, False),
         "parallel": (False, True),
+        "residual": (True, False),
         "dropout": (0.0, 0.2),
         "even_start": (True, False),
         "counting.head_norm": (False, True),
@@ -77,7 +78,7 @@ ATTENTION = {"scores", "mask", "window", "positions", "mlp", "head_width", "valu
 ATTENTION |= {"qk_norm", "parallel", "dropout", "even_start"}
 COUNTING = {"counting.averaging_heads", "counting.head_norm", "counting.counters"}
 ATTENTION |= COUNTING
-NORMS = {"norm", "norm_placement"}
+NORMS = {"norm", "norm_placement", "residual"}
 BLOCKS_OF = dict.fromkeys(("rnn", "lstm", "gru", "ngram"), ATTENTION | NORMS)
 BLOCKS_OF |= {"cnn": ATTENTION}
 BLOCKS_OF |= dict.fromkeys(("lstm-encoder-decoder", "lstm-attention"), ATTENTION | NORMS)
@@ -102,6 +103,8 @@ def refused(asked: Values) -> bool:
         return True
     if v["parallel"] and (v["mlp"] == "none" or v["norm_placement"] != "pre"):
         return True
+    if v["parallel"] and not v["residual"]:
+        return True
     if v["architecture"] in TWO_SIDED and v["n_layers"] < 2:
         return True
     if any(v[name] != DEFAULT[name] for name in BLOCKS_OF[v["architecture"]]):
@@ -123,7 +126,10 @@ def refused(asked: Values) -> bool:
     width = v["head_width"] or v["d_model"] // v["n_heads"]
     if v["positions"] == "rotary" and (v["scores"] == "additive" or width % 2):
         return True
-    return v["positions"] == "sinusoidal" and bool(v["d_model"] % 2)
+    if v["scores"] == "identity" and width * v["n_heads"] != v["d_model"]:
+        return True
+    parts = {"sinusoidal": 2, "concatenated": 4}.get(v["positions"], 1)
+    return bool(v["d_model"] % parts)
 
 
 def refused_to_train(asked: Values, taught: Values) -> bool:
@@ -371,6 +377,8 @@ def check_trains(run: Run) -> None:
 RESUMED: dict[str, tuple[Values, Values]] = {
     **{name: ({}, vars(tiny_of(name))) for name in list(FAMILIES)},
     "learned": ({"max_offset": 5}, {"positions": "learned", "n_ctx": 64}),
+    "appended": ({"max_offset": 5}, {"positions": "appended", "n_ctx": 32}),
+    "concatenated": ({"max_offset": 5}, {"positions": "concatenated"}),
     "encoder": (
         {"objective": "verdict"},
         {"mask": "bidirectional", "positions": "t5", "norm": "rms", "norm_placement": "sandwich"},
@@ -381,7 +389,9 @@ RESUMED: dict[str, tuple[Values, Values]] = {
     "rotary": ({}, {"positions": "rotary", "norm_placement": "post", "bias": False}),
     "averaging": ({}, {"counting": Counting(averaging_heads=1, head_norm=True, centred=True)}),
     "counters": ({}, {"counting": Counting(averaging_heads=1, counters=True)}),
+    "no residual": ({}, {"residual": False, "positions": "learned"}),
     "dropout": ({}, {"dropout": 0.3, "norm_placement": "sandwich"}),
+    "identity": ({}, {"scores": "identity", "positions": "rotary", "qk_norm": "rms"}),
     "linear": ({}, {"scores": "linear", "value_width": 3, "dropout": 0.1}),
     "parallel": ({}, {"parallel": True, "qk_norm": "layer", "positions": "rotary"}),
     "pairs": (

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import pandas as pd
 import streamlit as st
 import torch
@@ -145,8 +147,6 @@ def _one_head(run: Run, word: Word, part: str) -> None:
     with model_of(run) as model:
         assert isinstance(model, HookedTransformer)
         seen = patterns(model, torch.as_tensor(ids))
-        circuits = one_head.circuits(model, run, layer, head)
-        rotary = has_rotary_positions(model)
     types, verdicts = _on_word(run, word)
 
     def own(table: pd.DataFrame) -> pd.DataFrame:
@@ -164,6 +164,32 @@ def _one_head(run: Run, word: Word, part: str) -> None:
             _verdicts(own(verdicts))
     asked = {"run": run.name, "word": list(word), "head": part}
     downloads(f"pattern-{part}", Answer(own(seen), "", asked), lambda: pattern)
+    _circuits(run, part, layer, head, asked)
+    st.markdown("**Attention of all heads on the word**")
+    picture(
+        pattern_chart(seen, vocabulary.decode(ids[0].tolist())),
+        "Attention of every head: query down, key across.",
+    )
+
+
+CIRCUITS = {
+    "QK": "**QK circuit**: the score a query gives a key",
+    "OV": "**OV circuit**: what attending to a token adds to each logit",
+}
+
+
+def _circuits(run: Run, part: str, layer: int, head: int, asked: Mapping[str, object]) -> None:
+    """A head by its weights alone."""
+    if not run.config.model.residual:
+        st.caption(
+            "QK and OV circuits need a residual stream that carries embeddings to the heads. This "
+            "model has none."
+        )
+        return
+    with model_of(run) as model:
+        assert isinstance(model, HookedTransformer)
+        circuits = one_head.circuits(model, run, layer, head)
+        rotary = has_rotary_positions(model)
     with st.container(horizontal=True, gap="medium"):
         for name in CIRCUITS:
             with st.container(width="content"):
@@ -181,18 +207,7 @@ def _one_head(run: Run, word: Word, part: str) -> None:
             "scores shown are those of a key right before its query."
         )
     figure = one_head.circuit_chart(circuits, "QK") | one_head.circuit_chart(circuits, "OV")
-    downloads(f"circuits-{part}", Answer(circuits, "", asked), lambda: figure)
-    st.markdown("**Attention of all heads on the word**")
-    picture(
-        pattern_chart(seen, vocabulary.decode(ids[0].tolist())),
-        "Attention of every head: query down, key across.",
-    )
-
-
-CIRCUITS = {
-    "QK": "**QK circuit**: the score a query gives a key",
-    "OV": "**OV circuit**: what attending to a token adds to each logit",
-}
+    downloads(f"circuits-{part}", Answer(circuits, "", dict(asked)), lambda: figure)
 
 
 @once(show_spinner=False)
