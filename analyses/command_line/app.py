@@ -101,6 +101,9 @@ COMMANDS = {
     "sweep": Command(
         "sweep FILE", "many runs here or on a cluster: lab sweep --help", "many_runs:sweep"
     ),
+    "scaling": Command(
+        "scaling FOLDER", "by which law does a sweep's loss fall?", "many_runs:scaling"
+    ),
     "leaderboard": Command(
         "leaderboard", "which explanation method tells the truth?", "many_runs:leaderboard"
     ),

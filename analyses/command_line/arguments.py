@@ -44,7 +44,7 @@ from analyses.options.shared import (
     at_least,
     check_languages,
 )
-from analyses.options.studies import FewLabels, Leaderboard, Sweep
+from analyses.options.studies import FewLabels, Leaderboard, Scaling, Sweep
 from analyses.registry import OWN, known, options_of
 from models.checks import check_bounds
 from models.config import TrainConfig
@@ -403,6 +403,7 @@ TAKES: dict[str, type[Any]] = {
     "plant": Recover,
     "seeds": Seeds,
     "sweep": Sweep,
+    "scaling": Scaling,
     "few-labels": FewLabels,
     "leaderboard": Leaderboard,
     "hooks": Hooks,

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pandas as pd
 
-from analyses.answers import Answer, question
+from analyses.answers import Answer, draw, question
 from analyses.charts.leaderboard import FOUND, REPLACEMENTS
 from analyses.command_line.arguments import Seeds
+from analyses.command_line.one_run import as_rows
 from analyses.console import ERR, OUT, progress_bar, shown, table_of
-from analyses.options.studies import FewLabels, Leaderboard, Sweep
+from analyses.options.studies import FewLabels, Leaderboard, Scaling, Sweep
 from analyses.questions.explanations import replacement_in_words
 from analyses.questions.leaderboard import MEMBERSHIPS
 from analyses.registry import registered
@@ -16,6 +17,7 @@ from analyses.script import as_json, where
 from analyses.studies import few_labels as labels
 from analyses.studies import leaderboard as leaderboards
 from analyses.studies import planned
+from analyses.studies import scaling as laws_of
 from analyses.studies.report import report as report_of
 from analyses.studies.seeds import ask_all, chosen, for_reading, over_groups
 from analyses.studies.sweeps import bands, over_seeds, paired
@@ -124,6 +126,22 @@ def _estimate(options: Sweep) -> None:
     for note in skipped[:SETTINGS]:
         OUT.print(f"left out: {note}", style="dim", markup=False)
     OUT.print(estimate_in_words(table, options.workers))
+
+
+def scaling(options: Scaling) -> None:
+    """Power laws of a sweep's loss, beside rivals and exactness."""
+    runs = laws_of.points(options.folder, options.by)
+    table = laws_of.laws(runs)
+    said, sizes = laws_of.in_words(runs, table, options.by), laws_of.means(runs)
+    if options.file is not None:
+        draw(laws_of.chart(runs, options.by), options.file)
+    content = {"laws": as_rows(table), "sizes": as_rows(sizes), "answer": " ".join(said)}
+    if shown(options, table, content):
+        return
+    OUT.print(table_of(table))
+    OUT.print(table_of(sizes))
+    for sentence in said:
+        OUT.print(sentence)
 
 
 def leaderboard(options: Leaderboard) -> None:

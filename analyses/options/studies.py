@@ -8,7 +8,15 @@ from typing import Annotated, Literal
 
 from tyro.conf import Positional, arg
 
-from analyses.options.shared import Flag, Shows, Trains, Works, at_least, check_languages
+from analyses.options.shared import (
+    Flag,
+    Shows,
+    Trains,
+    Works,
+    at_least,
+    check_languages,
+    check_picture,
+)
 from analyses.options.shipped import find, shipped
 from models.checks import check_bounds
 from models.errors import UserError, unknown
@@ -16,6 +24,7 @@ from models.families import FAMILIES
 
 CLEAN, PLANTED = "dieren", "dieren_muis"
 """The same language; the training lines of the second carry a shortcut."""
+Size = Literal["parameters", "words", "compute"]
 FewTarget = Literal["dieren", "planted", "nested"]
 
 
@@ -85,6 +94,27 @@ class Sweep(Shows, Trains, Works):
     @property
     def folder(self) -> Path:
         return self.out or Path("runs") / find(self.file).stem
+
+
+@dataclass(frozen=True)
+class Scaling(Shows):
+    """How does the loss of a sweep fall with size: by a power law, by a rival law, by none?
+
+    Attributes:
+        folder: of a sweep of language models whose file has measures = ["loss"].
+        by: what is counted: learned parameters, different words in training, or floating-point
+            operations of training.
+        file: draw it, into this html, svg or png file.
+    """
+
+    folder: Positional[Path]
+    by: Size = "parameters"
+    file: Path | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.file is not None:
+            check_picture(self.file)
 
 
 @dataclass(frozen=True)

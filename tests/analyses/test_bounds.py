@@ -23,7 +23,7 @@ KINDS: list[type[Any]] = [
     ModelConfig,
     Counting,
 ]
-NEEDED: dict[str, Any] = dict.fromkeys(("run", "path", "lines"), Path("x"))
+NEEDED: dict[str, Any] = dict.fromkeys(("run", "path", "lines", "folder"), Path("x"))
 NEEDED |= {
     "runs": (Path("x"),),
     "file": "seeds",

@@ -58,6 +58,7 @@ hooks        json csv  -   -       -
 size         json csv  -   -       -
 seeds        json csv  -   workers -
 sweep        json csv  out workers device
+scaling      json csv  -   -       -
 leaderboard  json csv  out workers device
 few-labels   json csv  out workers device
 rule         json csv  out -       device

@@ -46,7 +46,7 @@ FLOORS: Mapping[str, Sequence[str]] = {
     ),
     "interp": (
         "model statistics",
-        "comparisons weights",
+        "comparisons weights power_laws",
         "causal probing training vectors",
         "circuits heads automata",
         "explanations",
