@@ -76,6 +76,11 @@ COMMANDS = {
         "dimension RUN ...", "how many dimensions do activations fill?", "measures:dimension"
     ),
     "cosine": Command("cosine RUN ...", "do heads score like tokens higher?", "measures:cosine"),
+    "position-table": Command(
+        "position-table [RUN ...]",
+        "are positions bounded, unique, even?",
+        "measures:position_table",
+    ),
     "sentences": Command(
         "sentences RUN ...", "what does one vector hold of a whole word?", "one_run:sentences"
     ),

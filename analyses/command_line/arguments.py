@@ -31,7 +31,7 @@ from analyses.options.live import (
     Tokens,
     Vectors,
 )
-from analyses.options.measures import Cosine, Dimension, Reach
+from analyses.options.measures import Cosine, Dimension, PositionTable, Reach
 from analyses.options.pictures import Kernels
 from analyses.options.questions import Accuracy, EdgeAblation
 from analyses.options.shared import (
@@ -372,6 +372,7 @@ TAKES: dict[str, type[Any]] = {
     "reach": Reach,
     "dimension": Dimension,
     "cosine": Cosine,
+    "position-table": PositionTable,
     "sentences": Sentences,
     "break": Break,
     "show": Show,

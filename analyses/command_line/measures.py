@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from analyses.close_ups import cosine as of_scores
 from analyses.close_ups import dimension as filled
+from analyses.close_ups import positions as of_positions
 from analyses.close_ups import reach as by_distance
 from analyses.command_line.one_run import told
 from analyses.console import progress_bar
-from analyses.options.measures import Cosine, Dimension, OfRuns, Reach
+from analyses.options.measures import Cosine, Dimension, OfRuns, PositionTable, Reach
 from models.runs.run import Run
 
 
@@ -31,6 +32,15 @@ def cosine(options: Cosine) -> None:
     with progress_bar("cosine") as report:
         table = of_scores.cosine(_runs(options), options.seed, report)
     told(options, "cosine", table, of_scores.in_words(table))
+
+
+def position_table(options: PositionTable) -> None:
+    """The properties of every kind of position."""
+    runs = [Run(path, options.step) for path in options.runs]
+    asked = (options.length, options.d_model, options.shift, options.seed)
+    table = of_positions.position_table(runs, *asked)
+    brief = table.drop(columns="vectors")  # it fits a terminal of 80 columns
+    told(options, "positions", table, of_positions.in_words(table, options.length), brief)
 
 
 def _runs(options: OfRuns) -> list[Run]:

@@ -21,6 +21,7 @@ Flag = Annotated[bool, FlagCreatePairsOff]
 MOST: Mapping[str, Number] = {
     "all_words": MOST_SYMBOLS,
     "count": 100_000,
+    "d_model": 4096,
     "donors": 1000,
     "draws": 10_000,
     "keys": 1000,
@@ -37,6 +38,7 @@ MOST: Mapping[str, Number] = {
     "rank": 1000,
     "samples": 10**6,
     "seeds": 10_000,
+    "shift": 1000,
     "step": 10**9,
     "steps": 10**9,
     "width": 1e6,

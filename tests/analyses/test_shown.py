@@ -47,6 +47,7 @@ senses       json csv  -   -       -
 reach        json csv  -   -       -
 dimension    json csv  -   -       -
 cosine       json csv  -   -       -
+position-table json csv - -       -
 sentences    json csv  -   -       -
 break        json csv  -   -       -
 analyse      json csv  -   -       -
