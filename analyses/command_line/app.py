@@ -82,6 +82,11 @@ COMMANDS = {
     "landscape": Command(
         "landscape RUN ...", "how curved is the loss around the weights?", "measures:landscape"
     ),
+    "position-table": Command(
+        "position-table [RUN ...]",
+        "are positions bounded, unique, even?",
+        "measures:position_table",
+    ),
     "sentences": Command(
         "sentences RUN ...", "what does one vector hold of a whole word?", "one_run:sentences"
     ),

@@ -31,7 +31,14 @@ from analyses.options.live import (
     Tokens,
     Vectors,
 )
-from analyses.options.measures import Cosine, Dimension, Gradients, Landscape, Reach
+from analyses.options.measures import (
+    Cosine,
+    Dimension,
+    Gradients,
+    Landscape,
+    PositionTable,
+    Reach,
+)
 from analyses.options.pictures import Kernels
 from analyses.options.questions import Accuracy, EdgeAblation
 from analyses.options.shared import (
@@ -395,6 +402,7 @@ TAKES: dict[str, type[Any]] = {
     "cosine": Cosine,
     "gradients": Gradients,
     "landscape": Landscape,
+    "position-table": PositionTable,
     "sentences": Sentences,
     "break": Break,
     "show": Show,

@@ -5,12 +5,21 @@ from __future__ import annotations
 from analyses.answers import draw
 from analyses.close_ups import cosine as of_scores
 from analyses.close_ups import dimension as filled
+from analyses.close_ups import positions as of_positions
 from analyses.close_ups import reach as by_distance
 from analyses.command_line.one_run import told
 from analyses.console import progress_bar
 from analyses.measures import by_layer as of_layers
 from analyses.measures import landscape as around
-from analyses.options.measures import Cosine, Dimension, Gradients, Landscape, OfRuns, Reach
+from analyses.options.measures import (
+    Cosine,
+    Dimension,
+    Gradients,
+    Landscape,
+    OfRuns,
+    PositionTable,
+    Reach,
+)
 from models.runs.run import Run
 
 
@@ -51,6 +60,15 @@ def landscape(options: Landscape) -> None:
     told(options, "landscape", table, around.in_words(table))
     if options.file is not None:
         draw(around.chart(around.surface(runs[0], options.words, options.seed)), options.file)
+
+
+def position_table(options: PositionTable) -> None:
+    """The properties of every kind of position."""
+    runs = [Run(path, options.step) for path in options.runs]
+    asked = (options.length, options.d_model, options.shift, options.seed)
+    table = of_positions.position_table(runs, *asked)
+    brief = table.drop(columns="vectors")  # it fits a terminal of 80 columns
+    told(options, "positions", table, of_positions.in_words(table, options.length), brief)
 
 
 def _runs(options: OfRuns) -> list[Run]:

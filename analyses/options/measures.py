@@ -125,3 +125,37 @@ class Landscape(OfRuns):
             check_picture(self.file)
             if len(self.runs) > 1:
                 raise UserError("--file draws one run: give the folder of a single one")
+
+
+@dataclass(frozen=True)
+class PositionTable(Shows):
+    """Is each kind of position bounded, unique, consistent step by step, and readable?
+
+    Attributes:
+        runs: folders of runs with learned positions, whose tables are looked at too.
+        length: positions of the window, a power of 2; as many beyond it are looked at.
+        d_model: width of the stream.
+        shift: positions of a step.
+        seed: of the tables that are drawn.
+        step: the checkpoint of the runs; by default the last one.
+    """
+
+    runs: tyro.conf.Positional[tuple[Path, ...]] = ()
+    length: int = 128
+    d_model: int = 32
+    shift: int = 1
+    seed: int = 0
+    step: int | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        at_least(2, self, "length")
+        at_least(4, self, "d_model")
+        at_least(1, self, "shift")
+        at_least(0, self, "step")
+        check_seed(self.seed)
+        if self.d_model % 8:
+            raise UserError(
+                f"--d-model is {self.d_model}: choose a multiple of 8, so that the stream and each "
+                "of 4 heads have pairs of sine and cosine"
+            )

@@ -199,7 +199,7 @@ class HookedEncoderDecoder(EmbeddingModel):
         if offsets is not None:
             place = place + offsets.to(place.device, non_blocking=True)[:, None]
         if table is None:
-            return computed(place, config).to(self.W_E.dtype)
+            return computed(place, config, self.W_E.dtype)
         check_reach(place.shape[1], 0 if offsets is None else int(offsets.max()), config.n_ctx)
         found: Tensor = table(place)
         return found

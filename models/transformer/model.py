@@ -82,7 +82,7 @@ class HookedTransformer(IncrementalTransformer):
         if offsets is not None:
             position = position + offsets.to(tokens.device, non_blocking=True)[:, None]
         if self.pos_embed is None:
-            return computed(position, self.config).to(self.W_E.dtype)
+            return computed(position, self.config, self.W_E.dtype)
         check_reach(length, 0 if offsets is None else int(offsets.max()), self.config.n_ctx)
         return self.pos_embed(position)
 

@@ -38,23 +38,28 @@ def frequencies(
 
 
 def sinusoidal(
-    position: Int[Tensor, "*any"], width: int, base: float = BASE
+    position: Int[Tensor, "*any"],
+    width: int,
+    base: float = BASE,
+    dtype: torch.dtype = torch.float32,
 ) -> Float[Tensor, "*any width"]:
     """sin(pos / base^(2i/width)) at 2i and the cosine at 2i + 1 (Vaswani et al. 2017, 3.5)."""
     angles = position[..., None].double() * frequencies(width, base, position.device)
-    return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(-2).float()
+    return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(-2).to(dtype)
 
 
-def computed(position: Int[Tensor, "*any"], config: ModelConfig) -> Float[Tensor, "*any d_model"]:
+def computed(
+    position: Int[Tensor, "*any"], config: ModelConfig, dtype: torch.dtype
+) -> Float[Tensor, "*any d_model"]:
     """What absolute positions that are not learned add to the embeddings.
 
     Appended and concatenated positions stand in the last coordinates, where the embedding is zero.
     """
     if config.positions == "appended":
-        own = position[..., None] / config.n_ctx
+        own = position[..., None].to(dtype) / config.n_ctx
     else:
         width = config.d_model - config.d_embed or config.d_model
-        own = sinusoidal(position, width, config.position_base)
+        own = sinusoidal(position, width, config.position_base, dtype)
     return pad(own, (config.d_model - own.shape[-1], 0))
 
 

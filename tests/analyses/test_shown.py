@@ -49,6 +49,7 @@ dimension    json csv  -   -       -
 cosine       json csv  -   -       -
 gradients    json csv  -   -       -
 landscape    json csv  -   -       -
+position-table json csv - -       -
 sentences    json csv  -   -       -
 break        json csv  -   -       -
 analyse      json csv  -   -       -
