@@ -32,6 +32,10 @@ TEMPLATE = """# How far?
 
 {{ bands(table("far")) }}
 
+{{ reached(table("far"), 2) }}
+
+{{ further(table("far"), "speed") }}
+
 {{ tests(table("far")) }}
 
 Right: {{ table("told").where(model="trained").mean("accuracy") }}, 95% interval over
@@ -57,18 +61,21 @@ def of_sweep() -> pd.DataFrame:
     rows = []
     for variant, reach in (("plain", 4), ("counting", 6)):
         for seed in range(2):
+            steps = 100.0 * (1 + seed) if variant == "plain" else None
+            speed = {"speed.steps": steps, "speed.seconds": steps}
             for n in range(1, 7):
                 right = float(n <= reach - seed)
                 rows.append({"run": f"{variant}-s{seed}", "variant": variant, "seed": seed, "n": n})
                 rows[-1] |= {"language": "anbn", "length": n, "window": 3, "exact": right}
                 rows[-1] |= {"recognition": rng.uniform(0.5, 1), "members": right, "others": 1.0}
+                rows[-1] |= speed
     return pd.DataFrame(rows).astype({"n": "Int64", "exact": "Float64"})
 
 
 def a_sweep(folder: Path, left: int = 0) -> Path:
     """A folder with a kept sweep."""
     table = of_sweep()
-    sentence, found = findings(table, BY, MEASURE)
+    sentence, found = findings(table, BY, MEASURE, ["speed"])
     arguments = {"by": BY, "file": "", "question": "Who counts?", "compare": MEASURE.model_dump()}
     result = Answer(table, sentence, found | {"left": left}, arguments)
     save(folder, "sweep", "Who counts?", result, None)
@@ -106,6 +113,10 @@ def test_a_page_says_what_its_tables_hold(docs: Path) -> None:
     assert "| anbn | counting | 100% [100, 100] | 83% " in text
     assert "| 0 of 2 |" in text
     assert "| 1 of 2 |" in text
+    assert "| anbn | plain | 0 of 2 [0%, 66%] |" in text
+    assert "| anbn | counting | 1 of 2 [9%, 91%] |" in text
+    assert "| anbn | plain | 150 (2 of 2) | 150 (2 of 2) |" in text
+    assert "| anbn | counting | - (0 of 2) | - (0 of 2) |" in text
     assert "![By windows.](far.svg)" in text
     assert (docs / pages.PAGES / "far.svg").read_bytes().startswith(b"<svg")
     origin = load(docs, "told").origin

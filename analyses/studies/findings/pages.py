@@ -4,8 +4,9 @@
     DOCS/pages/findings/NAME.md      the page that is written from it, with its pictures beside it
 
 A template is Markdown with Jinja's ``{{ }}``. ``table("length")`` is a kept table, and its methods
-are those of ``tables.Table``; ``settings``, ``bands`` and ``tests`` are tables of a sweep,
-``picture`` its chart, ``grid`` any two factors of any table. ``origins`` is the list at the end.
+are those of ``tables.Table``. ``settings``, ``bands``, ``reached``, ``further`` and ``tests`` are
+tables of a sweep, ``picture`` is its chart, ``grid`` any two factors of any table. ``origins`` is
+the list at the end.
 """
 
 from __future__ import annotations
@@ -20,12 +21,13 @@ import pandas as pd
 from jinja2 import Environment, StrictUndefined, TemplateError
 
 from analyses.answers import Answer, render
-from analyses.charts.sweeps import band_chart, chart
+from analyses.charts.sweeps import band_chart, chart, short
 from analyses.studies.findings.tables import DATA, Table, load, with_interval
-from analyses.studies.sweeps import paired
+from analyses.studies.sweeps import over_seeds, paired
+from analyses.studies.sweeps.further import Name
 from analyses.studies.sweeps.measures import Measure, by_seed
 from analyses.studies.sweeps.summary import readable
-from interp.statistics import seeds_interval
+from interp.statistics import seeds_interval, wilson
 from models.errors import UserError
 from models.reading import read_bytes
 from models.runs.files import write_bytes
@@ -88,6 +90,25 @@ def by_bands(found: Table) -> str:
         flawless = rows.groupby("seed")["value"].min().eq(1).sum()
         parts.append(row | {"all right": f"{flawless} of {rows['seed'].nunique()}"})
     return markdown(pd.DataFrame(parts))
+
+
+def reached(found: Table, windows: int) -> str:
+    """Of a sweep: how many seeds of a setting are exact on all sizes tested up to so many windows,
+    with Wilson's 95% interval of the share."""
+    lines = []
+    for values_of, rows in found.rows.groupby(["language", *found.by], sort=False):
+        near = rows[rows["length"] <= windows * rows["window"]]
+        exact = near.groupby("seed")["exact"].min().eq(1)
+        low, high = wilson(int(exact.sum()), len(exact))
+        line = dict(zip(["language", *map(short, found.by)], map(str, values_of), strict=True))
+        share = f"[{100 * low:.0f}%, {100 * high:.0f}%]"
+        lines.append(line | {"seeds": f"{exact.sum()} of {len(exact)} {share}"})
+    return markdown(pd.DataFrame(lines))
+
+
+def further(found: Table, name: Name) -> str:
+    """Of a sweep: one of its further measures, over seeds."""
+    return markdown(over_seeds.wide(pd.DataFrame(found.findings["measures"]), found.by)[name])
 
 
 def tests(found: Table) -> str:
@@ -168,6 +189,7 @@ def written(docs: Path, name: str) -> tuple[str, dict[str, bytes]]:
     pages = Environment(undefined=StrictUndefined, keep_trailing_newline=True, autoescape=False)
     called: dict[str, Any] = {"table": table, "picture": picture, "origins": origins}
     called |= {"settings": settings, "bands": by_bands, "tests": tests, "grid": grid}
+    called |= {"reached": reached, "further": further}
     try:
         text = pages.from_string(source).render(**called)
     except (TemplateError, TypeError, KeyError, AttributeError) as error:
