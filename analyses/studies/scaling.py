@@ -189,7 +189,7 @@ def _jump_of(rows: pd.DataFrame, size: Size) -> str:
 def chart(runs: pd.DataFrame, size: Size) -> ChartType:
     """Above the excess loss by size on two logarithmic axes, with the power law; below exactness.
     A point per run."""
-    x = alt.X("size:Q", title=CALLED[size]).scale(type="log")
+    x = alt.X("size:Q", title=CALLED[size]).scale(type="log", nice=False)
     names = list(runs["language"].unique())
     colour = alt.Color("language:N", title=None, sort=names).scale(domain=names, range=SEVERAL)
     base = alt.Chart(runs).mark_point(opacity=0.5, size=25).encode(x=x, color=colour)
@@ -197,8 +197,9 @@ def chart(runs: pd.DataFrame, size: Size) -> ChartType:
     y = alt.Y("excess:Q", title="excess loss (nats per token)").scale(type="log")
     lines = alt.Chart(_curves(runs)).mark_line().encode(x=x, y=y, color=colour)
     loss = base.encode(y=y, tooltip=hints) + lines
-    exact = base.encode(y=alt.Y("exact:Q", title="exact").axis(format="%"), tooltip=hints)
-    steps = alt.Chart(means(runs)).mark_line().encode(x=x, y="exact:Q", color=colour)
+    share = alt.Y("exact:Q", title="exact").axis(format="%").scale(domain=[0, 1])
+    exact = base.encode(y=share, tooltip=hints)
+    steps = alt.Chart(means(runs)).mark_line().encode(x=x, y=share, color=colour)
     return loss.properties(width=420, height=240) & (exact + steps).properties(
         width=420, height=120
     )
