@@ -71,7 +71,10 @@ def show() -> None:
     path = names[chosen]
     result = sweep.load(path)
     if result is None:
-        st.info(f"{code(path)} has no sweep any more.")
+        st.info(
+            f"{code(path)} was summed up by another version of the lab. Run `lab sweep` again: no "
+            "finished run is trained again."
+        )
         return
     table, by = result.table, list(result.arguments["by"])
     if result.findings["left"]:
