@@ -31,7 +31,7 @@ from analyses.options.live import (
     Tokens,
     Vectors,
 )
-from analyses.options.measures import Cosine, Dimension, Reach
+from analyses.options.measures import Bias, Cosine, Dimension, Reach
 from analyses.options.pictures import Kernels
 from analyses.options.questions import Accuracy, EdgeAblation
 from analyses.options.shared import (
@@ -371,6 +371,7 @@ TAKES: dict[str, type[Any]] = {
     "senses": Senses,
     "reach": Reach,
     "dimension": Dimension,
+    "bias": Bias,
     "cosine": Cosine,
     "sentences": Sentences,
     "break": Break,

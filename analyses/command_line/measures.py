@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from analyses.close_ups import bias as of_rules
 from analyses.close_ups import cosine as of_scores
 from analyses.close_ups import dimension as filled
 from analyses.close_ups import reach as by_distance
 from analyses.command_line.one_run import told
 from analyses.console import progress_bar
-from analyses.options.measures import Cosine, Dimension, OfRuns, Reach
+from analyses.options.measures import Bias, Cosine, Dimension, OfRuns, Reach
 from models.runs.run import Run
 
 
@@ -24,6 +25,13 @@ def dimension(options: Dimension) -> None:
     with progress_bar("dimension") as report:
         table = filled.dimension(_runs(options), options.words, options.seed, report)
     told(options, "dimension", table, filled.in_words(table))
+
+
+def bias(options: Bias) -> None:
+    """Which of two rules networks took."""
+    with progress_bar("bias") as report:
+        table = of_rules.bias(_runs(options), options.words, options.seed, report)
+    told(options, "bias", table, of_rules.in_words(table))
 
 
 def cosine(options: Cosine) -> None:
