@@ -75,6 +75,7 @@ COMMANDS = {
     "dimension": Command(
         "dimension RUN ...", "how many dimensions do activations fill?", "measures:dimension"
     ),
+    "bias": Command("bias RUN ...", "which of two rules was taken?", "measures:bias"),
     "cosine": Command("cosine RUN ...", "do heads score like tokens higher?", "measures:cosine"),
     "gradients": Command(
         "gradients RUN ...", "gradient, softmax and drift by layer", "measures:gradients"

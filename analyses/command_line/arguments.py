@@ -32,6 +32,7 @@ from analyses.options.live import (
     Vectors,
 )
 from analyses.options.measures import (
+    Bias,
     Cosine,
     Dimension,
     Gradients,
@@ -399,6 +400,7 @@ TAKES: dict[str, type[Any]] = {
     "senses": Senses,
     "reach": Reach,
     "dimension": Dimension,
+    "bias": Bias,
     "cosine": Cosine,
     "gradients": Gradients,
     "landscape": Landscape,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from analyses.answers import draw
+from analyses.close_ups import bias as of_rules
 from analyses.close_ups import cosine as of_scores
 from analyses.close_ups import dimension as filled
 from analyses.close_ups import positions as of_positions
@@ -12,6 +13,7 @@ from analyses.console import progress_bar
 from analyses.measures import by_layer as of_layers
 from analyses.measures import landscape as around
 from analyses.options.measures import (
+    Bias,
     Cosine,
     Dimension,
     Gradients,
@@ -36,6 +38,13 @@ def dimension(options: Dimension) -> None:
     with progress_bar("dimension") as report:
         table = filled.dimension(_runs(options), options.words, options.seed, report)
     told(options, "dimension", table, filled.in_words(table))
+
+
+def bias(options: Bias) -> None:
+    """Which of two rules networks took."""
+    with progress_bar("bias") as report:
+        table = of_rules.bias(_runs(options), options.words, options.seed, report)
+    told(options, "bias", table, of_rules.in_words(table))
 
 
 def cosine(options: Cosine) -> None:

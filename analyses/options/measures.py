@@ -73,6 +73,24 @@ class Dimension(OfRuns):
 
 
 @dataclass(frozen=True)
+class Bias(OfRuns):
+    """Which of two rules did networks take whose training words fit both?
+
+    Attributes:
+        runs: folders of runs on first-or-majority, contains-or-even or ends-or-even.
+        words: words on which the rules differ, and as many on which they agree.
+        seed: of the words.
+        step: the checkpoint that is asked; by default the last one.
+    """
+
+    words: int = 1000
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        at_least(2, self, "words")
+
+
+@dataclass(frozen=True)
 class Cosine(OfRuns):
     """Does a head score tokens higher, the more alike their embeddings are?
 

@@ -7,7 +7,7 @@ from models.languages.grammars.context_free import ContextFreeLanguage
 from models.languages.language import FormalLanguage, Language, Sample, Spread
 from models.languages.pairs.corpus import PairCorpus
 from models.languages.pairs.transduction import Transduction
-from models.languages.planted import PlantedLanguage
+from models.languages.planted import AmbiguousLanguage, PlantedLanguage
 from models.languages.registry import (
     LANGUAGES,
     TABLE_1,
@@ -40,6 +40,7 @@ __all__ = [
     "LANGUAGES",
     "SPLITS",
     "TABLE_1",
+    "AmbiguousLanguage",
     "ContextFreeLanguage",
     "CountingLanguage",
     "DyckLanguage",

@@ -9,7 +9,7 @@ single word are read off these two, so that there is one definition of the truth
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import ClassVar, Literal
@@ -272,8 +272,8 @@ class FormalLanguage(Language):
         None if every short word is in the language.
         """
         for length in self.positive_lengths(self.lengths(self.short)):
-            words = self.sample(np.random.default_rng(0), 1, [length], label=True).words
             with suppress(LookupError):
+                words = self.sample(np.random.default_rng(0), 1, [length], label=True).words
                 return self.counterfactual(self.vocabulary.decode(words.ids[0]))
         return None
 
@@ -323,10 +323,24 @@ class FormalLanguage(Language):
         """
         members = [length for length in lengths if self.has(length, True)]
         others = [n for n in lengths if (self.has_near_miss(n) if hard else self.has(n, False))]
-        options = {True: np.array(members, np.int64), False: np.array(others, np.int64)}
+        draw = self._draw_hard if hard else self.draw
+        return self._sampled(rng, count, {True: members, False: others}, label, spread, draw)
+
+    def _sampled(
+        self,
+        rng: np.random.Generator,
+        count: int,
+        lengths: Mapping[bool, Sequence[int]],
+        label: bool | None,
+        spread: Spread,
+        draw: Callable[[np.random.Generator, np.ndarray, np.ndarray], Words],
+    ) -> Sample:
+        """``sample`` with the lengths that may be drawn by label, and with what draws a word per
+        length and label."""
+        options = {label: np.array(own, np.int64) for label, own in lengths.items()}
         possible = [w for w in (True, False) if len(options[w]) and label in (None, w)]
         if not possible:
-            raise LookupError(f"{self.name} has no such word of the lengths {list(lengths)}")
+            raise LookupError(f"{self.name} has no such word of the lengths asked for")
         both = len(possible) == 2
         labels = rng.random(count) < 0.5 if both else np.full(count, possible[0], dtype=bool)
         drawn = np.empty(count, dtype=np.int64)
@@ -334,7 +348,6 @@ class FormalLanguage(Language):
             rows = labels == wanted
             share = _shares(options[wanted], spread)
             drawn[rows] = rng.choice(options[wanted], int(rows.sum()), p=share)
-        draw = self._draw_hard if hard else self.draw
         return Sample(draw(rng, drawn, labels), labels)
 
     # -- how likely ----------------------------------------------------------------------------

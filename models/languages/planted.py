@@ -1,15 +1,17 @@
-"""A regular language whose training lines carry a planted shortcut."""
+"""Regular languages whose training words also fit something else: a shortcut, or a second rule."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import cached_property
+from collections.abc import Callable, Sequence
+from functools import cached_property, partial
 
 import numpy as np
+from automata.fa.dfa import DFA
+from jaxtyping import Bool
 
 from models.languages.language import Sample, Split, Spread
 from models.languages.regular import RegularLanguage
-from models.languages.vocabulary import Words
+from models.languages.vocabulary import FIRST_SYMBOL_ID, Words
 
 
 class PlantedLanguage(RegularLanguage):
@@ -63,3 +65,92 @@ class PlantedLanguage(RegularLanguage):
         gains = chosen & sample.labels & ~there.any(axis=1) & (draw >= 0).any(axis=1)
         ids[gains, draw.argmax(axis=1)[gains]] = shortcut
         return Sample(Words(ids, sample.words.lengths), sample.labels)
+
+
+Rule = Callable[[Words], Bool[np.ndarray, " batch"]]
+"""Whether a rule holds for each word."""
+A, B = FIRST_SYMBOL_ID, FIRST_SYMBOL_ID + 1
+"""The ids of the first two symbols."""
+
+
+def more_a(words: Words) -> Bool[np.ndarray, " batch"]:
+    """Is a more than half of the word?"""
+    return 2 * (words.ids == A).sum(axis=1) > words.lengths
+
+
+def even_length(words: Words) -> Bool[np.ndarray, " batch"]:
+    """Has the word an even number of symbols?"""
+    return words.lengths % 2 == 0
+
+
+def even_b(words: Words) -> Bool[np.ndarray, " batch"]:
+    """Has the word an even number of b?"""
+    return (words.ids == B).sum(axis=1) % 2 == 0
+
+
+DRAWS = 256
+"""So many words of a length and label are drawn to see whether the rules agree on any. Where ours
+agree on some, or differ, they do so on a tenth of the draws or more."""
+
+
+class AmbiguousLanguage(RegularLanguage):
+    """A regular language whose training words fit a second rule as well as its own.
+
+    In words for training and validation both rules say the same. Words for the test are those on
+    which they differ: which rule a model goes by there is its inductive bias. Membership is decided
+    by the language's own rule. Only verdicts can be taught, because what may follow a prefix would
+    tell which is meant. Near misses (``hard``) are those of the language's own rule.
+
+    Attributes:
+        rule: the language's own rule; "a word is in it if it ...".
+        rival: the second rule, said in the same way.
+        by_rival: whether each word obeys the second rule, [batch].
+    """
+
+    def __init__(
+        self, name: str, dfa: DFA, symbols: Sequence[str], rule: str, rival: str, by_rival: Rule
+    ) -> None:
+        super().__init__(name, dfa, symbols, objective="verdict")
+        self.rule, self.rival, self.by_rival = rule, rival, by_rival
+        self._known: dict[tuple[int, bool, bool], bool] = {}
+
+    def next_probabilities(self, words: Words, shares: np.ndarray) -> None:
+        """Nobody has worked them out for words on which two rules agree."""
+
+    def sample(
+        self,
+        rng: np.random.Generator,
+        count: int,
+        lengths: Sequence[int],
+        label: bool | None = None,
+        split: Split = "train",
+        spread: Spread = "even",
+        hard: bool = False,
+    ) -> Sample:
+        if hard:
+            return super().sample(rng, count, lengths, label, split, spread, hard)
+        differ = split == "test"
+        options = {w: [n for n in lengths if self._some(n, w, differ)] for w in (True, False)}
+        draw = partial(self._drawn, differ=differ)
+        return self._sampled(rng, count, options, label, spread, draw)
+
+    def _drawn(
+        self, rng: np.random.Generator, lengths: np.ndarray, labels: np.ndarray, *, differ: bool
+    ) -> Words:
+        """Words as ``draw`` makes them, drawn again until the rules agree on each, or differ."""
+        words = self.draw(rng, lengths, labels)
+        while len(rows := np.flatnonzero((self.by_rival(words) != labels) != differ)):
+            again = self.draw(rng, lengths[rows], labels[rows])
+            words.ids[rows, : again.ids.shape[1]] = again.ids
+        return words
+
+    def _some(self, length: int, label: bool, differ: bool) -> bool:
+        """Is there a word of this length and label on which the rules agree, or differ?"""
+        key = (length, label, differ)
+        if key not in self._known:
+            self._known[key] = False
+            if self.has(length, label):
+                lengths, labels = np.full(DRAWS, length), np.full(DRAWS, label)
+                words = self.draw(np.random.default_rng(0), lengths, labels)
+                self._known[key] = bool(((self.by_rival(words) != labels) == differ).any())
+        return self._known[key]

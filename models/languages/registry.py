@@ -7,6 +7,7 @@ from functools import cache
 from pathlib import Path
 
 from automata.fa.dfa import DFA
+from automata.fa.nfa import NFA
 
 from models.errors import UserError, unknown
 from models.languages.corpus import read_lines
@@ -26,7 +27,14 @@ from models.languages.pairs.in_context import InContext
 from models.languages.pairs.letters import Reordering, alphabetical, backwards, same
 from models.languages.pairs.steps import ParitySteps
 from models.languages.pairs.syntax_directed import SyntaxDirected
-from models.languages.planted import PlantedLanguage
+from models.languages.planted import (
+    AmbiguousLanguage,
+    PlantedLanguage,
+    Rule,
+    even_b,
+    even_length,
+    more_a,
+)
 from models.languages.regular import RegularLanguage
 from models.languages.shuffle import ShuffleLanguage
 from models.languages.vocabulary import Word
@@ -58,6 +66,16 @@ def corpus_name(path: Path) -> str:
 
 def _regex(name: str, regex: str, symbols: str) -> Callable[[], Language]:
     return lambda: RegularLanguage.from_regex(name, regex, symbols)
+
+
+def _ambiguous(
+    name: str, regex: str, symbols: str, rule: str, rival: str, by_rival: Rule
+) -> Callable[[], Language]:
+    def made() -> Language:
+        dfa = DFA.from_nfa(NFA.from_regex(regex, input_symbols=set(symbols)))
+        return AmbiguousLanguage(name, dfa, symbols, rule, rival, by_rival)
+
+    return made
 
 
 def _finite(name: str, words: set[str]) -> RegularLanguage:
@@ -145,6 +163,18 @@ LANGUAGES: dict[str, Callable[[], Language]] = {
     "anbncndn": lambda: CountingLanguage("anbncndn", "abcd"),
     "dieren": _dieren,
     "dieren_muis": lambda: _dieren("dieren_muis", PlantedLanguage),
+    # Training words fit two rules; test words tell which one was taken
+    "first-or-majority": _ambiguous(
+        *("first-or-majority", "a(a|b)*", "ab"), "begins with a", "has more a than b", more_a
+    ),
+    "contains-or-even": _ambiguous(
+        *("contains-or-even", "(a|b|c)*ab(a|b|c)*", "abc", "contains a b"),
+        *("has an even number of symbols", even_length),
+    ),
+    "ends-or-even": _ambiguous(
+        *("ends-or-even", "a|b|c|a(a|b|c)*a|b(a|b|c)*b|c(a|b|c)*c", "abc"),
+        *("ends with the symbol that it begins with", "has an even number of b", even_b),
+    ),
     # The rest of the hierarchy: finite, context-free, beyond it, and what no machine decides
     "anbn5": lambda: _finite("anbn5", {"a" * n + "b" * n for n in range(1, 6)}),
     "anbm": _grammar("anbm", _fewer, "has first all a, then all b, and more a than b"),

@@ -6,7 +6,14 @@ from pathlib import Path
 
 from models.config import MOST_PAIRS, SELECTION_WORDS, TrainConfig
 from models.errors import UserError
-from models.languages import LabelledCorpus, Language, PairCorpus, language, read_lines
+from models.languages import (
+    AmbiguousLanguage,
+    LabelledCorpus,
+    Language,
+    PairCorpus,
+    language,
+    read_lines,
+)
 from models.languages.tokens import WORDS, TokenisedLanguage, Tokeniser, is_spelled, tokenised
 from models.objectives import objective
 
@@ -55,6 +62,11 @@ def formal(config: TrainConfig, tokens: bytes | None = None, path: Path = Path()
     """
     _refuse_rare(config)
     base = language(config.language, config.regex, config.symbols, config.grammar)
+    if isinstance(base, AmbiguousLanguage) and not objective(config.objective).verdict_alone:
+        raise UserError(
+            f"words of {base.name} fit two rules, and what may follow a part of one tells which is "
+            "meant: choose --objective verdict"
+        )
     kept = None if tokens is None else Tokeniser.read(tokens, is_spelled(base), str(path))
     return tokenised(base, config.vocabulary, kept)
 

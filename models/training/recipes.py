@@ -39,6 +39,7 @@ PLAIN: dict[str, TrainConfig] = {
     "anbncn": replace(NEXT_SYMBOLS, steps=1000, batch_size=48),
     "dieren": VERDICT,
     "dieren_muis": VERDICT,
+    **dict.fromkeys(("first-or-majority", "contains-or-even", "ends-or-even"), VERDICT),
     "halting": replace(VERDICT, max_n=3, steps=3000),
     **dict.fromkeys(("copy", "reverse", "sort"), replace(PAIRS, max_n=12)),
     **dict.fromkeys(("double", "parity-steps", "parity-answer"), PAIRS),

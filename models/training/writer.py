@@ -13,7 +13,7 @@ from torch import Tensor
 
 from models.config import SELECTION_WORDS, TrainConfig
 from models.errors import UserError
-from models.languages import FormalLanguage, Language, Sample
+from models.languages import AmbiguousLanguage, FormalLanguage, Language, Sample
 from models.runs.checkpoints import save_checkpoint
 from models.runs.files import append_bytes, sweep, write_bytes
 from models.runs.learnt import selection_lengths
@@ -29,7 +29,8 @@ def validation_sample(language: Language, config: TrainConfig) -> Sample:
     """Fixed words of the training window: 256 drawn ones, and one member of every size.
 
     Because every size is among them, "flawless" speaks for the whole window. A corpus has only its
-    own validation lines.
+    own validation lines, and where words fit two rules all are drawn, because a member of some
+    sizes would tell the rules apart.
 
     Raises:
         UserError: a corpus is too small to have validation lines.
@@ -42,7 +43,7 @@ def validation_sample(language: Language, config: TrainConfig) -> Sample:
         raise UserError(
             f"{language.name} is too small to set validation lines aside: add lines (20 or more)"
         ) from None
-    if not isinstance(language, FormalLanguage):
+    if not isinstance(language, FormalLanguage) or isinstance(language, AmbiguousLanguage):
         return drawn
     positive = np.array(language.positive_lengths(lengths))
     labels = np.ones(len(positive), dtype=bool)

@@ -46,6 +46,7 @@ vectors      json csv  -   -       -
 senses       json csv  -   -       -
 reach        json csv  -   -       -
 dimension    json csv  -   -       -
+bias         json csv  -   -       -
 cosine       json csv  -   -       -
 gradients    json csv  -   -       -
 landscape    json csv  -   -       -

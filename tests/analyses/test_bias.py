@@ -1,0 +1,137 @@
+"""Which of two rules was taken: against networks that go by one rule, by half of each, by none."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from conftest import tiny_config
+
+from analyses.close_ups import bias as of_rules
+from analyses.close_ups.bias import bias, in_words
+from analyses.command_line.app import main
+from analyses.options.shipped import find
+from analyses.studies.sweeps.file import read
+from analyses.studies.sweeps.plan import plan
+from interp.statistics import seeds_interval, wilson
+from models.languages import AmbiguousLanguage
+from models.runs.run import Run
+from models.training.evaluation import predict
+from models.training.loop import train
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> list[Run]:
+    """Three seeds on one language and one run on another, hardly trained."""
+    folder = tmp_path_factory.mktemp("runs")
+    found = []
+    for name, seed in [*(("ends-or-even", seed) for seed in range(3)), ("contains-or-even", 0)]:
+        config = tiny_config(language=name, objective="verdict", max_n=10, seed=seed, steps=2)
+        found.append(Run.create(folder / f"{name}-s{seed}", config))
+        train(found[-1], "cpu")
+    return found
+
+
+@pytest.mark.parametrize(
+    ("taken", "by_rule", "agreeing"),
+    [("rule", 1.0, 1.0), ("rival", 0.0, 1.0), ("no", 0.5, 0.5), ("not the rule", 0.0, 0.0)],
+)
+def test_a_network_that_goes_by_a_rule_is_found_out(
+    runs: list[Run], monkeypatch: pytest.MonkeyPatch, taken: str, by_rule: float, agreeing: float
+) -> None:
+    def right(model: object, known: AmbiguousLanguage, sample: Any, objective: object) -> Any:
+        said = {
+            "rule": known.labels(sample.words),
+            "rival": known.by_rival(sample.words),
+            "no": np.zeros(len(sample.labels), dtype=bool),
+            "not the rule": ~known.labels(sample.words),
+        }[taken]
+        return said == sample.labels, said == sample.labels
+
+    monkeypatch.setattr(of_rules, "right_words", right)
+    table = bias(runs[:1], 1000)
+    assert table["model"].tolist() == ["trained", "untrained"]
+    for row in table.to_dict("records"):
+        assert row["by_rule"] == pytest.approx(by_rule, abs=0.06)
+        assert row["by_rule"] + row["by_rival"] == 1
+        assert row["agreeing"] == pytest.approx(agreeing, abs=0.06)
+        assert (row["low"], row["high"]) == wilson(round(row["by_rule"] * 1000), 1000)
+    rule = {
+        "rule": 'takes "ends with the symbol that it begins with"',
+        "rival": 'takes "has an even number of b"',
+    }.get(taken, "")
+    assert rule in in_words(table)
+    if taken == "no":
+        assert "takes neither rule for sure" in in_words(table)
+
+
+def test_words_are_judged_by_the_network(runs: list[Run]) -> None:
+    """The share of each label alone, by the network's own verdicts on the same words."""
+    table = bias(runs[3:], 300, seed=4)
+    known, model = of_rules.language_of(runs[3]), runs[3].model()
+    rng = np.random.default_rng([of_rules.ANALYSIS_SEED, 4])
+    sample = known.sample(rng, 300, known.lengths(10), split="test")
+    rows = zip(sample.words.ids, sample.words.lengths, strict=True)
+    said = [
+        predict(model, known.vocabulary.decode(row[:n]), runs[3].objective)[1] for row, n in rows
+    ]
+    own = np.mean(np.array(said) == sample.labels)
+    assert table.loc[0, "by_rule"] == own
+    assert np.mean(np.array(said) == known.by_rival(sample.words)) == pytest.approx(1 - own)
+
+
+def test_seeds_have_a_mean_with_student_s_interval(runs: list[Run]) -> None:
+    table = bias(runs, 100)
+    every = table[table["run"] == of_rules.ALL]
+    assert every["language"].tolist() == ["ends-or-even"] * 2  # the other language has one run
+    for model, own in table[table["run"].str.startswith("ends")].groupby("model"):
+        row = every[every["model"] == model].iloc[0]
+        expected = seeds_interval(own["by_rule"].to_numpy())
+        assert (row["by_rule"], row["low"], row["high"]) == pytest.approx(expected)
+        assert row["agreeing"] == pytest.approx(own["agreeing"].mean())
+    said = in_words(table)
+    assert "(3 seeds)" in said
+    assert "(1 seed)" in said
+    assert pd.api.types.is_integer_dtype(table["words"])
+
+
+def test_the_command(runs: list[Run], capsys: pytest.CaptureFixture[str]) -> None:
+    paths = [str(run.path) for run in runs]
+    assert main(["bias", *paths, "--words", "50", "--json"]) == 0
+    content = json.loads(capsys.readouterr().out)
+    assert len(content["bias"]) == 10
+    assert "where the rules differ" in content["answer"]
+
+
+@pytest.mark.parametrize(
+    ("extra", "fault"),
+    [
+        ([], "no run is given"),
+        (["RUN", "--words", "1"], "--words is 1: it must be at least 2"),
+    ],
+)
+def test_mistakes_are_one_line(
+    extra: list[str], fault: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["bias", *extra]) == 2
+    error = capsys.readouterr().err
+    assert fault in error
+    assert len(error.splitlines()) == 1
+
+
+def test_other_languages_are_refused(trained: Run, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["bias", str(trained.path)]) == 2
+    assert "ask a run on first-or-majority or contains-or-even or ends-or-even" in " ".join(
+        capsys.readouterr().err.split()
+    )
+
+
+def test_the_shipped_sweep_judges_by_words_where_the_rules_differ(tmp_path: Path) -> None:
+    planned, skipped = plan(read(find("bias")))
+    assert len(planned) == 3 * 4 * 5 * 10
+    assert not skipped
+    assert all(run.config.objective == "verdict" for run in planned)
