@@ -17,7 +17,7 @@ from models.errors import UserError, first_fault
 from models.languages import Spread
 from models.languages.tokens import WORDS, merges_of
 from models.model_config import ModelConfig
-from models.objectives import check_sight, output_of
+from models.objectives import check_sight, objective, output_of
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
@@ -157,6 +157,11 @@ class TrainConfig:
         if self.tuned == "subspace" and self.model.counting.centred:
             raise UserError(
                 "centred embeddings leave a random subspace: choose another --tuned than subspace"
+            )
+        if self.model.family.whole and not objective(self.objective).verdict_alone:
+            raise UserError(
+                f"a {self.model.architecture} network gives one verdict on a whole word, not "
+                f"{self.objective}: choose --objective verdict"
             )
         check_sight(self.objective, self.model.sees_ahead)
         self._decide_output()

@@ -137,11 +137,11 @@ class Run:
                 f"and {MOST_SYMBOLS:,} symbols are the most in a word: choose a --batch-size of at "
                 f"most {MOST_PAIRS // window**2}, or shorter words"
             )
-        longest = window + config.max_offset
-        if config.model.positions == "learned" and longest >= config.model.n_ctx:
+        longest, most = window + config.max_offset, config.model.most_symbols
+        if most is not None and longest > most:
             raise UserError(
-                f"training words reach position {longest} and the learned table ends at "
-                f"{config.model.n_ctx - 1}: choose a larger --model.n-ctx"
+                f"training words reach position {longest} and the model reads up to {most}: choose "
+                "a larger --model.n-ctx"
             )
         record = {
             "name": path.name,
