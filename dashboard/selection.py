@@ -107,7 +107,8 @@ def shape_of(run: Run) -> str:
         return model.kind
     heads = f"{model.n_heads} heads, " if model.family.attends else ""
     kind = model.kind or "decoder"
-    return f"{kind}, {model.n_layers} layers, {heads}width {model.d_model}"
+    width = model.d_mlp if model.family.whole else model.d_model
+    return f"{kind}, {model.n_layers} layers, {heads}width {width}"
 
 
 def has_second() -> bool:

@@ -18,7 +18,7 @@ from models.languages import Spread
 from models.languages.disfluencies import Disfluency
 from models.languages.tokens import WORDS, merges_of
 from models.model_config import ModelConfig
-from models.objectives import check_sight, output_of
+from models.objectives import check_sight, objective, output_of
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
@@ -190,6 +190,11 @@ class TrainConfig:
             raise UserError(
                 "a disfluent word keeps the label of what was meant, and nothing else is known of "
                 "it: choose --disfluent 0, or --objective verdict and --vocabulary words"
+            )
+        if self.model.family.whole and not objective(self.objective).verdict_alone:
+            raise UserError(
+                f"a {self.model.architecture} network gives one verdict on a whole word, not "
+                f"{self.objective}: choose --objective verdict"
             )
         check_sight(self.objective, self.model.sees_ahead)
         self._decide_output()

@@ -45,6 +45,8 @@ class Family:
         recurrent: whether a position goes on from the state of the position before it.
         two_sided: whether an encoder reads the source of a pair, and a decoder goes on from there.
             The first half of the blocks is the encoder's.
+        whole: whether it reads a whole word at once, of at most n_ctx - 1 symbols, and gives one
+            verdict on it.
         tabular: whether it is a table of counts: it learns without gradients and has no activations
             to change.
         title: tells of a configuration what its models are called; None composes the name from the
@@ -60,6 +62,7 @@ class Family:
     residual: bool = False
     recurrent: bool = False
     two_sided: bool = False
+    whole: bool = False
     tabular: bool = False
     title: Callable[[ModelConfig], str] | None = None
 
@@ -120,6 +123,13 @@ _ENTRIES = (
         EMBEDDED | NORMED | {"kernel_size"},
         stacks=always,
         residual=True,
+    ),
+    Family(
+        "feedforward",
+        "models.rivals.feedforward:HookedFeedforward",
+        "models.rivals.feedforward:hook_rows",
+        frozenset({"n_layers", "d_mlp", "act_fn", "bias", "n_ctx", "output"}),
+        whole=True,
     ),
     Family(
         "encoder-decoder",

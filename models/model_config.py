@@ -76,7 +76,7 @@ class ModelConfig:
         head_width: width of a head's queries, keys and values; 0 means d_model / n_heads.
         value_width: width of a head's values, if it is another; 0 means as wide as queries and
             keys.
-        d_mlp: width of the hidden layer of the MLP.
+        d_mlp: width of the hidden layer of the MLP; of a feedforward network, of all its layers.
         scores: how well a query q and a key k match: "scaled_dot" q.k / sqrt(d_head), "dot" q.k,
             "additive" w.tanh(q + k) (Bahdanau et al. 2015), "linear" log(f(q).f(k)) with the
             features f(x) = elu(x) + 1 (Katharopoulos et al. 2020), or "identity", scaled dot
@@ -116,8 +116,9 @@ class ModelConfig:
             threshold on a count can only be set against the share of BOS in the average over the
             word. It then moves with the length, and counting holds further beyond the training
             window.
-        n_ctx: tokens that the table of learned positions holds, BOS among them. Without such a
-            table words of any length can be read. Appended positions are divided by it.
+        n_ctx: tokens that the table of learned positions holds, or the input of a feedforward
+            network, BOS among them. Without these words of any length can be read. Appended
+            positions are divided by it.
         kernel_size: positions that a layer of the CNN sees: its own and those just before it.
         order: the n of the n-gram model; its context is the last n - 1 tokens.
         dropout: in training, the share that becomes 0 of attention's weights, and of the numbers
@@ -284,6 +285,8 @@ class ModelConfig:
     @property
     def size(self) -> int:
         """About how many numbers a model learns, without the embeddings of the symbols."""
+        if self.family.whole:  # without the symbols, of which each place has all
+            return self.n_ctx * self.d_mlp + (self.n_layers - 1) * self.d_mlp**2
         widths = 2 * (self.d_head + self.d_value)
         heads = self.n_heads * widths if self.family.attends else 8 * self.d_model
         layer = self.d_model * (heads + 3 * self.d_mlp)
@@ -293,14 +296,19 @@ class ModelConfig:
         return 0 if self.family.tabular else self.n_layers * layer + table
 
     @property
+    def most_symbols(self) -> int | None:
+        """How many symbols a word may have, at most; None where it may have any number."""
+        return self.n_ctx - 1 if self.positions == "learned" or self.family.whole else None
+
+    @property
     def learned_heads(self) -> int:
         """How many heads of a block have queries and keys: all but those that average."""
         return self.n_heads - self.counting.averaging_heads
 
     @property
     def sees_ahead(self) -> bool:
-        """Does a position see what comes after it? Only the mask decides this."""
-        return self.mask == "bidirectional"
+        """Does a position see what comes after it?"""
+        return self.mask == "bidirectional" or self.family.whole
 
     @property
     def causal(self) -> bool:

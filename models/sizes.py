@@ -48,6 +48,9 @@ def parts_of(config: ModelConfig, tokens: int) -> list[Part]:
     both, encoders = config.family.two_sided, config.encoder_layers
     kinds = {"blocks.0.": "encoder", "blocks.1.": "decoder"} if both else {"blocks.0.": "layer"}
     counts = {"encoder": encoders, "decoder": layers - encoders, "layer": layers}
+    if config.family.whole and layers > 1:  # the first reads symbols, the others hidden layers
+        kinds = {"blocks.0.": "first", "blocks.1.": "later"}
+        counts = {"first": 1, "later": layers - 1}
     with torch.device("meta"):  # where a tensor has a shape and takes no memory
         model = config.family.model(replace(config, n_layers=len(kinds)), vocabulary, 0)
     found = []

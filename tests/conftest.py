@@ -178,6 +178,8 @@ def tiny_config(**changes: object) -> TrainConfig:
     assert isinstance(model, ModelConfig)
     if model.family.two_sided:
         values = {"objective": "sequence-to-sequence", **values}
+    if model.family.whole:
+        values = {"objective": "verdict", **values}
     if values.get("objective") in ("sequence-to-sequence", "tags"):
         values = {**values, "language": changes.get("language", "copy")}
     return TrainConfig(**values)

@@ -63,6 +63,8 @@ def drawing(model: LanguageModel, positions: int) -> ChartType:
         _draw_ngram(sketch)
     elif config.family.two_sided:
         _draw_two_sides(sketch)
+    elif config.family.whole:
+        _draw_whole(sketch)
     else:
         _draw_layers(sketch)
     sketch.down(CENTRE)
@@ -325,6 +327,24 @@ def _draw_ngram(sketch: Sketch) -> None:
     sketch.down(CENTRE)
     title = "p = (allowed + shorter context's p) / (seen + 1)"
     sketch.box("embed", title, f"{positions} × {vocabulary}", span=WHOLE)
+
+
+def _draw_whole(sketch: Sketch) -> None:
+    """The layers of a feedforward network; those after the first are one box."""
+    config, vocabulary = sketch.model.config, len(sketch.model.vocabulary)
+    sketch.down(CENTRE)
+    shape = f"{config.n_ctx - 1} × {vocabulary}"
+    sketch.box("embed", "one-hot symbols, side by side", shape, span=WHOLE, hook="hook_embed")
+    first = sketch.count("blocks.0")
+    others = config.n_layers - 1
+    titles = ["hidden layer", *([f"{others} more hidden layers"] if others else [])]
+    for title, weights in zip(titles, (first, sketch.count("blocks") - first), strict=False):
+        sketch.down(CENTRE)
+        hook = "blocks.{layer}.hook_resid_post"
+        name = f"{title}, {config.act_fn}"
+        sketch.box("mlp", name, f"{config.d_mlp}", span=WHOLE, hook=hook, weights=weights)
+    sketch.down(CENTRE)
+    sketch.box("embed", "unembedding", f"{vocabulary}", span=WHOLE, weights="unembed")
 
 
 def _draw_two_sides(sketch: Sketch) -> None:

@@ -35,6 +35,7 @@ class Part:
         order: how its work grows with the number of positions and the sizes, in O notation.
         linear: floating-point operations per position, two for a multiplication with its addition.
         square: floating-point operations per pair of positions.
+        constant: floating-point operations of a word, whatever its length.
         step: a part that works on so many positions together works on whole ones.
         modules: the modules that do the work.
         without: modules inside them that belong to other parts.
@@ -47,17 +48,20 @@ class Part:
     modules: tuple[str, ...]
     without: tuple[str, ...] = ()
     step: int = 1
+    constant: int = 0
 
     def flops(self, positions: int) -> int:
         """The floating-point operations of a word."""
         whole = -(-positions // self.step) * self.step
-        return self.linear * whole + self.square * positions**2
+        return self.linear * whole + self.square * positions**2 + self.constant
 
 
 def parts(config: ModelConfig, d_vocab: int) -> list[Part]:
     """The parts with matrix products; norms, sums, activations and the softmax are left out."""
     if config.family.tabular:
         return []
+    if config.family.whole:
+        return _of_whole(config, d_vocab)
     blocks = [f"blocks.{layer}" for layer in range(config.n_layers)]
     found = PARTS[config.family.name](config, blocks) if config.family.name in PARTS else []
     unembedding = 2 * config.d_model * d_vocab
@@ -92,6 +96,17 @@ def _of_transformer(config: ModelConfig, blocks: Sequence[str]) -> list[Part]:
         mlps = tuple(f"{block}.mlp" for block in blocks)
         found.append(Part("MLP", "O(N D²)", flops, 0, mlps))
     return found
+
+
+def _of_whole(config: ModelConfig, d_vocab: int) -> list[Part]:
+    """A feedforward network reads every symbol once, and nothing at BOS."""
+    ends = 2 * d_vocab * config.d_mlp  # of one symbol at the input, of all tokens at the output
+    inside = 2 * (config.n_layers - 1) * config.d_mlp**2
+    blocks = tuple(f"blocks.{layer}" for layer in range(config.n_layers))
+    return [
+        Part("hidden layers", "O(N V D + D²)", ends, 0, blocks, constant=inside - ends),
+        Part("unembedding", "O(D V)", 0, 0, ("unembed",), constant=ends),
+    ]
 
 
 def _of_recurrence(gates: int, config: ModelConfig, blocks: Sequence[str]) -> list[Part]:

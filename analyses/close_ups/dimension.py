@@ -60,7 +60,8 @@ def dimension(
         UserError: a run has no stream of its own at every symbol.
     """
     for run in runs:
-        if run.config.model.family.tabular or run.config.model.family.two_sided:
+        family = run.config.model.family
+        if family.tabular or family.two_sided or family.whole:
             raise UserError(
                 f"{run.name} has no activations at every symbol of a word: ask a network of one "
                 "side"

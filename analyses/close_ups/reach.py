@@ -137,7 +137,7 @@ def steps_by_length(run: Run) -> pd.DataFrame:
         UserError: the run is no network, or one of two sides.
     """
     config = run.config.model
-    if config.family.tabular or config.family.two_sided:
+    if config.family.tabular or config.family.two_sided or config.family.whole:
         raise UserError(f"{run.name} is no network of one side: its steps are not counted")
     model = run.untrained().double()
     some = [n for n in STEPS_AT if config.positions != "learned" or n <= config.n_ctx]

@@ -183,6 +183,10 @@ FORMULAS: dict[str, dict[str, tuple[str, str]]] = {
     },
     "rnn": {"hook_resid_post": ("hidden states", r"h_t = \tanh(W x_t + U h_{t-1} + b)")},
     "gru": {"hook_resid_post": ("hidden states", r"h_t = (1 - z_t) n_t + z_t h_{t-1}")},
+    "feedforward": {
+        "hook_pre": ("before the activation", r"W x + b"),
+        "hook_resid_post": ("hidden layer", r"\text{act}(W x + b)"),
+    },
     "cnn": {
         "conv.hook_post": ("after the activation", r"a_t = \text{act}(\sum_j K_j x_{t-j} + b)"),
         "hook_conv_out": ("added to the stream", r"y_t = W a_t + b"),

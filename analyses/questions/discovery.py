@@ -117,8 +117,7 @@ def discovered(run: Run, model: LanguageModel, options: Options) -> tuple[dict[s
     induction = induce(judge(model), symbols, lines.words, lines.labels, search)
     teacher, best = induction.teacher, next(iter(induction.found), None)
     dfa = best.dfa if best else canonical(induction.learned.dfa, symbols)
-    learned_table = run.config.model.positions == "learned"
-    room = run.config.model.n_ctx - 1 if learned_table else None
+    room = run.config.model.most_symbols
     queries, longest = len(teacher.known), max(map(len, lines.words))
     fresh = fresh_words(teacher, lines.words, symbols, options, best.way if best else "automaton")
     others = other_lengths(held.words, symbols, options, room)

@@ -52,6 +52,11 @@ def refusal(run: Run) -> str | None:
             f"{run.name} reads its source as a whole, and a variable is changed where a beginning "
             "of a word ends: ask patching or alignment"
         )
+    if family.whole:
+        return (
+            f"{run.name} has one state for a whole word, and a variable is changed where a "
+            "beginning of a word ends: ask a network that reads symbol by symbol"
+        )
     if family.tabular:
         return f"{run.name} has no activations to change: it is of architecture {family.name}"
     return None

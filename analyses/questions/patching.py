@@ -131,7 +131,7 @@ def components_of(model: LanguageModel, asked: Sequence[str] = ()) -> list[str]:
 
     On a residual stream the end of a layer is the beginning of the next, so it is not patched
     again. The states of a recurrent layer are more than its output, since the next position goes on
-    from them, so they are patched as well.
+    from them, so they are patched as well. A feedforward network has nothing but its layers.
 
     Raises:
         UserError: the model does not have what was asked for.
@@ -140,8 +140,9 @@ def components_of(model: LanguageModel, asked: Sequence[str] = ()) -> list[str]:
     for name in asked:
         if name not in has:
             raise UserError(f"this model has no {name}: choose from {', '.join(has)}")
-    recurrent = model.config.family.recurrent
-    usual = [c for c in DEFAULTS if c in has and (c != "resid_post" or recurrent)]
+    family = model.config.family
+    ends = family.recurrent or family.whole
+    usual = [c for c in DEFAULTS if c in has and (c != "resid_post" or ends)]
     return list(dict.fromkeys(asked)) or usual
 
 

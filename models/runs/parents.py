@@ -47,6 +47,11 @@ def files_of(
     """
     if config.model.family.tabular:
         raise UserError(f"{name} has no weights but counts: fine-tune another kind of model")
+    if config.model.family.whole:
+        raise UserError(
+            f"{name} has no embedding that another language could share: fine-tune another kind of "
+            "model"
+        )
     if config.model != replace(parent.model, output=config.model.output):
         raise UserError(
             f"a fine-tuned model has the shape of its parent {name}: leave the options --model... "

@@ -139,10 +139,11 @@ class Run:
                 f"most {MOST_PAIRS // window**2}, or shorter words"
             )
         longest = max(window + config.max_offset, selecting)
-        if config.model.positions == "learned" and longest >= config.model.n_ctx:
+        most = config.model.most_symbols
+        if most is not None and longest > most:
             raise UserError(
-                f"words reach position {longest} and the learned table ends at "
-                f"{config.model.n_ctx - 1}: choose a larger --model.n-ctx"
+                f"words reach position {longest} and the model reads up to {most}: choose a larger "
+                "--model.n-ctx"
             )
         record = {
             "name": path.name,

@@ -90,7 +90,8 @@ def recipe(
         asked: the model that the recipe is for. Only its architecture and mask matter, and for
             "counting" also its heads and width. A rival gets about as many weights as the plain
             Transformer. An encoder gets learned positions, the objective "verdict", and 3000 steps:
-            with one verdict a word it takes that long to learn positions.
+            with one verdict a word it takes that long to learn positions. A feedforward network
+            gets the objective "verdict" too.
             An encoder-decoder needs a language of pairs.
         name: of the recipe.
         regex: the expression, and its further ``symbols``.
@@ -119,6 +120,8 @@ def recipe(
         )
     if asked.family.two_sided and asked.family.attends:
         return replace(base, model=replace(base.model, architecture=asked.architecture))
+    if asked.family.whole:
+        base = replace(base, objective="verdict", steps=3000)
     if not asked.family.attends:
         return replace(base, model=ModelConfig(architecture=asked.architecture, act_fn="relu"))
     if asked.sees_ahead:

@@ -69,6 +69,8 @@ RIVALS: list[dict[str, object]] = [
     {"architecture": "lstm"},
     {"architecture": "gru", "bias": False},
     {"architecture": "rnn"},
+    {"architecture": "feedforward"},
+    {"architecture": "feedforward", "n_layers": 1},
     {"architecture": "cnn", "kernel_size": 3},
     {"architecture": "cnn", "norm_placement": "post"},
     {"architecture": "ngram"},

@@ -50,6 +50,7 @@ KINDS: dict[str, dict[str, str]] = {
     "no residual, post": {"residual": False, "norm_placement": "post", "mask": "strictly_causal"},
     "linear": {"scores": "linear", "dropout": 0.1},
     "cnn": {"architecture": "cnn"},
+    "feedforward": {"architecture": "feedforward", "n_ctx": 16},
     "ngram": {"architecture": "ngram"},
 }
 TASKS: dict[str, tuple[object, object]] = {
@@ -88,6 +89,8 @@ def refused(run: Run, name: str) -> str | None:
         return "no attention heads: "
     if name == "interventions" and model.architecture == "ngram":
         return "no activations to change: "
+    if name == "interventions" and model.architecture == "feedforward":
+        return "one state for a whole word"
     if name == "circuits" and model.norm_placement == "pre" and not model.residual:
         return "no residual: "
     if name == "circuits" and model.norm_placement != "pre":
@@ -123,7 +126,13 @@ def test_probing_sees_the_states_of_every_kind(run: Run) -> None:
     model = run.model()
     sites = probing.site_hooks(model)
     assert set(sites.values()) <= set(model.hook_dict)
-    wanted = {"lstm": "cell", "gru": "resid_post", "rnn": "resid_post", "cnn": "conv_out"}
+    wanted = {
+        "lstm": "cell",
+        "gru": "resid_post",
+        "rnn": "resid_post",
+        "cnn": "conv_out",
+        "feedforward": "resid_post",
+    }
     last = f"L{model.cfg.n_layers - 1} {wanted.get(run.config.model.architecture, 'attn_out')}"
     assert (last if run.config.model.architecture != "ngram" else "embed") in sites
 

@@ -187,7 +187,7 @@ def test_impossible_combinations_are_skipped_where_the_file_says_so() -> None:
         ("[test]\nwords = 1", r"unknown 'words' in \[test\]"),
         (
             '[fixed]\n"model.positions" = "learned"\n[test]\nlengths = "1000:1200"',
-            "anbn is impossible: words reach position 1200 and the learned table ends at 1023",
+            "anbn is impossible: words reach position 1200 and the model reads up to 1023",
         ),
         (
             '[[variants]]\nname = "rms"\n[[variants]]\nname = "b"\n[vary]\n"model.norm" = ["rms"]\n'

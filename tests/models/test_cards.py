@@ -45,6 +45,7 @@ def test_a_model_shows_its_kind_and_sizes(family: str) -> None:
         "lstm-encoder-decoder": {"n_layers": "2", "d_model": "8"},
         "lstm-attention": {"n_layers": "2", "d_model": "8"},
         "ngram": {"order": "2"},
+        "feedforward": {"n_layers": "2", "d_mlp": "256"},
     }
     kind = {"transformer": "decoder", "ngram": "2-gram"}.get(family, family)
     expected = {"kind": kind, **sizes[family]}

@@ -21,6 +21,7 @@ from models.hooks import STREAM, HookRow
 from models.languages import Vocabulary
 from models.model_config import ModelConfig
 from models.objectives import objective
+from models.rivals.feedforward import HookedFeedforward
 from models.runs.run import Run
 from models.training.evaluation import evaluate
 from models.training.loop import train
@@ -135,6 +136,7 @@ def test_an_entry_says_what_its_model_is(name: str) -> None:
     assert family.residual == ("ln_final.hook_scale" in hooks)
     rnn = any(isinstance(part, nn.RNNBase) for part in model.modules())
     assert family.recurrent == rnn
+    assert family.whole == isinstance(model, HookedFeedforward)
     assert family.two_sided == hasattr(model, "border")
 
 

@@ -41,7 +41,7 @@ def test_a_folder_that_exists_is_not_overwritten(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("changes", "sizes", "fault"),
     [
-        ({"positions": "learned", "n_ctx": 8}, {}, "reach position 8 and the learned table ends"),
+        ({"positions": "learned", "n_ctx": 8}, {}, "reach position 8 and the model reads up to 7"),
         ({"positions": "learned", "n_ctx": 16}, {"max_offset": 8}, "reach position 16"),
         ({}, {"max_n": 2000, "batch_size": 9}, "are too many for one step, .* of at most 8, or"),
         ({"d_model": 2**20, "d_mlp": 2**22, "n_layers": 1000}, {}, r"takes about \S+ GiB to train"),

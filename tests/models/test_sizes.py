@@ -20,10 +20,11 @@ SHAPES = {
     "additive": ModelConfig(
         scores="additive", positions="learned", n_ctx=30, norm_placement="post"
     ),
+    "identity": ModelConfig(scores="identity", positions="concatenated", residual=False),
     "attention only": ModelConfig(mlp="none", n_layers=3, norm="none"),
     **{
         kind: ModelConfig(architecture=kind, n_layers=3)
-        for kind in ("rnn", "lstm", "gru", "cnn", "ngram")
+        for kind in ("rnn", "lstm", "gru", "cnn", "ngram", "feedforward")
     },
 }
 

@@ -79,7 +79,7 @@ ATTENTION |= {"qk_norm", "parallel", "dropout", "even_start"}
 COUNTING = {"counting.averaging_heads", "counting.head_norm", "counting.counters"}
 ATTENTION |= COUNTING
 NORMS = {"norm", "norm_placement", "residual"}
-BLOCKS_OF = dict.fromkeys(("rnn", "lstm", "gru", "ngram"), ATTENTION | NORMS)
+BLOCKS_OF = dict.fromkeys(("rnn", "lstm", "gru", "ngram", "feedforward"), ATTENTION | NORMS)
 BLOCKS_OF |= {"cnn": ATTENTION}
 BLOCKS_OF |= dict.fromkeys(("lstm-encoder-decoder", "lstm-attention"), ATTENTION | NORMS)
 BLOCKS_OF |= {"transformer": set(), "encoder-decoder": {"mask", "window", "parallel", *COUNTING}}
@@ -139,6 +139,9 @@ def refused_to_train(asked: Values, taught: Values) -> bool:
     sees_all |= v["mask"] != "bidirectional" and taught["objective"] in IN_PLACE
     wanted = OUTPUTS.get(taught["objective"], "sigmoid")
     two_minds = v["output"] not in ("sigmoid", wanted)
+    whole = v["architecture"] == "feedforward"
+    if whole:
+        sees_all = taught["objective"] != "verdict"
     one_side = v["architecture"] in TWO_SIDED and wanted != "conditional"
     return (
         sees_all
@@ -170,7 +173,15 @@ def vary(*names: str) -> list[Values]:
 
 @pytest.mark.slow
 def test_exactly_the_impossible_combinations_are_refused() -> None:
-    free = ("act_fn", "bias", "qk_norm", "dropout", *COUNTING)  # they go with all others
+    free = (
+        "act_fn",
+        "bias",
+        "qk_norm",
+        "dropout",
+        "output",
+        "even_start",
+        *COUNTING,
+    )  # they go with all others
     names = [name for name in CHOICES if name not in free]
     accepted = 0
     for asked in vary(*names):

@@ -105,11 +105,11 @@ def configured(name: str, changes: Mapping[str, Any], exam: Exam, of: str = "pla
     window = language(name).length_of(config.max_n)
     if shifted:
         config = replace(config, max_offset=max(0, max(tested) - window))
-    longest = max(window + config.max_offset, *tested)
-    if config.model.positions == "learned" and longest >= config.model.n_ctx:
+    longest, most = max(window + config.max_offset, *tested), config.model.most_symbols
+    if most is not None and longest > most:
         raise UserError(
-            f"words reach position {longest} and the learned table ends at "
-            f"{config.model.n_ctx - 1}: choose a larger model.n_ctx"
+            f"words reach position {longest} and the model reads up to {most}: choose a larger "
+            "model.n_ctx"
         )
     return config
 

@@ -192,7 +192,8 @@ def _costs(run: Run) -> None:
             st.dataframe(table, hide_index=True)
     st.markdown("**What a layer of this width costs**, constant factors left out")
     st.dataframe(costs.cost_lines(config, lengths[-1]), hide_index=True)
-    if not config.family.tabular and not config.family.two_sided:
+    family = config.family
+    if not (family.tabular or family.two_sided or family.whole):
         st.markdown("**Steps of this model**, counted in the graph of its forward pass")
         st.dataframe(_steps_by_length(run), hide_index=True)
         st.caption(
@@ -274,6 +275,10 @@ def _lesson(run: Run) -> str:
         return (
             "The cost grows linearly with the number N of positions. But positions are computed "
             "one after the other: no step can begin before the step before it has ended."
+        )
+    if config.family.whole:
+        return (
+            "Each symbol of the word is read once; the layers after the first cost always the same."
         )
     return (
         "The cost grows linearly with the number N of positions. Every position reads a fixed "
