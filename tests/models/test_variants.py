@@ -264,7 +264,7 @@ def check_hooks(model: LanguageModel, tokens: torch.Tensor) -> None:
     d_vocab = len(model.vocabulary)
     sizes = {"batch": BATCH, "pos": POS, "query": POS, "key": POS, "1": 1}
     sizes |= {"head": config.n_heads, "d_head": config.d_head, "d_mlp": config.d_mlp}
-    sizes |= {"d_value": config.d_value}
+    sizes |= {"d_value": config.d_value, "d_vocab": d_vocab}
     sizes |= {"d_model": config.d_model, "window": max(1, (config.order - 1) * d_vocab)}
     expected = {
         name: tuple(sizes[axis] for axis in row.shape)
