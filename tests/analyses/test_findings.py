@@ -248,6 +248,11 @@ def test_a_template_that_is_wrong(docs: Path) -> None:
         with pytest.raises(UserError):
             pages.write(docs, "wrong")
     told: Table = load(docs, "told")
+    first = told.where(model="untrained", examples=1)
+    assert first.same("accuracy") == "10%"
+    with pytest.raises(UserError, match="accuracy of told differs by run"):
+        told.where(examples=2).same("accuracy")
+    assert told.without(model="trained").rows["model"].unique().tolist() == ["untrained"]
     with pytest.raises(UserError, match="has no rows where"):
         told.where(model="nobody")
 

@@ -102,6 +102,14 @@ class Table:
         """The mean with its interval, as a page says it: 86% [84, 88]."""
         return with_interval(*self.interval(column, unit), style)
 
+    def same(self, column: str, style: str = "share", unit: str = "run") -> str:
+        """A number that all units share, as a baseline on the same words does: without an interval.
+        Raises UserError where they differ."""
+        mean, low, high = self.interval(column, unit)
+        if high - low > 1e-9:
+            raise UserError(f"{column} of {self.name} differs by {unit}: correct the template")
+        return with_interval(mean, float("nan"), float("nan"), style)
+
     def count(self, column: str) -> int:
         """How many different values there are."""
         return int(self.rows[column].nunique())
