@@ -56,11 +56,11 @@ def computed(
     Appended and concatenated positions stand in the last coordinates, where the embedding is zero.
     """
     if config.positions == "appended":
-        own = position[..., None].to(dtype) / config.n_ctx
+        own = position[..., None].float() / config.n_ctx
     else:
         width = config.d_model - config.d_embed or config.d_model
-        own = sinusoidal(position, width, config.position_base, dtype)
-    return pad(own, (config.d_model - own.shape[-1], 0))
+        own = sinusoidal(position, width, config.position_base)
+    return pad(own, (config.d_model - own.shape[-1], 0)).to(dtype)
 
 
 @lru_cache(maxsize=4)  # every forward pass of one length asks for the same

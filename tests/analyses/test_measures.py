@@ -100,8 +100,10 @@ def test_speed_is_when_the_mistakes_end_for_good(
 @pytest.mark.parametrize("architecture", FAMILIES)
 def test_every_network_is_looked_at_layer_by_layer(architecture: str, tmp_path: Path) -> None:
     family = FAMILIES[architecture]
-    pairs = {"language": "copy", "objective": "sequence-to-sequence"} if family.two_sided else {}
-    run = trained(tmp_path / "run", model=tiny_of(architecture), **pairs)
+    taught: dict[str, str] = {"objective": "verdict"} if family.whole else {}
+    if family.two_sided:
+        taught = {"language": "copy", "objective": "sequence-to-sequence"}
+    run = trained(tmp_path / "run", model=tiny_of(architecture), **taught)
     if family.tabular:
         for ask in (lambda: by_layer(run, [0]), lambda: curvatures([run]), lambda: surface(run)):
             with pytest.raises(UserError, match="learns by counting"):

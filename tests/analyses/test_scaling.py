@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -50,10 +51,11 @@ def made_up(seeds: int = 3, jump: bool = False, widths: list[int] = WIDTHS) -> p
     return table.assign(**{c: 0 for c in [*COLUMNS, *columns_of(["loss"])] if c not in table})
 
 
-def kept(folder: Path, table: pd.DataFrame, measures: list[str] = ["loss"]) -> Path:  # noqa: B006
+def kept(folder: Path, table: pd.DataFrame, measures: Sequence[str] = ("loss",)) -> Path:
     sentence, found = findings(table, BY, Measure())
-    about = {"by": BY, "file": "", "skipped": [], "question": "Why?", "measures": measures}
+    about = {"by": BY, "file": "", "question": "Why?", "measures": list(measures)}
     about |= {"compare": Measure().model_dump()}
+    found |= {"left": 0, "failed": 0, "left_out": [], "diverged": []}
     save(folder, "sweep", "Why?", Answer(table, sentence, found, about), None)
     return folder
 

@@ -260,7 +260,7 @@ def test_a_stream_that_is_not_finite_is_no_matter_of_norms(small_model: Make) ->
 @pytest.mark.parametrize("placement", ["post", "sandwich"])
 def test_a_stream_that_is_no_sum_is_refused(small_model: Make, placement: str) -> None:
     model = small_model(norm_placement=placement)
-    with pytest.raises(ValueError, match="another norm than pre-norm"):
+    with pytest.raises(ValueError, match="or other norms than pre-norm"):
         writes(model, model.to_tokens(["abc"]))
 
 
