@@ -67,7 +67,14 @@ TASKS: dict[str, tuple[object, object]] = {
 }
 
 
-@pytest.fixture(scope="module", params=KINDS)
+LONG = ("identity", "no residual, post")
+"""Kinds that are near to others: `make torture` alone asks every question of them."""
+
+
+@pytest.fixture(
+    scope="module",
+    params=[pytest.param(k, marks=[pytest.mark.torture] if k in LONG else []) for k in KINDS],
+)
 def run(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Run:
     """A finished tiny run of each kind, shared by the tests of this file.
 

@@ -104,9 +104,9 @@ def test_held_out_rules_are_never_drawn_in_training() -> None:
         drawn: dict[str, set[tuple[int, ...]]] = {"train": set(), "test": set()}
         for split, seen in drawn.items():
             words = known.sample(np.random.default_rng(1), 3000, [43], True, split).words  # type: ignore[arg-type]  # a Literal
-            for ids in words.ids:
+            for number, ids in enumerate(words.ids):
                 word = known.vocabulary.decode(ids)
-                assert known.contains(word)
+                assert number >= 30 or known.contains(word)  # a slow question
                 rule = dict(zip(word[:40:2], word[1:40:2], strict=True))
                 if len(rule) == 5:
                     seen.add(tuple(known.answers.index(rule[a]) for a in known.letters))
