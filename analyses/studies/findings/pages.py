@@ -113,7 +113,7 @@ def further(found: Table, name: Name) -> str:
 
 def tests(found: Table) -> str:
     """Of a sweep: the best setting of each language beside every other one."""
-    told = paired.versus(pd.DataFrame(found.findings["pairs"]))
+    told = paired.versus(pd.DataFrame(found.findings["pairs"]).round(3))
     return "\n\n".join(f"{title}:\n\n{markdown(rows)}" for title, rows in told.items())
 
 
