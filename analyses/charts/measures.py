@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Literal
 
 import altair as alt
+import numpy as np
 import pandas as pd
 from altair.typing import ChartType
 from pandas.api.types import is_numeric_dtype
@@ -33,8 +34,8 @@ def numbers(
     table: pd.DataFrame, by: Sequence[str], column: str, place: str | None = None
 ) -> pd.DataFrame:
     """A number of each run: language, setting (of all varied fields but ``place``), place, seed,
-    value. Runs that do not have it are left out."""
-    runs = table.drop_duplicates("run").dropna(subset=[column])
+    value, which is missing for runs that do not have it."""
+    runs = table.drop_duplicates("run")
     others = [key for key in by if key != place]
     kept = runs[["language", "seed"]].assign(
         setting=settings_of(runs, others), value=runs[column].astype(float)
@@ -42,26 +43,48 @@ def numbers(
     return kept if place is None else kept.assign(place=runs[place].astype(float))
 
 
+def middles(values: pd.DataFrame, censored: bool) -> pd.DataFrame:
+    """One row per language, setting and place: value, low, high, seeds (that have the number).
+
+    Args:
+        values: as of ``numbers``.
+        censored: whether a number is missing because it is too large to have been seen. The value
+            is then the median over all seeds, without an interval; a setting where half of them
+            have no number has no row. Otherwise it is the mean with its 95% interval.
+    """
+    keys = [key for key in ("language", "setting", "place") if key in values]
+    rows = []
+    for key, part in values.groupby(keys, sort=False):
+        seen = part["value"].dropna().to_numpy()
+        if censored:
+            middle = float(np.median(part["value"].fillna(np.inf)))
+            ends = (middle, middle, middle) if np.isfinite(middle) else None
+        else:
+            ends = seeds_interval(seen, shares=False) if len(seen) else None
+        if ends is not None:
+            about = dict(zip(("value", "low", "high"), ends, strict=True))
+            rows.append(dict(zip(keys, key, strict=True)) | about | {"seeds": len(seen)})
+    return pd.DataFrame(rows, columns=[*keys, "value", "low", "high", "seeds"])
+
+
 def chart(
-    table: pd.DataFrame, by: Sequence[str], column: str, title: str, place: str | None = None
+    table: pd.DataFrame,
+    by: Sequence[str],
+    column: str,
+    title: str,
+    place: str | None = None,
+    censored: bool = False,
 ) -> ChartType:
-    """A panel per language: a point per seed, and the mean over seeds with its 95% interval.
+    """A panel per language: a point per seed, and what ``middles`` says of all seeds.
 
     Args:
         column: the number.
         title: what it is, in words.
         place: the field that goes along the horizontal axis; None puts the settings there.
+        censored: as of ``middles``.
     """
-    values = numbers(table, by, column, place)
-    keys = ["language", "setting", *([] if place is None else ["place"])]
-    means = []
-    for key, part in values.groupby(keys, sort=False):
-        ends = zip(
-            ("value", "low", "high"),
-            seeds_interval(part["value"].to_numpy(), shares=False),
-            strict=True,
-        )
-        means.append(dict(zip(keys, key, strict=True)) | dict(ends) | {"seeds": len(part)})
+    every = numbers(table, by, column, place)
+    means, values = middles(every, censored), every.dropna(subset=["value"])
     settings = list(dict.fromkeys(values["setting"]))
     x = (
         alt.X("setting:N", title=None, sort=settings)
@@ -77,7 +100,7 @@ def chart(
     panels = []
     for name in dict.fromkeys(values["language"]):
         seeds = alt.Chart(values[values["language"] == name]).encode(x=x, color=colour)
-        mean = alt.Chart(pd.DataFrame([row for row in means if row["language"] == name]))
+        mean = alt.Chart(means[means["language"] == name])
         mean = mean.encode(x=x, color=colour)
         points = seeds.mark_point(opacity=0.5, size=25).encode(
             y=y, tooltip=["setting", "seed", *figures("value")]

@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 import torch
 
+from analyses.charts.measures import middles
 from analyses.command_line.app import main
 from analyses.measures.by_layer import by_layer
 from analyses.measures.loss import loss
@@ -248,3 +249,15 @@ def test_a_mistake_is_told_in_one_line(old: str, new: str, fault: str, tmp_path:
 
 def test_a_number_that_may_be_missing_is_not_compared_by() -> None:
     assert not {column for column in LESS if FURTHER[further.name_of(column)].censored}
+
+
+def test_a_picture_never_averages_over_those_that_got_there() -> None:
+    """Of censored numbers the middle is the median over all seeds; else it is the mean."""
+    rows = [("fast", 100.0), ("fast", 200.0), ("fast", None), ("slow", 300.0), ("slow", None)]
+    values = pd.DataFrame(rows, columns=["setting", "value"]).assign(language="anbn")
+    found = middles(values, censored=True).set_index("setting")
+    assert found["value"].to_dict() == {"fast": 200.0}  # half of the slow have no number
+    assert found["seeds"].to_dict() == {"fast": 2}
+    found = middles(values, censored=False).set_index("setting")
+    assert found["value"].to_dict() == {"fast": 150.0, "slow": 300.0}
+    assert found.loc["fast", "low"] < 150 < found.loc["fast", "high"]

@@ -11,7 +11,7 @@ from analyses.answers import Answer
 from analyses.charts.measures import along, chart
 from analyses.charts.sweeps import short
 from analyses.studies.sweeps import over_seeds
-from analyses.studies.sweeps.further import MEANING, Name, columns_of
+from analyses.studies.sweeps.further import FURTHER, MEANING, Name, columns_of
 from dashboard import controls
 from dashboard.downloads import downloads
 from dashboard.drawing import picture
@@ -36,10 +36,16 @@ def further(
     meaning = MEANING[column]
     st.dataframe(over_seeds.wide(summed, by)[name], hide_index=True)
     st.caption(over_seeds.LEGEND)
-    figure = chart(rows, by, column, meaning, place)
+    censored = FURTHER[name].censored
+    figure = chart(rows, by, column, meaning, place, censored)
     picture(figure, f"{meaning.capitalize()} by setting.")
     st.caption(
-        f"{text(meaning.capitalize())}. A point per seed; the mean over seeds with its 95% "
-        "interval. Seeds that have no such number are not drawn: the table counts them."
+        f"{text(meaning.capitalize())}. A point per seed; "
+        + (
+            "the median over all seeds, where a seed that has no number is slower than all others."
+            if censored
+            else "the mean over seeds with its 95% interval."
+        )
+        + " Seeds that have no number are not drawn: the table counts them."
     )
     downloads("sweep-measures", Answer(summed, ""), lambda: figure, of_run=False)
