@@ -285,7 +285,7 @@ class ModelConfig:
     @property
     def size(self) -> int:
         """About how many numbers a model learns, without the embeddings of the symbols."""
-        if self.family.whole:  # without the symbols, of which each place has all
+        if self.family.whole:  # without the one-hot symbols of each place
             return self.n_ctx * self.d_mlp + (self.n_layers - 1) * self.d_mlp**2
         widths = 2 * (self.d_head + self.d_value)
         heads = self.n_heads * widths if self.family.attends else 8 * self.d_model

@@ -46,7 +46,7 @@ def position_table(
             or a short one.
     """
     if length & (length - 1):
-        raise UserError(f"--length is {length}: choose a power of 2, so that every bit is balanced")
+        raise UserError(f"--length is {length}: choose a power of 2, such as 64 or 128")
     rows = []
     for kind, vectors, table in [
         *_known(length, 2 * length + shift, d_model, seed),

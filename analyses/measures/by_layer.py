@@ -47,7 +47,7 @@ def by_layer(
     for done, step in enumerate(steps):
         progress(done, len(steps), f"{run.name}, step {step}")
         model = run.model(step)
-        norms = norms_by_layer(gradients_of(model, lambda: held.loss(model(tokens))))  # noqa: B023
+        norms = norms_by_layer(gradients_of(model, held.loss(model(tokens))))
         softmax = softmax_by_layer(model, tokens, held.loss, held.inside)
         hooks = {layer: f"blocks.{layer}.hook_resid_post" for layer in norms}
         read = activations(model, tokens, [h for h in hooks.values() if h in model.hook_dict])

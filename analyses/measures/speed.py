@@ -16,7 +16,7 @@ def speed(run: Run) -> dict[str, float | None]:
 
     Returns:
         steps, seconds: of training up to the first evaluation from which on no evaluation has a
-            mistake; None if the last one has a mistake, so that nobody knows how long it takes.
+            mistake; None if the last one has a mistake: it was not trained long enough to tell.
     """
     first = None
     for line in reversed(run.metrics()):

@@ -174,6 +174,6 @@ class PositionTable(Shows):
         check_seed(self.seed)
         if self.d_model % 8:
             raise UserError(
-                f"--d-model is {self.d_model}: choose a multiple of 8, so that the stream and each "
-                "of 4 heads have pairs of sine and cosine"
+                f"--d-model is {self.d_model}: choose a multiple of 8; each of 4 heads needs pairs "
+                "of sine and cosine"
             )

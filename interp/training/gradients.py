@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from jaxtyping import Bool, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from interp.model import HookedModel
@@ -32,11 +32,11 @@ def norms_by_layer(gradients: Mapping[str, Tensor]) -> dict[int, float]:
     return {layer: math.sqrt(squares[layer]) for layer in sorted(squares)}
 
 
-def gradients_of(model: nn.Module, loss: Callable[[], Tensor]) -> dict[str, Tensor]:
+def gradients_of(model: nn.Module, loss: Float[Tensor, ""]) -> dict[str, Tensor]:
     """The gradient of a loss by the name of the weight; 0 where the loss does not depend on it."""
     named = dict(model.named_parameters())
     found = torch.autograd.grad(
-        loss(), list(named.values()), allow_unused=True, materialize_grads=True
+        loss, list(named.values()), allow_unused=True, materialize_grads=True
     )
     return dict(zip(named, found, strict=True))
 

@@ -15,7 +15,7 @@ FINEST = 1e-6
 
 @dataclass(frozen=True)
 class Properties:
-    """What is known of the vectors of the positions 0 .. 2 n - 1, of which n are the window.
+    """What is known of the vectors of positions 0 to 2 n - 1. The first n are the window.
 
     Attributes:
         largest: the largest norm within the window.

@@ -33,7 +33,7 @@ def flat(weights: Weights) -> Tensor:
 
 @pytest.fixture
 def symmetric() -> Tensor:
-    """Eigenvalues -9 to 5, so that the largest is not the farthest from 0."""
+    """Its eigenvalues are -9 to 5. The largest is not the farthest from 0."""
     basis = np.linalg.qr(np.random.default_rng(0).normal(size=(10, 10)))[0]
     values = [-9.0, -3, -1, 0, 0.5, 1, 2, 3, 4, 5]
     return torch.as_tensor(basis * values @ basis.T)

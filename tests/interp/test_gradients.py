@@ -29,7 +29,7 @@ def value(logits: Tensor) -> Tensor:
 
 def test_a_layers_norm_is_that_of_all_its_numbers() -> None:
     model = model_of()
-    found = norms_by_layer(gradients_of(model, lambda: value(model(TOKENS))))
+    found = norms_by_layer(gradients_of(model, value(model(TOKENS))))
     value(model(TOKENS)).backward()
     for layer, block in enumerate(model.get_submodule("blocks").children()):
         parts = [p.grad.reshape(-1) for p in block.parameters() if p.grad is not None]

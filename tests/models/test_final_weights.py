@@ -21,6 +21,7 @@ from analyses.studies.sweeps.exam import Exam, judged
 from analyses.studies.sweeps.measures import Measure, by_seed
 from models.errors import UserError
 from models.model_config import ModelConfig
+from models.runs.records import Evaluation
 from models.runs.run import METRICS, Run
 from models.training.evaluation import judge, predict
 from models.training.loop import train
@@ -168,7 +169,20 @@ def test_the_chosen_weights_are_those_of_their_step(tmp_path: Path) -> None:
 
 def test_the_latest_of_equals_is_chosen() -> None:
     shares = {3: 0.5, 6: 0.75, 9: 0.75, 12: 0.25}
-    best = best_of([{"step": n, "selection": share} for n, share in shares.items()])  # type: ignore[typeddict-item]  # all that is read
+    lines = [
+        Evaluation(
+            step=step,
+            loss=0.1,
+            validation_loss=0.1,
+            exact=1.0,
+            recognition=1.0,
+            selection=share,
+            learning_rate=0.1,
+            seconds=1.0,
+        )
+        for step, share in shares.items()
+    ]
+    best = best_of(lines)
     assert best is not None
     assert best["step"] == 9
     assert best_of([]) is None

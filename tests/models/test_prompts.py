@@ -10,6 +10,7 @@ import pytest
 from brute import Listed, words_up_to
 
 from models.languages import BORDER, Word, language
+from models.languages.language import Split
 from models.languages.pairs.in_context import InContext
 
 SMALL = InContext("small", "abc", "123", trained=4)
@@ -17,7 +18,7 @@ LONGEST = 5
 
 
 def of_rule(rule: dict[str, str], letters: Word) -> Word:
-    """The prompt of some letters, of which the last is the query."""
+    """A prompt: the last letter is the query, the others are examples."""
     shown = [symbol for letter in letters[:-1] for symbol in (letter, rule[letter])]
     return (*shown, letters[-1], BORDER, rule[letters[-1]])
 
@@ -101,9 +102,9 @@ def test_held_out_rules_are_never_drawn_in_training() -> None:
         every = {tuple(rule) for rule in known.rules.tolist()}
         assert every == set(permutations(range(5)))
         assert len(known.held_out) == 120 - count
-        drawn: dict[str, set[tuple[int, ...]]] = {"train": set(), "test": set()}
+        drawn: dict[Split, set[tuple[int, ...]]] = {"train": set(), "test": set()}
         for split, seen in drawn.items():
-            words = known.sample(np.random.default_rng(1), 3000, [43], True, split).words  # type: ignore[arg-type]  # a Literal
+            words = known.sample(np.random.default_rng(1), 3000, [43], True, split).words
             for number, ids in enumerate(words.ids):
                 word = known.vocabulary.decode(ids)
                 assert number >= 30 or known.contains(word)  # a slow question

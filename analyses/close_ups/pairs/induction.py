@@ -91,7 +91,7 @@ def induction(
 
 
 def shown_prompts(language: InContext, examples: int, count: int, seed: int) -> Words:
-    """Prompts by held-out rules, of which an example has the letter of the query."""
+    """Prompts by held-out rules. The letter of the query also stands in an example."""
     rng = np.random.default_rng([ANALYSIS_SEED, seed])
     size = len(language.letters)
     lengths = np.full(8 * size * count, language.length_of(examples))
