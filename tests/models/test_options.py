@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from conftest import TINY, stir, tiny_config
+from conftest import TINY, stir, tiny_config, tiny_of
 from torch import Tensor, nn
 from transformers import CohereConfig, Qwen3Config
 from transformers.models.cohere.modeling_cohere import CohereDecoderLayer
@@ -291,3 +291,20 @@ def test_what_is_dropped_depends_on_seed_and_step_alone(tmp_path: Path) -> None:
     twice = [judge(run.model(), run.language, words, run.objective)[2] for _ in range(2)]
     assert twice[0] == twice[1]
     assert run.metrics()[-1]["validation_loss"] > 0
+
+
+@pytest.mark.parametrize("architecture", ["transformer", "encoder-decoder"])
+def test_an_even_start_is_small_queries_keys_and_embeddings(architecture: str) -> None:
+    """All else is drawn alike from one seed; attention is then nearly even."""
+    vocabulary = Vocabulary(("a", "b", ">"))
+    even, usual = (
+        dict(build(tiny_of(architecture, even_start=small), vocabulary).named_parameters())
+        for small in (True, False)
+    )
+    for name, value in even.items():
+        times = 1.0
+        if name.endswith(("attn.q.weight", "attn.k.weight")):
+            times = 10.0
+        if name == "embed.weight":
+            times = 50.0
+        torch.testing.assert_close(times * value, usual[name], msg=name)
