@@ -12,12 +12,19 @@ import pytest
 import torch
 from conftest import tiny_config, tiny_of
 
+from analyses.close_ups.costs import counted
 from analyses.command_line.app import main
+from analyses.measures.attention import attention
+from analyses.measures.attention import words_of as judged_words
 from analyses.measures.by_layer import by_layer, nearest
+from analyses.measures.cost import SYMBOLS, WORDS, cost
 from analyses.measures.held_out import HeldOut
 from analyses.measures.landscape import curvatures, surface
 from analyses.measures.loss import entropy_and_kl, loss
 from analyses.measures.speed import speed
+from analyses.questions.explanations import case_of
+from interp.explanations.attention import last_layer
+from interp.explanations.scores import against_rationale
 from models.errors import UserError
 from models.families import FAMILIES
 from models.runs.run import METRICS, Run
@@ -166,3 +173,43 @@ def test_from_the_command_line(
     ):
         assert main([command, *words]) == 2
         assert fault in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("mask", ["causal", "bidirectional"])
+def test_attention_is_judged_as_an_explanation_of_each_word_is(mask: str, tmp_path: Path) -> None:
+    model = replace(tiny_config().model, mask=mask)
+    run = trained(tmp_path / "run", language="dieren", objective="verdict", model=model)
+    found, language = attention(run), run.language
+    for name, label in (("members", True), ("others", False)):
+        words = [word for word, inside in judged_words(run) if inside is label]
+        assert 30 < len(words) < 70
+        for ending, of in (("", run.model()), ("_untrained", run.untrained())):
+            areas = []
+            for word in words:
+                case = case_of(of, language, word, "fixed", 1, 1, 0)
+                area = against_rationale(last_layer(case)[None], case.rationales or ())["AUROC"]
+                areas.append(area[0])
+            assert found[name + ending] == pytest.approx(np.nanmean(areas), abs=1e-6)
+    assert found["members_chance"] == 0.5  # one set of three symbols decides
+    assert 0.5 < found["others_chance"] < 1  # of many sets the one that suits best
+
+
+def test_where_every_symbol_decides_attention_has_no_area(run: Run, tmp_path: Path) -> None:
+    assert attention(run)["members"] is None
+    assert attention(run)["others"] is not None
+    assert attention(trained(tmp_path / "lstm", model=tiny_of("lstm"), steps=1)) == {}
+
+
+@pytest.mark.parametrize("architecture", ["transformer", "gru", "cnn"])
+def test_the_cost_is_what_pytorch_counts(architecture: str, tmp_path: Path) -> None:
+    run = trained(tmp_path / "run", model=tiny_of(architecture), steps=1)
+    found = cost(run)
+    assert found["operations"] == WORDS * counted(run.model(), SYMBOLS + 1)["counted"].sum()
+    assert 0 < found["milliseconds"] < 60_000
+
+
+def test_a_model_that_cannot_read_so_far_has_no_cost(tmp_path: Path) -> None:
+    short = trained(
+        tmp_path / "short", model=replace(tiny_config().model, positions="learned", n_ctx=SYMBOLS)
+    )
+    assert cost(short) == {}

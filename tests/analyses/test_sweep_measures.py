@@ -34,7 +34,7 @@ TINY = """
 question = "Which?"
 languages = ["anbn"]
 seeds = 2
-measures = ["loss", "speed", "gradients", "softmax", "curvature", "drift"]
+measures = ["loss", "speed", "gradients", "softmax", "curvature", "drift", "attention", "cost"]
 [test]
 windows = 1
 count = 4
@@ -122,7 +122,7 @@ def test_nothing_is_measured_twice_and_a_new_measure_alone_is_added(
     monkeypatch.setattr(further, "FURTHER", again)
     pd.testing.assert_frame_equal(sweep(asked(file)).table, before)
     fewer = tmp_path / "tiny.toml"
-    fewer.write_text(TINY.replace('"curvature", "drift"', ""))
+    fewer.write_text(TINY.replace('"curvature", "drift", "attention", "cost"', ""))
     table = sweep(asked(fewer, out=file.with_name("out"))).table
     assert "curvature.mean" not in table
     pd.testing.assert_frame_equal(table, before[table.columns])

@@ -10,7 +10,9 @@ import numpy as np
 import pandas as pd
 
 from analyses.answers import Answer, kept_as_asked, save
+from analyses.measures.attention import attention
 from analyses.measures.by_layer import EARLY, by_layer, nearest, ratio
+from analyses.measures.cost import cost
 from analyses.measures.held_out import HeldOut
 from analyses.measures.landscape import curvature as curvature_of
 from analyses.measures.loss import loss
@@ -18,7 +20,7 @@ from analyses.measures.speed import speed
 from models.runs.files import locked
 from models.runs.run import Run
 
-Name = Literal["loss", "speed", "gradients", "softmax", "curvature", "drift"]
+Name = Literal["loss", "speed", "gradients", "softmax", "curvature", "drift", "attention", "cost"]
 Numbers = Mapping[str, float | None]
 
 
@@ -138,6 +140,25 @@ FURTHER: Mapping[Name, Further] = {
             "spread": "by how much their spread changes between checkpoints",
         },
         less=frozenset({"mean", "spread"}),
+    ),
+    "attention": Further(
+        attention,
+        {
+            "members": "how well attention ranks the symbols that decide, in members, AUROC",
+            "members_untrained": "the same before training",
+            "members_chance": "the same of random values",
+            "others": "how well attention ranks the symbols that decide, in other words, AUROC",
+            "others_untrained": "the same before training",
+            "others_chance": "the same of random values",
+        },
+    ),
+    "cost": Further(
+        cost,
+        {
+            "operations": "floating-point operations of 32 words of 64 symbols, products alone",
+            "milliseconds": "milliseconds of reading them on the machine that asked",
+        },
+        less=frozenset({"operations", "milliseconds"}),
     ),
 }
 """A new measure is an entry here, and its name is one of ``Name``."""

@@ -1,0 +1,80 @@
+"""Does attention rest on the symbols that decide?"""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+
+from analyses.words import ANALYSIS_SEED
+from interp.explanations.scores import against_rationale, chance
+from interp.model import activations, one_stream
+from models.base import LanguageModel
+from models.languages import Word
+from models.runs.run import Run
+
+WORDS = 100
+
+
+def attention(run: Run) -> dict[str, float | None]:
+    """How well attention ranks the positions that decide, by its area under the ROC curve.
+
+    What is read is the mean over the heads of the last layer, from where the verdict is read. Words
+    are fresh ones of the training window, half of them members if lengths have both. Where several
+    sets of positions decide, attention is held against the one that suits it best; chance too.
+
+    Returns:
+        members, others: the mean over words; None where by the rule every position of a word
+            decides, or none.
+        members_untrained, others_untrained: of the weights before training.
+        members_chance, others_chance: of random values.
+        Nothing for a model without attention, or with two sides.
+    """
+    model = run.model()
+    hook = f"blocks.{run.config.model.n_layers - 1}.attn.hook_pattern"
+    if hook not in model.hook_dict or not one_stream(model):
+        return {}
+    words = words_of(run)
+    found: dict[str, float | None] = {}
+    for name, label in (("members", True), ("others", False)):
+        own = [word for word, inside in words if inside is label]
+        sets = [run.language.rationales(word) or () for word in own]
+        for ending, of in (("", model), ("_untrained", run.untrained())):
+            areas = [
+                float(against_rationale(values[None], each)["AUROC"][0])
+                for values, each in zip(looks(of, hook, own), sets, strict=True)
+            ]
+            found[name + ending] = mean(areas)
+        areas = [chance(len(word), each)["AUROC"] for word, each in zip(own, sets, strict=True)]
+        found[f"{name}_chance"] = mean(areas)
+    return found
+
+
+def words_of(run: Run) -> list[tuple[Word, bool]]:
+    """Words with their membership; none of a language that has no test words."""
+    language = run.language
+    lengths = [length for length in language.lengths(run.config.max_n) if length > 1]
+    lengths = language.positive_lengths(lengths) or lengths
+    rng = np.random.default_rng([ANALYSIS_SEED, 0])
+    try:
+        sample = language.sample(rng, WORDS, lengths, split="test")
+    except LookupError:
+        return []
+    words = zip(sample.words.ids, sample.words.lengths, sample.labels, strict=True)
+    return [(language.vocabulary.decode(ids[:n]), bool(label)) for ids, n, label in words]
+
+
+def looks(model: LanguageModel, hook: str, words: list[Word]) -> list[np.ndarray]:
+    """By word, how much the place of the verdict looks at each symbol, mean over heads."""
+    if not words:
+        return []
+    batch = model.vocabulary.words(words)
+    lengths = torch.as_tensor(batch.lengths)
+    pattern = activations(model, torch.as_tensor(batch.tokens), [hook])[hook].mean(dim=1)
+    rows = pattern[torch.arange(len(words)), model.verdict_positions(lengths)].double().numpy()
+    return [row[1 : n + 1] for row, n in zip(rows, batch.lengths, strict=True)]
+
+
+def mean(values: list[float]) -> float | None:
+    """Over the words of which there is a value."""
+    known = [value for value in values if not np.isnan(value)]
+    return float(np.mean(known)) if known else None
