@@ -64,10 +64,10 @@ def grid(table: pd.DataFrame, measure: str, model: str, chosen: str) -> ChartTyp
     A click selects: the parameter "cell" holds the part.
     """
     rows = table[(table["measure"] == measure) & (table["head"] >= 0)]
-    largest = rows["value"].abs().max() if measure.startswith("direct") else 1.0
-    shares = measure.startswith("attention, ")
-    scale = alt.Scale(domain=[0, 1], scheme="blues")
-    if not shares:
+    unbounded = measure.startswith(("direct", "distance"))
+    largest = rows["value"].abs().max() if unbounded else 1.0
+    scale = alt.Scale(domain=[0, largest], scheme="blues")
+    if not measure.startswith(("attention, ", "distance", "shared")):
         scale = alt.Scale(domain=[-largest, 0, largest], scheme="redblue")
     rows = rows[rows["model"] == model]
     pale = rows["value"].abs() < 0.65 * largest

@@ -19,6 +19,7 @@ from torch import Tensor
 from analyses.answers import Answer, Planned, Progress, Question, numbers, plain, quiet
 from analyses.charts.heads import LOOK, chart
 from analyses.options.questions import Heads as Options
+from analyses.questions.trials import heads_apart
 from analyses.registry import BUILT_IN
 from analyses.script import script
 from analyses.words import ANALYSIS_SEED, WordTensors, changed_words, sample_window
@@ -77,6 +78,8 @@ def analyse(run: Run, options: Options, progress: Progress = quiet) -> Answer:
         "direct logit, members" and "direct logit, others": what the part adds to END's logit where
             the verdict is read; positive speaks for "in".
         "attention, previous symbol" and the other types (``interp.heads.types.head_types``).
+        "distance" and "shared directions, queries" and so on: how the heads of a layer differ
+            (``interp.heads.apart``).
         "attention against effect": Spearman's rank correlation over a word's symbols between the
             attention that a symbol gets where the verdict is read and what changing the symbol does
             to the verdict through this head. For rollout and flow the second is what changing the
@@ -146,6 +149,7 @@ def _measures(model: HookedTransformer, words: WordTensors, labels: np.ndarray) 
         summary = _summary(_wide(rows, "score"), f"attention, {name}", unit)
         uniform = over_words(_wide(rows, "uniform"), unit, seed=ANALYSIS_SEED)["value"]
         tables.append(summary.assign(uniform=uniform))
+    tables.append(heads_apart.rows(model, words, unit))
     return pd.concat(tables, ignore_index=True)
 
 
@@ -175,14 +179,17 @@ def findings(table: pd.DataFrame) -> tuple[str, dict[str, Any]]:
     )
     pairs = _pairs(trained)
     typed, sentence = _clearest_type(table)
+    apart = {name: heads_apart.apart(rows) for name, rows in table.groupby("model", sort=False)}
+    differ = heads_apart.in_words(apart["trained"], apart["untrained"])
     look, where = _looks(table[table["measure"] == LOOK])
-    told = (summary, _told(pairs), sentence, where)
+    told = (summary, _told(pairs), sentence, differ, where)
     return " ".join(filter(None, told)), {
         "most": str(most["part"]),
         "needed": kept["mean"],
         "needed_by": kept,
         "pairs": pairs,
         "clearest_type": typed,
+        "apart": apart,
         "attention_against_effect": look,
     }
 
@@ -326,6 +333,7 @@ def headline(result: Answer) -> pd.DataFrame:
             best = _chosen(typed, "more")
             value = best["value"] - best["uniform"]
             rows.append((model, f"{name} beyond even attention, best head", value))
+        rows += [(model, *both) for both in heads_apart.apart(table).items()]
         look = measures.get(LOOK)
         if look is not None:
             share = len(_claimed(look)) / len(look)

@@ -10,9 +10,11 @@ from conftest import tiny_config
 
 from analyses.answers import Answer
 from analyses.questions import heads
+from analyses.questions.trials.heads_apart import DISTANCE, SHARED, SPAN
 from analyses.words import ANALYSIS_SEED, WordTensors, changed_words, sample_window
 from interp.causal.ablation import ablate
 from interp.causal.metrics import logit_at
+from interp.heads.apart import SIDES, distances, shared_directions
 from interp.heads.attention_and_effect import attention_and_effect, rank_correlation
 from interp.heads.types import TYPES, head_types
 from models.errors import UserError
@@ -51,6 +53,8 @@ def test_every_measure_of_both_models(run: Run, table: pd.DataFrame) -> None:
         ),
         *("direct logit, members", "direct logit, others"),
         *(f"attention, {name}" for name in TYPES),
+        DISTANCE,
+        *(f"{SHARED}, {side}" for side in SIDES.values()),
         heads.LOOK,
     ]
     for _, rows in table.groupby("model"):
@@ -106,7 +110,26 @@ def test_types_are_means_over_the_words_that_have_them(
             assert row.value == pytest.approx(of_head["score"].dropna().mean())
             assert row.uniform == pytest.approx(of_head["uniform"].dropna().mean())
             assert row.undefined == of_head["score"].isna().sum()
-    assert table[~table["measure"].str.startswith("attention, ")]["uniform"].isna().all()
+    others = ~table["measure"].str.startswith(("attention, ", DISTANCE))
+    assert table[others]["uniform"].isna().all()
+
+
+@pytest.mark.parametrize("model", ["trained", "untrained"])
+def test_how_far_heads_are_apart_is_told_of_each(run: Run, table: pd.DataFrame, model: str) -> None:
+    words = WordTensors.of(sample_window(run, 12, 0).words)
+    viewed = run.model() if model == "trained" else run.untrained()
+    far, pairs = distances(viewed, words.tokens, words.mask), shared_directions(viewed)
+    own = table[table["model"] == model]
+    for row in own[own["measure"] == DISTANCE].itertuples():
+        of_head = far.query(f"layer == {row.layer} and head == {row.head}")
+        of_head = of_head[scored(words)[of_head["word"]]]
+        assert row.value == pytest.approx(of_head["distance"].mean())
+        assert row.uniform == pytest.approx(of_head["even"].mean())
+    for side in SIDES.values():  # of two heads each shares as much as the other
+        found = own[own["measure"] == f"{SHARED}, {side}"]
+        assert found["part"].tolist() == ["L0H0", "L0H1", "L1H0", "L1H1"]
+        both = pairs[pairs["side"] == side]["shared"].repeat(2)
+        assert found["value"].tolist() == pytest.approx(both.tolist())
 
 
 @pytest.mark.parametrize("model", ["trained", "untrained"])
@@ -216,6 +239,12 @@ def made_up() -> pd.DataFrame:
         second = (0.9 if name == "BOS" else 0.2, 0.6, nan, 0.2)
         parts.append(rows(typed, "trained", L0H0=(0.7, 0.3, nan, 0.2), L0H1=second))
         parts.append(rows(typed, "untrained", L0H0=(0.6, 0.1, nan, 0.2), L0H1=still))
+    # Of the trained heads the second looks further by the words that choose.
+    for model, second in (("trained", 5.0), ("untrained", 1.5)):
+        two = {"L0H0": (2.0, 3.0, nan, 3.0), "L0H1": (second, 7.0, nan, 3.0)}
+        parts.append(rows(DISTANCE, model, **two))
+        share = {"L0H0": (nan, 0.25, nan, nan), "L0H1": (nan, 0.25, nan, nan)}
+        parts.append(rows(f"{SHARED}, keys", model, **share))
     looks = {"L0H0": (0.9, 0.2, 0.3, nan), "L0H1": (0.8, 0.9, 0.01, nan)}
     parts.append(rows(heads.LOOK, "trained", **looks, flow=(0.5, 0.5, 0.0, nan)))
     looks = {"L0H0": (0.3, 0.5, 0.02, nan), "L0H1": (0.9, 0.8, 0.05, nan)}
@@ -245,8 +274,11 @@ def test_findings_by_hand() -> None:
         "L0H0 and L0H1 lose less together than the sum, as where both are needed for one thing "
         "(conjunction): resample ablation of both loses 50.0%, of one 50.0% and 50.0%. The head "
         "with the clearest type is L0H1: 60% of its attention is on BOS (untrained 10%, even "
-        "attention 20%). 1 of 2 heads look where it matters (L0H1), in the untrained model 2: the "
-        "rank correlation between their attention and its effect lies above 0.3 (p <= 0.05, "
+        "attention 20%). Of the heads of a layer the furthest looks 4.0 positions further than the "
+        "nearest (untrained -4.0; other words chose both). Directions that two of them share, 0 to "
+        "1: keys 0.25 (untrained 0.25). 1 of 2 heads look where it matters (L0H1), in the "
+        "untrained model 2: the rank correlation between their attention and its effect lies above "
+        "0.3 (p <= 0.05, "
         "Student's test over 20 words, Holm's correction for 2 heads) (for comparison, flow 0.50). "
         "It is undefined in 4 of 84 cases (a head on a word, trained or untrained)."
     )
@@ -265,6 +297,8 @@ def test_the_headline_reads_the_head_that_other_words_chose() -> None:
     assert trained["share of pairs that lose less than the sum, resample ablation"] == 1
     assert trained["BOS beyond even attention, best head"] == pytest.approx(0.4)
     assert trained["induction beyond even attention, best head"] == pytest.approx(0.1)
+    assert (trained[SPAN], untrained[SPAN]) == (4.0, -4.0)
+    assert trained[f"{SHARED}, keys"] == 0.25
     assert trained[f"{heads.LOOK}, best head"] == 0.2
     assert trained[f"{heads.LOOK}, share of heads above 0.3"] == 0.5
     assert untrained[f"{heads.LOOK}, best head"] == 0.8

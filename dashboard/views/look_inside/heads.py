@@ -126,13 +126,22 @@ def _glance(run: Run, table: pd.DataFrame, part: str) -> None:
     st.caption(f"{EXPLAINED[kind]} Click a head to look inside.")
 
 
-VARIANTS = {"accuracy lost": "Without the head", "direct logit": "Words", "attention": "Type"}
+VARIANTS = {
+    "accuracy lost": "Without the head",
+    "direct logit": "Words",
+    "attention": "Type",
+    "shared directions": "Of its",
+}
 EXPLAINED = {
     "accuracy lost": "Share of the verdicts that are lost when the head's output is replaced at "
     "every position: by its mean over the words, by zero, or by its output in another word.",
     "direct logit": "What the head adds to END's logit where the verdict is read.",
     "attention": "The share of the head's attention that goes to keys of this type, a mean over "
     "the symbols that see such a key. Uniform: 1 if the attention is even over all that is seen.",
+    "distance": "How many positions away the keys are that the head looks at, weighted by "
+    "attention, a mean over the symbols. Uniform: the same of even attention.",
+    "shared directions": "How far the head reads or writes the same directions of the stream as "
+    "the other heads of its layer: 1 the same, 0 none. A mean over them, of the weights alone.",
     "attention against effect": "Spearman's rank correlation between the attention that a symbol "
     "gets where the verdict is read and how far the verdict moves when the head reads another "
     "symbol there.",

@@ -1,0 +1,81 @@
+"""Do the heads of a layer differ? What the question about heads says of it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+
+from analyses.words import ANALYSIS_SEED, WordTensors
+from interp.heads.apart import SIDES, distances, shared_directions
+from interp.heads.over_words import over_words
+from interp.model import ReadableModel
+
+DISTANCE, SHARED = "distance", "shared directions"
+SPAN = "distance, furthest less nearest head"
+"""What the heads of a layer are apart by; other words than those of the number chose both."""
+
+
+def rows(model: ReadableModel, words: WordTensors, unit: np.ndarray) -> pd.DataFrame:
+    """A row per measure and head, as of ``over_words``, with measure and uniform.
+
+    "distance" is a mean over words; "shared directions, queries" and so on are the mean over the
+    other heads of the layer. These are of the weights alone: without words, choice or interval.
+    """
+    far = distances(model, words.tokens, words.mask)
+    far["part"] = "L" + far["layer"].astype(str) + "H" + far["head"].astype(str)
+    parts = far["part"].unique()
+    wide = far.pivot(index="word", columns="part", values=["distance", "even"])
+    table = over_words(wide["distance"][parts], unit, seed=ANALYSIS_SEED)
+    even = over_words(wide["even"][parts], unit, seed=ANALYSIS_SEED)["value"]
+    tables = [table.assign(measure=DISTANCE, uniform=even)]
+    pairs = shared_directions(model)
+    turned = pairs.rename(columns={"one": "other", "other": "one"})
+    means = pd.concat([pairs, turned]).groupby(["side", "layer", "one"], sort=True)["shared"].mean()
+    for side in SIDES.values():
+        own = means[side].rename("value").reset_index().rename(columns={"one": "head"})
+        own["part"] = "L" + own["layer"].astype(str) + "H" + own["head"].astype(str)
+        tables.append(own.assign(measure=f"{SHARED}, {side}", words=0, undefined=0))
+    return pd.concat(tables, ignore_index=True)
+
+
+def apart(table: pd.DataFrame) -> dict[str, float]:
+    """How far the heads of a layer differ, of one model.
+
+    Returns:
+        The mean over layers of ``SPAN``, in positions, and of "shared directions, queries" and so
+        on, over the pairs of heads. Layers with one head have neither.
+    """
+    found = {}
+    far = table[table["measure"] == DISTANCE]
+    spans = [_span(own) for _, own in far.groupby("layer") if len(own) > 1]
+    if spans:
+        found[SPAN] = float(np.mean(spans))
+    for measure, own in table[table["measure"].str.startswith(SHARED)].groupby("measure"):
+        found[str(measure)] = float(own["value"].mean())
+    return found
+
+
+def _span(heads: pd.DataFrame) -> float:
+    by, value = heads["choice"].to_numpy(), heads["value"].to_numpy()
+    return float("nan") if np.isnan(by).any() else float(value[by.argmax()] - value[by.argmin()])
+
+
+def in_words(trained: dict[str, float], untrained: dict[str, float]) -> str:
+    """A sentence for each of the two; "" of a model with one head a layer.
+
+    Args:
+        trained: as of ``apart``.
+        untrained: the same of the untrained model.
+    """
+    if SPAN not in trained:
+        return ""
+    said = (
+        f"Of the heads of a layer the furthest looks {trained[SPAN]:.1f} positions further "
+        f"than the nearest (untrained {untrained[SPAN]:.1f}; other words chose both)."
+    )
+    shares = [
+        f"{side} {trained[key]:.2f} (untrained {untrained[key]:.2f})"
+        for side in SIDES.values()
+        if not np.isnan(trained.get(key := f"{SHARED}, {side}", np.nan))
+    ]
+    return f"{said} Directions that two of them share, 0 to 1: {', '.join(shares)}."
