@@ -34,16 +34,19 @@ def numbers(
     table: pd.DataFrame, by: Sequence[str], column: str, place: str | None = None
 ) -> pd.DataFrame:
     """A number of each run: language, setting (of all varied fields but ``place``), place, seed,
-    value, which is missing for runs that do not have it."""
+    value, which is missing for runs that do not have it. A place of words stays words."""
     runs = table.drop_duplicates("run")
     others = [key for key in by if key != place]
     kept = runs[["language", "seed"]].assign(
         setting=settings_of(runs, others), value=runs[column].astype(float)
     )
-    return kept if place is None else kept.assign(place=runs[place].astype(float))
+    if place is None:
+        return kept
+    along = runs[place]
+    return kept.assign(place=along.astype(float) if is_numeric_dtype(along) else along)
 
 
-def middles(values: pd.DataFrame, censored: bool) -> pd.DataFrame:
+def middles(values: pd.DataFrame, censored: bool, shares: bool = False) -> pd.DataFrame:
     """One row per language, setting and place: value, low, high, seeds (that have the number).
 
     Args:
@@ -51,6 +54,7 @@ def middles(values: pd.DataFrame, censored: bool) -> pd.DataFrame:
         censored: whether a number is missing because it is too large to have been seen. The value
             is then the median over all seeds, without an interval; a setting where half of them
             have no number has no row. Otherwise it is the mean with its 95% interval.
+        shares: whether the numbers are shares, as of ``seeds_interval``.
     """
     keys = [key for key in ("language", "setting", "place") if key in values]
     rows = []
@@ -60,7 +64,7 @@ def middles(values: pd.DataFrame, censored: bool) -> pd.DataFrame:
             middle = float(np.median(part["value"].fillna(np.inf)))
             ends = (middle, middle, middle) if np.isfinite(middle) else None
         else:
-            ends = seeds_interval(seen, shares=False) if len(seen) else None
+            ends = seeds_interval(seen, shares=shares) if len(seen) else None
         if ends is not None:
             about = dict(zip(("value", "low", "high"), ends, strict=True))
             rows.append(dict(zip(keys, key, strict=True)) | about | {"seeds": len(seen)})
@@ -74,6 +78,7 @@ def chart(
     title: str,
     place: str | None = None,
     censored: bool = False,
+    shares: bool = False,
 ) -> ChartType:
     """A panel per language: a point per seed, and what ``middles`` says of all seeds.
 
@@ -82,21 +87,26 @@ def chart(
         title: what it is, in words.
         place: the field that goes along the horizontal axis; None puts the settings there.
         censored: as of ``middles``.
+        shares: whether the number is a share: the axis goes from 0 to 1.
     """
     every = numbers(table, by, column, place)
-    means, values = middles(every, censored), every.dropna(subset=["value"])
+    means, values = middles(every, censored, shares), every.dropna(subset=["value"])
     settings = list(dict.fromkeys(values["setting"]))
-    x = (
-        alt.X("setting:N", title=None, sort=settings)
-        if place is None
-        else alt.X("place:Q", title=short(place)).scale(type=scale_of(values["place"]))
-    )
+    if place is None:
+        x = alt.X("setting:N", title=None, sort=settings)
+    elif is_numeric_dtype(values["place"]):
+        x = alt.X("place:Q", title=short(place))
+        x = x.scale(type=scale_of(values["place"]), nice=False, padding=8)
+    else:
+        x = alt.X("place:N", title=short(place), sort=None).axis(labelAngle=0)
     colours = {"range": SEVERAL} if len(settings) <= len(SEVERAL) else {"scheme": "turbo"}
     colour = alt.Color("setting:N", title=None, sort=settings).scale(domain=settings, **colours)
     colour = colour.legend(
         None if place is None or len(settings) == 1 else alt.Legend(orient="top")
     )
     y = alt.Y("value:Q", title=title).scale(type=scale_of(values["value"]), zero=False)
+    if shares:
+        y = alt.Y("value:Q", title=title).scale(domain=[0, 1]).axis(format="%")
     panels = []
     for name in dict.fromkeys(values["language"]):
         seeds = alt.Chart(values[values["language"] == name]).encode(x=x, color=colour)

@@ -6,6 +6,7 @@ the share of members without any mistake leaps (Schaeffer et al. 2023).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -40,9 +41,7 @@ STEEP = 2.0
 
 
 def points(folder: Path, size: Size) -> pd.DataFrame:
-    """One row per run of a sweep: language, setting, seed, size, excess (nats per token above the
-    language's entropy), exact (share of members with every next-symbol set right, mean over the
-    lengths inside the training window; NaN if none was tested).
+    """The runs of a sweep, as ``of_table`` reads them.
 
     Raises:
         UserError: the folder holds no sweep, or one that did not measure the loss above an entropy.
@@ -52,9 +51,26 @@ def points(folder: Path, size: Size) -> pd.DataFrame:
         raise UserError(
             f"{folder} holds no sweep: make one with `lab sweep scaling --out {folder}`"
         )
-    table, by = found.table, found.arguments["by"]
-    if "loss.excess" not in table:
+    if "loss.excess" not in found.table:
         raise UserError(f'{folder} did not measure the loss: add measures = ["loss"] to its file')
+    kept = of_table(found.table, found.arguments["by"], size)
+    if kept.empty:
+        raise UserError(
+            f"of no run of {folder} a loss above the entropy is known: sweep language models "
+            '(objective = "language-model") on languages that say how likely their words are'
+        )
+    return kept
+
+
+def of_table(table: pd.DataFrame, by: Sequence[str], size: Size) -> pd.DataFrame:
+    """One row per run of a sweep: language, setting, seed, size, excess (nats per token above the
+    language's entropy), exact (share of members with every next-symbol set right, mean over the
+    lengths inside the training window; NaN if none was tested).
+
+    Args:
+        table: of a sweep that measured the loss.
+        by: the columns that make a setting.
+    """
     inside = table[table["length"] <= table["window"]]
     exact = inside.astype({"exact": float}).groupby("run")["exact"].mean()
     runs = table.drop_duplicates("run")
@@ -64,11 +80,6 @@ def points(folder: Path, size: Size) -> pd.DataFrame:
         excess=runs["loss.excess"].astype(float),
     )
     kept = kept[kept["excess"] > 0].assign(exact=lambda rows: rows["run"].map(exact))
-    if kept.empty:
-        raise UserError(
-            f"of no run of {folder} a loss above the entropy is known: sweep language models "
-            '(objective = "language-model") on languages that say how likely their words are'
-        )
     return kept.reset_index(drop=True)
 
 

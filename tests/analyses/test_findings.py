@@ -11,7 +11,7 @@ import pytest
 
 from analyses.answers import Answer, save
 from analyses.command_line.app import main
-from analyses.studies.findings import pages
+from analyses.studies.findings import pages, parts
 from analyses.studies.findings.tables import Table, keep, load, with_interval
 from analyses.studies.sweeps.measures import Measure
 from analyses.studies.sweeps.summary import findings
@@ -27,6 +27,8 @@ TEMPLATE = """# How far?
 {{ table("far").findings.sentences | join(" ") }}
 
 {{ picture(table("far"), "By windows.") }}
+
+{{ along(table("far"), "By variant.", "recognition") }}
 
 {{ settings(table("far")) }}
 
@@ -118,6 +120,8 @@ def test_a_page_says_what_its_tables_hold(docs: Path) -> None:
     assert "| anbn | plain | 150 (2 of 2) | 150 (2 of 2) |" in text
     assert "| anbn | counting | - (0 of 2) | - (0 of 2) |" in text
     assert "![By windows.](far.svg)" in text
+    assert "![By variant.](far-recognition.svg)" in text
+    assert (docs / pages.PAGES / "far-recognition.svg").read_bytes().startswith(b"<svg")
     assert (docs / pages.PAGES / "far.svg").read_bytes().startswith(b"<svg")
     origin = load(docs, "told").origin
     assert (
@@ -126,6 +130,28 @@ def test_a_page_says_what_its_tables_hold(docs: Path) -> None:
     )
     assert f"| {origin.commit} | {origin.machine} |" in text
     assert "| `findings/data/far.parquet` | `lab sweep far` |" in text
+
+
+def test_a_chart_along_a_field_has_a_point_per_run(docs: Path) -> None:
+    rows = [
+        {"run": f"{kind}-{lines}-{seed}", "kind": kind, "lines": lines, "language": "anbn"}
+        | {"share": 0.5 + 0.1 * seed + 0.05 * length}
+        for kind in ("LSTM", "CNN")
+        for lines in ("30 lines", "fresh words")
+        for seed in range(2)
+        for length in (0, 1)
+    ]
+    found = Table("told", load(docs, "told").origin, pd.DataFrame(rows))
+    drawn = parts.along(found, "share", "lines", ["kind", "lines"]).to_dict()
+    points, means = sorted(drawn["datasets"].values(), key=len, reverse=True)
+    assert sorted({row["value"] for row in points}) == pytest.approx([0.525, 0.625])
+    assert [(row["setting"], row["place"]) for row in means] == [
+        (kind, lines) for kind in ("LSTM", "CNN") for lines in ("30 lines", "fresh words")
+    ]
+    mean, low, high = seeds_interval(np.array([0.525, 0.625]))
+    assert [means[0][key] for key in ("value", "low", "high")] == pytest.approx([mean, low, high])
+    (panel,) = drawn["concat"]
+    assert panel["layer"][0]["encoding"]["y"]["title"] == "share"
 
 
 def test_all_is_well(docs: Path) -> None:

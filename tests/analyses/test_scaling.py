@@ -13,6 +13,8 @@ import pytest
 from analyses.answers import Answer, save
 from analyses.command_line.app import main
 from analyses.options.shipped import find
+from analyses.studies.findings import parts
+from analyses.studies.findings.tables import keep, load
 from analyses.studies.scaling import in_words, laws, means, points
 from analyses.studies.sweeps.file import read
 from analyses.studies.sweeps.further import columns_of
@@ -142,3 +144,17 @@ def test_the_shipped_sweeps_measure_the_loss_over_three_decades(name: str, count
 def test_it_needs_a_sweep_with_entropy(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="holds no sweep"):
         points(tmp_path, "words")
+
+
+def test_a_page_tells_the_laws_of_a_kept_table(tmp_path: Path) -> None:
+    docs = tmp_path / "docs"
+    keep(kept(tmp_path / "sweep", made_up()), "scaling", docs)
+    found = load(docs, "scaling")
+    row = laws(points(tmp_path / "sweep", "parameters")).set_index("law").loc["power"]
+    line = parts.laws(found, "parameters").splitlines()[-1]
+    interval = f"{row['alpha']:.2f} [{row['low']:.2f}, {row['high']:.2f}]"
+    assert line.startswith(f"| anbn | {interval} | {row['c']:.2g} | ")
+    assert line.endswith(f" | {row['decades']:.1f} |")
+    assert float(line.split(" | ")[4]) < 0  # the power law is ahead
+    assert parts.law_sentences(found, "parameters").startswith("- anbn: excess = ")
+    assert parts.law_chart(found, "parameters").to_dict()["vconcat"]

@@ -4,9 +4,9 @@
     DOCS/pages/findings/NAME.md      the page that is written from it, with its pictures beside it
 
 A template is Markdown with Jinja's ``{{ }}``. ``table("length")`` is a kept table, and its methods
-are those of ``tables.Table``. ``settings``, ``bands``, ``reached``, ``further`` and ``tests`` are
-tables of a sweep, ``picture`` is its chart, ``grid`` any two factors of any table. ``origins`` is
-the list at the end.
+are those of ``tables.Table``. ``settings``, ``bands``, ``reached``, ``further``, ``tests`` and
+``laws`` are tables of a sweep, ``grid`` any two factors of any table; ``picture``, ``along`` and
+``law_picture`` are charts. ``origins`` is the list at the end.
 """
 
 from __future__ import annotations
@@ -17,17 +17,13 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
+from altair.typing import ChartType
 from jinja2 import Environment, StrictUndefined, TemplateError
 
-from analyses.answers import Answer, render
-from analyses.charts.sweeps import band_chart, chart, short
-from analyses.studies.findings.tables import DATA, Table, load, with_interval
-from analyses.studies.sweeps import over_seeds, paired
-from analyses.studies.sweeps.further import Name
-from analyses.studies.sweeps.measures import Measure, by_seed
-from analyses.studies.sweeps.summary import readable
-from interp.statistics import seeds_interval, wilson
+from analyses.answers import render
+from analyses.options.studies import Size
+from analyses.studies.findings import parts
+from analyses.studies.findings.tables import DATA, Table, load
 from models.errors import UserError
 from models.reading import read_bytes
 from models.runs.files import write_bytes
@@ -54,107 +50,6 @@ NO_RESULT = (
 """Parts of a page whose numbers are no results: code, commands, links, the level of intervals."""
 
 
-# -- what a template may call ---------------------------------------------------------------------
-
-
-def markdown(table: pd.DataFrame) -> str:
-    """A table for a page."""
-    head = [str(column) for column in table.columns]
-    rows = [[str(cell) for cell in row] for row in table.itertuples(index=False)]
-    lines = [head, ["---"] * len(head), *rows]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
-
-
-def settings(found: Table) -> str:
-    """Of a sweep: a row per language and setting, as `lab sweep` tells it."""
-    rows = pd.DataFrame(found.findings["settings"])
-    shown = readable(rows, found.by)
-    for column in ("best", "mean"):
-        shown[column] = [f"{100 * share:.1f}%" for share in shown[column]]
-    return markdown(shown)
-
-
-def values(found: Table) -> pd.DataFrame:
-    """Of a sweep: the numbers by which its settings are compared, as of ``measures.by_seed``."""
-    return by_seed(found.rows, found.by, Measure.model_validate(found.origin.arguments["compare"]))
-
-
-def by_bands(found: Table) -> str:
-    """Of a sweep with bands: the share right of sizes up to so many windows, mean over seeds with
-    the 95% interval."""
-    parts = []
-    for (name, setting), rows in values(found).groupby(["language", "setting"], sort=False):
-        row = {"language": name, "setting": setting}
-        for band, part in rows.groupby("band"):
-            row[f"x{band}"] = with_interval(*seeds_interval(part["value"].to_numpy()))
-        flawless = rows.groupby("seed")["value"].min().eq(1).sum()
-        parts.append(row | {"all right": f"{flawless} of {rows['seed'].nunique()}"})
-    return markdown(pd.DataFrame(parts))
-
-
-def reached(found: Table, windows: int) -> str:
-    """Of a sweep: how many seeds of a setting are exact on all sizes tested up to so many windows,
-    with Wilson's 95% interval of the share."""
-    lines = []
-    for values_of, rows in found.rows.groupby(["language", *found.by], sort=False):
-        near = rows[rows["length"] <= windows * rows["window"]]
-        exact = near.groupby("seed")["exact"].min().eq(1)
-        low, high = wilson(int(exact.sum()), len(exact))
-        line = dict(zip(["language", *map(short, found.by)], map(str, values_of), strict=True))
-        share = f"[{100 * low:.0f}%, {100 * high:.0f}%]"
-        lines.append(line | {"seeds": f"{exact.sum()} of {len(exact)} {share}"})
-    return markdown(pd.DataFrame(lines))
-
-
-def further(found: Table, name: Name) -> str:
-    """Of a sweep: one of its further measures, over seeds."""
-    return markdown(over_seeds.wide(pd.DataFrame(found.findings["measures"]), found.by)[name])
-
-
-def tests(found: Table) -> str:
-    """Of a sweep: the best setting of each language beside every other one."""
-    told = paired.versus(pd.DataFrame(found.findings["pairs"]).round(3))
-    return "\n\n".join(f"{title}:\n\n{markdown(rows)}" for title, rows in told.items())
-
-
-def grid(
-    found: Table,
-    down: str,
-    across: str,
-    value: str,
-    style: str = "share",
-    unit: str = "run",
-) -> str:
-    """Two factors of a table: the mean over units in each cell, with its 95% interval."""
-    rows, columns = (list(dict.fromkeys(found.rows[each])) for each in (down, across))
-    lines = []
-    for row in rows:
-        line: dict[str, str] = {down: str(row)}
-        for column in columns:
-            cell = found.rows[(found.rows[down] == row) & (found.rows[across] == column)]
-            numbers = cell.groupby(unit)[value].mean().dropna().to_numpy(dtype=float)
-            line[str(column)] = (
-                with_interval(*seeds_interval(numbers), style) if len(numbers) else "-"
-            )
-        lines.append(line)
-    return markdown(pd.DataFrame(lines))
-
-
-def origins(named: Sequence[Table]) -> str:
-    """Where the figures come from: the last part of every page."""
-    rows = [
-        {
-            "table": f"`{DATA}/{each.name}.parquet`",
-            "command": f"`{each.origin.command}`",
-            "answered": each.date,
-            "commit": each.origin.commit,
-            "machine": each.origin.machine,
-        }
-        for each in named
-    ]
-    return f"## Where the figures come from\n\n{markdown(pd.DataFrame(rows))}"
-
-
 # -- writing and checking -------------------------------------------------------------------------
 
 
@@ -176,20 +71,30 @@ def written(docs: Path, name: str) -> tuple[str, dict[str, bytes]]:
         used[of] = used[of] if of in used else load(docs, of)
         return used[of]
 
-    def picture(found: Table, says: str) -> str:
-        file = f"{found.name}.svg"
-        with_bands = found.origin.arguments["compare"]["bands"]
-        answer = Answer(found.rows, "", {}, found.origin.arguments)
-        figure = band_chart(values(found)) if with_bands else chart(answer)
+    def drawn(figure: ChartType, file: str, says: str) -> str:
         pictures[file] = render(figure, "svg")
         return f"![{says}]({file})"
+
+    def picture(found: Table, says: str) -> str:
+        return drawn(parts.by_setting(found), f"{found.name}.svg", says)
+
+    def along(
+        found: Table, says: str, number: str, place: str | None = None, by: Sequence[str] = ()
+    ) -> str:
+        file = "-".join([found.name, *filter(None, (number, place))]).replace(".", "-")
+        return drawn(parts.along(found, number, place, by), f"{file}.svg", says)
+
+    def law_picture(found: Table, says: str, size: Size) -> str:
+        return drawn(parts.law_chart(found, size), f"{found.name}.svg", says)
 
     file = docs / TEMPLATES / f"{name}.md"
     source = read_bytes(file, "check the name").decode()
     pages = Environment(undefined=StrictUndefined, keep_trailing_newline=True, autoescape=False)
-    called: dict[str, Any] = {"table": table, "picture": picture, "origins": origins}
-    called |= {"settings": settings, "bands": by_bands, "tests": tests, "grid": grid}
-    called |= {"reached": reached, "further": further}
+    called: dict[str, Any] = {"table": table, "picture": picture, "origins": parts.origins}
+    called |= {"along": along, "laws": parts.laws, "law_sentences": parts.law_sentences}
+    called |= {"law_picture": law_picture, "settings": parts.settings, "bands": parts.by_bands}
+    called |= {"tests": parts.tests, "grid": parts.grid}
+    called |= {"reached": parts.reached, "further": parts.further}
     try:
         text = pages.from_string(source).render(**called)
     except (TemplateError, TypeError, KeyError, AttributeError) as error:

@@ -1,0 +1,179 @@
+"""What a template of a page of findings may call: tables and pictures, from kept tables alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pandas as pd
+from altair.typing import ChartType
+
+from analyses.answers import Answer
+from analyses.charts import measures
+from analyses.charts.sweeps import band_chart, chart, short
+from analyses.options.studies import Size
+from analyses.studies import scaling
+from analyses.studies.findings.tables import DATA, Table, with_interval
+from analyses.studies.sweeps import over_seeds, paired
+from analyses.studies.sweeps.further import FURTHER, MEANING, Name, name_of
+from analyses.studies.sweeps.measures import Measure, by_seed
+from analyses.studies.sweeps.summary import readable
+from interp.statistics import seeds_interval, wilson
+
+
+def markdown(table: pd.DataFrame) -> str:
+    """A table for a page."""
+    head = [str(column) for column in table.columns]
+    rows = [[str(cell) for cell in row] for row in table.itertuples(index=False)]
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def settings(found: Table) -> str:
+    """Of a sweep: a row per language and setting, as `lab sweep` tells it."""
+    rows = pd.DataFrame(found.findings["settings"])
+    shown = readable(rows, found.by)
+    for column in ("best", "mean"):
+        shown[column] = [f"{100 * share:.1f}%" for share in shown[column]]
+    return markdown(shown)
+
+
+def values(found: Table) -> pd.DataFrame:
+    """Of a sweep: the numbers by which its settings are compared, as of ``measures.by_seed``."""
+    return by_seed(found.rows, found.by, Measure.model_validate(found.origin.arguments["compare"]))
+
+
+def by_bands(found: Table) -> str:
+    """Of a sweep with bands: the share right of sizes up to so many windows, mean over seeds with
+    the 95% interval."""
+    parts = []
+    for (name, setting), rows in values(found).groupby(["language", "setting"], sort=False):
+        row = {"language": name, "setting": setting}
+        for band, part in rows.groupby("band"):
+            row[f"x{band}"] = with_interval(*seeds_interval(part["value"].to_numpy()))
+        flawless = rows.groupby("seed")["value"].min().eq(1).sum()
+        parts.append(row | {"all right": f"{flawless} of {rows['seed'].nunique()}"})
+    return markdown(pd.DataFrame(parts))
+
+
+def reached(found: Table, windows: int) -> str:
+    """Of a sweep: how many seeds of a setting are exact on all sizes tested up to so many windows,
+    with Wilson's 95% interval of the share."""
+    lines = []
+    for values_of, rows in found.rows.groupby(["language", *found.by], sort=False):
+        near = rows[rows["length"] <= windows * rows["window"]]
+        exact = near.groupby("seed")["exact"].min().eq(1)
+        low, high = wilson(int(exact.sum()), len(exact))
+        line = dict(zip(["language", *map(short, found.by)], map(str, values_of), strict=True))
+        share = f"[{100 * low:.0f}%, {100 * high:.0f}%]"
+        lines.append(line | {"seeds": f"{exact.sum()} of {len(exact)} {share}"})
+    return markdown(pd.DataFrame(lines))
+
+
+def further(found: Table, name: Name) -> str:
+    """Of a sweep: one of its further measures, over seeds."""
+    return markdown(over_seeds.wide(pd.DataFrame(found.findings["measures"]), found.by)[name])
+
+
+def tests(found: Table) -> str:
+    """Of a sweep: the best setting of each language beside every other one."""
+    told = paired.versus(pd.DataFrame(found.findings["pairs"]).round(3))
+    return "\n\n".join(f"{title}:\n\n{markdown(rows)}" for title, rows in told.items())
+
+
+def grid(
+    found: Table,
+    down: str,
+    across: str,
+    value: str,
+    style: str = "share",
+    unit: str = "run",
+) -> str:
+    """Two factors of a table: the mean over units in each cell, with its 95% interval."""
+    rows, columns = (list(dict.fromkeys(found.rows[each])) for each in (down, across))
+    lines = []
+    for row in rows:
+        line: dict[str, str] = {down: str(row)}
+        for column in columns:
+            cell = found.rows[(found.rows[down] == row) & (found.rows[across] == column)]
+            numbers = cell.groupby(unit)[value].mean().dropna().to_numpy(dtype=float)
+            line[str(column)] = (
+                with_interval(*seeds_interval(numbers), style) if len(numbers) else "-"
+            )
+        lines.append(line)
+    return markdown(pd.DataFrame(lines))
+
+
+def origins(named: Sequence[Table]) -> str:
+    """Where the figures come from: the last part of every page."""
+    rows = [
+        {
+            "table": f"`{DATA}/{each.name}.parquet`",
+            "command": f"`{each.origin.command}`",
+            "answered": each.date,
+            "commit": each.origin.commit,
+            "machine": each.origin.machine,
+        }
+        for each in named
+    ]
+    return f"## Where the figures come from\n\n{markdown(pd.DataFrame(rows))}"
+
+
+def laws(found: Table, size: Size) -> str:
+    """Of a sweep with losses: a row per language, the power law of the loss above its entropy with
+    the 95% interval of the exponent, and by how much the best rival's AICc is smaller."""
+    runs = scaling.of_table(found.rows, found.by, size)
+    rows = []
+    for name, own in scaling.laws(runs).set_index("law").groupby("language", sort=False):
+        power, rivals = own.loc["power"], own.drop(index="power")["worse"]
+        ahead = power["worse"] - rivals.min()
+        rows.append(
+            {
+                "language": name,
+                "exponent": f"{power['alpha']:.2f} [{power['low']:.2f}, {power['high']:.2f}]",
+                "floor": f"{power['c']:.2g}",
+                "nearest rival": rivals.idxmin(),
+                "AICc less that of the rival": f"{ahead:+.1f}",
+                "powers of ten": f"{power['decades']:.1f}",
+            }
+        )
+    return markdown(pd.DataFrame(rows))
+
+
+def law_sentences(found: Table, size: Size) -> str:
+    """What ``lab scaling`` says of a sweep with losses, a line per language."""
+    runs = scaling.of_table(found.rows, found.by, size)
+    said = scaling.in_words(runs, scaling.laws(runs), size)
+    return "\n".join(f"- {each}" for each in said)
+
+
+# -- pictures -------------------------------------------------------------------------------------
+
+
+def by_setting(found: Table) -> ChartType:
+    """A sweep by setting, with bands if it has them."""
+    if found.origin.arguments["compare"]["bands"]:
+        return band_chart(values(found))
+    return chart(Answer(found.rows, "", {}, found.origin.arguments))
+
+
+def along(found: Table, number: str, place: str | None, by: Sequence[str] = ()) -> ChartType:
+    """A number of each run by setting, or along a varied field: a panel per language.
+
+    Args:
+        number: a column; of several rows of a run the mean.
+        place: the field that goes along the horizontal axis; None puts the settings there.
+        by: the columns that make a setting; of a sweep they are known.
+    """
+    by = by or found.by
+    mean = found.rows.groupby("run")[number].mean()
+    rows = found.rows.drop_duplicates("run").assign(**{number: lambda t: t["run"].map(mean)})
+    rows["seed"] = rows["seed"] if "seed" in rows else rows["run"]
+    further = number in MEANING
+    title = MEANING.get(number, "words recognised" if number == "recognition" else short(number))
+    censored = further and FURTHER[name_of(number)].censored
+    return measures.chart(rows, by, number, title, place, censored, shares=not further)
+
+
+def law_chart(found: Table, size: Size) -> ChartType:
+    """The loss above the entropy by size, with its power law; below exactness."""
+    return scaling.chart(scaling.of_table(found.rows, found.by, size), size)
