@@ -80,6 +80,20 @@ def chart(
     censored: bool = False,
     shares: bool = False,
 ) -> ChartType:
+    """All ``panels`` in one picture."""
+    each = panels(table, by, column, title, place, censored, shares)
+    return alt.concat(*each.values(), columns=min(3, len(each)))
+
+
+def panels(
+    table: pd.DataFrame,
+    by: Sequence[str],
+    column: str,
+    title: str,
+    place: str | None = None,
+    censored: bool = False,
+    shares: bool = False,
+) -> dict[str, ChartType]:
     """A panel per language: a point per seed, and what ``middles`` says of all seeds.
 
     Args:
@@ -107,7 +121,7 @@ def chart(
     y = alt.Y("value:Q", title=title).scale(type=scale_of(values["value"]), zero=False)
     if shares:
         y = alt.Y("value:Q", title=title).scale(domain=[0, 1]).axis(format="%")
-    panels = []
+    found: dict[str, ChartType] = {}
     for name in dict.fromkeys(values["language"]):
         seeds = alt.Chart(values[values["language"] == name]).encode(x=x, color=colour)
         mean = alt.Chart(means[means["language"] == name])
@@ -119,8 +133,8 @@ def chart(
         middle = middle.encode(y=y, tooltip=["setting", *figures("value", "low", "high"), "seeds"])
         rules = mean.mark_rule().encode(y="low:Q", y2="high:Q")
         panel = (points + rules + middle).properties(width=260, height=200)
-        panels.append(panel.properties(title=alt.Title(str(name), anchor="start")))
-    return alt.concat(*panels, columns=min(3, len(panels)))
+        found[str(name)] = panel.properties(title=alt.Title(str(name), anchor="start"))
+    return found
 
 
 def scale_of(values: pd.Series) -> Literal["linear", "log"]:

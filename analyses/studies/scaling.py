@@ -6,7 +6,7 @@ the share of members without any mistake leaps (Schaeffer et al. 2023).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,11 @@ from analyses.studies.sweeps import run as sweeps
 from interp.power_laws import LAWS, exponent_interval
 from models.errors import UserError
 
-COLUMNS = {"parameters": "parameters", "words": "loss.words", "compute": "loss.compute"}
+COLUMNS: Mapping[Size, str] = {
+    "parameters": "parameters",
+    "words": "loss.words",
+    "compute": "loss.compute",
+}
 CALLED = {
     "parameters": "parameters",
     "words": "different words in training",
@@ -179,14 +183,16 @@ def _law_of(rows: pd.DataFrame, size: Size) -> str:
 
 def _jump_of(rows: pd.DataFrame, size: Size) -> str:
     """Where exactness rises most from one size to the next, and what the loss does there."""
-    rows = rows.dropna(subset=["exact"])
+    # Two settings may be of the same size: a slope needs different ones.
+    logs = rows.dropna(subset=["exact"]).assign(excess=lambda some: np.log(some["excess"]))
+    rows = logs.groupby("size", as_index=False)[["excess", "exact"]].mean()
     rises = rows["exact"].diff()
     if len(rows) < 2 or not rises.max() >= JUMP:
         return "Exactness does not jump."
     at = int(rises.to_numpy()[1:].argmax()) + 1
     before, after = rows.iloc[at - 1], rows.iloc[at]
-    fall = -np.diff(np.log(rows["excess"])) / np.diff(np.log(rows["size"]))
-    whole = np.log(rows["excess"].iloc[0] / rows["excess"].iloc[-1])
+    fall = -np.diff(rows["excess"]) / np.diff(np.log(rows["size"]))
+    whole = rows["excess"].iloc[0] - rows["excess"].iloc[-1]
     mean = whole / np.log(rows["size"].iloc[-1] / rows["size"].iloc[0])
     steep = fall[at - 1] / mean if mean > 0 else np.nan
     where = f"from {before['size']:.3g} to {after['size']:.3g} {size}"

@@ -158,3 +158,14 @@ def test_a_page_tells_the_laws_of_a_kept_table(tmp_path: Path) -> None:
     assert float(line.split(" | ")[4]) < 0  # the power law is ahead
     assert parts.law_sentences(found, "parameters").startswith("- anbn: excess = ")
     assert parts.law_chart(found, "parameters").to_dict()["vconcat"]
+
+
+def test_two_settings_of_one_size_are_one_step(tmp_path: Path) -> None:
+    """A deep and narrow network may have as many parameters as a wide one."""
+    table = made_up(seeds=1, jump=True)
+    table.loc[table["model.d_model"] == 32, "parameters"] = 25 * 16**2
+    (said,) = in_words(
+        runs := points(kept(tmp_path, table), "parameters"), laws(runs), "parameters"
+    )
+    assert "from 1.6e+03 to 6.4e+03 parameters" in said
+    assert "nan" not in said

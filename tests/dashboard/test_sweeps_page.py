@@ -18,6 +18,7 @@ from test_pages import SHOW, assert_same, drawn, healthy, said
 
 from analyses.answers import Answer, save
 from analyses.charts.sweeps import cells, curves, settings_of
+from analyses.studies import scaling
 from analyses.studies.sweeps import bands, capacity, over_seeds, paired
 from analyses.studies.sweeps.further import Name, columns_of
 from analyses.studies.sweeps.measures import Measure, by_seed
@@ -370,3 +371,26 @@ def test_further_measures_are_summed_up_and_drawn(folder: Path) -> None:
     assert sorted(values) == pytest.approx(sorted(excess[~table["run"].duplicated()]))
     assert set(pd.concat(points)["place"]) == {4.0, 8.0}
     assert frame(page, "perfect")["diverged"].tolist() == [1, *[0] * 7]
+
+
+@pytest.mark.slow
+def test_the_law_of_the_loss_is_told(folder: Path) -> None:
+    sizes = [1e2, 1e3, 1e4, 1e5, 1e6]
+    table = pd.concat(
+        [table_of().assign(parameters=size, **{"model.d_model": int(size)}) for size in sizes]
+    )
+    table["run"] = table["run"] + "-" + table["parameters"].astype(str)
+    table = table.assign(**dict.fromkeys(columns_of(["loss"]), np.nan))
+    noise = np.exp(np.random.default_rng(0).normal(0, 0.1, len(table)))
+    table["loss.excess"] = 3 * table["parameters"] ** -0.25 * noise
+    table["loss.excess"] = table.groupby("run")["loss.excess"].transform("first")
+    write(folder / "large", table, measures=["loss"])
+    page = healthy(opened())
+    runs = scaling.of_table(table, BY, "parameters")
+    laws = scaling.laws(runs)
+    for sentence in scaling.in_words(runs, laws, "parameters"):
+        assert sentence in said(page)
+    pd.testing.assert_frame_equal(frame(page, "law", "alpha"), laws)
+    assert laws.loc[laws["law"] == "power", "alpha"].tolist() == pytest.approx([0.25] * 2, abs=0.02)
+    write(folder / "large", table.assign(**{"loss.excess": np.nan}), measures=["loss"])
+    assert not any("power law" in header.value for header in healthy(opened()).header)

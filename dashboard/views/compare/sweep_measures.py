@@ -1,20 +1,23 @@
-"""The further measures of a sweep, on its page: summed up over seeds, and one number drawn."""
+"""The further measures of a sweep, on its page: summed up over seeds, one number drawn, and the law
+of a loss."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 import pandas as pd
 import streamlit as st
 
 from analyses.answers import Answer
-from analyses.charts.measures import along, chart
+from analyses.charts.measures import along, chart, panels
 from analyses.charts.sweeps import short
+from analyses.studies import scaling
 from analyses.studies.sweeps import over_seeds
 from analyses.studies.sweeps.further import FURTHER, MEANING, Name, columns_of
 from dashboard import controls
 from dashboard.downloads import downloads
-from dashboard.drawing import picture
+from dashboard.drawing import how_to_read, picture
 from dashboard.markup import text
 
 
@@ -37,8 +40,10 @@ def further(
     st.dataframe(over_seeds.wide(summed, by)[name], hide_index=True)
     st.caption(over_seeds.LEGEND)
     censored = FURTHER[name].censored
-    figure = chart(rows, by, column, meaning, place, censored)
-    picture(figure, f"{meaning.capitalize()} by setting.")
+    with st.container(horizontal=True, gap="medium"):  # panels that do not fit stand below
+        for language, panel in panels(rows, by, column, meaning, place, censored).items():
+            with st.container(width="content"):
+                picture(panel, f"{meaning.capitalize()} by setting, {language}.")
     st.caption(
         f"{text(meaning.capitalize())}. A point per seed; "
         + (
@@ -48,4 +53,35 @@ def further(
         )
         + " Seeds that have no number are not drawn: the table counts them."
     )
-    downloads("sweep-measures", Answer(summed, ""), lambda: figure, of_run=False)
+    downloads(
+        "sweep-measures",
+        Answer(summed, ""),
+        partial(chart, rows, by, column, meaning, place, censored),
+        of_run=False,
+    )
+
+
+def by_which_law(rows: pd.DataFrame, by: Sequence[str]) -> None:
+    """The law by which the loss above the languages' entropy falls, if the sweep measured it."""
+    if "loss.excess" not in rows or rows["loss.excess"].isna().all():
+        return
+    st.header("Does the loss follow a power law?", divider="gray")
+    size = controls.segments("By", list(scaling.COLUMNS), "size")
+    runs = scaling.of_table(rows, by, size)
+    laws = _laws(runs)
+    said = scaling.in_words(runs, laws, size)
+    st.markdown("\n".join(f"- {text(each)}" for each in said))
+    figure = scaling.chart(runs, size)
+    picture(figure, f"Loss above the entropy by {scaling.CALLED[size]}. {' '.join(said)}")
+    how_to_read(
+        "Above, the loss above the language's entropy: a point per run, and as a line the power "
+        "law a N^-alpha + c. Below, the share of members without a mistake, mean over the lengths "
+        "of the training window. An interval of alpha is a bootstrap over seeds. AICc weighs how "
+        "well a law describes the losses against how many numbers it needs; smaller is better."
+    )
+    downloads("sweep-laws", Answer(laws, " ".join(said)), lambda: figure, of_run=False)
+
+
+@st.cache_data(max_entries=16, show_spinner="Fitting laws")
+def _laws(runs: pd.DataFrame) -> pd.DataFrame:
+    return scaling.laws(runs)

@@ -36,7 +36,7 @@ from dashboard.downloads import downloads
 from dashboard.drawing import picture
 from dashboard.markup import code, text
 from dashboard.selection import runs_folder
-from dashboard.views.compare.sweep_measures import further
+from dashboard.views.compare.sweep_measures import by_which_law, further
 from models.runs.run import RUN_FILE
 
 EVERY = 10.0
@@ -91,6 +91,7 @@ def show() -> None:
     measure = sweep.measure_of(result)
     if measures := result.arguments["measures"]:
         further(rows, by, measures, lost)
+        by_which_law(rows, by)
     if measure.bands:
         by_windows(rows, by, measure)
     against_the_best(rows, by, measure)
