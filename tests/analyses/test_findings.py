@@ -154,6 +154,13 @@ def test_a_chart_along_a_field_has_a_point_per_run(docs: Path) -> None:
     assert panel["layer"][0]["encoding"]["y"]["title"] == "share"
 
 
+def test_inside_and_beyond_the_window(docs: Path) -> None:
+    found = load(docs, "far")
+    assert found.inside().rows["n"].max() == found.rows["window"].iloc[0] == 3
+    assert found.beyond().rows["n"].min() == 4
+    assert found.inside().where(variant="plain").mean("exact") == "100% [100, 100]"
+
+
 def test_all_is_well(docs: Path) -> None:
     assert pages.faults(docs) == []
     assert main(["report", "--docs", str(docs), "--check"]) == 0

@@ -129,7 +129,7 @@ def test_from_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert main(["scaling", folder, "--file", "x.gif"]) == 2
 
 
-@pytest.mark.parametrize(("name", "count"), [("scaling", 180), ("scaling-words", 120)])
+@pytest.mark.parametrize(("name", "count"), [("scaling", 90), ("scaling-words", 120)])
 def test_the_shipped_sweeps_measure_the_loss_over_three_decades(name: str, count: int) -> None:
     file = read(find(name))
     runs, skipped = plan(file)

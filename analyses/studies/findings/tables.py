@@ -91,6 +91,15 @@ class Table:
             rows = rows[rows[column] != value]
         return Table(self.name, self.origin, rows)
 
+    def inside(self) -> Table:
+        """Of a sweep: the words that are no longer than those of training."""
+        rows = self.rows[self.rows["length"] <= self.rows["window"]]
+        return Table(self.name, self.origin, rows)
+
+    def beyond(self) -> Table:
+        """Of a sweep: the words that are longer than those of training."""
+        return Table(self.name, self.origin, self.rows[self.rows["length"] > self.rows["window"]])
+
     def interval(self, column: str, unit: str = "run") -> tuple[float, float, float]:
         """The mean over units of their means, with the 95% interval of ``seeds_interval``."""
         values = self.rows.groupby(unit)[column].mean().dropna()
