@@ -32,43 +32,51 @@ class Command:
 
 
 COMMANDS = {
-    "languages": Command("languages", "what can be trained", "one_run:languages"),
+    "languages": Command("languages", "what can be trained", "training:languages"),
     "train": Command(
-        "train anbn", "train on a language; options: lab train anbn --help", "one_run:train"
+        "train anbn", "train on a language; options: lab train anbn --help", "training:train"
     ),
     "finetune": Command(
-        "finetune RUN [LANGUAGE]", "go on from the weights of a run", "one_run:finetune"
+        "finetune RUN [LANGUAGE]", "go on from the weights of a run", "training:finetune"
     ),
-    "resume": Command("resume RUN", "go on with an interrupted run", "one_run:resume"),
+    "resume": Command("resume RUN", "go on with an interrupted run", "training:resume"),
     "runs": Command("runs [FOLDER]", "list the runs of a folder", "kept:runs"),
     "evaluate": Command("evaluate RUN", "a curve by length", "one_run:evaluate"),
     "predict": Command(
         'predict RUN "a a b b"', "what may follow each symbol; in or out", "one_run:predict"
     ),
-    "generate": Command("generate RUN", "words that the model makes by itself", "one_run:generate"),
+    "generate": Command(
+        "generate RUN", "words that the model makes by itself", "language:generate"
+    ),
     "perplexity": Command(
-        "perplexity RUN ...", "the loss beside the least that there can be", "one_run:perplexity"
+        "perplexity RUN ...", "the loss beside the least that there can be", "language:perplexity"
     ),
     "targets": Command(
-        "targets RUN ...", "is the target of a source right, and after an error?", "one_run:targets"
+        "targets RUN ...",
+        "is the target of a source right, and after an error?",
+        "language:targets",
     ),
-    "steps": Command("steps RUN ...", "a written step is edited: is it believed?", "one_run:steps"),
+    "steps": Command(
+        "steps RUN ...", "a written step is edited: is it believed?", "language:steps"
+    ),
     "in-context": Command(
-        "in-context RUN ...", "does the answer follow the prompt's examples?", "one_run:in_context"
+        "in-context RUN ...", "does the answer follow the prompt's examples?", "language:in_context"
     ),
-    "syntax": Command("syntax RUN", "is the tree of a word in the activations?", "one_run:syntax"),
-    "depths": Command("depths RUN", "how right by depth of embedding", "one_run:depths"),
+    "syntax": Command("syntax RUN", "is the tree of a word in the activations?", "language:syntax"),
+    "depths": Command("depths RUN", "how right by depth of embedding", "language:depths"),
     "dependencies": Command(
-        "dependencies RUN", "which earlier symbol decides, by which head", "one_run:dependencies"
+        "dependencies RUN", "which earlier symbol decides, by which head", "language:dependencies"
     ),
     "looks": Command(
-        "looks RUN --query A --key B", "does A look at B, and does it matter?", "one_run:looks"
+        "looks RUN --query A --key B", "does A look at B, and does it matter?", "language:looks"
     ),
     "tokens": Command(
-        "tokens LANGUAGE", "how byte pairs cut its words: lab tokens dieren", "one_run:tokens"
+        "tokens LANGUAGE", "how byte pairs cut its words: lab tokens dieren", "language:tokens"
     ),
-    "vectors": Command("vectors RUN", "do vectors of words know their classes?", "one_run:vectors"),
-    "senses": Command("senses RUN", "one form, two senses: told apart?", "one_run:senses"),
+    "vectors": Command(
+        "vectors RUN", "do vectors of words know their classes?", "language:vectors"
+    ),
+    "senses": Command("senses RUN", "one form, two senses: told apart?", "language:senses"),
     "reach": Command(
         "reach RUN ...", "influence by distance, and the steps on the way", "measures:reach"
     ),
@@ -89,7 +97,7 @@ COMMANDS = {
         "measures:position_table",
     ),
     "sentences": Command(
-        "sentences RUN ...", "what does one vector hold of a whole word?", "one_run:sentences"
+        "sentences RUN ...", "what does one vector hold of a whole word?", "language:sentences"
     ),
     "break": Command(
         "break RUN --off L0H1", "what is still right without some heads", "one_run:break_it"

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import get_args
 
-from analyses.command_line.arguments import TAKES, Completion, Shell, Train
+from analyses.command_line.arguments import TAKES
 from analyses.console import option_values
+from analyses.options.commands import Completion, Shell, Train
 from analyses.options.lines import Study
 from analyses.options.shared import Asks
 from analyses.options.shipped import shipped

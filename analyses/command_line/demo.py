@@ -14,10 +14,10 @@ from rich.table import Table
 
 from analyses.answer_files import folders_of
 from analyses.answers import Answer, answer, kept, question
-from analyses.command_line.arguments import Demo
 from analyses.console import ERR, OUT, shown, table_of, titled
 from analyses.jobs.trained import trained
 from analyses.jobs.workers import side_by_side
+from analyses.options.commands import Demo
 from analyses.options.lines import Discover
 from analyses.registry import registered
 from analyses.rules.discover import discover

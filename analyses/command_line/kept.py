@@ -6,8 +6,8 @@ import pandas as pd
 
 from analyses.answer_files import kept_in
 from analyses.answers import Answer, asked_with, current, latest, question
-from analyses.command_line.arguments import Report, Runs, Show
 from analyses.console import OUT, progress_bar, shown, table_of, titled
+from analyses.options.commands import Report, Runs, Show
 from analyses.options.shared import Shows
 from analyses.registry import entry, known
 from analyses.reports.of_run import report as report_of

@@ -6,9 +6,9 @@ import pandas as pd
 
 from analyses.answers import Answer, draw, question
 from analyses.charts.leaderboard import FOUND, REPLACEMENTS
-from analyses.command_line.arguments import Seeds
-from analyses.command_line.one_run import as_rows
+from analyses.command_line.told import as_rows
 from analyses.console import ERR, OUT, progress_bar, shown, table_of
+from analyses.options.commands import Seeds
 from analyses.options.studies import FewLabels, Leaderboard, Scaling, Sweep
 from analyses.questions.explanations import replacement_in_words
 from analyses.questions.leaderboard import MEMBERSHIPS

@@ -8,7 +8,7 @@ from analyses.close_ups import cosine as of_scores
 from analyses.close_ups import dimension as filled
 from analyses.close_ups import positions as of_positions
 from analyses.close_ups import reach as by_distance
-from analyses.command_line.one_run import told
+from analyses.command_line.told import told
 from analyses.console import progress_bar
 from analyses.measures import by_layer as of_layers
 from analyses.measures import landscape as around

@@ -9,8 +9,8 @@ import sys
 import tomllib
 from pathlib import Path
 
-from analyses.command_line.arguments import Dashboard
 from analyses.console import OUT
+from analyses.options.commands import Dashboard
 from analyses.options.pictures import Kernels
 from models.errors import UserError, told
 

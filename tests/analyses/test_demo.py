@@ -14,8 +14,8 @@ import pytest
 
 from analyses.answers import answer, load
 from analyses.command_line.app import main
-from analyses.command_line.arguments import Demo
 from analyses.command_line.demo import overview, planned, used, windows
+from analyses.options.commands import Demo
 from analyses.questions.rule_evidence import rebuilt
 from analyses.registry import registered
 from analyses.rules.printed import printed_verdicts

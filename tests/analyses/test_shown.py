@@ -13,8 +13,9 @@ from conftest import tiny_config
 from analyses import console
 from analyses.answers import Answer, answer, question
 from analyses.command_line.app import COMMANDS, OLD_NAMES, main
-from analyses.command_line.arguments import TAKES, Train
+from analyses.command_line.arguments import TAKES
 from analyses.console import option_values, progress_lines
+from analyses.options.commands import Train
 from analyses.options.questions import Patching
 from analyses.options.shared import Asks
 from models.errors import UserError

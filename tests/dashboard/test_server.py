@@ -17,7 +17,7 @@ from streamlit import config
 from streamlit.web import skills
 
 from analyses.command_line import show
-from analyses.command_line.arguments import Dashboard
+from analyses.options.commands import Dashboard
 from dashboard import server
 from models.errors import UserError
 

@@ -25,8 +25,9 @@ from hypothesis import HealthCheck, Phase, assume, given, settings
 from hypothesis import strategies as st
 
 from analyses.answers import answer
-from analyses.command_line.arguments import TAKES, Train
+from analyses.command_line.arguments import TAKES
 from analyses.console import option_values
+from analyses.options.commands import Train
 from analyses.options.questions import Patching
 from analyses.options.shared import Asks
 from analyses.registry import BUILT_IN, options_of

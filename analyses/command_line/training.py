@@ -1,0 +1,119 @@
+"""Commands about training: what can be trained, train it, go on."""
+
+from __future__ import annotations
+
+import pandas as pd
+
+from analyses.close_ups.truth import reader_of, rule_in_words
+from analyses.command_line.arguments import productions
+from analyses.console import ERR, OUT, progress_bar, shown, table_of
+from analyses.jobs.trained import finish
+from analyses.options.commands import Finetune, Languages, Resume, Train
+from models.errors import UserError
+from models.languages import LANGUAGES, FormalLanguage, language
+from models.runs.files import locked
+from models.runs.learnt import corpus_of
+from models.runs.run import Run, run_name
+from models.training.recipes import recipes_of
+from models.training.trainer import choose_device
+from models.training.writer import validation_sample
+
+
+def languages(options: Languages) -> None:
+    """What can be trained, with its type in the Chomsky hierarchy, an example and a near miss."""
+    if options.name or options.grammar:
+        one_language(options)
+        return
+    rows = []
+    for name in LANGUAGES:
+        known = language(name)
+        missed = known.near_miss_example() if isinstance(known, FormalLanguage) else None
+        row: dict[str, str | None] = {
+            "name": name,
+            "type": known.chomsky,
+            "symbols": " ".join(known.vocabulary.symbols),
+            "example": " ".join(known.example()),
+            "near miss": " ".join(missed) if missed else None,
+            "recipes": " ".join(recipes_of(name)),
+        }
+        rows.append(row)
+    table = pd.DataFrame(rows)
+    if shown(options, table):
+        return
+    OUT.print(table_of(table.drop(columns="recipes")))
+    counting = [name for name in LANGUAGES if "counting" in recipes_of(name)]
+    OUT.print(f"--recipe plain is the default; {' and '.join(counting)} have counting too.")
+
+
+def one_language(options: Languages) -> None:
+    """A language: its machine, its production rules, and what a reader keeps along a word."""
+    known = language(options.name or "mine", grammar=productions(options.grammar))
+    if not isinstance(known, FormalLanguage):
+        raise UserError(f"{known.name} has no rules: it is a corpus")
+    word = known.vocabulary.parse(options.word) if options.word else known.example()
+    table = reader_of(known, word)
+    if shown(options, table):
+        return
+    rule = rule_in_words(known)
+    OUT.print(f"{known.name} is {known.chomsky}. It is read by {known.machine}.")
+    if rule:
+        OUT.print(f"A word is in it if it {rule}.")
+    if known.productions:
+        OUT.print(
+            "Production rules, from S:", *(f"  {each}" for each in known.productions), sep="\n"
+        )
+    is_in = "is" if known.contains(word) else "is not"
+    OUT.print(f"{' '.join(word)} {is_in} in it. After each symbol:")
+    OUT.print(table_of(table))
+
+
+def train(options: Train) -> None:
+    """Train a language or a corpus. Whatever must be refused is refused before a folder is made."""
+    config = options.config
+    choose_device(options.device)
+    if options.corpus is not None:
+        validation_sample(corpus_of(options.corpus, config), config)
+    go(Run.create(options.out / run_name(config), config, options.corpus), options.device)
+
+
+def finetune(options: Finetune) -> None:
+    """Train from the weights of another run."""
+    config, parent = options.config, Run(options.start)
+    choose_device(options.device)
+    if options.corpus is not None:
+        validation_sample(corpus_of(options.corpus, config), config)
+    path = options.out / run_name(config)
+    go(Run.create(path, config, options.corpus, parent), options.device)
+
+
+def resume(options: Resume) -> None:
+    """Go on with an interrupted run."""
+    run = Run(options.run)
+    if run.record["status"] == "finished":
+        OUT.print(f"{run.path} is finished already")
+        return
+    go(run, options.device)
+
+
+def go(run: Run, device: str) -> None:
+    """Trains under a progress bar and says how it ended."""
+    with progress_bar(run.name) as report:
+
+        def progress(step: int, loss: float | None) -> None:
+            what = run.name if loss is None else f"{run.name}  loss {loss:.4f}"
+            report(step, run.config.steps, what)
+
+        try:
+            with locked(run.path):
+                finish(run, device, progress)
+        except KeyboardInterrupt:
+            ERR.print(f"go on with `lab resume {run.path}`")
+            raise
+    record = run.record
+    said = f"{run.path}: {record['steps']} steps in {record['seconds']:.0f} s"
+    if "selected_step" in record:
+        said += f", weights of step {record['selected_step']}"
+    if last := run.evaluation():  # the file of a run that was resumed may have been removed
+        exact = "" if last["exact"] is None else f"exact {last['exact']:.1%}, "
+        said += f"; training window: {exact}recognition {last['recognition']:.1%}"
+    OUT.print(said)
