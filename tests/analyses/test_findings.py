@@ -294,3 +294,8 @@ def test_the_pages_of_the_lab_are_what_their_tables_say() -> None:
     docs = Path(__file__).parents[2] / "docs"
     assert pages.faults(docs) == []
     assert sum(file.stat().st_size for file in (docs / "findings" / "data").iterdir()) < 20e6
+
+
+def test_numbers_that_are_equal_but_for_rounding_errors_are_written_alike() -> None:
+    assert with_interval(0.475, 0.475 - 1e-15, 0.475 + 1e-15) == "48% [48, 48]"
+    assert with_interval(0.475, np.nan, np.nan) == "48%"

@@ -137,6 +137,8 @@ STYLES: dict[str, Callable[[float], str]] = {
 def with_interval(mean: float, low: float, high: float, style: str = "share") -> str:
     """A mean and its 95% interval. Of a single unit there is none."""
     say, sign = STYLES[style], "%" if style in ("share", "points") else ""
+    # Three numbers that differ by rounding errors alone are written alike.
+    mean, low, high = (round(number, 9) for number in (mean, low, high))
     ends = "" if np.isnan(low) else f" [{say(low)}, {say(high)}]"
     return f"{say(mean)}{sign}{ends}"
 
