@@ -1,0 +1,268 @@
+"""From a program to the weights of a Transformer, and to the plan that says which part does what.
+
+Every variable gets dimensions of the stream for itself. A head reads its keys, queries and values
+there and writes their mean; an MLP has its hidden units for its own variables. So each part
+computes what the program says and nothing else, up to the e^-50 that a lost match keeps of the
+attention.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from models.languages.vocabulary import BOS_ID, END_ID
+from models.model_config import ModelConfig
+from models.plants.program import Positions, Program, Select, Steps, Table, Tokens, Variable
+from models.transformer.attention import Attention
+from models.transformer.mlp import MLP
+from models.transformer.model import HookedTransformer
+
+SHARP = 50.0
+"""The score of a match: other keys get e^-50 of its attention."""
+STEEP = 4.0
+"""A combination of a table counts as there if what it lacks is less than 1/2 - 1 / (2 STEEP), and
+as not there if it lacks more than 1/2 + 1 / (2 STEEP): small errors of what is read do nothing."""
+VERDICT_LOGIT = 4.0
+"""By how much END's logit lies above zero for a verdict of 1, and below it for one of 0."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a variable is made.
+
+    Attributes:
+        sender: the part that writes it: "embed", "L0H1" or "L0 mlp".
+        layer: of the part; -1 for "embed".
+        after: how many half layers have passed when it is there: attention of layer l is 2 l + 1,
+            its MLP 2 l + 2.
+    """
+
+    sender: str
+    layer: int
+    after: int
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Which part computes what.
+
+    Attributes:
+        places: of each variable.
+        dims: the dimensions of the stream that each variable has in a plant without rotation.
+        edges: (sender, receiver) as circuits name them, "L0H1" to "L1H0.v"; through these, and no
+            others, a token reaches the verdict.
+        heads: (layer, head) of the program; all others are idle.
+        mlps: the layers whose MLP computes something.
+    """
+
+    places: Mapping[Variable, Place]
+    dims: Mapping[Variable, slice]
+    edges: frozenset[tuple[str, str]]
+    heads: frozenset[tuple[int, int]]
+    mlps: frozenset[int]
+
+    @property
+    def layers(self) -> int:
+        """Of the network that the program needs."""
+        return 1 + max(place.layer for place in self.places.values())
+
+
+def plan(program: Program, n_heads: int = 0, seed: int | None = None) -> Plan:
+    """Each variable as early as what it reads allows.
+
+    Args:
+        n_heads: of a layer of the network.
+        seed: of the places of the heads in their layer; without it they come first.
+    """
+    places: dict[Variable, Place] = {}
+    taken: dict[int, list[int]] = {}
+    rng = None if seed is None else np.random.default_rng(seed)
+    for variable in program.variables:
+        before = max((places[each].after for each in variable.reads), default=0)
+        if isinstance(variable, Tokens | Positions):
+            places[variable] = Place("embed", -1, 0)
+        elif isinstance(variable, Select):
+            layer = (before + 1) // 2
+            heads = taken.setdefault(layer, [])
+            free = [head for head in range(max(n_heads, len(heads) + 1)) if head not in heads]
+            head = free[0] if rng is None else int(rng.choice(free))
+            heads.append(head)
+            places[variable] = Place(f"L{layer}H{head}", layer, 2 * layer + 1)
+        else:
+            layer = before // 2
+            places[variable] = Place(f"L{layer} mlp", layer, 2 * layer + 2)
+    ends = np.cumsum([variable.size for variable in places]).tolist()
+    dims = {v: slice(end - v.size, end) for v, end in zip(places, ends, strict=True)}
+    varies = _varying(program)
+    edges = {
+        (places[read].sender, receiver)
+        for variable in program.variables
+        for read, receiver in _receivers(variable, places)
+        if read in varies
+    }
+    edges.add((places[program.verdict].sender, "logits"))
+    return Plan(
+        places,
+        dims,
+        frozenset(edges),
+        frozenset((layer, head) for layer, heads in taken.items() for head in heads),
+        frozenset(p.layer for p in places.values() if p.sender.endswith("mlp")),
+    )
+
+
+def _varying(program: Program) -> set[Variable]:
+    """The variables that a token may change; positions alone do not."""
+    varies: set[Variable] = set()
+    for variable in program.variables:
+        if isinstance(variable, Tokens) or varies.intersection(variable.reads):
+            varies.add(variable)
+    return varies
+
+
+def _receivers(
+    variable: Variable, places: Mapping[Variable, Place]
+) -> Sequence[tuple[Variable, str]]:
+    """What a variable reads, each with the name of the input that reads it."""
+    sender = places[variable].sender
+    if isinstance(variable, Select):
+        read = [(variable.values, f"{sender}.v")]
+        if variable.keys is not None and variable.queries is not None:
+            read += [(variable.keys, f"{sender}.k"), (variable.queries, f"{sender}.q")]
+        return read
+    return [(each, sender) for each in variable.reads]
+
+
+def config_of(program: Program, heads: int = 0, spare: int = 0, units: int = 0) -> ModelConfig:
+    """The shape of the network.
+
+    Args:
+        heads: more than the program needs in any layer.
+        spare: dimensions of the stream that no variable has.
+        units: hidden units more than the program needs in any layer.
+    """
+    planned = plan(program)
+    per_layer = [sum(layer == i for layer, _ in planned.heads) for i in range(planned.layers)]
+    selects = [v for v in program.variables if isinstance(v, Select)]
+    widths = [1 + (0 if v.keys is None else v.keys.size) for v in selects]
+    hidden = [
+        sum(_hidden(v) for v, p in planned.places.items() if p.sender == f"L{layer} mlp")
+        for layer in range(planned.layers)
+    ]
+    positioned = any(isinstance(v, Positions) for v in program.variables)
+    return ModelConfig(
+        n_layers=planned.layers,
+        n_heads=max(1, *per_layer) + heads,
+        d_model=sum(v.size for v in planned.places) + spare,
+        head_width=max([1, *widths]),
+        value_width=max([1, *(v.size for v in selects)]),
+        d_mlp=max(1, *hidden) + units,
+        mask="bidirectional" if program.ahead else "causal",
+        positions="learned" if positioned else "none",
+        norm="none",
+        act_fn="relu",
+        n_ctx=program.longest + 1,
+    )
+
+
+def _hidden(variable: Variable) -> int:
+    """Hidden units that a variable of an MLP needs."""
+    if isinstance(variable, Table):
+        return 2 * len(variable.rows)
+    return 2 * len(variable.thresholds) if isinstance(variable, Steps) else 0
+
+
+@torch.no_grad()
+def compiled(
+    program: Program, config: ModelConfig | None = None, seed: int | None = None
+) -> tuple[HookedTransformer, Plan]:
+    """A network in evaluation mode that computes the program, and its plan.
+
+    Args:
+        config: at least as large as ``config_of(program)``, which is the default.
+        seed: as of ``plan``.
+    """
+    config = config or config_of(program)
+    planned = plan(program, config.n_heads, seed)
+    model = HookedTransformer(config, program.vocabulary).eval()
+    for parameter in model.parameters():
+        parameter.zero_()
+    used = dict.fromkeys(range(config.n_layers), 0)
+    for variable, place in planned.places.items():
+        here = planned.dims[variable]
+        if isinstance(variable, Tokens):
+            model.W_E[:, here] = torch.eye(variable.size)
+        elif isinstance(variable, Positions):
+            assert model.pos_embed is not None
+            model.pos_embed.weight[:, here] = torch.eye(config.n_ctx)[:, : variable.size]
+        elif isinstance(variable, Select):
+            head = int(place.sender.rpartition("H")[2])
+            attn = model.blocks[place.layer].attn
+            assert isinstance(attn, Attention)
+            _head(attn, head, variable, planned, program)
+        else:
+            mlp = model.blocks[place.layer].mlp
+            assert isinstance(mlp, MLP)
+            units = slice(used[place.layer], used[place.layer] + _hidden(variable))
+            used[place.layer] = units.stop
+            if isinstance(variable, Table):
+                _table(mlp, units, variable, planned)
+            else:
+                assert isinstance(variable, Steps)
+                _steps(mlp, units, variable, planned)
+    verdict = planned.dims[program.verdict]
+    model.W_U[verdict, END_ID] = 2 * VERDICT_LOGIT
+    model.b_U[END_ID] = -VERDICT_LOGIT
+    return model, planned
+
+
+def _head(attn: Attention, head: int, variable: Select, planned: Plan, program: Program) -> None:
+    here = planned.dims[variable]
+    attn.W_V[head, planned.dims[variable.values], : variable.size] = _tensor(variable.linear)
+    attn.W_O[head, : variable.size, here] = torch.eye(variable.size)
+    if variable.keys is None or variable.queries is None or variable.match is None:
+        return  # queries and keys are zero: an even mean
+    keys, sharp = variable.keys.size, SHARP / attn.scale
+    match = _tensor(variable.match.astype(float))
+    attn.W_K[head, planned.dims[variable.keys], :keys] = torch.eye(keys)
+    attn.W_Q[head, planned.dims[variable.queries], :keys] = sharp * match.T
+    # BOS, half as good as a match: where to rest without one. Where BOS is a match it stays one.
+    tokens = next(each for each in planned.dims if isinstance(each, Tokens))
+    attn.W_K[head, planned.dims[tokens].start + BOS_ID, keys] = 1
+    attn.b_Q[head, keys] = sharp / 2
+    if isinstance(variable.keys, Tokens | Positions):
+        attn.W_Q[head, planned.dims[variable.queries], keys] = -sharp / 2 * match[0]
+
+
+def _table(mlp: MLP, units: slice, variable: Table, planned: Plan) -> None:
+    pairs = torch.arange(units.start, units.stop).view(-1, 2)
+    for pair, (values, out) in zip(pairs, variable.rows.items(), strict=True):
+        for each, value in zip(variable.inputs, values, strict=True):
+            mlp.W_in[planned.dims[each].start + value, pair] += STEEP
+        _step(mlp, pair, STEEP * (len(variable.inputs) - 0.5), out, planned.dims[variable])
+
+
+def _steps(mlp: MLP, units: slice, variable: Steps, planned: Plan) -> None:
+    pairs = torch.arange(units.start, units.stop).view(-1, 2)
+    here = planned.dims[variable]
+    for pair, threshold, gap, out in zip(
+        pairs, variable.thresholds, variable.gaps, variable.out, strict=True
+    ):
+        for each, weight in variable.weights.items():
+            mlp.W_in[planned.dims[each], pair] = _tensor(weight)[:, None] / gap
+        _step(mlp, pair, threshold / gap, out, here)
+    mlp.b_out[here] = _tensor(variable.start)
+
+
+def _step(mlp: MLP, pair: Tensor, threshold: float, out: object, here: slice) -> None:
+    """relu(s + 1/2) - relu(s - 1/2) is 0 up to 1/2 below a threshold and 1 from 1/2 above it."""
+    mlp.b_in[pair] = -threshold + torch.tensor([0.5, -0.5])
+    mlp.W_out[pair, here] = torch.tensor([[1.0], [-1.0]]) * _tensor(out)
+
+
+def _tensor(values: object) -> Tensor:
+    return torch.as_tensor(np.asarray(values, dtype=np.float32))

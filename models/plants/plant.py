@@ -1,0 +1,210 @@
+"""Networks whose wiring is known: a program, compiled, hidden behind dials, and tried on all words.
+
+A plant is drawn afresh for every seed, so that nobody can tune a lens to it. On disk it is an
+ordinary run, and beside it lies its plan:
+
+    RUN/plan.json     which part computes what, along which direction, and which parts are idle
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from models.config import TrainConfig
+from models.errors import UserError, unknown
+from models.languages.bounded import BOUNDED
+from models.languages.vocabulary import BOS_ID, END_ID
+from models.plants.compiler import VERDICT_LOGIT, Plan, compiled, config_of
+from models.plants.dials import (
+    JUNK,
+    UNITS,
+    Dials,
+    add_decoys,
+    add_noise,
+    restreamed,
+    stream_of,
+)
+from models.plants.program import Program, twice
+from models.plants.programs import PROGRAMS
+from models.runs.checkpoints import save_checkpoint
+from models.runs.files import write_json
+from models.runs.run import Run
+from models.transformer.model import HookedTransformer
+
+PLAN = "plan.json"
+PLAIN = Dials()
+DRAWS = 5
+"""How often dials are drawn before they are turned down, so that all verdicts are right."""
+LEAST = 0.1
+"""END's logit must lie at least so far from zero in every word."""
+STEADY = (3.0, 4.5, 6.0, 9.0, 13.0, 20.0, 30.0, 45.0, 70.0, 100.0)
+"""Sizes of the constant that keeps a norm steady: the first with which all verdicts are right."""
+
+
+@dataclass(frozen=True)
+class Plant:
+    """A network, and the truth about it.
+
+    Attributes:
+        program: what it computes.
+        model: in evaluation mode.
+        plan: which part computes what.
+        directions: of each variable, in the stream; a row per dimension.
+        dials: what hides it; some may be weaker than what was asked for.
+        seed: of all draws.
+        cancelling: (layer, head) of the heads that write opposite numbers.
+        words: how many were tried: all that its language's length allows.
+        margin: the smallest distance of END's logit from zero among them.
+    """
+
+    program: Program
+    model: HookedTransformer
+    plan: Plan
+    directions: dict[str, Float[Tensor, "dim d_model"]]
+    dials: Dials
+    seed: int
+    cancelling: frozenset[tuple[int, int]]
+    words: int
+    margin: float
+
+    @property
+    def idle_heads(self) -> list[tuple[int, int]]:
+        """(layer, head) of the heads that do nothing for the verdict."""
+        config = self.model.config
+        heads = [(i, head) for i in range(config.n_layers) for head in range(config.n_heads)]
+        return [head for head in heads if head not in self.plan.heads]
+
+
+def plant(name: str, dials: Dials = PLAIN, seed: int = 0) -> Plant:
+    """A network that computes a program, right on all words of its language's length.
+
+    Raises:
+        UserError: there is no program of this name, or no draw of the dials is right on all words.
+    """
+    if name not in PROGRAMS:
+        raise unknown("program", name, PROGRAMS)
+    program = PROGRAMS[name]()
+    if dials.copies != "one":
+        program = twice(program, dials.copies)
+    words = tuple(program.words())
+    for weaker in dials.weaker():
+        for draw in range(DRAWS):
+            generator = torch.Generator().manual_seed(_seed_of(seed, draw))
+            made, planned, cancelling = _features(program, weaker, seed, generator)
+            turned = stream_of(made.config.d_model, program, planned, weaker, generator)
+            for steady in STEADY if dials.norm else (0.0,):
+                model = restreamed(made, turned, steady)
+                if weaker.noise:
+                    add_noise(model, weaker.noise, generator)
+                wrong, margin = tried(model, program, words)
+                if not wrong and margin >= LEAST:
+                    directions = {
+                        variable.name: turned.write[dims].float()
+                        for variable, dims in planned.dims.items()
+                    }
+                    return Plant(
+                        *(program, model, planned, directions, weaker, seed, cancelling),
+                        *(len(words), margin),
+                    )
+    raise UserError(f"{name} is not right on all words with these dials: turn some of them down")
+
+
+def _seed_of(seed: int, draw: int) -> int:
+    """A seed for each draw."""
+    return int(np.random.default_rng([seed, draw]).integers(2**62))
+
+
+def _features(
+    program: Program, dials: Dials, seed: int, generator: torch.Generator
+) -> tuple[HookedTransformer, Plan, frozenset[tuple[int, int]]]:
+    """The network with a dimension for each feature: those of the variables, those of idle parts,
+    and last the constant of a norm."""
+    busy = dials.heads > 0
+    spare = JUNK * busy + dials.norm
+    config = config_of(program, dials.heads, spare, UNITS * (dials.decoys > 0))
+    model, planned = compiled(program, config, seed)
+    first = config.d_model - spare
+    junk = slice(first, first + JUNK * busy)
+    cancelling = frozenset[tuple[int, int]]()
+    if busy:
+        cancelling = add_decoys(model, planned, dials, junk, generator)
+    return model, planned, cancelling
+
+
+@torch.no_grad()
+def tried(
+    model: HookedTransformer, program: Program, words: Sequence[tuple[str, ...]]
+) -> tuple[int, float]:
+    """How many verdicts are wrong, and the smallest distance of END's logit from zero."""
+    member, ids = BOUNDED[program.name].member, program.vocabulary.ids
+    wrong, margin = 0, np.inf
+    for length in range(1, program.longest + 1):
+        some = [word for word in words if len(word) == length]
+        tokens = torch.tensor([[BOS_ID, *(ids[symbol] for symbol in word)] for word in some])
+        logits = model(tokens)[:, 0 if program.ahead else -1, END_ID]
+        right = torch.tensor([member(word) for word in some])
+        wrong += int(((logits > 0) != right).sum())
+        margin = min(margin, float(logits.abs().min()))
+    return wrong, margin
+
+
+# -- on disk --------------------------------------------------------------------------------------
+
+
+def content(made: Plant) -> dict[str, Any]:
+    """The plan as plan.json has it: parts, edges, variables with their directions, idle parts."""
+    variables = [
+        {
+            "name": variable.name,
+            "kind": type(variable).__name__.lower(),
+            "made by": place.sender,
+            "reads": [each.name for each in variable.reads],
+            "directions": made.directions[variable.name].tolist(),
+        }
+        for variable, place in made.plan.places.items()
+    ]
+    return {
+        "program": made.program.name,
+        "rule": BOUNDED[made.program.name].rule,
+        "seed": made.seed,
+        "dials": asdict(made.dials),
+        "heads": [f"L{layer}H{head}" for layer, head in sorted(made.plan.heads)],
+        "mlps": [f"L{layer} mlp" for layer in sorted(made.plan.mlps)],
+        "edges": sorted(map(list, made.plan.edges)),
+        "variables": variables,
+        "verdict": made.program.verdict.name,
+        "idle heads": [f"L{layer}H{head}" for layer, head in made.idle_heads],
+        "cancelling heads": [f"L{layer}H{head}" for layer, head in sorted(made.cancelling)],
+        "words tried": made.words,
+        "margin": made.margin,
+        "logit of a verdict": VERDICT_LOGIT,
+    }
+
+
+def write(made: Plant, path: Path) -> Run:
+    """An ordinary run folder with the plan beside the weights.
+
+    Raises:
+        UserError: the folder exists, or cannot be written.
+    """
+    config = TrainConfig(
+        language=made.program.name,
+        seed=made.seed,
+        max_n=made.program.longest,
+        objective="verdict",
+        steps=1,
+        model=made.model.config,
+    )
+    run = Run.create(path, config)
+    save_checkpoint(run.checkpoints, made.model, config, 0)
+    write_json(run.path / PLAN, content(made))
+    run.update(status="finished", steps=0, seconds=0.0)
+    return run
