@@ -299,3 +299,14 @@ def test_the_pages_of_the_lab_are_what_their_tables_say() -> None:
 def test_numbers_that_are_equal_but_for_rounding_errors_are_written_alike() -> None:
     assert with_interval(0.475, 0.475 - 1e-15, 0.475 + 1e-15) == "48% [48, 48]"
     assert with_interval(0.475, np.nan, np.nan) == "48%"
+
+
+def test_a_median_counts_those_who_have_no_number_as_the_largest(docs: Path) -> None:
+    found = load(docs, "far").combined("which", "variant", "language")
+    lines = parts.medians(found, "which", "window", "speed.steps").splitlines()
+    assert lines[2:] == ["| plain, anbn | 150 (2 of 2) |", "| counting, anbn | - (0 of 2) |"]
+    one = found.rows.assign(
+        **{"speed.steps": found.rows["speed.steps"].where(found.rows["seed"] == 0)}
+    )
+    lines = parts.medians(Table("far", found.origin, one), "which", "window", "speed.steps")
+    assert "| plain, anbn | - (1 of 2) |" in lines

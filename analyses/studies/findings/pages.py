@@ -93,7 +93,7 @@ def written(docs: Path, name: str) -> tuple[str, dict[str, bytes]]:
     called: dict[str, Any] = {"table": table, "picture": picture, "origins": parts.origins}
     called |= {"along": along, "laws": parts.laws, "law_sentences": parts.law_sentences}
     called |= {"law_picture": law_picture, "settings": parts.settings, "bands": parts.by_bands}
-    called |= {"tests": parts.tests, "grid": parts.grid}
+    called |= {"tests": parts.tests, "grid": parts.grid, "medians": parts.medians}
     called |= {"reached": parts.reached, "further": parts.further}
     try:
         text = pages.from_string(source).render(**called)

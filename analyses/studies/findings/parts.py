@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
 import pandas as pd
 from altair.typing import ChartType
 
@@ -99,6 +100,22 @@ def grid(
             line[str(column)] = (
                 with_interval(*seeds_interval(numbers), style) if len(numbers) else "-"
             )
+        lines.append(line)
+    return markdown(pd.DataFrame(lines))
+
+
+def medians(found: Table, down: str, across: str, number: str) -> str:
+    """Two factors of a sweep, and a number that is missing where it is too large to have been seen:
+    in each cell the median over all runs, and how many of them have the number."""
+    rows, columns = (list(dict.fromkeys(found.rows[each])) for each in (down, across))
+    runs, lines = found.rows.drop_duplicates("run"), []
+    for row in rows:
+        line: dict[str, str] = {down: str(row)}
+        for column in columns:
+            cell = runs[(runs[down] == row) & (runs[across] == column)][number]
+            middle = float(np.median(cell.fillna(np.inf))) if len(cell) else np.inf
+            said = f"{middle:g}" if np.isfinite(middle) else "-"
+            line[str(column)] = f"{said} ({cell.notna().sum()} of {len(cell)})"
         lines.append(line)
     return markdown(pd.DataFrame(lines))
 

@@ -23,6 +23,7 @@ import pandas as pd
 import torch
 
 from analyses.answer_files import RESULTS, Record, kept_in, seal
+from analyses.charts.sweeps import settings_of
 from interp.statistics import seeds_interval
 from models.errors import UserError
 from models.reading import read_bytes
@@ -91,6 +92,11 @@ class Table:
             rows = rows[rows[column] != value]
         return Table(self.name, self.origin, rows)
 
+    def combined(self, name: str, *columns: str) -> Table:
+        """With a column that tells several at once: "pre, residual true"."""
+        rows = self.rows.assign(**{name: settings_of(self.rows, columns)})
+        return Table(self.name, self.origin, rows)
+
     def inside(self) -> Table:
         """Of a sweep: the words that are no longer than those of training."""
         rows = self.rows[self.rows["length"] <= self.rows["window"]]
@@ -130,6 +136,7 @@ STYLES: dict[str, Callable[[float], str]] = {
     "plain": lambda value: f"{value:.2f}",
     "fine": lambda value: f"{value:.3f}",
     "whole": lambda value: f"{value:,.0f}",
+    "short": lambda value: f"{value:.2g}",
 }
 """How a number is written."""
 
