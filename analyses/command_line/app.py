@@ -125,7 +125,8 @@ COMMANDS = {
         "few-labels", "how many labels does a pretrained network need?", "many_runs:few_labels"
     ),
     "rule": Command("rule lines.tsv", "the rule behind labelled lines", "lines:discover"),
-    "plant": Command("plant STUDY", "how much of a planted rule comes back?", "lines:recover"),
+    "recover": Command("recover STUDY", "how much of a planted rule comes back?", "lines:recover"),
+    "plant": Command("plant [PROGRAM]", "a network whose wiring is known", "plants:plant"),
     "kernels": Command(
         "kernels", "kernel attention (Nadaraya-Watson) in one picture", "show:kernels"
     ),
@@ -136,9 +137,9 @@ COMMANDS = {
     ),
 }
 
-OLD_NAMES = {"discover": "rule", "recover": "plant"}
+OLD_NAMES = {"discover": "rule"}
 """Names of the version before this one, which still work. "discover" was too near to the question
-"discovery", and "recover" to "resume"."""
+"discovery"."""
 
 ABOUT = """: small Transformers on languages whose truth is known, seen from inside.
 

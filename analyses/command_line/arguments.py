@@ -56,6 +56,7 @@ from analyses.options.measures import (
     Reach,
 )
 from analyses.options.pictures import Kernels
+from analyses.options.plants import Plant
 from analyses.options.shared import (
     Asks,
 )
@@ -131,7 +132,8 @@ TAKES: dict[str, type[Any]] = {
     "show": Show,
     "report": Report,
     "rule": Discover,
-    "plant": Recover,
+    "recover": Recover,
+    "plant": Plant,
     "seeds": Seeds,
     "sweep": Sweep,
     "scaling": Scaling,

@@ -13,6 +13,7 @@ from analyses.options.shared import Asks
 from analyses.options.shipped import shipped
 from analyses.registry import known, options_of
 from models.languages import LANGUAGES
+from models.languages.bounded import BOUNDED
 from models.objectives.registry import OBJECTIVES
 from models.training.recipes import RECIPES, recipe
 
@@ -73,7 +74,8 @@ def _places(name: str) -> dict[int, Iterable[str]]:
         "finetune": {1: LANGUAGES},
         "leaderboard": dict.fromkeys(range(len(LANGUAGES)), LANGUAGES),
         "sweep": {0: shipped()},
-        "plant": {0: get_args(Study)},
+        "recover": {0: get_args(Study)},
+        "plant": {0: BOUNDED},
         "completion": {0: get_args(Shell)},
         "analyse": {1: [*questions, "all"]},
         "seeds": {1: [*questions, "all"]},

@@ -1,4 +1,4 @@
-"""From lines to rules: the options of `lab rule` and of `lab plant`."""
+"""From lines to rules: the options of `lab rule` and of `lab recover`."""
 
 from __future__ import annotations
 

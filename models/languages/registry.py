@@ -10,6 +10,7 @@ from automata.fa.dfa import DFA
 from automata.fa.nfa import NFA
 
 from models.errors import UserError, unknown
+from models.languages.bounded import BOUNDED, BoundedLanguage
 from models.languages.corpus import read_lines
 from models.languages.counting import CountingLanguage
 from models.languages.dyck import BRACKETS, DyckLanguage
@@ -264,7 +265,7 @@ def language(name: str, regex: str = "", symbols: str = "", grammar: str = "") -
         UserError: there is no language of this name; or it is taken, or the expression or the
             grammar is no good.
     """
-    if (regex or grammar) and name in LANGUAGES:
+    if (regex or grammar) and (name in LANGUAGES or name in BOUNDED):
         raise UserError(f"{name} is a language of the lab: give yours another name")
     if regex and grammar:
         raise UserError("a regular expression and a grammar are two languages: leave one out")
@@ -274,6 +275,8 @@ def language(name: str, regex: str = "", symbols: str = "", grammar: str = "") -
         raise UserError(f"symbols {symbols!r} belong to a regular expression: give --regex too")
     if grammar:
         return of_grammar(name, grammar)
+    if name in BOUNDED:
+        return BoundedLanguage(name, BOUNDED[name])
     if name not in LANGUAGES:
         raise unknown("language", name, LANGUAGES)
     return LANGUAGES[name]()

@@ -27,6 +27,8 @@ SHARP = 50.0
 STEEP = 4.0
 """A combination of a table counts as there if what it lacks is less than 1/2 - 1 / (2 STEEP), and
 as not there if it lacks more than 1/2 + 1 / (2 STEEP): small errors of what is read do nothing."""
+REACH = 64
+"""Positions that a network can read. Beyond the words of its language the table is zero."""
 VERDICT_LOGIT = 4.0
 """By how much END's logit lies above zero for a verdict of 1, and below it for one of 0."""
 
@@ -165,7 +167,7 @@ def config_of(program: Program, heads: int = 0, spare: int = 0, units: int = 0) 
         positions="learned" if positioned else "none",
         norm="none",
         act_fn="relu",
-        n_ctx=program.longest + 1,
+        n_ctx=REACH,
     )
 
 

@@ -3,75 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Literal
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from models.checks import check_choices
-from models.errors import UserError
 from models.plants.compiler import Plan
 from models.plants.program import Program, Select, Steps, Variable
+from models.plants.settings import Dials
 from models.transformer.attention import Attention, bias_of
 from models.transformer.mlp import MLP
 from models.transformer.model import HookedTransformer
 
-Copies = Literal["one", "either", "both"]
 JUNK = 4
 """Dimensions of the stream into which idle parts write; nothing reads them but other idle parts."""
 UNITS = 4
 """Hidden units of an idle piece of an MLP."""
-
-
-@dataclass(frozen=True)
-class Dials:
-    """What is done to a planted network. By default it is as plain as its program.
-
-    Attributes:
-        decoys: idle heads in each layer. They read everything, and write where nobody reads; every
-            MLP gets hidden units of the same kind.
-        cancelling: whether each layer has two more heads that write opposite numbers where they are
-            read.
-        copies: "either": two copies of the program, each of them enough (redundancy); "both": two
-            copies, both needed (conjunction).
-        rotate: whether the stream is turned, so that no variable has dimensions for itself.
-        superposed: the share of dimensions that is taken away from values of categories, so that
-            there are more values than dimensions; less where verdicts would be wrong.
-        norm: whether RMSNorm stands before every part and before the logits. It shrinks what the
-            parts read by what else is in the stream.
-        noise: on every weight, as a share of the mean size of the weights of its head or hidden
-            unit; less where verdicts would be wrong.
-    """
-
-    decoys: int = 0
-    cancelling: bool = False
-    copies: Copies = "one"
-    rotate: bool = False
-    superposed: float = 0.0
-    norm: bool = False
-    noise: float = 0.0
-
-    def __post_init__(self) -> None:
-        check_choices(self, copies=Copies)
-        for name, most in (("decoys", 64), ("superposed", 0.9), ("noise", 1.0)):
-            if not 0 <= getattr(self, name) <= most:
-                raise UserError(f"{name} is {getattr(self, name)}: choose 0 to {most}")
-
-    @property
-    def heads(self) -> int:
-        """Heads of a layer that the program has no use for."""
-        return self.decoys + 2 * self.cancelling
-
-    def weaker(self) -> list[Dials]:
-        """These dials, and weaker ones for where a network would err with them, ever weaker."""
-        if not (self.superposed or self.noise):
-            return [self]
-        shares = (1.0, 0.7, 0.5, 0.35, 0.25, 0.15, 0.1, 0.05)
-        return [
-            replace(self, superposed=share * self.superposed, noise=share * self.noise)
-            for share in shares
-        ]
 
 
 # -- idle parts -----------------------------------------------------------------------------------

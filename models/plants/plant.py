@@ -8,14 +8,14 @@ ordinary run, and beside it lies its plan:
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from models.config import TrainConfig
@@ -26,7 +26,6 @@ from models.plants.compiler import VERDICT_LOGIT, Plan, compiled, config_of
 from models.plants.dials import (
     JUNK,
     UNITS,
-    Dials,
     add_decoys,
     add_noise,
     restreamed,
@@ -34,11 +33,14 @@ from models.plants.dials import (
 )
 from models.plants.program import Program, twice
 from models.plants.programs import PROGRAMS
+from models.plants.settings import Dials
 from models.runs.checkpoints import save_checkpoint
 from models.runs.files import write_json
 from models.runs.run import Run
 from models.transformer.model import HookedTransformer
 
+Progress = Callable[[int, int, str], None]
+"""Called with (done, total, what is being done)."""
 PLAN = "plan.json"
 PLAIN = Dials()
 DRAWS = 5
@@ -83,7 +85,9 @@ class Plant:
         return [head for head in heads if head not in self.plan.heads]
 
 
-def plant(name: str, dials: Dials = PLAIN, seed: int = 0) -> Plant:
+def plant(
+    name: str, dials: Dials = PLAIN, seed: int = 0, progress: Progress = lambda *_: None
+) -> Plant:
     """A network that computes a program, right on all words of its language's length.
 
     Raises:
@@ -94,26 +98,25 @@ def plant(name: str, dials: Dials = PLAIN, seed: int = 0) -> Plant:
     program = PROGRAMS[name]()
     if dials.copies != "one":
         program = twice(program, dials.copies)
-    words = tuple(program.words())
-    for weaker in dials.weaker():
-        for draw in range(DRAWS):
-            generator = torch.Generator().manual_seed(_seed_of(seed, draw))
-            made, planned, cancelling = _features(program, weaker, seed, generator)
-            turned = stream_of(made.config.d_model, program, planned, weaker, generator)
-            for steady in STEADY if dials.norm else (0.0,):
-                model = restreamed(made, turned, steady)
-                if weaker.noise:
-                    add_noise(model, weaker.noise, generator)
-                wrong, margin = tried(model, program, words)
-                if not wrong and margin >= LEAST:
-                    directions = {
-                        variable.name: turned.write[dims].float()
-                        for variable, dims in planned.dims.items()
-                    }
-                    return Plant(
-                        *(program, model, planned, directions, weaker, seed, cancelling),
-                        *(len(words), margin),
-                    )
+    words = AllWords.of(program)
+    tries = [(weaker, draw) for weaker in dials.weaker() for draw in range(DRAWS)]
+    for number, (weaker, draw) in enumerate(tries):
+        progress(number, len(tries), "drawing, until all verdicts are right")
+        generator = torch.Generator().manual_seed(_seed_of(seed, draw))
+        made, planned, cancelling = _features(program, weaker, seed, generator)
+        stream = stream_of(made.config.d_model, program, planned, weaker, generator)
+        for steady in STEADY if dials.norm else (0.0,):
+            model = restreamed(made, stream, steady)
+            if weaker.noise:
+                add_noise(model, weaker.noise, generator)
+            margin = words.margin(model)
+            if margin >= LEAST:
+                progress(len(tries), len(tries), "planted")
+                of = {v.name: stream.write[dims].float() for v, dims in planned.dims.items()}
+                return Plant(
+                    *(program, model, planned, of, weaker, seed, cancelling),
+                    *(words.count, margin),
+                )
     raise UserError(f"{name} is not right on all words with these dials: turn some of them down")
 
 
@@ -139,24 +142,84 @@ def _features(
     return model, planned, cancelling
 
 
-@torch.no_grad()
-def tried(
-    model: HookedTransformer, program: Program, words: Sequence[tuple[str, ...]]
-) -> tuple[int, float]:
-    """How many verdicts are wrong, and the smallest distance of END's logit from zero."""
-    member, ids = BOUNDED[program.name].member, program.vocabulary.ids
-    wrong, margin = 0, np.inf
-    for length in range(1, program.longest + 1):
-        some = [word for word in words if len(word) == length]
-        tokens = torch.tensor([[BOS_ID, *(ids[symbol] for symbol in word)] for word in some])
-        logits = model(tokens)[:, 0 if program.ahead else -1, END_ID]
-        right = torch.tensor([member(word) for word in some])
-        wrong += int(((logits > 0) != right).sum())
-        margin = min(margin, float(logits.abs().min()))
-    return wrong, margin
+@dataclass(frozen=True)
+class AllWords:
+    """All words that a program is for, with the truth.
+
+    Attributes:
+        tokens: with BOS; by length. The first batches are a few words of each length.
+        members: the truth.
+        at: where the verdict is read: the first or the last position.
+    """
+
+    tokens: Sequence[Int[Tensor, "words pos"]]
+    members: Sequence[Bool[Tensor, " words"]]
+    at: int
+
+    @classmethod
+    def of(cls, program: Program) -> AllWords:
+        member, ids = BOUNDED[program.name].member, program.vocabulary.ids
+        words: list[list[tuple[str, ...]]] = [[] for _ in range(program.longest)]
+        for word in program.words():
+            words[len(word) - 1].append(word)
+        few = [some[:: max(1, len(some) // 20)] for some in words]
+        batches = [*few, *words]
+        return cls(
+            [torch.tensor([[BOS_ID, *(ids[s] for s in word)] for word in b]) for b in batches],
+            [torch.tensor([member(word) for word in some]) for some in batches],
+            0 if program.ahead else -1,
+        )
+
+    @property
+    def count(self) -> int:
+        """Different words."""
+        return sum(map(len, self.tokens[len(self.tokens) // 2 :]))
+
+    @torch.no_grad()
+    def margin(self, model: HookedTransformer) -> float:
+        """The smallest distance of END's logit from zero on the right side; below zero it is that
+        of a wrong verdict, and the words after it were not tried."""
+        least = np.inf
+        for tokens, members in zip(self.tokens, self.members, strict=True):
+            logits = model(tokens)[:, self.at, END_ID]
+            least = min(least, float(torch.where(members, logits, -logits).min()))
+            if least < 0:
+                break
+        return least
 
 
 # -- on disk --------------------------------------------------------------------------------------
+
+
+def run_name(made: Plant, asked: Dials) -> str:
+    """The name of the run's folder: program, what of the dials is not the default, seed."""
+    turned = {
+        each.name: getattr(asked, each.name)
+        for each in fields(asked)
+        if getattr(asked, each.name) != each.default
+    }
+    told = [
+        name if value is True else value if isinstance(value, str) else f"{name}-{value:g}"
+        for name, value in turned.items()
+    ]
+    return "-".join([made.program.name, "plant", *told, f"s{made.seed}"])
+
+
+def in_words(made: Plant, asked: Dials) -> str:
+    """What was made, and which dials are weaker than was asked for."""
+    config = made.model.config
+    weaker = [
+        f"{name} is {getattr(made.dials, name):g}, not {getattr(asked, name):g}"
+        for name in ("superposed", "noise")
+        if getattr(made.dials, name) != getattr(asked, name)
+    ]
+    said = (
+        f"Right on all {made.words:,} words of up to {made.program.longest} symbols; END's logit "
+        f"lies at least {made.margin:.2f} from zero. {config.n_layers} layers of {config.n_heads} "
+        f"heads, of which the program uses {len(made.plan.heads)}; "
+        f"{sum(v.size for v in made.program.variables)} features in {config.d_model} dimensions."
+    )
+    return said + (f" With more it would err: {', '.join(weaker)}." if weaker else "")
 
 
 def content(made: Plant) -> dict[str, Any]:

@@ -49,7 +49,7 @@ from models.languages import LANGUAGES
         (["show", "runs/x", "pro"], ["probing"]),
         (["seeds", "runs", "a"], ["accuracy", "alignment", "all"]),
         (["sweep", ""], shipped()),
-        (["plant", "r"], ["rules"]),
+        (["recover", "r"], ["rules"]),
         (["completion", "z"], ["zsh"]),
         (["nonsense", ""], []),
     ],

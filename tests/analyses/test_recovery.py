@@ -208,8 +208,8 @@ def test_a_study_is_kept_and_drawn(
 @pytest.mark.parametrize(
     ("arguments", "fault"),
     [
-        (["plant", "colours"], "colours"),
-        (["plant", "rules", "--seeds", "-1"], "--seeds is -1: it must be at least 0"),
+        (["recover", "colours"], "colours"),
+        (["recover", "rules", "--seeds", "-1"], "--seeds is -1: it must be at least 0"),
         (["rule", "NONE.tsv"], "cannot read"),
         (["rule"], "lines"),
     ],

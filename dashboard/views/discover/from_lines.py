@@ -81,7 +81,7 @@ def known_corpus(name: str) -> None:
 
 
 def studies() -> None:
-    """How much of planted rules comes back: the kept studies of `lab plant`."""
+    """How much of planted rules comes back: the kept studies of `lab recover`."""
     kept = {
         name: found
         for name in STUDIES

@@ -1,0 +1,45 @@
+"""Commands about networks whose wiring is known."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+
+import pandas as pd
+
+from analyses.command_line.told import as_rows
+from analyses.console import OUT, progress_bar, shown, table_of
+from analyses.options.plants import Plant
+from models.languages.bounded import BOUNDED
+from models.plants import plant as plants
+from models.plants.settings import Dials
+
+
+def plant(options: Plant) -> None:
+    """A network that computes a program, as a run with its plan beside it."""
+    if not options.program:
+        _programs(options)
+        return
+    dials = Dials(**{each.name: getattr(options, each.name) for each in fields(Dials)})
+    with progress_bar(options.program) as report:
+        made = plants.plant(options.program, dials, options.seed, report)
+    run = plants.write(made, options.out / plants.run_name(made, dials))
+    plan = plants.content(made)
+    table = pd.DataFrame(plan["variables"])[["name", "kind", "made by", "reads"]]
+    table["reads"] = table["reads"].map(", ".join)
+    said = plants.in_words(made, dials)
+    if shown(options, table, plan | {"answer": said}):
+        return
+    OUT.print(table_of(table))
+    OUT.print(said)
+    OUT.print(f"  {run.path}, {run.path / plants.PLAN}", style="dim")
+
+
+def _programs(options: Plant) -> None:
+    rows = [
+        {"program": name, "a word is in it if it": of.rule, "symbols": " ".join(of.symbols)}
+        | {"longest": of.longest}
+        for name, of in BOUNDED.items()
+    ]
+    table = pd.DataFrame(rows)
+    if not shown(options, table, {"programs": as_rows(table)}):
+        OUT.print(table_of(table))
