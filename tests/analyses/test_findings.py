@@ -310,3 +310,22 @@ def test_a_median_counts_those_who_have_no_number_as_the_largest(docs: Path) -> 
     )
     lines = parts.medians(Table("far", found.origin, one), "which", "window", "speed.steps")
     assert "| plain, anbn | - (1 of 2) |" in lines
+
+
+def test_the_smallest_size_that_is_enough(docs: Path) -> None:
+    rows = [
+        {"run": f"{size}-{length}-{seed}", "language": "anbn", "max_length": length, "seed": seed}
+        | {"parameters": size, "right": right, "length": length}
+        for size, length, shares in (
+            (10, 4, (1.0, 1.0, 0.9)),
+            (2000, 4, (1.0, 1.0, 1.0)),
+            (10, 8, (0.5, 0.5, 1.0)),
+            (2000, 8, (0.9, 0.9, 0.9)),
+        )
+        for seed, right in enumerate(shares)
+    ]
+    found = Table("sizes", load(docs, "far").origin, pd.DataFrame(rows))
+    assert parts.smallest(found, "max_length", "right", 0.99).splitlines()[2:] == [
+        "| anbn | every seed | 2,000 | none |",
+        "| anbn | most seeds | 10 | none |",
+    ]

@@ -94,6 +94,7 @@ def written(docs: Path, name: str) -> tuple[str, dict[str, bytes]]:
     called |= {"along": along, "laws": parts.laws, "law_sentences": parts.law_sentences}
     called |= {"law_picture": law_picture, "settings": parts.settings, "bands": parts.by_bands}
     called |= {"tests": parts.tests, "grid": parts.grid, "medians": parts.medians}
+    called |= {"smallest": parts.smallest}
     called |= {"reached": parts.reached, "further": parts.further}
     try:
         text = pages.from_string(source).render(**called)

@@ -120,6 +120,24 @@ def medians(found: Table, down: str, across: str, number: str) -> str:
     return markdown(pd.DataFrame(lines))
 
 
+def smallest(found: Table, across: str, value: str, least: float) -> str:
+    """Of a sweep: by language, the fewest parameters with which every seed has so much of a value,
+    and with which most seeds have; "none" where no size tried has."""
+    runs = found.rows.groupby(["language", "run"], sort=False).agg(
+        {across: "first", "parameters": "first", value: "mean"}
+    )
+    lines = []
+    for language, own in runs.groupby("language", sort=False):
+        for said, needed in (("every seed", 1.0), ("most seeds", 0.5)):
+            line = {"language": str(language), "right in": said}
+            for place, some in own.groupby(across):
+                share = some.groupby("parameters")[value].apply(lambda v: (v >= least).mean())
+                enough = share[(share >= needed) if needed == 1 else (share > needed)]
+                line[str(place)] = f"{enough.index.min():,}" if len(enough) else "none"
+            lines.append(line)
+    return markdown(pd.DataFrame(lines))
+
+
 def origins(named: Sequence[Table]) -> str:
     """Where the figures come from: the last part of every page."""
     rows = [
