@@ -8,7 +8,7 @@ ordinary run, and beside it lies its plan:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -70,7 +70,7 @@ class Plant:
     program: Program
     model: HookedTransformer
     plan: Plan
-    directions: dict[str, Float[Tensor, "dim d_model"]]
+    directions: Mapping[str, Float[Tensor, "_ d_model"]]
     dials: Dials
     seed: int
     cancelling: frozenset[tuple[int, int]]
@@ -152,8 +152,8 @@ class AllWords:
         at: where the verdict is read: the first or the last position.
     """
 
-    tokens: Sequence[Int[Tensor, "words pos"]]
-    members: Sequence[Bool[Tensor, " words"]]
+    tokens: Sequence[Int[Tensor, "_ _"]]
+    members: Sequence[Bool[Tensor, " _"]]
     at: int
 
     @classmethod

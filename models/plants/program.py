@@ -24,7 +24,7 @@ from jaxtyping import Bool, Float
 
 from models.languages.vocabulary import BOS_ID, Vocabulary
 
-Values = Float[np.ndarray, "pos dim"]
+Values = Float[np.ndarray, "pos _"]
 """A variable at the positions of one word, BOS first."""
 Rows = Mapping[tuple[int, ...], Sequence[float]]
 """What each combination of values gives."""
@@ -138,7 +138,7 @@ class Steps(Variable):
         start: what there is below all thresholds.
     """
 
-    weights: Mapping[Variable, Float[np.ndarray, " dim"]]
+    weights: Mapping[Variable, Float[np.ndarray, " _"]]
     thresholds: Sequence[float]
     gaps: Sequence[float]
     out: Float[np.ndarray, "threshold size"]

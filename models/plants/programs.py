@@ -41,16 +41,16 @@ class _Builder:
     def ids(self) -> range:
         return range(FIRST_SYMBOL_ID, len(self.vocabulary))
 
-    def weights(self, **of: float) -> np.ndarray:
+    def weights(self, of: Mapping[str, float]) -> np.ndarray:
         """A number for each token, 0 where none is given."""
         found = np.zeros((len(self.vocabulary), 1))
         for symbol, weight in of.items():
             found[self.id(symbol)] = weight
         return found
 
-    def mean(self, name: str, **of: float) -> Select:
+    def mean(self, name: str, of: Mapping[str, float]) -> Select:
         """The mean of numbers over BOS, which counts as 0, and all symbols so far."""
-        return Select(name, 1, self.tokens, self.weights(**of))
+        return Select(name, 1, self.tokens, self.weights(of))
 
     def back(self, name: str, by: int) -> Select:
         """The token so many positions back; all zero where there is none but BOS."""
@@ -74,7 +74,7 @@ class _Builder:
         Args:
             match: [key, query] among tokens.
         """
-        match[BOS_ID, FIRST_SYMBOL_ID:] = True
+        match[BOS_ID] = True
         return Select(name, 1, self.tokens, self.bos, self.tokens, self.tokens, match)
 
     @property
@@ -147,7 +147,7 @@ def first_is_last() -> Program:
 def majority() -> Program:
     """A head takes the mean of +1 and -1, an MLP looks at its sign."""
     of = _Builder("majority-10")
-    return of.program(_above("more a", of.mean("lead", a=1, b=-1), of.gap))
+    return of.program(_above("more a", of.mean("lead", {"a": 1.0, "b": -1.0}), of.gap))
 
 
 def anbn() -> Program:
@@ -157,14 +157,16 @@ def anbn() -> Program:
     turned = Table("a after b", 1, [before, of.tokens], {(of.id("b"), of.id("a")): [1.0]})
     turns = Select("any a after b", 1, turned, np.ones((1, 1)))
     ordered = _above("ordered", turns, of.gap, rises=False)
-    return of.program(_all("both", [_zero("equal", of.mean("lead", a=1, b=-1), of.gap), ordered]))
+    return of.program(
+        _all("both", [_zero("equal", of.mean("lead", {"a": 1.0, "b": -1.0}), of.gap), ordered])
+    )
 
 
 def depth() -> Program:
     """A head gives the depth by the position, an MLP sees where it is below zero, and a second head
     asks whether it ever was."""
     of = _Builder("depth-10")
-    height = of.mean("depth", **{"(": 1, ")": -1})
+    height = of.mean("depth", {"(": 1.0, ")": -1.0})
     ever = Select("ever below", 1, _below("below", height, of.gap), np.ones((1, 1)))
     never = _above("never below", ever, of.gap, rises=False)
     return of.program(_all("balanced", [_zero("level", height, of.gap), never]))
@@ -177,7 +179,8 @@ def induction() -> Program:
     match = np.eye(of.tokens.size, dtype=bool)
     match[:FIRST_SYMBOL_ID] = False
     follows = Select(
-        *("follows", 1, of.tokens, of.weights(a=1)), *(of.back("before", 1), of.tokens, match)
+        *("follows", 1, of.tokens, of.weights({"a": 1.0})),
+        *(of.back("before", 1), of.tokens, match),
     )
     return of.program(_above("ever a", follows, 1 / of.longest))
 
@@ -203,7 +206,7 @@ def from_the_end() -> Program:
 def subsequence() -> Program:
     """The Dutch rule: each layer adds one symbol to what was found in order."""
     of = _Builder("subsequence-8")
-    found: Variable = of.mean("a so far", a=1)
+    found: Variable = of.mean("a so far", {"a": 1.0})
     for symbol, name in (("b", "a b"), ("a", "a b a")):
         here = 2.0 * np.eye(of.tokens.size)[of.id(symbol)]
         ends = Steps(
@@ -260,7 +263,7 @@ def most_frequent() -> Program:
     of = _Builder("most-frequent-8")
     behind: dict[str, list[Variable]] = {symbol: [] for symbol in of.language.symbols}
     for one, other in ("ab", "ac", "bc"):
-        lead = of.mean(f"{one} - {other}", **{one: 1.0, other: -1.0})
+        lead = of.mean(f"{one} - {other}", {one: 1.0, other: -1.0})
         behind[other].append(_above(f"{other} behind {one}", lead, of.gap))
         behind[one].append(_below(f"{one} behind {other}", lead, of.gap))
     beaten: dict[Variable, np.ndarray] = {}

@@ -54,7 +54,7 @@ class Dials:
         """These dials, and weaker ones for where a network would err with them, ever weaker."""
         if not (self.superposed or self.noise):
             return [self]
-        shares = (1.0, 0.7, 0.5, 0.35, 0.25, 0.15, 0.1, 0.05)
+        shares = (1.0, 0.7, 0.5, 0.35, 0.25, 0.15, 0.1, 0.05, 0.02, 0.01)
         return [
             replace(self, superposed=share * self.superposed, noise=share * self.noise)
             for share in shares
