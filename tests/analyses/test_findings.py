@@ -329,3 +329,17 @@ def test_the_smallest_size_that_is_enough(docs: Path) -> None:
         "| anbn | every seed | 2,000 | none |",
         "| anbn | most seeds | 10 | none |",
     ]
+
+
+def test_a_row_of_means_is_told_with_its_interval(docs: Path) -> None:
+    rows = [
+        {"group": name, "of": "share", "mean": mean, "low": mean - 0.1, "high": mean + 0.1}
+        for name, mean in (("anbn", 0.5), ("dieren", 0.25))
+    ]
+    found = Table("seeds", load(docs, "far").origin, pd.DataFrame(rows))
+    assert found.told(group="dieren") == "0.25 [0.15, 0.35]"
+    assert found.told("share", group="anbn") == "50% [40, 60]"
+    with pytest.raises(UserError, match="has 2 rows where"):
+        found.told(of="share")
+    with pytest.raises(UserError, match="has no rows where"):
+        found.told(group="an")

@@ -154,6 +154,18 @@ def test_the_interval_is_over_seeds_and_knows_no_upper_end() -> None:
     assert np.isnan(rows.loc[("large", "loss.nats"), "mean"])
 
 
+def test_the_interval_of_a_share_ends_at_one() -> None:
+    columns = dict.fromkeys(columns_of(["attention"]), np.nan)
+    near_one = {0: 0.9, 1: 0.95, 2: 0.999}
+    table = made_up().assign(**columns)
+    table["attention.members"] = table["seed"].map(near_one)
+    rows = over_seeds(table, ["variant"], ["attention"], lost()).set_index("number")
+    row = rows.loc["attention.members"].iloc[0]
+    expected = seeds_interval(np.array([0.9, 0.95, 0.999]))
+    assert row[["mean", "low", "high"]].tolist() == pytest.approx(expected)
+    assert expected[2] < 1 < seeds_interval(np.array([0.9, 0.95, 0.999]), shares=False)[2]
+
+
 def test_a_seed_that_never_gets_there_is_no_seed_that_was_fast() -> None:
     table = made_up(5)
     table.loc[(table["variant"] == "large") & (table["seed"] >= 3), "speed.steps"] = np.nan

@@ -15,7 +15,7 @@ from analyses.options.studies import Size
 from analyses.studies import scaling
 from analyses.studies.findings.tables import DATA, Table, with_interval
 from analyses.studies.sweeps import over_seeds, paired
-from analyses.studies.sweeps.further import FURTHER, MEANING, Name, name_of
+from analyses.studies.sweeps.further import FURTHER, MEANING, Name, is_share, name_of
 from analyses.studies.sweeps.measures import Measure, by_seed
 from analyses.studies.sweeps.summary import readable
 from interp.statistics import seeds_interval, wilson
@@ -115,7 +115,9 @@ def medians(found: Table, down: str, across: str, number: str) -> str:
             cell = runs[(runs[down] == row) & (runs[across] == column)][number]
             middle = float(np.median(cell.fillna(np.inf))) if len(cell) else np.inf
             said = f"{middle:g}" if np.isfinite(middle) else "-"
-            line[str(column)] = f"{said} ({cell.notna().sum()} of {len(cell)})"
+            line[str(column)] = (
+                f"{said} ({cell.notna().sum()} of {len(cell)})" if len(cell) else "-"
+            )
         lines.append(line)
     return markdown(pd.DataFrame(lines))
 
@@ -206,7 +208,7 @@ def along(found: Table, number: str, place: str | None, by: Sequence[str] = ()) 
     further = number in MEANING
     title = MEANING.get(number, "words recognised" if number == "recognition" else short(number))
     censored = further and FURTHER[name_of(number)].censored
-    return measures.chart(rows, by, number, title, place, censored, shares=not further)
+    return measures.chart(rows, by, number, title, place, censored, not further or is_share(number))
 
 
 def law_chart(found: Table, size: Size) -> ChartType:

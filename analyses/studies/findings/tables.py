@@ -125,6 +125,15 @@ class Table:
             raise UserError(f"{column} of {self.name} differs by {unit}: correct the template")
         return with_interval(mean, float("nan"), float("nan"), style)
 
+    def told(self, style: str = "plain", **values: Any) -> str:
+        """Of a table whose rows are means over seeds, as `lab seeds` makes it: the row that has
+        these values, with its interval. Raises UserError where there is none, or more than one."""
+        rows = self.where(**values).rows
+        if len(rows) > 1:
+            raise UserError(f"{self.name} has {len(rows)} rows where {values}: say which")
+        mean, low, high = (float(rows[column].iloc[0]) for column in ("mean", "low", "high"))
+        return with_interval(mean, low, high, style)
+
     def count(self, column: str) -> int:
         """How many different values there are."""
         return int(self.rows[column].nunique())

@@ -32,6 +32,7 @@ class Further:
         of: the numbers of a run; it may leave out what a run does not have.
         meaning: what each of its numbers is, by name.
         less: the numbers that are better when they are smaller.
+        shares: the numbers that lie between 0 and 1: so do their intervals.
         censored: whether a number may be missing because it is too large to have been seen. It is
             then summed up by a median over all seeds, and settings are not compared by it.
     """
@@ -39,6 +40,7 @@ class Further:
     of: Callable[[Run], Numbers]
     meaning: Mapping[str, str]
     less: frozenset[str] = frozenset()
+    shares: frozenset[str] = frozenset()
     censored: bool = False
 
 
@@ -122,6 +124,7 @@ FURTHER: Mapping[Name, Further] = {
             "entropy": "entropy of attention at step 0; 1 is even",
             "passed": "share of the gradient's norm that passes the softmax at step 0",
         },
+        shares=frozenset({"entropy"}),
     ),
     "curvature": Further(
         curvature,
@@ -151,6 +154,7 @@ FURTHER: Mapping[Name, Further] = {
             "others_untrained": "the same before training",
             "others_chance": "the same of random values",
         },
+        shares=frozenset({"members", "members_untrained", "others", "others_untrained"}),
     ),
     "cost": Further(
         cost,
@@ -175,6 +179,11 @@ MEANING = {
 """What a column holds, in words."""
 LESS = [f"{name}.{part}" for name, of in FURTHER.items() for part in of.meaning if part in of.less]
 """The columns whose smaller numbers are better. By these settings may be compared."""
+
+
+def is_share(column: str) -> bool:
+    """Does a number lie between 0 and 1?"""
+    return column.partition(".")[2] in FURTHER[name_of(column)].shares
 
 
 def name_of(column: str) -> Name:

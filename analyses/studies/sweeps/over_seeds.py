@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from analyses.charts.sweeps import short
-from analyses.studies.sweeps.further import FURTHER, Name, columns_of, name_of
+from analyses.studies.sweeps.further import FURTHER, Name, columns_of, is_share, name_of
 from interp.statistics import seeds_interval
 
 LEGEND = (
@@ -51,7 +51,9 @@ def over_seeds(
                 found["median"] = middle if np.isfinite(middle) else np.nan
             elif len(seen):
                 found |= zip(
-                    ("mean", "low", "high"), seeds_interval(seen, shares=False), strict=True
+                    ("mean", "low", "high"),
+                    seeds_interval(seen, shares=is_share(column)),
+                    strict=True,
                 )
             counts = {"seen": len(seen), "seeds": len(ended)}
             counts["diverged"] = int(part["diverged"].sum())

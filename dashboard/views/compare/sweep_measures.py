@@ -14,7 +14,7 @@ from analyses.charts.measures import along, chart, panels
 from analyses.charts.sweeps import short
 from analyses.studies import scaling
 from analyses.studies.sweeps import over_seeds
-from analyses.studies.sweeps.further import FURTHER, MEANING, Name, columns_of
+from analyses.studies.sweeps.further import FURTHER, MEANING, Name, columns_of, is_share
 from dashboard import controls
 from dashboard.downloads import downloads
 from dashboard.drawing import how_to_read, picture
@@ -40,8 +40,9 @@ def further(
     st.dataframe(over_seeds.wide(summed, by)[name], hide_index=True)
     st.caption(over_seeds.LEGEND)
     censored = FURTHER[name].censored
+    drawn = (rows, by, column, meaning, place, censored, is_share(column))
     with st.container(horizontal=True, gap="medium"):  # panels that do not fit stand below
-        for language, panel in panels(rows, by, column, meaning, place, censored).items():
+        for language, panel in panels(*drawn).items():
             with st.container(width="content"):
                 picture(panel, f"{meaning.capitalize()} by setting, {language}.")
     st.caption(
@@ -56,7 +57,7 @@ def further(
     downloads(
         "sweep-measures",
         Answer(summed, ""),
-        partial(chart, rows, by, column, meaning, place, censored),
+        partial(chart, *drawn),
         of_run=False,
     )
 
