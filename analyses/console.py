@@ -280,3 +280,22 @@ def out_of_memory(error: Exception) -> bool:
     """Is the error that memory is used up? PyTorch raises a RuntimeError of many words."""
     said = str(error)
     return isinstance(error, MemoryError) or "allocate memory" in said or "out of memory" in said
+
+
+def tell(
+    options: Shows, name: str, table: pd.DataFrame, said: str, brief: pd.DataFrame | None = None
+) -> None:
+    """An answer as JSON, as CSV, or as a table with a sentence.
+
+    Args:
+        name: of the rows in the JSON.
+        brief: what is printed in place of the table.
+    """
+    if not shown(options, table, {name: as_rows(table), "answer": said}):
+        OUT.print(table_of(table if brief is None else brief))
+        OUT.print(said)
+
+
+def as_rows(table: pd.DataFrame) -> list[dict[str, Any]]:
+    """A table as JSON has it: null for what is missing."""
+    return json.loads(table.to_json(orient="records", force_ascii=False))

@@ -13,7 +13,7 @@ from analyses.options.shared import Asks
 from analyses.options.shipped import shipped
 from analyses.registry import known, options_of
 from models.languages import LANGUAGES
-from models.languages.bounded import BOUNDED
+from models.languages.grammars.bounded import BOUNDED
 from models.objectives.registry import OBJECTIVES
 from models.training.recipes import RECIPES, recipe
 

@@ -16,8 +16,7 @@ from analyses.close_ups.pairs import in_context as of_prompts
 from analyses.close_ups.pairs import induction as of_heads
 from analyses.close_ups.pairs import targets as of_pairs
 from analyses.close_ups.sentences import vectors as whole
-from analyses.command_line.told import as_rows, told
-from analyses.console import OUT, progress_bar, shown, table_of
+from analyses.console import OUT, as_rows, progress_bar, shown, table_of, tell
 from analyses.options.live import (
     Dependencies,
     Depths,
@@ -82,7 +81,7 @@ def perplexity(options: Perplexity) -> None:
             runs, options.by, options.count, options.deepest, options.seed, report
         )
     said = distribution.in_words(table)
-    told(options, "perplexity", table, said, distribution.side_by_side(table))
+    tell(options, "perplexity", table, said, distribution.side_by_side(table))
 
 
 def targets(options: Targets) -> None:
@@ -92,7 +91,7 @@ def targets(options: Targets) -> None:
         table = of_pairs.targets(
             runs, options.by, options.windows, options.count, options.seed, report
         )
-    told(options, "targets", table, of_pairs.in_words(table), of_pairs.side_by_side(table))
+    tell(options, "targets", table, of_pairs.in_words(table), of_pairs.side_by_side(table))
 
 
 def steps(options: Steps) -> None:
@@ -100,7 +99,7 @@ def steps(options: Steps) -> None:
     runs = [Run(path, options.step) for path in options.runs]
     with progress_bar("steps") as report:
         table = of_steps.edited(runs, options.count, options.seed, report)
-    told(options, "steps", table, of_steps.in_words(table))
+    tell(options, "steps", table, of_steps.in_words(table))
 
 
 def in_context(options: InContext) -> None:
@@ -113,7 +112,7 @@ def in_context(options: InContext) -> None:
         else:
             table = of_prompts.in_context(runs, options.count, options.seed, report)
             said, brief = of_prompts.in_words(table), of_prompts.side_by_side(table)
-    told(options, options.by, table, said, brief)
+    tell(options, options.by, table, said, brief)
 
 
 def syntax(options: Syntax) -> None:
@@ -122,7 +121,7 @@ def syntax(options: Syntax) -> None:
     with progress_bar("syntax") as report:
         table = trees.syntax(run, options.words, options.seed, report)
     said = trees.in_words(table)
-    told(options, "sites", table, said, trees.chosen(table).drop(columns="choice"))
+    tell(options, "sites", table, said, trees.chosen(table).drop(columns="choice"))
 
 
 def depths(options: Depths) -> None:
@@ -131,7 +130,7 @@ def depths(options: Depths) -> None:
     with progress_bar("depths") as report:
         table = by_depth.depths(run, options.count, options.deepest, options.seed, report)
     said = by_depth.in_words(table)
-    told(options, "depths", table, said)
+    tell(options, "depths", table, said)
 
 
 def dependencies(options: Dependencies) -> None:
@@ -141,7 +140,7 @@ def dependencies(options: Dependencies) -> None:
     with progress_bar("dependencies") as report:
         table = depends.dependencies(run, options.count, options.seed, symbols, report)
     said = depends.in_words(table)
-    told(options, "dependencies", table, said, depends.side_by_side(table))
+    tell(options, "dependencies", table, said, depends.side_by_side(table))
 
 
 def looks(options: Looks) -> None:
@@ -152,7 +151,7 @@ def looks(options: Looks) -> None:
     with progress_bar("looks") as report:
         table = attends.looks(run, *asked, report)
     said = attends.in_words(table, attends.decides(run, *asked))
-    told(options, "looks", table, said, table.drop(columns="choice"))
+    tell(options, "looks", table, said, table.drop(columns="choice"))
 
 
 def tokens(options: Tokens) -> None:
@@ -179,7 +178,7 @@ def vectors(options: Vectors) -> None:
     with progress_bar("vectors") as report:
         table = of_words.vectors(run, *asked, report)
     said = of_words.in_words(table)
-    told(options, "vectors", table, said, of_words.side_by_side(table))
+    tell(options, "vectors", table, said, of_words.side_by_side(table))
 
 
 def senses(options: Senses) -> None:
@@ -188,7 +187,7 @@ def senses(options: Senses) -> None:
     with progress_bar("senses") as report:
         table = of_forms.senses(run, options.sentences, options.seed, report)
     said = of_forms.in_words(table)
-    told(options, "senses", table, said)
+    tell(options, "senses", table, said)
 
 
 def sentences(options: Sentences) -> None:
@@ -196,4 +195,4 @@ def sentences(options: Sentences) -> None:
     runs = [Run(path, options.step) for path in options.runs]
     with progress_bar("sentences") as report:
         table = whole.sentences(runs, options.words, options.seed, report)
-    told(options, "sentences", table, whole.in_words(table), whole.side_by_side(table))
+    tell(options, "sentences", table, whole.in_words(table), whole.side_by_side(table))

@@ -6,8 +6,7 @@ import pandas as pd
 
 from analyses.answers import Answer, draw, question
 from analyses.charts.leaderboard import FOUND, REPLACEMENTS
-from analyses.command_line.told import as_rows
-from analyses.console import ERR, OUT, progress_bar, shown, table_of
+from analyses.console import ERR, OUT, as_rows, progress_bar, shown, table_of
 from analyses.options.commands import Seeds
 from analyses.options.studies import FewLabels, Leaderboard, Scaling, Sweep
 from analyses.questions.explanations import replacement_in_words

@@ -8,8 +8,7 @@ from analyses.close_ups import cosine as of_scores
 from analyses.close_ups import dimension as filled
 from analyses.close_ups import positions as of_positions
 from analyses.close_ups import reach as by_distance
-from analyses.command_line.told import told
-from analyses.console import progress_bar
+from analyses.console import progress_bar, tell
 from analyses.measures import by_layer as of_layers
 from analyses.measures import landscape as around
 from analyses.options.measures import (
@@ -30,35 +29,35 @@ def reach(options: Reach) -> None:
     asked = (options.count, options.length, options.seed)
     with progress_bar("reach") as report:
         table = by_distance.reach(_runs(options), *asked, report)
-    told(options, "reach", table, by_distance.in_words(table), by_distance.side_by_side(table))
+    tell(options, "reach", table, by_distance.in_words(table), by_distance.side_by_side(table))
 
 
 def dimension(options: Dimension) -> None:
     """The participation ratio of the activations, layer by layer."""
     with progress_bar("dimension") as report:
         table = filled.dimension(_runs(options), options.words, options.seed, report)
-    told(options, "dimension", table, filled.in_words(table))
+    tell(options, "dimension", table, filled.in_words(table))
 
 
 def bias(options: Bias) -> None:
     """Which of two rules networks took."""
     with progress_bar("bias") as report:
         table = of_rules.bias(_runs(options), options.words, options.seed, report)
-    told(options, "bias", table, of_rules.in_words(table))
+    tell(options, "bias", table, of_rules.in_words(table))
 
 
 def cosine(options: Cosine) -> None:
     """Scores of heads against the cosine of embeddings."""
     with progress_bar("cosine") as report:
         table = of_scores.cosine(_runs(options), options.seed, report)
-    told(options, "cosine", table, of_scores.in_words(table))
+    tell(options, "cosine", table, of_scores.in_words(table))
 
 
 def gradients(options: Gradients) -> None:
     """Gradients, the softmax and drift, checkpoint by checkpoint and layer by layer."""
     with progress_bar("gradients") as report:
         table = of_layers.by_layers(_runs(options), options.words, options.seed, report)
-    told(options, "gradients", table, of_layers.in_words(table))
+    tell(options, "gradients", table, of_layers.in_words(table))
 
 
 def landscape(options: Landscape) -> None:
@@ -66,7 +65,7 @@ def landscape(options: Landscape) -> None:
     runs, asked = _runs(options), (options.words, options.directions, options.seed)
     with progress_bar("landscape") as report:
         table = around.curvatures(runs, *asked, report)
-    told(options, "landscape", table, around.in_words(table))
+    tell(options, "landscape", table, around.in_words(table))
     if options.file is not None:
         draw(around.chart(around.surface(runs[0], options.words, options.seed)), options.file)
 
@@ -77,7 +76,7 @@ def position_table(options: PositionTable) -> None:
     asked = (options.length, options.d_model, options.shift, options.seed)
     table = of_positions.position_table(runs, *asked)
     brief = table.drop(columns="vectors")  # it fits a terminal of 80 columns
-    told(options, "positions", table, of_positions.in_words(table, options.length), brief)
+    tell(options, "positions", table, of_positions.in_words(table, options.length), brief)
 
 
 def _runs(options: OfRuns) -> list[Run]:

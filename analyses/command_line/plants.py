@@ -6,10 +6,9 @@ from dataclasses import fields
 
 import pandas as pd
 
-from analyses.command_line.told import as_rows
-from analyses.console import OUT, progress_bar, shown, table_of
+from analyses.console import OUT, as_rows, progress_bar, shown, table_of
 from analyses.options.plants import Plant
-from models.languages.bounded import BOUNDED
+from models.languages.grammars.bounded import BOUNDED
 from models.plants import plant as plants
 from models.plants.settings import Dials
 

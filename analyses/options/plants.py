@@ -9,7 +9,7 @@ import tyro
 
 from analyses.options.shared import Shows, check_seed
 from models.errors import unknown
-from models.languages.bounded import BOUNDED
+from models.languages.grammars.bounded import BOUNDED
 from models.plants.settings import Dials
 
 

@@ -10,12 +10,12 @@ from automata.fa.dfa import DFA
 from automata.fa.nfa import NFA
 
 from models.errors import UserError, unknown
-from models.languages.bounded import BOUNDED, BoundedLanguage
 from models.languages.corpus import read_lines
 from models.languages.counting import CountingLanguage
 from models.languages.dyck import BRACKETS, DyckLanguage
 from models.languages.expressions import of_expression
 from models.languages.grammars import phrases
+from models.languages.grammars.bounded import BOUNDED, BoundedLanguage
 from models.languages.grammars.context_free import ContextFreeLanguage
 from models.languages.grammars.copies import CopyLanguage
 from models.languages.grammars.halting import HaltingLanguage

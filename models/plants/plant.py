@@ -20,7 +20,7 @@ from torch import Tensor
 
 from models.config import TrainConfig
 from models.errors import UserError, unknown
-from models.languages.bounded import BOUNDED
+from models.languages.grammars.bounded import BOUNDED
 from models.languages.vocabulary import BOS_ID, END_ID
 from models.plants.compiler import VERDICT_LOGIT, Plan, compiled, config_of
 from models.plants.dials import (

@@ -1,6 +1,6 @@
 """The programs that can be planted, one for each bounded language.
 
-The truth is told by ``models.languages.bounded``, without the program.
+The truth is told by ``models.languages.grammars.bounded``, without the program.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from itertools import product
 
 import numpy as np
 
-from models.languages.bounded import BOUNDED
+from models.languages.grammars.bounded import BOUNDED
 from models.languages.vocabulary import BOS_ID, FIRST_SYMBOL_ID, Vocabulary
 from models.plants.program import Positions, Program, Rows, Select, Steps, Table, Tokens, Variable
 

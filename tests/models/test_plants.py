@@ -13,7 +13,7 @@ import torch
 from analyses.command_line.app import main
 from models.errors import UserError
 from models.languages import language
-from models.languages.bounded import BOUNDED, BoundedLanguage
+from models.languages.grammars.bounded import BOUNDED, BoundedLanguage
 from models.languages.vocabulary import BOS_ID, END_ID
 from models.plants.compiler import compiled, plan
 from models.plants.dials import stream_of

@@ -1,0 +1,1 @@
+"""Networks whose wiring is known: programs, compiled onto a Transformer, behind dials."""
