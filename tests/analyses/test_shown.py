@@ -65,7 +65,8 @@ scaling      json csv  -   -       -
 leaderboard  json csv  out workers device
 few-labels   json csv  out workers device
 rule         json csv  out -       device
-plant        json csv  out workers device
+recover      json csv  out workers device
+plant        json csv  out -       -
 kernels      -    -    -   -       -
 dashboard    -    -    -   -       -
 demo         json csv  out workers device
