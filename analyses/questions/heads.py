@@ -333,7 +333,8 @@ def headline(result: Answer) -> pd.DataFrame:
             best = _chosen(typed, "more")
             value = best["value"] - best["uniform"]
             rows.append((model, f"{name} beyond even attention, best head", value))
-        rows += [(model, *both) for both in heads_apart.apart(table).items()]
+        apart = heads_apart.compared(heads_apart.apart(table))
+        rows += [(model, name, value) for name, value in apart.items()]
         look = measures.get(LOOK)
         if look is not None:
             share = len(_claimed(look)) / len(look)

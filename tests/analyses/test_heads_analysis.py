@@ -10,6 +10,7 @@ from conftest import tiny_config
 
 from analyses.answers import Answer
 from analyses.questions import heads
+from analyses.questions.trials import heads_apart
 from analyses.questions.trials.heads_apart import DISTANCE, SHARED, SPAN
 from analyses.words import ANALYSIS_SEED, WordTensors, changed_words, sample_window
 from interp.causal.ablation import ablate
@@ -298,10 +299,23 @@ def test_the_headline_reads_the_head_that_other_words_chose() -> None:
     assert trained["BOS beyond even attention, best head"] == pytest.approx(0.4)
     assert trained["induction beyond even attention, best head"] == pytest.approx(0.1)
     assert (trained[SPAN], untrained[SPAN]) == (4.0, -4.0)
-    assert trained[f"{SHARED}, keys"] == 0.25
+    assert trained[f"{SHARED}, read"] == 0.25
+    assert np.isnan(trained[f"{SHARED}, written"])
     assert trained[f"{heads.LOOK}, best head"] == 0.2
     assert trained[f"{heads.LOOK}, share of heads above 0.3"] == 0.5
     assert untrained[f"{heads.LOOK}, best head"] == 0.8
+
+
+def test_what_is_compared_over_seeds_is_little() -> None:
+    """Ten seeds can pass Holm's correction for 25 numbers at the most: 25 * 2 / 2^10 < 0.05."""
+    sides = {"queries": 0.2, "keys": 0.4, "values": 0.6, "outputs": 0.9}
+    found = {SPAN: 1.5} | {f"{SHARED}, {side}": value for side, value in sides.items()}
+    rows = heads_apart.compared(found)
+    assert rows == pytest.approx({SPAN: 1.5, f"{SHARED}, read": 0.4, f"{SHARED}, written": 0.9})
+    alone = heads_apart.compared({SPAN: 1.5, f"{SHARED}, keys": 0.4})
+    assert alone[f"{SHARED}, read"] == 0.4
+    names = heads.headline(Answer(made_up(), "", {}))["of"].unique()
+    assert len(names) == 25 - 1  # rollout, which the table lacks
 
 
 @pytest.mark.parametrize("options", [{"words": 0}, {"members": 0}])

@@ -55,6 +55,20 @@ def apart(table: pd.DataFrame) -> dict[str, float]:
     return found
 
 
+def compared(found: dict[str, float]) -> dict[str, float]:
+    """The numbers of ``apart`` that are compared over seeds: ``SPAN``, and the directions that two
+    heads share in what they read (the mean of queries, keys and values) and in what they write.
+
+    They are few, because each comparison more raises the p-value of all others.
+    """
+    read = [found.get(f"{SHARED}, {side}", np.nan) for side in ("queries", "keys", "values")]
+    known = [value for value in read if not np.isnan(value)]
+    rows = {SPAN: found.get(SPAN, np.nan)}
+    rows[f"{SHARED}, read"] = float(np.mean(known)) if known else np.nan
+    rows[f"{SHARED}, written"] = found.get(f"{SHARED}, outputs", np.nan)
+    return rows
+
+
 def _span(heads: pd.DataFrame) -> float:
     by, value = heads["choice"].to_numpy(), heads["value"].to_numpy()
     return float("nan") if np.isnan(by).any() else float(value[by.argmax()] - value[by.argmin()])
