@@ -27,6 +27,8 @@ SHARP = 50.0
 STEEP = 4.0
 """A combination of a table counts as there if what it lacks is less than 1/2 - 1 / (2 STEEP), and
 as not there if it lacks more than 1/2 + 1 / (2 STEEP): small errors of what is read do nothing."""
+WORDS = 24
+"""Words of each length that tell which edges carry a difference."""
 REACH = 64
 """Positions that a network can read. Beyond the words of its language the table is zero."""
 VERDICT_LOGIT = 4.0
@@ -56,8 +58,9 @@ class Plan:
     Attributes:
         places: of each variable.
         dims: the dimensions of the stream that each variable has in a plant without rotation.
-        edges: (sender, receiver) as circuits name them, "L0H1" to "L1H0.v"; through these, and no
-            others, a token reaches the verdict.
+        edges: (sender, receiver) as circuits name them, "L0H1" to "L1H0.v": those that carry a
+            difference between words of a length. What is read through others, as the positions that
+            aim a head, is the same in all of them.
         heads: (layer, head) of the program; all others are idle.
         mlps: the layers whose MLP computes something.
     """
@@ -100,43 +103,55 @@ def plan(program: Program, n_heads: int = 0, seed: int | None = None) -> Plan:
             places[variable] = Place(f"L{layer} mlp", layer, 2 * layer + 2)
     ends = np.cumsum([variable.size for variable in places]).tolist()
     dims = {v: slice(end - v.size, end) for v, end in zip(places, ends, strict=True)}
-    varies = _varying(program)
-    edges = {
-        (places[read].sender, receiver)
-        for variable in program.variables
-        for read, receiver in _receivers(variable, places)
-        if read in varies
-    }
-    edges.add((places[program.verdict].sender, "logits"))
     return Plan(
         places,
         dims,
-        frozenset(edges),
+        frozenset(_edges(program, places)),
         frozenset((layer, head) for layer, heads in taken.items() for head in heads),
         frozenset(p.layer for p in places.values() if p.sender.endswith("mlp")),
     )
 
 
-def _varying(program: Program) -> set[Variable]:
-    """The variables that a token may change; positions alone do not."""
-    varies: set[Variable] = set()
+def _edges(program: Program, places: Mapping[Variable, Place]) -> set[tuple[str, str]]:
+    """The edges that carry a difference: what is read there is not the same in all words of a
+    length. It is looked at in some words of each length."""
+    rng, symbols = np.random.default_rng(0), program.vocabulary.symbols
+    differ: set[tuple[str, str]] = set()
+    for length in range(1, program.longest + 1):
+        words = [tuple(rng.choice(symbols, length).tolist()) for _ in range(WORDS)]
+        first, *others = (_read(program, places, word) for word in words)
+        differ |= {
+            edge
+            for other in others
+            for edge, values in other.items()
+            if np.abs(values - first[edge]).max() > 1e-9
+        }
+    return differ
+
+
+def _read(
+    program: Program, places: Mapping[Variable, Place], word: Sequence[str]
+) -> dict[tuple[str, str], np.ndarray]:
+    """What passes each edge on a word, (sender, receiver): the values side by side."""
+    traced = program.trace(word)
+    passed: dict[tuple[str, str], list[np.ndarray]] = {}
     for variable in program.variables:
-        if isinstance(variable, Tokens) or varies.intersection(variable.reads):
-            varies.add(variable)
-    return varies
-
-
-def _receivers(
-    variable: Variable, places: Mapping[Variable, Place]
-) -> Sequence[tuple[Variable, str]]:
-    """What a variable reads, each with the name of the input that reads it."""
-    sender = places[variable].sender
-    if isinstance(variable, Select):
-        read = [(variable.values, f"{sender}.v")]
-        if variable.keys is not None and variable.queries is not None:
-            read += [(variable.keys, f"{sender}.k"), (variable.queries, f"{sender}.q")]
-        return read
-    return [(each, sender) for each in variable.reads]
+        to = places[variable].sender
+        read = [(each, to, traced[each.name]) for each in variable.reads]
+        if isinstance(variable, Select):
+            values = traced[variable.values.name] @ variable.linear
+            read = [(variable.values, f"{to}.v", values)]
+            if variable.keys and variable.queries and variable.match is not None:
+                # Of a query counts which keys match it, of a key which queries it matches.
+                match = variable.match.astype(float)
+                asked, offered = traced[variable.queries.name], traced[variable.keys.name]
+                read.append((variable.queries, f"{to}.q", asked @ match.T))
+                read.append((variable.keys, f"{to}.k", offered @ match))
+        for each, receiver, values in read:
+            passed.setdefault((places[each].sender, receiver), []).append(values)
+    verdict = program.verdict
+    passed[places[verdict].sender, "logits"] = [traced[verdict.name]]
+    return {edge: np.concatenate(parts, axis=1) for edge, parts in passed.items()}
 
 
 def config_of(program: Program, heads: int = 0, spare: int = 0, units: int = 0) -> ModelConfig:
