@@ -61,6 +61,7 @@ from interp.explanations.case import Case
 from interp.explanations.explain import explain
 from interp.explanations.explain import judge as judged
 from interp.explanations.games import Game, exact_shapley, on_both_scales
+from interp.heads.apart import SIDES, distances, shared_directions
 from interp.heads.attention_and_effect import attention_and_effect, rank_correlation
 from interp.heads.logit_attribution import direct_logit_attribution
 from interp.heads.types import TYPES, head_types
@@ -417,6 +418,12 @@ def heads(run: Run) -> Iterator[Rows]:
         for kind in TYPES:
             rows = types[types["type"] == kind]
             found.append(sides(rows.pivot(index="word", columns="head", values="score"), unit))
+        far = distances(model, words.tokens, words.mask)
+        found.append(sides(far.pivot(index="word", columns="head", values="distance"), unit))
+        shared = shared_directions(model)  # of two heads, each shares as much as the other
+        for side in SIDES.values():
+            both = shared.loc[shared["side"] == side, "shared"].repeat(2).tolist()
+            found.append(([np.nan] * len(both), both))
         looks = []
         for word, changed in pairs:
             at = len(word) - 1
