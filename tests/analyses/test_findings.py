@@ -299,6 +299,7 @@ def test_the_pages_of_the_lab_are_what_their_tables_say() -> None:
 def test_numbers_that_are_equal_but_for_rounding_errors_are_written_alike() -> None:
     assert with_interval(0.475, 0.475 - 1e-15, 0.475 + 1e-15) == "48% [48, 48]"
     assert with_interval(0.475, np.nan, np.nan) == "48%"
+    assert with_interval(-0.001, -0.2, 0.1, "plain") == "0.00 [-0.20, 0.10]"
 
 
 def test_a_median_counts_those_who_have_no_number_as_the_largest(docs: Path) -> None:

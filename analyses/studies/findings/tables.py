@@ -142,12 +142,12 @@ class Table:
 STYLES: dict[str, Callable[[float], str]] = {
     "share": lambda value: f"{100 * value:.0f}",
     "points": lambda value: f"{100 * value:.1f}",
-    "plain": lambda value: f"{value:.2f}",
-    "fine": lambda value: f"{value:.3f}",
+    "plain": lambda value: f"{round(value, 2) + 0.0:.2f}",
+    "fine": lambda value: f"{round(value, 3) + 0.0:.3f}",
     "whole": lambda value: f"{value:,.0f}",
     "short": lambda value: f"{value:.2g}",
 }
-"""How a number is written."""
+"""How a number is written. Nothing is minus zero."""
 
 
 def with_interval(mean: float, low: float, high: float, style: str = "share") -> str:
