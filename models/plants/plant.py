@@ -216,8 +216,9 @@ def in_words(made: Plant, asked: Dials) -> str:
     said = (
         f"Right on all {made.words:,} words of up to {made.program.longest} symbols; END's logit "
         f"lies at least {made.margin:.2f} from zero. {config.n_layers} layers of {config.n_heads} "
-        f"heads, of which the program uses {len(made.plan.heads)}; "
-        f"{sum(v.size for v in made.program.variables)} features in {config.d_model} dimensions."
+        f"heads, of which the program uses {len(made.plan.heads)}. Its variables have "
+        f"{sum(v.size for v in made.program.variables)} values and numbers, and the stream has "
+        f"{config.d_model} dimensions."
     )
     return said + (f" With more it would err: {', '.join(weaker)}." if weaker else "")
 
