@@ -209,6 +209,7 @@ def chart(runs: pd.DataFrame, size: Size) -> ChartType:
     x = alt.X("size:Q", title=CALLED[size]).scale(type="log", nice=False)
     names = list(runs["language"].unique())
     colour = alt.Color("language:N", title=None, sort=names).scale(domain=names, range=SEVERAL)
+    colour = colour.legend(orient="top")  # beside the plot a telephone has no room for it
     base = alt.Chart(runs).mark_point(opacity=0.5, size=25).encode(x=x, color=colour)
     hints = ["language", "setting", "seed", *figures("size", digits=0), *figures("excess", "exact")]
     y = alt.Y("excess:Q", title="excess loss (nats per token)").scale(type="log")
@@ -217,8 +218,8 @@ def chart(runs: pd.DataFrame, size: Size) -> ChartType:
     share = alt.Y("exact:Q", title="exact").axis(format="%").scale(domain=[0, 1])
     exact = base.encode(y=share, tooltip=hints)
     steps = alt.Chart(means(runs)).mark_line().encode(x=x, y=share, color=colour)
-    return loss.properties(width=420, height=240) & (exact + steps).properties(
-        width=420, height=120
+    return loss.properties(width=340, height=240) & (exact + steps).properties(
+        width=340, height=120
     )
 
 
