@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Literal
 
 import altair as alt
@@ -71,17 +71,8 @@ def middles(values: pd.DataFrame, censored: bool, shares: bool = False) -> pd.Da
     return pd.DataFrame(rows, columns=[*keys, "value", "low", "high", "seeds"])
 
 
-def chart(
-    table: pd.DataFrame,
-    by: Sequence[str],
-    column: str,
-    title: str,
-    place: str | None = None,
-    censored: bool = False,
-    shares: bool = False,
-) -> ChartType:
-    """All ``panels`` in one picture."""
-    each = panels(table, by, column, title, place, censored, shares)
+def side_by_side(each: Mapping[str, ChartType]) -> ChartType:
+    """``panels`` in one picture."""
     return alt.concat(*each.values(), columns=min(3, len(each)))
 
 

@@ -1,6 +1,6 @@
 """Networks whose wiring is known: a program, compiled, hidden behind dials, and tried on all words.
 
-A plant is drawn afresh for every seed, so that nobody can tune a lens to it. On disk it is an
+A plant is drawn afresh for every seed: nobody can tune a lens to it. On disk it is an
 ordinary run, and beside it lies its plan:
 
     RUN/plan.json     which part computes what, along which direction, and which parts are idle
@@ -44,7 +44,7 @@ Progress = Callable[[int, int, str], None]
 PLAN = "plan.json"
 PLAIN = Dials()
 DRAWS = 5
-"""How often dials are drawn before they are turned down, so that all verdicts are right."""
+"""How often dials are drawn. If a verdict is wrong each time, they are turned down."""
 LEAST = 0.1
 """END's logit must lie at least so far from zero in every word."""
 STEADY = (3.0, 4.5, 6.0, 9.0, 13.0, 20.0, 30.0, 45.0, 70.0, 100.0)
@@ -216,7 +216,7 @@ def in_words(made: Plant, asked: Dials) -> str:
     said = (
         f"Right on all {made.words:,} words of up to {made.program.longest} symbols; END's logit "
         f"lies at least {made.margin:.2f} from zero. {config.n_layers} layers of {config.n_heads} "
-        f"heads, of which the program uses {len(made.plan.heads)}. Its variables have "
+        f"heads; the program uses {len(made.plan.heads)} heads. Its variables have "
         f"{sum(v.size for v in made.program.variables)} values and numbers, and the stream has "
         f"{config.d_model} dimensions."
     )

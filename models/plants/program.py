@@ -15,6 +15,7 @@ read.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
@@ -47,15 +48,6 @@ class Variable:
         """The variables that it is made of."""
         return ()
 
-    def at(self, known: Mapping[Variable, Values], seen: Bool[np.ndarray, "query key"]) -> Values:
-        """Its values at the positions of a word, exactly.
-
-        Args:
-            known: the values of what it reads.
-            seen: which keys the mask lets each query see.
-        """
-        raise NotImplementedError
-
 
 @dataclass(frozen=True, eq=False)
 class Tokens(Variable):
@@ -67,8 +59,25 @@ class Positions(Variable):
     """The number of the position, one-hot; BOS stands at 0."""
 
 
+class Made(Variable, ABC):
+    """A variable that a part of the network makes of others."""
+
+    @property
+    @abstractmethod
+    def reads(self) -> Sequence[Variable]: ...
+
+    @abstractmethod
+    def at(self, known: Mapping[Variable, Values], seen: Bool[np.ndarray, "query key"]) -> Values:
+        """Its values at the positions of a word, exactly.
+
+        Args:
+            known: the values of what it reads.
+            seen: which keys the mask lets each query see.
+        """
+
+
 @dataclass(frozen=True, eq=False)
-class Select(Variable):
+class Select(Made):
     """The mean of values over the keys that match the query; zero where none matches. BOS, on which
     a head rests without a match, must then have the value zero.
 
@@ -103,7 +112,7 @@ class Select(Variable):
 
 
 @dataclass(frozen=True, eq=False)
-class Table(Variable):
+class Table(Made):
     """A function of categories.
 
     Attributes:
@@ -127,7 +136,7 @@ class Table(Variable):
 
 
 @dataclass(frozen=True, eq=False)
-class Steps(Variable):
+class Steps(Made):
     """Which thresholds a weighted sum reaches: out + 1 for each that it does.
 
     Attributes:
@@ -197,6 +206,7 @@ class Program:
             elif isinstance(variable, Positions):
                 known[variable] = np.eye(variable.size)[np.arange(size)]
             else:
+                assert isinstance(variable, Made)
                 known[variable] = variable.at(known, seen)
         return {variable.name: values for variable, values in known.items()}
 

@@ -22,7 +22,7 @@ class Dials:
             read.
         copies: "either": two copies of the program, each of them enough (redundancy); "both": two
             copies, both needed (conjunction).
-        rotate: whether the stream is turned, so that no variable has dimensions for itself.
+        rotate: whether the stream is turned: no variable then has dimensions for itself.
         superposed: the share of dimensions that is taken away from values of categories, so that
             there are more values than dimensions; less where verdicts would be wrong.
         norm: whether RMSNorm stands before every part and before the logits. It shrinks what the

@@ -9,7 +9,7 @@ import pandas as pd
 from altair.typing import ChartType
 
 from analyses.answers import Answer
-from analyses.charts import measures
+from analyses.charts.measures import panels, side_by_side
 from analyses.charts.sweeps import band_chart, chart, short
 from analyses.options.studies import Size
 from analyses.studies import scaling
@@ -208,7 +208,8 @@ def along(found: Table, number: str, place: str | None, by: Sequence[str] = ()) 
     further = number in MEANING
     title = MEANING.get(number, "words recognised" if number == "recognition" else short(number))
     censored = further and FURTHER[name_of(number)].censored
-    return measures.chart(rows, by, number, title, place, censored, not further or is_share(number))
+    share = not further or is_share(number)
+    return side_by_side(panels(rows, by, number, title, place, censored, share))
 
 
 def law_chart(found: Table, size: Size) -> ChartType:

@@ -10,7 +10,7 @@ import pandas as pd
 import streamlit as st
 
 from analyses.answers import Answer
-from analyses.charts.measures import along, chart, panels
+from analyses.charts.measures import along, panels, side_by_side
 from analyses.charts.sweeps import short
 from analyses.studies import scaling
 from analyses.studies.sweeps import over_seeds
@@ -40,9 +40,9 @@ def further(
     st.dataframe(over_seeds.wide(summed, by)[name], hide_index=True)
     st.caption(over_seeds.LEGEND)
     censored = FURTHER[name].censored
-    drawn = (rows, by, column, meaning, place, censored, is_share(column))
+    drawn = panels(rows, by, column, meaning, place, censored, is_share(column))
     with st.container(horizontal=True, gap="medium"):  # panels that do not fit stand below
-        for language, panel in panels(*drawn).items():
+        for language, panel in drawn.items():
             with st.container(width="content"):
                 picture(panel, f"{meaning.capitalize()} by setting, {language}.")
     st.caption(
@@ -57,7 +57,7 @@ def further(
     downloads(
         "sweep-measures",
         Answer(summed, ""),
-        partial(chart, *drawn),
+        partial(side_by_side, drawn),
         of_run=False,
     )
 

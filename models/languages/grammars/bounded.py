@@ -1,6 +1,6 @@
 """Languages of words up to a length, told by a predicate: the truth of networks that are planted.
 
-All their words can be tried, so that a network is known to be right and not merely tested. The
+All their words can be tried: a network is then known to be right, and not merely tested. The
 name says the bound: "majority-10" has words of up to ten symbols.
 """
 
