@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import get_args
 
 import tyro
 
+from analyses.options.lines import Study
 from analyses.options.shared import Shows, check_seed
-from models.errors import unknown
+from models.errors import UserError, unknown
 from models.languages.grammars.bounded import BOUNDED
 from models.plants.settings import Dials
 
@@ -35,5 +37,9 @@ class Plant(Dials, Shows):
         Dials.__post_init__(self)
         Shows.__post_init__(self)
         check_seed(self.seed)
+        if self.program in get_args(Study):
+            raise UserError(
+                f"{self.program} is a study of rules in lines: write `lab recover {self.program}`"
+            )
         if self.program and self.program not in BOUNDED:
             raise unknown("program", self.program, BOUNDED)
