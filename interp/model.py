@@ -13,6 +13,7 @@ from typing import Any, Protocol, runtime_checkable
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
+from typing_extensions import TypeIs
 
 
 @runtime_checkable
@@ -161,16 +162,32 @@ def require_stream(model: HookedModel, *names: str) -> None:
             )
 
 
+def is_readable(model: object) -> TypeIs[ReadableModel]:
+    """Has the model all that a ``ReadableModel`` has?"""
+    return not _lacking(model, ReadableModel)
+
+
+def is_resumable(model: object) -> TypeIs[ResumableModel]:
+    """Has the model all that a ``ResumableModel`` has?"""
+    return not _lacking(model, ResumableModel)
+
+
 def require(model: object, protocol: type[Any]) -> None:
     """Raises ValueError if the model lacks something that a protocol of this file names."""
-    if isinstance(model, protocol):
-        return
-    names = [name for name in dir(protocol) if not name.startswith("_")]
-    lacking = [name for name in names if not hasattr(model, name)]
-    raise ValueError(
-        f"{type(model).__name__} is no {protocol.__name__}, it lacks {', '.join(lacking)}: use "
-        "another lens, or give the model properties with these names"
-    )
+    if lacking := _lacking(model, protocol):
+        raise ValueError(
+            f"{type(model).__name__} is no {protocol.__name__}, it lacks {', '.join(lacking)}: use "
+            "another lens, or give the model properties with these names"
+        )
+
+
+def _lacking(model: object, protocol: type[Any]) -> list[str]:
+    """The names in a protocol that a model has not.
+
+    ``isinstance`` of a protocol does not see submodules from Python 3.12 on: it looks attributes up
+    without ``__getattr__``, and there PyTorch keeps them.
+    """
+    return [name for name in dir(protocol) if name[0] != "_" and not hasattr(model, name)]
 
 
 @torch.no_grad()

@@ -19,7 +19,7 @@ from analyses.words import WordTensors, sample_window
 from interp.causal.ablation import Ablation, donors
 from interp.circuits.edges import run_with_edges, writes
 from interp.circuits.graph import Graph
-from interp.model import HookedModel, ReadableModel, activations
+from interp.model import HookedModel, activations, is_readable
 from interp.statistics import wilson
 from models.base import LanguageModel
 from models.errors import UserError, unknown
@@ -61,7 +61,7 @@ def parts_of(model: HookedModel) -> list[str]:
 def edges_of(model: HookedModel, run: Run) -> list[str]:
     """Every edge by its name: "L0H1 -> L1H0.q"; none where there is no single stream that is the
     sum of what its parts wrote."""
-    if not isinstance(model, ReadableModel) or circuits.refusal(run):
+    if not is_readable(model) or circuits.refusal(run):
         return []
     return [str(edge) for edge in Graph.of(model).edges]
 
@@ -92,7 +92,7 @@ class Removal:
         if not any(ARROW in name for name in self.away):
             hooks = self.hooks(model, words, reference)
             return model.run_with_hooks(tokens, fwd_hooks=hooks)
-        assert isinstance(model, ReadableModel)  # it has edges
+        assert is_readable(model)  # it has edges
         both = WordTensors.of(Words.concatenate(words, reference))
         written = writes(model, both.tokens).movedim(0, 2)
         source = self._instead(written, both, len(words), tokens.shape[1]).movedim(2, 0)

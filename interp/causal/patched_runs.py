@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from interp.causal.metrics import Metric, ReadAt
 from interp.causal.sites import Site
-from interp.model import HookedModel, Recording, ResumableModel
+from interp.model import HookedModel, Recording, ResumableModel, is_resumable
 
 AFTER_MIXING = (
     *("q", "pattern", "z", "attn_out", "resid_mid"),
@@ -125,7 +125,7 @@ def sweep(
     clean_logits, sources = model.run_with_cache(
         clean, names_filter=hooks, return_cache_object=False
     )
-    if isinstance(model, ResumableModel):
+    if is_resumable(model):
         carried = any(site.component in ("k", "v") for site in sites)
         recording = model.record(corrupted)
         source = model.record(clean) if carried else recording

@@ -11,7 +11,7 @@ from interp.heads import rollout_and_flow
 from interp.heads.attention import attention
 from interp.heads.logit_attribution import direct_by_position
 from interp.heads.weighted_sum import is_a_sum, weights_and_candidates
-from interp.model import ReadableModel, has_residual, require
+from interp.model import ReadableModel, has_residual, is_readable, require
 
 
 def last_layer(case: Case) -> Values:
@@ -35,7 +35,7 @@ def direct(case: Case) -> Values:
     Raises ValueError for a case with a softmax: its verdict depends on all logits, and is no sum.
     """
     require(case.model, ReadableModel)
-    assert isinstance(case.model, ReadableModel)  # as mypy cannot tell
+    assert is_readable(case.model)  # as mypy cannot tell
     if case.softmax:
         raise ValueError(
             "direct logit attribution explains a logit, and the verdict of a softmax depends on "
@@ -47,7 +47,7 @@ def direct(case: Case) -> Values:
 def gates(case: Case) -> Values:
     """The weight of each symbol in the cells of an LSTM's last layer where the verdict is read, the
     mean over units, 0 to 1: its input gate times all later forget gates (Levy et al. 2018)."""
-    assert isinstance(case.model, ReadableModel)  # or else it is not offered
+    assert is_readable(case.model)  # or else it is not offered
     weights, _ = weights_and_candidates(case.model, case.word[None], _last(case))
     return _by_symbol(weights[0, case.at].mean(dim=-1).cpu())
 

@@ -14,7 +14,14 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from interp.model import HookedModel, ReadableModel, activations, require, require_hooks
+from interp.model import (
+    HookedModel,
+    ReadableModel,
+    activations,
+    is_readable,
+    require,
+    require_hooks,
+)
 
 
 @torch.no_grad()
@@ -53,7 +60,7 @@ def is_a_sum(model: HookedModel, tokens: Int[Tensor, "batch pos"], layer: int) -
     """Are the cells of this layer that weighted sum? Not if it is no LSTM, nor if it goes on from
     another layer's state, as a decoder goes on from its encoder's."""
     name = f"blocks.{layer}.hook_cell"
-    if not isinstance(model, ReadableModel) or name not in model.hook_dict:
+    if not is_readable(model) or name not in model.hook_dict:
         return False
     weights, candidates = weights_and_candidates(model, tokens, layer)
     cells = activations(model, tokens, [name])[name].to(weights)
