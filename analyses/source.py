@@ -6,6 +6,7 @@ The release number would not do: whoever changes a lens changes what it answers,
 from __future__ import annotations
 
 import hashlib
+import subprocess
 from collections.abc import Iterable
 from functools import cache
 from importlib.util import find_spec
@@ -47,3 +48,15 @@ def source_hash(*places: str) -> str:
 
 def _files(place: Path) -> Iterable[Path]:
     return sorted(place.rglob("*.py")) if place.is_dir() else [place]
+
+
+def commit() -> str:
+    """The commit of the lab, short; "unknown" where it is no repository."""
+    told = subprocess.run(
+        ["git", "rev-parse", "--short", "HEAD"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return told.stdout.strip() or "unknown"

@@ -127,6 +127,9 @@ COMMANDS = {
     "rule": Command("rule lines.tsv", "the rule behind labelled lines", "lines:discover"),
     "recover": Command("recover STUDY", "how much of a planted rule comes back?", "lines:recover"),
     "plant": Command("plant [PROGRAM]", "a network whose wiring is known", "plants:plant"),
+    "score": Command(
+        "score [LENS.py]", "does a lens find what planted networks do?", "plants:score"
+    ),
     "kernels": Command(
         "kernels", "kernel attention (Nadaraya-Watson) in one picture", "show:kernels"
     ),

@@ -56,7 +56,7 @@ from analyses.options.measures import (
     Reach,
 )
 from analyses.options.pictures import Kernels
-from analyses.options.plants import Plant
+from analyses.options.plants import Plant, Score
 from analyses.options.shared import (
     Asks,
 )
@@ -134,6 +134,7 @@ TAKES: dict[str, type[Any]] = {
     "rule": Discover,
     "recover": Recover,
     "plant": Plant,
+    "score": Score,
     "seeds": Seeds,
     "sweep": Sweep,
     "scaling": Scaling,

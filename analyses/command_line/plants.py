@@ -1,4 +1,4 @@
-"""Commands about networks whose wiring is known."""
+"""Commands about networks whose wiring is known: make one, and score lenses on many."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from dataclasses import fields
 import pandas as pd
 
 from analyses.console import OUT, as_rows, progress_bar, shown, table_of
-from analyses.options.plants import Plant
+from analyses.options.plants import Plant, Score
+from analyses.scoring import board, summary
+from analyses.script import as_json, where
 from models.languages.grammars.bounded import BOUNDED
 from models.plants import plant as plants
 from models.plants.settings import Dials
@@ -42,3 +44,18 @@ def _programs(options: Plant) -> None:
     table = pd.DataFrame(rows)
     if not shown(options, table, {"programs": as_rows(table)}):
         OUT.print(table_of(table))
+
+
+def score(options: Score) -> None:
+    """Scores a lens, or all of the lab's own."""
+    name = options.lens.name if options.lens else "the lab's lenses"
+    with progress_bar(name) as report:
+        result = board.score(options, report)
+    if shown(options, result.table, as_json(result)):
+        return
+    found = pd.DataFrame(result.findings["scores"])
+    OUT.print(table_of(summary.compact(found)))
+    for fault in result.findings["faults"]:
+        OUT.print(fault)
+    OUT.print(result.sentence)
+    where(result, board.NAME)

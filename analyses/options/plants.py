@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import get_args
@@ -9,7 +10,7 @@ from typing import get_args
 import tyro
 
 from analyses.options.lines import Study
-from analyses.options.shared import Shows, check_seed
+from analyses.options.shared import Shows, Works, at_least, check_seed
 from models.errors import UserError, unknown
 from models.languages.grammars.bounded import BOUNDED
 from models.plants.settings import Dials
@@ -43,3 +44,51 @@ class Plant(Dials, Shows):
             )
         if self.program and self.program not in BOUNDED:
             raise unknown("program", self.program, BOUNDED)
+
+
+SETTINGS: Mapping[str, Dials] = {
+    "open": Dials(rotate=True),
+    "decoys": Dials(rotate=True, decoys=2, cancelling=True),
+    "either": Dials(rotate=True, copies="either"),
+    "both": Dials(rotate=True, copies="both"),
+    "superposed": Dials(rotate=True, superposed=0.3),
+}
+"""What hides the networks on which lenses are scored. The stream is turned in all of them."""
+
+
+@dataclass(frozen=True)
+class Score(Shows, Works):
+    """Score a lens on networks whose wiring is known; without a LENS, all of the lab's own.
+
+    LENS is a Python file with a function for one or more of the questions "positions", "parts",
+    "edges", "variable" and "rule". It runs in a process of its own, where no truth is in reach.
+    What is scored is kept in OUT: a scoring that was interrupted goes on.
+
+    Attributes:
+        lens: the file.
+        programs: what the networks compute; all programs if none is named.
+        settings: what hides them: "open" nothing but a rotation of the stream, "decoys" heads that
+            do nothing, "either" two copies of which each is enough, "both" two copies of which both
+            are needed, "superposed" fewer dimensions than values.
+        seeds: how many networks are drawn for each program and setting.
+        first_seed: of the first of them. With another one nobody has seen the networks.
+        limit: seconds within which a lens must answer a question.
+        out: the folder of all runs.
+    """
+
+    lens: tyro.conf.Positional[Path | None] = None
+    programs: tuple[str, ...] = tuple(BOUNDED)
+    settings: tuple[str, ...] = tuple(SETTINGS)
+    seeds: int = 2
+    first_seed: int = 0
+    limit: float = 60.0
+    out: Path = Path("runs")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        at_least(1, self, "seeds", "limit")
+        at_least(0, self, "first_seed")
+        for name, known in (("program", BOUNDED), ("setting", SETTINGS)):
+            for each in getattr(self, f"{name}s"):
+                if each not in known:
+                    raise unknown(name, each, known)

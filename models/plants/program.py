@@ -19,6 +19,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
+from types import MappingProxyType
 
 import numpy as np
 from jaxtyping import Bool, Float
@@ -27,6 +28,8 @@ from models.languages.vocabulary import BOS_ID, Vocabulary
 
 Values = Float[np.ndarray, "pos _"]
 """A variable at the positions of one word, BOS first."""
+AGAIN = ", again"
+"""What the name of a second copy ends with."""
 Rows = Mapping[tuple[int, ...], Sequence[float]]
 """What each combination of values gives."""
 
@@ -194,14 +197,23 @@ class Program:
         visit(self.verdict)
         return list(found)
 
-    def trace(self, word: Sequence[str]) -> dict[str, Values]:
-        """Every variable at BOS and at each symbol of a word."""
+    def trace(
+        self, word: Sequence[str], fixed: Mapping[str, Values] = MappingProxyType({})
+    ) -> dict[str, Values]:
+        """Every variable at BOS and at each symbol of a word.
+
+        Args:
+            fixed: by name, values that variables are given instead of their own; what reads them
+                follows.
+        """
         ids = [BOS_ID, *(self.vocabulary.ids[symbol] for symbol in word)]
         size = len(ids)
         seen = np.ones((size, size), dtype=bool) if self.ahead else np.tri(size, dtype=bool)
         known: dict[Variable, Values] = {}
         for variable in self.variables:
-            if isinstance(variable, Tokens):
+            if variable.name in fixed:
+                known[variable] = fixed[variable.name]
+            elif isinstance(variable, Tokens):
                 known[variable] = np.eye(variable.size)[ids]
             elif isinstance(variable, Positions):
                 known[variable] = np.eye(variable.size)[np.arange(size)]
@@ -210,10 +222,10 @@ class Program:
                 known[variable] = variable.at(known, seen)
         return {variable.name: values for variable, values in known.items()}
 
-    def says(self, word: Sequence[str]) -> bool:
-        """The program's verdict on a word."""
+    def says(self, word: Sequence[str], fixed: Mapping[str, Values] = MappingProxyType({})) -> bool:
+        """The program's verdict on a word; ``fixed`` as in ``trace``."""
         at = 0 if self.ahead else len(word)
-        return bool(self.trace(word)[self.verdict.name][at, 0] > 0.5)
+        return bool(self.trace(word, fixed)[self.verdict.name][at, 0] > 0.5)
 
     def words(self) -> Iterator[tuple[str, ...]]:
         """All words that the program is for, the short ones first."""
@@ -238,7 +250,7 @@ def twice(program: Program, together: str) -> Program:
 
 
 def _copy(variable: Variable, copies: Mapping[Variable, Variable]) -> Variable:
-    name = f"{variable.name}, again"
+    name = variable.name + AGAIN
     if isinstance(variable, Select):
         return replace(
             variable,

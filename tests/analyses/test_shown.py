@@ -67,6 +67,7 @@ few-labels   json csv  out workers device
 rule         json csv  out -       device
 recover      json csv  out workers device
 plant        json csv  out -       -
+score        json csv  out workers -
 kernels      -    -    -   -       -
 dashboard    -    -    -   -       -
 demo         json csv  out workers device

@@ -59,7 +59,7 @@ FLOORS: Mapping[str, Sequence[str]] = {
         "console words activations scorecard",
         "jobs charts script reports",
         "questions measures",
-        "studies rules close_ups",
+        "studies rules close_ups scoring",
         "command_line",
     ),
     "dashboard": (

@@ -8,7 +8,13 @@ from test_transformer_lens import Make, boot_native
 
 from interp.causal.metrics import logit_at
 from interp.causal.patching import patch
-from interp.model import CircuitModel, ReadableModel, activations, require, require_stream
+from interp.model import (
+    CircuitModel,
+    ReadableModel,
+    activations,
+    require,
+    require_stream,
+)
 from models.languages import END_ID
 from models.transformer.model import HookedTransformer
 

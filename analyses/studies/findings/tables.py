@@ -9,7 +9,6 @@ from __future__ import annotations
 import io
 import os
 import platform
-import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -24,6 +23,7 @@ import torch
 
 from analyses.answer_files import RESULTS, Record, kept_in, seal
 from analyses.charts.sweeps import settings_of
+from analyses.source import commit
 from interp.statistics import seeds_interval
 from models.errors import UserError
 from models.reading import read_bytes
@@ -225,18 +225,6 @@ def _study(folder: Path) -> tuple[Record, pd.DataFrame]:
     if left := newest.record.findings.get("left"):
         raise UserError(f"{left} runs of {folder} are missing: finish it with `lab sweep`")
     return newest.record, newest.table()
-
-
-def commit() -> str:
-    """The commit of the lab, short; "unknown" where it is no repository."""
-    told = subprocess.run(
-        ["git", "rev-parse", "--short", "HEAD"],
-        cwd=Path(__file__).parent,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    return told.stdout.strip() or "unknown"
 
 
 def machine() -> str:

@@ -1,0 +1,196 @@
+"""The scoreboard: lenses by question and by what hides a network, over networks drawn afresh.
+
+OUT/scores/PROGRAM-SETTING-sSEED/       what each lens answered about one network, graded
+OUT/results/score-1/                    all of it; with many lenses, the meta-score too
+OUT/scores/log.jsonl                    a line per scoring: when, which commit, which lens
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import json
+import sys
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from analyses.answers import Answer, Progress, kept_as_asked, plain, quiet, save
+from analyses.jobs.workers import side_by_side
+from analyses.options.plants import SETTINGS, Score
+from analyses.scoring import lenses
+from analyses.scoring.door import Door, Reply
+from analyses.scoring.grades import TRUTH, grade, oracle
+from analyses.scoring.inside import NOT_ASKED, as_lists
+from analyses.scoring.keys import Key, keys
+from analyses.scoring.paper import QUESTIONS
+from analyses.scoring.summary import (
+    ORACLE,
+    PLANTED,
+    UNTRAINED,
+    chart,
+    faults,
+    in_words,
+    meta_score,
+    summed_up,
+)
+from analyses.source import commit, source_hash
+from models.errors import UserError
+from models.plants.plant import plant
+from models.reading import read_bytes
+from models.runs.files import append_bytes
+from models.transformer.model import HookedTransformer
+
+NAME = "score"
+KEPT = "scored"
+QUESTION = "Which lens finds what a planted network does?"
+FOLDER = "scores"
+
+
+def score(asked: Score, progress: Progress = quiet) -> Answer:
+    """One row per lens, question, network and measure.
+
+    Columns: lens, question, program, setting (``SETTINGS``), seed, variable, network ("planted" or
+    "untrained"), measure, value (of a fault: zero in every measure of ``TRUTH``), fault, calls,
+    milliseconds.
+
+    Raises:
+        UserError: the file cannot be read, or has no function for a question.
+    """
+    file = asked.lens or Path(lenses.__file__)
+    content = read_bytes(file, "give the path of a Python file")
+    digest = hashlib.sha256(content).hexdigest()[:16]
+    if asked.lens:
+        _check(content, file)
+    jobs: dict[tuple[str, str, int], tuple[Any, ...]] = {}
+    for program in asked.programs:
+        for setting in asked.settings:
+            for seed in range(asked.first_seed, asked.first_seed + asked.seeds):
+                where = asked.out / FOLDER / f"{program}-{setting}-s{seed}"
+                own = (file, digest, asked.lens is None, program, setting, seed)
+                jobs[program, setting, seed] = (*own, asked.limit, where)
+    progress(0, len(jobs), "the first network")
+    tables: dict[tuple[str, str, int], pd.DataFrame] = {}
+    for key, table in side_by_side(scored, jobs, asked.workers, asked.scheduler):
+        tables[key] = table
+        progress(len(tables), len(jobs), f"{key[0]}, {key[1]}, seed {key[2]}")
+    table = pd.concat([tables[key] for key in jobs], ignore_index=True)
+    summary, meta = summed_up(table), meta_score(table)
+    arguments = {"lens": str(asked.lens or "built-in"), "hash": digest, "seeds": asked.seeds}
+    arguments |= {"programs": list(asked.programs), "settings": list(asked.settings)}
+    findings = {"scores": summary.to_dict("records"), "meta": meta.to_dict("records")}
+    findings["faults"] = faults(table)
+    sentence = in_words(summary, meta, findings["faults"])
+    result = Answer(table, sentence, plain(findings), arguments)
+    _log(asked, digest, summary)
+    return save(asked.out, NAME, QUESTION, result, chart(summary))
+
+
+def _check(content: bytes, file: Path) -> None:
+    """Is it Python, with at least one of the functions? It is read, and not run here."""
+    try:
+        tree = ast.parse(content)
+    except (SyntaxError, ValueError) as error:
+        raise UserError(f"{file} is no Python: {error}") from None
+    named = {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
+    if not named & set(QUESTIONS):
+        raise UserError(f"{file} answers no question: define one of {', '.join(QUESTIONS)}")
+
+
+# -- one network ----------------------------------------------------------------------------------
+
+
+def scored(
+    file: Path,
+    digest: str,
+    many: bool,
+    program: str,
+    setting: str,
+    seed: int,
+    limit: float,
+    where: Path,
+) -> pd.DataFrame:
+    """What the lenses of a file answer about one network; kept in a folder of its own.
+
+    Args:
+        many: whether the file holds many lenses by name, or is one.
+    """
+    code = source_hash("models", "interp", "analyses/scoring")
+    asked = {"lens": digest, "limit": limit, "many": many, "code": code}
+    if (known := kept_as_asked(where, KEPT, asked)) is not None:
+        return known.table
+    made = plant(program, SETTINGS[setting], seed)
+    untrained = HookedTransformer(made.model.config, made.model.vocabulary, seed).eval()
+    questions, door = keys(made, QUESTIONS), _door(file, limit)
+    names = [name for name in lenses.LENSES if name != lenses.RANDOM] if many else [""]
+    rows: list[dict[str, Any]] = []
+    for key in questions:
+        drawn = lenses.LENSES[lenses.RANDOM][key.question](made.model, key.words)
+        rows += _rows(key, ORACLE, PLANTED, Reply(oracle(key)), made.model)
+        rows += _rows(key, lenses.RANDOM, PLANTED, Reply(as_lists(drawn)), made.model)
+        for name in names:
+            for network, model in ((PLANTED, made.model), (UNTRAINED, untrained)):
+                reply = door.ask(model, key.words, key.question, name)
+                if reply.fault != NOT_ASKED:
+                    rows += _rows(key, name or file.name, network, reply, model)
+    table = pd.DataFrame(rows)
+    table.insert(2, "program", program)
+    table.insert(3, "setting", setting)
+    table.insert(4, "seed", seed)
+    said = f"{program}, {setting}, seed {seed}: {len(questions)} questions."
+    save(where, KEPT, QUESTION, Answer(table, said, {}, asked), None)
+    return table
+
+
+@cache
+def _door(file: Path, limit: float) -> Door:
+    """One process per file for all networks that this process works on: it takes seconds to start.
+    It ends with this one."""
+    return Door(file, limit)
+
+
+def _rows(
+    key: Key, lens: str, network: str, reply: Reply, model: HookedTransformer
+) -> Iterator[dict[str, Any]]:
+    """A row per measure."""
+    fault = reply.fault
+    numbers = dict.fromkeys(TRUTH[key.question], 0.0)
+    if not fault:
+        try:
+            numbers = grade(key, reply.answer, model)
+        except ValueError as error:
+            fault = f"its answer: {error}"
+    for measure, value in numbers.items():
+        yield {
+            "lens": lens,
+            "question": key.question,
+            "variable": key.variable,
+            "network": network,
+            "measure": measure,
+            "value": value,
+            "fault": fault,
+            "calls": reply.calls,
+            "milliseconds": reply.milliseconds,
+        }
+
+
+# -- the log ------------------------------------------------------------------------------------
+
+
+def _log(asked: Score, digest: str, summary: pd.DataFrame) -> None:
+    """Adds a line to the log: a score that somebody quotes can be found again."""
+    own = summary[(summary["setting"] == "all") & (summary["network"] == PLANTED)]
+    line = {
+        "date": datetime.now(UTC).isoformat(timespec="seconds"),
+        "commit": commit(),
+        "command": " ".join(["lab", *sys.argv[1:]]),
+        "lens": str(asked.lens or "built-in"),
+        "hash": digest,
+        "scores": own[["question", "lens", "mean", "low", "high", "faults"]].to_dict("records"),
+    }
+    file = asked.out / FOLDER / "log.jsonl"
+    append_bytes(file, json.dumps(plain(line)).encode() + b"\n")

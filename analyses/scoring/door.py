@@ -1,0 +1,139 @@
+"""The door between a lens and the truth: jobs go out through it, and answers come in."""
+
+from __future__ import annotations
+
+import json
+import os
+import queue
+import subprocess
+import sys
+import tempfile
+import threading
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from analyses.scoring.paper import Question, Words, write_network
+from models.transformer.model import HookedTransformer
+
+START = 120.0
+"""Seconds within which the process of a lens must have started."""
+ROOT = Path(__file__).parents[2]
+
+
+@dataclass(frozen=True)
+class Reply:
+    """What came back.
+
+    Attributes:
+        answer: as JSON has it; None where there is a fault.
+        fault: in one line; empty where there is none.
+        calls: words that the network was given.
+        milliseconds: that the lens took.
+    """
+
+    answer: Any = None
+    fault: str = ""
+    calls: int = 0
+    milliseconds: float = float("nan")
+
+
+class Door:
+    """A process with a file of lenses. It starts with the first job, and again after it died.
+
+    Args:
+        file: Python, with a function per question; or with ``LENSES``, such functions by lens.
+        limit: seconds for an answer.
+    """
+
+    def __init__(self, file: Path, limit: float) -> None:
+        self.file, self.limit = file.resolve(), limit
+        self._process: subprocess.Popen[str] | None = None
+        self._lines: queue.Queue[str] = queue.Queue()
+        self._folder = tempfile.TemporaryDirectory()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        at: TracebackType | None,
+    ) -> None:
+        self._end()
+        self._folder.cleanup()
+
+    def ask(
+        self, model: HookedTransformer, words: Words, question: Question, lens: str = ""
+    ) -> Reply:
+        """The lens's answer, or what was wrong.
+
+        Args:
+            lens: its name, in a file of many.
+        """
+        if self._process is None and (fault := self._start()):
+            return Reply(fault=fault)
+        with tempfile.TemporaryDirectory(dir=self._folder.name) as folder:
+            words.write(Path(folder), question)
+            write_network(model, Path(folder))
+            assert self._process is not None
+            assert self._process.stdin is not None
+            try:
+                self._process.stdin.write(json.dumps({"folder": folder, "lens": lens}) + "\n")
+                self._process.stdin.flush()
+            except BrokenPipeError:  # it ended after its last answer
+                self._end()
+                return Reply(fault="its process ended between two questions")
+            return self._reply(self.limit)
+
+    def _start(self) -> str:
+        """What is wrong with the file; empty if nothing is."""
+        paths = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
+        environment = os.environ | {"PYTHONPATH": os.pathsep.join(paths), "OMP_NUM_THREADS": "1"}
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "analyses.scoring.inside", str(self.file)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+            cwd=self._folder.name,
+            env=environment,
+        )
+        self._lines = queue.Queue()
+        threading.Thread(target=_read, args=(self._process, self._lines), daemon=True).start()
+        fault = self._reply(START).fault
+        if fault:
+            self._end()
+        return fault
+
+    def _reply(self, limit: float) -> Reply:
+        try:
+            line = self._lines.get(timeout=limit)
+        except queue.Empty:
+            self._end()
+            return Reply(fault=f"no answer within {limit:g} seconds")
+        if not line:
+            assert self._process is not None
+            status = self._process.wait()
+            self._end()
+            return Reply(fault=f"its process ended (status {status})")
+        return Reply(**json.loads(line))
+
+    def _end(self) -> None:
+        if self._process is not None:
+            self._process.kill()
+            self._process.communicate()
+            self._process = None
+
+
+def _read(process: subprocess.Popen[str], lines: queue.Queue[str]) -> None:
+    """Passes on what comes, and "" at the end."""
+    assert process.stdout is not None
+    try:
+        for line in process.stdout:
+            lines.put(line)
+    except ValueError:  # the pipe was closed
+        pass
+    lines.put("")

@@ -1,0 +1,316 @@
+"""From a lens's answer to numbers: against the truth, and by proxies that need no truth.
+
+Every number is better the higher it is. ``MAIN`` has one number per question, from 0 to 1: that of
+the scoreboard. An answer that cannot be graded is a ValueError that says what is wrong with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import product
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float
+from sklearn.linear_model import Ridge
+from sklearn.metrics import average_precision_score, roc_auc_score
+from torch import Tensor
+
+from analyses.scoring.keys import Key, basis
+from analyses.scoring.paper import Question, Words
+from interp.circuits.circuits import Bench, areas, curve
+from interp.circuits.graph import Graph
+from interp.explanations.games import Game, on_both_scales
+from interp.explanations.scores import by_hiding, cosine, verdict_of
+from interp.model import activations
+from models.languages.vocabulary import FIRST_SYMBOL_ID
+from models.transformer.model import HookedTransformer
+
+MAIN: Mapping[Question, str] = {
+    "positions": "AUROC",
+    "parts": "AUROC",
+    "edges": "AUROC",
+    "variable": "located",
+    "rule": "exact",
+}
+TRUTH: Mapping[Question, Sequence[str]] = {
+    "positions": ("AUROC", "average precision", "cosine to Shapley values"),
+    "parts": ("AUROC", "average precision"),
+    "edges": ("AUROC", "average precision"),
+    "variable": ("located", "overlap", "site"),
+    "rule": ("exact", "agreement"),
+}
+PROXIES: Mapping[Question, Sequence[str]] = {
+    "positions": ("comprehensiveness", "sufficiency", "normalised AOPC"),
+    "parts": (),
+    "edges": ("CPR", "CMD"),
+    "variable": ("interchange accuracy", "probe R2", "selectivity"),
+    "rule": (),
+}
+"""What is measured where no wiring is known. Sufficiency and CMD have a minus here: the lower they
+are, the better."""
+MOST_ROWS, MOST_STATES = 64, 10_000
+HIDDEN_BY = 8
+"""Words whose symbols take the places of hidden ones, where positions are hidden from the model."""
+
+
+def grade(key: Key, answer: Any, model: HookedTransformer) -> dict[str, float]:
+    """The numbers of ``TRUTH`` and ``PROXIES`` of one answer; NaN where one is not defined.
+
+    Args:
+        answer: as the lens's process sent it: lists of numbers, or for a rule a table.
+        model: the network that was asked about.
+
+    Raises:
+        ValueError: the answer has another form than was asked for, or a number is not finite.
+    """
+    if key.question == "rule":
+        return _rule(key, answer)
+    if key.question == "variable":
+        return _variable(key, answer, model)
+    if key.question == "positions":
+        assert key.inside is not None
+        return _positions(key, _numbers(answer, key.inside.shape), model)
+    assert key.inside is not None
+    values = _numbers(answer, key.inside.shape)
+    found = ranking(key.inside, values)
+    return found | (_circuit(key, values, model) if key.question == "edges" else {})
+
+
+def oracle(key: Key) -> Any:
+    """The answer that the truth gives."""
+    if key.question == "variable":
+        assert key.directions is not None
+        return [key.sites[-1], key.directions.tolist()]
+    if key.question == "rule":
+        return _all_prefixes(key)
+    assert key.inside is not None
+    return key.inside.astype(float).tolist()
+
+
+def _numbers(answer: Any, shape: tuple[int, ...]) -> Float[np.ndarray, "..."]:
+    """An answer as numbers. Raises ValueError if the shape is another one, or one is not finite."""
+    try:
+        values = np.array(answer, dtype=float)
+    except (TypeError, ValueError):
+        raise ValueError(f"not numbers: give {_shaped(shape)}") from None
+    if values.shape != shape:
+        raise ValueError(f"numbers of shape {_shaped(values.shape)}: give {_shaped(shape)}")
+    if not np.isfinite(values).all():
+        raise ValueError(f"{(~np.isfinite(values)).sum()} numbers are NaN or infinite")
+    return values
+
+
+def _shaped(shape: tuple[int, ...]) -> str:
+    return f"[{', '.join(map(str, shape))}]"
+
+
+def ranking(
+    inside: Bool[np.ndarray, " item"], values: Float[np.ndarray, " item"]
+) -> dict[str, float]:
+    """Do those inside have larger values, whatever their sign? Chance gets an AUROC of one half."""
+    sizes = np.abs(values)
+    return {
+        "AUROC": float(roc_auc_score(inside, sizes)),
+        "average precision": float(average_precision_score(inside, sizes)),
+    }
+
+
+# -- positions ------------------------------------------------------------------------------------
+
+
+def _positions(
+    key: Key, values: Float[np.ndarray, "word time"], model: HookedTransformer
+) -> dict[str, float]:
+    """Means over words. The signs of values count for the cosine and the order of hiding: positive
+    speaks for "in the language"."""
+    assert key.inside is not None
+    assert key.shapley is not None
+    rows, known = [], zip(values, key.inside, key.shapley, games(key, model), strict=True)
+    for value, inside, exact, game in known:
+        speaks = value[None] if verdict_of(game) else -value[None]
+        rows.append(
+            ranking(inside, value)
+            | {"cosine to Shapley values": cosine(value[None], exact)[0]}
+            | {name: numbers[0] for name, numbers in by_hiding(speaks, game).items()}
+        )
+    found = {name: float(np.nanmean([row[name] for row in rows])) for name in rows[0]}
+    found["sufficiency"] = -found["sufficiency"]
+    wanted = (*TRUTH["positions"], *PROXIES["positions"])
+    return {name: found[name] for name in wanted}
+
+
+def games(key: Key, model: HookedTransformer) -> list[Game]:
+    """The model's probability of a yes on each word of which symbols are hidden."""
+    words = key.words.tokens[:, 1:].numpy()
+    rng = np.random.default_rng(key.words.seed)
+    symbols = np.arange(len(key.words.symbols)) + FIRST_SYMBOL_ID
+    hidden = rng.choice(symbols, size=(HIDDEN_BY, words.shape[1]))
+    found = []
+    for word in words:
+        game = Game(scores_of(key.words, model), word, hidden, on_both_scales)
+        game.values()
+        found.append(game.on("probability"))
+    return found
+
+
+def scores_of(words: Words, model: HookedTransformer) -> Any:
+    """The model's verdict on words of one length without BOS, as a score of a ``Game``."""
+    bos = words.tokens[:1, :1]
+
+    def score(batch: np.ndarray) -> np.ndarray:
+        tokens = torch.cat([bos.expand(len(batch), 1), torch.as_tensor(batch)], dim=1)
+        return words.verdicts(model, tokens).double().numpy()
+
+    return score
+
+
+# -- edges ----------------------------------------------------------------------------------------
+
+
+def _circuit(
+    key: Key, values: Float[np.ndarray, " edge"], model: HookedTransformer
+) -> dict[str, float]:
+    """Of members alone, whose verdict goes down without what makes it."""
+    clean, others = key.words.tokens[::2], key.words.counterfactuals
+    assert others is not None
+    bench = Bench(model, clean, others[::2], key.words.metric)
+    edges = Graph.of(model).edges
+    if abs(float(bench.ends[1].mean() - bench.ends[0].mean())) < 1e-6:  # an untrained network
+        return {"CPR": float("nan"), "CMD": float("nan")}
+    found = areas(curve(bench, dict(zip(edges, values.tolist(), strict=True))))
+    return {"CPR": found["CPR"], "CMD": -found["CMD"]}
+
+
+# -- a variable -----------------------------------------------------------------------------------
+
+
+def _variable(key: Key, answer: Any, model: HookedTransformer) -> dict[str, float]:
+    """- "overlap": of the directions with those in which the variable differs: 1 is the same space.
+    - "site": is the variable there, and still read?
+    - "located": the overlap; zero at a wrong site.
+    - "interchange accuracy": words get the part of other words' stream along the directions. How
+      often is the verdict then that of the program whose variable was exchanged? Half of the
+      exchanges turn it.
+    - "probe R2": how well the directions tell the values, on words that fitted no probe.
+    - "selectivity": the same, less what they tell of values that were dealt to the words anew.
+    """
+    assert key.directions is not None
+    assert key.exchanges is not None
+    try:
+        site, rows = answer
+    except (TypeError, ValueError):
+        raise ValueError("not a site with directions: give both") from None
+    if site not in key.words.sites:
+        raise ValueError(f"the site {str(site)[:40]!r} was not offered: give one of words.sites")
+    width = model.config.d_model
+    count = len(rows) if isinstance(rows, list) else 0
+    if not 0 < count <= MOST_ROWS:
+        raise ValueError(f"{count} directions: give 1 to {MOST_ROWS}")
+    along = basis(_numbers(rows, (count, width)))
+    if not len(along):
+        raise ValueError("the directions are zero")
+    both = float(np.linalg.norm(along @ key.directions.T) ** 2)
+    overlap, there = both / max(len(along), len(key.directions)), float(site in key.sites)
+    return {
+        "located": overlap * there,
+        "overlap": overlap,
+        "site": there,
+        "interchange accuracy": _exchanged(key, site, torch.tensor(along).float(), model),
+    } | _probed(key, site, along, model)
+
+
+@torch.no_grad()
+def _exchanged(
+    key: Key, site: str, along: Float[Tensor, "rank d_model"], model: HookedTransformer
+) -> float:
+    pairs = key.exchanges
+    assert pairs is not None
+    source = activations(model, pairs.source, [site])[site]
+
+    def exchange(stream: Tensor, hook: object) -> Tensor:
+        return stream + (source - stream) @ along.T @ along
+
+    logits = model.run_with_hooks(pairs.base, fwd_hooks=[(site, exchange)])
+    says = key.words.metric(logits).numpy() > 0
+    return float((says == pairs.accepted).mean())
+
+
+def _probed(
+    key: Key, site: str, along: Float[np.ndarray, "rank d_model"], model: HookedTransformer
+) -> dict[str, float]:
+    assert key.words.values is not None
+    stream = activations(model, key.words.tokens, [site])[site].double().numpy() @ along.T
+    values = key.words.values.double().numpy()
+    half = len(values) // 2
+    rng = np.random.default_rng(key.words.seed)
+    dealt = values[rng.permutation(len(values))]
+
+    def r2(of: Float[np.ndarray, "word pos size"]) -> float:
+        fit = [part[:half].reshape(-1, part.shape[-1]) for part in (stream, of)]
+        test = [part[half:].reshape(-1, part.shape[-1]) for part in (stream, of)]
+        probe = Ridge(1e-3).fit(*fit)
+        missed = ((probe.predict(test[0]).reshape(test[1].shape) - test[1]) ** 2).sum()
+        return 1 - float(missed / max(((test[1] - test[1].mean(axis=0)) ** 2).sum(), 1e-12))
+
+    told = max(r2(values), -1.0)
+    return {"probe R2": told, "selectivity": told - max(r2(dealt), -1.0)}
+
+
+# -- the rule -------------------------------------------------------------------------------------
+
+
+def _rule(key: Key, answer: Any) -> dict[str, float]:
+    """Of all words of the language's length: are all right, and how many (members and others weigh
+    alike)?"""
+    start, accepting, moves = _automaton(key, answer)
+    members, says = list[bool](), list[bool]()
+    assert key.member is not None
+    for length in range(1, key.words.longest + 1):
+        for word in product(key.words.symbols, repeat=length):
+            state = start
+            for symbol in word:
+                state = moves[state].get(symbol) if state in moves else None
+            says.append(state in accepting)
+            members.append(key.member(word))
+    right = np.array(says) == np.array(members)
+    return {"exact": float(right.all()), "agreement": _balanced(right, np.array(members))}
+
+
+def _balanced(right: Bool[np.ndarray, " word"], members: Bool[np.ndarray, " word"]) -> float:
+    return float((right[members].mean() + right[~members].mean()) / 2)
+
+
+def _automaton(key: Key, answer: Any) -> tuple[Any, set[Any], Mapping[Any, Mapping[str, Any]]]:
+    cure = 'give {"start": state, "accepting": [state], "moves": {state: {symbol: state}}}'
+    try:
+        start, accepting, moves = str(answer["start"]), answer["accepting"], answer["moves"]
+        accepts = {str(state) for state in accepting}
+        table = {str(s): {a: str(to) for a, to in row.items()} for s, row in moves.items()}
+    except (TypeError, KeyError, AttributeError):
+        raise ValueError(f"no automaton: {cure}") from None
+    if len(table) > MOST_STATES:
+        raise ValueError(f"an automaton of {len(table)} states: give at most {MOST_STATES}")
+    return start, accepts, table
+
+
+def _all_prefixes(key: Key) -> dict[str, Any]:
+    """An automaton with a state per prefix, merged where all that may follow is the same."""
+    assert key.member is not None
+    member, states = key.member, dict[tuple[object, ...], str]()
+    moves: dict[str, dict[str, str]] = {}
+    accepting: list[str] = []
+
+    def state(prefix: tuple[str, ...]) -> str:
+        more = key.words.symbols if len(prefix) < key.words.longest else ()
+        after = {symbol: state((*prefix, symbol)) for symbol in more}
+        inside = bool(prefix) and member(prefix)
+        found = (inside, *after.items())
+        if found not in states:
+            name = states[found] = str(len(states))
+            moves[name] = after
+            accepting.extend([name] * inside)
+        return states[found]
+
+    return {"start": state(()), "accepting": accepting, "moves": moves}

@@ -1,0 +1,357 @@
+"""The lab's own lenses, which go through the same door as those of strangers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+import torch
+from sklearn.cross_decomposition import PLSRegression
+from sklearn.decomposition import PCA
+from sklearn.linear_model import Ridge
+from torch import Tensor
+from torch.nn.functional import binary_cross_entropy_with_logits
+
+from analyses.scoring.paper import Words
+from interp.automata.extraction import extract
+from interp.automata.induction import passive
+from interp.causal.ablation import ablate
+from interp.causal.patching import patch
+from interp.circuits.effects import Direction, Method, edge_effects
+from interp.circuits.graph import Edge
+from interp.explanations.case import Case
+from interp.explanations.games import Game, on_both_scales
+from interp.explanations.methods import METHODS
+from interp.heads.logit_attribution import direct_logit_attribution
+from interp.model import activations
+from interp.probing.steering import direction
+
+Lens = Mapping[str, Callable[[Any, Words], Any]]
+HIDDEN_BY = 8
+"""Words whose symbols take the places of hidden ones."""
+SAMPLES = 64
+"""Coalitions that a sampling method may ask for: as many as there are."""
+MOST_RANK = 8
+STEPS = 40
+"""Of the training of directions."""
+FIRST = 2
+"""The id of the first symbol."""
+
+
+# -- positions ------------------------------------------------------------------------------------
+
+
+def explained(name: str, model: Any, words: Words) -> Any:
+    """The values of one of the lab's explanations of log odds (``METHODS``), word by word."""
+    method, rng = METHODS[name], np.random.default_rng(words.seed)
+    bos = words.tokens[:1, :1]
+    symbols = np.arange(len(words.symbols)) + FIRST
+
+    def score(batch: np.ndarray) -> np.ndarray:
+        rows = torch.cat([bos.expand(len(batch), 1), torch.as_tensor(batch)], dim=1)
+        return words.verdicts(model, rows).double().numpy()
+
+    found = []
+    for word in words.tokens[:, 1:].numpy():
+        hidden = rng.choice(symbols, size=(HIDDEN_BY, len(word)))
+        game = Game(score, word, hidden, on_both_scales)
+        case = Case(game, model, words.token, words.at, symbols, samples=SAMPLES)
+        values = np.asarray(method.run(case, words.seed))
+        found.append(values[-1] if values.ndim > 1 else values)
+    return np.array(found)
+
+
+# -- parts and edges ------------------------------------------------------------------------------
+
+
+def edge_scores(
+    method: Method, direction: Direction, model: Any, words: Words
+) -> dict[tuple[str, str], float]:
+    """The mean size of the effect of each edge over all pairs."""
+    assert words.counterfactuals is not None
+    pairs = words.tokens, words.counterfactuals
+    table = edge_effects(model, *pairs, words.metric, [method], [direction], steps=5)
+    sizes = table.assign(size=table["effect"].abs()).groupby(["sender", "receiver"])["size"].mean()
+    return {Edge(*edge): float(size) for edge, size in sizes.fillna(0.0).items()}
+
+
+def by_edge(method: Method, direction: Direction, model: Any, words: Words) -> Any:
+    """An edge's score."""
+    scores = edge_scores(method, direction, model, words)
+    return [scores[Edge(*edge)] for edge in words.edges]
+
+
+def by_sender(method: Method, direction: Direction, model: Any, words: Words) -> Any:
+    """A part's score is the largest of the edges that leave it."""
+    scores = edge_scores(method, direction, model, words)
+    return [max(v for (sender, _), v in scores.items() if sender == part) for part in words.parts]
+
+
+def patched(model: Any, words: Words) -> Any:
+    """The mean size of what a part's output of the other word does at its best position."""
+    assert words.counterfactuals is not None
+    pairs = words.tokens, words.counterfactuals
+    table = patch(model, *pairs, words.metric, ["z", "mlp_out"])
+    names = [
+        f"L{layer} mlp" if component == "mlp_out" else f"L{layer}H{int(head)}"
+        for component, layer, head in zip(
+            table["component"], table["layer"], table["head"], strict=True
+        )
+    ]
+    sizes = table.assign(part=names, size=table["effect"].abs())
+    best = sizes.groupby(["part", "position"])["size"].mean().groupby("part").max()
+    return [float(best.get(part, 0.0)) for part in words.parts]
+
+
+def ablated(model: Any, words: Words) -> Any:
+    """The mean change of the verdict when the mean over words stands in for a part's output."""
+    table = ablate(model, words.tokens, words.tokens >= 0, words.metric, "mean")
+    size = (table["after"] - table["before"]).abs().groupby(table["part"]).mean().to_dict()
+    with torch.no_grad():
+        whole = words.metric(model(words.tokens))
+        for layer in range(model.cfg.n_layers):
+            hook = f"blocks.{layer}.hook_mlp_out"
+            mean = activations(model, words.tokens, [hook])[hook].mean(dim=0)
+            logits = model.run_with_hooks(
+                words.tokens, fwd_hooks=[(hook, lambda x, hook, mean=mean: mean.expand_as(x))]
+            )
+            size[f"L{layer} mlp"] = float((words.metric(logits) - whole).abs().mean())
+    return [size[part] for part in words.parts]
+
+
+def direct(model: Any, words: Words) -> Any:
+    """How much a part's direct share of the verdict differs between words."""
+    at = torch.full((len(words.tokens),), words.at)
+    table = direct_logit_attribution(model, words.tokens, at, words.token)
+    spread = table.groupby("part")["value"].std()
+    return [float(spread.get(part, 0.0)) for part in words.parts]
+
+
+# -- a variable -----------------------------------------------------------------------------------
+
+
+def _streams(model: Any, words: Words) -> dict[str, np.ndarray]:
+    streams = activations(model, words.tokens, words.sites)
+    return {site: x.double().numpy().reshape(-1, x.shape[-1]) for site, x in streams.items()}
+
+
+def _values(words: Words) -> np.ndarray:
+    assert words.values is not None
+    values = words.values.double().numpy()
+    return values.reshape(-1, values.shape[-1])
+
+
+def _best_site(streams: Mapping[str, np.ndarray], values: np.ndarray) -> str:
+    """The first site at which a ridge probe tells the values nearly as well as at the best one."""
+    half = len(values) // 2
+    told = {
+        site: float(Ridge(1e-3).fit(x[:half], values[:half]).score(x[half:], values[half:]))
+        for site, x in streams.items()
+    }
+    return next(site for site, r2 in told.items() if r2 >= max(told.values()) - 0.01)
+
+
+def probed(model: Any, words: Words) -> Any:
+    """What a ridge probe reads: its weights at the first of the best sites."""
+    streams, values = _streams(model, words), _values(words)
+    site = _best_site(streams, values)
+    return site, _span(np.atleast_2d(Ridge(1e-3).fit(streams[site], values).coef_))
+
+
+def written(model: Any, words: Words) -> Any:
+    """How the stream changes with the values: least squares from values to the stream."""
+    streams, values = _streams(model, words), _values(words)
+    site = _best_site(streams, values)
+    return site, _span(Ridge(1e-3).fit(values, streams[site]).coef_.T)
+
+
+def steered(model: Any, words: Words) -> Any:
+    """For each number or category, the difference of means that steering uses."""
+    streams, values = _streams(model, words), _values(words)
+    site = _best_site(streams, values)
+    x = torch.tensor(streams[site])
+    rows = [direction(x, torch.tensor(v)).numpy() for v in values.T if np.ptp(v) > 0]
+    return site, _span(np.array(rows))
+
+
+def partial_squares(model: Any, words: Words) -> Any:
+    """The directions of partial least squares, as many as the values have."""
+    streams, values = _streams(model, words), _values(words)
+    site, rank = _best_site(streams, values), np.linalg.matrix_rank(values - values.mean(axis=0))
+    found = PLSRegression(int(max(1, rank)), scale=False).fit(streams[site], values)
+    return site, _span(found.x_weights_.T)
+
+
+def principal(model: Any, words: Words) -> Any:
+    """The first principal components of the stream, which look at no values."""
+    streams, values = _streams(model, words), _values(words)
+    site, rank = _best_site(streams, values), np.linalg.matrix_rank(values - values.mean(axis=0))
+    return site, PCA(int(max(1, rank))).fit(streams[site]).components_
+
+
+def aligned_where_probed(model: Any, words: Words) -> Any:
+    """``aligned`` at the site that a ridge probe chooses."""
+    site = _best_site(_streams(model, words), _values(words))
+    return aligned(model, replace(words, sites=(site,)))
+
+
+def aligned(model: Any, words: Words) -> Any:
+    """Distributed alignment search (Geiger et al. 2024): directions whose exchange gives the right
+    verdict, trained at every site; the site is that of the smallest loss."""
+    assert words.base is not None
+    assert words.source is not None
+    assert words.accepted is not None
+    base, wanted, values = words.base, words.accepted.float(), _values(words)
+    rank = int(max(1, np.linalg.matrix_rank(values - values.mean(axis=0))))
+    streams, best = activations(model, words.source, words.sites), (np.inf, "", np.eye(1))
+    model.requires_grad_(False)
+    for site in words.sites:
+        raw = torch.randn(model.cfg.d_model, rank, requires_grad=True)
+        optimiser = torch.optim.Adam([raw], lr=0.1)
+        for _ in range(STEPS):
+            along = torch.linalg.qr(raw).Q
+
+            def exchange(x: Tensor, hook: Any, along: Tensor = along, site: str = site) -> Tensor:
+                return x + (streams[site] - x) @ along @ along.T
+
+            logits = model.run_with_hooks(base, fwd_hooks=[(site, exchange)])
+            loss = binary_cross_entropy_with_logits(words.metric(logits), wanted)
+            optimiser.zero_grad()
+            loss.backward()
+            optimiser.step()
+        if loss.item() < best[0]:
+            best = (loss.item(), site, along.detach().T.numpy())
+    return best[1:]
+
+
+def whole_stream(model: Any, words: Words) -> Any:
+    """All directions at the first site where the values can be told: the stream itself."""
+    streams, values = _streams(model, words), _values(words)
+    return _best_site(streams, values), np.eye(model.cfg.d_model)[:64]
+
+
+def _span(rows: np.ndarray) -> np.ndarray:
+    """The directions of rows that are not zero, at most so many."""
+    _, sizes, right = np.linalg.svd(rows, full_matrices=False)
+    return right[sizes > 1e-3 * sizes.max()][:MOST_RANK]
+
+
+# -- the rule -------------------------------------------------------------------------------------
+
+
+def _accepts(model: Any, words: Words) -> Callable[[Any], np.ndarray]:
+    ids = {symbol: FIRST + i for i, symbol in enumerate(words.symbols)}
+
+    def accepts(batch: Any) -> np.ndarray:
+        """No word of the language is empty, or too long."""
+        said = np.zeros(len(batch), dtype=bool)
+        for length in {len(word) for word in batch} - {0}:
+            rows = [i for i, word in enumerate(batch) if len(word) == length]
+            if length <= words.longest:
+                tokens = torch.tensor([[0, *(ids[s] for s in batch[i])] for i in rows])
+                said[rows] = words.verdicts(model, tokens).numpy() > 0
+        return said
+
+    return accepts
+
+
+def _drawn(words: Words, count: int) -> list[tuple[str, ...]]:
+    rng = np.random.default_rng(words.seed)
+    lengths = rng.integers(1, words.longest + 1, count)
+    return [tuple(rng.choice(words.symbols, n).tolist()) for n in lengths]
+
+
+def learned(model: Any, words: Words) -> Any:
+    """Active learning of an automaton (Kearns and Vazirani), with the network as the teacher."""
+    found = extract(_accepts(model, words), words.symbols, _drawn(words, 2000), max_states=200)
+    return _table(found.dfa)
+
+
+def merged(model: Any, words: Words) -> Any:
+    """Passive learning (RPNI) from 2,000 words with the network's verdicts."""
+    drawn = _drawn(words, 2000)
+    return _table(passive(drawn, _accepts(model, words)(drawn), words.symbols))
+
+
+def _table(dfa: Any) -> dict[str, Any]:
+    return {
+        "start": dfa.initial_state,
+        "accepting": sorted(dfa.final_states),
+        "moves": {state: dict(row) for state, row in dfa.transitions.items()},
+    }
+
+
+# -- controls -------------------------------------------------------------------------------------
+
+
+def _random_values(model: Any, words: Words) -> Any:
+    return torch.rand(len(words.tokens), words.tokens.shape[1] - 1)
+
+
+def _random_site(model: Any, words: Words) -> Any:
+    rng = np.random.default_rng(words.seed)
+    return str(rng.choice(words.sites)), rng.normal(size=(1, model.cfg.d_model))
+
+
+def _random_rule(model: Any, words: Words) -> Any:
+    """An automaton of ten states with random moves."""
+    rng = np.random.default_rng(words.seed)
+    moves = {s: {a: int(rng.integers(10)) for a in words.symbols} for s in range(10)}
+    return {"start": 0, "accepting": [s for s in moves if rng.random() < 0.5], "moves": moves}
+
+
+RANDOM = "random"
+LENSES: Mapping[str, Lens] = {
+    **{
+        name: {"positions": partial(explained, name)}
+        for name in (
+            "LIME",
+            "SHAP kernel",
+            "leave one out",
+            "substitution",
+            "gradient x input",
+            "integrated gradients",
+            "direct logit attribution",
+            "attention",
+            "rollout",
+        )
+    },
+    "path patching, noising": {
+        "parts": partial(by_sender, "exact", "noising"),
+        "edges": partial(by_edge, "exact", "noising"),
+    },
+    "path patching, denoising": {
+        "parts": partial(by_sender, "exact", "denoising"),
+        "edges": partial(by_edge, "exact", "denoising"),
+    },
+    **{
+        name: {
+            "parts": partial(by_sender, name, "noising"),
+            "edges": partial(by_edge, name, "noising"),
+        }
+        for name in ("EAP", "EAP-IG", "conductance", "GIM")
+    },
+    "activation patching": {"parts": patched},
+    "mean ablation": {"parts": ablated},
+    "direct share": {"parts": direct},
+    "ridge probe": {"variable": probed},
+    "least squares of the stream": {"variable": written},
+    "difference of means": {"variable": steered},
+    "partial least squares": {"variable": partial_squares},
+    "DAS": {"variable": aligned},
+    "DAS, probe's site": {"variable": aligned_where_probed},
+    "principal components": {"variable": principal},
+    "whole stream": {"variable": whole_stream},
+    "L*": {"rule": learned},
+    "RPNI": {"rule": merged},
+    RANDOM: {
+        "positions": _random_values,
+        "parts": lambda model, words: torch.rand(len(words.parts)),
+        "edges": lambda model, words: torch.rand(len(words.edges)),
+        "variable": _random_site,
+        "rule": _random_rule,
+    },
+}

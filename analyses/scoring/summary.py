@@ -1,0 +1,171 @@
+"""What many graded answers say together: scores by lens, and how well proxies order the lenses."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import altair as alt
+import numpy as np
+import pandas as pd
+from altair.typing import ChartType
+from scipy.stats import spearmanr
+
+from analyses.scoring.grades import MAIN, PROXIES
+from analyses.scoring.lenses import RANDOM
+from analyses.scoring.paper import ASKS, QUESTIONS
+from interp.statistics import bootstrap_mean
+
+ORACLE, UNTRAINED, PLANTED = "oracle", "untrained", "planted"
+ALL = "all"
+"""In place of a setting: all together."""
+
+
+def summed_up(table: pd.DataFrame) -> pd.DataFrame:
+    """The main measure of each question.
+
+    Returns:
+        A row per question, lens, network and setting ("all" too): mean, low, high (95%, bootstrap
+        over programs, whose networks depend on each other), networks, faults, calls and
+        milliseconds (medians).
+    """
+    main = table[table["measure"] == table["question"].map(MAIN)]
+    main = main.assign(place=main.groupby(["program", "setting", "seed"]).ngroup())
+    both = pd.concat([main, main.assign(setting=ALL)])
+    rows = []
+    for group, own in both.groupby(["question", "lens", "network", "setting"], sort=False):
+        by_program = own.groupby("program")["value"].mean().dropna()
+        if not len(by_program):
+            continue
+        mean, low, high = (float(v) for v in bootstrap_mean(by_program.to_numpy()))
+        rows.append(
+            dict(zip(("question", "lens", "network", "setting"), group, strict=True))
+            | {"mean": mean, "low": low, "high": high}
+            | {"networks": own["place"].nunique()}
+            | {"faults": int((own["fault"] != "").sum())}
+            | {name: float(own[name].median()) for name in ("calls", "milliseconds")}
+        )
+    order = {name: i for i, name in enumerate(QUESTIONS)}
+    found = pd.DataFrame(rows)
+    by = found["question"].map(order)
+    found = found.assign(by=by).sort_values(["by", "setting", "network", "mean"], ascending=False)
+    return found.sort_values("by", kind="stable").drop(columns="by").reset_index(drop=True)
+
+
+LEAST_LENSES = 4
+"""Fewer lenses have no order to speak of."""
+
+
+def meta_score(table: pd.DataFrame) -> pd.DataFrame:
+    """Does a proxy order the lenses as the truth does?
+
+    On each network the lenses, random values among them, are ranked by the proxy and by the main
+    measure (variables of a network are averaged first).
+
+    Returns:
+        A row per question, proxy and setting ("all" too): mean, low, high (Spearman's rank
+        correlation; 95%, bootstrap over programs), programs, networks.
+    """
+    known = table[(table["network"] == PLANTED) & (table["lens"] != ORACLE)]
+    by = ["question", "program", "setting", "seed"]
+    wide = known.pivot_table("value", [*by, "lens"], "measure", aggfunc="mean").reset_index()
+    rows = []
+    for (question, *network), own in wide.groupby(by, sort=False):
+        for proxy in (name for name in PROXIES[question] if name in own):
+            pair = own[[proxy, MAIN[question]]].dropna()
+            if len(pair) >= LEAST_LENSES and (pair.nunique() > 1).all():
+                r = float(spearmanr(pair.iloc[:, 0], pair.iloc[:, 1]).statistic)
+                rows.append((question, proxy, *network, r))
+    columns = ["question", "proxy", "program", "setting", "seed", "r"]
+    each = pd.DataFrame(rows, columns=columns)
+    found = []
+    for group, own in pd.concat([each, each.assign(setting=ALL)]).groupby(
+        ["question", "proxy", "setting"], sort=False
+    ):
+        by_program = own.groupby("program")["r"].mean()
+        mean, low, high = (float(v) for v in bootstrap_mean(by_program.to_numpy()))
+        found.append(
+            dict(zip(("question", "proxy", "setting"), group, strict=True))
+            | {"mean": mean, "low": low, "high": high}
+            | {"programs": len(by_program), "networks": len(own)}
+        )
+    names = ["question", "proxy", "setting", "mean", "low", "high", "programs", "networks"]
+    return pd.DataFrame(found, columns=names)
+
+
+def compact(summary: pd.DataFrame) -> pd.DataFrame:
+    """All settings together, for the terminal: a row per question and lens, the best first and the
+    controls last; the same lens on untrained networks stands beside."""
+    found = summary[summary["setting"] == ALL]
+    keys = ["question", "lens"]
+    nothing = found[found["network"] == UNTRAINED].set_index(keys)["mean"]
+    rows = found[found["network"] == PLANTED]
+    rows = rows.assign(control=rows["lens"].isin([RANDOM, ORACLE]), what=rows["question"].map(MAIN))
+    rows = pd.concat(
+        [
+            own.sort_values(["control", "mean"], ascending=[True, False], kind="stable")
+            for _, own in rows.groupby("question", sort=False)
+        ]
+    )
+    rows["score"] = [_interval(row) for row in rows.to_dict("records")]
+    rows["untrained"] = [
+        nothing.get(key, np.nan) for key in zip(*(rows[k] for k in keys), strict=True)
+    ]
+    shown = [*keys, "what", "score", "untrained", "networks", "faults", "calls", "milliseconds"]
+    return rows[shown].reset_index(drop=True)
+
+
+def faults(table: pd.DataFrame) -> list[str]:
+    """Each fault once, with its lens and how often it came."""
+    bad = table[(table["fault"] != "") & (table["measure"] == table["question"].map(MAIN))]
+    counts = bad.groupby(["lens", "question", "fault"], sort=False).size()
+    return [f"{lens}, {question}: {fault} ({n} times)" for (lens, question, fault), n in
+            counts.items()]  # fmt: skip
+
+
+def in_words(summary: pd.DataFrame, meta: pd.DataFrame, bad: Sequence[str]) -> str:
+    """The best lens of each question beside random values, and the proxies."""
+    known = summary[(summary["setting"] == ALL) & (summary["network"] == PLANTED)]
+    said = []
+    for question, own in known.groupby("question", sort=False):
+        ranked = own[~own["lens"].isin((RANDOM, ORACLE))]
+        if not len(ranked):
+            continue
+        best = ranked.sort_values("mean", ascending=False, kind="stable").iloc[0]
+        nothing = own[own["lens"] == RANDOM].iloc[0]
+        said.append(
+            f"{ASKS[question]} {MAIN[question]}: {best['lens']} {_interval(best)}, random "
+            f"{_interval(nothing)}, over {best['networks']} networks."
+        )
+    for row in meta[meta["setting"] == ALL].to_dict("records"):
+        said.append(
+            f"{row['proxy']} orders the lenses of {row['question']} as the truth does with rank "
+            f"correlation {_interval(row)} ({row['programs']} programs)."
+        )
+    return " ".join([*said, *([f"Faults: {len(bad)}."] if bad else [])])
+
+
+def _interval(row: Mapping[str, Any] | pd.Series) -> str:
+    return f"{row['mean']:.2f} [{row['low']:.2f}, {row['high']:.2f}]"
+
+
+def chart(summary: pd.DataFrame) -> ChartType:
+    """A panel per question: each lens with its interval; a colour per setting."""
+    shown = summary[(summary["network"] == PLANTED) & (summary["setting"] != "all")]
+    settings = list(dict.fromkeys(shown["setting"]))
+    panels = []
+    for question, own in shown.groupby("question", sort=False):
+        order = own.groupby("lens")["mean"].mean().sort_values(ascending=False).index.tolist()
+        base = alt.Chart(own).encode(
+            y=alt.Y("lens:N", sort=order, title=None),
+            yOffset=alt.YOffset("setting:N", sort=settings),
+            color=alt.Color("setting:N", sort=settings, title=None),
+            tooltip=["lens", "setting", alt.Tooltip("mean:Q", format=".2f"), "networks", "faults"],
+        )
+        across = alt.X("mean:Q", title=MAIN[question]).scale(domain=[0, 1])
+        points = base.mark_point(filled=True, size=40, opacity=1).encode(x=across)
+        ranges = base.mark_rule().encode(x="low:Q", x2="high:Q")
+        panels.append(
+            (ranges + points).properties(width=340, height=alt.Step(9), title=ASKS[question])
+        )
+    return alt.vconcat(*panels)

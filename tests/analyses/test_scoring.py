@@ -1,0 +1,340 @@
+"""Are lenses graded by the truth, with no truth in their reach, and is a fault a zero?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import combinations, product
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from analyses.command_line.app import main
+from analyses.options.plants import SETTINGS, Score
+from analyses.scoring import board, keys, lenses
+from analyses.scoring.door import Door
+from analyses.scoring.grades import PROXIES, TRUTH, grade, oracle, ranking
+from analyses.scoring.inside import as_lists
+from analyses.scoring.keys import Key, basis, rationales, relevant
+from analyses.scoring.paper import QUESTIONS, Question, Words, read_network, write_network
+from analyses.scoring.summary import ALL, compact, meta_score, summed_up
+from models.errors import UserError
+from models.languages.grammars.bounded import BOUNDED
+from models.plants.plant import Plant, plant
+
+LENS = """
+import os, time, torch
+def ok(model, words): return torch.arange(len(words.parts)).float()
+def crash(model, words): raise KeyError("what is this")
+def prints(model, words):
+    print("hello")
+    return ok(model, words)
+def nan(model, words): return ok(model, words) * float("nan")
+def short(model, words): return ok(model, words)[:-1]
+def text(model, words): return "the heads"
+def thing(model, words): return model
+def plan(model, words): return open("plan.json").read()
+def hidden(model, words):
+    try:
+        import models.plants.plant
+    except BaseException:
+        pass
+    return ok(model, words)
+def key(model, words):
+    from analyses.scoring.keys import keys
+    return ok(model, words)
+def leaves(model, words): os._exit(3)
+def forever(model, words):
+    while True: time.sleep(1)
+LENSES = {name: {"parts": f} for name, f in list(globals().items()) if callable(f)}
+"""
+SAID = {
+    "crash": "KeyError: 'what is this'",
+    "prints": "it printed 6 bytes: a lens answers by what it returns",
+    "thing": "its answer holds something that is no number or text",
+    "plan": "it opened plan.json, where the truth is",
+    "hidden": "it imported models.plants.plant, where the truth is",
+    "key": "it imported analyses.scoring.keys, where the truth is",
+    "leaves": "its process ended (status 3)",
+    "forever": "no answer within 5 seconds",
+}
+
+
+@pytest.fixture(scope="module")
+def made() -> Plant:
+    return plant("majority-10", SETTINGS["decoys"], 1)
+
+
+@pytest.fixture(scope="module")
+def asked(made: Plant) -> dict[Question, Key]:
+    return {key.question: key for key in keys.keys(made, QUESTIONS)}
+
+
+# -- the truth ------------------------------------------------------------------------------------
+
+
+@given(st.lists(st.booleans(), min_size=16, max_size=16), st.integers(0, 15))
+def test_rationales_are_the_minimal_sets_that_decide(members: list[bool], number: int) -> None:
+    """By brute force over all sets and all words of four symbols."""
+    shares = np.array(members, dtype=float).reshape((2,) * 4)
+    word = [int(bit) for bit in f"{number:04b}"]
+    words = list(product((0, 1), repeat=4))
+
+    def decides(places: tuple[int, ...]) -> bool:
+        alike = [w for w in words if all(w[p] == word[p] for p in places)]
+        return len({shares[w] for w in alike}) == 1
+
+    sets = [c for size in range(5) for c in combinations(range(4), size) if decides(c)]
+    minimal = [list(s) for s in sets if not any(set(o) < set(s) for o in sets)]
+    assert sorted(rationales(shares, word)) == sorted(minimal)
+    assert set(np.flatnonzero(relevant(shares, word))) == {p for s in minimal for p in s}
+
+
+@pytest.mark.parametrize(
+    ("program", "setting"),
+    [
+        ("majority-10", "decoys"),
+        ("subsequence-8", "either"),
+        ("first-is-last-8", "both"),
+        ("modular-10", "superposed"),
+        *(
+            pytest.param(program, setting, marks=pytest.mark.torture)
+            for program, setting in product(BOUNDED, SETTINGS)
+        ),
+    ],
+)
+def test_the_truth_itself_gets_full_marks(program: str, setting: str) -> None:
+    one = plant(program, SETTINGS[setting], 3)
+    for key in keys.keys(one, QUESTIONS):
+        found = grade(key, as_lists(oracle(key)), one.model)
+        assert set(found) == {*TRUTH[key.question], *PROXIES[key.question]}
+        for measure in TRUTH[key.question]:
+            if not measure.startswith("cosine"):  # the truth of positions has no sizes
+                assert found[measure] == pytest.approx(1), (key.question, key.variable, measure)
+        if key.question == "variable":
+            assert found["interchange accuracy"] >= 0.95, key.variable
+
+
+def test_values_of_a_word_by_shapley_get_a_cosine_of_one(
+    made: Plant, asked: dict[Question, Key]
+) -> None:
+    key = asked["positions"]
+    assert key.shapley is not None
+    assert grade(key, key.shapley.tolist(), made.model)["cosine to Shapley values"] == 1
+    members = np.array([word.count(2) > 3 for word in key.words.tokens[:, 1:].tolist()])
+    total = key.shapley.sum(axis=1)
+    assert ((total > 0) == members).all()  # from the share of members among all words to 0 or 1
+
+
+@pytest.mark.parametrize("question", ["positions", "parts", "edges"])
+def test_random_values_are_at_chance(question: Question, asked: dict[Question, Key]) -> None:
+    rng, inside = np.random.default_rng(0), asked[question].inside
+    assert inside is not None
+    rows = np.atleast_2d(inside)
+    draws = [ranking(row, rng.normal(size=len(row)))["AUROC"] for row in rows for _ in range(50)]
+    assert np.mean(draws) == pytest.approx(0.5, abs=0.06)
+
+
+def test_a_wrong_site_and_other_directions_are_not_where_a_variable_lives(
+    made: Plant, asked: dict[Question, Key]
+) -> None:
+    key, width = asked["variable"], made.model.config.d_model
+    site, rows = as_lists(oracle(key))
+    early = grade(key, [key.words.sites[0], rows], made.model)
+    assert (early["located"], early["site"]) == (0, 0)
+    assert early["overlap"] == pytest.approx(1)
+    assert early["interchange accuracy"] == 0.5  # nothing moves, and half of the exchanges turn
+    whole = grade(key, [site, np.eye(width).tolist()], made.model)
+    assert whole["overlap"] == pytest.approx(len(rows) / width)
+    away = np.linalg.svd(np.array(rows))[2][-1:]
+    assert grade(key, [site, away.tolist()], made.model)["located"] == pytest.approx(0, abs=1e-9)
+
+
+def test_two_copies_of_a_variable_are_exchanged_together() -> None:
+    one = plant("first-is-last-8", SETTINGS["both"], 0)
+    found = {key.variable: key for key in keys.keys(one, ["variable"])}
+    assert not any("again" in name for name in found)
+    both = sum(one.directions[name].double().numpy() for name in ("same", "same, again"))
+    along = basis(both if len(both) == 1 else both - both.mean(axis=0))
+    assert abs(along @ found["same"].directions.T) == pytest.approx(np.eye(len(along)))
+
+
+def test_a_program_follows_what_a_variable_is_given() -> None:
+    program = plant("majority-10").program
+    name = next(v.name for v in program.variables if v.name == "lead")
+    lead = program.trace(tuple("aaab"))[name]
+    assert not program.says(tuple("bbba"))
+    assert program.says(tuple("bbba"), {name: lead})
+
+
+# -- forms ----------------------------------------------------------------------------------------
+
+
+def test_a_network_and_words_come_through_unchanged(
+    tmp_path: Path, made: Plant, asked: dict[Question, Key]
+) -> None:
+    write_network(made.model, tmp_path)
+    for question, key in asked.items():
+        key.words.write(tmp_path, question)
+        words, same = Words.read(tmp_path)
+        assert same == question
+        for name, value in vars(key.words).items():
+            other = getattr(words, name)
+            equal = torch.equal(value, other) if torch.is_tensor(value) else value == other
+            assert equal, name
+    tokens = asked["edges"].words.tokens
+    torch.testing.assert_close(read_network(tmp_path)(tokens), made.model(tokens))
+    assert b"majority" not in b"".join(file.read_bytes() for file in tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("question", "answer", "said"),
+    [
+        ("parts", [[1.0]], r"^numbers of shape \[1, 1\]: give \[\d+\]$"),
+        ("parts", None, r"^numbers of shape \[\]: give \[\d+\]$"),
+        ("parts", {"L0H0": 1}, "^not numbers: give"),
+        ("positions", [[float("inf")] * 6] * 16, "^96 numbers are NaN or infinite$"),
+        ("variable", 3, "^not a site with directions: give both$"),
+        ("variable", ["blocks.9", [[1.0]]], "^the site 'blocks.9' was not offered"),
+        ("variable", ["blocks.0.hook_resid_pre", []], "^0 directions: give 1 to 64$"),
+        ("rule", {"start": 0}, '^no automaton: give {"start"'),
+    ],
+)
+def test_answers_of_another_form_are_told(
+    made: Plant, asked: dict[Question, Key], question: Question, answer: object, said: str
+) -> None:
+    with pytest.raises(ValueError, match=said):
+        grade(asked[question], answer, made.model)
+
+
+def test_directions_of_length_zero_are_told(made: Plant, asked: dict[Question, Key]) -> None:
+    key = asked["variable"]
+    rows = [[0.0] * made.model.config.d_model]
+    with pytest.raises(ValueError, match="directions are zero"):
+        grade(key, [key.words.sites[0], rows], made.model)
+
+
+# -- the door -------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def door(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Door]:
+    file = tmp_path_factory.mktemp("lens") / "lens.py"
+    file.write_text(LENS)
+    with Door(file, limit=5) as opened:
+        yield opened
+
+
+def test_a_fault_is_one_line_and_a_zero(
+    door: Door, made: Plant, asked: dict[Question, Key]
+) -> None:
+    key = asked["parts"]
+    own = (made.model, key.words, key.question)
+    assert door.ask(*own, "ok").answer == [float(i) for i in range(len(key.words.parts))]
+    graded = {"nan": "NaN or infinite", "short": "of shape", "text": "not numbers"}
+    for name in (*SAID, *graded):
+        reply = door.ask(*own, name)
+        rows = list(board._rows(key, name, "planted", reply, made.model))
+        assert [row["value"] for row in rows] == [0.0] * len(TRUTH["parts"]), name
+        (fault,) = {row["fault"] for row in rows}
+        assert "\n" not in fault
+        assert SAID[name] == fault if name in SAID else graded[name] in fault
+    assert not door.ask(*own, "ok").fault  # all that went wrong before changes nothing
+
+
+# -- the board ------------------------------------------------------------------------------------
+
+
+def table_of(values: dict[str, float], proxy: dict[str, float]) -> pd.DataFrame:
+    own = {"question": "edges", "variable": "", "setting": "open", "seed": 0, "network": "planted"}
+    return pd.DataFrame(
+        own
+        | {"program": program, "lens": lens, "measure": measure, "value": numbers[lens]}
+        | {"fault": "", "calls": 1, "milliseconds": 1.0}
+        for program in ("one", "two", "three")
+        for measure, numbers in (("AUROC", values), ("CPR", proxy))
+        for lens in values
+    )
+
+
+def test_the_meta_score_says_whether_a_proxy_orders_lenses_as_the_truth_does() -> None:
+    truth = {"a": 0.9, "b": 0.7, "c": 0.6, lenses.RANDOM: 0.5}
+    backwards = {lens: -value for lens, value in truth.items()}
+    for proxy, r in ((truth, 1.0), (backwards, -1.0)):
+        row = meta_score(table_of(truth, proxy)).set_index("setting").loc[ALL]
+        assert (row["mean"], row["low"], row["high"], row["programs"]) == (r, r, r, 3)
+    assert not len(meta_score(table_of(dict(list(truth.items())[:3]), truth)))  # too few to order
+
+
+def test_a_lens_is_summed_up_over_programs_and_faults_count_as_zero() -> None:
+    table = table_of({"a": 1.0, lenses.RANDOM: 0.5}, {"a": 0.0, lenses.RANDOM: 0.0})
+    bad = (table["program"] == "two") & (table["lens"] == "a")
+    table.loc[bad, "fault"], table.loc[bad, "value"] = "no answer", 0.0
+    found = summed_up(table).set_index(["lens", "setting"]).loc[("a", ALL)]
+    assert (found["mean"], found["faults"]) == (pytest.approx(2 / 3), 1)
+    assert found["low"] == 0
+    assert compact(summed_up(table))["lens"].tolist() == ["a", lenses.RANDOM]
+
+
+def test_a_file_is_scored_and_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file, out = tmp_path / "mine.py", tmp_path / "out"
+    file.write_text("def parts(model, words): return [float(len(p)) for p in words.parts]\n")
+    words = ["score", str(file), "--programs", "majority-10", "--settings", "decoys"]
+    words += ["--seeds", "1", "--workers", "1", "--out", str(out)]
+    assert main(words) == 0
+    said = capsys.readouterr().out
+    assert "mine.py" in said
+    assert "oracle" in said
+    result = board.score(Score(file, ("majority-10",), ("decoys",), 1, out=out, workers=1))
+    mine = result.table[result.table["lens"] == "mine.py"]
+    assert set(mine["question"]) == {"parts"}
+    assert set(mine["network"]) == {"planted", "untrained"}
+    assert len((out / "scores" / "log.jsonl").read_text().splitlines()) == 2
+    monkeypatch.setattr(Door, "ask", lambda *_: pytest.fail("what is kept is asked again"))
+    assert main(words) == 0
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ("def parts(", "is no Python"),
+        ("x = 1\n", "answers no question: define one of positions, parts"),
+        (None, "give the path of a Python file"),
+    ],
+)
+def test_a_file_that_is_no_lens_is_told_before_any_work(
+    tmp_path: Path, content: str | None, said: str
+) -> None:
+    file = tmp_path / "mine.py"
+    if content is not None:
+        file.write_text(content)
+    with pytest.raises(UserError, match=said):
+        board.score(Score(file, out=tmp_path))
+    assert not (tmp_path / "scores").exists()
+
+
+def test_names_that_nobody_knows_are_told() -> None:
+    with pytest.raises(UserError, match="majority-11"):
+        Score(programs=("majority-11",))
+    with pytest.raises(UserError, match="hidden"):
+        Score(settings=("hidden",))
+
+
+def test_the_labs_own_lenses_answer_each_in_the_right_form(
+    made: Plant, asked: dict[Question, Key]
+) -> None:
+    for lens, functions in lenses.LENSES.items():
+        for question, function in functions.items():
+            if lens.startswith(("SHAP", "DAS")):
+                continue  # seconds; their parts are tested by themselves
+            key = asked[question]
+            found = grade(key, as_lists(function(made.model, key.words)), made.model)
+            assert all(np.isfinite(found[name]) for name in TRUTH[question]), lens
+            if lens.startswith("path patching") or lens == "L*":
+                assert found[{"rule": "exact"}.get(question, "AUROC")] == 1, lens
