@@ -56,7 +56,8 @@ def score(asked: Score, progress: Progress = quiet) -> Answer:
 
     Columns: lens, question, program, setting (``SETTINGS``), seed, variable, network ("planted" or
     "untrained"), measure, value (of a fault: zero in every measure of ``TRUTH``), fault, calls,
-    milliseconds.
+    milliseconds, dimensions (of the stream), features (values and numbers of all variables: more
+    than dimensions where they are superposed).
 
     Raises:
         UserError: the file cannot be read, or has no function for a question.
@@ -141,6 +142,8 @@ def scored(
     table.insert(2, "program", program)
     table.insert(3, "setting", setting)
     table.insert(4, "seed", seed)
+    table["dimensions"] = made.model.config.d_model
+    table["features"] = sum(v.size for v in made.program.variables)
     said = f"{program}, {setting}, seed {seed}: {len(questions)} questions."
     save(where, KEPT, QUESTION, Answer(table, said, {}, asked), None)
     return table
