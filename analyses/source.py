@@ -19,7 +19,7 @@ MODELS = ("models", "interp", "analyses/activations.py")
 """What activations depend on."""
 ANSWERS = (
     *MODELS,
-    *(f"analyses/{name}" for name in ("measures", "questions", "rules", "studies")),
+    *(f"analyses/{name}" for name in ("measures", "questions", "rules", "scoring", "studies")),
     *(f"analyses/{name}.py" for name in ("answers", "words")),
 )
 """What answers depend on. Charts, options and pages change none."""

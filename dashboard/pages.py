@@ -25,7 +25,7 @@ from dashboard.selection import (
     runs_folder,
 )
 from dashboard.views import question
-from dashboard.views.compare import few_labels, sweeps
+from dashboard.views.compare import few_labels, scoreboard, sweeps
 from dashboard.views.discover import from_lines, rule_of_run
 from dashboard.views.explain import explanations, leaderboard
 from dashboard.views.languages import runs, tokens, train, try_it, work
@@ -186,6 +186,14 @@ OWN = {
         DISCOVER, "From lines to a rule", "lightbulb", from_lines.show, needs="nothing"
     ),
     "sweeps": Page(COMPARE, "Sweeps", "grid_view", sweeps.show, needs="nothing"),
+    "scoreboard": Page(
+        COMPARE,
+        "Scoreboard",
+        "scoreboard",
+        scoreboard.show,
+        needs="nothing",
+        then=("leaderboard", "circuits"),
+    ),
     "few-labels": Page(COMPARE, "Few labels", "label", few_labels.show, needs="nothing"),
 }
 """The pages of this package by address. The dashboard opens with the first."""

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import altair as alt
 import pandas as pd
 from altair.typing import ChartType
 
 from analyses.answers import Answer
-from analyses.charts.theme import FOR, QUIET, TRAINED, figures
+from analyses.charts.theme import AGAINST, FOR, QUIET, TRAINED, figures
 
 COLOURS = {
     "exact": TRAINED,
@@ -19,6 +19,8 @@ COLOURS = {
     "EAP": "#d98b2b",
     "random": "#9aa5ab",
 }
+READS = {"queries": "#8e5bb5", "keys": "#d98b2b", "values": TRAINED, "stream": "#5b7083"}
+MARKS = {"hit": FOR, "missed": AGAINST, "not in the plan": "#9aa5ab"}
 ESTIMATES = [name for name in COLOURS if name not in ("exact", "random")]
 
 
@@ -94,13 +96,19 @@ def agreement_chart(table: pd.DataFrame) -> ChartType:
     return (points + diagonal.encode(x="x:Q", y="x:Q")).properties(width=240, height=240)
 
 
-def graph_chart(table: pd.DataFrame, edges: Sequence[Sequence[str]]) -> ChartType:
+def graph_chart(
+    table: pd.DataFrame,
+    edges: Sequence[Sequence[str]],
+    marks: Mapping[tuple[str, str], str] | None = None,
+) -> ChartType:
     """The circuit, from the embedding at the bottom to the logits at the top. A line is the wider,
     the larger the exact effect of its edge.
 
     Args:
         table: a row per edge of one model, in one direction: sender, receiver, exact.
+        marks: of each edge, one of ``MARKS``; they give the colours, in place of what is read.
     """
+    kind, colours = ("reads", READS) if marks is None else ("beside the plan", MARKS)
     by_name = table.set_index(["sender", "receiver"])
     places = _places(by_name.index)
     rows = []
@@ -120,6 +128,7 @@ def graph_chart(table: pd.DataFrame, edges: Sequence[Sequence[str]]) -> ChartTyp
                 "reads": {"q": "queries", "k": "keys", "v": "values"}.get(slot, "stream"),
                 "effect": effect,
                 "size": abs(effect),
+                "beside the plan": (marks or {}).get((sender, receiver), ""),
             }
         )
     used = {end for edge in edges for end in (edge[0], edge[1].partition(".")[0])}
@@ -130,7 +139,7 @@ def graph_chart(table: pd.DataFrame, edges: Sequence[Sequence[str]]) -> ChartTyp
             for part, (x, y) in places.items()
         ]
     )
-    columns = ["x", "y", "to x", "to y", "edge", "reads", "effect", "size"]
+    columns = ["x", "y", "to x", "to y", "edge", "reads", "effect", "size", "beside the plan"]
     scale_x = alt.Scale(domain=[nodes["x"].min() - 0.6, nodes["x"].max() + 0.6])
     scale_y = alt.Scale(domain=[-0.5, nodes["y"].max() + 0.5])
     lines = (
@@ -142,13 +151,10 @@ def graph_chart(table: pd.DataFrame, edges: Sequence[Sequence[str]]) -> ChartTyp
             x2="to x:Q",
             y2="to y:Q",
             strokeWidth=alt.StrokeWidth("size:Q", legend=None).scale(domain=[0, 1], range=[0.8, 7]),
-            color=alt.Color("reads:N", title=None)
-            .scale(
-                domain=["queries", "keys", "values", "stream"],
-                range=["#8e5bb5", "#d98b2b", TRAINED, "#5b7083"],
-            )
+            color=alt.Color(f"{kind}:N", title=None)
+            .scale(domain=list(colours), range=list(colours.values()))
             .legend(orient="top"),
-            tooltip=["edge", "reads", *figures("effect")],
+            tooltip=["edge", *dict.fromkeys(["reads", kind]), *figures("effect")],
         )
     )
     nodes_chart = alt.Chart(nodes)

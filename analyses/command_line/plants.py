@@ -12,6 +12,7 @@ from analyses.scoring import board, summary
 from analyses.script import as_json, where
 from models.languages.grammars.bounded import BOUNDED
 from models.plants import plant as plants
+from models.plants.record import PLAN
 from models.plants.settings import Dials
 
 
@@ -32,7 +33,7 @@ def plant(options: Plant) -> None:
         return
     OUT.print(table_of(table))
     OUT.print(said)
-    OUT.print(f"  {run.path}, {run.path / plants.PLAN}", style="dim")
+    OUT.print(f"  {run.path}, {run.path / PLAN}", style="dim")
 
 
 def _programs(options: Plant) -> None:
@@ -55,7 +56,6 @@ def score(options: Score) -> None:
         return
     found = pd.DataFrame(result.findings["scores"])
     OUT.print(table_of(summary.compact(found)))
-    for fault in result.findings["faults"]:
-        OUT.print(fault)
-    OUT.print(result.sentence)
+    for line in (*result.findings["faults"], *result.findings["sentences"]):
+        OUT.print(line)
     where(result, board.NAME)

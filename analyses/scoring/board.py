@@ -1,6 +1,6 @@
 """The scoreboard: lenses by question and by what hides a network, over networks drawn afresh.
 
-OUT/scores/PROGRAM-SETTING-sSEED/       what each lens answered about one network, graded
+OUT/scores/PROGRAM-SETTING-sSEED/       each lens's grades on one network, and its edges
 OUT/results/score-1/                    all of it; with many lenses, the meta-score too
 OUT/scores/log.jsonl                    a line per scoring: when, which commit, which lens
 """
@@ -17,6 +17,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from analyses.answers import Answer, Progress, kept_as_asked, plain, quiet, save
@@ -34,11 +35,11 @@ from analyses.scoring.summary import (
     UNTRAINED,
     chart,
     faults,
-    in_words,
     meta_score,
+    sentences,
     summed_up,
 )
-from analyses.source import commit, source_hash
+from analyses.source import commit
 from models.errors import UserError
 from models.plants.plant import plant
 from models.reading import read_bytes
@@ -83,10 +84,10 @@ def score(asked: Score, progress: Progress = quiet) -> Answer:
     summary, meta = summed_up(table), meta_score(table)
     arguments = {"lens": str(asked.lens or "built-in"), "hash": digest, "seeds": asked.seeds}
     arguments |= {"programs": list(asked.programs), "settings": list(asked.settings)}
+    said = sentences(summary, meta)
     findings = {"scores": summary.to_dict("records"), "meta": meta.to_dict("records")}
-    findings["faults"] = faults(table)
-    sentence = in_words(summary, meta, findings["faults"])
-    result = Answer(table, sentence, plain(findings), arguments)
+    findings |= {"faults": faults(table), "sentences": said}
+    result = Answer(table, " ".join(said), plain(findings), arguments)
     _log(asked, digest, summary)
     return save(asked.out, NAME, QUESTION, result, chart(summary))
 
@@ -120,8 +121,7 @@ def scored(
     Args:
         many: whether the file holds many lenses by name, or is one.
     """
-    code = source_hash("models", "interp", "analyses/scoring")
-    asked = {"lens": digest, "limit": limit, "many": many, "code": code}
+    asked = {"lens": digest, "limit": limit, "many": many}
     if (known := kept_as_asked(where, KEPT, asked)) is not None:
         return known.table
     made = plant(program, SETTINGS[setting], seed)
@@ -129,15 +129,24 @@ def scored(
     questions, door = keys(made, QUESTIONS), _door(file, limit)
     names = [name for name in lenses.LENSES if name != lenses.RANDOM] if many else [""]
     rows: list[dict[str, Any]] = []
+    found: dict[str, Any] = {}
     for key in questions:
+        if key.question == "edges" and key.inside is not None:
+            found = {"edges": key.words.edges, "planned": key.inside.tolist(), "scores": {}}
         drawn = lenses.LENSES[lenses.RANDOM][key.question](made.model, key.words)
         rows += _rows(key, ORACLE, PLANTED, Reply(oracle(key)), made.model)
         rows += _rows(key, lenses.RANDOM, PLANTED, Reply(as_lists(drawn)), made.model)
         for name in names:
+            if many and key.question not in lenses.LENSES[name]:
+                continue
             for network, model in ((PLANTED, made.model), (UNTRAINED, untrained)):
                 reply = door.ask(model, key.words, key.question, name)
-                if reply.fault != NOT_ASKED:
-                    rows += _rows(key, name or file.name, network, reply, model)
+                if reply.fault == NOT_ASKED:
+                    continue
+                graded = list(_rows(key, name or file.name, network, reply, model))
+                rows += graded
+                if key.question == "edges" and network == PLANTED and not graded[0]["fault"]:
+                    found["scores"][name or file.name] = np.round(reply.answer, 6).tolist()
     table = pd.DataFrame(rows)
     table.insert(2, "program", program)
     table.insert(3, "setting", setting)
@@ -145,7 +154,7 @@ def scored(
     table["dimensions"] = made.model.config.d_model
     table["features"] = sum(v.size for v in made.program.variables)
     said = f"{program}, {setting}, seed {seed}: {len(questions)} questions."
-    save(where, KEPT, QUESTION, Answer(table, said, {}, asked), None)
+    save(where, KEPT, QUESTION, Answer(table, said, plain(found), asked), None)
     return table
 
 

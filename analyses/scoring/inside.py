@@ -24,6 +24,7 @@ import numpy as np
 import torch
 
 from analyses.scoring.paper import Words, read_network
+from models.plants.record import PLAN
 
 TRUTH = (
     "analyses.scoring.keys",
@@ -32,7 +33,6 @@ TRUTH = (
     "models.languages.grammars.bounded",
 )
 """Modules that know what is asked."""
-PLAN = "plan.json"
 NOT_ASKED = "no function"
 """The fault of a lens that does not answer a question."""
 SHORT = 200

@@ -287,8 +287,12 @@ def _table(dfa: Any) -> dict[str, Any]:
 # -- controls -------------------------------------------------------------------------------------
 
 
+def _random(*shape: int, words: Words) -> np.ndarray:
+    return np.random.default_rng(words.seed).random(shape)
+
+
 def _random_values(model: Any, words: Words) -> Any:
-    return torch.rand(len(words.tokens), words.tokens.shape[1] - 1)
+    return _random(len(words.tokens), words.tokens.shape[1] - 1, words=words)
 
 
 def _random_site(model: Any, words: Words) -> Any:
@@ -349,8 +353,8 @@ LENSES: Mapping[str, Lens] = {
     "RPNI": {"rule": merged},
     RANDOM: {
         "positions": _random_values,
-        "parts": lambda model, words: torch.rand(len(words.parts)),
-        "edges": lambda model, words: torch.rand(len(words.edges)),
+        "parts": lambda model, words: _random(len(words.parts), words=words),
+        "edges": lambda model, words: _random(len(words.edges), words=words),
         "variable": _random_site,
         "rule": _random_rule,
     },

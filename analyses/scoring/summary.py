@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import altair as alt
@@ -37,7 +37,7 @@ def summed_up(table: pd.DataFrame) -> pd.DataFrame:
         by_program = own.groupby("program")["value"].mean().dropna()
         if not len(by_program):
             continue
-        mean, low, high = (float(v) for v in bootstrap_mean(by_program.to_numpy()))
+        mean, low, high = _over_programs(by_program)
         rows.append(
             dict(zip(("question", "lens", "network", "setting"), group, strict=True))
             | {"mean": mean, "low": low, "high": high}
@@ -83,7 +83,7 @@ def meta_score(table: pd.DataFrame) -> pd.DataFrame:
         ["question", "proxy", "setting"], sort=False
     ):
         by_program = own.groupby("program")["r"].mean()
-        mean, low, high = (float(v) for v in bootstrap_mean(by_program.to_numpy()))
+        mean, low, high = _over_programs(by_program)
         found.append(
             dict(zip(("question", "proxy", "setting"), group, strict=True))
             | {"mean": mean, "low": low, "high": high}
@@ -123,7 +123,7 @@ def faults(table: pd.DataFrame) -> list[str]:
             counts.items()]  # fmt: skip
 
 
-def in_words(summary: pd.DataFrame, meta: pd.DataFrame, bad: Sequence[str]) -> str:
+def sentences(summary: pd.DataFrame, meta: pd.DataFrame) -> list[str]:
     """The best lens of each question beside random values, and the proxies."""
     known = summary[(summary["setting"] == ALL) & (summary["network"] == PLANTED)]
     said = []
@@ -135,17 +135,27 @@ def in_words(summary: pd.DataFrame, meta: pd.DataFrame, bad: Sequence[str]) -> s
         nothing = own[own["lens"] == RANDOM].iloc[0]
         said.append(
             f"{ASKS[question]} {MAIN[question]}: {best['lens']} {_interval(best)}, random "
-            f"{_interval(nothing)}, over {best['networks']} networks."
+            f"{_interval(nothing)} (networks: {best['networks']})."
         )
     for row in meta[meta["setting"] == ALL].to_dict("records"):
         said.append(
             f"{row['proxy']} orders the lenses of {row['question']} as the truth does with rank "
-            f"correlation {_interval(row)} ({row['programs']} programs)."
+            f"correlation {_interval(row)} (programs: {row['programs']})."
         )
-    return " ".join([*said, *([f"Faults: {len(bad)}."] if bad else [])])
+    return said
+
+
+def _over_programs(values: pd.Series) -> tuple[float, float, float]:
+    """Mean, low, high; one program has no interval."""
+    if len(values) < 2:
+        return float(values.mean()), np.nan, np.nan
+    mean, low, high = bootstrap_mean(values.to_numpy())
+    return float(mean), float(low), float(high)
 
 
 def _interval(row: Mapping[str, Any] | pd.Series) -> str:
+    if np.isnan(row["low"]):
+        return f"{row['mean']:.2f}"
     return f"{row['mean']:.2f} [{row['low']:.2f}, {row['high']:.2f}]"
 
 

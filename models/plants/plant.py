@@ -33,6 +33,7 @@ from models.plants.dials import (
 )
 from models.plants.program import Program, twice
 from models.plants.programs import PROGRAMS
+from models.plants.record import PLAN
 from models.plants.settings import Dials
 from models.runs.checkpoints import save_checkpoint
 from models.runs.files import write_json
@@ -41,7 +42,6 @@ from models.transformer.model import HookedTransformer
 
 Progress = Callable[[int, int, str], None]
 """Called with (done, total, what is being done)."""
-PLAN = "plan.json"
 PLAIN = Dials()
 DRAWS = 5
 """How often dials are drawn. If a verdict is wrong each time, they are turned down."""

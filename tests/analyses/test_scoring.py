@@ -13,9 +13,10 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from analyses.answers import Answer
 from analyses.command_line.app import main
 from analyses.options.plants import SETTINGS, Score
-from analyses.scoring import board, keys, lenses
+from analyses.scoring import board, keys, lenses, planted
 from analyses.scoring.door import Door
 from analyses.scoring.grades import PROXIES, TRUTH, grade, oracle, ranking
 from analyses.scoring.inside import as_lists
@@ -338,3 +339,34 @@ def test_the_labs_own_lenses_answer_each_in_the_right_form(
             assert all(np.isfinite(found[name]) for name in TRUTH[question]), lens
             if lens.startswith("path patching") or lens == "L*":
                 assert found[{"rule": "exact"}.get(question, "AUROC")] == 1, lens
+
+
+def test_a_plan_stands_beside_what_was_found() -> None:
+    edges = [["embed", "L0H0.v"], ["L0H0", "logits"], ["embed", "logits"]]
+    plan = {"edges": edges[:2]}
+    marked = planted.marks(plan, [edges[1], edges[2]])  # type: ignore[arg-type]  # all it reads
+    wanted = dict(zip(map(tuple, edges), ("missed", "hit", "not in the plan"), strict=True))
+    assert marked == wanted
+    assert planted.counted(marked).startswith("Of the 2 edges of the plan 1 were found, and 1 ")
+    kept = {"edges": edges, "planned": [True, True, False], "scores": {"mine": [0.1, -4.0, 2.0]}}
+    found = planted.found_by(kept, "mine")
+    assert found["mark"].tolist() == list(wanted.values())
+    assert found["exact"].tolist() == [0.025, 1.0, 0.5]
+
+
+def test_rankings_of_circuits_are_held_against_the_plan() -> None:
+    plan = {"edges": [["embed", "logits"]]}
+    table = pd.DataFrame(
+        {
+            "model": ["trained", "trained", "untrained"],
+            "direction": "noising",
+            "sender": ["embed", "L0H0", "embed"],
+            "receiver": "logits",
+            "exact": [-0.9, 0.1, 0.0],
+            "EAP": [0.1, 0.2, 9.0],
+        }
+    )
+    found = planted.rankings(plan, Answer(table, ""))  # type: ignore[arg-type]  # all it reads
+    assert found["edges ranked by"].tolist() == ["exact, noising", "EAP, noising", "random values"]
+    assert found["AUROC"].tolist() == [1.0, 0.0, 0.5]
+    assert found["average precision"].tolist() == [1.0, 0.5, 0.5]

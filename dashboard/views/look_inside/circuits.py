@@ -9,6 +9,7 @@ from analyses.answers import Answer
 from analyses.charts.circuit import agreement_chart, curve_chart, graph_chart, trained
 from analyses.close_ups.circuit import verdicts
 from analyses.questions.circuits import ranking, refusal
+from analyses.scoring import planted
 from analyses.words import given, member
 from dashboard import controls
 from dashboard.downloads import downloads
@@ -20,6 +21,7 @@ from interp.circuits.effects import DIRECTIONS, MOST_STEPS, STABLE, Direction
 from interp.circuits.joint import LARGE, SMALL
 from interp.circuits.scores import ranking_name
 from models.languages import Word
+from models.plants.record import read_plan
 from models.runs.run import Run
 from models.transformer.model import HookedTransformer
 
@@ -40,6 +42,8 @@ def show() -> None:
     graph(result)
     with st.expander("What it does, part by part", expanded=True):
         st.markdown("\n".join(f"- {text(line)}" for line in others))
+    with explain_errors():
+        beside_the_plan(run, result)
     st.subheader("On a word of your own")
     with explain_errors():
         on_a_word(run, result)
@@ -158,6 +162,36 @@ def graph(result: Answer) -> None:
         "wider the line, the larger the effect of this edge alone."
     )
     downloads("circuits", result, lambda: figure)
+
+
+def beside_the_plan(run: Run, result: Answer) -> None:
+    """Of a planted network: which edges of its plan were found."""
+    plan = read_plan(run.path)
+    if plan is None:
+        return
+    st.subheader("Beside the plan")
+    marked = planted.marks(plan, result.findings["circuit"]["edges"])
+    st.markdown(
+        f"This network was planted: a word is in its language if it {text(plan['rule'])}. "
+        f"{text(planted.counted(marked))}"
+    )
+    picture(
+        graph_chart(trained(result), list(marked), marked),
+        "The edges of the plan and those of the circuit: hits, missed ones, and others.",
+    )
+    how_to_read(
+        "Hit: an edge of the plan that the circuit has. Missed: one that the circuit lacks. What "
+        "is read there is not the same in all words of a length, but the verdict may not need it: "
+        "with two copies that are each enough, no single edge is needed."
+    )
+    st.dataframe(planted.rankings(plan, result).round(3), hide_index=True)
+    how_to_read(
+        "How well each ranking of the edges finds those of the plan, whatever its size. AUROC: "
+        "the chance that an edge of the plan ranks above another one. Average precision: the mean "
+        "share of the plan's edges among the first ones, down to each edge of the plan."
+    )
+    variables = pd.DataFrame(plan["variables"])[["name", "kind", "made by", "reads"]]
+    st.dataframe(variables.assign(reads=variables["reads"].map(", ".join)), hide_index=True)
 
 
 def on_a_word(run: Run, result: Answer) -> None:

@@ -1,0 +1,129 @@
+"""The scoreboard: which lens finds what planted networks do, and which proxy can be trusted."""
+
+from __future__ import annotations
+
+import pandas as pd
+import streamlit as st
+
+from analyses.answers import load
+from analyses.charts.circuit import graph_chart
+from analyses.scoring import board, planted, summary
+from analyses.scoring.grades import MAIN, TRUTH
+from analyses.scoring.paper import ASKS, QUESTIONS, Question
+from dashboard import controls
+from dashboard.downloads import downloads
+from dashboard.drawing import how_to_read, picture
+from dashboard.markup import code, text
+from dashboard.selection import runs_folder
+
+
+def show() -> None:
+    """The page."""
+    st.title("Scoreboard")
+    st.markdown(f"**{board.QUESTION}**")
+    result = load(runs_folder(), board.NAME)
+    if result is None:
+        st.info(
+            f"No scoreboard in {code(runs_folder())} yet. `lab score` makes networks whose wiring "
+            "is known, and scores all lenses of the lab on them; `lab score my_lens.py` scores "
+            "yours."
+        )
+        return
+    with st.expander("In words"):
+        st.markdown("\n".join(f"- {text(said)}" for said in result.findings["sentences"]))
+    table = result.table
+    left, right = st.columns([2, 3])
+    with left:
+        question: Question = controls.selectbox(
+            "Question", [q for q in QUESTIONS if q in set(table["question"])], key="question",
+            format_func=ASKS.__getitem__,
+        )  # fmt: skip
+    with right:
+        settings = list(dict.fromkeys(table["setting"]))
+        picked = controls.several("What hides the networks", settings, settings, "settings")
+    rows = table[(table["question"] == question) & table["setting"].isin(picked)]
+    if rows.empty:
+        st.info("Nothing was asked there: choose another setting.")
+        return
+    found = summary.summed_up(rows)
+    picture(
+        summary.chart(found),
+        f"{MAIN[question]} of each lens, by what hides the networks, with 95% intervals.",
+    )
+    how_to_read(
+        "A point is the mean over networks, a line its 95% interval (bootstrap over programs). "
+        "Open: only the stream is turned. Decoys: heads that do nothing. Either: two copies of "
+        "the program, each enough. Both: two copies, both needed. Superposed: fewer dimensions "
+        "than values. Random: values drawn at random. Oracle: the truth itself."
+    )
+    st.dataframe(summary.compact(found).drop(columns="question"), hide_index=True)
+    how_to_read(
+        f"All chosen settings together; the score is {text(MAIN[question])}. Untrained: the same "
+        "lens on networks of random weights, held against the same truth. A fault counts as zero. "
+        "Calls: words that the network was given, the median."
+    )
+    programs(rows, question)
+    proxies(rows)
+    if question == "edges":
+        one_network(rows)
+    if bad := summary.faults(rows):
+        with st.expander(f"Faults: {len(bad):d}"):
+            st.markdown("\n".join(f"- {text(fault)}" for fault in bad))
+    downloads(board.NAME, result, lambda: summary.chart(found), of_run=False)
+
+
+def programs(rows: pd.DataFrame, question: Question) -> None:
+    """Each lens by program, in any measure of the question."""
+    st.subheader("By program")
+    measure = controls.segments("Measure", list(TRUTH[question]), "measure")
+    own = rows[(rows["network"] == summary.PLANTED) & (rows["measure"] == measure)]
+    wide = own.pivot_table("value", "lens", "program", aggfunc="mean").round(2)
+    order = wide.mean(axis=1).sort_values(ascending=False, kind="stable").index
+    st.dataframe(wide.loc[order])
+
+
+def one_network(rows: pd.DataFrame) -> None:
+    """A plan beside what a lens found of it."""
+    st.subheader("One network")
+    columns = st.columns(3)
+    own = rows[(rows["network"] == summary.PLANTED) & (rows["fault"] == "")]
+    with columns[0]:
+        places = own[["program", "setting", "seed"]].drop_duplicates()
+        names = [f"{p}-{s}-s{seed}" for p, s, seed in places.itertuples(index=False)]
+        name = controls.selectbox("Network", names, key="network")
+    kept = load(runs_folder() / board.FOLDER / name, board.KEPT)
+    if kept is None:
+        st.info("What was found there is not kept any more: run `lab score` again.")
+        return
+    with columns[1]:
+        lens = controls.selectbox("Lens", list(kept.findings["scores"]), key="lens")
+    table = planted.found_by(kept.findings, lens)
+    shown = table[table["mark"] != ""]
+    marked = {(row.sender, row.receiver): row.mark for row in shown.itertuples()}
+    st.markdown(text(planted.counted(marked)))
+    picture(
+        graph_chart(table, list(marked), marked),
+        "The plan of the network and the edges that the lens ranks first: hits, missed, others.",
+    )
+    how_to_read(
+        "The lens names as many edges as the plan has: those with its largest scores. Hit: one of "
+        "the plan. Missed: an edge of the plan that it does not name. The wider a line, the larger "
+        "its score."
+    )
+
+
+def proxies(rows: pd.DataFrame) -> None:
+    """Does what can be measured without the truth order the lenses as the truth does?"""
+    meta = summary.meta_score(rows)
+    meta = meta[meta["setting"] == summary.ALL]
+    if meta.empty:
+        return
+    st.subheader("Do proxies tell?")
+    shown = meta.drop(columns=["question", "setting"]).round(2)
+    st.dataframe(shown.rename(columns={"mean": "rank correlation"}), hide_index=True)
+    how_to_read(
+        "Where nobody knows the wiring, lenses are judged by a proxy. The rank correlation says "
+        "how well the proxy orders the lenses: 1 as the truth does, 0 not at all. On each network "
+        "the lenses and random values are ranked; the mean is over networks, its 95% interval a "
+        "bootstrap over programs."
+    )
