@@ -11,9 +11,10 @@ import pandas as pd
 from altair.typing import ChartType
 from scipy.stats import spearmanr
 
+from analyses.charts.theme import SEVERAL, figures
 from analyses.scoring.grades import MAIN, PROXIES
 from analyses.scoring.lenses import RANDOM
-from analyses.scoring.paper import ASKS, QUESTIONS
+from analyses.scoring.paper import ASKS, QUESTIONS, Question
 from interp.statistics import bootstrap_mean
 
 ORACLE, UNTRAINED, PLANTED = "oracle", "untrained", "planted"
@@ -159,23 +160,28 @@ def _interval(row: Mapping[str, Any] | pd.Series) -> str:
     return f"{row['mean']:.2f} [{row['low']:.2f}, {row['high']:.2f}]"
 
 
+def panel(summary: pd.DataFrame, question: Question) -> alt.LayerChart:
+    """Each lens of a question with its interval; a colour per setting."""
+    own = summary[(summary["question"] == question) & (summary["network"] == PLANTED)]
+    own = own[own["setting"] != ALL]
+    settings = list(dict.fromkeys(own["setting"]))
+    order = own.groupby("lens")["mean"].mean().sort_values(ascending=False).index.tolist()
+    colours = alt.Scale(domain=settings, range=SEVERAL[: len(settings)])
+    base = alt.Chart(own).encode(
+        y=alt.Y("lens:N", sort=order, title=None).axis(labelLimit=150),
+        yOffset=alt.YOffset("setting:N", sort=settings),
+        color=alt.Color("setting:N", scale=colours, title=None).legend(orient="top"),
+        tooltip=["lens", "setting", *figures("mean", "low", "high"), "networks", "faults"],
+    )
+    across = alt.X("mean:Q", title=MAIN[question]).scale(domain=[0, 1])
+    points = base.mark_point(filled=True, size=40, opacity=1).encode(x=across)
+    ranges = base.mark_rule().encode(x="low:Q", x2="high:Q")
+    return (ranges + points).properties(height=len(order) * (8 + 8 * len(settings)))
+
+
 def chart(summary: pd.DataFrame) -> ChartType:
-    """A panel per question: each lens with its interval; a colour per setting."""
-    shown = summary[(summary["network"] == PLANTED) & (summary["setting"] != "all")]
-    settings = list(dict.fromkeys(shown["setting"]))
-    panels = []
-    for question, own in shown.groupby("question", sort=False):
-        order = own.groupby("lens")["mean"].mean().sort_values(ascending=False).index.tolist()
-        base = alt.Chart(own).encode(
-            y=alt.Y("lens:N", sort=order, title=None),
-            yOffset=alt.YOffset("setting:N", sort=settings),
-            color=alt.Color("setting:N", sort=settings, title=None),
-            tooltip=["lens", "setting", alt.Tooltip("mean:Q", format=".2f"), "networks", "faults"],
-        )
-        across = alt.X("mean:Q", title=MAIN[question]).scale(domain=[0, 1])
-        points = base.mark_point(filled=True, size=40, opacity=1).encode(x=across)
-        ranges = base.mark_rule().encode(x="low:Q", x2="high:Q")
-        panels.append(
-            (ranges + points).properties(width=340, height=alt.Step(9), title=ASKS[question])
-        )
-    return alt.vconcat(*panels)
+    """A panel per question."""
+    asked = [question for question in QUESTIONS if question in set(summary["question"])]
+    return alt.vconcat(
+        *(panel(summary, each).properties(width=340, title=ASKS[each]) for each in asked)
+    )

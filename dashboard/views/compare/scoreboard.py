@@ -47,8 +47,9 @@ def show() -> None:
         return
     found = summary.summed_up(rows)
     picture(
-        summary.chart(found),
+        summary.panel(found, question),
         f"{MAIN[question]} of each lens, by what hides the networks, with 95% intervals.",
+        fills=True,
     )
     how_to_read(
         "A point is the mean over networks, a line its 95% interval (bootstrap over programs). "
@@ -56,7 +57,8 @@ def show() -> None:
         "the program, each enough. Both: two copies, both needed. Superposed: fewer dimensions "
         "than values. Random: values drawn at random. Oracle: the truth itself."
     )
-    st.dataframe(summary.compact(found).drop(columns="question"), hide_index=True)
+    board_of = summary.compact(found).drop(columns=["question", "what"])
+    st.dataframe(board_of.round({"untrained": 2, "milliseconds": 0}), hide_index=True)
     how_to_read(
         f"All chosen settings together; the score is {text(MAIN[question])}. Untrained: the same "
         "lens on networks of random weights, held against the same truth. A fault counts as zero. "
