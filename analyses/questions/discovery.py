@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -15,32 +15,16 @@ from automata.fa.dfa import DFA
 from analyses.answers import Answer, Planned, Progress, Question, numbers, plain, quiet
 from analyses.charts.automaton import automaton_chart, note
 from analyses.options.questions import Discovery as Options
-from analyses.questions.rule_evidence import (
-    Lines,
-    by_length,
-    counted,
-    described,
-    doubt,
-    envelope_fields,
-    on_held_out,
-    rebuilt,
-    sentences,
-    status,
-    transitions,
-)
+from analyses.questions.learned_rule import learned
+from analyses.questions.rule_evidence import Lines, rebuilt, sentences, transitions
 from analyses.registry import BUILT_IN
 from analyses.script import script
 from analyses.words import ANALYSIS_SEED
-from interp.automata.counting import counts_on, growth
-from interp.automata.envelope import envelope
 from interp.automata.equivalence import Word
-from interp.automata.extraction import Accepts, Teacher, canonical, extract
+from interp.automata.extraction import Accepts
 from interp.automata.extraction import run as verdicts_of
-from interp.automata.induction import Induction, Search, induce
 from interp.automata.transitions import carriers, moving_pairs
-from interp.automata.words_near import words_like, words_near
 from interp.causal.metrics import logit_at
-from interp.statistics import wilson
 from models.base import LanguageModel
 from models.languages import END_ID, LabelledCorpus, RegularLanguage
 from models.runs.run import Run
@@ -50,8 +34,6 @@ MOST_LINES = 5000
 """Words of a grammar that choose between the rules; of a corpus, all lines but the held-out do."""
 HELD_OUT = 1000
 """Words of a grammar on which the rule is judged; of a corpus, all lines set apart for this."""
-FRESH = 1000
-"""Added to the seed of the words that test an automaton which was learned from others."""
 PAIRS = 24
 """Pairs of words for each transition."""
 DRAWN = 12
@@ -110,88 +92,16 @@ def analyse(run: Run, options: Options, progress: Progress = quiet) -> Answer:
 
 def discovered(run: Run, model: LanguageModel, options: Options) -> tuple[dict[str, Any], DFA]:
     """All that is said of one model's rule, JSON-able, and its automaton."""
-    language, symbols = run.language, run.language.vocabulary.symbols
+    language = run.language
     lines = Lines.drawn(language, run.config.max_n, MOST_LINES, options.seed, test=False)
     held = Lines.drawn(language, run.config.max_n, HELD_OUT, options.seed, test=True)
-    search = Search(options.words, options.max_states, options.queries, options.seed)
-    induction = induce(judge(model), symbols, lines.words, lines.labels, search)
-    teacher, best = induction.teacher, next(iter(induction.found), None)
-    dfa = best.dfa if best else canonical(induction.learned.dfa, symbols)
     room = run.config.model.most_symbols
-    queries, longest = len(teacher.known), max(map(len, lines.words))
-    fresh = fresh_words(teacher, lines.words, symbols, options, best.way if best else "automaton")
-    others = other_lengths(held.words, symbols, options, room)
-    longer = [word for word in others if len(word) > longest]
-    about = described(dfa, best, symbols) | agreement(dfa, teacher, fresh, "", "fresh")
-    about |= on_held_out(dfa, held) | by_length(dfa, teacher, held)
-    about |= agreement(dfa, teacher, longer, "_longer", "longer")
-    about |= {
-        "complete": best is not None,
-        "finished": finished(induction),
-        "w_method": induction.learned.whole,
-        "sensitive": induction.sensitive,
-        **grown(dfa, induction, symbols, longest, about["rule"]),
-        "agreement_other_lengths": float((verdicts_of(dfa, others) == teacher(others)).mean())
-        if others
-        else None,
-        "agreement_truth_beyond": beyond_the_window(run, dfa),
-        "bits_without": induction.constant,
-        "is_the_language": dfa == language.dfa if isinstance(language, RegularLanguage) else None,
-        "queries": queries,
-    }
-    about |= {"status": status(about), "doubt": doubt(about)}
-    if about["status"] == "none" or about["rule"] is None:
-        about |= beyond_regular(about, induction, symbols, lines, options)
+    about, dfa = learned(judge(model), language.vocabulary.symbols, lines, held, options, room=room)
+    about["agreement_truth_beyond"] = beyond_the_window(run, dfa)
+    about["is_the_language"] = (
+        dfa == language.dfa if isinstance(language, RegularLanguage) else None
+    )
     return about, dfa
-
-
-def grown(
-    dfa: DFA, induction: Induction, symbols: Sequence[str], longest: int, rule: str | None
-) -> dict[str, Any]:
-    """How the states grow with the words: of the automaton, or of the one without tolerance, if
-    only that one grows to the end. What is left unexplained may be all that is beyond a count."""
-    shown, strict = dfa, induction.strict
-    if strict and strict.complete and not counts_on(dfa, symbols, longest):
-        shown = strict.dfa if counts_on(strict.dfa, symbols, longest) else dfa
-    states = {str(length): str(n) for length, n in growth(shown, symbols, longest).items()}
-    counting = rule is None and counts_on(shown, symbols, longest)
-    return {"growth": states, "growth_of": len(shown.states), "counting": counting}
-
-
-def finished(induction: Induction) -> bool:
-    """Did learning end by itself, and not because the words of the budget were asked?"""
-    if induction.found:
-        return induction.found[0].way != "unfinished"
-    return induction.learned.ended != "queries"
-
-
-def fresh_words(
-    teacher: Teacher, lines: Sequence[Word], symbols: Sequence[str], options: Options, way: str
-) -> list[Word]:
-    """Words that the network was not asked yet, of the kinds on which hypotheses were compared."""
-    seed = options.seed + FRESH
-    if way == "lines":
-        return teacher.unknown(words_like(lines, options.words, seed))
-    return teacher.unknown(words_near(lines, symbols, options.words, seed))
-
-
-def agreement(
-    dfa: DFA, teacher: Teacher, words: Sequence[Word], of: str, count: str
-) -> dict[str, Any]:
-    """The share of words on which automaton and network agree, with Wilson's interval; None where
-    there is no word.
-
-    Args:
-        of, count: the names of the share and of the number of words.
-    """
-    if not words:
-        return {f"agreement{of}": None, f"agreement{of}_interval": None, count: 0}
-    agree = int((verdicts_of(dfa, words) == teacher(words)).sum())
-    return {
-        f"agreement{of}": agree / len(words),
-        f"agreement{of}_interval": wilson(agree, len(words)),
-        count: len(words),
-    }
 
 
 def beyond_the_window(run: Run, dfa: DFA) -> float | None:
@@ -203,70 +113,6 @@ def beyond_the_window(run: Run, dfa: DFA) -> float | None:
     rng = np.random.default_rng([ANALYSIS_SEED, 2])
     fresh = Lines.of(language, rng, HELD_OUT, range(window.stop, 2 * window.stop))
     return float((verdicts_of(dfa, fresh.words) == fresh.labels).mean())
-
-
-def other_lengths(
-    words: Sequence[Word], symbols: Sequence[str], options: Options, room: int | None
-) -> list[Word]:
-    """Words of lengths that no line has: shorter ones, and ones up to half as long again.
-
-    Args:
-        room: the length of the longest word that the network can read; None if any will do.
-    """
-    seen = {len(word) for word in words}
-    rng = np.random.default_rng([ANALYSIS_SEED, options.seed, 3])
-    longest = max(seen, default=0) + max(2, max(seen, default=0) // 2)
-    free = [n for n in range(1, min(longest, room or longest) + 1) if n not in seen]
-    if not seen or not free:
-        return []
-    near = words_near(words, symbols, options.words // 4, options.seed)
-    made = []
-    for word in near:
-        length = int(rng.choice(free))
-        start = int(rng.integers(len(word)))
-        made.append(tuple(word[(start + i) % len(word)] for i in range(length)))
-    return made
-
-
-def beyond_regular(
-    about: Mapping[str, Any],
-    induction: Induction,
-    symbols: Sequence[str],
-    lines: Lines,
-    options: Options,
-) -> dict[str, Any]:
-    """The envelope of a language that counts, and how the automaton grows with the words.
-
-    Empty where no equations are found, or where an automaton does better on the lines.
-    """
-    teacher = induction.teacher
-    found = envelope(teacher, symbols, [*lines.words, *induction.asked], options.seed)
-    if found is None:
-        return {}
-    wrong = int((found.obeyed(lines.words, symbols) != lines.labels).sum())
-    if about["status"] != "none" and not (found.holds and wrong <= about["wrong"]):
-        return {}
-    if not found.holds:
-        return {"envelope": envelope_fields(found)}
-    longest = max(len(word) for word in lines.words)
-    growing = {}
-    for length in sorted({max(2, longest // 4), max(2, longest // 2), longest}):
-        short = [word for word in induction.asked if len(word) <= length]
-        if short:
-            learned = extract(teacher, symbols, short, options.max_states, options.queries)
-            growing[str(length)] = {
-                "agrees": str(len(learned.dfa.states)),
-                "states": f"more than {options.max_states}",
-                "queries": "an unknown number of",
-            }[learned.ended]
-    return {
-        "envelope": envelope_fields(found),
-        "states_by_length": growing,
-        "status": "counts",
-        "doubt": None,
-        "rule": counted(found),
-        "wrong": wrong,
-    }
 
 
 def judge(model: LanguageModel) -> Accepts:

@@ -9,7 +9,8 @@ import pytest
 from scipy.stats import fisher_exact
 
 from analyses.charts.discovery import heads_chart, length_chart
-from analyses.questions.discovery import Options, other_lengths
+from analyses.options.questions import Discovery as Options
+from analyses.questions.learned_rule import other_lengths
 from analyses.questions.rule_evidence import doubt, gap, in_common, rebuilt, sentences, status
 from models.languages import RegularLanguage, language
 
