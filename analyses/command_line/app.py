@@ -124,7 +124,7 @@ COMMANDS = {
     "few-labels": Command(
         "few-labels", "how many labels does a pretrained network need?", "many_runs:few_labels"
     ),
-    "rule": Command("rule lines.tsv", "the rule behind labelled lines", "lines:discover"),
+    "rule": Command("rule lines.tsv", "the rule behind labelled lines or a --model", "lines:rule"),
     "recover": Command("recover STUDY", "how much of a planted rule comes back?", "lines:recover"),
     "plant": Command("plant [PROGRAM]", "a network whose wiring is known", "plants:plant"),
     "score": Command(

@@ -30,7 +30,7 @@ from analyses.options.commands import (
     Size,
     Train,
 )
-from analyses.options.lines import Discover, Recover
+from analyses.options.lines import Discover, OfNetwork, Recover
 from analyses.options.live import (
     Dependencies,
     Depths,
@@ -96,6 +96,7 @@ def read(command: str, args: Sequence[str]) -> Any:
         "train": _train,
         "finetune": _finetune,
         "analyse": _analyse,
+        "rule": _rule,
     }
     if command in special:
         return special[command](args)
@@ -220,6 +221,13 @@ def _finetune(args: Sequence[str]) -> Finetune:
         language(first.config.language, first.config.regex, first.config.symbols)
         config = replace(config, regex="", symbols="", grammar="", rare=0)
     return parse(Finetune, args[1:], "finetune", replace(start, config=config))
+
+
+def _rule(args: Sequence[str]) -> Discover | OfNetwork:
+    """Of lines or, with --model, of a network."""
+    if any(word.split("=")[0] == "--model" for word in args):
+        return parse(OfNetwork, args, "rule --model DIR")
+    return parse(Discover, args, "rule")
 
 
 def productions(grammar: str) -> str:

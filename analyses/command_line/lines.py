@@ -1,19 +1,43 @@
-"""Commands about labelled lines: find the rule behind them, and plant rules to find."""
+"""Commands about rules: find the one behind labelled lines or a network, and plant some to find."""
 
 from __future__ import annotations
 
 import pandas as pd
 
 from analyses.console import OUT, progress_bar, shown, table_of
-from analyses.options.lines import Discover, Recover
+from analyses.options.lines import Discover, OfNetwork, Recover
 from analyses.rules import discover as discoveries
+from analyses.rules import of_network, recovery
 from analyses.rules import record as records
-from analyses.rules import recovery
 from analyses.script import as_json, where
 
 
-def discover(options: Discover) -> None:
-    """From labelled lines to the rule behind them."""
+def rule(options: Discover | OfNetwork) -> None:
+    """The rule behind labelled lines, or behind a network."""
+    if isinstance(options, OfNetwork):
+        _of_network(options)
+    else:
+        _of_lines(options)
+
+
+def _of_network(options: OfNetwork) -> None:
+    with progress_bar(options.name) as report:
+        answer, known = of_network.rule_of_network(options, report)
+    found = dict(answer.findings)
+    if shown(options, answer.table, found):
+        return
+    note = " (kept from before; --again answers afresh)" if known else ""
+    OUT.print(f"{found['headline']}{note}", style="bold")
+    OUT.print(found["evidence"])
+    if found["regex"]:
+        OUT.print(f"As a regular expression: {found['regex']}")
+    OUT.print(table_of(of_network.by_length(found)))
+    about = f"words of {' '.join(found['symbols'])} between {found['begin']} and {found['end']}"
+    OUT.print(f"Asked about {about}; a token may come next at a probability of {found['least']:g}.")
+    where(answer, of_network.NAME)
+
+
+def _of_lines(options: Discover) -> None:
     with progress_bar(options.lines.name) as report:
         record = discoveries.discover(options, report)
     table = pd.DataFrame(records.table(record))

@@ -1,4 +1,4 @@
-"""From lines to rules: the options of `lab rule` and of `lab recover`."""
+"""From lines, or from a network, to rules: the options of `lab rule` and of `lab recover`."""
 
 from __future__ import annotations
 
@@ -8,9 +8,11 @@ from typing import Literal
 
 from tyro.conf import Positional
 
-from analyses.options.questions import FEWEST_QUERIES, QUERIES
-from analyses.options.shared import Shows, Trains, Works, at_least, check_seed
+from analyses.options.questions import FEWEST_QUERIES, QUERIES, Discovery
+from analyses.options.shared import Flag, Shows, Trains, Works, at_least, check_seed
+from models.config import Device
 from models.languages import corpus_name
+from models.objectives.readout import LEAST
 
 Study = Literal["rules", "dieren", "lines", "noise", "disfluent"]
 NETWORKS = 5
@@ -20,6 +22,8 @@ NETWORKS = 5
 @dataclass(frozen=True)
 class Discover(Shows, Trains):
     """From labelled lines to the rule behind them.
+
+    For the rule behind a network of transformers, see lab rule --model DIR --help.
 
     Attributes:
         lines: a file of lines, label <tab> words. There are two labels, of any name.
@@ -47,6 +51,47 @@ class Discover(Shows, Trains):
         at_least(FEWEST_QUERIES, self, "queries")
         check_seed(self.seed)
         object.__setattr__(self, "name", safe_name(self.name or self.lines.stem))
+
+
+@dataclass(frozen=True, kw_only=True)
+class OfNetwork(Discovery, Shows):
+    """The rule behind a language model that the lab did not make.
+
+    Attributes:
+        model: a folder that save_pretrained of transformers wrote: config.json, a tokenizer, and
+            *.safetensors. No code in it is run, nothing is unpickled, nothing is fetched.
+        symbols: the alphabet of the words. By default all tokens that are not special, if there are
+            60 at most.
+        begin: the token before every word; by default the one that the folder names.
+        end: the token after a word; by default the one that the folder names.
+        least: a token may come next if its probability is at least this. A word is accepted if
+            all its symbols may come, and then the end.
+        length: the longest words that are asked while the rule is learned; by default 12, or half
+            of the network's context if that is shorter. The rule is tested on words of up to twice
+            that length.
+        out: the folder of all answers; these lie in OUT/foreign-NAME.
+        name: by default the name of the model's folder.
+        again: answer afresh, even if the same answer is kept.
+        device: where the network answers; auto is the GPU if there is one.
+    """
+
+    model: Path
+    symbols: tuple[str, ...] = ()
+    begin: str | None = None
+    end: str | None = None
+    least: float = LEAST
+    length: int | None = None
+    out: Path = Path("runs")
+    name: str = ""
+    again: Flag = False
+    device: Device = "auto"
+
+    def __post_init__(self) -> None:
+        Discovery.__post_init__(self)
+        Shows.__post_init__(self)
+        at_least(1e-9, self, "least")
+        at_least(2, self, "length")
+        object.__setattr__(self, "name", safe_name(self.name or self.model.resolve().name))
 
 
 def safe_name(name: str) -> str:

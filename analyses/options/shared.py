@@ -28,6 +28,7 @@ MOST: Mapping[str, Number] = {
     "draws": 10_000,
     "first_seed": MOST_SEED - 10_000,
     "keys": 1000,
+    "least": 1,
     "length": 1000,
     "limit": 86_400,
     "max_n": MOST_SYMBOLS,
