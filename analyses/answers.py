@@ -271,7 +271,9 @@ def _opened(found: tuple[Kept, pd.DataFrame] | None) -> Answer | None:
     return Answer(table, *fields, kept.folder)
 
 
-LIBRARIES = (*PACKAGES, "scikit-learn", "shap", "lime", "captum", "aalpy", "distributed")
+LIBRARIES = (
+    *(*PACKAGES, "scikit-learn", "shap", "lime", "captum", "aalpy", "distributed", "transformers"),
+)
 
 
 def save(

@@ -95,6 +95,8 @@ def commands() -> str:
     parts = ["# Every command", ABOUT, block(said()), "## Each by itself"]
     for name in COMMANDS:
         parts += [f"### lab {name}", block(said(name, "--help"))]
+        if name == "rule":  # of lines, or of a network
+            parts.append(block(said(name, "--model", "DIR", "--help")))
     parts += ["## Each question", SCRIPTS]
     for name in OWN:
         parts += [f"### {name}", block(said("analyse", "RUN", name, "--help"))]

@@ -28,6 +28,9 @@ from models.reading import read_bytes
 
 MOST_SYMBOLS = 60
 """The most symbols of an alphabet."""
+MOST_LAYERS = 1000
+"""No network comes near to this; to make the modules of more would take memory before it can be
+seen how much."""
 BATCH_NUMBERS = 2**25
 """About so many logits are in memory at a time."""
 BYTES_OF_A_WEIGHT = 8
@@ -250,9 +253,14 @@ def _check_kind(folder: Path, config: Any) -> None:
             "AutoModelForCausalLM of transformers reads"
         )
 
+    layers = getattr(config.get_text_config(), "num_hidden_layers", 0)
+    if layers > MOST_LAYERS:
+        raise UserError(f"{folder} has {layers} layers: choose one with {MOST_LAYERS} at most")
+
     def weights() -> int:
         with torch.device("meta"):  # where a tensor has a shape and takes no memory
-            return sum(weight.numel() for weight in _built(config).parameters())
+            built = _built(config)
+        return sum(each.numel() for each in (*built.parameters(), *built.buffers()))
 
     needed, here = BYTES_OF_A_WEIGHT * _tried(folder, weights), memory()
     if needed > here:
@@ -271,8 +279,8 @@ def _built(config: Any) -> nn.Module:
 
 
 def _weights(folder: Path, config: Any) -> nn.Module:
-    """The network with its weights, in float32. None of them may be missing: ``transformers`` would
-    draw it at random."""
+    """The network with its weights, in float32. There may be none that are missing or of another
+    shape: ``transformers`` would draw them at random."""
     from transformers import AutoModelForCausalLM
 
     model, about = _tried(
@@ -286,12 +294,14 @@ def _weights(folder: Path, config: Any) -> nn.Module:
             dtype=torch.float32,
             attn_implementation="eager",
             output_loading_info=True,
+            ignore_mismatched_sizes=True,
         ),
     )
-    if lacking := sorted(about["missing_keys"]):
+    others = {str(name) for name, *_ in about["mismatched_keys"]}
+    if lacking := sorted({*about["missing_keys"], *others}):
         raise UserError(
-            f"{folder} lacks {len(lacking)} of the network's weights, {lacking[0]} first: save the "
-            "whole language model, not a part of it"
+            f"{folder} lacks {len(lacking)} of the weights that its config.json asks for, such as "
+            f"{lacking[0]}: save the whole language model with its own config.json"
         )
     return model
 

@@ -8,7 +8,7 @@ from typing import get_args
 from analyses.command_line.arguments import TAKES
 from analyses.console import option_values
 from analyses.options.commands import Completion, Shell, Train
-from analyses.options.lines import Study
+from analyses.options.lines import Discover, OfNetwork, Study
 from analyses.options.shared import Asks
 from analyses.options.shipped import shipped
 from analyses.registry import known, options_of
@@ -88,6 +88,10 @@ def _options(name: str, rest: Sequence[str]) -> dict[str, list[str]]:
     """The options of a command with the values that each may have, where they are known."""
     if name in ("train", "finetune"):
         return option_values(Train, Train(recipe("")))
+    if name == "rule":
+        of_network = option_values(OfNetwork)
+        of_lines = option_values(Discover) | {"--model": of_network["--model"]}
+        return of_network if "--model" in rest else of_lines
     if name != "analyse":
         return option_values(TAKES[name])
     asked = [word for word in rest if word in known()]

@@ -11,6 +11,7 @@ from tyro.conf import Positional
 from analyses.options.questions import FEWEST_QUERIES, QUERIES, Discovery
 from analyses.options.shared import Flag, Shows, Trains, Works, at_least, check_seed
 from models.config import Device
+from models.errors import UserError
 from models.languages import corpus_name
 from models.objectives.readout import LEAST
 
@@ -47,6 +48,8 @@ class Discover(Shows, Trains):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if (self.lines / "config.json").exists():
+            raise UserError(f"{self.lines} is a network: write `lab rule --model {self.lines}`")
         at_least(1, self, "networks")
         at_least(FEWEST_QUERIES, self, "queries")
         check_seed(self.seed)

@@ -162,7 +162,7 @@ def _learned(network: Foreign, teacher: Teacher, length: int, search: Discovery)
         for words in (_words(network, length, OTHERS, [search.seed, side]) for side in (0, 1))
     )
     about, dfa = learned(teacher, network.symbols, lines, held, search, room=network.room)
-    if len(set(teacher.known.values())) == 1:
+    if len({yes for word, yes in teacher.known.items() if len(word) <= network.room}) == 1:
         about |= {"status": "constant", "doubt": None}
     return Learned(about, dfa, teacher)
 

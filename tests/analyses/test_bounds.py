@@ -10,6 +10,7 @@ from typing import Any, get_args, get_origin, get_type_hints
 import pytest
 
 from analyses.command_line.arguments import TAKES
+from analyses.options.lines import OfNetwork
 from analyses.registry import BUILT_IN, options_of
 from models.choices import Counting
 from models.config import TrainConfig
@@ -18,12 +19,13 @@ from models.model_config import ModelConfig
 
 KINDS: list[type[Any]] = [
     *TAKES.values(),
+    OfNetwork,
     *map(options_of, BUILT_IN),
     TrainConfig,
     ModelConfig,
     Counting,
 ]
-NEEDED: dict[str, Any] = dict.fromkeys(("run", "path", "lines", "folder"), Path("x"))
+NEEDED: dict[str, Any] = dict.fromkeys(("run", "path", "lines", "folder", "model"), Path("x"))
 NEEDED |= {
     "runs": (Path("x"),),
     "file": "seeds",

@@ -50,6 +50,8 @@ from models.languages import LANGUAGES
         (["seeds", "runs", "a"], ["accuracy", "alignment", "all"]),
         (["sweep", ""], shipped()),
         (["recover", "r"], ["rules"]),
+        (["rule", "lines.tsv", "--mo"], ["--model"]),
+        (["rule", "--model", "network", "--sy"], ["--symbols"]),
         (["completion", "z"], ["zsh"]),
         (["nonsense", ""], []),
     ],

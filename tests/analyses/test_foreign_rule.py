@@ -132,3 +132,8 @@ def test_lines_and_a_network_are_two_things(
 ) -> None:
     assert main(words) == 2
     assert "see `lab rule --model DIR --help`" in capsys.readouterr().err
+
+
+def test_a_network_in_the_place_of_lines(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["rule", str(folder / "gpt2")]) == 2
+    assert capsys.readouterr().err.endswith(f"write `lab rule --model {folder / 'gpt2'}`\n")

@@ -42,7 +42,7 @@ FLOORS: Mapping[str, Sequence[str]] = {
         "rivals decoding",
         "encoder_decoders",
         "runs",
-        "training plants",
+        "training plants foreign",
     ),
     "interp": (
         "model statistics",
