@@ -35,8 +35,8 @@ BATCH_NUMBERS = 2**25
 """About so many logits are in memory at a time."""
 BYTES_OF_A_WEIGHT = 8
 """What a weight takes in memory while a folder is read: itself in float32, and as it is written."""
-CAUSAL = 1e-5
-"""Logits that differ by this share of the largest one differ by more than rounding."""
+ROUNDING = 1e-5
+"""Logits that differ by more than this share of the largest one differ by more than rounding."""
 REMOTE = "auto_map"
 """The key of a configuration that names code of the folder's own."""
 T = TypeVar("T")
@@ -175,8 +175,14 @@ def read(folder: Path, asked: Asked, device: torch.device) -> Foreign:
     end = _border(tokenizer, asked.end, "end", tokenizer.eos_token_id, named.eos_token_id)
     symbols, ids = _alphabet(tokenizer, asked.symbols, {begin[1], end[1]}, size)
     model = _weights(folder, config).to(device)
-    _check_causal(folder, model, [begin[1], end[1], *ids])
+    tokens = _probe([begin[1], end[1], *ids], device)
+    logits = _causal(folder, model, tokens)
     bridge = _tried(folder, lambda: _bridged(model))
+    if _differ(bridge(tokens), logits):
+        raise UserError(
+            f"{folder} says something else through TransformerLens than through transformers: "
+            f"{type(model).__name__} is not to be trusted there, choose another kind of network"
+        )
     room = int(bridge.cfg.n_ctx) - 1
     return Foreign(
         *(bridge, symbols, ids, begin, end, room, asked.least, device, config, _digest(folder))
@@ -306,21 +312,32 @@ def _weights(folder: Path, config: Any) -> nn.Module:
     return model
 
 
-@torch.no_grad()
-def _check_causal(folder: Path, model: nn.Module, ids: Sequence[int]) -> None:
-    """Raises UserError if the network gives no numbers, or if what stands later changes what it
-    says before."""
+def _probe(ids: Sequence[int], device: torch.device) -> Int[Tensor, "two pos"]:
+    """Two rows of tokens that differ in the last one alone."""
     one = [ids[i % len(ids)] for i in range(4)]
     other = [*one[:-1], next(i for i in ids if i != one[-1])]
-    first, second = model.eval()(
-        input_ids=torch.tensor([one, other], device=next(model.parameters()).device)
-    ).logits[:, :-1]
-    if not first.isfinite().all():
+    return torch.tensor([one, other], device=device)
+
+
+@torch.no_grad()
+def _causal(
+    folder: Path, model: nn.Module, tokens: Int[Tensor, "two pos"]
+) -> Float[Tensor, "two pos d_vocab"]:
+    """The network's logits on the probe. Raises UserError if they are no numbers, or if what stands
+    later changes what it says before."""
+    logits: Tensor = model.eval()(input_ids=tokens).logits
+    if not logits.isfinite().all():
         raise UserError(f"{folder} answers with no numbers: its weights are damaged")
-    if (first - second).abs().max() > CAUSAL * first.abs().max():
+    if _differ(*logits[:, :-1]):
         raise UserError(
             f"{folder} is no causal language model: what it says of a symbol depends on later ones"
         )
+    return logits
+
+
+def _differ(one: Tensor, other: Tensor) -> bool:
+    """Do logits differ by more than rounding?"""
+    return bool((one - other).abs().max() > ROUNDING * other.abs().max())
 
 
 def _bridged(model: nn.Module) -> Any:

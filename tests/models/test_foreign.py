@@ -17,6 +17,7 @@ from foreign_networks import CONTEXT, KINDS, VOCABULARY, made, saved
 from transformers import BertConfig, BertForMaskedLM, T5Config, T5ForConditionalGeneration
 
 from analyses.command_line.app import main
+from models import foreign
 from models.errors import UserError
 from models.foreign import Asked, read
 
@@ -126,6 +127,13 @@ def cut(folder: Path) -> None:
     path.write_bytes(path.read_bytes()[:5000])
 
 
+def no_numbers(folder: Path) -> None:
+    model = made("gpt2")
+    with torch.no_grad():
+        model.transformer.ln_f.bias.fill_(torch.nan)
+    model.save_pretrained(folder)
+
+
 def fewer_weights(folder: Path) -> None:
     """One more layer than there are weights of."""
     edit(folder, CONFIG, n_layer=3)
@@ -172,6 +180,7 @@ FAULTS: dict[str, tuple[Callable[[Path], object], tuple[str, ...], str]] = {
     "two sides": (two_sided, (), "type t5, no causal"),
     "reads ahead": (bidirectional, (), "depends on later ones"),
     "broken weights": (cut, (), "cannot be read"),
+    "no numbers": (no_numbers, (), "answers with no numbers"),
     "fewer weights": (fewer_weights, (), "lacks 12 of the weights"),
     "other shapes": (lambda f: edit(f, CONFIG, n_positions=30), (), "such as transformer.wpe"),
     "no tokenizer": (lambda f: (f / "tokenizer.json").write_text("{"), (), "cannot be read"),
@@ -223,6 +232,16 @@ def test_a_network_beyond_the_memory_is_not_read(
 ) -> None:
     monkeypatch.setattr("models.foreign.memory", lambda: 1000.0)
     with pytest.raises(UserError, match=r"takes about 0.0 GiB, and this machine has 0.0: choose"):
+        read(random, Asked(), CPU)
+
+
+def test_a_bridge_that_says_something_else_is_not_trusted(
+    random: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """TransformerLens 4.3 does so for Phi."""
+    bridged = foreign._bridged
+    monkeypatch.setattr(foreign, "_bridged", lambda model: bridged(made("llama")))
+    with pytest.raises(UserError, match=r"says something else through TransformerLens than"):
         read(random, Asked(), CPU)
 
 
