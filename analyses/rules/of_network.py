@@ -30,7 +30,8 @@ from interp.automata.extraction import run as verdicts_of
 from interp.automata.words_near import words_near
 from interp.statistics import wilson
 from models.errors import UserError
-from models.foreign import Asked, Foreign, read
+from models.foreign.folder import read
+from models.foreign.network import Asked, Foreign
 from models.runs.files import locked
 from models.training.trainer import choose_device
 

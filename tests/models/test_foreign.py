@@ -17,9 +17,10 @@ from foreign_networks import CONTEXT, KINDS, VOCABULARY, made, saved
 from transformers import BertConfig, BertForMaskedLM, T5Config, T5ForConditionalGeneration
 
 from analyses.command_line.app import main
-from models import foreign
 from models.errors import UserError
-from models.foreign import Asked, read
+from models.foreign import folder as folders
+from models.foreign.folder import read
+from models.foreign.network import Asked
 
 CPU = torch.device("cpu")
 WORDS = [word for n in range(6) for word in product("ab", repeat=n)]
@@ -230,7 +231,7 @@ def test_many_tokens_have_to_be_named(random: Path, tmp_path: Path) -> None:
 def test_a_network_beyond_the_memory_is_not_read(
     random: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("models.foreign.memory", lambda: 1000.0)
+    monkeypatch.setattr("models.foreign.folder.memory", lambda: 1000.0)
     with pytest.raises(UserError, match=r"takes about 0.0 GiB, and this machine has 0.0: choose"):
         read(random, Asked(), CPU)
 
@@ -239,8 +240,8 @@ def test_a_bridge_that_says_something_else_is_not_trusted(
     random: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """TransformerLens 4.3 does so for Phi."""
-    bridged = foreign._bridged
-    monkeypatch.setattr(foreign, "_bridged", lambda model: bridged(made("llama")))
+    bridged = folders.bridged
+    monkeypatch.setattr(folders, "bridged", lambda model: bridged(made("llama")))
     with pytest.raises(UserError, match=r"says something else through TransformerLens than"):
         read(random, Asked(), CPU)
 

@@ -1,0 +1,222 @@
+"""A network from a folder that ``transformers`` writes: config.json, tokenizer and *.safetensors.
+
+Nothing in it is executed or unpickled, and nothing is fetched.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from models.base import memory
+from models.errors import UserError
+from models.foreign.network import Asked, Foreign, bridged, built
+from models.foreign.tokens import alphabet, border
+from models.reading import read_bytes
+
+MOST_LAYERS = 1000
+"""No network comes near to this; to make the modules of more would take memory before it can be
+seen how much."""
+BYTES_OF_A_WEIGHT = 8
+"""What a weight takes in memory while a folder is read: itself in float32, and as it is written."""
+ROUNDING = 1e-5
+"""Logits that differ by more than this share of the largest one differ by more than rounding."""
+REMOTE = "auto_map"
+"""The key of a configuration that names code of the folder's own."""
+T = TypeVar("T")
+
+
+def read(folder: Path, asked: Asked, device: torch.device) -> Foreign:
+    """A network of a folder.
+
+    Raises:
+        UserError: something lacks or is damaged; it would run code or load a pickle; it is no
+            causal language model, or of a kind that TransformerLens does not know; it does not fit
+            into memory; a symbol is no single token.
+    """
+    _quiet()
+    _check_files(folder)
+    from transformers import AutoConfig, AutoTokenizer, GenerationConfig
+
+    safe = {"local_files_only": True, "trust_remote_code": False}
+    config = _tried(folder, lambda: AutoConfig.from_pretrained(str(folder), **safe))
+    _check_kind(folder, config)
+    tokenizer = _tried(folder, lambda: AutoTokenizer.from_pretrained(str(folder), **safe))
+    named = config
+    if (folder / "generation_config.json").exists():
+        named = _tried(folder, lambda: GenerationConfig.from_pretrained(str(folder), **safe))
+    size = config.get_text_config().vocab_size
+    begin = border(tokenizer, asked.begin, "begin", tokenizer.bos_token_id, named.bos_token_id)
+    end = border(tokenizer, asked.end, "end", tokenizer.eos_token_id, named.eos_token_id)
+    symbols, ids = alphabet(tokenizer, asked.symbols, {begin[1], end[1]}, size)
+    model = _weights(folder, config).to(device)
+    tokens = _probe([begin[1], end[1], *ids], device)
+    logits = _causal(folder, model, tokens)
+    bridge = _tried(folder, lambda: bridged(model))
+    if _differ(bridge(tokens), logits):
+        raise UserError(
+            f"{folder} says something else through TransformerLens than through transformers: "
+            f"{type(model).__name__} is not to be trusted there, choose another kind of network"
+        )
+    room = int(bridge.cfg.n_ctx) - 1
+    return Foreign(
+        *(bridge, symbols, ids, begin, end, room, asked.least, device, config, _digest(folder))
+    )
+
+
+# -- the folder -----------------------------------------------------------------------------------
+
+
+def _check_files(folder: Path) -> None:
+    """Raises UserError if a folder lacks what is read, or asks for what is not done."""
+    if not folder.is_dir():
+        raise UserError(f"{folder} is no folder: give the folder that holds config.json")
+    if (folder / "run.json").exists():
+        raise UserError(f"{folder} is a run of this lab: write `lab analyse {folder} discovery`")
+    if (folder / "adapter_config.json").exists():
+        raise UserError(f"{folder} holds an adapter, no whole network: merge it into its network")
+    for name in ("config.json", "tokenizer_config.json"):
+        path = folder / name
+        if name == "config.json" or path.exists():
+            cure = "save the network anew, with save_pretrained of transformers"
+            try:
+                content = json.loads(read_bytes(path, cure))
+            except ValueError:
+                raise UserError(f"{path} is no JSON: {cure}") from None
+            if not isinstance(content, dict):
+                raise UserError(f"{path} is no JSON object: {cure}")
+            if REMOTE in content:
+                raise UserError(
+                    f"{path} asks for code of its own ({REMOTE}), and the lab runs no code of a "
+                    f"folder: if transformers knows this kind of network, remove {REMOTE}"
+                )
+    if not any(folder.glob("*.safetensors")):
+        raise UserError(
+            f"{folder} has no *.safetensors, and other weights are not read, because they may hold "
+            "code: save them with safe_serialization=True"
+        )
+
+
+def _digest(folder: Path) -> str:
+    """SHA-256 of all files that a network may be read from."""
+    digest = hashlib.sha256()
+    for path in sorted(folder.iterdir()):
+        if path.suffix in (".json", ".safetensors", ".model", ".txt"):
+            with path.open("rb") as file:
+                digest.update(path.name.encode() + hashlib.file_digest(file, "sha256").digest())
+    return digest.hexdigest()
+
+
+def _tried(folder: Path, work: Callable[[], T]) -> T:
+    """What a library reads from a folder. An odd folder may make it raise anything."""
+    try:
+        return work()
+    except (MemoryError, UserError):
+        raise
+    except Exception as error:
+        said = " ".join(str(error).split()) or type(error).__name__
+        raise UserError(
+            f"{folder} cannot be read ({said[:200]}): check its files, or save it anew with "
+            "save_pretrained of transformers"
+        ) from None
+
+
+# -- the network ----------------------------------------------------------------------------------
+
+
+def _check_kind(folder: Path, config: Any) -> None:
+    """Raises UserError for a network that is no causal one, or does not fit into memory."""
+    from transformers import MODEL_FOR_CAUSAL_LM_MAPPING
+
+    if type(config) not in MODEL_FOR_CAUSAL_LM_MAPPING:
+        raise UserError(
+            f"{folder} is of the type {config.model_type}, no causal language model: give one that "
+            "AutoModelForCausalLM of transformers reads"
+        )
+
+    layers = getattr(config.get_text_config(), "num_hidden_layers", 0)
+    if layers > MOST_LAYERS:
+        raise UserError(f"{folder} has {layers} layers: choose one with {MOST_LAYERS} at most")
+
+    def weights() -> int:
+        with torch.device("meta"):  # where a tensor has a shape and takes no memory
+            model = built(config)
+        return sum(each.numel() for each in (*model.parameters(), *model.buffers()))
+
+    needed, here = BYTES_OF_A_WEIGHT * _tried(folder, weights), memory()
+    if needed > here:
+        raise UserError(
+            f"{folder} takes about {needed / 2**30:.1f} GiB, and this machine has "
+            f"{here / 2**30:.1f}: choose a smaller network"
+        )
+
+
+def _weights(folder: Path, config: Any) -> nn.Module:
+    """The network with its weights, in float32. There may be none that are missing or of another
+    shape: ``transformers`` would draw them at random."""
+    from transformers import AutoModelForCausalLM
+
+    model, about = _tried(
+        folder,
+        lambda: AutoModelForCausalLM.from_pretrained(
+            str(folder),
+            config=config,
+            local_files_only=True,
+            trust_remote_code=False,
+            use_safetensors=True,
+            dtype=torch.float32,
+            attn_implementation="eager",
+            output_loading_info=True,
+            ignore_mismatched_sizes=True,
+        ),
+    )
+    others = {str(name) for name, *_ in about["mismatched_keys"]}
+    if lacking := sorted({*about["missing_keys"], *others}):
+        raise UserError(
+            f"{folder} lacks {len(lacking)} of the weights that its config.json asks for, such as "
+            f"{lacking[0]}: save the whole language model with its own config.json"
+        )
+    return model
+
+
+def _probe(ids: Sequence[int], device: torch.device) -> Int[Tensor, "two pos"]:
+    """Two rows of tokens that differ in the last one alone."""
+    one = [ids[i % len(ids)] for i in range(4)]
+    other = [*one[:-1], next(i for i in ids if i != one[-1])]
+    return torch.tensor([one, other], device=device)
+
+
+@torch.no_grad()
+def _causal(
+    folder: Path, model: nn.Module, tokens: Int[Tensor, "two pos"]
+) -> Float[Tensor, "two pos d_vocab"]:
+    """The network's logits on the probe. Raises UserError if they are no numbers, or if what stands
+    later changes what it says before."""
+    logits: Tensor = model.eval()(input_ids=tokens).logits
+    if not logits.isfinite().all():
+        raise UserError(f"{folder} answers with no numbers: its weights are damaged")
+    if _differ(*logits[:, :-1]):
+        raise UserError(
+            f"{folder} is no causal language model: what it says of a symbol depends on later ones"
+        )
+    return logits
+
+
+def _differ(one: Tensor, other: Tensor) -> bool:
+    """Do logits differ by more than rounding?"""
+    return bool((one - other).abs().max() > ROUNDING * other.abs().max())
+
+
+def _quiet() -> None:
+    """No bars and no advice of ``transformers`` between the lab's own lines."""
+    from transformers.utils import logging
+
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()

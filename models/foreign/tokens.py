@@ -1,0 +1,76 @@
+"""Which tokens are the symbols of words, and which stand around a word."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from models.errors import UserError, unknown
+
+MOST_SYMBOLS = 60
+"""The most symbols of an alphabet."""
+
+
+def border(
+    tokenizer: Any, given: str | None, option: str, own: int | None, named: Any
+) -> tuple[str, int]:
+    """The token before or after a word: the one given; else the tokenizer's; else the one that the
+    configuration names (the first, if it names several)."""
+    if given is not None:
+        return given, _token(tokenizer, given)
+    first = named[0] if isinstance(named, list) and named else named
+    number = first if own is None else own
+    known = None if number is None else tokenizer.convert_ids_to_tokens(number)
+    if known is None:
+        raise UserError(f"the folder names no {option} token: name one with --{option}")
+    return str(known), int(number)
+
+
+def _token(tokenizer: Any, symbol: str) -> int:
+    """The number of a symbol that is one token: as it stands in the vocabulary, or as text."""
+    known = tokenizer.get_vocab()
+    if symbol in known:
+        return int(known[symbol])
+    cut = tokenizer.encode(symbol, add_special_tokens=False)
+    parts = tokenizer.convert_ids_to_tokens(cut)
+    if len(cut) > 1 and tokenizer.unk_token_id not in cut:
+        raise UserError(
+            f"the tokenizer cuts {symbol!r} into {len(cut)} tokens ({', '.join(parts)}): name "
+            "symbols that are one token each"
+        )
+    if not cut or tokenizer.unk_token_id in cut:
+        if len(known) <= MOST_SYMBOLS:
+            raise unknown("symbol", symbol, known)
+        raise UserError(f"the tokenizer does not know {symbol!r}: name one of its tokens")
+    return int(cut[0])
+
+
+def alphabet(
+    tokenizer: Any, given: Sequence[str], around: set[int], size: int
+) -> tuple[tuple[str, ...], tuple[int, ...]]:
+    """The symbols and their tokens.
+
+    Args:
+        around: the tokens before and after a word, which are no symbols.
+        size: the tokens that the network knows.
+    """
+    special = around | set(tokenizer.all_special_ids)
+    by_number = sorted((number, token) for token, number in tokenizer.get_vocab().items())
+    symbols = tuple(given) or tuple(token for n, token in by_number if n not in special)
+    if not 0 < len(symbols) <= MOST_SYMBOLS:
+        what = f"{len(symbols)} symbols are named"
+        if not given:
+            what = f"the tokenizer has {len(symbols)} tokens that are not special"
+        raise UserError(f"{what}: name those of the words with --symbols, {MOST_SYMBOLS} at most")
+    ids = tuple(_token(tokenizer, symbol) for symbol in symbols)
+    for index, (symbol, number) in enumerate(zip(symbols, ids, strict=True)):
+        if number in around:
+            raise UserError(f"{symbol!r} begins or ends a word: it can be no symbol, leave it out")
+        if number in ids[:index]:
+            raise UserError(f"{symbol!r} is the same token as another symbol: drop one")
+    if (most := max(*ids, *around)) >= size:
+        raise UserError(
+            f"the tokenizer gives the number {most}, and the network knows {size} tokens: they do "
+            "not belong together"
+        )
+    return symbols, ids
