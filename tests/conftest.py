@@ -86,6 +86,15 @@ def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> None:
 
 
 @pytest.fixture(scope="session", autouse=True)
+def _no_waiting_for_the_disk() -> Iterator[None]:
+    """Nothing here has to outlive a power failure, and a disk takes milliseconds, tens of thousands
+    of times. A wrong handle is still an error; processes that tests start wait as ever."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", os.fstat)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
 def _no_components() -> Iterator[None]:
     """Every AppTest looks for Streamlit's components: it reads what each installed package says of
     itself, which takes longer than most pages. We use none."""
