@@ -6,6 +6,7 @@ The first process of pytest-xdist reads this file too and runs no test. What tak
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 import subprocess
@@ -58,6 +59,16 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         long = [item for item in items if item.get_closest_marker("torture")]
         config.hook.pytest_deselected(items=long)
         items[:] = [item for item in items if item not in set(long)]
+
+
+def pytest_collection() -> None:
+    gc.disable()  # what is imported stays
+
+
+def pytest_collection_finish() -> None:
+    """What is there already is not looked through again: it is half a million objects."""
+    gc.freeze()
+    gc.enable()
 
 
 @pytest.fixture
