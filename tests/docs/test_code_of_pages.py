@@ -35,6 +35,20 @@ FENCE = re.compile(
 SHORT = {
     "train": ["--steps", "20", "--evaluate-every", "10"],
     "demo": ["--workers", "1"],
+    "finetune": ["--steps", "10"],
+    "few-labels": [
+        "--lines",
+        "10",
+        "--steps",
+        "2",
+        "--parent-steps",
+        "2",
+        "--dimensions",
+        "4",
+        "--workers",
+        "1",
+    ],
+    "landscape": ["--words", "8", "--directions", "2"],
     "rule lines.tsv": ["--no-rivals", "--networks", "1"],
     "sweep": ["--seeds", "1", "--steps", "2", "--workers", "1", "--languages", "anbn"],
 }
