@@ -1,4 +1,5 @@
-"""Pictures of a discovery beside the automaton: how far it holds, and which heads carry it."""
+"""Pictures of discoveries, beside the automaton: how far a rule holds, which heads carry it, and
+how often planted rules come back."""
 
 from __future__ import annotations
 
@@ -9,7 +10,14 @@ import altair as alt
 import pandas as pd
 from altair.typing import ChartType
 
+from analyses.answers import Answer
 from analyses.charts.theme import figures
+from interp.statistics import wilson
+
+BY = {"lines": "lines", "noise": "noise", "disfluent": "disfluent"}
+"""By which column the outcomes of a study of planted rules are shown; by family, where none is
+named."""
+OUTCOMES = ("exact", "no reliable rule", "wrong rule")
 
 
 def length_chart(found: Mapping[str, Any]) -> ChartType:
@@ -60,3 +68,56 @@ def heads_chart(found: Mapping[str, Any]) -> ChartType:
         color=alt.when(strong).then(alt.value("white")).otherwise(alt.value("#333")),
     )
     return (cells + text).properties(width=alt.Step(52), height=alt.Step(26))
+
+
+def shares(table: pd.DataFrame, by: str = "family") -> pd.DataFrame:
+    """Outcomes by family (or another column) and way; the exact share has Wilson's interval."""
+    rows = []
+    for (name, way), part in table.groupby([by, "way"], sort=False):
+        counts: Mapping[str, int] = part["outcome"].value_counts()
+        exact = int(counts.get("exact", 0))
+        low, high = wilson(exact, len(part))
+        row = {by: name, "way": way, "corpora": len(part), "share": exact / len(part)}
+        rows.append(row | {"low": low, "high": high} | {o: int(counts.get(o, 0)) for o in OUTCOMES})
+    return pd.DataFrame(rows)
+
+
+def recovery_chart(result: Answer) -> ChartType:
+    """The exact share by family or by what the study varies, with its interval; a line per way."""
+    by = BY.get(result.arguments["study"], "family")
+    ruled = result.table[result.table["family"] != "no rule"]  # there, nothing can come back
+    table = shares(ruled, by)
+    ways = list(dict.fromkeys(table["way"]))
+    colour = alt.Color("way:N", title=None, sort=ways).legend(symbolOpacity=1)
+    share = alt.Y("share:Q", title="recovered exactly").scale(domain=[0, 1]).axis(format="%")
+    tooltip: list[str | alt.Tooltip] = [
+        by,
+        "way",
+        "corpora",
+        alt.Tooltip("share:Q", format=".0%"),
+        *OUTCOMES,
+    ]
+    if by == "family":
+        base = alt.Chart(table).encode(
+            y=alt.Y("family:N", sort=list(dict.fromkeys(table["family"])), title=None),
+            yOffset=alt.YOffset("way:N", sort=ways),
+            color=colour,
+            tooltip=tooltip,
+        )
+        across = alt.X("share:Q", title="recovered exactly").scale(domain=[0, 1]).axis(format="%")
+        ranges = base.mark_rule().encode(x="low:Q", x2="high:Q")
+        points = base.mark_point(filled=True, size=50, opacity=1).encode(x=across)
+        return (ranges + points).properties(width=420, height=alt.Step(11))
+    scale = alt.Scale(type="log" if by == "lines" else "linear", nice=False)
+    titles = {"noise": "share of wrong labels", "disfluent": "share of disfluent symbols"}
+    base = alt.Chart(table).encode(
+        x=alt.X(f"{by}:Q", scale=scale, title=titles.get(by, by)), color=colour, tooltip=tooltip
+    )
+    band = base.mark_area(opacity=0.12).encode(
+        y=alt.Y("low:Q").scale(domain=[0, 1]), y2="high:Q", color=colour
+    )
+    # Two ways may come back alike: a dashed line leaves the one below it to be seen.
+    lines = base.mark_line(point=True).encode(
+        y=share, strokeDash=alt.StrokeDash("way:N", sort=ways, legend=None)
+    )
+    return (band + lines).properties(width=420, height=260)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pandas as pd
 
+from analyses.charts.discovery import BY, shares
 from analyses.console import OUT, progress_bar, shown, table_of
 from analyses.options.lines import Discover, OfNetwork, Recover
 from analyses.rules import discover as discoveries
@@ -61,7 +62,7 @@ def recover(options: Recover) -> None:
         result = recovery.recover(options, report)
     if shown(options, result.table, as_json(result)):
         return
-    by = recovery.BY.get(options.study, "family")
-    OUT.print(table_of(recovery.shares(result.table, by)))
+    by = BY.get(options.study, "family")
+    OUT.print(table_of(shares(result.table, by)))
     OUT.print(result.sentence)
     where(result, recovery.file_name(options.study))

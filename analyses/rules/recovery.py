@@ -11,18 +11,16 @@ mistakes, and are counted apart. A way is the Transformer of `lab rule` or one o
 from __future__ import annotations
 
 import shutil
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-import altair as alt
 import numpy as np
 import pandas as pd
-from altair.typing import ChartType
 from automata.fa.dfa import DFA
 
 from analyses.answers import Answer, Progress, kept_as_asked, plain, quiet, save
+from analyses.charts.discovery import recovery_chart, shares
 from analyses.jobs.workers import side_by_side
 from analyses.options.lines import Discover, Recover, Study
 from analyses.questions.rule_evidence import rebuilt
@@ -48,9 +46,6 @@ NOISE = (0.0, 0.05, 0.1, 0.2, 0.3)
 DISFLUENT = (0.0, 0.05, 0.1, 0.2, 0.4)
 SPOKEN = ("side by side", "ends", "even")
 """Beside dieren, the first rule of each of these families is said by a speaker who stumbles."""
-BY = {"lines": "lines", "noise": "noise", "disfluent": "disfluent"}
-"""By which column the outcomes of a study are shown; by family, where none is named."""
-OUTCOMES = ("exact", "no reliable rule", "wrong rule")
 QUESTION = "How much of a planted rule comes back from labelled lines?"
 KEPT = "recovered"
 """The name under which the folder of a corpus keeps its rows."""
@@ -223,7 +218,7 @@ def recover(options: Recover, progress: Progress = quiet) -> Answer:
     sentence, found = findings(table)
     arguments = {"study": options.study, "seeds": options.seeds, "rivals": options.rivals}
     result = Answer(table, sentence, plain(found), arguments)
-    return save(options.out, file_name(options.study), QUESTION, result, chart(result))
+    return save(options.out, file_name(options.study), QUESTION, result, recovery_chart(result))
 
 
 def recovered(corpus: Corpus, out: Path, with_rivals: bool, device: Device) -> list[dict[str, Any]]:
@@ -290,53 +285,3 @@ def findings(table: pd.DataFrame) -> tuple[str, dict[str, Any]]:
         f"{ours['seconds'].median():.0f} s (median)."
     )
     return sentence, {"shares": shares(table).to_dict("records")}
-
-
-def shares(table: pd.DataFrame, by: str = "family") -> pd.DataFrame:
-    """Outcomes by family (or another column) and way; the exact share has Wilson's interval."""
-    rows = []
-    for (name, way), part in table.groupby([by, "way"], sort=False):
-        counts: Mapping[str, int] = part["outcome"].value_counts()
-        exact = int(counts.get("exact", 0))
-        low, high = wilson(exact, len(part))
-        row = {by: name, "way": way, "corpora": len(part), "share": exact / len(part)}
-        rows.append(row | {"low": low, "high": high} | {o: int(counts.get(o, 0)) for o in OUTCOMES})
-    return pd.DataFrame(rows)
-
-
-def chart(result: Answer) -> ChartType:
-    """The exact share by family or by what the study varies, with its interval; a line per way."""
-    by = BY.get(result.arguments["study"], "family")
-    ruled = result.table[result.table["family"] != "no rule"]  # there, nothing can come back
-    table = shares(ruled, by)
-    ways = list(dict.fromkeys(table["way"]))
-    colour = alt.Color("way:N", title=None, sort=ways)
-    share = alt.Y("share:Q", title="recovered exactly").scale(domain=[0, 1]).axis(format="%")
-    tooltip: list[str | alt.Tooltip] = [
-        by,
-        "way",
-        "corpora",
-        alt.Tooltip("share:Q", format=".0%"),
-        *OUTCOMES,
-    ]
-    if by == "family":
-        base = alt.Chart(table).encode(
-            y=alt.Y("family:N", sort=list(dict.fromkeys(table["family"])), title=None),
-            yOffset=alt.YOffset("way:N", sort=ways),
-            color=colour,
-            tooltip=tooltip,
-        )
-        across = alt.X("share:Q", title="recovered exactly").scale(domain=[0, 1]).axis(format="%")
-        ranges = base.mark_rule().encode(x="low:Q", x2="high:Q")
-        points = base.mark_point(filled=True, size=50, opacity=1).encode(x=across)
-        return (ranges + points).properties(width=420, height=alt.Step(11))
-    scale = alt.Scale(type="log" if by == "lines" else "linear", nice=False)
-    titles = {"noise": "share of wrong labels", "disfluent": "share of disfluent symbols"}
-    base = alt.Chart(table).encode(
-        x=alt.X(f"{by}:Q", scale=scale, title=titles.get(by, by)), color=colour, tooltip=tooltip
-    )
-    band = base.mark_area(opacity=0.12).encode(
-        y=alt.Y("low:Q").scale(domain=[0, 1]), y2="high:Q", color=colour
-    )
-    lines = base.mark_line(point=True).encode(y=share)
-    return (band + lines).properties(width=420, height=260)

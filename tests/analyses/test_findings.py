@@ -344,3 +344,32 @@ def test_a_row_of_means_is_told_with_its_interval(docs: Path) -> None:
         found.told(of="share")
     with pytest.raises(UserError, match="has no rows where"):
         found.told(group="an")
+
+
+def test_a_tested_difference_is_told_with_its_p(docs: Path) -> None:
+    rows = [
+        {"of": of, "difference": 0.5, "low": 0.25, "high": 0.75, "p": 0.01, "corrected": p}
+        for of, p in (("rollout", 0.0488), ("flow", 1.0))
+    ]
+    found = Table("tests", load(docs, "far").origin, pd.DataFrame(rows))
+    assert found.differs(of="rollout") == "0.50 [0.25, 0.75], p = 0.049"
+    assert found.p(of="flow") == "1"
+    with pytest.raises(UserError, match="has 2 rows where"):
+        found.p()
+
+
+def test_planted_rules_that_came_back_are_counted(docs: Path) -> None:
+    rows = [
+        {"way": way, "disfluent": share, "outcome": outcome}
+        for way, share, outcomes in (
+            ("LSTM", 0.0, ["exact"] * 3),
+            ("LSTM", 0.1, ["exact", "no reliable rule", "wrong rule"]),
+        )
+        for outcome in outcomes
+    ]
+    found = Table("rules", load(docs, "far").origin, pd.DataFrame(rows))
+    assert parts.recovered(found, "way", "disfluent").splitlines() == [
+        "| way | 0.0 | 0.1 |",
+        "| --- | --- | --- |",
+        "| LSTM | 3 of 3 [44%, 100%] | 1 of 3 [6%, 79%] |",
+    ]

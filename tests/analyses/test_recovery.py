@@ -12,6 +12,7 @@ import pandas as pd
 import pytest
 
 from analyses.answers import load
+from analyses.charts.discovery import recovery_chart, shares
 from analyses.command_line.app import main
 from analyses.options.lines import Discover
 from analyses.questions.rule_evidence import described
@@ -22,13 +23,11 @@ from analyses.rules.recovery import (
     VOCABULARY,
     Corpus,
     Recover,
-    chart,
     corpora,
     file_name,
     findings,
     planted,
     recovered,
-    shares,
 )
 from interp.automata.rules import Families, Rule
 from models.errors import UserError
@@ -200,7 +199,7 @@ def test_a_study_is_kept_and_drawn(
     assert kept is not None
     pd.testing.assert_frame_equal(kept.table, result.table)
     assert set(kept.table["outcome"]) == {"wrong rule"}
-    assert chart(kept).to_dict()["layer"]
+    assert recovery_chart(kept).to_dict()["layer"]
     assert kept.folder is not None
     assert (kept.folder / f"recovery-{study}.svg").exists()
 

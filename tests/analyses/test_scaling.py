@@ -129,8 +129,10 @@ def test_from_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert main(["scaling", folder, "--file", "x.gif"]) == 2
 
 
-@pytest.mark.parametrize(("name", "count"), [("scaling", 90), ("scaling-words", 120)])
-def test_the_shipped_sweeps_measure_the_loss_over_three_decades(name: str, count: int) -> None:
+@pytest.mark.parametrize(
+    ("name", "count"), [("scaling", 90), ("scaling-words", 120), ("scaling-large", 60)]
+)
+def test_the_shipped_sweeps_measure_the_loss(name: str, count: int) -> None:
     file = read(find(name))
     runs, skipped = plan(file)
     assert (len(runs), skipped) == (count, [])

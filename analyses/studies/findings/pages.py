@@ -5,8 +5,9 @@
 
 A template is Markdown with Jinja's ``{{ }}``. ``table("length")`` is a kept table, and its methods
 are those of ``tables.Table``. ``settings``, ``bands``, ``reached``, ``further``, ``tests`` and
-``laws`` are tables of a sweep, ``grid`` any two factors of any table; ``picture``, ``along`` and
-``law_picture`` are charts. ``origins`` is the list at the end.
+``laws`` are tables of a sweep, ``recovered`` is one of planted rules, ``grid`` any two factors of
+any table; ``picture``, ``along``, ``law_picture`` and ``recovery_picture`` are charts. ``origins``
+is the list at the end.
 """
 
 from __future__ import annotations
@@ -87,6 +88,9 @@ def written(docs: Path, name: str) -> tuple[str, dict[str, bytes]]:
     def law_picture(found: Table, says: str, size: Size) -> str:
         return drawn(parts.law_chart(found, size), f"{found.name}.svg", says)
 
+    def recovery_picture(found: Table, says: str) -> str:
+        return drawn(parts.recovery_picture(found), f"{found.name}.svg", says)
+
     file = docs / TEMPLATES / f"{name}.md"
     source = read_bytes(file, "check the name").decode()
     pages = Environment(undefined=StrictUndefined, keep_trailing_newline=True, autoescape=False)
@@ -94,7 +98,8 @@ def written(docs: Path, name: str) -> tuple[str, dict[str, bytes]]:
     called |= {"along": along, "laws": parts.laws, "law_sentences": parts.law_sentences}
     called |= {"law_picture": law_picture, "settings": parts.settings, "bands": parts.by_bands}
     called |= {"tests": parts.tests, "grid": parts.grid, "medians": parts.medians}
-    called |= {"smallest": parts.smallest}
+    called |= {"smallest": parts.smallest, "recovered": parts.recovered}
+    called |= {"recovery_picture": recovery_picture}
     called |= {"reached": parts.reached, "further": parts.further}
     try:
         text = pages.from_string(source).render(**called)

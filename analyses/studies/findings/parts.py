@@ -9,6 +9,7 @@ import pandas as pd
 from altair.typing import ChartType
 
 from analyses.answers import Answer
+from analyses.charts.discovery import recovery_chart
 from analyses.charts.measures import panels, side_by_side
 from analyses.charts.sweeps import band_chart, chart, short
 from analyses.options.studies import Size
@@ -56,6 +57,12 @@ def by_bands(found: Table) -> str:
     return markdown(pd.DataFrame(parts))
 
 
+def so_many(right: pd.Series) -> str:
+    """How many of all are right, with Wilson's 95% interval of the share: 3 of 10 [11%, 60%]."""
+    low, high = wilson(int(right.sum()), len(right))
+    return f"{right.sum()} of {len(right)} [{100 * low:.0f}%, {100 * high:.0f}%]"
+
+
 def reached(found: Table, windows: int) -> str:
     """Of a sweep: how many seeds of a setting are exact on all sizes tested up to so many windows,
     with Wilson's 95% interval of the share."""
@@ -63,10 +70,8 @@ def reached(found: Table, windows: int) -> str:
     for values_of, rows in found.rows.groupby(["language", *found.by], sort=False):
         near = rows[rows["length"] <= windows * rows["window"]]
         exact = near.groupby("seed")["exact"].min().eq(1)
-        low, high = wilson(int(exact.sum()), len(exact))
         line = dict(zip(["language", *map(short, found.by)], map(str, values_of), strict=True))
-        share = f"[{100 * low:.0f}%, {100 * high:.0f}%]"
-        lines.append(line | {"seeds": f"{exact.sum()} of {len(exact)} {share}"})
+        lines.append(line | {"seeds": so_many(exact)})
     return markdown(pd.DataFrame(lines))
 
 
@@ -118,6 +123,19 @@ def medians(found: Table, down: str, across: str, number: str) -> str:
             line[str(column)] = (
                 f"{said} ({cell.notna().sum()} of {len(cell)})" if len(cell) else "-"
             )
+        lines.append(line)
+    return markdown(pd.DataFrame(lines))
+
+
+def recovered(found: Table, down: str, across: str) -> str:
+    """Of planted rules: two factors, and in each cell how many rules came back exactly, with
+    Wilson's 95% interval of the share."""
+    came = found.rows["outcome"].eq("exact").groupby([found.rows[down], found.rows[across]])
+    lines = []
+    for row in dict.fromkeys(found.rows[down]):
+        line: dict[str, str] = {down: str(row)}
+        for column in dict.fromkeys(found.rows[across]):
+            line[str(column)] = so_many(came.get_group((row, column)))
         lines.append(line)
     return markdown(pd.DataFrame(lines))
 
@@ -210,6 +228,11 @@ def along(found: Table, number: str, place: str | None, by: Sequence[str] = ()) 
     censored = further and FURTHER[name_of(number)].censored
     share = not further or is_share(number)
     return side_by_side(panels(rows, by, number, title, place, censored, share))
+
+
+def recovery_picture(found: Table) -> ChartType:
+    """Of planted rules: the share that came back exactly, by what was varied; a line per way."""
+    return recovery_chart(Answer(found.rows, "", {}, found.origin.arguments))
 
 
 def law_chart(found: Table, size: Size) -> ChartType:

@@ -128,11 +128,26 @@ class Table:
     def told(self, style: str = "plain", **values: Any) -> str:
         """Of a table whose rows are means over seeds, as `lab seeds` makes it: the row that has
         these values, with its interval. Raises UserError where there is none, or more than one."""
+        row = self.one(**values)
+        return with_interval(row["mean"], row["low"], row["high"], style)
+
+    def differs(self, style: str = "plain", **values: Any) -> str:
+        """Of a table of tests, as `lab seeds --tests` makes it: by how much the first is larger
+        than the second, with its interval and its corrected p. Raises UserError as ``told``."""
+        row = self.one(**values)
+        ends = with_interval(row["difference"], row["low"], row["high"], style)
+        return f"{ends}, p = {row['corrected']:.2g}"
+
+    def p(self, **values: Any) -> str:
+        """Of a table of tests: the corrected p. Raises UserError as ``told``."""
+        return f"{self.one(**values)['corrected']:.2g}"
+
+    def one(self, **values: Any) -> pd.Series:
+        """The only row that has these values. Raises UserError where there is none, or more."""
         rows = self.where(**values).rows
         if len(rows) > 1:
             raise UserError(f"{self.name} has {len(rows)} rows where {values}: say which")
-        mean, low, high = (float(rows[column].iloc[0]) for column in ("mean", "low", "high"))
-        return with_interval(mean, low, high, style)
+        return rows.iloc[0]
 
     def count(self, column: str) -> int:
         """How many different values there are."""

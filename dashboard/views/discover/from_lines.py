@@ -14,11 +14,12 @@ from automata.fa.dfa import DFA
 
 from analyses.answers import load
 from analyses.charts.automaton import automaton_chart, note
+from analyses.charts.discovery import recovery_chart
 from analyses.options.lines import Study, safe_name
 from analyses.questions.rule_evidence import rebuilt, transitions
 from analyses.rules.lines import MOST_LINES, as_tsv, prepared
 from analyses.rules.record import FOLDER, headline, kept, names, remarks, table
-from analyses.rules.recovery import chart, file_name
+from analyses.rules.recovery import file_name
 from dashboard import controls
 from dashboard.drawing import explain_errors, picture
 from dashboard.markup import code, message, text
@@ -93,7 +94,7 @@ def studies() -> None:
     study = controls.segments("Study", list(kept), "study", format_func=STUDIES.__getitem__)
     result = kept[study]
     st.markdown(text(result.sentence))
-    picture(chart(result), f"Share recovered exactly. {result.sentence}")
+    picture(recovery_chart(result), f"Share recovered exactly. {result.sentence}")
     with st.expander("Table"):
         st.dataframe(result.table, hide_index=True)
 
