@@ -5,9 +5,9 @@
 
 A template is Markdown with Jinja's ``{{ }}``. ``table("length")`` is a kept table, and its methods
 are those of ``tables.Table``. ``settings``, ``bands``, ``reached``, ``further``, ``tests`` and
-``laws`` are tables of a sweep, ``recovered`` is one of planted rules, ``grid`` any two factors of
-any table; ``picture``, ``along``, ``law_picture`` and ``recovery_picture`` are charts. ``origins``
-is the list at the end.
+``laws`` are tables of a sweep, ``recovered`` is one of planted rules, ``beside`` one of what
+`lab seeds` told or tested, ``grid`` any two factors of any table; ``picture``, ``along``,
+``law_picture`` and ``recovery_picture`` are charts. ``origins`` is the list at the end.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ def written(docs: Path, name: str) -> tuple[str, dict[str, bytes]]:
     called |= {"along": along, "laws": parts.laws, "law_sentences": parts.law_sentences}
     called |= {"law_picture": law_picture, "settings": parts.settings, "bands": parts.by_bands}
     called |= {"tests": parts.tests, "grid": parts.grid, "medians": parts.medians}
-    called |= {"smallest": parts.smallest, "recovered": parts.recovered}
+    called |= {"smallest": parts.smallest, "recovered": parts.recovered, "beside": parts.beside}
     called |= {"recovery_picture": recovery_picture}
     called |= {"reached": parts.reached, "further": parts.further}
     try:

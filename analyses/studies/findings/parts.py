@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pandas as pd
@@ -20,6 +20,10 @@ from analyses.studies.sweeps.further import FURTHER, MEANING, Name, is_share, na
 from analyses.studies.sweeps.measures import Measure, by_seed
 from analyses.studies.sweeps.summary import readable
 from interp.statistics import seeds_interval, wilson
+from models.errors import UserError
+
+Of = Mapping[str, str]
+"""Values by the columns of a table that have them."""
 
 
 def markdown(table: pd.DataFrame) -> str:
@@ -106,6 +110,31 @@ def grid(
                 with_interval(*seeds_interval(numbers), style) if len(numbers) else "-"
             )
         lines.append(line)
+    return markdown(pd.DataFrame(lines))
+
+
+def beside(
+    found: Table, columns: Mapping[str, Of], rows: Mapping[str, Of], style: str = "plain"
+) -> str:
+    """Of a table as `lab seeds` makes it: the numbers side by side, each with its interval; of its
+    tests the differences, each with its p.
+
+    Args:
+        columns, rows: by what is said of each, the values that it has. A cell has those of both; of
+            one value that both give, the row's. "-" says that the table has no such number.
+
+    Raises:
+        UserError: a whole row has no number, or a cell more than one.
+    """
+    tell = found.differs if "corrected" in found.rows else found.told
+    lines = []
+    for row, of in rows.items():
+        cells = [dict(each) | dict(of) for each in columns.values()]
+        there = [(found.rows[[*cell]] == pd.Series(cell)).all(axis=1).any() for cell in cells]
+        if not any(there):
+            raise UserError(f"{found.name} has no {row} ({of}): correct the template")
+        told = [tell(style, **cell) if is_there else "-" for cell, is_there in zip(cells, there, strict=True)]
+        lines.append({" ": row} | dict(zip(columns, told, strict=True)))
     return markdown(pd.DataFrame(lines))
 
 
