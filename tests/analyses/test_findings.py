@@ -358,6 +358,32 @@ def test_a_tested_difference_is_told_with_its_p(docs: Path) -> None:
         found.p()
 
 
+def test_numbers_over_seeds_stand_side_by_side(docs: Path) -> None:
+    rows = [
+        {"group": name, "variable": model, "of": of, "mean": mean, "low": mean, "high": mean}
+        for name, model, of, mean in (
+            ("anbn", "trained", "share", 1.0),
+            ("anbn", "untrained", "share", 0.5),
+            ("dieren", "trained", "share", 0.25),
+            ("dieren", "trained", "words", 4.0),
+        )
+    ]
+    found = Table("seeds", load(docs, "far").origin, pd.DataFrame(rows))
+    columns = {"`anbn`": {"group": "anbn", "of": "share"}, "`dieren`": {"group": "dieren"}}
+    share = {"trained": {"variable": "trained", "of": "share"}}
+    untrained = {"untrained": {"variable": "untrained"}}
+    assert parts.beside(found, columns, share | untrained).splitlines() == [
+        "|   | `anbn` | `dieren` |",
+        "| --- | --- | --- |",
+        "| trained | 1.00 [1.00, 1.00] | 0.25 [0.25, 0.25] |",
+        "| untrained | 0.50 [0.50, 0.50] | - |",
+    ]
+    with pytest.raises(UserError, match="has 2 rows where"):
+        parts.beside(found, {"`dieren`": {"group": "dieren"}}, {"all": {"variable": "trained"}})
+    with pytest.raises(UserError, match="has no nothing"):
+        parts.beside(found, columns, {"nothing": {"of": "nothing"}})
+
+
 def test_planted_rules_that_came_back_are_counted(docs: Path) -> None:
     rows = [
         {"way": way, "disfluent": share, "outcome": outcome}

@@ -126,15 +126,16 @@ def beside(
     Raises:
         UserError: a whole row has no number, or a cell more than one.
     """
-    tell = found.differs if "corrected" in found.rows else found.told
-    lines = []
+    tell, lines = found.differs if "corrected" in found.rows else found.told, []
     for row, of in rows.items():
-        cells = [dict(each) | dict(of) for each in columns.values()]
-        there = [(found.rows[[*cell]] == pd.Series(cell)).all(axis=1).any() for cell in cells]
-        if not any(there):
+        line = {" ": row}
+        for column, about in columns.items():
+            cell = {**about, **of}
+            there = (found.rows[[*cell]] == pd.Series(cell)).all(axis=1).any()
+            line[column] = tell(style, **cell) if there else "-"
+        if {*line.values()} == {row, "-"}:
             raise UserError(f"{found.name} has no {row} ({of}): correct the template")
-        told = [tell(style, **cell) if is_there else "-" for cell, is_there in zip(cells, there, strict=True)]
-        lines.append({" ": row} | dict(zip(columns, told, strict=True)))
+        lines.append(line)
     return markdown(pd.DataFrame(lines))
 
 

@@ -159,6 +159,7 @@ STYLES: dict[str, Callable[[float], str]] = {
     "points": lambda value: f"{100 * value:.1f}",
     "plain": lambda value: f"{round(value, 2) + 0.0:.2f}",
     "fine": lambda value: f"{round(value, 3) + 0.0:.3f}",
+    "tenths": lambda value: f"{value:,.1f}",
     "whole": lambda value: f"{value:,.0f}",
     "short": lambda value: f"{value:.2g}",
 }
