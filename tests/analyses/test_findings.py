@@ -370,18 +370,18 @@ def test_numbers_over_seeds_stand_side_by_side(docs: Path) -> None:
     ]
     found = Table("seeds", load(docs, "far").origin, pd.DataFrame(rows))
     columns = {"`anbn`": {"group": "anbn", "of": "share"}, "`dieren`": {"group": "dieren"}}
-    share = {"trained": {"variable": "trained", "of": "share"}}
-    untrained = {"untrained": {"variable": "untrained"}}
-    assert parts.beside(found, columns, share | untrained).splitlines() == [
+    share = [("trained", {"variable": "trained", "of": "share"})]
+    untrained = [("untrained", {"variable": "untrained"})]
+    assert parts.beside(found, columns, share + untrained).splitlines() == [
         "|   | `anbn` | `dieren` |",
         "| --- | --- | --- |",
         "| trained | 1.00 [1.00, 1.00] | 0.25 [0.25, 0.25] |",
         "| untrained | 0.50 [0.50, 0.50] | - |",
     ]
     with pytest.raises(UserError, match="has 2 rows where"):
-        parts.beside(found, {"`dieren`": {"group": "dieren"}}, {"all": {"variable": "trained"}})
+        parts.beside(found, {"`dieren`": {"group": "dieren"}}, [("all", {"variable": "trained"})])
     with pytest.raises(UserError, match="has no nothing"):
-        parts.beside(found, columns, {"nothing": {"of": "nothing"}})
+        parts.beside(found, columns, [("nothing", {"of": "nothing"})])
 
 
 def test_planted_rules_that_came_back_are_counted(docs: Path) -> None:

@@ -114,20 +114,24 @@ def grid(
 
 
 def beside(
-    found: Table, columns: Mapping[str, Of], rows: Mapping[str, Of], style: str = "plain"
+    found: Table,
+    columns: Mapping[str, Of],
+    rows: Sequence[tuple[str, Of]],
+    style: str = "plain",
 ) -> str:
     """Of a table as `lab seeds` makes it: the numbers side by side, each with its interval; of its
     tests the differences, each with its p.
 
     Args:
-        columns, rows: by what is said of each, the values that it has. A cell has those of both; of
-            one value that both give, the row's. "-" says that the table has no such number.
+        columns: by their headings, the values that they have.
+        rows: what is said of each, and the values that it has. A cell has those of both; where both
+            give a value, the row's. "-" says that the table has no such number.
 
     Raises:
         UserError: a whole row has no number, or a cell more than one.
     """
     tell, lines = found.differs if "corrected" in found.rows else found.told, []
-    for row, of in rows.items():
+    for row, of in rows:
         line = {" ": row}
         for column, about in columns.items():
             cell = {**about, **of}
