@@ -372,11 +372,13 @@ def test_numbers_over_seeds_stand_side_by_side(docs: Path) -> None:
     columns = {"`anbn`": {"group": "anbn", "of": "share"}, "`dieren`": {"group": "dieren"}}
     share = [("trained", {"variable": "trained", "of": "share"})]
     untrained = [("untrained", {"variable": "untrained"})]
-    assert parts.beside(found, columns, share + untrained).splitlines() == [
+    words = [("words", {"variable": "trained", "of": "words"})]
+    assert parts.beside(found, columns, share + untrained + words).splitlines() == [
         "|   | `anbn` | `dieren` |",
         "| --- | --- | --- |",
         "| trained | 1.00 [1.00, 1.00] | 0.25 [0.25, 0.25] |",
         "| untrained | 0.50 [0.50, 0.50] | - |",
+        "| words | - | 4.00 [4.00, 4.00] |",
     ]
     with pytest.raises(UserError, match="has 2 rows where"):
         parts.beside(found, {"`dieren`": {"group": "dieren"}}, [("all", {"variable": "trained"})])
