@@ -81,6 +81,8 @@ def test_a_language_without_classes_says_so(folder: Path, monkeypatch: pytest.Mo
 def test_whole_words_are_those_of_the_command(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Queries learn for few steps here, for both: ``test_pooling`` asks what they learn."""
+    monkeypatch.setattr("interp.probing.pooling.STEPS", 10)
     config = tiny_config(language="dyck2", steps=1, max_n=9)
     train(Run.create(folder / "dyck2-s0", config), "cpu")
     page = opened(folder, monkeypatch, run="dyck2-s0", vectors_of="whole words")
