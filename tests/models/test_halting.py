@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from functools import cache
 from itertools import combinations, product
 
 import numpy as np
@@ -16,6 +17,7 @@ HALTING = language("halting")
 assert isinstance(HALTING, HaltingLanguage)
 
 
+@cache  # two tests ask of the same 20,736 machines
 def run(word: Word, limit: int = 1000) -> int | None:
     """The steps until the machine halts; None if it has run for longer than any that does."""
     tape: dict[int, str] = defaultdict(lambda: "0")
