@@ -99,6 +99,9 @@ COMMANDS = {
     "sentences": Command(
         "sentences RUN ...", "what does one vector hold of a whole word?", "language:sentences"
     ),
+    "dictionary": Command(
+        "dictionary RUN", "do sparse dictionaries find what is known?", "one_run:dictionary"
+    ),
     "break": Command(
         "break RUN --off L0H1", "what is still right without some heads", "one_run:break_it"
     ),

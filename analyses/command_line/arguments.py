@@ -30,6 +30,7 @@ from analyses.options.commands import (
     Size,
     Train,
 )
+from analyses.options.dictionaries import Dictionary
 from analyses.options.lines import Discover, OfNetwork, Recover
 from analyses.options.live import (
     Dependencies,
@@ -129,6 +130,7 @@ TAKES: dict[str, type[Any]] = {
     "landscape": Landscape,
     "position-table": PositionTable,
     "sentences": Sentences,
+    "dictionary": Dictionary,
     "break": Break,
     "show": Show,
     "report": Report,

@@ -19,12 +19,14 @@ from analyses.close_ups.broken import (
 from analyses.command_line.arguments import Analyse
 from analyses.console import OUT, progress_bar, shown, table_of, titled
 from analyses.options.commands import Break, Evaluate, Hooks, Predict, Size
+from analyses.options.dictionaries import Dictionary
 from analyses.options.questions import Accuracy
 from analyses.questions import accuracy
+from analyses.questions.dictionaries import asked as of_dictionaries
 from analyses.registry import known, registered
 from analyses.rules.printed import printed_verdicts
 from analyses.rules.printed import summary as printed_summary
-from analyses.script import answered, as_json, ask
+from analyses.script import answered, as_json, ask, where
 from analyses.words import given
 from models.base import hook_table
 from models.errors import UserError
@@ -122,6 +124,23 @@ def analyse(asked: Analyse) -> None:
     if asked.how.json:
         notes = {name: {"not here": why} for name, why in refused.items()}
         print(json.dumps(found | notes, ensure_ascii=False))
+
+
+def dictionary(options: Dictionary) -> None:
+    """Sparse dictionaries of one site, scored against the truth, or their latents one by one."""
+    run = Run(options.run, options.step)
+    with progress_bar(run.name) as report:
+        found, known = of_dictionaries.dictionaries(run, options, report)
+    latents = pd.DataFrame(found.findings["features"])
+    if shown(options, latents if options.features else found.table, as_json(found)):
+        return
+    if options.features:
+        OUT.print(table_of(latents))
+    else:
+        for title, part in of_dictionaries.side_by_side(found.table).items():
+            OUT.print(table_of(part, title))
+    OUT.print(found.sentence + (" (kept from before; --again answers afresh)" if known else ""))
+    where(found, of_dictionaries.NAME)
 
 
 def size(options: Size) -> None:

@@ -3,14 +3,28 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import with_config
+from pydantic import Field, with_config
 from typing_extensions import TypedDict
 
 from models.runs.records import AS_WRITTEN, read_record
 
 PLAN = "plan.json"
+
+
+VariableRecord = TypedDict(
+    "VariableRecord",
+    {
+        "name": str,
+        "kind": str,
+        "made by": str,
+        "reads": list[str],
+        "directions": Annotated[list[list[float]], Field(min_length=1)],
+    },
+)
+"""A variable of the program: the part that makes it ("embed", "L0H1" or "L0 mlp"), what it reads,
+and the direction of each of its dimensions in the stream."""
 
 
 @with_config(AS_WRITTEN)
@@ -22,7 +36,8 @@ class PlanRecord(TypedDict):
     heads: list[str]
     mlps: list[str]
     edges: list[list[str]]
-    variables: list[dict[str, Any]]
+    dials: dict[str, Any]
+    variables: list[VariableRecord]
     verdict: str
 
 

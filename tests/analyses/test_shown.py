@@ -53,6 +53,7 @@ gradients    json csv  -   -       -
 landscape    json csv  -   -       -
 position-table json csv - -       -
 sentences    json csv  -   -       -
+dictionary   json csv  -   -       -
 break        json csv  -   -       -
 analyse      json csv  -   -       -
 show         json csv  -   -       -

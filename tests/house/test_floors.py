@@ -47,7 +47,7 @@ FLOORS: Mapping[str, Sequence[str]] = {
     "interp": (
         "model statistics",
         "comparisons weights power_laws",
-        "causal probing training vectors",
+        "causal probing training vectors dictionaries",
         "circuits heads automata",
         "explanations",
     ),

@@ -1,0 +1,205 @@
+"""Do sparse dictionaries find what is known of a site? An answer that is kept in the run."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import get_args
+
+import altair as alt
+import pandas as pd
+from altair.typing import ChartType
+
+from analyses.answers import Answer, Progress, kept_as_asked, plain, quiet, save
+from analyses.charts.theme import QUIET, TRAINED, UNTRAINED, figures
+from analyses.options.dictionaries import Dictionary as Asked
+from analyses.options.dictionaries import DictionaryKind
+from analyses.questions.dictionaries.features import features
+from analyses.questions.dictionaries.measured import (
+    CHANCE,
+    MEASURES,
+    Seen,
+    Site,
+    as_table,
+    reads_of,
+)
+from analyses.questions.dictionaries.planted import planted_truth
+from analyses.questions.dictionaries.stated import state_truth
+from analyses.questions.dictionaries.truth import Truth
+from interp.dictionaries.training import Recipe
+from models.base import LanguageModel
+from models.errors import UserError, unknown
+from models.plants.plans import plan_of
+from models.runs.run import Run
+
+NAME = "dictionaries"
+QUESTION = "Do sparse dictionaries find what is known of a site?"
+SPARSE = get_args(DictionaryKind)
+OLDER = ("PCA", "ICA", "k-means", "neurons")
+"""Peers that the sentence leaves to the table."""
+TOGETHER = {
+    "right": ("F1", "MCC", "cause", "stability"),
+    "how": ("splitting", "absorption", "variance", "L0"),
+}
+"""Measures that stand in one table."""
+ASKED = ("site", "kinds", "width", "active", "seeds", "steps", "words", "seed")
+"""The options that an answer depends on."""
+
+
+def dictionaries(run: Run, asked: Asked, progress: Progress = quiet) -> tuple[Answer, bool]:
+    """The answer; it is read from the run's folder if the same was asked before.
+
+    Table: one row per model, kind, width and measure. Columns: model ("trained", "untrained",
+    "chance"), kind (of dictionary), width (latents that were asked for), latents (that it has),
+    measure, value, low and high (95%, Student's over seeds; NaN where no seed changes it), seeds.
+
+    Measures: F1 (of the best latent of each fact, mean over facts), MCC (cosine with the directions
+    of a plan, matched one to one), splitting (latents that share a fact), absorption (share of a
+    fact's positions that a more special latent takes), stability (cosine with the dictionaries of
+    other seeds, matched), cause (latents are clamped: is the answer right? Cases that flip and
+    others half each), variance (explained), L0 (latents on at a position).
+
+    Findings: "features", the rows of ``features`` of the first width and seed.
+
+    Returns:
+        The answer, and True if it was kept from an earlier time.
+
+    Raises:
+        UserError: nothing is known of the site, or a kind cannot be trained there.
+    """
+    arguments = plain({name: getattr(asked, name) for name in ASKED})
+    if not asked.again and (known := kept_as_asked(run.path, NAME, arguments, run.model_hash())):
+        return known, True
+    start = time.monotonic()
+    model, digest = run.model_and_hash()
+    if asked.site not in model.hook_dict:
+        raise unknown("site", asked.site, model.hook_dict)
+    kinds = asked.kinds or (SPARSE if asked.site.endswith("mlp_out") else SPARSE[:-1])
+    if "transcoder" in kinds:
+        reads_of(asked.site)
+    truth = _truth(run, model, asked)
+    rows, found = _asked(run, model, asked, kinds, truth, progress)
+    table = as_table(rows)
+    findings = plain({"features": found, "facts": truth.names, "positions": len(truth.score.word)})
+    answer = Answer(table, in_words(table, run.name, asked, truth), findings, arguments, digest)
+    seconds = round(time.monotonic() - start, 2)
+    return save(run.path, NAME, QUESTION, answer, chart(table), seconds), False
+
+
+def _truth(run: Run, model: LanguageModel, asked: Asked) -> Truth:
+    plan = plan_of(run)
+    if plan is None:
+        truth = state_truth(run, model, asked.words, asked.seed)
+    else:
+        truth = planted_truth(run, plan, asked.words, asked.seed, asked.site)
+    if not truth.names:
+        raise UserError(
+            f"nothing that is known varies at {asked.site} of {run.name}: choose another --site, "
+            "or more --words"
+        )
+    return truth
+
+
+def _asked(
+    run: Run,
+    model: LanguageModel,
+    asked: Asked,
+    kinds: Sequence[DictionaryKind],
+    truth: Truth,
+    progress: Progress,
+) -> tuple[list[dict[str, object]], list[dict[str, object]]]:
+    """The rows of the table, and those of the features."""
+    recipe = Recipe("topk", 1, asked.active, steps=asked.steps)
+    seeds = range(asked.seed, asked.seed + asked.seeds)
+    rows: list[dict[str, object]] = []
+    found: list[dict[str, object]] = []
+    sites = {
+        name: Site(each, asked.site, truth, Seen.at(each, asked.site, truth), recipe, seeds)
+        for name, each in (("trained", model), ("untrained", run.untrained()))
+    }
+    widths = asked.width or (2 * sites["trained"].seen.fit.shape[1],)
+    total, done = len(widths) * len(sites) * len(kinds) * asked.steps, 0
+    for width in widths:
+        for name, site in sites.items():
+            for kind in kinds:
+
+                def told(step: int, done: int = done, what: str = f"{name}, {kind}") -> None:
+                    progress(done + step, total, what)
+
+                made = site.made(kind, width, told)
+                done += asked.steps
+                rows += site.rows(made, name, causal=name == "trained")
+                if name == "trained" and width == widths[0]:
+                    progress(done, total, f"latents of {kind}")
+                    found += features(site, made)
+        progress(done, total, "peers")
+        for made in sites["trained"].peers(width):
+            rows += sites["trained"].rows(made, "trained", causal=True)
+        rows += sites["trained"].chance(width)
+    return rows, found
+
+
+def side_by_side(table: pd.DataFrame) -> dict[str, pd.DataFrame]:
+    """By title, tables with one row for each kind of dictionary and a column for each measure."""
+    table = table.assign(shown=[_shown(*row) for row in table[["value", "low", "high"]].values])
+    keys = ["kind", "model", "width"]
+    order = table[keys].drop_duplicates()
+    wide = order.merge(table.pivot(index=keys, columns="measure", values="shown"), on=keys)
+    return {title: wide[[*keys, *measures]].fillna("-") for title, measures in TOGETHER.items()}
+
+
+def _shown(value: float, low: float, high: float) -> str:
+    if value != value:
+        return "-"
+    return f"{value:.2f}" if low != low else f"{value:.2f} [{low:.2f}, {high:.2f}]"
+
+
+def in_words(table: pd.DataFrame, name: str, asked: Asked, truth: Truth) -> str:
+    """The sparse dictionaries of the first width, beside their controls."""
+    first = table[table["width"] == table["width"].iloc[0]]
+    values = first.set_index(["model", "kind", "measure"])
+    parts = []
+    for measure in ("F1", "MCC", "cause"):
+        own = first[(first["measure"] == measure) & first["value"].notna()]
+        own = own[(own["model"] == "trained") & ~own["kind"].isin(OLDER)]
+        told = [f"{row.kind} {_shown(row.value, row.low, row.high)}" for row in own.itertuples()]
+        if told:
+            by_chance = values.loc[(CHANCE, CHANCE, measure), "value"]
+            parts.append(f"{measure}: {', '.join(told)}; chance {by_chance:.2f}")
+    untrained = first[(first["model"] == "untrained") & (first["measure"] == "F1")]
+    controls = ", ".join(f"{row.kind} {row.value:.2f}" for row in untrained.itertuples())
+    return (
+        f"At {asked.site} of {name}. {'. '.join(parts)}. F1 on the untrained model: {controls}. "
+        f"{len(truth.names)} facts at {len(truth.score.word)} positions that chose nothing; means "
+        f"over {asked.seeds} seeds of the dictionaries (95% Student's)."
+    )
+
+
+def chart(table: pd.DataFrame) -> ChartType:
+    """A panel for each measure: the value of every kind, with chance as a line."""
+    widths = table["width"].unique().tolist()
+    rows = table[(table["model"] != CHANCE) & table["value"].notna()]
+    kinds = rows["kind"].unique().tolist()
+    names = ["trained", "untrained"]
+    panels = []
+    for measure in [m for m in MEASURES if m in set(rows["measure"])]:
+        own = rows[rows["measure"] == measure]
+        base = alt.Chart(own).encode(
+            y=alt.Y("kind:N", sort=kinds, title=None),
+            yOffset=alt.YOffset("width:O") if len(widths) > 1 else alt.Undefined,
+            color=alt.Color("model:N", title=None)
+            .scale(domain=names, range=[TRAINED, UNTRAINED])
+            .legend(orient="top"),
+            tooltip=["kind", "model", "width", "latents", *figures("value", "low", "high")],
+        )
+        shape = (
+            alt.Shape("width:O", title="latents asked for") if len(widths) > 1 else alt.Undefined
+        )
+        points = base.mark_point(filled=True, size=60, opacity=1).encode(x="value:Q", shape=shape)
+        layers: list[alt.Chart] = [base.mark_rule().encode(x="low:Q", x2="high:Q"), points]
+        chance = table[(table["model"] == CHANCE) & (table["measure"] == measure)]
+        if chance["value"].notna().any():
+            line = alt.Chart(chance.head(1)).mark_rule(strokeDash=[4, 3], color=QUIET)
+            layers.append(line.encode(x="value:Q"))
+        panels.append(alt.layer(*layers).properties(title=measure, width=180, height=alt.Step(18)))
+    return alt.concat(*panels, columns=3).resolve_scale(x="independent")

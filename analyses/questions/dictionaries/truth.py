@@ -1,0 +1,129 @@
+"""What is true at every position of words: facts, the directions that hold them, and cases.
+
+The truth of a planted network is its program; that of any other run is the state of its language.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from analyses.words import WordTensors, one_of_each
+from interp.dictionaries.clamping import Clamps
+from models.languages import Words
+from models.runs.run import Run
+
+MOST_FACTS = 64
+"""Facts that are scored at most: those that hold most often."""
+LEAST_HELD = 5
+"""In each half of the words a fact must hold, and fail, at this many positions."""
+MOST_POSITIONS = 2000
+"""Of each half."""
+
+
+@dataclass(frozen=True)
+class Variable:
+    """What is known at every position.
+
+    Attributes:
+        name: of the variable.
+        values: the number of its value at each position.
+        facts: by number of a value, how the fact is called that the variable has it. A value
+            without a name needs no latent: a number that is 0, or low.
+    """
+
+    name: str
+    values: Int[np.ndarray, "word pos"]
+    facts: Mapping[int, str]
+
+
+@dataclass(frozen=True)
+class Half:
+    """Positions of one half of the words.
+
+    Attributes:
+        word, pos: where they are.
+        facts: which facts hold there.
+    """
+
+    word: Int[np.ndarray, " n"]
+    pos: Int[np.ndarray, " n"]
+    facts: Bool[np.ndarray, "n fact"]
+
+    @property
+    def at(self) -> tuple[np.ndarray, np.ndarray]:
+        return self.word, self.pos
+
+
+@dataclass(frozen=True)
+class Truth:
+    """What is known of words.
+
+    Attributes:
+        words: of the training window.
+        names: of the facts.
+        fit: the positions that train dictionaries and choose latents and thresholds.
+        score: the positions that are scored.
+        directions: what the variables add to the site; None if that is not known.
+        signed: which of these directions also have a negative side.
+        varies: which of them vary where dictionaries are trained.
+        choosing: cases that move a variable, for the choice of latents; None where no truth tells
+            what is right then.
+        clamps: the same of other words, which are scored.
+    """
+
+    words: WordTensors
+    names: Sequence[str]
+    fit: Half
+    score: Half
+    directions: Float[Tensor, "known d"] | None = None
+    signed: Bool[Tensor, " known"] | None = None
+    varies: Bool[Tensor, " known"] | None = None
+    choosing: Clamps | None = None
+    clamps: Clamps | None = None
+
+
+def halves_of(
+    run: Run, words: Words, known: Bool[np.ndarray, "word pos"], seed: int
+) -> tuple[tuple[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]:
+    """The positions of both halves of the words. Of each prefix one occurrence is taken, so that
+    no position is in both halves."""
+    once = known & one_of_each(words, not run.config.model.causal, seed)
+    rng = np.random.default_rng(seed)
+    first = rng.permutation(len(words)) % 2 == 0
+    halves = []
+    for side in (first, ~first):
+        word, pos = np.nonzero(once & side[:, None])
+        keep = np.sort(rng.permutation(len(word))[:MOST_POSITIONS])
+        halves.append((word[keep], pos[keep]))
+    return halves[0], halves[1]
+
+
+def facts_of(
+    variables: Sequence[Variable], fit: tuple[np.ndarray, ...], score: tuple[np.ndarray, ...]
+) -> tuple[dict[tuple[str, int], int], list[str], Half, Half]:
+    """The facts that hold often enough in both halves, and fail often enough.
+
+    Returns:
+        The number of each fact by variable and value, their names, and both halves.
+    """
+    found: list[tuple[str, int, str, np.ndarray, np.ndarray]] = []
+    for variable in variables:
+        for value, name in variable.facts.items():
+            own, other = (variable.values[at] == value for at in (fit, score))
+            counts = [own.sum(), (~own).sum(), other.sum(), (~other).sum()]
+            if min(counts) >= LEAST_HELD:
+                found.append((variable.name, value, name, own, other))
+    often = sorted(range(len(found)), key=lambda i: -found[i][3].sum())[:MOST_FACTS]
+    found = [found[i] for i in sorted(often)]
+    numbers = {(variable, value): i for i, (variable, value, *_) in enumerate(found)}
+    parts = []
+    for at, side in ((fit, 3), (score, 4)):
+        columns = [each[side] for each in found]
+        facts = np.stack(columns, axis=1) if columns else np.zeros((len(at[0]), 0), dtype=bool)
+        parts.append(Half(at[0], at[1], facts))
+    return numbers, [name for _, _, name, *_ in found], parts[0], parts[1]

@@ -1,0 +1,1 @@
+"""Dictionaries of activations: sparse autoencoders, transcoders, their peers, and their scores."""
