@@ -93,10 +93,11 @@ ALSO = {
 """Other words under which a reader meets a term."""
 
 PLAIN = """
-Accepted Alphabet Block Carried Carry Chance Coalition Component Compression Consistency Corpus
-Direction Edge Effect Error Exact Explanation Family Games Headline Language Layer Length Member
-Needed Norm Objective Positions Recipe Replacement Rule Run Scale Seed Site Size Spread Status
-Step Symbol Transition Verdict Weights Whole Window Word calls seconds
+Absorption Accepted Alphabet Block Carried Carry Cause Chance Coalition Component Compression
+Consistency Corpus Direction Edge Effect Error Exact Explanation Family Games Headline Language
+Layer Length Member Needed Norm Objective Positions Recipe Replacement Rule Run Scale Seed Site Size
+Splitting Spread Stability Status Step Symbol Transition Verdict Weights Whole Window Word calls
+seconds
 """
 """Words of everyday, which are no link where they stand in a sentence."""
 

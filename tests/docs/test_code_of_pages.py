@@ -49,6 +49,7 @@ SHORT = {
         "1",
     ],
     "landscape": ["--words", "8", "--directions", "2"],
+    "dictionary": ["--seeds", "1", "--steps", "10", "--words", "200"],
     "rule lines.tsv": ["--no-rivals", "--networks", "1"],
     "sweep": ["--seeds", "1", "--steps", "2", "--workers", "1", "--languages", "anbn"],
 }

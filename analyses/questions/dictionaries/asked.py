@@ -56,8 +56,8 @@ def dictionaries(run: Run, asked: Asked, progress: Progress = quiet) -> tuple[An
     Measures: F1 (of the best latent of each fact, mean over facts), MCC (cosine with the directions
     of a plan, matched one to one), splitting (latents that share a fact), absorption (share of a
     fact's positions that a more special latent takes), stability (cosine with the dictionaries of
-    other seeds, matched), cause (latents are clamped: is the answer right? Cases that flip and
-    others half each), variance (explained), L0 (latents on at a position).
+    other seeds, matched; NaN of a single one), cause (latents are clamped: is the answer right?
+    Cases that flip and others half each), variance (explained), L0 (latents on at a position).
 
     Findings: "features", the rows of ``features`` of the first width and seed.
 

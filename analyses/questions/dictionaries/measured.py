@@ -163,7 +163,8 @@ class Site:
         """
         each = [self._scores(one, made.reads, causal) for one in made.dictionaries]
         alive = [d.directions[live(d.encode(made.reads.fit))] for d in made.dictionaries]
-        for scores, value in zip(each, stability(alive), strict=True):
+        found = stability(alive) if len(self.seeds) > 1 else [np.nan] * len(alive)
+        for scores, value in zip(each, found, strict=True):
             scores["stability"] = value
         rows = []
         for measure in MEASURES:
