@@ -307,6 +307,17 @@ def test_absorption_is_what_a_more_special_latent_takes() -> None:
     assert absorption(readers, (codes, facts), codes, facts).tolist() == [0.0]
 
 
+def test_a_latent_does_not_absorb_itself() -> None:
+    """Its small codes, below its threshold, are no other latent's."""
+    fact = torch.arange(60) < 39
+    codes = fact.float()
+    codes[38:41] = 0.2  # a true position, and two false ones
+    codes, facts = codes[:, None], fact[:, None]
+    readers = Readers.of(codes, facts)
+    assert float(readers.thresholds[0, 0]) == pytest.approx(0.6)
+    assert absorption(readers, (codes, facts), codes, facts).tolist() == [0.0]
+
+
 def test_the_matching_is_that_of_brute_force() -> None:
     found, wanted = random(5, 4), random(3, 4, seed=8)
     cosines = (normalize(wanted, dim=1) @ normalize(found, dim=1).T).numpy()
