@@ -283,5 +283,5 @@ def test_a_damaged_plan_is_told(planted: Run, tmp_path: Path) -> None:
         (planted.path / PLAN).read_text(),
     ):
         path.write_text(wrong)
-        with pytest.raises(UserError, match="plant (it|the network) again"):
+        with pytest.raises(UserError, match=r"plant (it|the network) again"):
             plan_of(other)
