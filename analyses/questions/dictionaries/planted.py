@@ -190,8 +190,8 @@ class _Moves:
         off, on = (self._fact(each, value) for value in (old, new))
         if old == new or off is None or on is None:
             return None
-        if each.given and 0 in (at, new):  # heads rest on BOS
-            return None
+        if (at == 0 and (each.given or not self.program.ahead)) or (each.given and new == 0):
+            return None  # heads rest on BOS, and must find it as it is
         given = {name: traced[name] for name in self.before}
         given[name] = given[name].copy()
         given[name][at] = each.typical[new]
