@@ -195,11 +195,16 @@ def chart(table: pd.DataFrame) -> ChartType:
         shape = (
             alt.Shape("width:O", title="latents asked for") if len(widths) > 1 else alt.Undefined
         )
-        points = base.mark_point(filled=True, size=60, opacity=1).encode(x="value:Q", shape=shape)
-        layers: list[alt.Chart] = [base.mark_rule().encode(x="low:Q", x2="high:Q"), points]
+        points = base.mark_point(filled=True, size=60, opacity=1).encode(
+            x=alt.X("value:Q", title=None), shape=shape
+        )
+        layers: list[alt.Chart] = [
+            base.mark_rule().encode(x=alt.X("low:Q", title=None), x2="high:Q"),
+            points,
+        ]
         chance = table[(table["model"] == CHANCE) & (table["measure"] == measure)]
         if chance["value"].notna().any():
             line = alt.Chart(chance.head(1)).mark_rule(strokeDash=[4, 3], color=QUIET)
-            layers.append(line.encode(x="value:Q"))
+            layers.append(line.encode(x=alt.X("value:Q", title=None)))
         panels.append(alt.layer(*layers).properties(title=measure, width=180, height=alt.Step(18)))
     return alt.concat(*panels, columns=3).resolve_scale(x="independent")
