@@ -17,8 +17,8 @@ from analyses.answers import Answer
 from analyses.command_line.app import main
 from analyses.options.plants import SETTINGS, Score
 from analyses.scoring import board, keys, lenses, planted
-from analyses.scoring.door import Door
-from analyses.scoring.grades import PROXIES, TRUTH, grade, oracle, ranking
+from analyses.scoring.door import Door, Reply
+from analyses.scoring.grades import MAIN, PROXIES, TRUTH, grade, oracle, ranking
 from analyses.scoring.inside import as_lists
 from analyses.scoring.keys import Key, basis, rationales, relevant
 from analyses.scoring.paper import QUESTIONS, Question, Words, read_network, write_network
@@ -26,6 +26,7 @@ from analyses.scoring.summary import ALL, compact, meta_score, summed_up
 from models.errors import UserError
 from models.languages.grammars.bounded import BOUNDED
 from models.plants.plant import Plant, plant
+from models.transformer.model import HookedTransformer
 
 LENS = """
 import os, time, torch
@@ -370,3 +371,27 @@ def test_rankings_of_circuits_are_held_against_the_plan() -> None:
     assert found["edges ranked by"].tolist() == ["exact, noising", "EAP, noising", "random values"]
     assert found["AUROC"].tolist() == [1.0, 0.0, 0.5]
     assert found["average precision"].tolist() == [1.0, 0.5, 0.5]
+
+
+def test_every_row_is_of_the_network_that_it_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each reply says which network was asked, as a fault; controls answer by themselves."""
+    weights = plant("majority-10", SETTINGS["decoys"], 0).model.W_E
+
+    def ask(door: Door, model: HookedTransformer, *asked: object) -> Reply:
+        return Reply(fault="planted" if torch.equal(model.W_E, weights) else "untrained")
+
+    monkeypatch.setattr(Door, "ask", ask)
+    file = Path(lenses.__file__)
+    own = (file, "digest", True, "majority-10", "decoys", 0, 1.0, tmp_path)
+    table = board.scored(*own)
+    asked = table[~table["lens"].isin(["oracle", lenses.RANDOM])]
+    assert set(asked["network"]) == {"planted", "untrained"}
+    assert (asked["fault"] == asked["network"]).all()
+    assert (asked["value"] == 0).all()
+    main = table[table["measure"] == table["question"].map(MAIN)]
+    by_lens = main.groupby("lens")["value"]
+    assert by_lens.min()["oracle"] == pytest.approx(1)
+    assert by_lens.max()[lenses.RANDOM] < 1
+    assert set(table.loc[table["lens"].isin(["oracle", lenses.RANDOM]), "fault"]) == {""}
