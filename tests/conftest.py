@@ -99,7 +99,7 @@ def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> None:
 @pytest.fixture(scope="session", autouse=True)
 def _no_waiting_for_the_disk() -> Iterator[None]:
     """Nothing here has to outlive a power failure, and a disk takes milliseconds, tens of thousands
-    of times. A wrong handle is still an error; processes that tests start wait as ever."""
+    of times. A wrong handle is still an error; processes that tests start still wait."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(os, "fsync", os.fstat)
         yield

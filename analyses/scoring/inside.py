@@ -45,10 +45,21 @@ class ForbiddenError(Exception):
 
 def main() -> None:
     """Answers jobs until there are no more."""
-    replies = os.fdopen(os.dup(1), "w")
-    printed = tempfile.TemporaryFile()  # noqa: SIM115  as long as the process
-    os.dup2(printed.fileno(), 1)
-    sys.stdout = open(1, "w", closefd=False)  # noqa: SIM115  as long as the process
+    with (
+        os.fdopen(os.dup(1), "w") as replies,
+        tempfile.TemporaryFile() as printed,
+        open(1, "w", closefd=False) as sys.stdout,
+    ):
+        os.dup2(printed.fileno(), 1)
+        _serve(replies, printed.fileno())
+
+
+def _serve(replies: TextIO, printed: int) -> None:
+    """Loads the lens and answers.
+
+    Args:
+        printed: the file in which ends what the lens prints.
+    """
     asked: list[str] = []
     _fence(asked)
     try:
@@ -61,9 +72,9 @@ def main() -> None:
         job = json.loads(line)
         reply = _answer(_functions(module, job["lens"]), Path(job["folder"]))
         sys.stdout.flush()
-        if size := os.fstat(printed.fileno()).st_size:
-            os.ftruncate(printed.fileno(), 0)
-            os.lseek(printed.fileno(), 0, os.SEEK_SET)
+        if size := os.fstat(printed).st_size:
+            os.ftruncate(printed, 0)
+            os.lseek(printed, 0, os.SEEK_SET)
             reply = {"fault": f"it printed {size} bytes: a lens answers by what it returns"}
         if asked:
             reply = {"fault": asked[0]}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import islice, product
+from typing import Any
 
 import numpy as np
 import torch
@@ -123,10 +124,10 @@ class _Drawn:
         ids = self.program.vocabulary.ids
         return torch.tensor([[BOS_ID, *(ids[symbol] for symbol in word)] for word in words])
 
-    def told(self, words: Sequence[Word], **more: object) -> Words:
+    def told(self, words: Sequence[Word], **more: Any) -> Words:
         at = 0 if self.program.ahead else LENGTH
         own = (self.tokens(words), END_ID, at, tuple(self.of.symbols), self.of.longest)
-        return Words(*own, seed=int(self.rng.integers(2**31)), **more)  # type: ignore[arg-type]  # by name
+        return Words(*own, seed=int(self.rng.integers(2**31)), **more)
 
     def positions(self) -> list[Key]:
         words, of = self.all, self.of

@@ -3,7 +3,7 @@
     x ~ offset + sum over latents of code times direction
 
 A latent is one direction with its code. A sparse autoencoder learns both (``training``). Its peers
-(PCA, k-means, neurons, ...; ``peers``) have the same form, so that all are scored alike.
+(PCA, k-means, neurons, ...; ``peers``) have the same form, and all are scored alike.
 """
 
 from __future__ import annotations

@@ -96,9 +96,9 @@ def neurons(write: Float[Tensor, "d_mlp d_model"], bias: Float[Tensor, " d_model
 
 
 def drawn(x: Float[Tensor, "n d"], width: int, active: int, seed: int = 0) -> Dictionary:
-    """Random directions, of which each position keeps the ``active`` largest codes.
+    """Random directions. Each position keeps the ``active`` largest codes.
 
-    The codes are scaled alike, so that the output is as near to x as this allows.
+    One scale for all codes brings the output as near to x as it can.
     """
     generator = torch.Generator().manual_seed(seed)
     directions = normalize(torch.randn(width, x.shape[1], generator=generator), dim=1)

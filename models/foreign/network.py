@@ -1,6 +1,6 @@
 """A language model that the lab did not make, asked for verdicts on words.
 
-It is wrapped by TransformerLens' ``TransformerBridge``, so that it has hooks too.
+TransformerLens' ``TransformerBridge`` wraps it and gives it hooks.
 """
 
 from __future__ import annotations

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import combinations, product
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 import pandas as pd
@@ -26,6 +27,7 @@ from analyses.scoring.summary import ALL, compact, meta_score, summed_up
 from models.errors import UserError
 from models.languages.grammars.bounded import BOUNDED
 from models.plants.plant import Plant, plant
+from models.plants.record import PlanRecord
 from models.transformer.model import HookedTransformer
 
 LENS = """
@@ -344,8 +346,8 @@ def test_the_labs_own_lenses_answer_each_in_the_right_form(
 
 def test_a_plan_stands_beside_what_was_found() -> None:
     edges = [["embed", "L0H0.v"], ["L0H0", "logits"], ["embed", "logits"]]
-    plan = {"edges": edges[:2]}
-    marked = planted.marks(plan, [edges[1], edges[2]])  # type: ignore[arg-type]  # all it reads
+    plan = cast(PlanRecord, {"edges": edges[:2]})  # all that is read
+    marked = planted.marks(plan, [edges[1], edges[2]])
     wanted = dict(zip(map(tuple, edges), ("missed", "hit", "not in the plan"), strict=True))
     assert marked == wanted
     assert planted.counted(marked).startswith("Of the 2 edges of the plan 1 were found, and 1 ")
@@ -356,7 +358,7 @@ def test_a_plan_stands_beside_what_was_found() -> None:
 
 
 def test_rankings_of_circuits_are_held_against_the_plan() -> None:
-    plan = {"edges": [["embed", "logits"]]}
+    plan = cast(PlanRecord, {"edges": [["embed", "logits"]]})  # all that is read
     table = pd.DataFrame(
         {
             "model": ["trained", "trained", "untrained"],
@@ -367,7 +369,7 @@ def test_rankings_of_circuits_are_held_against_the_plan() -> None:
             "EAP": [0.1, 0.2, 9.0],
         }
     )
-    found = planted.rankings(plan, Answer(table, ""))  # type: ignore[arg-type]  # all it reads
+    found = planted.rankings(plan, Answer(table, ""))
     assert found["edges ranked by"].tolist() == ["exact, noising", "EAP, noising", "random values"]
     assert found["AUROC"].tolist() == [1.0, 0.0, 0.5]
     assert found["average precision"].tolist() == [1.0, 0.5, 0.5]
