@@ -7,6 +7,7 @@ import json
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 import pandas as pd
@@ -58,7 +59,8 @@ def site_of(run: Run, hook: str, words: int = 600) -> Site:
 
 def scores(site: Site, kind: str) -> dict[str, float]:
     made = next(made for made in site.peers(8) if made.kind == kind)
-    return {str(row["measure"]): row["value"] for row in site.rows(made, "trained", causal=True)}  # type: ignore[misc]
+    rows = site.rows(made, "trained", causal=True)
+    return {str(row["measure"]): float(cast(float, row["value"])) for row in rows}
 
 
 # -- the oracle -----------------------------------------------------------------------------------
