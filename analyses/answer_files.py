@@ -14,11 +14,11 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import os
 import re
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from glob import escape
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -116,13 +116,21 @@ def folders_of(folder: Path, name: str) -> list[Path]:
     Args:
         folder: a run's, or a study's.
     """
+    return [path for path in _listed(folder, name) if (path / f"{name}.json").exists()]
+
+
+def _listed(folder: Path, name: str) -> list[Path]:
+    """What stands under the names of a question's answers, as of one moment.
+
+    A number is never given twice. So two equal lists show that nothing was renewed in between.
+    """
     numbered = re.compile(rf"{re.escape(name)}-(\d+)")
-    found = [
-        (int(number[1]), path)
-        for path in (folder / RESULTS).glob(f"{escape(name)}-*")
-        if (number := numbered.fullmatch(path.name)) and (path / f"{name}.json").exists()
-    ]
-    return [path for _, path in sorted(found)]
+    try:
+        names = os.listdir(folder / RESULTS)
+    except OSError:  # nothing was asked here
+        return []
+    found = [(int(number[1]), number[0]) for each in names if (number := numbered.fullmatch(each))]
+    return [folder / RESULTS / each for _, each in sorted(found)]
 
 
 def kept_in(folder: Path, name: str) -> list[Kept]:
@@ -132,9 +140,9 @@ def kept_in(folder: Path, name: str) -> list[Kept]:
         UserError: the record of one is damaged, and all the others are, too.
     """
     for _ in range(TRIES):
-        folders = folders_of(folder, name)
-        found, faults = _read(folders, name)
-        if folders == folders_of(folder, name):  # else the renewed one may be on neither list
+        listed = _listed(folder, name)
+        found, faults = _read(listed, name)
+        if listed == _listed(folder, name):  # else the renewed one may be on neither list
             break
     if faults and not found:
         raise faults[0]
@@ -147,6 +155,8 @@ def _read(folders: list[Path], name: str) -> tuple[list[Kept], list[UserError]]:
     faults: list[UserError] = []
     for path in folders:
         file = path / f"{name}.json"
+        if not file.exists():  # it is no answer, or it was renewed just now
+            continue
         try:
             record = read_record(file, Record, cure_of(path))
         except UserError as fault:

@@ -199,18 +199,18 @@ def test_an_answer_renewed_while_its_folders_are_listed_is_found(
     run: Run, calls: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     answer(run, NAME, Asked(3))
-    listed = answer_files.folders_of
+    listed = answer_files._listed
     renewals = iter(range(3))
 
     def renewed_meanwhile(folder: Path, name: str) -> list[Path]:
         folders = listed(folder, name)
         if next(renewals, None) is not None:
             with monkeypatch.context() as undone:
-                undone.setattr(answer_files, "folders_of", listed)
+                undone.setattr(answer_files, "_listed", listed)
                 answer(run, NAME, Asked(3), again=True)
         return folders
 
-    monkeypatch.setattr(answer_files, "folders_of", renewed_meanwhile)
+    monkeypatch.setattr(answer_files, "_listed", renewed_meanwhile)
     found = kept(run, NAME, Asked(3))
     assert found is not None
     assert consistent(found)
