@@ -102,6 +102,9 @@ COMMANDS = {
     "dictionary": Command(
         "dictionary RUN", "do sparse dictionaries find what is known?", "one_run:dictionary"
     ),
+    "influence": Command(
+        "influence RUN", "which training lines made it say so?", "one_run:influence"
+    ),
     "break": Command(
         "break RUN --off L0H1", "what is still right without some heads", "one_run:break_it"
     ),

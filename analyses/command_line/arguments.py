@@ -31,6 +31,7 @@ from analyses.options.commands import (
     Train,
 )
 from analyses.options.dictionaries import Dictionary
+from analyses.options.influence import Influence
 from analyses.options.lines import Discover, OfNetwork, Recover
 from analyses.options.live import (
     Dependencies,
@@ -131,6 +132,7 @@ TAKES: dict[str, type[Any]] = {
     "position-table": PositionTable,
     "sentences": Sentences,
     "dictionary": Dictionary,
+    "influence": Influence,
     "break": Break,
     "show": Show,
     "report": Report,

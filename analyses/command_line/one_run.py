@@ -20,9 +20,13 @@ from analyses.command_line.arguments import Analyse
 from analyses.console import OUT, progress_bar, shown, table_of, titled
 from analyses.options.commands import Break, Evaluate, Hooks, Predict, Size
 from analyses.options.dictionaries import Dictionary
+from analyses.options.influence import Influence
 from analyses.options.questions import Accuracy
 from analyses.questions import accuracy
 from analyses.questions.dictionaries import asked as of_dictionaries
+from analyses.questions.influence import asked as of_influence
+from analyses.questions.influence import listed
+from analyses.questions.influence.drawn import side_by_side
 from analyses.registry import known, registered
 from analyses.rules.printed import printed_verdicts
 from analyses.rules.printed import summary as printed_summary
@@ -35,6 +39,9 @@ from models.runs.run import Run
 from models.sizes import in_words as total
 from models.sizes import parts_of
 from models.training.evaluation import predict as predict_word
+
+SHOWN = 12
+"""Lines of a list that are printed; --csv prints all."""
 
 
 def evaluate(options: Evaluate) -> None:
@@ -141,6 +148,29 @@ def dictionary(options: Dictionary) -> None:
             OUT.print(table_of(part, title))
     OUT.print(found.sentence + (" (kept from before; --again answers afresh)" if known else ""))
     where(found, of_dictionaries.NAME)
+
+
+def influence(options: Influence) -> None:
+    """Which training lines did it: methods beside trainings without lines, or a list of lines."""
+    run = Run(options.run, options.step)
+    if options.word is not None or options.suspects:
+        of = listed.suspects if options.suspects else listed.for_word
+        with progress_bar(run.name) as report:
+            lines = of(run, options, report)
+        if shown(options, lines):
+            return
+        OUT.print(table_of(lines.head(SHOWN), "the first lines"))
+        if not options.suspects:
+            OUT.print(table_of(lines.tail(SHOWN), "the last lines"))
+        return
+    with progress_bar(run.name) as report:
+        found, known = of_influence.influence(run, options, report)
+    if shown(options, found.table, as_json(found)):
+        return
+    for title, part in side_by_side(found.table).items():
+        OUT.print(table_of(part, title))
+    OUT.print(found.sentence + (" (kept from before; --again answers afresh)" if known else ""))
+    where(found, of_influence.NAME)
 
 
 def size(options: Size) -> None:

@@ -72,14 +72,21 @@ def draw(config: TrainConfig, language: Language, chunk: int) -> tuple[Words, np
     Disfluent words have the labels of what was meant written into them.
     The random numbers behind them depend on the seed and on the number of the chunk alone.
     """
-    rng = np.random.default_rng([config.seed, TRAIN, chunk])
-    count = steps_at_once(config) * config.batch_size
     if config.lines:
         pool = some_words(config, language)
-        words = pool[rng.integers(len(pool), size=count)]
-    else:
-        words = _sample(config, language, rng, count)
+        numbers, offsets = drawn_lines(config, len(pool), chunk)
+        return pool[numbers], offsets
+    rng = np.random.default_rng([config.seed, TRAIN, chunk])
+    count = steps_at_once(config) * config.batch_size
+    words = _sample(config, language, rng, count)
     return words, rng.integers(config.max_offset + 1, size=count)
+
+
+def drawn_lines(config: TrainConfig, lines: int, chunk: int) -> tuple[np.ndarray, np.ndarray]:
+    """As ``draw``, but of each word its number among so many lines, [words]."""
+    rng = np.random.default_rng([config.seed, TRAIN, chunk])
+    count = steps_at_once(config) * config.batch_size
+    return rng.integers(lines, size=count), rng.integers(config.max_offset + 1, size=count)
 
 
 def prepared(config: TrainConfig, language: Language, words: Words, chunk: int) -> Words:
@@ -131,9 +138,8 @@ class Batches:
 
     def _prepared(self, chunk: int) -> Iterator[Step]:
         config, steps = self.config, steps_at_once(self.config)
-        words, offsets = draw(config, self.language, chunk)
+        words, offsets, step = self._drawn(chunk)
         words = prepared(config, self.language, words, chunk)
-        step = np.repeat(np.arange(steps), config.batch_size)
         # One row per word that is distinct within its step, ordered by step.
         rows, times = distinct(np.column_stack([step, offsets, words.ids, words.lengths]))
         drawn = np.broadcast_to(times[:, None], (len(rows), words.ids.shape[1] + 1))
@@ -159,6 +165,15 @@ class Batches:
                     parts[number].append(Group(own, shifted[a:b] if config.max_offset else None))
         for groups, total in zip(parts, answers, strict=True):
             yield Step(tuple(groups), float(total))
+
+    def _drawn(self, chunk: int) -> tuple[Words, np.ndarray, np.ndarray]:
+        """The words of a chunk, and the offset and the step of each, [words]."""
+        words, offsets = draw(self.config, self.language, chunk)
+        return (
+            words,
+            offsets,
+            np.repeat(np.arange(steps_at_once(self.config)), self.config.batch_size),
+        )
 
     @property
     def _overhead(self) -> float:

@@ -68,6 +68,13 @@ def dropping(config: TrainConfig, step: int, device: torch.device) -> Iterator[N
         yield
 
 
+def learning_rate(config: TrainConfig, step: int) -> float:
+    """That of one step: a linear rise over ``warmup`` steps, times a cosine from 1 down to 0 over
+    all steps."""
+    rise = min(1.0, (step + 1) / max(config.warmup, 1))
+    return config.learning_rate * rise * 0.5 * (1 + math.cos(math.pi * step / config.steps))
+
+
 def adamw(config: TrainConfig, parameters: Iterable[nn.Parameter]) -> torch.optim.AdamW:
     """The optimizer of a run."""
     return torch.optim.AdamW(
@@ -180,12 +187,7 @@ class Trainer:
             self.average.update_parameters(self.model)
 
     def learning_rate(self, step: int) -> float:
-        return self.config.learning_rate * self.schedule(step)
-
-    def schedule(self, step: int) -> float:
-        """Linear rise over ``warmup`` steps, times a cosine from 1 down to 0 over all steps."""
-        rise = min(1.0, (step + 1) / max(self.config.warmup, 1))
-        return rise * 0.5 * (1 + math.cos(math.pi * step / self.config.steps))
+        return learning_rate(self.config, step)
 
     @property
     def moments(self) -> dict[Tensor, dict[str, Tensor]]:

@@ -54,6 +54,7 @@ landscape    json csv  -   -       -
 position-table json csv - -       -
 sentences    json csv  -   -       -
 dictionary   json csv  -   -       -
+influence    json csv  -   workers device
 break        json csv  -   -       -
 analyse      json csv  -   -       -
 show         json csv  -   -       -

@@ -130,7 +130,7 @@ def test_the_clip_bounds_the_step_s_gradient(tmp_path: Path) -> None:
 def test_the_learning_rate_rises_and_falls(tmp_path: Path) -> None:
     run = Run.create(tmp_path / "run", tiny_config(steps=100, warmup=10))
     trainer = Trainer.at_start(run, torch.device("cpu"))
-    rates = [trainer.schedule(step) for step in range(101)]
+    rates = [trainer.learning_rate(step) for step in range(101)]
     assert rates[0] == pytest.approx(0.1)
     assert max(rates) <= 1
     assert rates[:10] == sorted(rates[:10])

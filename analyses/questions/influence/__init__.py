@@ -1,0 +1,1 @@
+"""Which training lines made a run say what it says? Methods beside trainings without lines."""

@@ -1,0 +1,141 @@
+"""Which training lines made a run say what it says? An answer that is kept in the run."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+import numpy as np
+import pandas as pd
+from jaxtyping import Bool
+from torch import Tensor
+
+from analyses.answers import Answer, Progress, kept_as_asked, plain, quiet, save
+from analyses.options.influence import Influence as Asked
+from analyses.questions.influence.culprits import (
+    RANDOM,
+    Row,
+    can_be_turned,
+    removals,
+    shortcut_rows,
+    turned_rows,
+)
+from analyses.questions.influence.drawn import chart, in_words
+from analyses.questions.influence.trainings import Said, halves, said_after
+from analyses.questions.influence.values import Shortcut, margins_of_each, target_words
+from analyses.questions.influence.views import METHODS, Found, Training
+from interp.influence.scores import datamodel, lds_interval, predicted
+from models.base import LanguageModel
+from models.runs.run import Run
+from models.training.without_lines import lines_of
+
+NAME = "influence"
+QUESTION = "Which training lines made the network say what it says?"
+ASKED = ("subsets", "targets", "turned", "seed")
+"""The options that an answer depends on."""
+HELD_OUT, LDS = "held-out words", "LDS"
+DATAMODEL, ANOTHER_SEED = "datamodel", "another seed"
+RETRAINED = "retrained"
+RANDOM_DRAWS = 20
+APART = 1000
+"""What is added to a run's seed for the trainings of another seed."""
+COLUMNS = ("part", "model", "method", "measure", "value", "low", "high")
+
+
+def influence(run: Run, asked: Asked, progress: Progress = quiet) -> tuple[Answer, bool]:
+    """The answer; it is read from the run's folder if the same was asked before.
+
+    Table: one row per part, model, method and measure, with value, low and high (95%; NaN where one
+    training tells no spread).
+
+    Part "held-out words", measure "LDS": the rank correlation, over trainings on half of the lines,
+    of the log odds of the right answer and of the summed influence of the lines that were there;
+    mean over words. Low and high: bootstrap over trainings.
+    Part "turned labels", where one verdict a word is taught: the share of turned labels among as
+    many lines that a method names. "precision, itself": those that add most to their own
+    likelihood. "precision, harm": those that take most from held-out words.
+    Part "shortcut", where one is planted: "precision", the share of lines that teach it among as
+    many that a method names; "reliance", of a network that was trained without these lines.
+
+    Controls: the model "untrained" (the method at the first weights), "random", the "loss" of a
+    line, a "datamodel" (regression on other trainings, without a look inside), "another seed" (the
+    same trainings from other first weights and in another order), the "oracle".
+
+    Returns:
+        The answer, and True if it was kept from an earlier time.
+
+    Raises:
+        UserError: the run has no fixed lines, or its objective hides symbols or tags them.
+    """
+    arguments = plain({name: getattr(asked, name) for name in ASKED})
+    if not asked.again and (known := kept_as_asked(run.path, NAME, arguments, run.model_hash())):
+        return known, True
+    start = time.monotonic()
+    words, lines = target_words(run, asked.targets), lines_of(run)
+    shortcut = Shortcut.of(run, asked.seed)
+    digest = run.model_hash()
+    steps = [step for step in run.steps() if step <= run.step]
+    told = _Told(
+        progress,
+        2 * asked.subsets
+        + len(steps) * (1 + can_be_turned(run))
+        + (removals(2 * len(METHODS) - 1) if shortcut else 0),
+    )
+    kept = halves(len(lines), asked.subsets, asked.seed)
+    own = said_after(run, asked, kept, told)
+    other = said_after(run, asked, kept, told, seed=run.config.seed + APART)
+
+    def values(model: LanguageModel) -> Iterator[Tensor]:
+        yield from margins_of_each(run, model, words)
+        if shortcut is not None:
+            yield shortcut.reliance(run, model)
+
+    training = Training(run, steps, [run.model(step) for step in steps], lines, asked.seed)
+    found = training.influences(values, told.checkpoint)
+    rows = held_out_rows(own, other, found, kept, asked.seed)
+    if can_be_turned(run):
+        rows += turned_rows(run, asked, words, told.checkpoint)
+    if shortcut is not None:
+        rows += shortcut_rows(run, asked, shortcut, found, len(words), told)
+    table = pd.DataFrame(rows, columns=COLUMNS)
+    findings = {"lines": len(lines), "words": len(words), "trainings": len(kept)}
+    sentence = in_words(table, run.name, findings)
+    answer = Answer(table, sentence, findings, arguments, digest)
+    seconds = round(time.monotonic() - start, 2)
+    return save(run.path, NAME, QUESTION, answer, chart(table), seconds), False
+
+
+def held_out_rows(
+    own: Said, other: Said, found: Found, kept: Bool[np.ndarray, "training line"], seed: int
+) -> list[Row]:
+    """The linear datamodelling score of each method, and of its controls."""
+    said = own.margins
+    targets = said.shape[1]
+    expected = {key: predicted(each[:targets], kept) for key, each in found.items()}
+    expected[RETRAINED, DATAMODEL] = datamodel(said, kept)
+    expected[RETRAINED, ANOTHER_SEED] = other.margins
+    rows: list[Row] = [
+        (HELD_OUT, model, method, LDS, *lds_interval(said, each, seed=seed))
+        for (model, method), each in expected.items()
+    ]
+    rng = np.random.default_rng([seed, 4])
+    drawn = rng.standard_normal((RANDOM_DRAWS * targets, kept.shape[1]))
+    often = np.tile(said, RANDOM_DRAWS)
+    chance = lds_interval(often, predicted(drawn, kept), seed=seed)
+    return [*rows, (HELD_OUT, RANDOM, RANDOM, LDS, *chance)]
+
+
+class _Told:
+    """Progress over trainings and checkpoints, as one count."""
+
+    def __init__(self, progress: Progress, total: int) -> None:
+        self.progress, self.total, self.done = progress, total, 0
+
+    def __call__(self, what: str) -> None:
+        """One more is done."""
+        self.done += 1
+        self.progress(self.done, self.total, what)
+
+    def checkpoint(self, done: int, total: int, what: str) -> None:
+        """Another checkpoint is read."""
+        self(what)

@@ -1,0 +1,132 @@
+"""EK-FAC: influence with a Fisher matrix that is factored map by map."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from interp.influence.gradients import Gradients
+from interp.influence.methods import DAMPING, Influence
+
+
+@dataclass(frozen=True)
+class Factors:
+    """The eigenbasis of one linear map's gradients, and their mean square along each direction.
+
+    Attributes:
+        outside: eigenvectors of the gradients of its output, [d_out, direction].
+        inside: eigenvectors of its input, 1 appended where it has a bias, [d_in, direction].
+        squares: the mean over lines of the squared gradient, [direction outside, inside].
+    """
+
+    outside: Float[Tensor, "d_out d_out"]
+    inside: Float[Tensor, "d_in d_in"]
+    squares: Float[Tensor, "d_out d_in"]
+
+    def turned(self, gradients: Float[Tensor, "value d_out d_in"]) -> Tensor:
+        """Gradients in the eigenbasis, flat, [value, direction]."""
+        return (self.outside.T @ gradients @ self.inside).flatten(1)
+
+
+class EKFAC:
+    """The influence function with the eigenvalue-corrected Kronecker-factored Fisher matrix (George
+    et al. 2018; Grosse et al. 2023).
+
+    It knows linear maps, each by itself. Embeddings, norms and positions have no part in it.
+
+    Attributes:
+        factors: by the name of the map.
+        sampled: the gradients of the losses that it was fitted to.
+    """
+
+    def __init__(self, model: nn.Module, sampled: Iterable[Float[Tensor, ""]]) -> None:
+        """
+        Args:
+            model: whose ``nn.Linear`` maps are fitted.
+            sampled: for each line a loss of this model whose labels are drawn from its own answers;
+                with the lines' own labels it is the empirical Fisher matrix. They are computed one
+                after the other.
+
+        Raises:
+            ValueError: there is no loss, or it depends on no linear map.
+        """
+        maps = {name: part for name, part in model.named_modules() if isinstance(part, nn.Linear)}
+        with _Seen(maps) as seen:
+            self.sampled = Gradients.of_each(model, seen.counted(sampled))
+        if not seen.squares:
+            raise ValueError("EK-FAC knows linear maps alone, and the losses depend on none")
+        self.factors = {}
+        for name, squares in seen.squares.items():
+            outside, inside = (torch.linalg.eigh(square)[1] for square in squares)
+            turned = outside.T @ _with_bias(self.sampled, name) @ inside
+            self.factors[name] = Factors(outside, inside, turned.square().mean(dim=0))
+
+    def __call__(self, targets: Gradients, lines: Gradients, damping: float = DAMPING) -> Influence:
+        """
+        Args:
+            targets: gradients of the values.
+            lines: gradients of the losses.
+            damping: in units of the mean eigenvalue of each map.
+        """
+        total = torch.zeros(len(targets), len(lines), dtype=torch.float64)
+        for name, own in self.factors.items():
+            one, other = (own.turned(_with_bias(each, name)) for each in (targets, lines))
+            scale = own.squares + damping * own.squares.mean()
+            total -= ((one / scale.flatten()) @ other.T).cpu()
+        return total
+
+
+@dataclass
+class _Seen:
+    """What passes through linear maps while it is open.
+
+    Attributes:
+        squares: by map, the sums over positions of g g^T and of x x^T, of the gradients g of its
+            output and its inputs x.
+    """
+
+    maps: Mapping[str, nn.Linear]
+    squares: dict[str, tuple[Tensor, Tensor]] = field(default_factory=dict)
+    _passed: list[tuple[str, Tensor, Tensor]] = field(default_factory=list)
+    _open: ExitStack = field(default_factory=ExitStack)
+
+    def __enter__(self) -> _Seen:
+        for name, part in self.maps.items():
+
+            def record(part: nn.Module, args: Any, out: Tensor, name: str = name) -> None:
+                self._passed.append((name, args[0].detach(), out))
+
+            self._open.callback(part.register_forward_hook(record).remove)
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._open.close()
+
+    def counted(self, values: Iterable[Float[Tensor, ""]]) -> Iterator[Float[Tensor, ""]]:
+        """The values, each after what passed for it was added up."""
+        for value in values:
+            outputs = [out for *_, out in self._passed]
+            found = torch.autograd.grad(
+                value, outputs, retain_graph=True, allow_unused=True, materialize_grads=True
+            )
+            for (name, x, _), gradient in zip(self._passed, found, strict=True):
+                x, g = x.flatten(0, -2).double(), gradient.flatten(0, -2).double()
+                if self.maps[name].bias is not None:
+                    x = torch.cat([x, x.new_ones(len(x), 1)], dim=1)
+                one, other = self.squares.get(name, (0.0, 0.0))
+                self.squares[name] = one + g.T @ g, other + x.T @ x
+            self._passed.clear()
+            yield value
+
+
+def _with_bias(gradients: Gradients, name: str) -> Float[Tensor, "value d_out d_in"]:
+    """The gradients of a map's weights, those of the bias as the last column, in float64."""
+    weight = gradients.by_name[f"{name}.weight"].double()
+    bias = gradients.by_name.get(f"{name}.bias")
+    return weight if bias is None else torch.cat([weight, bias.double()[..., None]], dim=2)

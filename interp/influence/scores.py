@@ -1,0 +1,83 @@
+"""How right is a method about training lines? Scored against trainings that lacked lines."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from jaxtyping import Bool, Float
+from scipy.stats import rankdata
+from sklearn.linear_model import RidgeCV
+from sklearn.model_selection import KFold, cross_val_predict
+
+FOLDS = 5
+STRENGTHS = tuple(10.0 ** np.arange(-2, 5))
+"""How strongly the weights of a datamodel are shrunk: one is chosen inside each training part."""
+
+
+def predicted(
+    influence: Float[np.ndarray, "target line"], kept: Bool[np.ndarray, "training line"]
+) -> Float[np.ndarray, "training target"]:
+    """What a method expects of each training: the sum of the influences of its lines."""
+    return kept.astype(np.float64) @ influence.T.astype(np.float64)
+
+
+def datamodel(
+    found: Float[np.ndarray, "training target"], kept: Bool[np.ndarray, "training line"]
+) -> Float[np.ndarray, "training target"]:
+    """What ridge regression on which lines were there expects of each training (Ilyas et al. 2022).
+
+    It learned from other trainings than the one that it says something about. So it is what as many
+    trainings can teach about lines without a look inside the network.
+    """
+    folds = KFold(FOLDS, shuffle=True, random_state=0)
+    signs = np.where(kept, 1.0, -1.0)
+    return np.column_stack(
+        [cross_val_predict(RidgeCV(STRENGTHS), signs, own, cv=folds) for own in found.T]
+    )
+
+
+def lds(
+    found: Float[np.ndarray, "training target"], expected: Float[np.ndarray, "training target"]
+) -> Float[np.ndarray, " target"]:
+    """The linear datamodelling score of each target: Spearman's rank correlation, over trainings,
+    of what was found and what was expected (Park et al. 2023).
+
+    0 where all of one side is alike: nothing was ordered.
+    """
+    one, other = (_standardised(rankdata(values, axis=0)) for values in (found, expected))
+    return (one * other).mean(axis=0)
+
+
+def lds_interval(
+    found: Float[np.ndarray, "training target"],
+    expected: Float[np.ndarray, "training target"],
+    resamples: int = 500,
+    seed: int = 0,
+) -> tuple[float, float, float]:
+    """The mean over targets of ``lds``, with a 95% percentile bootstrap interval over trainings."""
+    rng = np.random.default_rng(seed)
+    drawn = rng.integers(len(found), size=(resamples, len(found)))
+    means = [lds(found[rows], expected[rows]).mean() for rows in drawn]
+    low, high = np.quantile(means, [0.025, 0.975])
+    return float(lds(found, expected).mean()), float(low), float(high)
+
+
+def _standardised(values: Float[np.ndarray, "training target"]) -> np.ndarray:
+    spread = values.std(axis=0)
+    centred = values - values.mean(axis=0)
+    return np.divide(centred, spread, out=np.zeros_like(centred), where=spread > 0)
+
+
+def precision_at(scores: Sequence[float] | np.ndarray, culprits: np.ndarray, k: int) -> float:
+    """The share of culprits among the k lines with the highest scores.
+
+    Of lines with equal scores each is as likely to be among them: the expected share is given.
+
+    Args:
+        culprits: True for a line that is one, [line].
+    """
+    scores = np.asarray(scores, dtype=np.float64)
+    least = np.sort(scores)[-k]
+    above, tied = scores > least, scores == least
+    return float((culprits[above].sum() + culprits[tied].mean() * (k - above.sum())) / k)
