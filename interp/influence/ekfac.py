@@ -59,8 +59,6 @@ class EKFAC:
         maps = {name: part for name, part in model.named_modules() if isinstance(part, nn.Linear)}
         with _Seen(maps) as seen:
             self.sampled = Gradients.of_each(model, seen.counted(sampled))
-        if not seen.squares:
-            raise ValueError("EK-FAC knows linear maps alone, and the losses depend on none")
         self.factors = {}
         for name, squares in seen.squares.items():
             outside, inside = (torch.linalg.eigh(square)[1] for square in squares)
@@ -112,6 +110,8 @@ class _Seen:
         """The values, each after what passed for it was added up."""
         for value in values:
             outputs = [out for *_, out in self._passed]
+            if not outputs:
+                raise ValueError("EK-FAC knows linear maps alone, and a loss depends on none")
             found = torch.autograd.grad(
                 value, outputs, retain_graph=True, allow_unused=True, materialize_grads=True
             )

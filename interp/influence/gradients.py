@@ -44,7 +44,7 @@ class Gradients:
     @property
     def flat(self) -> Float[Tensor, "value weight"]:
         """All weights side by side."""
-        return torch.cat([own.flatten(1) for own in self.by_name.values()], dim=1)
+        return torch.cat([own.reshape(len(own), -1) for own in self.by_name.values()], dim=1)
 
     def and_minus(self, others: Gradients) -> Gradients:
         """These, then those of the others' values times -1."""

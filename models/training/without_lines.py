@@ -2,8 +2,8 @@
 
 Only ``TrainConfig.lines`` make a training of which a line can be left out: then all words are drawn
 from one pool. Each step draws the words that it drew before. Those that are left out are not read,
-and the loss is the mean over the others. So the difference between two such trainings is what these
-lines did.
+and the loss is the mean over the others. A step of which no word is left changes nothing. So the
+difference between two such trainings is what these lines did.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from models.config import TrainConfig
 from models.errors import DivergedError, UserError
 from models.languages import Language, Words
 from models.runs.run import Run
-from models.training.batches import Batches, drawn_lines, some_words, steps_at_once
+from models.training.batches import Batches, drawn_lines, some_words
 from models.training.trainer import Trainer, choose_device, threads
 
 
@@ -48,11 +48,6 @@ class Lines(Batches):
         numbers, offsets = drawn_lines(self.config, len(self.words), chunk)
         step = np.arange(len(numbers)) // self.config.batch_size
         kept = self.kept[numbers]
-        if len(np.unique(step[kept])) < steps_at_once(self.config):
-            raise UserError(
-                f"a step of {self.config.batch_size} words has no line left: leave out fewer, or "
-                "train with a larger --batch-size"
-            )
         return self.words[numbers[kept]], offsets[kept], step[kept]
 
 
@@ -99,10 +94,12 @@ def trained_again(
         The model after each of these steps, in evaluation mode.
 
     Raises:
-        UserError: as ``lines_of``; or a step has no line left.
+        UserError: as ``lines_of``; or no line is left.
         DivergedError: its loss or weights are no numbers any more.
     """
     words = lines_of(run) if lines is None else lines
+    if not kept.any():
+        raise UserError(f"no line of {run.name} is left to train on: keep at least one")
     if seed is not None:
         run = copy(run)
         run.config = replace(run.config, seed=seed)
@@ -117,6 +114,9 @@ def trained_again(
         found = []
         for step in at:
             while trainer.step < step:
+                if not trainer.batches[trainer.step].groups:  # none of its lines is left
+                    trainer.step += 1
+                    continue
                 value = trainer.advance()
                 if not torch.isfinite(value):
                     raise DivergedError(f"{run.name} diverged without some of its lines")

@@ -48,7 +48,7 @@ FLOORS: Mapping[str, Sequence[str]] = {
         "model statistics",
         "comparisons weights power_laws",
         "causal probing training vectors dictionaries",
-        "circuits heads automata",
+        "circuits heads automata influence",
         "explanations",
     ),
     "analyses": (

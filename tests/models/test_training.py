@@ -28,7 +28,7 @@ from models.runs.run import METRICS, Run
 from models.training.batches import words_of
 from models.training.loop import train
 from models.training.state import STATE, save_state
-from models.training.trainer import Trainer, choose_device
+from models.training.trainer import Trainer, choose_device, learning_rate
 from models.training.writer import checkpoint_steps, validation_sample
 from models.transformer.model import HookedTransformer
 
@@ -127,10 +127,9 @@ def test_the_clip_bounds_the_step_s_gradient(tmp_path: Path) -> None:
     assert float(norm) == pytest.approx(1e-3, rel=1e-3)
 
 
-def test_the_learning_rate_rises_and_falls(tmp_path: Path) -> None:
-    run = Run.create(tmp_path / "run", tiny_config(steps=100, warmup=10))
-    trainer = Trainer.at_start(run, torch.device("cpu"))
-    rates = [trainer.learning_rate(step) for step in range(101)]
+def test_the_learning_rate_rises_and_falls() -> None:
+    config = tiny_config(steps=100, warmup=10, learning_rate=1.0)
+    rates = [learning_rate(config, step) for step in range(101)]
     assert rates[0] == pytest.approx(0.1)
     assert max(rates) <= 1
     assert rates[:10] == sorted(rates[:10])

@@ -1,0 +1,275 @@
+"""`lab influence`: what it compares is what it says, and culprits that are known are scored so."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from conftest import tiny_config
+
+from analyses.command_line.app import main
+from analyses.options.influence import Influence
+from analyses.questions.influence import asked as module
+from analyses.questions.influence import culprits
+from analyses.questions.influence.trainings import Said, halves, said_after
+from analyses.questions.influence.values import (
+    Shortcut,
+    losses,
+    losses_of_each,
+    margins,
+    sampled_of_each,
+    target_words,
+)
+from analyses.questions.influence.views import METHODS, TRACIN, Training, rates
+from interp.influence.gradients import Gradients
+from interp.influence.methods import dot
+from models.runs.run import Run
+from models.training.loop import train
+from models.training.trainer import learning_rate
+from models.training.without_lines import lines_of, trained_again
+
+QUICK = ("--subsets", "10", "--targets", "4", "--workers", "1")
+
+
+def made(folder: Path, **changes: Any) -> Run:
+    run = Run.create(folder / "run", tiny_config(**{"lines": 30, "max_n": 8, **changes}))
+    train(run, "cpu")
+    return run
+
+
+@pytest.fixture(scope="module")
+def leaning(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    return made(
+        tmp_path_factory.mktemp("muis"), language="dieren_muis", objective="verdict", steps=40
+    )
+
+
+@pytest.fixture(scope="module")
+def brackets(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    return made(tmp_path_factory.mktemp("dyck"), language="dyck2", max_n=10)
+
+
+# -- values ---------------------------------------------------------------------------------------
+
+
+def test_a_margin_is_the_logit_of_the_right_verdict(leaning: Run) -> None:
+    words, model = target_words(leaning, 6), leaning.model()
+    tokens = torch.as_tensor(words.tokens)
+    at = model.verdict_positions(torch.as_tensor(words.lengths))
+    logit = model.margins(model(tokens), tokens, at)
+    signs = torch.as_tensor(np.where(leaning.language.labels(words), 1.0, -1.0))
+    torch.testing.assert_close(margins(leaning, model, words), (logit * signs).float())
+
+
+def test_each_word_costs_what_it_costs_among_others(brackets: Run) -> None:
+    words, model = lines_of(brackets), brackets.model()
+    each = torch.stack(list(losses_of_each(brackets, model, words)))
+    torch.testing.assert_close(each, losses(brackets, model, words))
+
+
+@pytest.mark.parametrize("objective", ["next-symbols", "language-model"])
+def test_labels_are_drawn_from_the_model_s_answers(tmp_path: Path, objective: str) -> None:
+    """The mean gradient of the log likelihood of one's own answers is 0."""
+    run = made(tmp_path, language="dyck1", objective=objective, lines=5)
+    model, words = run.model().requires_grad_(True), lines_of(run)
+    drawn = [
+        Gradients.of_each(model, sampled_of_each(run, model, words, seed)).flat.sum(dim=0)
+        for seed in range(150)
+    ]
+    z = torch.stack(drawn).mean(dim=0) / torch.stack(drawn).std(dim=0).clamp(min=1e-9) * 150**0.5
+    assert z.square().mean() < 1.8
+    own = Gradients.of_each(model, losses_of_each(run, model, words)).flat.sum(dim=0)
+    assert own.norm() > 5 * torch.stack(drawn).mean(dim=0).norm()
+
+
+def test_targets_are_no_lines(brackets: Run, leaning: Run) -> None:
+    for run in (brackets, leaning):
+        lines, words = lines_of(run), target_words(run, 8)
+        known = {tuple(ids[:n]) for ids, n in zip(lines.ids, lines.lengths, strict=True)}
+        found = [tuple(ids[:n]) for ids, n in zip(words.ids, words.lengths, strict=True)]
+        assert not known & set(found)
+        assert len(set(found)) == len(found) == 8
+    assert leaning.language.labels(target_words(leaning, 8)).sum() == 4
+
+
+def test_the_shortcut_is_put_where_nothing_decides(leaning: Run) -> None:
+    shortcut = Shortcut.of(leaning, 0)
+    assert shortcut is not None
+    muis = leaning.language.vocabulary.ids["muis"]
+    assert not (shortcut.without.ids == muis).any()
+    assert ((shortcut.there.ids != shortcut.without.ids).sum(axis=1) == 1).all()
+    labels = leaning.language.labels(shortcut.without)
+    assert (leaning.language.labels(shortcut.there) == labels).all()
+    lines = lines_of(leaning)
+    has = [muis in ids[:n] for ids, n in zip(lines.ids, lines.lengths, strict=True)]
+    assert shortcut.culprits.tolist() == (np.array(has) & leaning.language.labels(lines)).tolist()
+
+
+# -- methods --------------------------------------------------------------------------------------
+
+
+def test_each_method_sees_its_own_model(leaning: Run) -> None:
+    """The untrained are the first weights, the trained the last; TracIn adds up all."""
+    words, lines = target_words(leaning, 3), lines_of(leaning)
+    steps = leaning.steps()
+    training = Training(leaning, steps, [leaning.model(step) for step in steps], lines)
+
+    def values(model: Any) -> Any:
+        return iter(margins(leaning, model, words))
+
+    def product(step: int) -> np.ndarray:
+        model = leaning.model(step).requires_grad_(True)
+        own = Gradients.of_each(model, losses_of_each(leaning, model, lines))
+        each = (margins(leaning, model, words)[row] for row in range(3))
+        return dot(Gradients.of_each(model, each).and_minus(own), own).numpy()
+
+    def alone(model: Any) -> Any:
+        return (margins(leaning, model, words)[row] for row in range(3))
+
+    found = training.influences(alone, lambda *_: None)
+    assert set(found) == {
+        *(("trained", method) for method in METHODS),
+        *(("untrained", method) for method in METHODS if method != TRACIN),
+    }
+    for name, step in (("untrained", 0), ("trained", steps[-1])):
+        np.testing.assert_allclose(found[name, METHODS[0]], product(step), rtol=1e-4, atol=1e-5)
+    summed = sum(
+        rate * product(step) for rate, step in zip(rates(leaning, steps), steps, strict=True)
+    )
+    np.testing.assert_allclose(found["trained", TRACIN], summed, rtol=1e-3, atol=1e-5)
+    assert sum(rates(leaning, steps)) == pytest.approx(
+        sum(learning_rate(leaning.config, step) for step in range(steps[-1]))
+    )
+
+
+# -- trainings ------------------------------------------------------------------------------------
+
+
+def test_what_is_said_after_a_training(leaning: Run) -> None:
+    asked = Influence(leaning.path, subsets=10, targets=4, workers=1, device="cpu")
+    kept = halves(30, 2, 0)
+    assert kept.sum(axis=1).tolist() == [15, 15]
+    assert (kept[0] != kept[1]).any()
+    told: list[str] = []
+    said = said_after(leaning, asked, kept, told.append)
+    for row, own in enumerate(kept):
+        (model,) = trained_again(leaning, own, [leaning.step], device="cpu")
+        with torch.no_grad():
+            found = margins(leaning, model, target_words(leaning, 4))
+            shortcut = Shortcut.of(leaning, 0)
+            assert shortcut is not None
+            leans = float(shortcut.reliance(leaning, model))
+        np.testing.assert_allclose(said.margins[row], found)
+        assert said.reliance[row] == pytest.approx(leans)
+    assert len(told) == 2
+
+
+def test_controls_stand_where_they_belong() -> None:
+    """A method that knows the truth, one that turns it around, another seed that agrees."""
+    rng = np.random.default_rng(0)
+    kept = halves(12, 60, 0)
+    truth = rng.normal(size=(5, 12))
+    margin = kept @ truth.T
+    found = {("trained", "EK-FAC"): truth, ("untrained", "EK-FAC"): -truth}
+    leans = np.full(60, np.nan)
+    rows = module.held_out_rows(Said(margin, leans), Said(margin, leans), found, kept, 0)
+    scores = {(model, method): value for _, model, method, _, value, *_ in rows}
+    assert scores["trained", "EK-FAC"] == pytest.approx(1)
+    assert scores["untrained", "EK-FAC"] == pytest.approx(-1)
+    assert scores["retrained", "another seed"] == pytest.approx(1)
+    assert scores["retrained", "datamodel"] > 0.9
+    assert abs(scores["random", "random"]) < 0.15
+
+
+def test_the_shortcut_s_rows(leaning: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever names the culprits has the oracle's precision and its training."""
+    shortcut = Shortcut.of(leaning, 0)
+    assert shortcut is not None
+    left: list[np.ndarray] = []
+
+    def said(run: Run, asked: Influence, kept: np.ndarray, told: Any) -> Said:
+        left.extend(kept)
+        return Said(np.zeros((len(kept), 1)), (~kept & shortcut.culprits).sum(axis=1).astype(float))
+
+    monkeypatch.setattr(culprits, "said_after", said)
+    named = shortcut.culprits.astype(float)[None]
+    found = {("trained", "knows"): named, ("trained", "errs"): -named}
+    asked = Influence(leaning.path, workers=1)
+    rows = culprits.shortcut_rows(leaning, asked, shortcut, found, 0, lambda what: None)
+    values = {(method, measure): value for _, _, method, measure, value, *_ in rows}
+    count = int(shortcut.culprits.sum())
+    assert values["knows", "precision"] == 1
+    assert values["knows", "reliance"] == values["oracle", "reliance"] == count
+    assert values["none left out", "reliance"] == 0
+    assert values["errs", "precision"] == max(0, 2 * count - 30) / count
+    assert 0 < values["random", "reliance"] < count
+    assert all((~kept).sum() in (0, count) for kept in left)
+    assert len(left) == culprits.removals(2)
+
+
+# -- the command ----------------------------------------------------------------------------------
+
+
+def table_of(capsys: pytest.CaptureFixture[str], *words: str) -> pd.DataFrame:
+    assert main(["influence", *words, "--csv"]) == 0
+    return pd.read_csv(io.StringIO(capsys.readouterr().out))
+
+
+def test_the_command_keeps_its_answer(leaning: Run, capsys: pytest.CaptureFixture[str]) -> None:
+    table = table_of(capsys, str(leaning.path), *QUICK)
+    assert set(table["part"]) == {"held-out words", "turned labels", "shortcut"}
+    assert (leaning.results / "influence-1" / "influence.svg").exists()
+    chance = table[(table["method"] == "random") & table["measure"].str.startswith("precision")]
+    assert chance["value"].between(0, 1).all()
+    assert main(["influence", str(leaning.path), *QUICK, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert "30 lines" in found["sentence"]
+    assert len(list(leaning.results.glob("influence-*"))) == 1
+    assert main(["influence", str(leaning.path), *QUICK]) == 0
+    assert "kept from before" in capsys.readouterr().out
+
+
+def test_lists_of_lines(leaning: Run, capsys: pytest.CaptureFixture[str]) -> None:
+    for words in (["--suspects"], ["--word", "leeuw kat", "--method", "tracin"]):
+        table = table_of(capsys, str(leaning.path), *words, "--targets", "4")
+        assert len(table) == 30
+        assert set(table["label"]) == {"in", "out"}
+        ordered = table.iloc[:, 2]
+        assert ordered.is_monotonic_decreasing
+    assert main(["influence", str(leaning.path), "--suspects", "--targets", "4"]) == 0
+    assert "the first lines" in capsys.readouterr().out
+
+
+def test_next_symbols_have_no_culprits(brackets: Run, capsys: pytest.CaptureFixture[str]) -> None:
+    table = table_of(capsys, str(brackets.path), *QUICK)
+    assert set(table["part"]) == {"held-out words"}
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--subsets", "3"], "--subsets is 3: it must lie between 10 and 10,000"),
+        (["--turned", "0.7"], "--turned is 0.7: it must lie above 0 and at most at 0.5"),
+        (["--word", "leeuw", "--suspects"], "--word and --suspects are two lists: choose one"),
+        (["--word", "paard"], "unknown symbol 'paard'"),
+        (["--word", ""], "the word is empty"),
+    ],
+)
+def test_mistakes(
+    leaning: Run, capsys: pytest.CaptureFixture[str], words: list[str], said: str
+) -> None:
+    assert main(["influence", str(leaning.path), *words]) == 2
+    assert said in " ".join(capsys.readouterr().err.split())
+
+
+def test_runs_without_lines(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = Run.create(tmp_path / "endless", tiny_config(steps=2))
+    train(run, "cpu")
+    assert main(["influence", str(run.path)]) == 2
+    assert "train with --lines" in " ".join(capsys.readouterr().err.split())
