@@ -56,24 +56,29 @@ SETTINGS: Mapping[str, Dials] = {
 """What hides the networks on which lenses are scored. The stream is turned in all of them."""
 
 
+TAUGHT = ("dieren", "dyck2")
+"""The languages of the trained networks of which is asked what their lines did."""
+
+
 @dataclass(frozen=True)
 class Score(Shows, Works):
     """Score a lens on networks whose wiring is known; without a LENS, all of the lab's own.
 
     LENS is a Python file with a function for one or more of the questions "positions", "parts",
-    "edges", "variable" and "rule". It runs in a process of its own, where no truth is in reach.
-    What is scored is kept in OUT: a scoring that was interrupted goes on.
+    "edges", "variable", "rule" and "lines". It runs in a process of its own, where no truth is in
+    reach. What is scored is kept in OUT: a scoring that was interrupted goes on.
 
     Attributes:
         lens: the file.
-        programs: what the networks compute; all programs if none is named.
+        programs: what the planted networks compute; all programs if none is named.
         settings: what hides them: "open" nothing but a rotation of the stream, "decoys" heads that
             do nothing, "either" two copies of which each is enough, "both" two copies of which both
             are needed, "superposed" fewer dimensions than values.
-        seeds: how many networks are drawn for each program and setting.
+        seeds: how many networks are drawn for each program and setting, and for each language.
         first_seed: of the first of them. With another one nobody has seen the networks.
         limit: seconds within which a lens must answer a question.
         out: the folder of all runs.
+        taught: languages of the trained networks of which "lines" is asked.
     """
 
     lens: tyro.conf.Positional[Path | None] = None
@@ -83,12 +88,17 @@ class Score(Shows, Works):
     first_seed: int = 0
     limit: float = 60.0
     out: Path = Path("runs")
+    taught: tuple[str, ...] = TAUGHT
 
     def __post_init__(self) -> None:
         super().__post_init__()
         at_least(1, self, "seeds", "limit")
         at_least(0, self, "first_seed")
-        for name, known in (("program", BOUNDED), ("setting", SETTINGS)):
-            for each in getattr(self, f"{name}s"):
+        for name, asked, known in (
+            ("program", self.programs, BOUNDED),
+            ("setting", self.settings, SETTINGS),
+            ("trained network", self.taught, TAUGHT),
+        ):
+            for each in asked:
                 if each not in known:
                     raise unknown(name, each, known)

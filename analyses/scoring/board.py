@@ -14,6 +14,7 @@ import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from functools import cache
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -28,10 +29,11 @@ from analyses.scoring.door import Door, Reply
 from analyses.scoring.grades import TRUTH, grade, oracle
 from analyses.scoring.inside import NOT_ASKED, as_lists
 from analyses.scoring.keys import Key, keys
-from analyses.scoring.paper import QUESTIONS
+from analyses.scoring.paper import OF_PLANTS, QUESTIONS
 from analyses.scoring.summary import (
     ORACLE,
     PLANTED,
+    TRAINED,
     UNTRAINED,
     chart,
     faults,
@@ -39,6 +41,7 @@ from analyses.scoring.summary import (
     sentences,
     summed_up,
 )
+from analyses.scoring.taught import taught
 from analyses.source import commit
 from models.errors import UserError
 from models.plants.plant import plant
@@ -55,10 +58,11 @@ FOLDER = "scores"
 def score(asked: Score, progress: Progress = quiet) -> Answer:
     """One row per lens, question, network and measure.
 
-    Columns: lens, question, program, setting (``SETTINGS``), seed, variable, network ("planted" or
-    "untrained"), measure, value (of a fault: zero in every measure of ``TRUTH``), fault, calls,
-    milliseconds, dimensions (of the stream), features (values and numbers of all variables: more
-    than dimensions where they are superposed).
+    Columns: lens, question, program (of "lines" the language of a trained network), setting
+    (``SETTINGS``, or "trained"), seed, variable, network ("planted", "trained" or "untrained"),
+    measure, value (of a fault: zero in every measure of ``TRUTH``), fault, calls, milliseconds,
+    dimensions (of the stream), features (values and numbers of all variables of a plan: more than
+    dimensions where they are superposed).
 
     Raises:
         UserError: the file cannot be read, or has no function for a question.
@@ -66,15 +70,17 @@ def score(asked: Score, progress: Progress = quiet) -> Answer:
     file = asked.lens or Path(lenses.__file__)
     content = read_bytes(file, "give the path of a Python file")
     digest = hashlib.sha256(content).hexdigest()[:16]
-    if asked.lens:
-        _check(content, file)
+    questions = _check(content, file) if asked.lens else set(QUESTIONS)
+    places = list(product(asked.programs, asked.settings)) if questions & set(OF_PLANTS) else []
+    places += [(language, TRAINED) for language in asked.taught if questions - set(OF_PLANTS)]
+    if not places:
+        raise UserError("there is no network to ask about: give --programs, --settings or --taught")
     jobs: dict[tuple[str, str, int], tuple[Any, ...]] = {}
-    for program in asked.programs:
-        for setting in asked.settings:
-            for seed in range(asked.first_seed, asked.first_seed + asked.seeds):
-                where = asked.out / FOLDER / f"{program}-{setting}-s{seed}"
-                own = (file, digest, asked.lens is None, program, setting, seed)
-                jobs[program, setting, seed] = (*own, asked.limit, where)
+    for program, setting in places:
+        for seed in range(asked.first_seed, asked.first_seed + asked.seeds):
+            where = asked.out / FOLDER / f"{program}-{setting}-s{seed}"
+            own = (file, digest, asked.lens is None, program, setting, seed)
+            jobs[program, setting, seed] = (*own, asked.limit, where)
     progress(0, len(jobs), "the first network")
     tables: dict[tuple[str, str, int], pd.DataFrame] = {}
     for key, table in side_by_side(scored, jobs, asked.workers, asked.scheduler):
@@ -84,6 +90,7 @@ def score(asked: Score, progress: Progress = quiet) -> Answer:
     summary, meta = summed_up(table), meta_score(table)
     arguments = {"lens": str(asked.lens or "built-in"), "hash": digest, "seeds": asked.seeds}
     arguments |= {"programs": list(asked.programs), "settings": list(asked.settings)}
+    arguments["taught"] = list(asked.taught)
     said = sentences(summary, meta)
     findings = {"scores": summary.to_dict("records"), "meta": meta.to_dict("records")}
     findings |= {"faults": faults(table), "sentences": said}
@@ -92,8 +99,12 @@ def score(asked: Score, progress: Progress = quiet) -> Answer:
     return save(asked.out, NAME, QUESTION, result, chart(summary))
 
 
-def _check(content: bytes, file: Path) -> None:
-    """Is it Python, with at least one of the functions? It is read, and not run here."""
+def _check(content: bytes, file: Path) -> set[str]:
+    """The questions that a file answers. It is read, and not run here.
+
+    Raises:
+        UserError: it is no Python, or answers none.
+    """
     try:
         tree = ast.parse(content)
     except (SyntaxError, ValueError) as error:
@@ -101,6 +112,7 @@ def _check(content: bytes, file: Path) -> None:
     named = {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
     if not named & set(QUESTIONS):
         raise UserError(f"{file} answers no question: define one of {', '.join(QUESTIONS)}")
+    return named & set(QUESTIONS)
 
 
 # -- one network ----------------------------------------------------------------------------------
@@ -124,35 +136,44 @@ def scored(
     asked = {"lens": digest, "limit": limit, "many": many}
     if (known := kept_as_asked(where, KEPT, asked)) is not None:
         return known.table
-    made = plant(program, SETTINGS[setting], seed)
-    untrained = HookedTransformer(made.model.config, made.model.vocabulary, seed).eval()
-    questions, door = keys(made, QUESTIONS), _door(file, limit)
+    if setting == TRAINED:
+        trained, untrained, about_lines = taught(program, seed, where)
+        questions, variables = [about_lines], 0
+    else:
+        made = plant(program, SETTINGS[setting], seed)
+        trained = made.model
+        untrained = HookedTransformer(trained.config, trained.vocabulary, seed).eval()
+        questions = keys(made, OF_PLANTS)
+        variables = sum(v.size for v in made.program.variables)
+    network_of = TRAINED if setting == TRAINED else PLANTED
+    door = _door(file, limit)
     names = [name for name in lenses.LENSES if name != lenses.RANDOM] if many else [""]
     rows: list[dict[str, Any]] = []
     found: dict[str, Any] = {}
     for key in questions:
         if key.question == "edges" and key.inside is not None:
             found = {"edges": key.words.edges, "planned": key.inside.tolist(), "scores": {}}
-        drawn = lenses.LENSES[lenses.RANDOM][key.question](made.model, key.words)
-        rows += _rows(key, ORACLE, PLANTED, Reply(oracle(key)), made.model)
-        rows += _rows(key, lenses.RANDOM, PLANTED, Reply(as_lists(drawn)), made.model)
+        drawn = lenses.LENSES[lenses.RANDOM][key.question](trained, key.words)
+        rows += _rows(key, ORACLE, network_of, Reply(oracle(key)), trained)
+        rows += _rows(key, lenses.RANDOM, network_of, Reply(as_lists(drawn)), trained)
         for name in names:
             if many and key.question not in lenses.LENSES[name]:
                 continue
-            for network, model in ((PLANTED, made.model), (UNTRAINED, untrained)):
-                reply = door.ask(model, key.words, key.question, name)
+            for network, model in ((network_of, trained), (UNTRAINED, untrained)):
+                told = key.untrained if network == UNTRAINED and key.untrained else key.words
+                reply = door.ask(model, told, key.question, name)
                 if reply.fault == NOT_ASKED:
                     continue
                 graded = list(_rows(key, name or file.name, network, reply, model))
                 rows += graded
-                if key.question == "edges" and network == PLANTED and not graded[0]["fault"]:
+                if key.question == "edges" and network != UNTRAINED and not graded[0]["fault"]:
                     found["scores"][name or file.name] = np.round(reply.answer, 6).tolist()
     table = pd.DataFrame(rows)
     table.insert(2, "program", program)
     table.insert(3, "setting", setting)
     table.insert(4, "seed", seed)
-    table["dimensions"] = made.model.config.d_model
-    table["features"] = sum(v.size for v in made.program.variables)
+    table["dimensions"] = trained.config.d_model
+    table["features"] = variables
     said = f"{program}, {setting}, seed {seed}: {len(questions)} questions."
     save(where, KEPT, QUESTION, Answer(table, said, plain(found), asked), None)
     return table

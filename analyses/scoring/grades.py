@@ -23,6 +23,7 @@ from interp.circuits.circuits import Bench, areas, curve
 from interp.circuits.graph import Graph
 from interp.explanations.games import Game, on_both_scales
 from interp.explanations.scores import by_hiding, cosine, verdict_of
+from interp.influence.scores import lds, predicted
 from interp.model import activations
 from models.languages.vocabulary import FIRST_SYMBOL_ID
 from models.transformer.model import HookedTransformer
@@ -33,6 +34,7 @@ MAIN: Mapping[Question, str] = {
     "edges": "AUROC",
     "variable": "located",
     "rule": "exact",
+    "lines": "LDS",
 }
 TRUTH: Mapping[Question, Sequence[str]] = {
     "positions": ("AUROC", "average precision", "cosine to Shapley values"),
@@ -40,6 +42,7 @@ TRUTH: Mapping[Question, Sequence[str]] = {
     "edges": ("AUROC", "average precision"),
     "variable": ("located", "overlap", "site"),
     "rule": ("exact", "agreement"),
+    "lines": ("LDS",),
 }
 PROXIES: Mapping[Question, Sequence[str]] = {
     "positions": ("comprehensiveness", "sufficiency", "normalised AOPC"),
@@ -47,6 +50,7 @@ PROXIES: Mapping[Question, Sequence[str]] = {
     "edges": ("CPR", "CMD"),
     "variable": ("interchange accuracy", "probe R2", "selectivity"),
     "rule": (),
+    "lines": (),
 }
 """What is measured where no wiring is known. Sufficiency and CMD have a minus here: the lower they
 are, the better."""
@@ -69,6 +73,8 @@ def grade(key: Key, answer: Any, model: HookedTransformer) -> dict[str, float]:
         return _rule(key, answer)
     if key.question == "variable":
         return _variable(key, answer, model)
+    if key.question == "lines":
+        return _lines(key, answer)
     if key.question == "positions":
         assert key.inside is not None
         return _positions(key, _numbers(answer, key.inside.shape), model)
@@ -85,6 +91,8 @@ def oracle(key: Key) -> Any:
         return [key.sites[-1], key.directions.tolist()]
     if key.question == "rule":
         return _all_prefixes(key)
+    if key.question == "lines":
+        return _fitted(key).tolist()
     assert key.inside is not None
     return key.inside.astype(float).tolist()
 
@@ -314,3 +322,25 @@ def _all_prefixes(key: Key) -> dict[str, Any]:
         return states[found]
 
     return {"start": state(()), "accepting": accepting, "moves": moves}
+
+
+# -- lines ----------------------------------------------------------------------------------------
+
+
+def _lines(key: Key, answer: Any) -> dict[str, float]:
+    """Mean over words. Each training lacked half of the lines: is the right verdict the surer, the
+    larger the sum of the influences of those that were there?"""
+    assert key.margins is not None
+    assert key.kept is not None
+    values = _numbers(answer, (key.margins.shape[1], key.kept.shape[1]))
+    return {"LDS": float(lds(key.margins, predicted(values, key.kept)).mean())}
+
+
+def _fitted(key: Key) -> Float[np.ndarray, "target line"]:
+    """Influences whose sums are what was found in the trainings: there are more lines than
+    trainings."""
+    assert key.margins is not None
+    assert key.kept is not None
+    centred = key.margins - key.margins.mean(axis=0)
+    kept = key.kept - key.kept.mean(axis=0)
+    return np.linalg.lstsq(kept, centred, rcond=None)[0].T

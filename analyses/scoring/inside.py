@@ -29,6 +29,7 @@ from models.plants.record import PLAN
 TRUTH = (
     "analyses.scoring.keys",
     "analyses.scoring.grades",
+    "analyses.scoring.taught",
     "models.plants",
     "models.languages.grammars.bounded",
 )

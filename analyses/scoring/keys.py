@@ -52,6 +52,10 @@ class Key:
         sites: of "variable": the hooks at which it is there, and is still read later.
         exchanges: of "variable".
         member: of "rule".
+        margins: of "lines": the log odds of the right verdict after trainings without some lines.
+        kept: of "lines": which lines each of these trainings had.
+        untrained: of "lines": what is told beside the untrained network, which has no other
+            checkpoint.
     """
 
     question: Question
@@ -63,6 +67,9 @@ class Key:
     sites: Sequence[str] = ()
     exchanges: Exchanges | None = None
     member: Callable[[Word], bool] | None = field(default=None, repr=False)
+    margins: Float[np.ndarray, "training target"] | None = None
+    kept: Bool[np.ndarray, "training line"] | None = None
+    untrained: Words | None = None
 
 
 def keys(made: Plant, questions: Sequence[Question]) -> list[Key]:

@@ -15,6 +15,7 @@ from sklearn.linear_model import Ridge
 from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits
 
+from analyses.scoring.lenses_of_lines import OF_LINES
 from analyses.scoring.paper import Words
 from interp.automata.extraction import extract
 from interp.automata.induction import passive
@@ -307,6 +308,11 @@ def _random_rule(model: Any, words: Words) -> Any:
     return {"start": 0, "accepting": [s for s in moves if rng.random() < 0.5], "moves": moves}
 
 
+def _random_lines(model: Any, words: Words) -> Any:
+    assert words.lines is not None
+    return _random(len(words.tokens), len(words.lines), words=words)
+
+
 RANDOM = "random"
 LENSES: Mapping[str, Lens] = {
     **{
@@ -351,11 +357,13 @@ LENSES: Mapping[str, Lens] = {
     "whole stream": {"variable": whole_stream},
     "L*": {"rule": learned},
     "RPNI": {"rule": merged},
+    **{name: {"lines": lens} for name, lens in OF_LINES.items()},
     RANDOM: {
         "positions": _random_values,
         "parts": lambda model, words: _random(len(words.parts), words=words),
         "edges": lambda model, words: _random(len(words.edges), words=words),
         "variable": _random_site,
         "rule": _random_rule,
+        "lines": _random_lines,
     },
 }

@@ -17,7 +17,7 @@ from analyses.scoring.lenses import RANDOM
 from analyses.scoring.paper import ASKS, QUESTIONS, Question
 from interp.statistics import bootstrap_mean
 
-ORACLE, UNTRAINED, PLANTED = "oracle", "untrained", "planted"
+ORACLE, UNTRAINED, PLANTED, TRAINED = "oracle", "untrained", "planted", "trained"
 ALL = "all"
 """In place of a setting: all together."""
 
@@ -27,18 +27,19 @@ def summed_up(table: pd.DataFrame) -> pd.DataFrame:
 
     Returns:
         A row per question, lens, network and setting ("all" too): mean, low, high (95%, bootstrap
-        over programs, whose networks depend on each other), networks, faults, calls and
-        milliseconds (medians).
+        over programs, whose networks depend on each other; of "lines", which is asked about few
+        languages, over networks), networks, faults, calls and milliseconds (medians).
     """
     main = table[table["measure"] == table["question"].map(MAIN)]
     main = main.assign(place=main.groupby(["program", "setting", "seed"]).ngroup())
     both = pd.concat([main, main.assign(setting=ALL)])
     rows = []
     for group, own in both.groupby(["question", "lens", "network", "setting"], sort=False):
-        by_program = own.groupby("program")["value"].mean().dropna()
-        if not len(by_program):
+        unit = ["program", "seed"] if group[0] == "lines" else ["program"]
+        by_unit = own.groupby(unit)["value"].mean().dropna()
+        if not len(by_unit):
             continue
-        mean, low, high = _over_programs(by_program)
+        mean, low, high = _over_units(by_unit)
         rows.append(
             dict(zip(("question", "lens", "network", "setting"), group, strict=True))
             | {"mean": mean, "low": low, "high": high}
@@ -67,7 +68,7 @@ def meta_score(table: pd.DataFrame) -> pd.DataFrame:
         A row per question, proxy and setting ("all" too): mean, low, high (Spearman's rank
         correlation; 95%, bootstrap over programs), programs, networks.
     """
-    known = table[(table["network"] == PLANTED) & (table["lens"] != ORACLE)]
+    known = table[(table["network"] != UNTRAINED) & (table["lens"] != ORACLE)]
     by = ["question", "program", "setting", "seed"]
     wide = known.pivot_table("value", [*by, "lens"], "measure", aggfunc="mean").reset_index()
     rows = []
@@ -84,7 +85,7 @@ def meta_score(table: pd.DataFrame) -> pd.DataFrame:
         ["question", "proxy", "setting"], sort=False
     ):
         by_program = own.groupby("program")["r"].mean()
-        mean, low, high = _over_programs(by_program)
+        mean, low, high = _over_units(by_program)
         found.append(
             dict(zip(("question", "proxy", "setting"), group, strict=True))
             | {"mean": mean, "low": low, "high": high}
@@ -100,7 +101,7 @@ def compact(summary: pd.DataFrame) -> pd.DataFrame:
     found = summary[summary["setting"] == ALL]
     keys = ["question", "lens"]
     nothing = found[found["network"] == UNTRAINED].set_index(keys)["mean"]
-    rows = found[found["network"] == PLANTED]
+    rows = found[found["network"] != UNTRAINED]
     rows = rows.assign(control=rows["lens"].isin([RANDOM, ORACLE]), what=rows["question"].map(MAIN))
     rows = pd.concat(
         [
@@ -126,7 +127,7 @@ def faults(table: pd.DataFrame) -> list[str]:
 
 def sentences(summary: pd.DataFrame, meta: pd.DataFrame) -> list[str]:
     """The best lens of each question beside random values, and the proxies."""
-    known = summary[(summary["setting"] == ALL) & (summary["network"] == PLANTED)]
+    known = summary[(summary["setting"] == ALL) & (summary["network"] != UNTRAINED)]
     said = []
     for question, own in known.groupby("question", sort=False):
         ranked = own[~own["lens"].isin((RANDOM, ORACLE))]
@@ -146,8 +147,8 @@ def sentences(summary: pd.DataFrame, meta: pd.DataFrame) -> list[str]:
     return said
 
 
-def _over_programs(values: pd.Series) -> tuple[float, float, float]:
-    """Mean, low, high; one program has no interval."""
+def _over_units(values: pd.Series) -> tuple[float, float, float]:
+    """Mean, low, high; a single one has no interval."""
     if len(values) < 2:
         return float(values.mean()), np.nan, np.nan
     mean, low, high = bootstrap_mean(values.to_numpy())
@@ -162,7 +163,7 @@ def _interval(row: Mapping[str, Any] | pd.Series) -> str:
 
 def panel(summary: pd.DataFrame, question: Question) -> alt.LayerChart:
     """Each lens of a question with its interval; a colour per setting."""
-    own = summary[(summary["question"] == question) & (summary["network"] == PLANTED)]
+    own = summary[(summary["question"] == question) & (summary["network"] != UNTRAINED)]
     own = own[own["setting"] != ALL]
     settings = list(dict.fromkeys(own["setting"]))
     order = own.groupby("lens")["mean"].mean().sort_values(ascending=False).index.tolist()
@@ -173,7 +174,9 @@ def panel(summary: pd.DataFrame, question: Question) -> alt.LayerChart:
         color=alt.Color("setting:N", scale=colours, title=None).legend(orient="top"),
         tooltip=["lens", "setting", *figures("mean", "low", "high"), "networks", "faults"],
     )
-    across = alt.X("mean:Q", title=MAIN[question]).scale(domain=[0, 1])
+    across = alt.X("mean:Q", title=MAIN[question]).scale(
+        domain=[min(0.0, float(own["low"].min())), 1]
+    )
     points = base.mark_point(filled=True, size=40, opacity=1).encode(x=across)
     ranges = base.mark_rule().encode(x="low:Q", x2="high:Q")
     return (ranges + points).properties(height=len(order) * (8 + 8 * len(settings)))

@@ -78,7 +78,7 @@ def programs(rows: pd.DataFrame, question: Question) -> None:
     """Each lens by program, in any measure of the question."""
     st.subheader("By program")
     measure = controls.segments("Measure", list(TRUTH[question]), "measure")
-    own = rows[(rows["network"] == summary.PLANTED) & (rows["measure"] == measure)]
+    own = rows[(rows["network"] != summary.UNTRAINED) & (rows["measure"] == measure)]
     wide = own.pivot_table("value", "lens", "program", aggfunc="mean").round(2)
     order = wide.mean(axis=1).sort_values(ascending=False, kind="stable").index
     st.dataframe(wide.loc[order])
@@ -88,7 +88,7 @@ def one_network(rows: pd.DataFrame) -> None:
     """A plan beside what a lens found of it."""
     st.subheader("One network")
     columns = st.columns(3)
-    own = rows[(rows["network"] == summary.PLANTED) & (rows["fault"] == "")]
+    own = rows[(rows["network"] != summary.UNTRAINED) & (rows["fault"] == "")]
     with columns[0]:
         places = own[["program", "setting", "seed"]].drop_duplicates()
         names = [f"{p}-{s}-s{seed}" for p, s, seed in places.itertuples(index=False)]

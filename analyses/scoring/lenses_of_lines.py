@@ -1,0 +1,69 @@
+"""The lab's own lenses for what training lines did."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from analyses.scoring.paper import Words
+from interp.influence.ekfac import EKFAC
+from interp.influence.gradients import Gradients
+from interp.influence.methods import cosine, dot, fisher, tracin
+
+
+def _line_gradients(model: Any, words: Words) -> tuple[Gradients, Gradients]:
+    """Of the margins of the words, and of the losses of the lines."""
+    model.requires_grad_(True)
+    targets = (words.margins(model, slice(i, i + 1))[0] for i in range(len(words.tokens)))
+    return Gradients.of_each(model, targets), Gradients.of_each(model, _losses(model, words))
+
+
+def _losses(model: Any, words: Words) -> Iterator[Tensor]:
+    assert words.lines is not None
+    return (words.line_losses(model, slice(i, i + 1))[0] for i in range(len(words.lines)))
+
+
+def _sampled(model: Any, words: Words) -> Iterator[Tensor]:
+    """What each line costs, if its label is drawn from the model's own answers."""
+    assert words.labels is not None
+    right = torch.exp(-words.line_losses(model)).detach()
+    drawn = torch.bernoulli(right, generator=torch.Generator().manual_seed(words.seed)).bool()
+    return _losses(model, replace(words, labels=torch.where(drawn, words.labels, ~words.labels)))
+
+
+def by_products(method: Callable[[Gradients, Gradients], Tensor], model: Any, words: Words) -> Any:
+    """What a product of gradients says."""
+    return method(*_line_gradients(model, words))
+
+
+def by_fisher(model: Any, words: Words) -> Any:
+    """The influence function with the Fisher matrix of the lines."""
+    targets, lines = _line_gradients(model, words)
+    return fisher(targets, lines, Gradients.of_each(model, _sampled(model, words)))
+
+
+def by_ekfac(model: Any, words: Words) -> Any:
+    """The same, factored map by map."""
+    targets, lines = _line_gradients(model, words)
+    return EKFAC(model, _sampled(model, words))(targets, lines)
+
+
+def by_tracin(model: Any, words: Words) -> Any:
+    """Products of gradients, summed over the checkpoints."""
+    return tracin(
+        (rate, *_line_gradients(earlier, words)) for rate, earlier in words.checkpoints(model)
+    )
+
+
+OF_LINES: Mapping[str, Callable[[Any, Words], Any]] = {
+    "gradient dot product": partial(by_products, dot),
+    "gradient cosine": partial(by_products, cosine),
+    "TracIn": by_tracin,
+    "Fisher": by_fisher,
+    "EK-FAC": by_ekfac,
+}

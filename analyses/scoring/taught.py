@@ -1,0 +1,113 @@
+"""Trained networks whose training lines are known, and trainings that lacked some of them.
+
+OUT/scores/LANGUAGE-trained-sSEED/run     the network: a normal run
+OUT/scores/LANGUAGE-trained-sSEED/results what networks say that were trained without some lines
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import torch
+from torch.nn.utils import parameters_to_vector
+
+from analyses.answers import Answer, kept_as_asked, save
+from analyses.options.influence import Influence
+from analyses.questions.influence.trainings import halves, said_after
+from analyses.questions.influence.values import target_words
+from analyses.questions.influence.views import rates
+from analyses.scoring.keys import Key
+from analyses.scoring.paper import Words
+from models.base import LanguageModel
+from models.languages.vocabulary import END_ID
+from models.runs.files import locked
+from models.runs.run import Run
+from models.training.loop import train
+from models.training.recipes import recipe
+from models.training.without_lines import lines_of
+from models.transformer.model import HookedTransformer
+
+LINES, TARGETS, TRAININGS = 200, 20, 40
+STEPS, BATCH, LONGEST = 400, 32, 10
+"""Of a training, and the most symbols of its words."""
+RUN, KEPT = "run", "taught"
+
+
+def taught(
+    language: str, seed: int, where: Path
+) -> tuple[HookedTransformer, HookedTransformer, Key]:
+    """A trained network, the same before its first step, and what is asked about its lines.
+
+    The first call trains the network and ``TRAININGS`` others on half of its lines; they are kept.
+
+    Args:
+        language: one of ``TAUGHT``.
+        where: the folder of this network.
+    """
+    run = _run(language, seed, where / RUN)
+    words, lines = target_words(run, TARGETS), lines_of(run)
+    kept = halves(len(lines), TRAININGS, seed)
+    margins = _margins(run, kept, where)
+    steps = run.steps()
+    models = [run.model(step) for step in steps]
+    weights = torch.stack([parameters_to_vector(m.parameters()).detach() for m in models])
+    told = Words(
+        tokens=torch.as_tensor(words.tokens),
+        token=END_ID,
+        at=-1,
+        symbols=tuple(run.language.vocabulary.symbols),
+        longest=LONGEST,
+        seed=seed,
+        right=torch.as_tensor(run.language.labels(words)),
+        ends=torch.as_tensor(words.lengths),
+        lines=torch.as_tensor(lines.tokens),
+        labels=torch.as_tensor(run.language.labels(lines)),
+        line_ends=torch.as_tensor(lines.lengths),
+        weights=weights,
+        rates=tuple(rates(run, steps)),
+    )
+    start = replace(told, weights=weights[:1], rates=(1.0,))
+    key = Key("lines", told, untrained=start, margins=margins, kept=kept)
+    return _decoder(models[-1]), _decoder(models[0]), key
+
+
+def _run(language: str, seed: int, path: Path) -> Run:
+    with locked(path):
+        if not path.exists():
+            config = recipe(language)
+            Run.create(
+                path,
+                replace(
+                    config,
+                    objective="verdict",
+                    seed=seed,
+                    lines=LINES,
+                    max_n=LONGEST,
+                    steps=STEPS,
+                    batch_size=BATCH,
+                    learning_rate=3e-3,
+                    model=replace(config.model, d_model=32, d_mlp=64),
+                ),
+            )
+        train(Run(path), "cpu")
+    return Run(path)
+
+
+def _margins(run: Run, kept: np.ndarray, where: Path) -> np.ndarray:
+    """What the networks say that were trained on some lines, [training, target]."""
+    asked = {"targets": TARGETS, "trainings": len(kept)}
+    if (known := kept_as_asked(where, KEPT, asked, run.model_hash())) is None:
+        how = Influence(run.path, targets=TARGETS, seed=run.config.seed, workers=1, device="cpu")
+        said = said_after(run, how, kept, lambda what: None)
+        table = pd.DataFrame(said.margins).rename(columns=str)
+        told = f"{len(kept)} trainings of {run.name} on half of its lines."
+        known = save(where, KEPT, told, Answer(table, told, {}, asked, run.model_hash()), None)
+    return known.table.to_numpy()
+
+
+def _decoder(model: LanguageModel) -> HookedTransformer:
+    assert isinstance(model, HookedTransformer)
+    return model
