@@ -94,6 +94,18 @@ def test_lenses_say_what_lab_influence_says(small: Network, lens: str) -> None:
     np.testing.assert_allclose(said, found["trained", lens][:4], rtol=1e-3, atol=1e-4)
 
 
+def test_the_file_of_the_pages_is_a_product_of_gradients(small: Network, tmp_path: Path) -> None:
+    model, _, key, _ = small
+    page = (Path(__file__).parents[2] / "docs/pages/how_to/score.md").read_text()
+    file = tmp_path / "my_lines.py"
+    file.write_text(page.split('title="my_lines.py"\n')[1].split("```")[0])
+    with Door(file, limit=60) as door:
+        reply = door.ask(model, key.words, "lines")
+    assert not reply.fault
+    expected = as_lists(OF_LINES["gradient dot product"](model, key.words))
+    np.testing.assert_allclose(reply.answer, expected, rtol=1e-3, atol=1e-5)
+
+
 def test_influence_functions_use_drawn_labels(small: Network) -> None:
     """Another seed draws other labels, and orders the lines nearly alike."""
     model, _, key, _ = small
