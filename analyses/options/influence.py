@@ -18,9 +18,10 @@ InfluenceMethod = Literal["dot", "cosine", "fisher", "ek-fac", "tracin"]
 class Influence(Asks, Trains, Works):
     """Which training lines made a run say what it says? It must be trained with --lines.
 
-    Methods that read gradients are scored against trainings that lacked half of the lines, and
-    beside known culprits: labels that were turned around, and a planted shortcut. The answer is
-    kept in the run. With --word or --suspects no network is trained: the lines are listed.
+    Methods that read gradients are scored against trainings that lacked half of the lines, and by
+    whether they find known culprits: labels that were turned around, and lines with a planted
+    shortcut. The answer is kept in the run. With --word or --suspects no network is trained: the
+    lines are listed.
 
     Attributes:
         run: the run's folder.
@@ -29,8 +30,9 @@ class Influence(Asks, Trains, Works):
         method: of these lists.
         subsets: trainings, each on half of the lines.
         targets: words whose answers are explained; none is a training line.
-        turned: the share of labels that are turned around, to be found again.
-        seed: of the halves and of the turned labels.
+        culprits: the share of lines that are spoiled, to be found again: labels are turned around,
+            or a shortcut is planted.
+        seed: of the halves and of the culprits.
     """
 
     run: tyro.conf.Positional[Path]
@@ -39,7 +41,7 @@ class Influence(Asks, Trains, Works):
     method: InfluenceMethod = "ek-fac"
     subsets: int = 100
     targets: int = 40
-    turned: float = 0.1
+    culprits: float = 0.1
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -47,8 +49,9 @@ class Influence(Asks, Trains, Works):
         for name, least, most in (("subsets", 10, 10_000), ("targets", 2, 250)):
             if not least <= (value := getattr(self, name)) <= most:
                 raise UserError(f"--{name} is {value}: it must lie between {least} and {most:,}")
-        if not 0 < self.turned <= 0.5:
-            raise UserError(f"--turned is {self.turned:g}: it must lie above 0 and at most at 0.5")
+        if not 0 < self.culprits <= 0.5:
+            said = "it must lie above 0 and at most at 0.5"
+            raise UserError(f"--culprits is {self.culprits:g}: {said}")
         if self.word is not None and self.suspects:
             raise UserError("--word and --suspects are two lists: choose one")
         check_seed(self.seed)

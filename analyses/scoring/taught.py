@@ -16,7 +16,7 @@ from torch.nn.utils import parameters_to_vector
 
 from analyses.answers import Answer, kept_as_asked, save
 from analyses.options.influence import Influence
-from analyses.questions.influence.trainings import halves, said_after
+from analyses.questions.influence.trainings import halves, margins_after
 from analyses.questions.influence.values import target_words
 from analyses.questions.influence.views import rates
 from analyses.scoring.keys import Key
@@ -88,7 +88,7 @@ def _run(language: str, seed: int, path: Path) -> Run:
                     max_n=LONGEST,
                     steps=STEPS,
                     batch_size=BATCH,
-                    learning_rate=3e-3,
+                    learning_rate=1e-3,
                     model=replace(config.model, d_model=32, d_mlp=64),
                 ),
             )
@@ -101,8 +101,8 @@ def _margins(run: Run, kept: np.ndarray, where: Path) -> np.ndarray:
     asked = {"targets": TARGETS, "trainings": len(kept)}
     if (known := kept_as_asked(where, KEPT, asked, run.model_hash())) is None:
         how = Influence(run.path, targets=TARGETS, seed=run.config.seed, workers=1, device="cpu")
-        said = said_after(run, how, kept, lambda what: None)
-        table = pd.DataFrame(said.margins).rename(columns=str)
+        said = margins_after(run, how, kept, lambda what: None)
+        table = pd.DataFrame(said).rename(columns=str)
         told = f"{len(kept)} trainings of {run.name} on half of its lines."
         known = save(where, KEPT, told, Answer(table, told, {}, asked, run.model_hash()), None)
     return known.table.to_numpy()

@@ -17,7 +17,7 @@ from analyses.command_line.app import main
 from analyses.options.influence import Influence
 from analyses.questions.influence import asked as module
 from analyses.questions.influence import culprits
-from analyses.questions.influence.trainings import Said, halves, said_after
+from analyses.questions.influence.trainings import halves, margins_after, reliance_after
 from analyses.questions.influence.values import (
     Shortcut,
     losses,
@@ -29,6 +29,7 @@ from analyses.questions.influence.values import (
 from analyses.questions.influence.views import METHODS, TRACIN, Training, rates
 from interp.influence.gradients import Gradients
 from interp.influence.methods import dot
+from models.languages.disfluencies import said_and_meant
 from models.runs.run import Run
 from models.training.loop import train
 from models.training.trainer import learning_rate
@@ -98,17 +99,23 @@ def test_targets_are_no_lines(brackets: Run, leaning: Run) -> None:
     assert leaning.language.labels(target_words(leaning, 8)).sum() == 4
 
 
-def test_the_shortcut_is_put_where_nothing_decides(leaning: Run) -> None:
-    shortcut = Shortcut.of(leaning, 0)
+@pytest.mark.parametrize("share", [0.1, 0.2])
+def test_the_shortcut_is_put_where_nothing_decides(leaning: Run, share: float) -> None:
+    shortcut = Shortcut.of(leaning, share, 0)
     assert shortcut is not None
-    muis = leaning.language.vocabulary.ids["muis"]
+    language = leaning.language
+    muis = language.vocabulary.ids["muis"]
     assert not (shortcut.without.ids == muis).any()
     assert ((shortcut.there.ids != shortcut.without.ids).sum(axis=1) == 1).all()
-    labels = leaning.language.labels(shortcut.without)
-    assert (leaning.language.labels(shortcut.there) == labels).all()
-    lines = lines_of(leaning)
-    has = [muis in ids[:n] for ids, n in zip(lines.ids, lines.lengths, strict=True)]
-    assert shortcut.culprits.tolist() == (np.array(has) & leaning.language.labels(lines)).tolist()
+    labels = language.labels(shortcut.without)
+    assert (language.labels(shortcut.there) == labels).all()
+    assert shortcut.signs.tolist() == np.where(labels, 1, -1).tolist()
+    assert shortcut.culprits.sum() == round(share * 30)
+    has = (shortcut.lines.ids == muis).any(axis=1)
+    assert has.tolist() == shortcut.culprits.tolist()
+    own = language.labels(lines_of(leaning))
+    assert (language.labels(shortcut.lines) == own).all()
+    assert own[shortcut.culprits].all()
 
 
 # -- methods --------------------------------------------------------------------------------------
@@ -157,17 +164,19 @@ def test_what_is_said_after_a_training(leaning: Run) -> None:
     assert kept.sum(axis=1).tolist() == [15, 15]
     assert (kept[0] != kept[1]).any()
     told: list[str] = []
-    said = said_after(leaning, asked, kept, told.append)
+    said = margins_after(leaning, asked, kept, told.append)
+    leans = reliance_after(leaning, asked, kept, told.append)
+    shortcut = Shortcut.of(leaning, asked.culprits, asked.seed)
+    assert shortcut is not None
     for row, own in enumerate(kept):
         (model,) = trained_again(leaning, own, [leaning.step], device="cpu")
+        (other,) = trained_again(leaning, own, [leaning.step], shortcut.lines, device="cpu")
         with torch.no_grad():
             found = margins(leaning, model, target_words(leaning, 4))
-            shortcut = Shortcut.of(leaning, 0)
-            assert shortcut is not None
-            leans = float(shortcut.reliance(leaning, model))
-        np.testing.assert_allclose(said.margins[row], found)
-        assert said.reliance[row] == pytest.approx(leans)
-    assert len(told) == 2
+            np.testing.assert_allclose(said[row], found)
+            assert leans[row] == pytest.approx(float(shortcut.reliance(leaning, other)))
+            assert leans[row] != pytest.approx(float(shortcut.reliance(leaning, model)))
+    assert len(told) == 4
 
 
 def test_controls_stand_where_they_belong() -> None:
@@ -177,8 +186,7 @@ def test_controls_stand_where_they_belong() -> None:
     truth = rng.normal(size=(5, 12))
     margin = kept @ truth.T
     found = {("trained", "EK-FAC"): truth, ("untrained", "EK-FAC"): -truth}
-    leans = np.full(60, np.nan)
-    rows = module.held_out_rows(Said(margin, leans), Said(margin, leans), found, kept, 0)
+    rows = module.held_out_rows(margin, margin, found, kept, 0)
     scores = {(model, method): value for _, model, method, _, value, *_ in rows}
     assert scores["trained", "EK-FAC"] == pytest.approx(1)
     assert scores["untrained", "EK-FAC"] == pytest.approx(-1)
@@ -189,28 +197,65 @@ def test_controls_stand_where_they_belong() -> None:
 
 def test_the_shortcut_s_rows(leaning: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever names the culprits has the oracle's precision and its training."""
-    shortcut = Shortcut.of(leaning, 0)
+    shortcut = Shortcut.of(leaning, 0.1, 0)
     assert shortcut is not None
     left: list[np.ndarray] = []
 
-    def said(run: Run, asked: Influence, kept: np.ndarray, told: Any) -> Said:
+    def leans(run: Run, asked: Influence, kept: np.ndarray, told: Any) -> np.ndarray:
         left.extend(kept)
-        return Said(np.zeros((len(kept), 1)), (~kept & shortcut.culprits).sum(axis=1).astype(float))
+        return (~kept & shortcut.culprits).sum(axis=1).astype(float)
 
-    monkeypatch.setattr(culprits, "said_after", said)
     named = shortcut.culprits.astype(float)[None]
     found = {("trained", "knows"): named, ("trained", "errs"): -named}
-    asked = Influence(leaning.path, workers=1)
-    rows = culprits.shortcut_rows(leaning, asked, shortcut, found, 0, lambda what: None)
+
+    def influences(training: Training, values: Any, told: Any) -> Any:
+        assert training.lines is shortcut.lines
+        (value,) = values(training.models[-1])
+        assert torch.equal(value, shortcut.reliance(leaning, training.models[-1]))
+        return found
+
+    monkeypatch.setattr(culprits, "reliance_after", leans)
+    monkeypatch.setattr(Training, "influences", influences)
+    asked = Influence(leaning.path, workers=1, device="cpu")
+    told = (lambda *_: None, lambda what: None)
+    rows = culprits.shortcut_rows(leaning, asked, shortcut, *told)
     values = {(method, measure): value for _, _, method, measure, value, *_ in rows}
     count = int(shortcut.culprits.sum())
     assert values["knows", "precision"] == 1
     assert values["knows", "reliance"] == values["oracle", "reliance"] == count
     assert values["none left out", "reliance"] == 0
-    assert values["errs", "precision"] == max(0, 2 * count - 30) / count
-    assert 0 < values["random", "reliance"] < count
+    assert values["errs", "precision"] == 0
+    assert values["random", "precision"] == count / 30
+    assert 0 <= values["random", "reliance"] < count
     assert all((~kept).sum() in (0, count) for kept in left)
     assert len(left) == culprits.removals(2)
+
+
+def test_turned_labels_are_found_by_who_knows_them(
+    leaning: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The lines that the training reads differ from the run's in the labels of the culprits."""
+    words = target_words(leaning, 4)
+    right = leaning.language.labels(lines_of(leaning))
+
+    def influences(training: Training, values: Any, told: Any) -> Any:
+        heard, labels = said_and_meant(training.lines, leaning.language)
+        assert np.array_equal(heard.ids, lines_of(leaning).ids)
+        turned = (labels != right).astype(float)
+        assert turned.sum() == 6
+        assert not torch.equal(training.models[-1].W_E, leaning.model().W_E)
+        harms = np.concatenate([np.tile(-turned, (4, 1)), np.diag(-turned)])
+        owns = np.concatenate([np.tile(turned, (4, 1)), np.diag(turned)])
+        return {("trained", "harms"): harms, ("trained", "owns"): owns}
+
+    monkeypatch.setattr(Training, "influences", influences)
+    asked = Influence(leaning.path, workers=1, device="cpu", culprits=0.2)
+    rows = culprits.turned_rows(leaning, asked, words, lambda *_: None)
+    values = {(method, measure): value for _, _, method, measure, value, *_ in rows}
+    assert values["harms", "precision, harm"] == values["owns", "precision, itself"] == 1
+    assert values["harms", "precision, itself"] == values["owns", "precision, harm"] == 0
+    assert values["random", "precision, itself"] == 0.2
+    assert 0 <= values["loss", "precision, itself"] <= 1
 
 
 # -- the command ----------------------------------------------------------------------------------
@@ -255,7 +300,7 @@ def test_next_symbols_have_no_culprits(brackets: Run, capsys: pytest.CaptureFixt
     ("words", "said"),
     [
         (["--subsets", "3"], "--subsets is 3: it must lie between 10 and 10,000"),
-        (["--turned", "0.7"], "--turned is 0.7: it must lie above 0 and at most at 0.5"),
+        (["--culprits", "0.7"], "--culprits is 0.7: it must lie above 0 and at most at 0.5"),
         (["--word", "leeuw", "--suspects"], "--word and --suspects are two lists: choose one"),
         (["--word", "paard"], "unknown symbol 'paard'"),
         (["--word", ""], "the word is empty"),

@@ -36,7 +36,7 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Network:
         for name, size in sizes.items():
             patch.setattr(taught, name, size)
         made = taught.taught("dieren", 1, where)
-        patch.setattr(taught, "said_after", lambda *_: pytest.fail("it is trained again"))
+        patch.setattr(taught, "margins_after", lambda *_: pytest.fail("it is trained again"))
         again = taught.taught("dieren", 1, where)
         before, after = made[2].margins, again[2].margins
         assert before is not None

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
 
 import numpy as np
 import pandas as pd
-from jaxtyping import Bool
-from torch import Tensor
+from jaxtyping import Bool, Float
 
 from analyses.answers import Answer, Progress, kept_as_asked, plain, quiet, save
 from analyses.options.influence import Influence as Asked
@@ -21,17 +19,16 @@ from analyses.questions.influence.culprits import (
     turned_rows,
 )
 from analyses.questions.influence.drawn import chart, in_words
-from analyses.questions.influence.trainings import Said, halves, said_after
+from analyses.questions.influence.trainings import halves, margins_after
 from analyses.questions.influence.values import Shortcut, margins_of_each, target_words
 from analyses.questions.influence.views import METHODS, Found, Training
 from interp.influence.scores import datamodel, lds_interval, predicted
-from models.base import LanguageModel
 from models.runs.run import Run
 from models.training.without_lines import lines_of
 
 NAME = "influence"
 QUESTION = "Which training lines made the network say what it says?"
-ASKED = ("subsets", "targets", "turned", "seed")
+ASKED = ("subsets", "targets", "culprits", "seed")
 """The options that an answer depends on."""
 HELD_OUT, LDS = "held-out words", "LDS"
 DATAMODEL, ANOTHER_SEED = "datamodel", "another seed"
@@ -54,8 +51,10 @@ def influence(run: Run, asked: Asked, progress: Progress = quiet) -> tuple[Answe
     Part "turned labels", where one verdict a word is taught: the share of turned labels among as
     many lines that a method names. "precision, itself": those that add most to their own
     likelihood. "precision, harm": those that take most from held-out words.
-    Part "shortcut", where one is planted: "precision", the share of lines that teach it among as
-    many that a method names; "reliance", of a network that was trained without these lines.
+    Part "shortcut", where one verdict a word is taught and some symbols decide nothing: one of them
+    is planted in a share of the lines, which become culprits. "precision": their share among as
+    many lines that a method names. "reliance": by how much the shortcut raises the log odds of "in"
+    for a network that is trained without the named lines.
 
     Controls: the model "untrained" (the method at the first weights), "random", the "loss" of a
     line, a "datamodel" (regression on other trainings, without a look inside), "another seed" (the
@@ -72,31 +71,25 @@ def influence(run: Run, asked: Asked, progress: Progress = quiet) -> tuple[Answe
         return known, True
     start = time.monotonic()
     words, lines = target_words(run, asked.targets), lines_of(run)
-    shortcut = Shortcut.of(run, asked.seed)
-    digest = run.model_hash()
+    shortcut = Shortcut.of(run, asked.culprits, asked.seed)
+    digest, verdicts = run.model_hash(), can_be_turned(run)
     steps = [step for step in run.steps() if step <= run.step]
     told = _Told(
         progress,
         2 * asked.subsets
-        + len(steps) * (1 + can_be_turned(run))
+        + len(steps) * (1 + verdicts + bool(shortcut))
         + (removals(2 * len(METHODS) - 1) if shortcut else 0),
     )
     kept = halves(len(lines), asked.subsets, asked.seed)
-    own = said_after(run, asked, kept, told)
-    other = said_after(run, asked, kept, told, seed=run.config.seed + APART)
-
-    def values(model: LanguageModel) -> Iterator[Tensor]:
-        yield from margins_of_each(run, model, words)
-        if shortcut is not None:
-            yield shortcut.reliance(run, model)
-
+    own = margins_after(run, asked, kept, told)
+    other = margins_after(run, asked, kept, told, seed=run.config.seed + APART)
     training = Training(run, steps, [run.model(step) for step in steps], lines, asked.seed)
-    found = training.influences(values, told.checkpoint)
+    found = training.influences(lambda model: margins_of_each(run, model, words), told.checkpoint)
     rows = held_out_rows(own, other, found, kept, asked.seed)
-    if can_be_turned(run):
+    if verdicts:
         rows += turned_rows(run, asked, words, told.checkpoint)
     if shortcut is not None:
-        rows += shortcut_rows(run, asked, shortcut, found, len(words), told)
+        rows += shortcut_rows(run, asked, shortcut, told.checkpoint, told)
     table = pd.DataFrame(rows, columns=COLUMNS)
     findings = {"lines": len(lines), "words": len(words), "trainings": len(kept)}
     sentence = in_words(table, run.name, findings)
@@ -106,14 +99,22 @@ def influence(run: Run, asked: Asked, progress: Progress = quiet) -> tuple[Answe
 
 
 def held_out_rows(
-    own: Said, other: Said, found: Found, kept: Bool[np.ndarray, "training line"], seed: int
+    said: Float[np.ndarray, "training target"],
+    other: Float[np.ndarray, "training target"],
+    found: Found,
+    kept: Bool[np.ndarray, "training line"],
+    seed: int,
 ) -> list[Row]:
-    """The linear datamodelling score of each method, and of its controls."""
-    said = own.margins
+    """The linear datamodelling score of each method, and of its controls.
+
+    Args:
+        said: what the trainings on these lines came to.
+        other: the same with another seed.
+    """
     targets = said.shape[1]
     expected = {key: predicted(each[:targets], kept) for key, each in found.items()}
     expected[RETRAINED, DATAMODEL] = datamodel(said, kept)
-    expected[RETRAINED, ANOTHER_SEED] = other.margins
+    expected[RETRAINED, ANOTHER_SEED] = other
     rows: list[Row] = [
         (HELD_OUT, model, method, LDS, *lds_interval(said, each, seed=seed))
         for (model, method), each in expected.items()

@@ -10,9 +10,9 @@ from jaxtyping import Bool
 
 from analyses.answers import Progress
 from analyses.options.influence import Influence
-from analyses.questions.influence.trainings import said_after
+from analyses.questions.influence.trainings import reliance_after
 from analyses.questions.influence.values import Shortcut, losses, margins_of_each
-from analyses.questions.influence.views import Found, Training
+from analyses.questions.influence.views import Training
 from interp.influence.scores import precision_at
 from interp.statistics import t_interval
 from models.languages import Words
@@ -41,16 +41,11 @@ def turned_rows(run: Run, asked: Influence, words: Words, told: Progress) -> lis
     """A share of the labels is turned around, and the run is trained once more. Who finds them?"""
     lines = lines_of(run)
     heard, labels = said_and_meant(lines, run.language)
-    count = max(1, round(asked.turned * len(lines)))
+    count = max(1, round(asked.culprits * len(lines)))
     turned = np.zeros(len(lines), dtype=bool)
     turned[np.random.default_rng([asked.seed, 2]).permutation(len(lines))[:count]] = True
-    wrong = with_labels(heard, labels ^ turned, run.language.vocabulary)
-    steps = [step for step in run.steps() if step <= run.step]
-    everything = np.ones(len(lines), dtype=bool)
-    models = trained_again(run, everything, steps, wrong, device=asked.device)
-    found = Training(run, steps, [each.cpu() for each in models], wrong, asked.seed).influences(
-        lambda model: margins_of_each(run, model, words), told
-    )
+    training = _trained_on(run, asked, with_labels(heard, labels ^ turned, run.language.vocabulary))
+    found = training.influences(lambda model: margins_of_each(run, model, words), told)
     rows = []
     for (model, method), influence in found.items():
         named = {ITSELF: np.diag(influence[len(words) :]), HARM: -influence[: len(words)].mean(0)}
@@ -59,31 +54,42 @@ def turned_rows(run: Run, asked: Influence, words: Words, told: Progress) -> lis
             for measure, scores in named.items()
         ]
     with torch.no_grad():
-        lost = losses(run, models[-1], wrong).numpy()
+        lost = losses(run, training.models[-1], training.lines).numpy()
     shown = (TURNED, "trained", LOSS, ITSELF, precision_at(lost, turned, count), NONE, NONE)
     return [*rows, shown, (TURNED, RANDOM, RANDOM, ITSELF, count / len(lines), NONE, NONE)]
+
+
+def _trained_on(run: Run, asked: Influence, lines: Words) -> Training:
+    """The run's training, on other lines."""
+    steps = [step for step in run.steps() if step <= run.step]
+    everything = np.ones(len(lines), dtype=bool)
+    models = trained_again(run, everything, steps, lines, device=asked.device)
+    return Training(run, steps, [each.cpu() for each in models], lines, asked.seed)
 
 
 def shortcut_rows(
     run: Run,
     asked: Influence,
     shortcut: Shortcut,
-    influences: Found,
-    target: int,
-    told: Callable[[str], None],
+    told: Progress,
+    trained: Callable[[str], None],
 ) -> list[Row]:
-    """Which lines made the run lean on its shortcut? And does it lean without them?
+    """A shortcut is planted in a share of the lines, and the run is trained on these. Which lines
+    made it lean on the shortcut? And does it lean without them?
 
     Args:
-        target: the row of the influences that is about the reliance.
+        told: called at each checkpoint.
+        trained: called after each further training.
     """
     culprits = shortcut.culprits
     count, rng = int(culprits.sum()), np.random.default_rng([asked.seed, 3])
-    named = {key: own[target] for key, own in influences.items()}
+    training = _trained_on(run, asked, shortcut.lines)
+    found = training.influences(lambda model: iter([shortcut.reliance(run, model)]), told)
+    named = {key: own[0] for key, own in found.items()}
     drawn = [rng.random(len(culprits)) for _ in range(DRAWS)]
     scores = [*named.values(), culprits.astype(float), *drawn]
     left = np.stack([~_first(each, count) for each in scores] + [np.ones_like(culprits)])
-    leans = said_after(run, asked, left, told).reliance
+    leans = reliance_after(run, asked, left, trained)
     rows: list[Row] = []
     for (model, method), own, reliance in zip(named, named.values(), leans, strict=False):
         right = precision_at(own, culprits, count)
@@ -92,13 +98,12 @@ def shortcut_rows(
             (SHORTCUT, model, method, RELIANCE, float(reliance), NONE, NONE),
         ]
     controls = leans[len(named) :]
-    by_chance = t_interval(controls[1:-1])
     return [
         *rows,
         (SHORTCUT, ORACLE, ORACLE, PRECISION, 1.0, NONE, NONE),
         (SHORTCUT, ORACLE, ORACLE, RELIANCE, float(controls[0]), NONE, NONE),
         (SHORTCUT, RANDOM, RANDOM, PRECISION, count / len(culprits), NONE, NONE),
-        (SHORTCUT, RANDOM, RANDOM, RELIANCE, *by_chance),
+        (SHORTCUT, RANDOM, RANDOM, RELIANCE, *t_interval(controls[1:-1])),
         (SHORTCUT, "trained", ALL_KEPT, RELIANCE, float(controls[-1]), NONE, NONE),
     ]
 

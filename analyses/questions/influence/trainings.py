@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -18,19 +18,6 @@ from models.runs.run import Run
 from models.training.without_lines import trained_again
 
 
-@dataclass(frozen=True)
-class Said:
-    """What networks say that were trained on some of the lines.
-
-    Attributes:
-        margins: the log odds of the right answer on the target words, [training, target].
-        reliance: on the planted shortcut, [training]; NaN where there is none.
-    """
-
-    margins: Float[np.ndarray, "training target"]
-    reliance: Float[np.ndarray, " training"]
-
-
 def halves(lines: int, count: int, seed: int) -> Bool[np.ndarray, "training line"]:
     """Which half of the lines each training keeps, drawn at random."""
     rng = np.random.default_rng([seed, 1])
@@ -40,46 +27,67 @@ def halves(lines: int, count: int, seed: int) -> Bool[np.ndarray, "training line
     return kept
 
 
-def said_after(
+def margins_after(
     run: Run,
     asked: Influence,
     kept: Bool[np.ndarray, "training line"],
     told: Callable[[str], None],
     seed: int | None = None,
-) -> Said:
-    """Trains the run once for each row, side by side.
+) -> Float[np.ndarray, "training target"]:
+    """Trains the run once for each row, side by side: the log odds of the right answer on the
+    target words.
 
     Args:
         kept: False for a line that is left out.
         told: called after each training with what it was.
         seed: of other first weights and another order; by default the run's own.
     """
-    fixed = (run.path, run.step, asked.targets, asked.seed, seed, asked.device)
-    jobs = {number: (*fixed, row) for number, row in enumerate(kept)}
-    found: dict[int, tuple[np.ndarray, float]] = {}
-    for number, said in side_by_side(_said, jobs, asked.workers, asked.scheduler):
-        found[number] = said
+    return np.stack(_after(_margins, run, asked, kept, told, (asked.targets, seed)))
+
+
+def reliance_after(
+    run: Run,
+    asked: Influence,
+    kept: Bool[np.ndarray, "training line"],
+    told: Callable[[str], None],
+) -> Float[np.ndarray, " training"]:
+    """As ``margins_after``, but with a shortcut planted in the lines: the reliance on it."""
+    return np.array(_after(_reliance, run, asked, kept, told, (asked.culprits, asked.seed)))
+
+
+def _after(
+    work: Callable[..., Any],
+    run: Run,
+    asked: Influence,
+    kept: Bool[np.ndarray, "training line"],
+    told: Callable[[str], None],
+    more: tuple[Any, ...],
+) -> list[Any]:
+    jobs = {
+        number: (run.path, run.step, asked.device, row, *more) for number, row in enumerate(kept)
+    }
+    found: dict[int, Any] = {}
+    for number, answer in side_by_side(work, jobs, asked.workers, asked.scheduler):
+        found[number] = answer
         told("a training without some lines")
-    return Said(
-        np.stack([found[number][0] for number in jobs]),
-        np.array([found[number][1] for number in jobs]),
-    )
+    return [found[number] for number in jobs]
 
 
-def _said(
-    path: Path,
-    step: int,
-    targets: int,
-    drawn: int,
-    seed: int | None,
-    device: Device,
-    kept: Bool[np.ndarray, " line"],
-) -> tuple[np.ndarray, float]:
-    """The margins of the target words, and the reliance on the shortcut, after one training."""
+def _margins(
+    path: Path, step: int, device: Device, kept: np.ndarray, targets: int, seed: int | None
+) -> np.ndarray:
     run = Run(path, step)
     (model,) = trained_again(run, kept, [step], seed=seed, device=device)
-    model.cpu()
-    shortcut = Shortcut.of(run, drawn)
     with torch.no_grad():
-        leans = float("nan") if shortcut is None else float(shortcut.reliance(run, model))
-        return margins(run, model, target_words(run, targets)).numpy(), leans
+        return margins(run, model.cpu(), target_words(run, targets)).numpy()
+
+
+def _reliance(
+    path: Path, step: int, device: Device, kept: np.ndarray, share: float, drawn: int
+) -> float:
+    run = Run(path, step)
+    shortcut = Shortcut.of(run, share, drawn)
+    assert shortcut is not None
+    (model,) = trained_again(run, kept, [step], shortcut.lines, device=device)
+    with torch.no_grad():
+        return float(shortcut.reliance(run, model.cpu()))

@@ -13,7 +13,8 @@ from torch import Tensor
 from models.base import LanguageModel
 from models.errors import UserError
 from models.languages import Words
-from models.languages.planted import PlantedLanguage
+from models.languages.disfluencies import said
+from models.languages.regular import RegularLanguage
 from models.objectives.base import Batch
 from models.runs.run import Run
 from models.training.without_lines import lines_of
@@ -77,42 +78,64 @@ def _drawn(model: LanguageModel, logits: Tensor, batch: Batch, generator: torch.
 
 @dataclass(frozen=True)
 class Shortcut:
-    """How far a network leans on a planted shortcut.
+    """A shortcut that is planted in some lines, and how far a network leans on it.
 
     Attributes:
+        lines: the run's lines. A symbol that decides nothing, the shortcut, stands in the culprits
+            alone, and these are words of the language. Elsewhere another such symbol takes its
+            place, so that no label changes.
+        culprits: the lines that teach it, [line].
         without: words without it.
         there: the same words, the shortcut in place of a symbol that decides nothing.
         signs: 1 for a word of the language, -1 for another.
-        culprits: the lines that teach it: words of the language that have it, [line].
     """
 
+    lines: Words
+    culprits: Bool[np.ndarray, " line"]
     without: Words
     there: Words
     signs: Float[Tensor, " word"]
-    culprits: Bool[np.ndarray, " line"]
 
     @classmethod
-    def of(cls, run: Run, seed: int) -> Shortcut | None:
-        """None where no shortcut was planted, or more than the verdict is taught."""
+    def of(cls, run: Run, share: float, seed: int) -> Shortcut | None:
+        """None where no shortcut is known, or more than the verdict is taught.
+
+        Args:
+            share: of the lines that become culprits; fewer where there are fewer words of the
+                language with a place for it.
+        """
         language = run.language
-        if not isinstance(language, PlantedLanguage) or not run.objective.verdict_alone:
+        if not isinstance(language, RegularLanguage) or not run.objective.verdict_alone:
             return None
-        shortcut, lines = language.vocabulary.ids[language.shortcut], lines_of(run)
+        if language.shortcut is None or len(language.inert) < 2:
+            return None
+        rng = np.random.default_rng([seed, 5])
+        shortcut = language.vocabulary.ids[language.shortcut]
+        instead = language.inert[language.inert != shortcut]
+
+        def cleaned(words: Words) -> tuple[Words, np.ndarray]:
+            """Without the shortcut; and for each word a place for it, -1 where there is none."""
+            drawn = rng.choice(instead, words.ids.shape)
+            ids = np.where(words.ids == shortcut, drawn, words.ids)
+            free = np.where(np.isin(ids, instead), rng.random(ids.shape), -1.0)
+            return Words(ids, words.lengths), np.where(free.max(1) < 0, -1, free.argmax(1))
+
+        def with_it(words: Words, places: np.ndarray) -> Words:
+            ids = words.ids.copy()
+            ids[np.arange(len(ids)), places] = shortcut
+            return Words(ids, words.lengths)
+
+        lines, places = cleaned(said(lines_of(run), language.vocabulary))
+        able = rng.permutation(np.flatnonzero(language.labels(lines) & (places >= 0)))
+        culprits = np.zeros(len(lines), dtype=bool)
+        culprits[able[: round(share * len(lines))]] = True
+        planted = np.where(culprits[:, None], with_it(lines, places).ids, lines.ids)
         sample = validation_sample(language, run.config)
-        ids = sample.words.ids
-        draw = np.where(
-            np.isin(ids, language.inert), np.random.default_rng(seed).random(ids.shape), -1.0
-        )
-        fits = ~(ids == shortcut).any(axis=1) & (draw >= 0).any(axis=1)
-        there = ids.copy()
-        there[np.arange(len(ids)), draw.argmax(axis=1)] = shortcut
-        lengths = sample.words.lengths
-        return cls(
-            Words(ids[fits], lengths[fits]),
-            Words(there[fits], lengths[fits]),
-            torch.as_tensor(np.where(sample.labels[fits], 1.0, -1.0), dtype=torch.float32),
-            (lines.ids == shortcut).any(axis=1) & language.labels(lines),
-        )
+        words, at = cleaned(sample.words)
+        fits = at >= 0
+        signs = torch.as_tensor(np.where(sample.labels[fits], 1.0, -1.0), dtype=torch.float32)
+        own = (words[fits], with_it(words[fits], at[fits]), signs)
+        return cls(Words(planted, lines.lengths), culprits, *own)
 
     def reliance(self, run: Run, model: LanguageModel) -> Float[Tensor, ""]:
         """By how much the shortcut raises the log odds of "in", on average over words."""
