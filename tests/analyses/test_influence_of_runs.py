@@ -20,9 +20,11 @@ from analyses.questions.influence import culprits
 from analyses.questions.influence.trainings import halves, margins_after, reliance_after
 from analyses.questions.influence.values import (
     Shortcut,
+    _drawn,
     losses,
     losses_of_each,
     margins,
+    one_by_one,
     sampled_of_each,
     target_words,
 )
@@ -87,6 +89,19 @@ def test_labels_are_drawn_from_the_model_s_answers(tmp_path: Path, objective: st
     assert z.square().mean() < 1.8
     own = Gradients.of_each(model, losses_of_each(run, model, words)).flat.sum(dim=0)
     assert own.norm() > 5 * torch.stack(drawn).mean(dim=0).norm()
+
+
+def test_no_answer_is_drawn_where_none_is_asked(tmp_path: Path) -> None:
+    """Of pairs: the source is given."""
+    run = made(tmp_path, language="copy", objective="sequence-to-sequence", max_n=4)
+    model, word = run.model(), next(one_by_one(lines_of(run)))
+    batch = run.objective.batch(run.language, word)
+    with torch.no_grad():
+        drawn = _drawn(model, model(batch.tokens), batch, torch.Generator().manual_seed(0))
+    asked = batch.weight.sum(dim=-1)
+    assert 0 < asked.sum() < asked.numel()
+    assert torch.equal(drawn.weight.sum(dim=-1), asked)
+    assert torch.equal(drawn.weight, drawn.target)
 
 
 def test_targets_are_no_lines(brackets: Run, leaning: Run) -> None:
