@@ -55,8 +55,8 @@ def show() -> None:
         "A point is the mean over networks, a line its 95% interval (bootstrap over programs). "
         "Open: only the stream is turned. Decoys: heads that do nothing. Either: two copies of "
         "the program, each enough. Both: two copies, both needed. Superposed: fewer dimensions "
-        "than values. Random: values drawn at random. Oracle: the truth itself. What training lines "
-        "did is asked about trained networks alone; there the interval is over networks."
+        "than values. Random: values drawn at random. Oracle: the truth itself. What training "
+        "lines did is asked about trained networks alone; there the interval is over networks."
     )
     board_of = summary.compact(found).drop(columns=["question", "what"])
     st.dataframe(board_of.round({"untrained": 2, "milliseconds": 0}), hide_index=True)
