@@ -21,6 +21,8 @@ from interp.dictionaries.dictionary import Dictionary, top_k
 
 NEGLIGIBLE = 1e-6
 """A component whose share of the variance is smaller is rounding error."""
+SINGULAR = 1e-5
+"""Directions that are independent only by so small a share of their size are so by rounding."""
 
 
 def two_sided(
@@ -120,12 +122,17 @@ def oracle(
 ) -> Dictionary:
     """The dictionary of known directions: codes by least squares.
 
+    Where the directions are not independent, many codes give the same activation. Those with the
+    smallest sum of squares are taken, which are not sparse: a value that is there also shows in the
+    codes of others.
+
     Args:
         directions: what each known value adds to an activation.
         signed: which values may be negative; these have a second latent, for the other side.
         least: codes up to this are taken for errors of reading, and become 0.
     """
-    read = torch.linalg.pinv(directions.double()).float()
+    # More directions than they span dimensions: what rounding alone adds must not be divided by.
+    read = torch.linalg.pinv(directions.double(), rtol=SINGULAR).float()
 
     def encode(new: Float[Tensor, "n d"]) -> Float[Tensor, "n latent"]:
         values = new @ read

@@ -238,6 +238,22 @@ def test_the_oracle_reads_known_directions() -> None:
     assert said.shape == x.shape
 
 
+def test_the_oracle_of_dependent_directions_does_not_divide_by_rounding_errors() -> None:
+    """Eight directions span three dimensions, up to the rounding of single precision: codes of
+    least size say the activations again."""
+    generator = torch.Generator().manual_seed(0)
+    directions = normalize(torch.randn(8, 3, generator=generator), dim=1)
+    directions = directions @ torch.linalg.qr(torch.randn(6, 6, generator=generator))[0][:3]
+    codes = torch.rand(200, 8, generator=generator) * (
+        torch.rand(200, 8, generator=generator) < 0.2
+    )
+    x = codes @ directions
+    one = oracle(x, directions, torch.ones(8, dtype=torch.bool), least=0.0)
+    found = one.encode(x)
+    assert found.max() < 3
+    assert variance_explained(one, found, x) == pytest.approx(1, abs=1e-5)
+
+
 # -- scores ---------------------------------------------------------------------------------------
 
 
