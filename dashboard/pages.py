@@ -32,6 +32,7 @@ from dashboard.views.languages import runs, tokens, train, try_it, work
 from dashboard.views.look_inside import (
     break_it,
     circuits,
+    dictionaries,
     emergence,
     generate,
     heads,
@@ -156,6 +157,13 @@ OWN = {
     ),
     "probing": Page(
         INSIDE, "Probing", "sensors", probing.show, then=("interventions", "emergence")
+    ),
+    "dictionaries": Page(
+        INSIDE,
+        "Dictionaries",
+        "dictionary",
+        dictionaries.show,
+        then=("model", "probing", "interventions"),
     ),
     "alignment": Page(
         INSIDE, "Alignment", "compare_arrows", pairs.show, then=("heads", "generate")

@@ -8,6 +8,7 @@ from analyses.answer_files import kept_in
 from analyses.answers import Answer, asked_with, current, latest, question
 from analyses.console import OUT, progress_bar, shown, table_of, titled
 from analyses.options.commands import Report, Runs, Show
+from analyses.options.dictionaries import NAME as DICTIONARIES
 from analyses.options.shared import Shows
 from analyses.registry import entry, known
 from analyses.reports.of_run import report as report_of
@@ -113,12 +114,16 @@ def newest_of(run: Run, name: str) -> Answer:
 
 def show_all(run: Run, how: Shows) -> None:
     """Prints the sentence of each kept answer, and which questions are still to be asked."""
-    kept = {name: found for name in known() if (found := latest(run, name))}
+    names = [*known(), DICTIONARIES]
+    kept = {name: found for name in names if (found := latest(run, name))}
     rows = [{"question": name, "answer": found.sentence} for name, found in kept.items()]
     if shown(how, pd.DataFrame(rows, columns=["question", "answer"])):
         return
     for name, found in kept.items():
         OUT.print(titled(name, f": {found.sentence}"))
+        if name == DICTIONARIES:
+            OUT.print(f"  kept in {found.folder}", style="dim")
+            continue
         weighed = verdict(name, found)
         OUT.print(f"  {weighed.grade}: {weighed.why}", style="dim")
     left = ", ".join(name for name in known() if name not in kept)

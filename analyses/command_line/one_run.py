@@ -19,6 +19,7 @@ from analyses.close_ups.broken import (
 from analyses.command_line.arguments import Analyse
 from analyses.console import OUT, progress_bar, shown, table_of, titled
 from analyses.options.commands import Break, Evaluate, Hooks, Predict, Size
+from analyses.options.dictionaries import NAME as DICTIONARIES
 from analyses.options.dictionaries import Dictionary
 from analyses.options.influence import Influence
 from analyses.options.questions import Accuracy
@@ -147,7 +148,7 @@ def dictionary(options: Dictionary) -> None:
         for title, part in of_dictionaries.side_by_side(found.table).items():
             OUT.print(table_of(part, title))
     OUT.print(found.sentence + (" (kept from before; --again answers afresh)" if known else ""))
-    where(found, of_dictionaries.NAME)
+    where(found, DICTIONARIES)
 
 
 def influence(options: Influence) -> None:

@@ -11,6 +11,8 @@ import tyro
 from analyses.options.shared import Asks, Flag, at_least, check_seed
 from models.errors import UserError
 
+NAME = "dictionaries"
+"""Of the answers in a run's folder."""
 DictionaryKind = Literal["topk", "batchtopk", "matryoshka", "transcoder"]
 
 

@@ -12,9 +12,9 @@ from altair.typing import ChartType
 
 from analyses.answers import Answer, Progress, kept_as_asked, plain, quiet, save
 from analyses.charts.theme import QUIET, TRAINED, UNTRAINED, figures
+from analyses.options.dictionaries import NAME, DictionaryKind
 from analyses.options.dictionaries import Dictionary as Asked
-from analyses.options.dictionaries import DictionaryKind
-from analyses.questions.dictionaries.features import features
+from analyses.questions.dictionaries.features import features, told
 from analyses.questions.dictionaries.measured import (
     CHANCE,
     MEASURES,
@@ -24,7 +24,7 @@ from analyses.questions.dictionaries.measured import (
     reads_of,
 )
 from analyses.questions.dictionaries.planted import planted_truth
-from analyses.questions.dictionaries.stated import state_truth
+from analyses.questions.dictionaries.stated import state_refusal, state_truth
 from analyses.questions.dictionaries.truth import Truth
 from interp.dictionaries.training import Recipe
 from models.base import LanguageModel
@@ -32,7 +32,6 @@ from models.errors import UserError, unknown
 from models.plants.plans import plan_of
 from models.runs.run import Run
 
-NAME = "dictionaries"
 QUESTION = "Do sparse dictionaries find what is known of a site?"
 SPARSE = get_args(DictionaryKind)
 OLDER = ("PCA", "ICA", "k-means", "neurons")
@@ -42,8 +41,12 @@ TOGETHER = {
     "how": ("splitting", "absorption", "variance", "L0"),
 }
 """Measures that stand in one table."""
+COUNTED = ("splitting", "L0")
+"""Numbers of latents; all other measures have 1 as their largest value."""
 ASKED = ("site", "kinds", "width", "active", "seeds", "steps", "words", "seed")
 """The options that an answer depends on."""
+Rows = list[dict[str, object]]
+Panel = alt.LayerChart | alt.FacetChart
 
 
 def dictionaries(run: Run, asked: Asked, progress: Progress = quiet) -> tuple[Answer, bool]:
@@ -59,7 +62,7 @@ def dictionaries(run: Run, asked: Asked, progress: Progress = quiet) -> tuple[An
     other seeds, matched; NaN of a single one), cause (latents are clamped: is the answer right?
     Cases that flip and others half each), variance (explained), L0 (latents on at a position).
 
-    Findings: "features", the rows of ``features`` of the first width and seed.
+    Findings: "features" and "told", the rows of these functions of the first width and seed.
 
     Returns:
         The answer, and True if it was kept from an earlier time.
@@ -78,12 +81,18 @@ def dictionaries(run: Run, asked: Asked, progress: Progress = quiet) -> tuple[An
     if "transcoder" in kinds:
         reads_of(asked.site)
     truth = _truth(run, model, asked)
-    rows, found = _asked(run, model, asked, kinds, truth, progress)
+    rows, latents, best = _asked(run, model, asked, kinds, truth, progress)
     table = as_table(rows)
-    findings = plain({"features": found, "facts": truth.names, "positions": len(truth.score.word)})
+    findings = plain({"features": latents, "told": best, "facts": truth.names})
+    findings["positions"] = len(truth.score.word)
     answer = Answer(table, in_words(table, run.name, asked, truth), findings, arguments, digest)
     seconds = round(time.monotonic() - start, 2)
     return save(run.path, NAME, QUESTION, answer, chart(table), seconds), False
+
+
+def refusal(run: Run) -> str | None:
+    """Why a run cannot be asked; None where it can."""
+    return None if plan_of(run) else state_refusal(run)
 
 
 def _truth(run: Run, model: LanguageModel, asked: Asked) -> Truth:
@@ -107,12 +116,13 @@ def _asked(
     kinds: Sequence[DictionaryKind],
     truth: Truth,
     progress: Progress,
-) -> tuple[list[dict[str, object]], list[dict[str, object]]]:
-    """The rows of the table, and those of the features."""
+) -> tuple[Rows, Rows, Rows]:
+    """The rows of the table, those of the latents, and those of what tells each fact."""
     recipe = Recipe("topk", 1, asked.active, steps=asked.steps)
     seeds = range(asked.seed, asked.seed + asked.seeds)
-    rows: list[dict[str, object]] = []
-    found: list[dict[str, object]] = []
+    rows: Rows = []
+    latents: Rows = []
+    best: Rows = []
     sites = {
         name: Site(each, asked.site, truth, Seen.at(each, asked.site, truth), recipe, seeds)
         for name, each in (("trained", model), ("untrained", run.untrained()))
@@ -123,20 +133,21 @@ def _asked(
         for name, site in sites.items():
             for kind in kinds:
 
-                def told(step: int, done: int = done, what: str = f"{name}, {kind}") -> None:
+                def say(step: int, done: int = done, what: str = f"{name}, {kind}") -> None:
                     progress(done + step, total, what)
 
-                made = site.made(kind, width, told)
+                made = site.made(kind, width, say)
                 done += asked.steps
                 rows += site.rows(made, name, causal=name == "trained")
                 if name == "trained" and width == widths[0]:
                     progress(done, total, f"latents of {kind}")
-                    found += features(site, made)
+                    latents += features(site, made)
+                    best += told(site, made)
         progress(done, total, "peers")
         for made in sites["trained"].peers(width):
             rows += sites["trained"].rows(made, "trained", causal=True)
         rows += sites["trained"].chance(width)
-    return rows, found
+    return rows, latents, best
 
 
 def side_by_side(table: pd.DataFrame) -> dict[str, pd.DataFrame]:
@@ -175,29 +186,53 @@ def in_words(table: pd.DataFrame, name: str, asked: Asked, truth: Truth) -> str:
     )
 
 
+def in_short(table: pd.DataFrame) -> str:
+    """What the sparse dictionaries of one width do: where they are clamped if that is known, and
+    else how well their latents tell facts."""
+    known = table[table["value"].notna()]
+    measure = "cause" if "cause" in set(known["measure"]) else "F1"
+    rows = known[(known["measure"] == measure) & known["kind"].isin([*SPARSE, CHANCE])]
+    values = rows[rows["model"] != "untrained"].set_index("kind")[["value", "low", "high"]]
+    by_chance = values.loc[CHANCE, "value"]
+    own = [f"{kind} {_shown(*row)}" for kind, row in values.drop(CHANCE).iterrows()]
+    what = {
+        "cause": "Answers that are right where latents are clamped",
+        "F1": "F1 of the best latent of each fact",
+    }
+    return f"{what[measure]}: {', '.join(own)}; chance {by_chance:.2f}."
+
+
 def chart(table: pd.DataFrame) -> ChartType:
-    """A panel for each measure: the value of every kind, with chance as a line."""
+    """A panel for each measure, as of ``panels``."""
+    found = panels(table, legend=True).values()
+    return alt.concat(*found, columns=3).resolve_scale(x="independent")
+
+
+def panels(table: pd.DataFrame, legend: bool = False) -> dict[str, Panel]:
+    """By measure, the value of every kind, with chance as a line. What is worse than 0 is drawn
+    there."""
     widths = table["width"].unique().tolist()
     rows = table[(table["model"] != CHANCE) & table["value"].notna()]
     kinds = rows["kind"].unique().tolist()
     names = ["trained", "untrained"]
-    panels = []
+    found: dict[str, Panel] = {}
     for measure in [m for m in MEASURES if m in set(rows["measure"])]:
         own = rows[rows["measure"] == measure]
+        whole = alt.Undefined if measure in COUNTED else [0, 1]
+        x = alt.X("value:Q", title=None, axis=alt.Axis(tickCount=5))
+        x = x.scale(domain=whole, clamp=measure not in COUNTED)
         base = alt.Chart(own).encode(
             y=alt.Y("kind:N", sort=kinds, title=None),
             yOffset=alt.YOffset("width:O") if len(widths) > 1 else alt.Undefined,
             color=alt.Color("model:N", title=None)
             .scale(domain=names, range=[TRAINED, UNTRAINED])
-            .legend(orient="top"),
+            .legend(alt.Legend(orient="top") if legend else None),
             tooltip=["kind", "model", "width", "latents", *figures("value", "low", "high")],
         )
         shape = (
             alt.Shape("width:O", title="latents asked for") if len(widths) > 1 else alt.Undefined
         )
-        points = base.mark_point(filled=True, size=60, opacity=1).encode(
-            x=alt.X("value:Q", title=None), shape=shape
-        )
+        points = base.mark_point(filled=True, size=60, opacity=1).encode(x=x, shape=shape)
         layers: list[alt.Chart] = [
             base.mark_rule().encode(x=alt.X("low:Q", title=None), x2="high:Q"),
             points,
@@ -206,5 +241,7 @@ def chart(table: pd.DataFrame) -> ChartType:
         if chance["value"].notna().any():
             line = alt.Chart(chance.head(1)).mark_rule(strokeDash=[4, 3], color=QUIET)
             layers.append(line.encode(x=alt.X("value:Q", title=None)))
-        panels.append(alt.layer(*layers).properties(title=measure, width=180, height=alt.Step(18)))
-    return alt.concat(*panels, columns=3).resolve_scale(x="independent")
+        found[measure] = alt.layer(*layers).properties(
+            title=measure, width=180, height=alt.Step(18)
+        )
+    return found

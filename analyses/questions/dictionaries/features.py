@@ -11,7 +11,7 @@ from torch import Tensor
 
 from analyses.questions.dictionaries.measured import Made, Site, reads_of
 from interp.dictionaries.dictionary import Dictionary, live
-from interp.dictionaries.scores import Readers, f1
+from interp.dictionaries.scores import Readers, best_f1, f1
 from interp.model import activations
 
 STRONGEST = 3
@@ -55,6 +55,24 @@ def features(site: Site, made: Made) -> Iterator[dict[str, object]]:
             "off": off,
             "up": up,
         }
+
+
+def told(site: Site, made: Made) -> Iterator[dict[str, object]]:
+    """What tells each fact, in the first dictionary of a kind.
+
+    Returns:
+        One row per fact: kind, width, fact, latent (the one that tells it best where latents are
+        chosen), F1 (on the other positions).
+    """
+    one, truth = made.dictionaries[0], site.truth
+    facts, new_facts = (torch.as_tensor(half.facts) for half in (truth.fit, truth.score))
+    readers = Readers.of(one.encode(made.reads.fit), facts)
+    scores = best_f1(readers, one.encode(made.reads.score), new_facts)
+    for fact, latent, score in zip(
+        truth.names, readers.best.tolist(), scores.tolist(), strict=True
+    ):
+        row = {"kind": made.kind, "width": made.width, "fact": fact}
+        yield {**row, "latent": latent, "F1": score}
 
 
 def _strongest(site: Site, code: Float[Tensor, " n"]) -> Iterator[str]:

@@ -23,6 +23,17 @@ CASES = 300
 """Moves that are tried with every dictionary."""
 
 
+def state_refusal(run: Run) -> str | None:
+    """Why nothing is known of a run's words; None where something is."""
+    language = run.language
+    if isinstance(language, FormalLanguage) and main_variables(language):
+        return None
+    return (
+        f"nothing is known of the state of {language.name}: ask a run on a formal language, or a "
+        "plant"
+    )
+
+
 def state_truth(run: Run, model: LanguageModel, count: int, seed: int) -> Truth:
     """The hidden variables of the language up to its first violation; each value is a fact.
 
@@ -30,11 +41,9 @@ def state_truth(run: Run, model: LanguageModel, count: int, seed: int) -> Truth:
         UserError: the language has no hidden variables that are known.
     """
     language = run.language
-    if not isinstance(language, FormalLanguage) or not main_variables(language):
-        raise UserError(
-            f"nothing is known of the state of {language.name}: ask a run on a formal language, or "
-            "a plant"
-        )
+    if reason := state_refusal(run):
+        raise UserError(reason)
+    assert isinstance(language, FormalLanguage)
     words = sample_window(run, count, seed).words
     traced = language.trace(words)
     alive = np.arange(words.tokens.shape[1]) <= words.lengths[:, None]

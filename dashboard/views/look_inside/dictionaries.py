@@ -1,0 +1,262 @@
+"""Dictionaries: what sparse dictionaries find of what is known, and what clamping a latent does."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+import pandas as pd
+import streamlit as st
+import torch
+
+from analyses.answer_files import Kept
+from analyses.answers import Answer, current, kept_as_asked, plain
+from analyses.options.dictionaries import NAME, Dictionary
+from analyses.questions.dictionaries.asked import (
+    ASKED,
+    QUESTION,
+    chart,
+    dictionaries,
+    in_short,
+    panels,
+    refusal,
+    side_by_side,
+)
+from analyses.questions.dictionaries.shown import by_fact, latents_chart, with_parts
+from analyses.questions.probing import site_hooks
+from analyses.words import sample_window
+from dashboard import controls
+from dashboard.background import offer
+from dashboard.downloads import downloads
+from dashboard.drawing import explain_errors, how_to_read, picture
+from dashboard.markup import code, text
+from dashboard.selection import current_run, model_of, once
+from interp.model import activations
+from models.plants.plans import plan_of
+from models.runs.run import Run
+
+SIZES = (1, 2, 4)
+"""Latents for each dimension of the site, of a dictionary that can be asked for."""
+ACTIVE = (1, 2, 4, 8)
+EVERY = "every fact"
+PARTS = {
+    "off": st.column_config.ProgressColumn(format="percent", min_value=0, max_value=1),
+    "up": st.column_config.ProgressColumn(format="percent", min_value=0, max_value=1),
+    "on": st.column_config.NumberColumn(format="percent"),
+    "F1": st.column_config.NumberColumn(format="%.2f"),
+}
+
+
+def show() -> None:
+    """The page."""
+    st.title("Dictionaries")
+    st.markdown(f"**{QUESTION}**")
+    run = current_run()
+    if reason := refusal(run):
+        st.info(text(reason))
+        return
+    found = current(run, NAME)
+    asked, size = _chosen(run, found)
+    width = asked.width[0]
+    fitting = [each for each in found if _fits(each, asked, size)]
+    if not fitting:
+        _offered(run, asked, size)
+        return
+    arguments = _one_of(fitting)
+    result = kept_as_asked(run.path, NAME, arguments, run.model_hash())
+    if result is None:  # another tab renewed it just now
+        st.rerun()
+    _scores(result, width)
+    latents = pd.DataFrame(result.findings["features"])
+    if (latents["width"] == width).any():
+        with explain_errors():
+            _latents(run, result, latents)
+    else:
+        st.info(f"Latents are kept of the first width alone, {latents['width'].iloc[0]:d}.")
+    st.caption(f"The same on a command line: {code(_command(run, arguments))}")
+    rows = result.table[result.table["width"] == width]
+    downloads(NAME, result, lambda: chart(rows))
+
+
+# -- which dictionaries ---------------------------------------------------------------------------
+
+
+def _chosen(run: Run, found: Sequence[Kept]) -> tuple[Dictionary, int]:
+    """The dictionaries that the reader chose, and the dimensions of their site. At first they are
+    those that were asked for last."""
+    with model_of(run) as model:
+        labels = {hook: label for label, hook in site_hooks(model).items()}
+    kept = [each.record.arguments for each in found]
+    default = plain({name: getattr(Dictionary(run.path), name) for name in ASKED})
+    last = kept[0] if kept else default
+    sites = list(dict.fromkeys([*labels, *(each["site"] for each in kept)]))
+    first = sites.index(last["site"]) if last["site"] in sites else len(sites) - 1
+    columns = st.columns(3)
+    with columns[0]:
+        site = controls.selectbox(
+            "Site",
+            sites,
+            first,
+            key=f"dictionary_site_{controls.first_run()}",
+            format_func=lambda hook: labels.get(hook, hook),
+        )
+    size, own = _size(run, site), [each for each in kept if each["site"] == site]
+    widths = {times * size for times in SIZES}
+    widths |= {width for each in own for width in each["width"]}
+    usual = (own[0]["width"] if own else ()) or (2 * size,)
+    with columns[1]:
+        width = controls.selectbox(
+            "Latents",
+            sorted(widths),
+            sorted(widths).index(usual[0]),
+            key=f"dictionary_width_{controls.first_run()}",
+            format_func=lambda width: f"{width} ({width / size:.3g}x)",
+            help="Directions of a dictionary; in brackets, how many for each dimension of the site",
+        )
+    actives = sorted({*ACTIVE, *(each["active"] for each in own)})
+    with columns[2]:
+        active = controls.selectbox(
+            "On at a position",
+            actives,
+            actives.index(own[0]["active"] if own else default["active"]),
+            key=f"dictionary_active_{controls.first_run()}",
+        )
+    return Dictionary(run.path, site=site, width=(width,), active=active), size
+
+
+@once(show_spinner=False)
+def _size(run: Run, site: str) -> int:
+    """The dimensions of a site."""
+    with model_of(run) as model:
+        tokens = sample_window(run, 1, 0).words.tokens
+        return activations(model, torch.as_tensor(tokens), [site])[site].shape[-1]
+
+
+def _fits(kept: Kept, asked: Dictionary, size: int) -> bool:
+    """Has a kept answer the chosen dictionaries?"""
+    known = kept.record.arguments
+    widths = known["width"] or [2 * size]
+    there = known["site"], known["active"]
+    return there == (asked.site, asked.active) and asked.width[0] in widths
+
+
+def _one_of(found: Sequence[Kept]) -> dict[str, Any]:
+    """The arguments of a kept answer; of several the reader's choice."""
+    labels = {_told(each.record.arguments): each.record.arguments for each in found}
+    label = next(iter(labels))
+    if len(labels) > 1:
+        label = controls.selectbox("Asked with", list(labels), key="dictionary_asked")
+    return labels[label]
+
+
+def _told(arguments: dict[str, Any]) -> str:
+    names = ("kinds", "width", "seeds", "steps", "words", "seed")
+    parts = {name: arguments[name] for name in names}
+    parts |= {name: " ".join(map(str, parts[name])) or "all" for name in ("kinds", "width")}
+    parts["width"] = parts["width"].replace("all", "twice the dimensions")
+    return ", ".join(f"{name} {value}" for name, value in parts.items())
+
+
+def _offered(run: Run, asked: Dictionary, size: int) -> None:
+    """A button that trains the chosen dictionaries. What `lab dictionary` trains by itself is asked
+    for as there, so that either finds the other's answer."""
+    width = () if asked.width == (2 * size,) else asked.width
+    asked = Dictionary(run.path, site=asked.site, width=width, active=asked.active)
+    st.info(
+        f"These dictionaries have not been trained for {text(run.name)} yet. Each kind is trained "
+        f"with {asked.seeds:d} seeds, on this network and on its untrained control: of a small "
+        "network in about a minute."
+    )
+    with explain_errors():
+        key = (
+            f"{NAME} of {run.path}, {run.model_hash()}: {asked.site}, {asked.width}, {asked.active}"
+        )
+        offer(key, "Train them", lambda told: dictionaries(run, asked, told), type="primary")
+
+
+# -- what they are --------------------------------------------------------------------------------
+
+
+def _scores(result: Answer, width: int) -> None:
+    """All measures by kind, with the controls."""
+    rows = result.table[result.table["width"] == width]
+    short = in_short(rows)
+    st.markdown(f"#### {text(short)}")
+    with st.expander("The answer in full"):
+        st.markdown(text(result.sentence))
+    st.caption("Blue: this network. Pale: the same dictionaries of its untrained control.")
+    with st.container(horizontal=True, gap="medium"):
+        for measure, panel in panels(rows).items():
+            picture(panel, f"{measure} of the dictionaries by kind. {short}")
+    how_to_read(
+        "A panel for each measure, a row for each kind of dictionary. A line is the 95% interval "
+        "over seeds (Student's); what no seed changes has none. Dashed: chance. Best is 1, of "
+        "absorption 0. Controls: the same dictionaries of the untrained network, random "
+        "directions, neurons, and of a planted network the oracle, which knows the true "
+        "directions. F1: how well the best latent tells whether a fact holds. MCC: the cosine of "
+        "the true directions with latents. Cause: latents are clamped so that one variable gets "
+        "another value; is the answer then right? Splitting: how many latents share a fact. "
+        "Absorption: how often the latent of a fact is silent, and a more special one is on. "
+        "Stability: the cosine with dictionaries of other seeds. Variance: how much of the "
+        "activation is said again. L0: latents that are on at a position."
+    )
+    for table in side_by_side(rows).values():
+        st.dataframe(table.drop(columns="width"), hide_index=True, height="content")
+
+
+def _latents(run: Run, result: Answer, latents: pd.DataFrame) -> None:
+    """The latents of one kind, and which of them tell what is known."""
+    st.header("Latents", divider="gray")
+    left, right = st.columns(2)
+    with left:
+        kinds = latents["kind"].unique().tolist()
+        kind = controls.segments("Kind", kinds, "dictionary_kind")
+    own = latents[latents["kind"] == kind].drop(columns=["kind", "width"])
+    facts = result.findings["facts"]
+    with right:
+        key = f"dictionary_fact_{run.language.name}"
+        fact = controls.selectbox("Fact", [EVERY, *facts], key=key)
+    shown = own if fact == EVERY else own[own["fact"] == fact]
+    if shown.empty:
+        st.info(f"No latent tells {text(fact)} better than other facts.")
+    else:
+        says = f"Latents of {kind}: their F1, and what clamping them does."
+        picture(latents_chart(shown), says, fills=True)
+        st.dataframe(shown.round(2), hide_index=True, column_config=PARTS)
+    how_to_read(
+        "A row, or two points, for each latent of the first seed's dictionary that is ever "
+        "on; those that are on most often come first. Fact: the one that it tells best, with its "
+        "F1 on words that did not choose it. Words: where its code is largest; the position stands "
+        "in brackets. Off: the share of verdicts that change when the latent is set to 0, among "
+        "100 words those in which it is on. Up: the share that changes when it is set to its "
+        "largest code at every position."
+    )
+    plan = plan_of(run)
+    best = pd.DataFrame(result.findings["told"])
+    table = by_fact(best[best["kind"] == kind], own)
+    if plan is None:
+        st.header("What tells each fact", divider="gray")
+    else:
+        st.header("Beside the plan's variables", divider="gray")
+        table = with_parts(table, plan, result.arguments["site"])
+    st.dataframe(table.round(2), hide_index=True, height="content", column_config=PARTS)
+    how_to_read(
+        "For each fact the latent that tells it best. Its F1 is of words that did not choose it; "
+        "F1 of the table above is the mean of these, over seeds too. One latent may be the best of "
+        "several facts. Made by: the part that writes the variable into the stream. A variable "
+        "without a fact hardly varies in the words."
+    )
+
+
+def _command(run: Run, arguments: dict[str, Any]) -> str:
+    """The command that asks the same."""
+    words = ["lab", "dictionary", str(run.path)]
+    default = plain(asdict(Dictionary(run.path)) | {"run": ""})
+    for name in ASKED:
+        value = arguments[name]
+        if value != default[name]:
+            words += [f"--{name}", *map(str, value if isinstance(value, list) else [value])]
+    words += [] if run.seen_at is None else ["--step", str(run.seen_at)]
+    return shlex.join(words)
