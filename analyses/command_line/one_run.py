@@ -157,7 +157,7 @@ def influence(options: Influence) -> None:
     if options.word is not None or options.suspects:
         of = listed.suspects if options.suspects else listed.for_word
         with progress_bar(run.name) as report:
-            lines = of(run, options, report)
+            lines = of(run, options, report)[options.method]
         if shown(options, lines):
             return
         OUT.print(table_of(lines.head(SHOWN), "the first lines"))

@@ -54,4 +54,9 @@ class Influence(Asks, Trains, Works):
             raise UserError(f"--culprits is {self.culprits:g}: {said}")
         if self.word is not None and self.suspects:
             raise UserError("--word and --suspects are two lists: choose one")
+        if self.suspects and self.method == "cosine":
+            raise UserError(
+                "--method cosine finds no suspects: that of every line with itself is 1; choose "
+                "another one"
+            )
         check_seed(self.seed)

@@ -55,8 +55,8 @@ def lines_of(run: Run) -> Words:
     """The lines that a run was trained on, each once.
 
     Raises:
-        UserError: its words were drawn afresh for every step, or its training began from weights of
-            another run, or by counting.
+        UserError: its words were drawn afresh for every step, its training began from weights of
+            another run, or it learned by counting.
     """
     if not run.config.lines:
         raise UserError(
@@ -68,6 +68,8 @@ def lines_of(run: Run) -> Words:
             f"{run.name} was fine-tuned, so what its lines did depends on its parent: choose a run "
             "that was trained from its first weights"
         )
+    if run.config.model.family.tabular:
+        raise UserError(f"{run.name} learned by counting: choose a run that learned by gradient")
     return some_words(run.config, run.language)
 
 
@@ -97,7 +99,8 @@ def trained_again(
         UserError: as ``lines_of``; or no line is left.
         DivergedError: its loss or weights are no numbers any more.
     """
-    words = lines_of(run) if lines is None else lines
+    own = lines_of(run)
+    words = own if lines is None else lines
     if not kept.any():
         raise UserError(f"no line of {run.name} is left to train on: keep at least one")
     if seed is not None:
@@ -105,10 +108,6 @@ def trained_again(
         run.config = replace(run.config, seed=seed)
     with threads(run.config.threads):
         trainer = Trainer.at_start(run, choose_device(device))
-        if trainer.optimizer is None:
-            raise UserError(
-                f"{run.name} learned by counting: choose a run that learned by gradient"
-            )
         place = trainer.model.device
         trainer.batches = Lines(run.config, run.language, place, words, kept)
         found = []

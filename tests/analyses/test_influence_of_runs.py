@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from conftest import tiny_config
+from conftest import tiny_config, tiny_of
 
 from analyses.command_line.app import main
 from analyses.options.influence import Influence
@@ -295,14 +295,19 @@ def test_the_command_keeps_its_answer(leaning: Run, capsys: pytest.CaptureFixtur
     assert "kept from before" in capsys.readouterr().out
 
 
-def test_lists_of_lines(leaning: Run, capsys: pytest.CaptureFixture[str]) -> None:
-    for words in (["--suspects"], ["--word", "leeuw kat", "--method", "tracin"]):
-        table = table_of(capsys, str(leaning.path), *words, "--targets", "4")
-        assert len(table) == 30
-        assert set(table["label"]) == {"in", "out"}
-        ordered = table.iloc[:, 2]
-        assert ordered.is_monotonic_decreasing
-    assert main(["influence", str(leaning.path), "--suspects", "--targets", "4"]) == 0
+@pytest.mark.parametrize(
+    ("words", "column"),
+    [(["--suspects"], "itself"), (["--word", "leeuw kat", "--method", "tracin"], "influence")],
+)
+def test_lists_of_lines(
+    leaning: Run, capsys: pytest.CaptureFixture[str], words: list[str], column: str
+) -> None:
+    table = table_of(capsys, str(leaning.path), *words, "--targets", "4")
+    assert len(table) == 30
+    assert set(table["label"]) == {"in", "out"}
+    assert table[column].is_monotonic_decreasing
+    assert ("untrained" in table) == ("tracin" not in words)
+    assert main(["influence", str(leaning.path), *words, "--targets", "4"]) == 0
     assert "the first lines" in capsys.readouterr().out
 
 
@@ -317,6 +322,7 @@ def test_next_symbols_have_no_culprits(brackets: Run, capsys: pytest.CaptureFixt
         (["--subsets", "3"], "--subsets is 3: it must lie between 10 and 10,000"),
         (["--culprits", "0.7"], "--culprits is 0.7: it must lie above 0 and at most at 0.5"),
         (["--word", "leeuw", "--suspects"], "--word and --suspects are two lists: choose one"),
+        (["--suspects", "--method", "cosine"], "--method cosine finds no suspects"),
         (["--word", "paard"], "unknown symbol 'paard'"),
         (["--word", ""], "the word is empty"),
     ],
@@ -328,8 +334,30 @@ def test_mistakes(
     assert said in " ".join(capsys.readouterr().err.split())
 
 
-def test_runs_without_lines(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    run = Run.create(tmp_path / "endless", tiny_config(steps=2))
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({}, "train with --lines"),
+        ({"lines": 9, "model": tiny_of("ngram")}, "learned by counting"),
+        (
+            {
+                "lines": 9,
+                "objective": "masked",
+                "model": tiny_of("transformer", mask="bidirectional"),
+            },
+            "was taught the hidden symbols of words",
+        ),
+    ],
+)
+@pytest.mark.parametrize("words", [[], ["--word", "a b"]])
+def test_runs_without_such_lines(
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    changes: dict[str, Any],
+    said: str,
+    words: list[str],
+) -> None:
+    run = Run.create(tmp_path / "run", tiny_config(steps=2, **changes))
     train(run, "cpu")
-    assert main(["influence", str(run.path)]) == 2
-    assert "train with --lines" in " ".join(capsys.readouterr().err.split())
+    assert main(["influence", str(run.path), *words]) == 2
+    assert said in " ".join(capsys.readouterr().err.split())

@@ -50,14 +50,14 @@ def _named(model: str, method: str) -> str:
     return method if model != "untrained" else f"{method} of the untrained"
 
 
-def chart(table: pd.DataFrame) -> ChartType:
-    """A panel for each part and measure."""
+def chart(table: pd.DataFrame, columns: int = 2) -> ChartType:
+    """A panel for each part and measure, so many side by side."""
     panels = []
     order = table["method"].unique().tolist()
     for (part, measure), own in table.groupby(["part", "measure"], sort=False):
         own = own.assign(kind=own["model"].where(own["model"].isin(list(MODELS)), "control"))
         base = alt.Chart(own).encode(
-            y=alt.Y("method:N", sort=order, title=None),
+            y=alt.Y("method:N", sort=order, title=None).axis(labelLimit=220),
             color=alt.Color("kind:N", title=None)
             .scale(domain=[*MODELS, "control"], range=[*MODELS.values(), QUIET])
             .legend(orient="top"),
@@ -73,4 +73,4 @@ def chart(table: pd.DataFrame) -> ChartType:
                 height=alt.Step(18),
             )
         )
-    return alt.concat(*panels, columns=2).resolve_scale(x="independent")
+    return alt.concat(*panels, columns=columns).resolve_scale(x="independent")

@@ -1,4 +1,4 @@
-"""Training lines in the order of what they did, without any training."""
+"""Training lines in the order of what they did, by every method, without any training."""
 
 from __future__ import annotations
 
@@ -6,17 +6,22 @@ from collections.abc import Iterator
 
 import numpy as np
 import pandas as pd
-from jaxtyping import Float
+import torch
 from torch import Tensor
 
 from analyses.answers import Progress, quiet
 from analyses.options.influence import Influence as Asked
 from analyses.options.influence import InfluenceMethod
-from analyses.questions.influence.values import margins_of_each, target_words
-from analyses.questions.influence.views import METHODS, Training
+from analyses.questions.influence.values import (
+    check_answers,
+    losses,
+    margins_of_each,
+    target_words,
+)
+from analyses.questions.influence.views import METHODS, Found, Training
 from analyses.words import given
 from models.base import LanguageModel
-from models.languages import Words
+from models.languages import FormalLanguage, Words
 from models.languages.disfluencies import said_and_meant
 from models.runs.run import Run
 from models.training.without_lines import lines_of
@@ -24,33 +29,68 @@ from models.training.without_lines import lines_of
 NAMED: dict[InfluenceMethod, str] = dict(
     zip(("dot", "cosine", "fisher", "ek-fac", "tracin"), METHODS, strict=True)
 )
+Lists = dict[InfluenceMethod, pd.DataFrame]
+"""A table of lines for each method."""
 
 
-def for_word(run: Run, asked: Asked, progress: Progress = quiet) -> pd.DataFrame:
+def for_word(run: Run, asked: Asked, progress: Progress = quiet) -> Lists:
     """What each line adds to the log odds of the right answer on ``asked.word``, the most first.
 
-    Columns: line, label, influence.
+    Columns: line, label, influence, untrained (the same at the first weights; TracIn, which adds up
+    over the training, has none). The methods differ in their units, and so do the two columns.
+
+    Raises:
+        UserError: as ``lines_of``; symbols are hidden or tagged; or the word is empty or has an
+            unknown symbol.
     """
+    check_answers(run)
     word = given(run.language, asked.word, ())
-    words = run.language.vocabulary.words([word])
-    influence = _influence(run, asked, words, progress)
-    table = _lines(run).assign(influence=influence[0])
-    return table.sort_values("influence", ascending=False, ignore_index=True)
+    found = _found(run, asked, run.language.vocabulary.words([word]), progress)
+    lines = _lines(run)
+    tables: Lists = {}
+    for name, method in NAMED.items():
+        table = lines.assign(influence=found["trained", method][0])
+        if ("untrained", method) in found:
+            table["untrained"] = found["untrained", method][0]
+        tables[name] = table.sort_values("influence", ascending=False, ignore_index=True)
+    return tables
 
 
-def suspects(run: Run, asked: Asked, progress: Progress = quiet) -> pd.DataFrame:
+def suspects(run: Run, asked: Asked, progress: Progress = quiet) -> Lists:
     """The lines whose labels may be wrong, the likeliest first.
 
     A line with a wrong label often has to be learned by heart: it adds most to its own likelihood.
+    The gradient cosine has no such list: that of a line with itself is 1.
 
-    Columns: line, label, itself (what a line adds to its own log likelihood), harm (what it takes
-    from the log odds of the right answer on words that are no lines, on average).
+    Columns: line, label, truth (the label by the language's rule; not for a corpus, whose rule
+    nobody knows), itself (what a line adds to its own log likelihood), harm (what it takes from the
+    log odds of the right answer on words that are no lines, on average), untrained (itself, at the
+    first weights; not for TracIn), loss (of the line, in nats; it needs no gradients).
+
+    Raises:
+        UserError: as ``lines_of`` and ``target_words``.
     """
     words = target_words(run, asked.targets)
-    influence = _influence(run, asked, words, progress)
-    own = np.diag(influence[len(words) :])
-    table = _lines(run).assign(itself=own, harm=-influence[: len(words)].mean(axis=0))
-    return table.sort_values("itself", ascending=False, ignore_index=True)
+    found = _found(run, asked, words, progress)
+    lines = _lines(run)
+    if isinstance(run.language, FormalLanguage):
+        heard, _ = said_and_meant(lines_of(run), run.language)
+        lines["truth"] = np.where(run.language.labels(heard), "in", "out")
+    with torch.no_grad():
+        lost = losses(run, run.model(), lines_of(run)).numpy()
+    tables: Lists = {}
+    for name, method in NAMED.items():
+        if name == "cosine":
+            continue
+        trained = found["trained", method]
+        table = lines.assign(
+            itself=np.diag(trained[len(words) :]), harm=-trained[: len(words)].mean(axis=0)
+        )
+        if ("untrained", method) in found:
+            table["untrained"] = np.diag(found["untrained", method][len(words) :])
+        table["loss"] = lost
+        tables[name] = table.sort_values("itself", ascending=False, ignore_index=True)
+    return tables
 
 
 def _lines(run: Run) -> pd.DataFrame:
@@ -64,14 +104,12 @@ def _lines(run: Run) -> pd.DataFrame:
     )
 
 
-def _influence(
-    run: Run, asked: Asked, words: Words, told: Progress
-) -> Float[np.ndarray, "target line"]:
-    """The influence on the words, then on the lines themselves, by the method that was asked."""
+def _found(run: Run, asked: Asked, words: Words, told: Progress) -> Found:
+    """The influence on the words, then on the lines themselves."""
     steps = [step for step in run.steps() if step <= run.step]
     training = Training(run, steps, [run.model(step) for step in steps], lines_of(run), asked.seed)
 
     def values(model: LanguageModel) -> Iterator[Tensor]:
         return margins_of_each(run, model, words)
 
-    return training.influences(values, told)["trained", NAMED[asked.method]]
+    return training.influences(values, told)

@@ -143,17 +143,23 @@ class Shortcut:
         return (self.signs.to(change) * change).mean()
 
 
+def check_answers(run: Run) -> None:
+    """Raises UserError for a run without right answers on a whole word: its objective hides symbols
+    or tags them."""
+    if run.objective.hides or run.objective.tags:
+        raise UserError(
+            f"{run.name} was taught {run.objective.taught}, so no influence is told: choose a "
+            "run with another --objective"
+        )
+
+
 def target_words(run: Run, count: int) -> Words:
     """Words that are no training lines: members and others half each, if both are taught.
 
     Raises:
         UserError: there are fewer than two, or symbols are hidden or tagged.
     """
-    if run.objective.hides or run.objective.tags:
-        raise UserError(
-            f"{run.name} was taught {run.objective.taught}, so no influence is told: choose a "
-            "run with another --objective"
-        )
+    check_answers(run)
     sample, lines = validation_sample(run.language, run.config), lines_of(run)
     seen = {_key(ids, n) for ids, n in zip(lines.ids, lines.lengths, strict=True)}
     rows: dict[bytes, int] = {}

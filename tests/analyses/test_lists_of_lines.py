@@ -1,0 +1,135 @@
+"""Lists of training lines: what stands in them, and what is said and drawn of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from conftest import tiny_config
+from scipy.stats import spearmanr
+
+from analyses.options.influence import Influence
+from analyses.questions.influence import drawn_lines
+from analyses.questions.influence.listed import for_word, suspects
+from analyses.questions.influence.values import losses, margins
+from interp.training.gradients import gradients_of
+from models.languages.disfluencies import said_and_meant
+from models.runs.run import Run
+from models.training.loop import train
+from models.training.without_lines import lines_of
+
+WORD = "leeuw olifant kat leeuw"
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """Its lines are disfluent, so some labels are wrong by the rule."""
+    config = tiny_config(
+        language="dieren", objective="verdict", max_n=8, lines=20, disfluent=0.4, steps=4
+    )
+    run = Run.create(tmp_path_factory.mktemp("runs") / "run", config)
+    train(run, "cpu")
+    return run
+
+
+def gradient(model: torch.nn.Module, value: torch.Tensor) -> torch.Tensor:
+    return torch.cat([own.flatten() for own in gradients_of(model, value).values()])
+
+
+def test_each_line_stands_with_its_own_products(run: Run) -> None:
+    word = run.language.vocabulary.words([WORD.split()])
+    words = for_word(run, Influence(run.path, word=WORD))["dot"]
+    doubtful = suspects(run, Influence(run.path, targets=2))["dot"]
+    lines = lines_of(run)
+    heard, labels = said_and_meant(lines, run.language)
+    for step, influence, itself in (
+        (run.step, "influence", "itself"),
+        (0, "untrained", "untrained"),
+    ):
+        model = run.model(step).requires_grad_(True)
+        target = gradient(model, margins(run, model, word)[0])
+        for row in range(len(lines)):
+            told = " ".join(run.language.vocabulary.decode(heard.ids[row, : heard.lengths[row]]))
+            label = "in" if labels[row] else "out"
+            lost = losses(run, model, lines[[row]])[0]
+            own = gradient(model, lost)
+            for table, column, wanted in (
+                (words, influence, -target @ own),
+                (doubtful, itself, own @ own),
+            ):
+                at = (table["line"] == told) & (table["label"] == label)
+                assert table.loc[at, column].item() == pytest.approx(wanted.item(), rel=1e-3)
+            if step:
+                assert doubtful.loc[at, "loss"].item() == pytest.approx(lost.item(), rel=1e-4)
+                truth = run.language.contains(told.split())
+                assert doubtful.loc[at, "truth"].item() == ("in" if truth else "out")
+
+
+def test_which_methods_have_which_list(run: Run) -> None:
+    tables = for_word(run, Influence(run.path, word=WORD))
+    assert {name for name, table in tables.items() if "untrained" not in table} == {"tracin"}
+    assert all(table["influence"].is_monotonic_decreasing for table in tables.values())
+    assert "cosine" not in suspects(run, Influence(run.path, targets=2))
+
+
+def lines(influence: list[float], untrained: list[float]) -> pd.DataFrame:
+    names = [f"line {number}" for number in range(len(influence))]
+    table = pd.DataFrame({"line": names, "label": "in", "influence": influence})
+    return table.assign(untrained=untrained)
+
+
+def test_the_strongest_lines_are_drawn_to_scale() -> None:
+    table = lines([8, 4, 2, 0, -1, -4], [0, 0, 0, 0, 0, 0])
+    strongest = drawn_lines.strongest(table, most=2)
+    assert strongest["influence"].tolist() == [8, 4, -1, -4]
+    assert drawn_lines.strongest(table[:3], most=2)["influence"].tolist() == [8, 4]
+    shown = drawn_lines.scaled(table, "influence", "untrained", "harm")
+    assert shown["influence"].tolist() == [1, 0.5, 0.25, 0, -0.125, -0.5]
+    assert shown["untrained"].tolist() == [0] * 6
+    drawn = drawn_lines.chart(table, most=2).to_dict()
+    rows = next(rows for rows in drawn["datasets"].values() if "model" in rows[0])
+    found = {(row["line"], row["model"]): row["value"] for row in rows}
+    assert found["line 1", "trained"] == 0.5
+    assert len(found) == 8
+
+
+def test_the_sentence_tells_the_likeness_to_the_untrained() -> None:
+    rng = np.random.default_rng(0)
+    one = np.sort(rng.normal(size=50))[::-1]
+    table = lines(one.tolist(), (one + rng.normal(size=50)).tolist())
+    value, low, high = drawn_lines.likeness(table)
+    assert value == pytest.approx(spearmanr(table["influence"], table["untrained"]).statistic)
+    assert -1 <= low < value < high <= 1
+    said = drawn_lines.in_words(table, "a b", "EK-FAC")
+    assert 'Of 50 lines "line 0" (in) raised' in said
+    assert '"line 49" (in) lowered' in said
+    assert f"{value:.2f} [{low:.2f}, {high:.2f}]" in said
+    alone = drawn_lines.in_words(table.drop(columns="untrained"), "a b", "TracIn")
+    assert "no untrained control" in alone
+
+
+def test_wrong_labels_are_counted_where_the_rule_is_known() -> None:
+    table = lines([4, 3, 2, 1], [1, 2, 3, 4]).rename(columns={"influence": "itself"})
+    assert "not known" in drawn_lines.wrong_in_words(table, "Fisher")
+    right = table.assign(truth="in")
+    assert "all 4 labels are right" in drawn_lines.wrong_in_words(right, "Fisher")
+    wrong = table.assign(truth=["out", "in", "out", "in"], loss=[0.0, 0.0, 1.0, 0.0])
+    assert drawn_lines.wrong_in_words(wrong, "Fisher").endswith(
+        "2 of 4 labels are wrong. The share of wrong ones among the first 2 lines: Fisher 50%, "
+        "the untrained network 50%, the loss alone 67%, random 50%."
+    )
+
+
+def test_a_corpus_has_no_truth_but_its_own(tmp_path: Path) -> None:
+    rows = [f"{'AB'[n % 2]}\t{' '.join(f'{n:06b}')}" for n in range(64)]
+    file = tmp_path / "bits.tsv"
+    file.write_text("\n".join(rows))
+    config = tiny_config(language="bits", objective="verdict", lines=16, steps=2)
+    run = Run.create(tmp_path / "run", config, corpus=file)
+    train(run, "cpu")
+    table = suspects(run, Influence(run.path, targets=2))["dot"]
+    assert "truth" not in table
+    assert set(table["label"]) == {"in", "out"}
