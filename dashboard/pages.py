@@ -27,7 +27,7 @@ from dashboard.selection import (
 from dashboard.views import question
 from dashboard.views.compare import few_labels, scoreboard, sweeps
 from dashboard.views.discover import from_lines, rule_of_run
-from dashboard.views.explain import explanations, leaderboard
+from dashboard.views.explain import explanations, leaderboard, training_lines
 from dashboard.views.languages import runs, tokens, train, try_it, work
 from dashboard.views.look_inside import (
     break_it,
@@ -177,7 +177,18 @@ OWN = {
         INSIDE, "Erase and steer", "tune", interventions.show, then=("circuits", "discovery")
     ),
     "explanations": Page(
-        EXPLAIN, "Explanations", "balance", explanations.show, then=("leaderboard", "heads")
+        EXPLAIN,
+        "Explanations",
+        "balance",
+        explanations.show,
+        then=("leaderboard", "influence", "heads"),
+    ),
+    "influence": Page(
+        EXPLAIN,
+        "Training lines",
+        "history_edu",
+        training_lines.show,
+        then=("explanations",),
     ),
     "leaderboard": Page(
         EXPLAIN,

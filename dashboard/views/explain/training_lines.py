@@ -1,0 +1,200 @@
+"""Training lines: what each of them did to the answer on a word, whose labels may be wrong, and how
+right the methods are that say so."""
+
+from __future__ import annotations
+
+import shlex
+
+import streamlit as st
+import torch
+
+from analyses.answers import Answer, latest
+from analyses.options.influence import Influence, InfluenceMethod
+from analyses.options.questions import Explanations
+from analyses.questions.influence import asked as compared
+from analyses.questions.influence import drawn, drawn_lines, listed
+from analyses.questions.influence.culprits import can_be_turned
+from analyses.questions.influence.values import check_answers, margins
+from analyses.words import member
+from dashboard import controls
+from dashboard.background import at_once
+from dashboard.downloads import downloads
+from dashboard.drawing import explain_errors, how_to_read, picture, share
+from dashboard.markup import code, message, text
+from dashboard.selection import current_run, model_of, once, word_input
+from dashboard.views.explain.explanations import pick
+from models.errors import UserError
+from models.runs.run import Run
+from models.training.without_lines import lines_of
+
+WORD, SUSPECTS, COMPARED = "one word", "labels in doubt", "how right the methods are"
+LARGEST = 3 * 10**7
+"""Lines times weights. The gradients of more would take gigabytes from all who use the server."""
+METHOD: InfluenceMethod = "ek-fac"
+METHODS = sorted(listed.NAMED, key=lambda name: name != METHOD)
+
+
+def show() -> None:
+    """The page."""
+    st.title("Training lines")
+    st.markdown(f"**{compared.QUESTION}**")
+    run = current_run()
+    try:
+        check_answers(run)
+        count, weights = _sizes(run)
+    except UserError as error:
+        st.info(message(error))
+        return
+    views = {WORD: _word, SUSPECTS: _suspects, COMPARED: _compared}
+    shown = controls.segments("Show", list(views), "lines_of")
+    if shown != COMPARED and count * weights > LARGEST:
+        word = " ".join(member(run, Explanations().n))
+        options = ["--suspects"] if shown == SUSPECTS else ["--word", word]
+        st.info(
+            f"{count:,d} lines and {weights:,d} weights are too much for a page, which shares its "
+            f"memory with all others. {code(_command(run, *options))} lists them."
+        )
+        return
+    with explain_errors():
+        views[shown](run)
+
+
+@once(show_spinner="Reading the lines ...")
+def _sizes(run: Run) -> tuple[int, int]:
+    """The number of lines, and of weights. Raises UserError as ``lines_of``."""
+    return len(lines_of(run)), sum(each.numel() for each in run.model().parameters())
+
+
+def _word(run: Run) -> None:
+    """The lines that raised the log odds of the right answer on a word, and those that lowered
+    them."""
+    left, right = st.columns(2)
+    with left:
+        typed = word_input(run, member(run, Explanations().n))
+    with right:
+        pick(run, typed)
+    method = _method(list(METHODS))
+    key = f"influence on {typed} of {run.path}, {run.model_hash()}"
+    asked = Influence(run.path, word=typed)
+    tables = at_once(key, lambda told: listed.for_word(run, asked, told))
+    if tables is None:
+        return
+    table, name = tables[method], listed.NAMED[method]
+    own = "It is a training line itself. " if typed in set(table["line"]) else ""
+    st.caption(
+        f"{own}The network's probability of the right answer on this word: "
+        f"{share(_probability(run, typed))}."
+    )
+    if not table["influence"].fillna(0).any():  # the answers are too sure to have a gradient
+        st.info("No line had any influence by this method: there is nothing to put in order.")
+        return
+    said = drawn_lines.in_words(table, typed, name)
+    st.markdown(text(said))
+    figure = drawn_lines.chart(table)
+    picture(figure, f"The lines that raised most and that lowered most. {said}", fills=True)
+    how_to_read(
+        "A bar to the right: the network is surer of the right answer because it read this line. "
+        "To the left: it is less sure. Influence has no unit, so the largest is drawn as 1, for "
+        "the trained and for the untrained network each. All of it is estimated from gradients; no "
+        "network was trained without the line. The untrained network is the control: it has "
+        "learned nothing, so what its gray bars show too is that lines are alike, not what the "
+        "training made of them. A rank correlation near 1 says that the whole list is of that "
+        "kind. With answers at every symbol, the right answer on a word is that all of them are "
+        "right."
+    )
+    command = _command(run, "--word", typed, "--method", method)
+    st.caption(f"The same on a command line: {code(command)}")
+    answer = Answer(table, said, {"run": run.name, "word": typed, "method": name})
+    downloads("influence-of-lines", answer, lambda: figure)
+
+
+def _suspects(run: Run) -> None:
+    """The lines whose labels may be wrong."""
+    if not can_be_turned(run):
+        st.info(
+            f"{text(run.name)} was taught {text(run.objective.taught)}, not one label a line: "
+            "choose a run that was trained with `--objective verdict`."
+        )
+        return
+    method = _method([name for name in METHODS if name != "cosine"])
+    key = f"suspects of {run.path}, {run.model_hash()}"
+    tables = at_once(key, lambda told: listed.suspects(run, Influence(run.path), told))
+    if tables is None:
+        return
+    table = tables[method]
+    said = drawn_lines.wrong_in_words(table, listed.NAMED[method])
+    st.markdown(text(said))
+    shown = drawn_lines.scaled(table, "itself", "harm", "untrained")
+    bar = st.column_config.ProgressColumn
+    st.dataframe(
+        shown,
+        hide_index=True,
+        column_order=["itself", "label", "truth", "line", "untrained", "harm", "loss"],
+        column_config={
+            "itself": bar(format="%.2f", min_value=0, max_value=1),
+            "untrained": bar(format="%.2f", min_value=0, max_value=1),
+            "harm": st.column_config.NumberColumn(format="%.2f"),
+            "loss": st.column_config.NumberColumn(format="%.3f"),
+        },
+    )
+    how_to_read(
+        "Itself: what a line adds to its own likelihood. A line with a wrong label follows no "
+        "rule that others teach, so it often has to be learned by heart, and stands first. Harm: "
+        "what it takes from the log odds of the right answer on words that are no lines, on "
+        "average. These have no unit: the largest is 1. Untrained: itself, at the first weights, "
+        "where nothing was learned; the control. Loss: what the line still costs the network, in "
+        "nats; it needs no gradients, and may do as well. Truth: the label by the language's rule. "
+        "Click a column to sort by it."
+    )
+    command = _command(run, "--suspects", "--method", method)
+    st.caption(f"The same on a command line: {code(command)}")
+
+
+def _compared(run: Run) -> None:
+    """The kept answer: the methods beside trainings that lacked lines."""
+    result = latest(run, compared.NAME)
+    if result is None:
+        st.info(
+            f"Nobody has asked this of {text(run.name)} yet. {code(_command(run))} trains it anew "
+            "without some of its lines, again and again, and compares the methods with that. It "
+            "takes minutes."
+        )
+        return
+    if result.model_hash != run.model_hash():
+        st.warning(f"This answer is about another checkpoint: {code(_command(run))} renews it.")
+    picture(
+        drawn.chart(result.table, columns=1), f"Each method beside its controls. {result.sentence}"
+    )
+    how_to_read(
+        "LDS, the linear datamodelling score: the network is trained anew, often, on half of its "
+        "lines. Does the sum of the influences of these lines put the trainings in the right "
+        "order? 1: always; 0: no better than chance. Turned labels: some labels are turned "
+        "around; the share of them among as many lines that a method names. Shortcut: the share "
+        "of the lines that teach a planted shortcut, and how far a network leans on it that is "
+        "trained without the named lines. Another seed: the same trainings from other first "
+        "weights and in another order, which tell how far the lines alone decide."
+    )
+    with st.expander("In words"):
+        st.markdown(text(result.sentence))
+    for part, table in drawn.side_by_side(result.table).items():
+        st.subheader(text(part.capitalize()))
+        st.dataframe(table, hide_index=True, height="content")
+    st.caption(f"The same on a command line: {code(_command(run))}")
+    downloads(compared.NAME, result, lambda: drawn.chart(result.table))
+
+
+def _method(names: list[InfluenceMethod]) -> InfluenceMethod:
+    return controls.selectbox("Method", names, key="lines_method", format_func=listed.NAMED.get)
+
+
+@once(show_spinner=False)
+def _probability(run: Run, word: str) -> float:
+    vocabulary = run.language.vocabulary
+    with model_of(run) as model, torch.no_grad():
+        return float(margins(run, model, vocabulary.words([vocabulary.parse(word)])).sigmoid())
+
+
+def _command(run: Run, *options: str) -> str:
+    words = ["lab", "influence", str(run.path), *options]
+    words += [] if run.seen_at is None else ["--step", str(run.seen_at)]
+    return shlex.join(words)
