@@ -104,11 +104,13 @@ def test_the_sentence_tells_the_likeness_to_the_untrained() -> None:
     assert value == pytest.approx(spearmanr(table["influence"], table["untrained"]).statistic)
     assert -1 <= low < value < high <= 1
     said = drawn_lines.in_words(table, "a b", "EK-FAC")
-    assert 'Of 50 lines "line 0" (in) raised' in said
+    assert said.startswith('By EK-FAC, of 50 lines "line 0" (in) raised')
     assert '"line 49" (in) lowered' in said
     assert f"{value:.2f} [{low:.2f}, {high:.2f}]" in said
     alone = drawn_lines.in_words(table.drop(columns="untrained"), "a b", "TracIn")
     assert "no untrained control" in alone
+    assert "and none lowered them most" in drawn_lines.in_words(table[:5], "a b", "EK-FAC")
+    assert "5 lines none raised" in drawn_lines.in_words(table[-5:], "a b", "EK-FAC")
 
 
 def test_wrong_labels_are_counted_where_the_rule_is_known() -> None:

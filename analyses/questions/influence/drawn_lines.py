@@ -45,10 +45,11 @@ def likeness(table: pd.DataFrame) -> tuple[float, float, float]:
 def in_words(table: pd.DataFrame, word: str, method: str) -> str:
     """The first line and the last one, and how much of the order was there before the training."""
     first, last = table.iloc[0], table.iloc[-1]
+    raised = f'"{first["line"]}" ({first["label"]})' if first["influence"] > 0 else "none"
+    lowered = f'"{last["line"]}" ({last["label"]})' if last["influence"] < 0 else "none"
     said = (
-        f'Of {len(table)} lines "{first["line"]}" ({first["label"]}) raised the log odds of the '
-        f'right answer on "{word}" most, and "{last["line"]}" ({last["label"]}) lowered them most '
-        f"({method})."
+        f"By {method}, of {len(table)} lines {raised} raised the log odds of the right answer on "
+        f'"{word}" most, and {lowered} lowered them most.'
     )
     if "untrained" not in table:
         return f"{said} {method} adds up over the training: there is no untrained control."
@@ -97,7 +98,9 @@ def chart(table: pd.DataFrame, most: int = MOST) -> ChartType:
     trained = rows["model"] == "influence"
     rows["colour"] = np.where(trained, rows["label"], "untrained")
     rows["model"] = np.where(trained, "trained", "untrained")
-    colours = {"in": FOR, "out": AGAINST, "untrained": UNTRAINED}
+    colours = {"in": FOR, "out": AGAINST}
+    if "untrained" in there:
+        colours["untrained"] = UNTRAINED
     y = alt.Y("place:N", sort=order, title=None, axis=None).scale(paddingInner=0.1)
     base = alt.Chart(rows).encode(y=y)
     slots = alt.Scale(domain=["line", "trained", "untrained"])

@@ -95,8 +95,8 @@ def _word(run: Run) -> None:
     how_to_read(
         "A bar to the right: the network is surer of the right answer because it read this line. "
         "To the left: it is less sure. Influence has no unit, so the largest is drawn as 1, for "
-        "the trained and for the untrained network each. All of it is estimated from gradients; no "
-        "network was trained without the line. The untrained network is the control: it has "
+        "the trained and for the untrained network each. All of it is an estimate: no network was "
+        "trained without the line. The untrained network is the control: it has "
         "learned nothing, so what its gray bars show too is that lines are alike, not what the "
         "training made of them. A rank correlation near 1 says that the whole list is of that "
         "kind. With answers at every symbol, the right answer on a word is that all of them are "
