@@ -68,6 +68,7 @@ ALSO = {
     "counterfactuals": "Counterfactual",
     "denoising": "Noising and denoising",
     "EAP-IG": "EAP",
+    "EK-FAC": "Influence of a line",
     "exact to n": "Exact",
     "false accepts": "False accept, false reject",
     "false rejects": "False accept, false reject",
@@ -76,6 +77,7 @@ ALSO = {
     "GIM": "EAP",
     "induction": "Head types",
     "L0H1": "Head",
+    "LDS": "Influence of a line",
     "noising": "Noising and denoising",
     "OV circuit": "QK and OV circuits",
     "QK circuit": "QK and OV circuits",
@@ -87,6 +89,7 @@ ALSO = {
     "residual stream": "Stream",
     "Shapley value": "Shapley values",
     "SmoothGrad": "Gradients",
+    "TracIn": "Influence of a line",
     "untrained network": "Untrained model",
     "Wilson": "Confidence interval",
 }

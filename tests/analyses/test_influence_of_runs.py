@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from conftest import tiny_config, tiny_of
+from conftest import tiny_config
 
 from analyses.command_line.app import main
 from analyses.options.influence import Influence
@@ -331,33 +331,4 @@ def test_mistakes(
     leaning: Run, capsys: pytest.CaptureFixture[str], words: list[str], said: str
 ) -> None:
     assert main(["influence", str(leaning.path), *words]) == 2
-    assert said in " ".join(capsys.readouterr().err.split())
-
-
-@pytest.mark.parametrize(
-    ("changes", "said"),
-    [
-        ({}, "train with --lines"),
-        ({"lines": 9, "model": tiny_of("ngram")}, "learned by counting"),
-        (
-            {
-                "lines": 9,
-                "objective": "masked",
-                "model": tiny_of("transformer", mask="bidirectional"),
-            },
-            "was taught the hidden symbols of words",
-        ),
-    ],
-)
-@pytest.mark.parametrize("words", [[], ["--word", "a b"]])
-def test_runs_without_such_lines(
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    changes: dict[str, Any],
-    said: str,
-    words: list[str],
-) -> None:
-    run = Run.create(tmp_path / "run", tiny_config(steps=2, **changes))
-    train(run, "cpu")
-    assert main(["influence", str(run.path), *words]) == 2
     assert said in " ".join(capsys.readouterr().err.split())

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 import torch
-from conftest import tiny_config
+from conftest import tiny_config, tiny_of
 from scipy.stats import spearmanr
 
+from analyses.command_line.app import main
 from analyses.options.influence import Influence
 from analyses.questions.influence import drawn_lines
 from analyses.questions.influence.listed import for_word, suspects
@@ -135,3 +137,32 @@ def test_a_corpus_has_no_truth_but_its_own(tmp_path: Path) -> None:
     table = suspects(run, Influence(run.path, targets=2))["dot"]
     assert "truth" not in table
     assert set(table["label"]) == {"in", "out"}
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({}, "train with --lines"),
+        ({"lines": 9, "model": tiny_of("ngram")}, "learned by counting"),
+        (
+            {
+                "lines": 9,
+                "objective": "masked",
+                "model": tiny_of("transformer", mask="bidirectional"),
+            },
+            "was taught the hidden symbols of words",
+        ),
+    ],
+)
+@pytest.mark.parametrize("words", [[], ["--word", "a b"]])
+def test_runs_without_such_lines(
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    changes: dict[str, Any],
+    said: str,
+    words: list[str],
+) -> None:
+    run = Run.create(tmp_path / "run", tiny_config(steps=2, **changes))
+    train(run, "cpu")
+    assert main(["influence", str(run.path), *words]) == 2
+    assert said in " ".join(capsys.readouterr().err.split())

@@ -169,9 +169,10 @@ def _compared(run: Run) -> None:
         "LDS, the linear datamodelling score: the network is trained anew, often, on half of its "
         "lines. Does the sum of the influences of these lines put the trainings in the right "
         "order? 1: always; 0: no better than chance. Turned labels: some labels are turned "
-        "around; the share of them among as many lines that a method names. Shortcut: the share "
-        "of the lines that teach a planted shortcut, and how far a network leans on it that is "
-        "trained without the named lines. Another seed: the same trainings from other first "
+        "around; the share of them among as many lines that a method names. Shortcut: a symbol "
+        "that decides nothing is planted in some lines; the share of these among as many lines "
+        "that a method names, and how far a network leans on it that is trained without those. "
+        "Another seed: the same trainings from other first "
         "weights and in another order, which tell how far the lines alone decide."
     )
     with st.expander("In words"):
