@@ -12,7 +12,7 @@ from analyses.answers import Progress
 from analyses.options.influence import Influence
 from analyses.questions.influence.trainings import reliance_after
 from analyses.questions.influence.values import Shortcut, losses, margins_of_each
-from analyses.questions.influence.views import Training
+from analyses.questions.influence.views import COSINE, Training
 from interp.influence.scores import precision_at
 from interp.statistics import t_interval
 from models.languages import Words
@@ -52,6 +52,7 @@ def turned_rows(run: Run, asked: Influence, words: Words, told: Progress) -> lis
         rows += [
             (TURNED, model, method, measure, precision_at(scores, turned, count), NONE, NONE)
             for measure, scores in named.items()
+            if (method, measure) != (COSINE, ITSELF)  # that of a line with itself is 1
         ]
     with torch.no_grad():
         lost = losses(run, training.models[-1], training.lines).numpy()

@@ -25,8 +25,8 @@ Values = Callable[[LanguageModel], Iterator[Float[Tensor, ""]]]
 Found = dict[tuple[str, str], Float[np.ndarray, "target line"]]
 """What each line adds to each value, by model ("trained", "untrained") and method."""
 
-TRACIN, EK_FAC = "TracIn", "EK-FAC"
-METHODS = ("gradient dot product", "gradient cosine", "Fisher", EK_FAC, TRACIN)
+COSINE, TRACIN = "gradient cosine", "TracIn"
+METHODS = ("gradient dot product", COSINE, "Fisher", "EK-FAC", TRACIN)
 """All but TracIn, which reads the whole training, can be asked of the first weights too."""
 
 
