@@ -37,7 +37,10 @@ def address(folder: Path) -> Iterator[str]:
         yield address
 
 
-@pytest.fixture(params=[("light", 1400), ("dark", 420)], ids=["desk", "telephone"])
+DESK, TELEPHONE = ("light", 1400), ("dark", 420)
+
+
+@pytest.fixture(params=[DESK, TELEPHONE], ids=["desk", "telephone"])
 def page(request: pytest.FixtureRequest, browser: Browser, address: str) -> Iterator[Page]:
     scheme, width = request.param
     outside, crashed = list[str](), list[str]()
@@ -142,6 +145,14 @@ def trained(page: Page, address: str, folder: Path) -> str:
     return name
 
 
+@pytest.mark.parametrize(
+    "page",
+    [
+        pytest.param(DESK, id="desk"),
+        pytest.param(TELEPHONE, id="telephone", marks=pytest.mark.torture),
+    ],
+    indirect=True,
+)
 def test_from_a_training_to_a_link(page: Page, address: str, folder: Path) -> None:
     """On the telephone with a run that is there already: a training takes a while."""
     name = trained(page, address, folder) if wide(page) else "dieren-s0"
