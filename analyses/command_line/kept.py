@@ -9,6 +9,7 @@ from analyses.answers import Answer, asked_with, current, latest, question
 from analyses.console import OUT, progress_bar, shown, table_of, titled
 from analyses.options.commands import Report, Runs, Show
 from analyses.options.dictionaries import NAME as DICTIONARIES
+from analyses.options.influence import NAME as INFLUENCE
 from analyses.options.shared import Shows
 from analyses.registry import entry, known
 from analyses.reports.of_run import report as report_of
@@ -112,16 +113,20 @@ def newest_of(run: Run, name: str) -> Answer:
     return found
 
 
+BY_COMMAND = (DICTIONARIES, INFLUENCE)
+"""Answers that a command of their own keeps: what they say is of one site, or of many trainings."""
+
+
 def show_all(run: Run, how: Shows) -> None:
     """Prints the sentence of each kept answer, and which questions are still to be asked."""
-    names = [*known(), DICTIONARIES]
+    names = [*known(), *BY_COMMAND]
     kept = {name: found for name in names if (found := latest(run, name))}
     rows = [{"question": name, "answer": found.sentence} for name, found in kept.items()]
     if shown(how, pd.DataFrame(rows, columns=["question", "answer"])):
         return
     for name, found in kept.items():
         OUT.print(titled(name, f": {found.sentence}"))
-        if name == DICTIONARIES:
+        if name in BY_COMMAND:
             OUT.print(f"  kept in {found.folder}", style="dim")
             continue
         weighed = verdict(name, found)

@@ -21,6 +21,7 @@ from analyses.console import OUT, progress_bar, shown, table_of, titled
 from analyses.options.commands import Break, Evaluate, Hooks, Predict, Size
 from analyses.options.dictionaries import NAME as DICTIONARIES
 from analyses.options.dictionaries import Dictionary
+from analyses.options.influence import NAME as INFLUENCE
 from analyses.options.influence import Influence
 from analyses.options.questions import Accuracy
 from analyses.questions import accuracy
@@ -171,7 +172,7 @@ def influence(options: Influence) -> None:
     for title, part in side_by_side(found.table).items():
         OUT.print(table_of(part, title))
     OUT.print(found.sentence + (" (kept from before; --again answers afresh)" if known else ""))
-    where(found, of_influence.NAME)
+    where(found, INFLUENCE)
 
 
 def size(options: Size) -> None:

@@ -11,6 +11,7 @@ import tyro
 from analyses.options.shared import Asks, Flag, Trains, Works, check_seed
 from models.errors import UserError
 
+NAME = "influence"
 InfluenceMethod = Literal["dot", "cosine", "fisher", "ek-fac", "tracin"]
 
 

@@ -293,6 +293,8 @@ def test_the_command_keeps_its_answer(leaning: Run, capsys: pytest.CaptureFixtur
     assert len(list(leaning.results.glob("influence-*"))) == 1
     assert main(["influence", str(leaning.path), *QUICK]) == 0
     assert "kept from before" in capsys.readouterr().out
+    assert main(["show", str(leaning.path)]) == 0
+    assert "influence: run, 30 lines" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ import pandas as pd
 from jaxtyping import Bool, Float
 
 from analyses.answers import Answer, Progress, kept_as_asked, plain, quiet, save
+from analyses.options.influence import NAME
 from analyses.options.influence import Influence as Asked
 from analyses.questions.influence.culprits import (
     RANDOM,
@@ -26,7 +27,6 @@ from interp.influence.scores import datamodel, lds_interval, predicted
 from models.runs.run import Run
 from models.training.without_lines import lines_of
 
-NAME = "influence"
 QUESTION = "Which training lines made the network say what it says?"
 ASKED = ("subsets", "targets", "culprits", "seed")
 """The options that an answer depends on."""

@@ -9,7 +9,7 @@ import streamlit as st
 import torch
 
 from analyses.answers import Answer, latest
-from analyses.options.influence import Influence, InfluenceMethod
+from analyses.options.influence import NAME, Influence, InfluenceMethod
 from analyses.options.questions import Explanations
 from analyses.questions.influence import asked as compared
 from analyses.questions.influence import drawn, drawn_lines, listed
@@ -152,7 +152,7 @@ def _suspects(run: Run) -> None:
 
 def _compared(run: Run) -> None:
     """The kept answer: the methods beside trainings that lacked lines."""
-    result = latest(run, compared.NAME)
+    result = latest(run, NAME)
     if result is None:
         st.info(
             f"Nobody has asked this of {text(run.name)} yet. {code(_command(run))} trains it anew "
@@ -181,7 +181,7 @@ def _compared(run: Run) -> None:
         st.subheader(text(part.capitalize()))
         st.dataframe(table, hide_index=True, height="content")
     st.caption(f"The same on a command line: {code(_command(run))}")
-    downloads(compared.NAME, result, lambda: drawn.chart(result.table))
+    downloads(NAME, result, lambda: drawn.chart(result.table))
 
 
 def _method(names: list[InfluenceMethod]) -> InfluenceMethod:
