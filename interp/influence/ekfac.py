@@ -116,7 +116,7 @@ class _Seen:
                 value, outputs, retain_graph=True, allow_unused=True, materialize_grads=True
             )
             for (name, x, _), gradient in zip(self._passed, found, strict=True):
-                x, g = x.flatten(0, -2).double(), gradient.flatten(0, -2).double()
+                x, g = (each.reshape(-1, each.shape[-1]).double() for each in (x, gradient))
                 if self.maps[name].bias is not None:
                     x = torch.cat([x, x.new_ones(len(x), 1)], dim=1)
                 one, other = self.squares.get(name, (0.0, 0.0))
@@ -127,6 +127,7 @@ class _Seen:
 
 def _with_bias(gradients: Gradients, name: str) -> Float[Tensor, "value d_out d_in"]:
     """The gradients of a map's weights, those of the bias as the last column, in float64."""
-    weight = gradients.by_name[f"{name}.weight"].double()
-    bias = gradients.by_name.get(f"{name}.bias")
+    inside = f"{name}." if name else ""  # a model may be one map
+    weight = gradients.by_name[f"{inside}weight"].double()
+    bias = gradients.by_name.get(f"{inside}bias")
     return weight if bias is None else torch.cat([weight, bias.double()[..., None]], dim=2)

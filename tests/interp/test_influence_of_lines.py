@@ -150,6 +150,18 @@ def test_ekfac_by_kronecker_products(model: Small, both: tuple[Gradients, Gradie
     torch.testing.assert_close(fitted(targets, lines), expected, rtol=1e-6, atol=1e-8)
 
 
+def test_a_model_may_be_one_map() -> None:
+    model, x = nn.Linear(3, 1).double(), drawn(4, 3, seed=1)
+    whole = nn.Sequential(model)
+    found = [
+        EKFAC(each, (each(row).sum().square() for row in x))(
+            *(Gradients.of_each(each, (each(row).sum() for row in x)) for _ in "tl")
+        )
+        for each in (model, whole)
+    ]
+    torch.testing.assert_close(*found)
+
+
 def test_ekfac_needs_a_linear_map() -> None:
     model = nn.Embedding(3, 2)
     with pytest.raises(ValueError, match="linear maps"):
