@@ -169,7 +169,7 @@ def panel(summary: pd.DataFrame, question: Question) -> alt.LayerChart:
     order = own.groupby("lens")["mean"].mean().sort_values(ascending=False).index.tolist()
     colours = alt.Scale(domain=settings, range=SEVERAL[: len(settings)])
     base = alt.Chart(own).encode(
-        y=alt.Y("lens:N", sort=order, title=None).axis(labelLimit=150),
+        y=alt.Y("lens:N", sort=order, title=None).axis(labelLimit=150, labelOverlap=False),
         yOffset=alt.YOffset("setting:N", sort=settings),
         color=alt.Color("setting:N", scale=colours, title=None).legend(orient="top"),
         tooltip=["lens", "setting", *figures("mean", "low", "high"), "networks", "faults"],
@@ -179,7 +179,7 @@ def panel(summary: pd.DataFrame, question: Question) -> alt.LayerChart:
     )
     points = base.mark_point(filled=True, size=40, opacity=1).encode(x=across)
     ranges = base.mark_rule().encode(x="low:Q", x2="high:Q")
-    return (ranges + points).properties(height=len(order) * (8 + 8 * len(settings)))
+    return (ranges + points).properties(height=len(order) * max(20, 8 + 8 * len(settings)))
 
 
 def chart(summary: pd.DataFrame) -> ChartType:
