@@ -5,7 +5,6 @@ The learner's process is not started: its command is noted, and run here where a
 
 from __future__ import annotations
 
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -31,19 +30,26 @@ PRINTED = as_tsv(GROUPS, WORDS).encode()
 TURNED = as_tsv(["B" if group == "A" else "A" for group in GROUPS], WORDS).encode()
 
 
+class Ended:
+    """A process that ended with status 1. It stays so after its test: a thread may still ask."""
+
+    def poll(self) -> int:
+        return 1
+
+    wait = poll
+
+
 class Learners(list[list[str]]):
     """The commands that a page has started; each process has ended already."""
 
-    def __call__(self, command: list[str], **_: object) -> subprocess.CompletedProcess[bytes]:
+    def __call__(self, command: list[str], **_: object) -> Ended:
         self.append(command[3:])
-        return subprocess.CompletedProcess(command, 1)
+        return Ended()
 
 
 @pytest.fixture
 def started(monkeypatch: pytest.MonkeyPatch) -> Learners:
     learners = Learners()
-    for name in ("poll", "wait"):
-        monkeypatch.setattr(subprocess.CompletedProcess, name, lambda _: 1, raising=False)
     monkeypatch.setattr("dashboard.processes.Popen", learners)
     return learners
 
