@@ -122,10 +122,13 @@ def wide(page: Page) -> bool:
 
 
 def trained(page: Page, address: str, folder: Path) -> str:
-    """Trains a run from the page, stops it, and goes on with it: its name."""
+    """Trains a run from the page, stops it, and goes on with it: its name.
+
+    The training is long enough to be stopped on a machine that has nothing else to do.
+    """
     seed, name = 7, "anbn-s7"
     opened(page, f"{address}/train")
-    for label, number in (("Seed", seed), ("Steps", 200)):
+    for label, number in (("Seed", seed), ("Steps", 1000)):
         box = page.get_by_role("spinbutton", name=label, exact=True)
         box.fill(str(number))
         box.press("Enter")
