@@ -27,8 +27,8 @@ class Gradients:
         """One backward pass for each value.
 
         Args:
-            values: each with its own graph. They are asked for one after the other, so that only
-                one graph is in memory.
+            values: each with its own graph. They are asked for one after the other: only one graph
+                is in memory.
 
         Raises:
             ValueError: there is no value.

@@ -26,7 +26,7 @@ from models.training.trainer import Trainer, choose_device, threads
 
 
 class Lines(Batches):
-    """The steps of a training on given lines, of which some are left out.
+    """The steps of a training on given lines. Some of the lines are left out.
 
     Args:
         words: as many as the training's own lines; their labels may be written into them.

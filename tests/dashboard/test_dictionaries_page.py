@@ -91,7 +91,7 @@ def test_scores_latents_and_facts_are_those_that_are_kept(page: AppTest, kept: A
 def test_what_was_never_asked_is_trained_at_a_click(
     page: AppTest, kept: Answer, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With the options of `lab dictionary` without any, so that each finds the other's answer."""
+    """The page asks as `lab dictionary` without options does: each finds the other's answer."""
     asked: list[Dictionary] = []
 
     def quick(run: Run, options: Dictionary, told: object) -> object:

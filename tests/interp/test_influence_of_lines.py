@@ -51,10 +51,11 @@ def model() -> Small:
 
 @pytest.fixture(scope="module")
 def both(model: Small) -> tuple[Gradients, Gradients]:
-    return tuple(
+    targets, lines = (
         Gradients.of_each(model, values(model, count, seed))
         for count, seed in ((TARGETS, 10), (LINES, 50))
-    )  # type: ignore[return-value]  # mypy sees no length
+    )
+    return targets, lines
 
 
 def test_a_gradient_of_each(model: Small) -> None:

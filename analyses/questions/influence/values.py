@@ -21,7 +21,7 @@ from models.training.without_lines import lines_of
 from models.training.writer import validation_sample
 
 LEAST_LOSS = 1e-30
-"""A loss below it is taken for it, so that its logarithm is a number."""
+"""A smaller loss counts as this one: the logarithm of 0 is no number."""
 
 
 def losses(run: Run, model: LanguageModel, words: Words) -> Float[Tensor, " word"]:
@@ -83,7 +83,7 @@ class Shortcut:
     Attributes:
         lines: the run's lines. A symbol that decides nothing, the shortcut, stands in the culprits
             alone, and these are words of the language. Elsewhere another such symbol takes its
-            place, so that no label changes.
+            place. No label changes.
         culprits: the lines that teach it, [line].
         without: words without it.
         there: the same words, the shortcut in place of a symbol that decides nothing.
