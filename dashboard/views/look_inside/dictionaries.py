@@ -160,8 +160,8 @@ def _told(arguments: dict[str, Any]) -> str:
 
 
 def _offered(run: Run, asked: Dictionary, size: int) -> None:
-    """A button that trains the chosen dictionaries. It asks for the default ones as `lab dictionary`
-    does: the page finds the command's answer, and the command the page's."""
+    """A button that trains the chosen dictionaries. It asks for the default ones as the command
+    does: the page finds the answer of `lab dictionary`, and that command the page's."""
     width = () if asked.width == (2 * size,) else asked.width
     asked = Dictionary(run.path, site=asked.site, width=width, active=asked.active)
     st.info(
