@@ -1,9 +1,9 @@
 """A training once more, from the same first weights and in the same order, without some lines.
 
-A line can be left out only if all words come from one pool, that of ``TrainConfig.lines``. Each step
-draws the words that it drew before. Those that are left out are not read, and the loss is the mean
-over the others. A step without any word left changes nothing. So the difference between two such
-trainings is what these lines did.
+A line can be left out only if all words come from one pool, that of ``TrainConfig.lines``. Each
+step draws the words that it drew before. Those that are left out are not read, and the loss is the
+mean over the others. A step without any word left changes nothing. So the difference between two
+such trainings is what these lines did.
 """
 
 from __future__ import annotations
