@@ -58,13 +58,18 @@ def automaton_bits(dfa: DFA, symbols: Sequence[str]) -> float:
 
 
 def rule_bits(rule: Rule, symbols: Sequence[str]) -> float:
-    """Bits that write down a rule.
+    """Bits that write down a rule."""
+    return size_bits(rule.size, rule.counts, len(symbols))
+
+
+def size_bits(size: int, counts: Sequence[int], alphabet: int) -> float:
+    """Bits that write down a rule of a size, as in ``Rule``.
 
     First a bit says that a rule in words follows. Then comes a family or a symbol for each of its
     parts, and each count, such as the 8 of "at least 8", in the universal code.
     """
-    parts = (rule.size + 1) * np.log2(len(symbols) + FAMILIES)
-    return float(1 + parts + sum(integer_bits(count + 1) for count in rule.counts))
+    parts = (size + 1) * np.log2(alphabet + FAMILIES)
+    return float(1 + parts + sum(integer_bits(count + 1) for count in counts))
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,128 @@
+"""Whether words have literals: all words at once, a column for each literal."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from interp.automata.literals import Letters, Literal
+
+
+class Columns:
+    """Whether words have literals, one column of verdicts for each literal."""
+
+    def __init__(self, words: Sequence[Letters]) -> None:
+        self.words = words
+        self._tiers: dict[Letters | None, _Read] = {}
+
+    def __call__(self, literal: Literal) -> np.ndarray:
+        """True for the words that have the property."""
+        if literal.tier not in self._tiers:
+            self._tiers[literal.tier] = _Read(self.words, literal.tier)
+        read = self._tiers[literal.tier]
+        if literal.kind == "pattern":
+            return read.pattern(literal)
+        if literal.kind == "runs":
+            return read.runs(literal)
+        if literal.kind == "same ends":
+            return np.array([len(word) > 0 and word[0] == word[-1] for word in self.words])
+        if literal.kind == "nested":
+            depth = read.depth(literal.pieces)
+            return (depth >= 0) & (depth <= literal.number)
+        count = sum(read.where(piece).sum(axis=1) for piece in literal.pieces)
+        if literal.kind == "modulo":
+            return np.asarray(count % literal.number == literal.rest)
+        return np.asarray(count >= literal.number)
+
+
+class _Read:
+    """Words as a tier reads them, padded with -1, with the places of all pieces asked so far."""
+
+    def __init__(self, words: Sequence[Letters], tier: Letters | None) -> None:
+        if tier is not None:
+            words = [tuple(s for s in word if s in tier) for word in words]
+        self.lengths = np.array([len(word) for word in words], dtype=np.int16)
+        self.longest = int(self.lengths.max(initial=0))
+        self.padded = np.full((len(words), self.longest + 1), -1, dtype=np.int16)
+        for row, word in zip(self.padded, words, strict=True):
+            row[: len(word)] = word
+        self.rows = np.arange(len(words))
+        self._where: dict[Letters, np.ndarray] = {}
+        self._next: dict[Letters, np.ndarray] = {}
+        self._runs: list[Letters] | None = None
+        self._depths: dict[tuple[Letters, ...], np.ndarray] = {}
+
+    def where(self, piece: Letters) -> np.ndarray:
+        """Where the piece begins."""
+        if piece not in self._where:
+            here = self.padded == piece[-1]
+            if len(piece) > 1:
+                before = self.where(piece[:-1])
+                here = np.pad(here[:, len(piece) - 1 :], ((0, 0), (0, len(piece) - 1))) & before
+            self._where[piece] = here
+        return self._where[piece]
+
+    def next(self, piece: Letters) -> np.ndarray:
+        """Where the piece begins next, from each place on; beyond the longest word if nowhere."""
+        if piece not in self._next:
+            beyond = self.longest + 1
+            places = np.where(self.where(piece), np.arange(beyond), beyond).astype(np.int16)
+            places = np.minimum.accumulate(places[:, ::-1], axis=1)[:, ::-1]
+            self._next[piece] = np.pad(places, ((0, 0), (0, 1)), constant_values=beyond)
+        return self._next[piece]
+
+    def pattern(self, literal: Literal) -> np.ndarray:
+        """Each piece is taken at the first place behind the one before it, which is enough."""
+        at = np.zeros(len(self.rows), dtype=np.int16)
+        has = np.ones(len(self.rows), dtype=bool)
+        last = len(literal.pieces) - 1
+        for index, piece in enumerate(literal.pieces):
+            begin = at
+            if index == last and literal.ends:
+                begin = self.lengths - np.int16(len(piece))
+                has = has & (begin >= at)
+            elif index or not literal.starts:
+                begin = self.next(piece)[self.rows, at]
+            inside = np.clip(begin, 0, self.longest)
+            has = has & (begin <= self.longest) & self.where(piece)[self.rows, inside]
+            if index == 0 and literal.starts:
+                has = has & (begin == 0)
+            at = np.minimum(begin + np.int16(len(piece)), np.int16(self.longest + 1))
+        return has
+
+    def runs(self, literal: Literal) -> np.ndarray:
+        if self._runs is None:
+            new = np.ones_like(self.padded, dtype=bool)
+            new[:, 1:] = self.padded[:, 1:] != self.padded[:, :-1]
+            new &= self.padded >= 0
+            self._runs = [
+                tuple(row[keep].tolist()) for row, keep in zip(self.padded, new, strict=True)
+            ]
+        wanted = tuple(s for piece in literal.pieces for s in piece)
+        return np.array([row == wanted for row in self._runs], dtype=bool)
+
+    def depth(self, brackets: tuple[Letters, ...]) -> np.ndarray:
+        """How deep brackets are nested; -1 where they are not well nested."""
+        if brackets not in self._depths:
+            opens, closes = zip(*brackets, strict=True)
+            moves = np.isin(self.padded, opens).astype(int) - np.isin(self.padded, closes)
+            heights = moves.cumsum(axis=1)
+            well = (heights.min(axis=1) >= 0) & (heights[:, -1] == 0)
+            for row in np.flatnonzero(well) if len(brackets) > 1 else ():
+                well[row] = _matched(
+                    self.padded[row, : self.lengths[row]], dict(zip(opens, closes, strict=True))
+                )
+            self._depths[brackets] = np.where(well, heights.max(axis=1), -1)
+        return self._depths[brackets]
+
+
+def _matched(word: np.ndarray, closing: dict[int, int]) -> bool:
+    """Is each bracket closed by one of its kind?"""
+    opened: list[int] = []
+    for letter in word.tolist():
+        if letter in closing:
+            opened.append(closing[letter])
+        elif letter in closing.values() and opened.pop() != letter:
+            return False
+    return True
