@@ -59,7 +59,7 @@ def test_a_planted_rule_is_the_shortest_formula(name: str):
     assert best.formula.bits(4) == pytest.approx(rule_bits(rule, FOUR))
 
 
-def test_a_rule_on_a_tier_is_found_and_says_what_is_left_out():
+def test_a_rule_on_a_tier_is_found_and_says_what_is_left_out() -> None:
     tier = Families(("a", "b", "c"))
     narrow = ~tier.side_by_side("a", "a")
     dfa = DFA(
@@ -75,7 +75,7 @@ def test_a_rule_on_a_tier_is_found_and_says_what_is_left_out():
     assert rule.text == "never contains a a side by side (with d left out)"
 
 
-def test_wrong_labels_do_not_change_the_rule():
+def test_wrong_labels_do_not_change_the_rule() -> None:
     dfa = PLANTED["in order"]
     words = drawn(dfa, 600)
     labels = run(dfa, words) ^ (np.random.default_rng(0).random(len(words)) < 0.2)
@@ -84,7 +84,7 @@ def test_wrong_labels_do_not_change_the_rule():
     assert best.wrong == (run(dfa, words) != labels).sum()
 
 
-def test_random_labels_have_no_code_shorter_than_their_list():
+def test_random_labels_have_no_code_shorter_than_their_list() -> None:
     words = drawn(PLANTED["in order"], 200)
     labels = np.random.default_rng(1).random(len(words)) < 0.5
     best = search(words, labels, FOUR).best["any"]
@@ -102,7 +102,7 @@ def others(words: list[Word], labels: np.ndarray, symbols: tuple[str, ...]) -> l
     return space([weighed(r.dfa, symbols, words, labels, r, "classes") for r in rules], symbols)
 
 
-def test_the_printed_lines_have_the_rule_of_the_lecture_and_others_beside_it():
+def test_the_printed_lines_have_the_rule_of_the_lecture_and_others_beside_it() -> None:
     words, labels, symbols = lecture()
     rules = others(words, labels, symbols)
     assert [rule.wrong for rule in rules] == [0] * len(rules)
@@ -155,7 +155,7 @@ def test_two_rules_part_on_the_first_shortest_word_and_differ_on_a_share(seed: i
     assert differing(one, other, ("a", "b"), [5, 8, 8, 8]) == pytest.approx(share)
 
 
-def test_deciding_words_split_as_evenly_as_they_can():
+def test_deciding_words_split_as_evenly_as_they_can() -> None:
     rules = [F.at_least(count, "a").dfa for count in range(1, 9)]
     asked = deciding(rules, FOUR)
     assert len({tuple(run(rule, asked)) for rule in rules}) == 8

@@ -84,13 +84,13 @@ def test_a_literal_is_an_expression_and_says_so(literal: Literal, expression: st
     assert literal.rule(SYMBOLS).text == text
 
 
-def test_pieces_that_overlap_are_counted_each_time_and_never_used_twice():
+def test_pieces_that_overlap_are_counted_each_time_and_never_used_twice() -> None:
     words = Columns([(0, 0, 0), (0, 1, 0), (0, 1, 0, 0, 1, 0)])
     assert words(Literal("times", ((0, 0),), number=2)).tolist() == [True, False, False]
     assert words(Literal("pattern", ((0, 1, 0), (0, 1, 0)))).tolist() == [False, False, True]
 
 
-def test_two_kinds_of_brackets_may_not_cross():
+def test_two_kinds_of_brackets_may_not_cross() -> None:
     brackets = ((0, 1), (2, 3))
     words = Columns([(0, 2, 3, 1), (0, 2, 1, 3), (0, 0, 1, 1), (1, 0)])
     read = [words(Literal("nested", brackets, tier=(0, 1, 2, 3), number=n)) for n in (1, 2)]
@@ -98,12 +98,12 @@ def test_two_kinds_of_brackets_may_not_cross():
     assert read[1].tolist() == [True, False, True, False]
 
 
-def test_blocks_are_those_of_the_lecture():
+def test_blocks_are_those_of_the_lecture() -> None:
     """Blocks of one to three words of eight, up to five of them: 3,928 rules."""
     assert len(list(block_literals(range(8)))) == len(set(block_literals(range(8)))) == 3928
 
 
-def test_literals_cost_what_the_same_rules_of_the_families_cost():
+def test_literals_cost_what_the_same_rules_of_the_families_cost() -> None:
     f = Families(SYMBOLS)
     for literal, rule in (
         (Literal("pattern", ((0,), (1,))), f.contains("a", "b")),
@@ -116,7 +116,7 @@ def test_literals_cost_what_the_same_rules_of_the_families_cost():
         assert max(1, literal.size(3)) == rule.size
 
 
-def test_a_literal_grows_into_every_pattern():
+def test_a_literal_grows_into_every_pattern() -> None:
     """Every pattern of three letters is reached from those of one letter."""
     reached = {x for x in first_literals(range(2), None, 1) if x.kind == "pattern"}
     for _ in range(6):
@@ -125,7 +125,7 @@ def test_a_literal_grows_into_every_pattern():
     assert wanted <= reached
 
 
-def test_words_without_a_letter_of_the_tier_have_no_pattern_on_it():
+def test_words_without_a_letter_of_the_tier_have_no_pattern_on_it() -> None:
     words = Columns([(2, 2), (), (0,)])
     assert not words(Literal("pattern", ((0, 1),), tier=(0, 1))).any()
     assert np.array_equal(words(Literal("runs", ((0,),), tier=(0,))), [False, False, True])
