@@ -15,7 +15,7 @@ import numpy as np
 from automata.fa.dfa import DFA
 from jaxtyping import Bool
 
-from interp.automata.extraction import canonical, over, symbol_classes
+from interp.automata.extraction import MOST_LISTED, canonical, over, symbol_classes
 from interp.automata.local import (
     dot_depth_one,
     has_window,
@@ -33,7 +33,7 @@ MOST_ELEMENTS = 5000
 """The classes that are decided in the monoid are not decided if it is larger."""
 LOCAL: tuple[Class, ...] = ("SL", "LT", "LTT", "PLT")
 EQUATIONS = {"LT": locally_testable, "LTT": threshold_testable, "PLT": dot_depth_one}
-ORDER = "SL SP TSL LT PT TLT LTT TLTT PLT TPLT SF Zp Reg".split()
+ORDER = ["SL", "SP", "TSL", "LT", "PT", "TLT", "LTT", "TLTT", "PLT", "TPLT", "SF", "Zp", "Reg"]
 """The names of classes, simple ones first."""
 IN_WORDS = {
     "SL": "strictly local",
@@ -75,16 +75,16 @@ class Membership:
     @property
     def text(self) -> str:
         """The class in words."""
-        said = IN_WORDS[self.base]
+        text = IN_WORDS[self.base]
         if self.base == "Zp":
-            said += f" modulo {self.window}"
+            text += f" modulo {self.window}"
         elif self.base in ("SP", "PT"):
-            said += f", up to {self.window or 'more than a few'} symbols in order"
+            text += f", up to {self.window or 'more than a few'} symbols in order"
         elif self.base in LOCAL:
-            said += f", with windows of {self.window or 'more than were tried'}"
+            text += f", with windows of {self.window or 'more than were tried'}"
         if self.threshold is not None:
-            said += f", counted up to {self.threshold}"
-        return said if self.tier is None else f"{said}, all but {_listed(self.tier)} left out"
+            text += f", counted up to {self.threshold}"
+        return text if self.tier is None else f"{text}, all but {listed(self.tier)} left out"
 
 
 @dataclass(frozen=True)
@@ -181,5 +181,12 @@ def _local(part: _Part, base: Class) -> Membership | None:
     if monoid is None or not monoid.aperiodic or not has_window(monoid, EQUATIONS[base]):
         return None
     k = smallest_window(monoid, EQUATIONS[base])
-    counted = threshold(delta, k) if base == "LTT" and k else None
+    counted = threshold(monoid, delta, k) if base == "LTT" and k else None
     return Membership(base, k, counted, part.tier)
+
+
+def listed(symbols: Sequence[str]) -> str:
+    """Symbols as "a, b and c"; only their number if they are many."""
+    if len(symbols) > MOST_LISTED:
+        return f"{len(symbols)} symbols"
+    return " and ".join(filter(None, [", ".join(symbols[:-1]), *symbols[-1:]]))

@@ -7,9 +7,10 @@ from itertools import count
 
 import numpy as np
 from jaxtyping import Bool
+
 from interp.automata.semigroup import Arrows, Monoid, Table
 
-LONGEST = 8
+LONGEST = 12
 """The longest windows that are tried for LT, LTT and PLT."""
 MOST_WORDS = 1 << 22
 """Windows are tried as long as there are no more words of their vertices and arrows than this."""

@@ -19,7 +19,8 @@ from scipy.sparse import csr_matrix
 from scipy.sparse.csgraph import connected_components
 
 Table = Int[np.ndarray, "states letters"]
-Elements = Int[np.ndarray, " elements"]
+Elements = Int[np.ndarray, "_"]
+"""Numbers of elements of a monoid."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +68,9 @@ class Monoid:
         by_right = np.empty((len(maps), len(maps)), dtype=np.int32)
         by_right[0] = np.arange(len(maps))
         filled = {0}
-        for parent, row in enumerate(right):  # breadth first: a parent is filled before its children
+        for parent, row in enumerate(
+            right
+        ):  # breadth first: a parent is filled before its children
             for letter, child in enumerate(row):
                 if child not in filled:
                     filled.add(child)
