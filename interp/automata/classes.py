@@ -6,17 +6,17 @@ The classes are those of Rogers and Pullum 2011, of Heinz, and of MLRegTest (van
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from automata.fa.dfa import DFA
 from jaxtyping import Bool
 
 from interp.automata.extraction import MOST_LISTED, canonical, over, symbol_classes
-from interp.automata.local import (
+from interp.automata.subregular.local import (
     dot_depth_one,
     has_window,
     locally_testable,
@@ -24,9 +24,9 @@ from interp.automata.local import (
     strictly_local,
     threshold_testable,
 )
-from interp.automata.piecewise import piecewise_testable, strictly_piecewise
-from interp.automata.semigroup import Monoid, Table, cyclic
-from interp.automata.thresholds import threshold
+from interp.automata.subregular.piecewise import piecewise_testable, strictly_piecewise
+from interp.automata.subregular.semigroup import Monoid, Table, cyclic
+from interp.automata.subregular.thresholds import threshold
 
 Class = Literal["SL", "SP", "LT", "PT", "LTT", "PLT", "SF", "Zp", "Reg"]
 MOST_ELEMENTS = 5000
@@ -159,7 +159,8 @@ def _parts(dfa: DFA, symbols: Sequence[str]) -> list[_Part]:
     groups = symbol_classes(dfa, symbols)
     letters = [group[0] for group in groups]
     dfa = canonical(over(dfa, letters), letters)
-    delta = np.array([[dfa.transitions[q][s] for s in letters] for q in range(len(dfa.states))])
+    rows: dict[Any, Mapping[str, Any]] = dict(dfa.transitions)
+    delta = np.array([[rows[q][s] for s in letters] for q in range(len(rows))])
     final = np.isin(np.arange(len(delta)), list(dfa.final_states))
     monoid = Monoid.of(delta, MOST_ELEMENTS)
     moving = (delta != np.arange(len(delta))[:, None]).any(axis=0)

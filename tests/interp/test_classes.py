@@ -19,15 +19,15 @@ from interp.automata import classes
 from interp.automata.classes import Classes, Membership, classes_of
 from interp.automata.equivalence import Word
 from interp.automata.extraction import run
-from interp.automata.local import (
+from interp.automata.rules import Families
+from interp.automata.subregular.local import (
     dot_depth_one,
     has_window,
     locally_testable,
     smallest_window,
     threshold_testable,
 )
-from interp.automata.rules import Families
-from interp.automata.semigroup import Monoid
+from interp.automata.subregular.semigroup import Monoid
 
 AB, ABC = ("a", "b"), ("a", "b", "c")
 FAMILIES = Families(ABC)

@@ -8,7 +8,7 @@ from itertools import count
 import numpy as np
 from jaxtyping import Bool
 
-from interp.automata.semigroup import Arrows, Monoid, Table
+from interp.automata.subregular.semigroup import Arrows, Monoid, Table
 
 LONGEST = 12
 """The longest windows that are tried for LT, LTT and PLT."""

@@ -8,7 +8,7 @@ from itertools import count
 import numpy as np
 from jaxtyping import Bool
 
-from interp.automata.semigroup import Table
+from interp.automata.subregular.semigroup import Table
 
 MOST_LETTERS = 6
 """With more letters the window of a piecewise testable language is not decided: all sets of letters

@@ -9,7 +9,7 @@ import numpy as np
 from scipy.sparse import csr_matrix
 from scipy.sparse.csgraph import connected_components
 
-from interp.automata.semigroup import Arrows, Monoid, Table
+from interp.automata.subregular.semigroup import Arrows, Monoid, Table
 
 MOST_NODES = 1 << 22
 MOST_LABELS = 100_000
