@@ -130,7 +130,7 @@ COMMANDS = {
     "few-labels": Command(
         "few-labels", "how many labels does a pretrained network need?", "many_runs:few_labels"
     ),
-    "rule": Command("rule lines.tsv", "the rule behind labelled lines or a --model", "lines:rule"),
+    "rule": Command("rule lines.tsv", "the rule behind lines, a --model, FILE.att", "lines:rule"),
     "recover": Command("recover STUDY", "how much of a planted rule comes back?", "lines:recover"),
     "plant": Command("plant [PROGRAM]", "a network whose wiring is known", "plants:plant"),
     "score": Command(

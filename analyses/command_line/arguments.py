@@ -32,7 +32,7 @@ from analyses.options.commands import (
 )
 from analyses.options.dictionaries import Dictionary
 from analyses.options.influence import Influence
-from analyses.options.lines import Discover, OfNetwork, Recover
+from analyses.options.lines import Discover, OfAutomaton, OfNetwork, Recover, holds_an_automaton
 from analyses.options.live import (
     Dependencies,
     Depths,
@@ -227,10 +227,12 @@ def _finetune(args: Sequence[str]) -> Finetune:
     return parse(Finetune, args[1:], "finetune", replace(start, config=config))
 
 
-def _rule(args: Sequence[str]) -> Discover | OfNetwork:
-    """Of lines or, with --model, of a network."""
+def _rule(args: Sequence[str]) -> Discover | OfNetwork | OfAutomaton:
+    """Of lines; of an automaton, if a file holds one; with --model, of a network."""
     if any(word.split("=")[0] == "--model" for word in args):
         return parse(OfNetwork, args, "rule --model DIR")
+    if any(holds_an_automaton(Path(word)) for word in args if not word.startswith("-")):
+        return parse(OfAutomaton, args, "rule FILE.att")
     return parse(Discover, args, "rule")
 
 

@@ -6,17 +6,20 @@ import pandas as pd
 
 from analyses.charts.discovery import BY, shares
 from analyses.console import OUT, progress_bar, shown, table_of
-from analyses.options.lines import Discover, OfNetwork, Recover
+from analyses.options.lines import Discover, OfAutomaton, OfNetwork, Recover
+from analyses.questions.rule_evidence import transitions
+from analyses.rules import automaton_file, of_network, recovery
 from analyses.rules import discover as discoveries
-from analyses.rules import of_network, recovery
 from analyses.rules import record as records
 from analyses.script import as_json, where
 
 
-def rule(options: Discover | OfNetwork) -> None:
-    """The rule behind labelled lines, or behind a network."""
+def rule(options: Discover | OfNetwork | OfAutomaton) -> None:
+    """The rule behind labelled lines, behind a network, or of an automaton."""
     if isinstance(options, OfNetwork):
         _of_network(options)
+    elif isinstance(options, OfAutomaton):
+        _of_automaton(options)
     else:
         _of_lines(options)
 
@@ -36,6 +39,17 @@ def _of_network(options: OfNetwork) -> None:
     about = f"words of {' '.join(found['symbols'])} between {found['begin']} and {found['end']}"
     OUT.print(f"Asked about {about}; a token may come next at a probability of {found['least']:g}.")
     where(answer, of_network.NAME)
+
+
+def _of_automaton(options: OfAutomaton) -> None:
+    dfa, symbols = automaton_file.read_automaton(options.file)
+    answer = automaton_file.rule_of_automaton(dfa, symbols)
+    if shown(options, transitions(dfa, symbols), answer):
+        return
+    headline, *rest = automaton_file.sentences(answer)
+    OUT.print(headline, style="bold")
+    for sentence in rest:
+        OUT.print(sentence)
 
 
 def _of_lines(options: Discover) -> None:

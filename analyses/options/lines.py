@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -24,7 +25,8 @@ NETWORKS = 5
 class Discover(Shows, Trains):
     """From labelled lines to the rule behind them.
 
-    For the rule behind a network of transformers, see lab rule --model DIR --help.
+    For the rule behind a network of transformers, see lab rule --model DIR --help; of an automaton
+    in AT&T form, see lab rule FILE.att --help.
 
     Attributes:
         lines: a file of lines, label <tab> words. There are two labels, of any name.
@@ -95,6 +97,26 @@ class OfNetwork(Discovery, Shows):
         at_least(1e-9, self, "least")
         at_least(2, self, "length")
         object.__setattr__(self, "name", safe_name(self.name or self.model.resolve().name))
+
+
+@dataclass(frozen=True)
+class OfAutomaton(Shows):
+    """The classes of rules that an automaton belongs to, and its rule in words.
+
+    Attributes:
+        file: in AT&T form: an arrow a line, from <tab> to <tab> symbol <tab> symbol, then the
+            accepting states, one a line. 0 is the start; what has no arrow is rejected.
+    """
+
+    file: Positional[Path]
+
+
+def holds_an_automaton(path: Path) -> bool:
+    """Is a file an automaton by its name, or by its first line?"""
+    if path.suffix == ".att" or not path.is_file():
+        return path.suffix == ".att"
+    with path.open(encoding="utf-8", errors="replace") as file:
+        return re.match(r"\ufeff?\d+\t\d+\t[^\t]+\t[^\t]+$", file.readline(1000)) is not None
 
 
 def safe_name(name: str) -> str:

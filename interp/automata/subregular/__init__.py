@@ -1,0 +1,1 @@
+"""Decision procedures for subregular classes, on tables of transitions and their monoids."""
