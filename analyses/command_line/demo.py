@@ -23,7 +23,7 @@ from analyses.registry import registered
 from analyses.rules.discover import discover
 from analyses.rules.printed import printed_verdicts
 from analyses.rules.printed import summary as printed_summary
-from analyses.rules.record import remarks
+from analyses.rules.record import evidence, headline
 from models.config import TrainConfig
 from models.errors import UserError
 from models.languages.registry import DIEREN_FILE
@@ -69,7 +69,7 @@ def demo(options: Demo) -> None:
             OUT.print(titled(run.name, f" {name}: {asked(run, name).sentence}"))
     if "dieren" in paths:
         lines = discover(Discover(DIEREN_FILE, out))
-        OUT.print(titled(lines["name"], f" rule: {' '.join(remarks(lines))}"))
+        OUT.print(titled(lines["name"], f" rule: {headline(lines)} {evidence(lines)}"))
     seconds = time.monotonic() - start
     OUT.print(f"Done in {seconds:.0f} s. Open the dashboard: lab dashboard {out}")
 

@@ -13,6 +13,9 @@ from analyses.rules import discover as discoveries
 from analyses.rules import record as records
 from analyses.script import as_json, where
 
+SHOWN = 8
+"""So many rules beside the best are printed."""
+
 
 def rule(options: Discover | OfNetwork | OfAutomaton) -> None:
     """The rule behind labelled lines, behind a network, or of an automaton."""
@@ -56,15 +59,24 @@ def _of_lines(options: Discover) -> None:
     with progress_bar(options.lines.name) as report:
         record = discoveries.discover(options, report)
     table = pd.DataFrame(records.table(record))
-    if shown(options, table, record["found"] | {"ways": record["ways"]}):
+    best = record["best"] or {"words": None, "class": None, "dfa": None}
+    more = {key: record[key] for key in ("space", "decide", "ways")}
+    about = {"headline": records.headline(record), "evidence": records.evidence(record)}
+    if shown(options, table, record["found"] | best | about | more):
         return
     for note in record["notes"]:
         OUT.print(note)
     OUT.print(records.headline(record), style="bold")
-    OUT.print(record["found"]["evidence"])
+    OUT.print(records.evidence(record))
     OUT.print(table_of(table))
-    for remark in records.remarks(record):
-        OUT.print(remark)
+    if record["space"]:
+        OUT.print(records.question(record))
+        OUT.print(table_of(pd.DataFrame(records.others(record)[:SHOWN])))
+        if (more := len(record["space"]) - SHOWN) > 0:
+            OUT.print(f"  and {more} more: see --json")
+        OUT.print(f"Which of these lines are {record['labels'][0]}? Their labels would decide:")
+        for line in record["decide"]:
+            OUT.print(f"  {' '.join(line)}")
     folders = [options.out / record["run"]] if record["run"] else []
     folders.append(options.out / records.FOLDER / record["name"])
     OUT.print("  " + ", ".join(map(str, folders)), style="dim")

@@ -2,8 +2,8 @@
 
 The lines are split. Networks learn them, one kind after the other, until the rule of one network
 explains them. The best rule is chosen by training and validation lines alone, and judged once on
-held-out lines. The rivals get the same lines: passive learning of automata, an LSTM, and a search
-over word patterns. Network and rivals are called the ways to the rule.
+held-out lines. Other finders get the same lines: a search of the classes of rules, passive learning
+of automata, and an LSTM. The best code wins, whoever found it. Finders are called ways to the rule.
 
     OUT/NAME-s0/ ...                  the networks, each a normal run
     OUT/discoveries/NAME/lines.tsv    the lines as they were used
@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict, replace
+from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
@@ -36,12 +37,14 @@ from analyses.questions.rule_evidence import (
     rebuilt,
     status,
 )
+from analyses.rules.choice import FITTED, best_of, chance, choice, same_rule
 from analyses.rules.lines import as_tsv, prepared
 from analyses.rules.record import FOLDER, LINES, RECORD, kept
 from interp.automata.extraction import run as verdicts_of
+from interp.automata.formulas import Searched, search
 from interp.automata.induction import ENOUGH, constant_bits, passive, weighed
-from interp.automata.patterns import best_pattern
-from interp.automata.rule_search import rule_of, same
+from interp.automata.rule_search import rule_of
+from interp.automata.rules import Rule
 from models.config import TrainConfig
 from models.errors import UserError
 from models.languages import SPLITS, LabelledCorpus
@@ -71,7 +74,7 @@ HOPELESS = 3
 RIGHT = 0.97
 """A network that is right on such a share of the held-out lines has learned them."""
 
-Way = Literal["Transformer", "LSTM", "RPNI", "word patterns"]
+Way = Literal["Transformer", "classes", "LSTM", "RPNI"]
 
 
 def discover(options: Discover, progress: Progress = quiet) -> dict[str, Any]:
@@ -129,7 +132,12 @@ def _discover(
         "ways": [],
     }
     enough = all(len(set(corpus.sides(side)[1])) == 2 for side in SPLITS)
-    ways = rivals(options, folder, corpus, enough) if options.rivals else {}
+    lines, held = (Lines(*corpus.sides(*s)) for s in (("train", "validation"), ("test",)))
+    if not enough:
+        lines, held = Lines(*corpus.sides(*SPLITS)), Lines([], np.array([], dtype=bool))
+    symbols = corpus.vocabulary.symbols
+    searched = cache(lambda: search(lines.words, lines.labels, symbols))
+    ways = finders(options, folder, corpus, (lines, held), searched)
 
     def report(done: int, what: str) -> None:
         record["doing"] = what
@@ -141,13 +149,16 @@ def _discover(
     run, found = None, too_few(corpus)
     if enough:
         found, run = learned(options, folder, corpus, record, report)
-        record["ways"].append(row("Transformer", found, found, time.monotonic() - start))
+        record["ways"].append(row("Transformer", found, time.monotonic() - start))
     record |= {"run": run.name if run else None, "found": found}
     record["seconds"] = round(time.monotonic() - start, 1)
     for done, (way, work) in enumerate(ways.items(), 1):
-        report(done, f"rival: {way}")
+        report(done, f"finder: {way}")
         begun = time.monotonic()
-        record["ways"].append(row(way, work(), found, time.monotonic() - begun))
+        record["ways"].append(row(way, work(), time.monotonic() - begun))
+    record |= choice(record["ways"], searched(), Lines(*corpus.sides(*SPLITS)), symbols)
+    for way in record["ways"]:
+        way["same"] = same_rule(way, record["best"], symbols)
     record["disagreements"] = disagreements(run, found) if run else []
     record["status"] = "finished"
     report(1 + len(ways), "discovered")
@@ -266,37 +277,40 @@ def futile(found: dict[str, Any]) -> bool:
     return halted and (found["network_right"] or 0.0) >= RIGHT
 
 
-# -- the rivals ---------------------------------------------------------------------------------
+# -- the other finders --------------------------------------------------------------------------
 
 
-def rivals(
-    options: Discover, folder: Path, corpus: LabelledCorpus, enough: bool
+def finders(
+    options: Discover,
+    folder: Path,
+    corpus: LabelledCorpus,
+    sides: tuple[Lines, Lines],
+    searched: Callable[[], Searched],
 ) -> dict[Way, Callable[[], dict[str, Any]]]:
-    """A function for each rival, which returns what the rival finds.
+    """A function for each finder but the Transformer, which returns what it finds.
 
     Args:
-        enough: whether there are lines to set apart. If not, none is held out, and no network
-            learns.
+        sides: the lines that choose a rule, and those that judge it; where there are too few lines
+            to hold some out, none judge it, and no network learns.
+        searched: the formulas that were found in the lines.
     """
-    lines, held = (Lines(*corpus.sides(*s)) for s in (("train", "validation"), ("test",)))
-    if not enough:
-        lines, held = Lines(*corpus.sides(*SPLITS)), Lines([], np.array([], dtype=bool))
+    lines, held = sides
     symbols = corpus.vocabulary.symbols
 
-    def judged(dfa: DFA, way: str) -> dict[str, Any]:
-        rule = rule_of(dfa, symbols, empty=False)
+    def judged(dfa: DFA, rule: Rule | None, way: str) -> dict[str, Any]:
         found = weighed(dfa, symbols, lines.words, lines.labels, rule, way)
         about = described(found.dfa, found, symbols) | on_held_out(found.dfa, held)
         about["bits_without"] = constant_bits(lines.labels)
         return about | {"status": status(about), "doubt": doubt(about)}
 
-    def patterns() -> dict[str, Any]:
-        found = best_pattern(lines.words, lines.labels, symbols)
-        about = judged(found.rule.dfa.minify(), "word patterns")
-        if not held.words and found.corrected_p < SURE:  # the test itself is the evidence
+    def classes() -> dict[str, Any]:
+        fit = best_of(searched())
+        rule = fit.formula.rule(symbols)
+        about = judged(rule.dfa, rule, "classes")
+        answers = verdicts_of(rule.dfa, lines.words)
+        about |= chance(fit, answers, lines.labels)
+        if not held.words and about["p_fitted"] < SURE:  # the test itself is the evidence
             about |= {"status": "exceptions" if about["wrong"] else "rule", "doubt": None}
-        seen = {"text": found.text, "having": found.having, "lines": found.lines}
-        about["pattern"] = seen | {"p": found.corrected_p, "tried": found.tried}
         return about
 
     def lstm() -> dict[str, Any]:
@@ -310,33 +324,32 @@ def rivals(
         return dict(found.findings)
 
     def merged() -> dict[str, Any]:
-        return judged(passive(lines.words, lines.labels, symbols), "RPNI")
+        dfa = passive(lines.words, lines.labels, symbols)
+        return judged(dfa, rule_of(dfa, symbols, empty=False), "RPNI")
 
-    found: dict[Way, Callable[[], dict[str, Any]]] = {"LSTM": lstm} if enough else {}
-    return found | {"RPNI": merged, "word patterns": patterns}
+    known: dict[Way, Callable[[], dict[str, Any]]] = {"classes": classes}
+    if not options.rivals:
+        return known
+    return known | ({"LSTM": lstm} if held.words else {}) | {"RPNI": merged}
 
 
-def row(
-    way: Way, found: dict[str, Any], transformer: dict[str, Any], seconds: float
-) -> dict[str, Any]:
+def row(way: Way, found: dict[str, Any], seconds: float) -> dict[str, Any]:
     """A row of the table of all ways."""
-    alphabet = list(dict.fromkeys(symbol for _, symbol, _ in found["dfa"]["transitions"]))
-    theirs, ours = (
-        rebuilt(each["dfa"], alphabet) if each["dfa"] else None for each in (found, transformer)
-    )
     return {
         "way": way,
         "status": found["status"],
         "rule": found["rule"],
         "states": found["n_states"],
         "dfa": found["dfa"],
+        "bits": found["bits"],
+        "written": found["bits_of_the_rule"],
         "wrong": found["wrong"],
         "held-out right": found["agreement_truth"],
+        "held out": found.get("held_out", 0),
         "regex": found["regex"],
         "doubt": found.get("doubt"),
-        "same": None if ours is None or theirs is None else same(ours, theirs),
         "seconds": round(seconds, 1),
-        **({"pattern": found["pattern"]} if "pattern" in found else {}),
+        **{key: found[key] for key in FITTED if key in found},
     }
 
 

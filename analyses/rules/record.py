@@ -46,6 +46,16 @@ class Found(TypedDict):
 
 
 @with_config(AS_WRITTEN)
+class Rule(TypedDict):
+    """A rule that fits the lines."""
+
+    words: str | None
+    dfa: dict[str, Any] | None
+    way: str
+    wrong: int | None
+
+
+@with_config(AS_WRITTEN)
 class Learning(TypedDict):
     """record.json while the lines are learned."""
 
@@ -65,6 +75,9 @@ class Finished(Learning):
     run: str | None
     found: Found
     ways: list[Way]
+    best: Rule | None
+    space: list[Rule]
+    decide: list[list[str]]
     disagreements: list[dict[str, Any]]
 
 
@@ -90,20 +103,63 @@ def kept(out: Path, name: str) -> dict[str, Any] | None:
     return record
 
 
+FINDERS = {
+    "Transformer": "a Transformer",
+    "LSTM": "an LSTM",
+    "RPNI": "state merging (RPNI)",
+    "EDSM": "state merging (EDSM)",
+    "classes": "the search of classes of rules",
+}
+"""The finders as a sentence names them."""
+
+
 def headline(record: dict[str, Any]) -> str:
-    """The answer in a sentence, in the lines' own label: the rule of the network; where it has
-    none, that of a rival that has one."""
-    found, label = record["found"], record["labels"][0]
-    if found["status"] == "none":
-        knowing = [way for way in record["ways"] if way["status"] in ("rule", "exceptions")]
-        said = str(found["headline"])
-        if not knowing:
-            return said
-        way = knowing[-1]
-        return f"By {way['way']}, a line is {label} if {known(way)}. {said}"
-    states = record["found"].get("n_states")
-    told = {"rule": found["rule"], "states": states, "regex": None}
-    return f"A line is {label} if {known(told)}."
+    """The best rule in a sentence, in the lines' own label."""
+    if record["best"] is None:
+        return "No reliable rule was found in the lines."
+    return f"A line is {record['labels'][0]} if {known(record['best'])}."
+
+
+def evidence(record: dict[str, Any]) -> str:
+    """Who found the best rule and what speaks for it; then what the network says of its own."""
+    best, network = record["best"], f"{record['found']['headline']} {record['found']['evidence']}"
+    if best is None:
+        return network
+    way = next(way for way in record["ways"] if way["way"] == best["way"])
+    said = f"Found by {FINDERS[way['way']]}"
+    if "having" in way:
+        a, b = record["labels"]
+        (inside, yes), (outside, no) = way["having"]
+        said += f": {inside} of {yes} lines of {a} and {outside} of {no} lines of {b} obey it "
+        said += f"(exact test: p = {way['p_fitted']:.2g} after correction for {way['tried']:,} "
+        said += f"rules of its kind and for {way['kinds']} kinds)"
+    if way["held-out right"] is not None:
+        said += f"; right on {way['held-out right']:.2%} of the {way['held out']} held-out lines"
+    if way["way"] == "Transformer":
+        return f"{said}. {record['found']['evidence']}"
+    return f"{said}. The network: {network}"
+
+
+def others(record: dict[str, Any]) -> list[dict[str, Any]]:
+    """The other rules that the lines do not exclude, as rows; words are as long as the lines."""
+    return [
+        {
+            "rule": known(rule).removeprefix("it "),
+            "class": rule["class"],
+            "bits": f"{rule['bits']:.1f}",
+            "differs on": f"{rule['differs']:.1%} of words",
+        }
+        for rule in record["space"]
+    ]
+
+
+def question(record: dict[str, Any]) -> str:
+    """What the other rules leave open, in a sentence; "" where there is none."""
+    count = len(record["space"])
+    if not count:
+        return ""
+    more = "one other rule" if count == 1 else f"{count} other rules"
+    return f"The lines do not exclude {more}; the shortest codes come first:"
 
 
 DOUBTS = {
@@ -141,29 +197,9 @@ def table(record: dict[str, Any]) -> list[dict[str, Any]]:
     ]
 
 
-def known(way: dict[str, Any]) -> str:
-    """What a way has found, in words; or its automaton, where no family has words for it."""
-    if way["rule"]:
-        return f"it {way['rule']}"
-    written = f": {way['regex']}" if way.get("regex") else ""
-    return f"an automaton of {way['states']} states accepts it{written}"
-
-
-def remarks(record: dict[str, Any]) -> list[str]:
-    """More sentences: the best word pattern, and the rules of rivals where the network has none.
-
-    An automaton that no family has words for is a rule, too.
-    """
-    said, first = [], record["labels"]
-    for way in record["ways"]:
-        if seen := way.get("pattern"):
-            (inside, outside), (yes, no) = seen["having"], seen["lines"]
-            said.append(
-                f"Word patterns: {inside} of {yes} lines of {first[0]} and {outside} of {no} of "
-                f"{first[1]} {seen['text'].replace('contains', 'contain', 1)} "
-                f"(exact test, p = {seen['p']:.2g} after correction for {seen['tried']} patterns)."
-            )
-    if record["found"]["status"] == "none":
-        knowing = [way for way in record["ways"] if way["status"] != "none"]
-        said += [f"{way['way']}: a line is {first[0]} if {known(way)}." for way in knowing]
-    return said
+def known(rule: dict[str, Any]) -> str:
+    """A rule in words; or its automaton, where no family has words for it."""
+    if rule["words"]:
+        return f"it {rule['words']}"
+    written = f": {rule['regex']}" if rule["regex"] else ""
+    return f"an automaton of {rule['n_states']} states accepts it{written}"

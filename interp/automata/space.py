@@ -20,27 +20,26 @@ from interp.automata.formulas import BEYOND
 from interp.automata.induction import Found
 
 MOST_RULES = 20
-"""The most rules of a space."""
+"""The most rules beside the best."""
 
 
-def space(rules: Sequence[Found], symbols: Sequence[str]) -> list[Found]:
-    """The shortest rules that no more lines contradict than the best one, the best one first.
+def space(best: Found, others: Sequence[Found], symbols: Sequence[str]) -> list[Found]:
+    """The best rule, and then the shortest others that no more lines contradict.
 
     Args:
-        rules: weighed by the same lines.
+        best: the best rule.
+        others: other rules, weighed by the same lines.
         symbols: the alphabet.
 
     Returns:
         Rules of different languages; of equal ones the shortest.
     """
-    kept: list[Found] = []
-    for rule in sorted(rules, key=lambda one: one.bits):
-        if kept and (rule.wrong > kept[0].wrong or rule.bits > kept[0].bits + BEYOND):
-            continue
-        if all(parting(rule.dfa, other.dfa, symbols) for other in kept):
-            kept.append(rule)
-        if len(kept) == MOST_RULES:
+    kept = [best]
+    for rule in sorted(others, key=lambda one: one.bits):
+        if len(kept) > MOST_RULES or rule.bits > best.bits + BEYOND:
             break
+        if rule.wrong <= best.wrong and all(parting(rule.dfa, k.dfa, symbols) for k in kept):
+            kept.append(rule)
     return kept
 
 

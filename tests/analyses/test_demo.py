@@ -123,12 +123,12 @@ def test_discovery_returns_the_rule(demo: Path) -> None:
     assert dfa == run.language.dfa  # automata-lib decides equivalence
 
 
-def test_the_printed_lines_have_their_pattern(demo: Path) -> None:
+def test_the_printed_lines_have_their_rule(demo: Path) -> None:
     record = read_json(demo / "discoveries" / "dieren-lines" / "record.json")
     assert record["lines"] == {"A": 13, "B": 13}
-    (pattern,) = [way["pattern"] for way in record["ways"] if "pattern" in way]
-    assert pattern["text"] == "contains leeuw ... olifant ... leeuw in this order"
-    assert pattern["having"] == [13, 1]
+    assert record["best"]["words"].startswith("is one or more leeuw, then one or more olifant, ")
+    (way,) = [way for way in record["ways"] if way["way"] == "classes"]
+    assert way["having"] == [[13, 13], [0, 13]]
 
 
 @pytest.mark.parametrize(

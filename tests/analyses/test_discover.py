@@ -23,7 +23,7 @@ from analyses.questions.rule_evidence import rebuilt
 from analyses.rules import discover as module
 from analyses.rules.discover import Discover, discover
 from analyses.rules.lines import MOST_LINES, MOST_WORDS, OTHER, OTHERS, fewer_words, prepared
-from analyses.rules.record import LINES, RECORD, headline, remarks
+from analyses.rules.record import LINES, RECORD, evidence, headline
 from interp.automata.extraction import run as verdicts_of
 from interp.automata.induction import passive
 from models.errors import UserError
@@ -84,16 +84,12 @@ def test_the_rule_comes_back(found: Path) -> None:
 def test_all_ways_stand_in_one_table(found: Path) -> None:
     record = read_json(found / "discoveries" / "mijn-regels" / RECORD)
     ways = {way["way"]: way for way in record["ways"]}
-    assert list(ways) == ["Transformer", "LSTM", "RPNI", "word patterns"]
-    assert ways["Transformer"]["same"]
-    for way in ("RPNI", "word patterns"):
+    assert list(ways) == ["Transformer", "classes", "LSTM", "RPNI"]
+    for way in ("Transformer", "classes", "RPNI"):
         assert ways[way]["rule"] == "contains x ... y in this order"
         assert (ways[way]["wrong"], ways[way]["held-out right"], ways[way]["same"]) == (0, 1, True)
-    pattern = ways["word patterns"]["pattern"]
-    assert pattern["having"][1] == 0
-    assert pattern["having"][0] == pattern["lines"][0]
-    (remark,) = remarks(record)
-    assert "contain x ... y in this order" in remark
+    assert ways["classes"]["having"][0][0] == ways["classes"]["having"][0][1]
+    assert ways["classes"]["having"][1][0] == 0
 
 
 def test_the_best_network_is_a_normal_run(found: Path) -> None:
@@ -116,8 +112,8 @@ def test_nothing_is_learned_twice(
     path = found / "mijn regels.tsv"
     assert main(["rule", str(path), "--out", str(found), "--accepted", "ja", "--json"]) == 0
     answer = json.loads(capsys.readouterr().out)
-    assert {"rule", "regex", "dfa", "n_states", "agreement"} <= set(answer)
-    assert answer["dfa"] == before["found"]["dfa"]
+    assert {"words", "class", "dfa", "space", "decide", "agreement"} <= set(answer)
+    assert answer["dfa"] == before["best"]["dfa"]
 
 
 def test_other_lines_of_the_same_name_are_not_mixed_up(found: Path, tmp_path: Path) -> None:
@@ -130,25 +126,33 @@ def test_other_lines_of_the_same_name_are_not_mixed_up(found: Path, tmp_path: Pa
 
 
 @pytest.mark.slow
-def test_the_printed_lines_show_their_pattern(tmp_path: Path) -> None:
-    """Too few for a network; the search over word patterns is sure, and one line of B has it."""
+def test_the_printed_lines_have_a_rule_and_others_beside_it(tmp_path: Path) -> None:
+    """Too few for a network; the search of classes is sure, and says what would decide."""
     groups, words = zip(*printed_lines(), strict=True)
     path = written(tmp_path / "printed.tsv", list(groups), [" ".join(word) for word in words])
     record = discover(Discover(path, tmp_path))
     assert record["found"]["status"] == "none"
     assert record["run"] is None
     assert record["networks"] == []
-    assert {way["way"]: way["status"] for way in record["ways"]}["word patterns"] == "exceptions"
+    assert {way["way"]: way["status"] for way in record["ways"]} == {
+        "classes": "rule",
+        "RPNI": "none",
+    }
     assert headline(record) == (
-        "By word patterns, a line is A if it contains leeuw ... olifant ... leeuw in this order. "
-        "No network was asked for a rule."
+        "A line is A if it is one or more leeuw, then one or more olifant, then one or more leeuw "
+        "(with all but leeuw and olifant left out)."
     )
-    pattern, rule = remarks(record)
-    assert pattern.startswith(
-        "Word patterns: 13 of 13 lines of A and 1 of 13 of B contain "
-        "leeuw ... olifant ... leeuw in this order (exact test, p = 0.0031 after correction"
+    assert evidence(record).startswith(
+        "Found by the search of classes of rules: 13 of 13 lines of A and 0 of 13 lines of B obey "
+        "it (exact test: p = 0.006 after correction for 7,856 rules of its kind and for 8 kinds)."
     )
-    assert "contains leeuw ... olifant ... leeuw in this order" in rule
+    assert record["best"]["n_states"] == 5
+    assert record["best"]["class"].startswith("piecewise testable, up to 3 symbols in order")
+    assert len(record["space"]) > 1
+    assert ["leeuw", "olifant", "leeuw", "olifant"] in record["decide"]
+    for rule in record["space"]:
+        dfa = rebuilt(rule["dfa"], sorted({s for _, s, _ in rule["dfa"]["transitions"]}))
+        assert verdicts_of(dfa, list(words)).tolist() == [group == "A" for group in groups]
 
 
 @pytest.mark.parametrize("bits", [(30.0, 10.0, 20.0), (10.0, 20.0, 30.0), (None, 30.0, 20.0)])
@@ -212,7 +216,9 @@ def test_no_rule_is_said_to_be_none(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     path = written(tmp_path / "coin.tsv", labels, lines)
     record = discover(Discover(path, tmp_path, rivals=False))
     assert record["found"]["status"] == "none"
-    assert headline(record) == "No reliable rule was found in the network."
+    assert headline(record) == "No reliable rule was found in the lines."
+    assert evidence(record).startswith("No reliable rule was found in the network. ")
+    assert (record["best"], record["space"], record["decide"]) == (None, [], [])
     assert len(record["networks"]) == 1
 
 
@@ -431,11 +437,12 @@ def test_the_page_says_the_rule_and_judges_a_typed_line(page: AppTest) -> None:
 
 
 def test_the_page_shows_all_ways(page: AppTest) -> None:
-    assert list(page.dataframe[0].value["way"]) == ["Transformer", "LSTM", "RPNI", "word patterns"]
+    (ways,) = [each.value for each in page.dataframe if "way" in each.value]
+    assert list(ways["way"]) == ["Transformer", "classes", "LSTM", "RPNI"]
 
 
 @pytest.mark.slow
-def test_the_page_draws_a_rival_s_rule_where_the_network_has_none(
+def test_the_page_shows_the_best_rule_and_the_others_where_no_network_learned(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     groups, words = zip(*printed_lines(), strict=True)
@@ -444,9 +451,16 @@ def test_the_page_draws_a_rival_s_rule_where_the_network_has_none(
     monkeypatch.setattr("sys.argv", ["app.py", str(tmp_path)])
     page = AppTest.from_string(PAGE, default_timeout=60).run()
     assert not page.exception
-    assert "#### By word patterns, a line is A if it contains leeuw" in said(page)
-    assert "This rule was found by word patterns. State 0 is the start" in said(page)
+    assert "#### A line is A if it is one or more leeuw" in said(page)
     assert "26 lines are too few to teach a network" in said(page)
+    (rules,) = [each.value for each in page.dataframe if "differs on" in each.value]
+    assert len(rules) > 1
+    assert "leeuw olifant leeuw olifant" in [
+        line
+        for each in page.dataframe
+        if list(each.value) == ["line"]
+        for line in each.value["line"]
+    ]
 
 
 def test_a_learner_that_is_gone_is_not_waited_for(found: Path, page: AppTest) -> None:

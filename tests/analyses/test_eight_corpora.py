@@ -29,7 +29,7 @@ from analyses.questions.discovery import discovered
 from analyses.questions.rule_evidence import rebuilt, sentences
 from analyses.rules.discover import discover
 from analyses.rules.lines import as_tsv, prepared
-from analyses.rules.record import headline, remarks, table
+from analyses.rules.record import headline, table
 from interp.automata.equivalence import Word
 from interp.automata.extraction import run as verdicts_of
 from models.languages import LabelledCorpus
@@ -296,15 +296,9 @@ def test_the_answer_does_not_hang_on_where_things_lie_in_memory() -> None:
 
 
 def test_an_automaton_without_wording_is_shown() -> None:
-    """Of a rival, too: it is not told that there is no rule."""
-    way = {"way": "RPNI", "status": "rule", "rule": None, "states": 4, "regex": "a(b|c)"}
-    found = {"status": "none", "headline": "No.", "rule": None}
-    record = {"found": found, "labels": ["in", "out"], "ways": [way]}
-    assert remarks(record) == ["RPNI: a line is in if an automaton of 4 states accepts it: a(b|c)."]
-    known = {"status": "rule", "rule": None, "n_states": 8}
-    assert headline(record | {"found": known}) == (
-        "A line is in if an automaton of 8 states accepts it."
-    )
+    record = {"labels": ["in", "out"], "best": {"words": None, "n_states": 4, "regex": "a(b|c)"}}
+    assert headline(record) == "A line is in if an automaton of 4 states accepts it: a(b|c)."
+    assert headline({"best": None}) == "No reliable rule was found in the lines."
 
 
 def test_it_is_said_why_a_rival_is_not_reliable() -> None:

@@ -49,7 +49,7 @@ PLANTED = {
 
 
 @pytest.mark.parametrize("name", PLANTED)
-def test_a_planted_rule_is_the_shortest_formula(name: str):
+def test_a_planted_rule_is_the_shortest_formula(name: str) -> None:
     dfa = PLANTED[name]
     words = drawn(dfa, 400)
     best = search(words, run(dfa, words), FOUR).best["any"]
@@ -99,7 +99,8 @@ def lecture() -> tuple[list[Word], np.ndarray, tuple[str, ...]]:
 
 def others(words: list[Word], labels: np.ndarray, symbols: tuple[str, ...]) -> list[Found]:
     rules = [fit.formula.rule(symbols) for fit in search(words, labels, symbols).others]
-    return space([weighed(r.dfa, symbols, words, labels, r, "classes") for r in rules], symbols)
+    known = [weighed(r.dfa, symbols, words, labels, r, "classes") for r in rules]
+    return space(known[0], known, symbols)
 
 
 def test_the_printed_lines_have_the_rule_of_the_lecture_and_others_beside_it() -> None:
@@ -125,7 +126,7 @@ def test_the_printed_lines_have_the_rule_of_the_lecture_and_others_beside_it() -
 
 
 @pytest.mark.parametrize("name", ["tomita7", "dyck1", "ends-or-even"])
-def test_the_true_rule_is_in_the_space_and_alone_after_ten_answers(name: str):
+def test_the_true_rule_is_in_the_space_and_alone_after_ten_answers(name: str) -> None:
     truth = language(name)
     assert isinstance(truth, RegularLanguage)
     sample = truth.sample(np.random.default_rng(0), 250, range(1, 13))
@@ -143,7 +144,7 @@ def test_the_true_rule_is_in_the_space_and_alone_after_ten_answers(name: str):
 
 @settings(max_examples=25)
 @given(st.integers(0, 10**6))
-def test_two_rules_part_on_the_first_shortest_word_and_differ_on_a_share(seed: int):
+def test_two_rules_part_on_the_first_shortest_word_and_differ_on_a_share(seed: int) -> None:
     one, other = (random_dfa(3, ("a", "b"), [seed, side]) for side in (0, 1))
     words = [w for length in range(1, 9) for w in product("ab", repeat=length)]
     differ = [w for w in words if run(one, [w])[0] != run(other, [w])[0]]

@@ -35,7 +35,9 @@ FIRST = [
 
 
 @given(st.sampled_from(FIRST), st.data())
-def test_a_column_is_what_the_automaton_says_of_each_word(literal: Literal, data: st.DataObject):
+def test_a_column_is_what_the_automaton_says_of_each_word(
+    literal: Literal, data: st.DataObject
+) -> None:
     if data.draw(st.booleans()) and (longer := list(literal.longer(range(3), 5))):
         literal = data.draw(st.sampled_from(longer))
     rule = literal.rule(SYMBOLS)
@@ -77,7 +79,9 @@ def test_a_column_is_what_the_automaton_says_of_each_word(literal: Literal, data
         (Literal("same ends", ()), r"^(.)(.*\1)?$", "starts and ends with the same symbol"),
     ],
 )
-def test_a_literal_is_an_expression_and_says_so(literal: Literal, expression: str, text: str):
+def test_a_literal_is_an_expression_and_says_so(
+    literal: Literal, expression: str, text: str
+) -> None:
     texts = ["".join(word) for word in NAMED]
     searched = [re.search(expression, word) is not None for word in texts]
     assert COLUMNS(literal).tolist() == searched

@@ -18,7 +18,7 @@ from analyses.charts.discovery import recovery_chart
 from analyses.options.lines import Study, safe_name
 from analyses.questions.rule_evidence import rebuilt, transitions
 from analyses.rules.lines import MOST_LINES, as_tsv, prepared
-from analyses.rules.record import FOLDER, headline, kept, names, remarks, table
+from analyses.rules.record import FOLDER, evidence, headline, kept, names, others, question, table
 from analyses.rules.recovery import file_name
 from dashboard import controls
 from dashboard.drawing import explain_errors, picture
@@ -221,14 +221,16 @@ def found_rule(record: dict[str, Any]) -> None:
     """The rule, how far to trust it, what the rivals say, and lines to try."""
     found, (accepted, other) = record["found"], record["labels"]
     st.markdown(f"#### {text(headline(record))}")
-    st.markdown(text(found["evidence"]))
-    for remark in [*record.get("notes", []), *remarks(record)]:
+    st.markdown(text(evidence(record)))
+    for remark in record.get("notes", []):
         st.markdown(text(remark))
-    if found["dfa"]:
-        metrics(found)
     drawn_rule(record)
-    if found["dfa"]:
-        expression(found)
+    if record["space"]:
+        st.header("Other rules that fit", divider="gray")
+        st.markdown(text(question(record)))
+        st.dataframe(pd.DataFrame(others(record)), hide_index=True)
+        st.markdown("Lines that would decide between them:")
+        st.dataframe(pd.DataFrame({"line": map(" ".join, record["decide"])}), hide_index=True)
     st.header("Who finds what", divider="gray")
     st.dataframe(
         pd.DataFrame(table(record)),
@@ -237,7 +239,10 @@ def found_rule(record: dict[str, Any]) -> None:
     )
     if found["dfa"]:
         with explain_errors():
-            try_lines(record, automaton(found["dfa"]))
+            try_lines(record, automaton((record["best"] or found)["dfa"] or found["dfa"]))
+        st.header("What the network says", divider="gray")
+        metrics(found)
+        expression(found)
         details(found)
     if record["disagreements"]:
         st.header("Where label, rule and network disagree", divider="gray")
@@ -265,23 +270,19 @@ def found_rule(record: dict[str, Any]) -> None:
 
 
 def drawn_rule(record: dict[str, Any]) -> None:
-    """Draws the automaton of the rule; if the network has no rule, that of a rival that has one."""
-    said, accepted = record["found"], record["labels"][0]
-    reliable = [way for way in record["ways"] if way["status"] in ("rule", "exceptions")]
-    if said["status"] not in ("rule", "exceptions", "counts") and reliable:
-        shown, by = reliable[-1], f"This rule was found by {reliable[-1]['way']}. "
-    else:
-        shown, by = said, ""
-    if shown["status"] not in ("rule", "exceptions"):
-        picture(note(said["headline"]), said["headline"])
+    """Draws the automaton of the best rule."""
+    best, said = record["best"], headline(record)
+    if best is None or best["dfa"] is None:
+        picture(note(said), said)
         return
-    dfa = automaton(shown["dfa"])
+    dfa = automaton(best["dfa"])
     picture(
         automaton_chart(transitions(dfa, sorted(dfa.input_symbols))),
-        f"The automaton of the rule: a line is {accepted} if it {shown['rule'] or 'is accepted'}.",
+        f"The automaton of the rule. {said}",
     )
     st.caption(
-        f"{text(by)}State 0 is the start; a ring marks a state in which a line is {text(accepted)}."
+        "State 0 is the start; a ring marks a state in which a line is "
+        f"{text(record['labels'][0])}."
     )
 
 
