@@ -72,8 +72,8 @@ def _of_lines(options: Discover) -> None:
     if record["space"]:
         OUT.print(records.question(record))
         OUT.print(table_of(pd.DataFrame(records.others(record)[:SHOWN])))
-        if (more := len(record["space"]) - SHOWN) > 0:
-            OUT.print(f"  and {more} more: see --json")
+        if (hidden := len(record["space"]) - SHOWN) > 0:
+            OUT.print(f"  and {hidden} more: see --json")
         OUT.print(f"Which of these lines are {record['labels'][0]}? Their labels would decide:")
         for line in record["decide"]:
             OUT.print(f"  {' '.join(line)}")

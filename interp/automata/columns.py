@@ -30,10 +30,10 @@ class Columns:
         if literal.kind == "nested":
             depth = read.depth(literal.pieces)
             return (depth >= 0) & (depth <= literal.number)
-        count = sum(read.where(piece).sum(axis=1) for piece in literal.pieces)
+        count = read.count(literal.pieces)
         if literal.kind == "modulo":
-            return np.asarray(count % literal.number == literal.rest)
-        return np.asarray(count >= literal.number)
+            return count % literal.number == literal.rest
+        return count == literal.number if literal.kind == "exactly" else count >= literal.number
 
 
 class _Read:
@@ -50,7 +50,8 @@ class _Read:
         self.rows = np.arange(len(words))
         self._where: dict[Letters, np.ndarray] = {}
         self._next: dict[Letters, np.ndarray] = {}
-        self._runs: list[Letters] | None = None
+        self._counts: dict[tuple[Letters, ...], np.ndarray] = {}
+        self._runs: dict[Letters, list[int]] = {}
         self._depths: dict[tuple[Letters, ...], np.ndarray] = {}
 
     def where(self, piece: Letters) -> np.ndarray:
@@ -91,16 +92,23 @@ class _Read:
             at = np.minimum(begin + np.int16(len(piece)), np.int16(self.longest + 1))
         return has
 
+    def count(self, pieces: tuple[Letters, ...]) -> np.ndarray:
+        """How often the pieces occur in all."""
+        if pieces not in self._counts:
+            self._counts[pieces] = np.sum([self.where(p).sum(axis=1) for p in pieces], axis=0)
+        return self._counts[pieces]
+
     def runs(self, literal: Literal) -> np.ndarray:
-        if self._runs is None:
+        """Are these the runs of equal letters?"""
+        if not self._runs:
             new = np.ones_like(self.padded, dtype=bool)
             new[:, 1:] = self.padded[:, 1:] != self.padded[:, :-1]
             new &= self.padded >= 0
-            self._runs = [
-                tuple(row[keep].tolist()) for row, keep in zip(self.padded, new, strict=True)
-            ]
-        wanted = tuple(s for piece in literal.pieces for s in piece)
-        return np.array([row == wanted for row in self._runs], dtype=bool)
+            for row, (word, keep) in enumerate(zip(self.padded, new, strict=True)):
+                self._runs.setdefault(tuple(word[keep].tolist()), []).append(row)
+        has = np.zeros(len(self.rows), dtype=bool)
+        has[self._runs.get(tuple(s for piece in literal.pieces for s in piece), [])] = True
+        return has
 
     def depth(self, brackets: tuple[Letters, ...]) -> np.ndarray:
         """How deep brackets are nested; -1 where they are not well nested."""

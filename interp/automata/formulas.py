@@ -34,7 +34,7 @@ BEYOND = 20.0
 then not a million times less likely."""
 SWAPPED = 15
 """So many of the best formulas are tried with so many other literals."""
-MOST_WORDS, MOST_SYMBOLS = 4000, 100_000
+MOST_WORDS, MOST_SYMBOLS = 3000, 75_000
 """Of more words, or of more symbols in all, some are drawn to search on."""
 CLASSES: dict[str, set[str]] = {
     "local": {"local"},
@@ -166,7 +166,7 @@ def _others(pool: Pool, fits: Sequence[Fit]) -> list[Fit]:
     best = min(fits, key=lambda fit: fit.bits)
     some = sorted((fit for fit in fits if fit.wrong <= best.wrong), key=lambda fit: fit.bits)
     by_column: dict[bytes, list[Literal]] = {}
-    for literal in sorted(pool.literals, key=pool.bits):
+    for literal in (pool.literals[i] for i in np.argsort(pool.bits, kind="stable")):
         by_column.setdefault(pool.column(literal), []).append(literal)
     others = list(some)
     for fit in some[:SWAPPED]:
@@ -205,7 +205,7 @@ class Beam:
             literal = pool.literals[place]
             self.single.append(literally(literal, column, pool.alphabet))
             self.single.append(literally(literal, ~column, pool.alphabet, denied=True))
-        self.tried = Counter(literal.family for literal in pool.literals)
+        self.tried = Counter(pool.families)
         self.kept: dict[bytes, Fit] = {}
         self.alike: dict[tuple[bytes, str], Fit] = {}
 

@@ -31,18 +31,18 @@ class Literal:
     """A property of words.
 
     Attributes:
-        kind: "pattern", "times" (at least ``number`` of a piece), "modulo" (the symbols, or the
-            piece, occur so often that ``number`` leaves ``rest``), "runs" (what is read is these
-            runs of equal symbols), "nested" (a piece is an opening and a closing bracket; what is
-            read is well nested, up to a depth of ``number``) or "same ends" (the first letter
-            equals the last).
+        kind: "pattern", "times" (at least ``number`` of a piece), "exactly" (so many of it),
+            "modulo" (the pieces occur so often in all that ``number`` leaves ``rest``), "runs"
+            (what is read is these runs of equal symbols), "nested" (a piece is an opening and a
+            closing bracket; what is read is well nested, up to a depth of ``number``) or "same
+            ends" (the first letter equals the last).
         pieces: letters; those of one piece stand side by side, and pieces stand in this order.
         starts, ends: whether the first piece begins the word, and the last one ends it.
         tier: the letters that are read; None reads all.
-        number, rest: of "times", "modulo" and "nested".
+        number, rest: of "times", "exactly", "modulo" and "nested".
     """
 
-    kind: Either["pattern", "times", "modulo", "runs", "nested", "same ends"]
+    kind: Either["pattern", "times", "exactly", "modulo", "runs", "nested", "same ends"]
     pieces: tuple[Letters, ...]
     starts: bool = False
     ends: bool = False
@@ -67,7 +67,8 @@ class Literal:
         """The class of rules that is made of such literals, as the field calls it."""
         if self.kind == "pattern":
             return {"none": "local", "all": "piecewise", "some": "piecewise local"}[self.gaps]
-        return {"times": "threshold", "same ends": "local"}.get(self.kind, self.kind)
+        named = {"times": "threshold", "exactly": "threshold", "same ends": "local"}
+        return named.get(self.kind, self.kind)
 
     def size(self, alphabet: int) -> int:
         """The number of parts that say it: letters, ends, gaps, and what the tier reads or not."""
@@ -82,12 +83,12 @@ class Literal:
         """The numbers that it names."""
         if self.kind == "modulo":
             return (self.number, self.rest)
-        return (self.number,) if self.kind in ("times", "nested") else ()
+        return (self.number,) if self.kind in ("times", "exactly", "nested") else ()
 
     def longer(self, letters: Sequence[int], most: int) -> Iterator[Literal]:
         """Literals that say one thing more or one thing else: a letter, an end, a gap, a number."""
         pieces, free = self.pieces, [s for s in letters if self.tier is None or s in self.tier]
-        if self.kind == "times":
+        if self.kind in ("times", "exactly"):
             for number in {self.number - 1, self.number + 1} & set(range(2, MOST_TIMES + 1)):
                 yield replace(self, number=number)
             for s in free if self.length < most else ():
@@ -97,6 +98,7 @@ class Literal:
             return
         if len(pieces) == 1 and not (self.starts or self.ends):
             yield replace(self, kind="times", number=2)
+            yield replace(self, kind="exactly", number=1)
         for s in free if self.length < most else ():
             if not self.ends:
                 yield replace(self, pieces=(*pieces, (s,)))
@@ -125,10 +127,11 @@ class Literal:
         """What a word does that has the property, and what one does that has it not."""
         pieces = [" ".join(symbols[s] for s in piece) for piece in self.pieces]
         aside = self._left_out(symbols)
-        if self.kind == "times":
-            beside = " side by side" if self.length > 1 else ""
-            has = f"at least {self.number} {pieces[0]}{beside}{aside}"
-            return f"has {has}", f"does not have {has}"
+        if self.kind in ("times", "exactly"):
+            what = f"{pieces[0]}{' side by side' * (self.length > 1)}{aside}"
+            if self.kind == "exactly":
+                return f"has exactly {self.number} {what}", f"does not have {self.number} {what}"
+            return f"has at least {self.number} {what}", f"has at most {self.number - 1} {what}"
         if self.kind == "modulo":
             beside = " side by side" if len(pieces) == 1 and self.length > 1 else ""
             what = f"number of {listed(pieces, 'and')}{' together' * (len(pieces) > 1)}{beside}"
@@ -184,7 +187,7 @@ class Literal:
         """The automaton that reads the property off a word."""
         if self.kind == "same ends":
             return Families(symbols).same_ends().dfa
-        if self.kind in ("times", "modulo"):
+        if self.kind in ("times", "exactly", "modulo"):
             return self._counter(symbols)
         if self.kind == "nested":
             return self._nested(symbols)
@@ -228,8 +231,9 @@ class Literal:
             seen = next(
                 seen[i:] for i in range(len(seen) + 1) if piece[: len(seen) - i] == seen[i:]
             )
-            return seen, count % self.number if self.kind == "modulo" else min(count, self.number)
+            return seen, count % self.number if self.kind == "modulo" else min(count, most)
 
+        most = self.number + (self.kind == "exactly")
         goal = self.rest if self.kind == "modulo" else self.number
         return _stepped(symbols, ((), 0), step, lambda state: state[1] == goal)
 
@@ -287,6 +291,9 @@ def first_literals(letters: Sequence[int], tier: Letters | None, longest: int) -
             if length <= 2:
                 yield from (
                     Literal("times", (flat,), tier=tier, number=n) for n in range(2, MOST_TIMES)
+                )
+                yield from (
+                    Literal("exactly", (flat,), tier=tier, number=n) for n in range(1, MOST_TIMES)
                 )
                 yield from (
                     Literal("modulo", (flat,), tier=tier, number=n, rest=rest)

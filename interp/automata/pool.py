@@ -41,6 +41,8 @@ class Pool:
         self.columns = Columns(words)
         self.at: dict[Literal, int] = {}
         self.literals: list[Literal] = []
+        self.families: list[str] = []
+        self.bits: list[float] = []
         self.packed = np.zeros((0, -(-len(words) // 8)), dtype=np.uint8)
         self.letters: list[int] = list(range(alphabet))
 
@@ -88,6 +90,8 @@ class Pool:
         if new:
             self.at |= {literal: len(self.literals) + i for i, literal in enumerate(new)}
             self.literals += new
+            self.families += [literal.family for literal in new]
+            self.bits += [size_bits(x.size(self.alphabet), x.counts, self.alphabet) for x in new]
             packed = [np.packbits(self.columns(literal)) for literal in new]
             self.packed = np.concatenate([self.packed, packed])
         return [self.at[literal] for literal in asked]
@@ -138,12 +142,10 @@ class Pool:
 
         Of literals with the same verdicts on all words the shortest is taken.
         """
-        places = [
-            i for i, x in enumerate(self.literals) if families is None or x.family in families
-        ]
+        places = [i for i, x in enumerate(self.families) if families is None or x in families]
         if not places:
             return []
-        bits = np.array([self.bits(self.literals[i]) for i in places])
+        bits = np.array([self.bits[i] for i in places])
         chosen: dict[bytes, int] = {}
         for mask in masks:
             order = np.lexsort((bits, bits / 2 - self.tells(places, mask)))
@@ -152,20 +154,13 @@ class Pool:
                 column = self.packed[place]
                 known = chosen.get(key := column.tobytes())
                 new = known is None and len(chosen) < room and column.any()
-                if new or (known is not None and self._shorter(place, known)):
+                if new or (known is not None and self.bits[place] < self.bits[known]):
                     chosen[key] = place
         return list(chosen.values())
-
-    def _shorter(self, one: int, other: int) -> bool:
-        return self.bits(self.literals[one]) < self.bits(self.literals[other])
 
     def column(self, literal: Literal) -> bytes:
         """The verdicts of a literal of the pool."""
         return self.packed[self.at[literal]].tobytes()
-
-    def bits(self, literal: Literal) -> float:
-        """Bits of a literal as a rule."""
-        return size_bits(literal.size(self.alphabet), literal.counts, self.alphabet)
 
 
 def _entropy(

@@ -56,6 +56,7 @@ def test_a_column_is_what_the_automaton_says_of_each_word(
         (Literal("pattern", ((0,), (1,)), True, True), "^a.*b$", "starts with a and ends with b"),
         (Literal("pattern", ((0, 1),), True, True), "^ab$", "is just a b"),
         (Literal("times", ((0,),), number=3), "a.*a.*a", "has at least 3 a"),
+        (Literal("exactly", ((0,),), number=1), "^[bc]*a[bc]*$", "has exactly 1 a"),
         (
             Literal("pattern", ((0, 1),), tier=(0, 1)),
             "ac*b",
