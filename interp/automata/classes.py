@@ -16,6 +16,7 @@ from automata.fa.dfa import DFA
 from jaxtyping import Bool
 
 from interp.automata.extraction import MOST_LISTED, canonical, over, symbol_classes
+from interp.automata.rules import listed
 from interp.automata.subregular.local import (
     dot_depth_one,
     has_window,
@@ -84,7 +85,12 @@ class Membership:
             text += f", with windows of {self.window or 'more than were tried'}"
         if self.threshold is not None:
             text += f", counted up to {self.threshold}"
-        return text if self.tier is None else f"{text}, all but {listed(self.tier)} left out"
+        if self.tier is None:
+            return text
+        few = len(self.tier) <= MOST_LISTED
+        return (
+            f"{text}, all but {listed(self.tier) if few else f'{len(self.tier)} symbols'} left out"
+        )
 
 
 @dataclass(frozen=True)
@@ -184,10 +190,3 @@ def _local(part: _Part, base: Class) -> Membership | None:
     k = smallest_window(monoid, EQUATIONS[base])
     counted = threshold(monoid, delta, k) if base == "LTT" and k else None
     return Membership(base, k, counted, part.tier)
-
-
-def listed(symbols: Sequence[str]) -> str:
-    """Symbols as "a, b and c"; only their number if they are many."""
-    if len(symbols) > MOST_LISTED:
-        return f"{len(symbols)} symbols"
-    return " and ".join(filter(None, [", ".join(symbols[:-1]), *symbols[-1:]]))
