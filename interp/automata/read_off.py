@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from functools import reduce
-from itertools import pairwise, product
+from itertools import islice, pairwise, product
 from typing import Any
 
 from automata.fa.dfa import DFA
 
 from interp.automata.equivalence import Word
+from interp.automata.extraction import canonical
 from interp.automata.rules import Families, Rule
+from interp.automata.subregular.local import strictly_local
+from interp.automata.subregular.piecewise import strictly_piecewise
+from interp.automata.subregular.semigroup import table_of
 
 MOST_FORBIDDEN = 4
 """The most words in a list of what never occurs."""
-MOST_WORDS, LONGEST = 1000, 4
-"""They are looked for among so many words at most, none longer than this."""
+MOST_WORDS = 5000
+"""They are looked for only if there are no more words of their length."""
 
 
 def shapes(goal: DFA, families: Families, told: Sequence[str]) -> Iterator[Rule]:
@@ -106,78 +111,105 @@ def lists(goal: DFA, families: Families, told: Sequence[str]) -> Iterator[Rule]:
         told: the symbols that a rule may name.
     """
     for dfa, denied in ((goal, False), (~goal, True)):
-        for forbidden in (_factors(dfa, families, told), _subsequences(dfa, families, told)):
-            if 0 < len(forbidden) <= MOST_FORBIDDEN:
+        delta, final = table_of(canonical(dfa, families.symbols), families.symbols)
+        ways = []
+        if k := strictly_local(delta, final):
+            ways.append(_side_by_side(dfa, families, _words(told, k)))
+        if k := strictly_piecewise(delta, final):
+            ways.append(_in_order(dfa, families, _words(told, k)))
+        for way in ways:
+            never = list(islice(way, MOST_FORBIDDEN + 1))
+            if 0 < len(never) <= MOST_FORBIDDEN:
+                rule = reduce(Rule.__and__, never)
                 if denied:
-                    rule = reduce(Rule.__or__, forbidden)
-                else:
-                    rule = reduce(Rule.__and__, (~part for part in forbidden))
+                    rule = reduce(Rule.__or__, (~part for part in never))
                 if rule.dfa == goal:
                     yield rule
 
 
-def _words(told: Sequence[str]) -> Iterator[Word]:
-    """All words of few symbols, the shorter first."""
-    for length in range(1, LONGEST + 1):
-        if len(told) ** length > MOST_WORDS:
-            return
-        yield from product(told, repeat=length)
+def _words(told: Sequence[str], longest: int) -> list[Word]:
+    """All words of up to so many symbols, the shorter first; none if they are too many."""
+    if len(told) ** longest > MOST_WORDS:
+        return []
+    return [word for n in range(1, longest + 1) for word in product(told, repeat=n)]
 
 
-def _factors(dfa: DFA, families: Families, told: Sequence[str]) -> list[Rule]:
+def _side_by_side(dfa: DFA, families: Families, words: Sequence[Word]) -> Iterator[Rule]:
+    """How all accepted words start and end, and what they never contain side by side.
+
+    Args:
+        words: all up to a length, the shorter first.
+    """
+    rest = DFA.universal_language(set(families.symbols))
+    for build in (families.starts, families.ends):
+        common = _common(dfa, build, sorted({word[0] for word in words}))
+        if common:
+            yield common
+            rest &= common.dfa
+    for rule in _factors(dfa, families, words):
+        if not rest.isdisjoint(rule.dfa):  # the start and the end do not exclude it already
+            yield ~rule
+
+
+def _common(dfa: DFA, build: Callable[..., Rule], told: Iterable[str]) -> Rule | None:
+    """The longest start, or end, that all accepted words have; None if they have none."""
+    rule: Rule | None = None
+    word: Word = ()
+    while True:
+        for longer in (way for s in told for way in ((*word, s), (s, *word))):
+            candidate = build(*longer)
+            if dfa <= candidate.dfa:
+                rule, word = candidate, longer
+                break
+        else:
+            return rule
+
+
+def _factors(dfa: DFA, families: Families, words: Sequence[Word]) -> Iterator[Rule]:
     """The least words that no accepted word contains side by side, starts with, ends with, or is.
 
-    At most one more than may be listed.
+    Args:
+        words: all up to a length, the shorter first.
     """
-    rows, start = dfa.transitions, dfa.initial_state
-    live = {q for q in dfa.states if q in dfa.final_states or set(rows[q].values()) != {q}}
+    rows, start, final = dfa.transitions, dfa.initial_state, dfa.final_states
+    live = {q for q in dfa.states if q in final or set(rows[q].values()) != {q}}
     after: dict[Word, dict[Any, Any]] = {(): {q: q for q in live}}
     no_start, no_end = set[Word](), set[Word]()
-    rules: list[Rule] = []
-    first = [s for s in families.symbols if rows[start][s] in live]
-    if start not in dfa.final_states and len(first) == 1 and first[0] in told:
-        rules.append(~families.starts(*first))  # the empty word does not start with it either
-        no_start.update((s,) for s in told if s not in first)
-    for word in _words(told):
+    for word in words:
         if not (after.get(word[:-1]) and after.get(word[1:])):
             continue  # a part of it never occurs
         ways = {q: rows[r][word[-1]] for q, r in after[word[:-1]].items()}
         after[word] = ways = {q: r for q, r in ways.items() if r in live}
         if not ways:
-            rules.append((families.side_by_side if len(word) > 1 else families.contains)(*word))
+            yield (families.side_by_side if len(word) > 1 else families.contains)(*word)
             continue
         if start not in ways:
-            rules += [] if no_start & {word, word[:-1]} else [families.starts(*word)]
+            if word[:-1] not in no_start:
+                yield families.starts(*word)
             no_start.add(word)
-        if dfa.final_states.isdisjoint(ways.values()):
+        if final.isdisjoint(ways.values()):
+            if word[1:] not in no_end:
+                yield families.ends(*word)
             no_end.add(word)
-            rules += [] if word[1:] in no_end else [families.ends(*word)]
-        if word not in no_start | no_end and ways[start] not in dfa.final_states:
-            rules.append(families.word(*word))
-        if len(rules) > MOST_FORBIDDEN:
-            break
-    return rules
+        if word not in no_start | no_end and ways[start] not in final:
+            yield families.word(*word)
 
 
-def _subsequences(dfa: DFA, families: Families, told: Sequence[str]) -> list[Rule]:
-    """The least rejected words; they never occur in order if that is all there is to a rule.
+def _in_order(dfa: DFA, families: Families, words: Sequence[Word]) -> Iterator[Rule]:
+    """The least rejected words do not occur in order, if that is all there is to a rule.
 
-    At most one more than may be listed.
+    Args:
+        words: all up to a length, the shorter first.
     """
-    after: dict[Word, Any] = (
-        {(): dfa.initial_state} if dfa.initial_state in dfa.final_states else {}
-    )
-    rules: list[Rule] = []
-    for word in _words(told):
+    after = {(): dfa.initial_state}
+    for word in words:
         if any(word[:i] + word[i + 1 :] not in after for i in range(len(word))):
             continue
         state = dfa.transitions[after[word[:-1]]][word[-1]]
         if state in dfa.final_states:
             after[word] = state
-        elif len(set(word)) == 1:
-            rules.append(families.at_least(len(word), word[0]))
+        elif len(word) > 1 and len(set(word)) == 1:
+            least = families.at_least(len(word), word[0])
+            yield replace(families.at_most(len(word) - 1, word[0]), denial=least.text)
         else:
-            rules.append(families.contains(*word))
-        if len(rules) > MOST_FORBIDDEN:
-            break
-    return rules
+            yield ~families.contains(*word)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Iterator, Sequence
+from functools import reduce
 from itertools import groupby, pairwise, permutations, product
 
 import numpy as np
@@ -421,6 +422,29 @@ def test_two_pairs_of_brackets_and_a_tier_of_longer_symbols() -> None:
     rule = rule_of(Families(pets).on_tier(sides, ["kat", "aap"]).dfa, pets)
     assert rule is not None
     assert rule.text == "with all but kat and aap left out, contains kat kat side by side"
+
+
+LISTS = [
+    (
+        made("starts", "a", "a"),
+        ~made("side_by_side", "b", "b"),
+        ~made("side_by_side", "c", "a", "c", "a"),
+    ),
+    (made("ends", "b"), ~made("starts", "b"), ~made("side_by_side", "c", "c")),
+    (~made("contains", "a", "b", "a"), ~made("contains", "b", "c"), made("at_most", 2, "c")),
+]
+
+
+@pytest.mark.parametrize("parts", LISTS)
+def test_lists_of_more_than_two_parts(parts: Sequence[Rule]) -> None:
+    """In words that say so, whatever their order; and the denial of the list."""
+    for rule in (reduce(Rule.__and__, parts), reduce(Rule.__or__, (~part for part in parts))):
+        listed = rule_of(rule.dfa, ABC)
+        assert listed is not None
+        assert listed.family == rule.family
+        assert len(listed.text.split()) <= len(rule.text.split())
+        obeys = means(listed.text)
+        assert accepted(rule) == [obeys(word) for word in WORDS]
 
 
 def test_no_word_in_words() -> None:
