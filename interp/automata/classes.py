@@ -6,16 +6,17 @@ The classes are those of Rogers and Pullum 2011, of Heinz, and of MLRegTest (van
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from automata.fa.dfa import DFA
 from jaxtyping import Bool
 
 from interp.automata.extraction import MOST_LISTED, canonical, over, symbol_classes
+from interp.automata.rules import listed
 from interp.automata.subregular.local import (
     dot_depth_one,
     has_window,
@@ -25,7 +26,7 @@ from interp.automata.subregular.local import (
     threshold_testable,
 )
 from interp.automata.subregular.piecewise import piecewise_testable, strictly_piecewise
-from interp.automata.subregular.semigroup import Monoid, Table, cyclic
+from interp.automata.subregular.semigroup import Monoid, Table, cyclic, table_of
 from interp.automata.subregular.thresholds import threshold
 
 Class = Literal["SL", "SP", "LT", "PT", "LTT", "PLT", "SF", "Zp", "Reg"]
@@ -84,7 +85,12 @@ class Membership:
             text += f", with windows of {self.window or 'more than were tried'}"
         if self.threshold is not None:
             text += f", counted up to {self.threshold}"
-        return text if self.tier is None else f"{text}, all but {listed(self.tier)} left out"
+        if self.tier is None:
+            return text
+        few = len(self.tier) <= MOST_LISTED
+        return (
+            f"{text}, all but {listed(self.tier) if few else f'{len(self.tier)} symbols'} left out"
+        )
 
 
 @dataclass(frozen=True)
@@ -158,10 +164,7 @@ def _parts(dfa: DFA, symbols: Sequence[str]) -> list[_Part]:
     dfa = dfa.minify()
     groups = symbol_classes(dfa, symbols)
     letters = [group[0] for group in groups]
-    dfa = canonical(over(dfa, letters), letters)
-    rows: dict[Any, Mapping[str, Any]] = dict(dfa.transitions)
-    delta = np.array([[rows[q][s] for s in letters] for q in range(len(rows))])
-    final = np.isin(np.arange(len(delta)), list(dfa.final_states))
+    delta, final = table_of(canonical(over(dfa, letters), letters), letters)
     monoid = Monoid.of(delta, MOST_ELEMENTS)
     moving = (delta != np.arange(len(delta))[:, None]).any(axis=0)
     whole = _Part(delta, final, monoid)
@@ -176,18 +179,10 @@ def _local(part: _Part, base: Class) -> Membership | None:
     """Membership in a class of windows of symbols side by side."""
     delta, monoid = part.delta, part.monoid
     if base == "SL":
-        live = part.final | (delta != np.arange(len(delta))[:, None]).any(axis=1)
-        k = strictly_local(delta, live)
+        k = strictly_local(delta, part.final)
         return Membership("SL", k, tier=part.tier) if k else None
     if monoid is None or not monoid.aperiodic or not has_window(monoid, EQUATIONS[base]):
         return None
     k = smallest_window(monoid, EQUATIONS[base])
     counted = threshold(monoid, delta, k) if base == "LTT" and k else None
     return Membership(base, k, counted, part.tier)
-
-
-def listed(symbols: Sequence[str]) -> str:
-    """Symbols as "a, b and c"; only their number if they are many."""
-    if len(symbols) > MOST_LISTED:
-        return f"{len(symbols)} symbols"
-    return " and ".join(filter(None, [", ".join(symbols[:-1]), *symbols[-1:]]))

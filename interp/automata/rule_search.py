@@ -11,13 +11,13 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import permutations, product
-from typing import Any
 
 import numpy as np
 from automata.fa.dfa import DFA
 from jaxtyping import Bool
 
 from interp.automata.extraction import over, symbol_classes, toggled
+from interp.automata.read_off import lists, shapes, shortest_word
 from interp.automata.rules import Families, Rule
 
 SOME = 4  # the most symbols that a rule names as "one of a, b, c, d"
@@ -47,7 +47,7 @@ def rule_of(dfa: DFA, symbols: Sequence[str], empty: bool = True) -> Rule | None
     found = [
         rule
         for goal in ([small] if empty else [small, toggled(small)])
-        for rule in _equivalent(goal, families, told, len(letters) == len(symbols) <= MOST_ENDS)
+        for rule in _equivalent(goal, families, told)
     ]
     if not found:
         return None
@@ -94,33 +94,42 @@ def same(one: DFA, other: DFA) -> bool:
     return one == other or toggled(one) == other
 
 
-def _equivalent(goal: DFA, families: Families, told: Sequence[str], whole: bool) -> Iterator[Rule]:
-    """The candidates that are equivalent to the goal.
-
-    They are compared on probe words first, and those that agree are then compared as automata.
-
-    Args:
-        whole: whether each letter stands for a single symbol, so that equal letters are equal
-            symbols.
-    """
-    rules = _constants(families)
-    if whole:
-        rules.append(families.same_ends())
-    patterns = [_shortest(dfa, families.symbols) for dfa in (goal, goal.complement())]
-    rules += _candidates(families, told, len(goal.states), patterns)
-    rules = _with_denials(rules)
+def _equivalent(goal: DFA, families: Families, told: Sequence[str]) -> list[Rule]:
+    """The rules that are equivalent to a minimal automaton: of one part, if there are any, or of
+    one shape, or of two parts, or lists, or on a tier."""
+    rules = _rules(goal, families, told)
     probes = _probes(len(families.symbols))
     wanted = _verdicts(goal, families.symbols, probes)
     seen = np.array([_verdicts(rule.dfa, families.symbols, probes) for rule in rules])
-    alone = [rules[i] for i in np.flatnonzero((seen == wanted).all(axis=1))]
-    exact = [rule for rule in alone if rule.dfa == goal]
-    if exact:
-        yield from exact
-        return
-    for _, make in _near(seen, wanted, rules, 0):
-        rule = make()
-        if rule.dfa == goal:
-            yield rule
+    alone = (rules[i] for i in np.flatnonzero((seen == wanted).all(axis=1)))
+    ways: list[Iterable[Rule]] = [
+        (rule for rule in alone if rule.dfa == goal),
+        shapes(goal, families, told),
+        (rule for _, make in _near(seen, wanted, rules, 0) if (rule := make()).dfa == goal),
+        lists(goal, families, told),
+        _on_tier(goal, families, told),
+    ]
+    return next((exact for way in ways if (exact := list(way))), [])
+
+
+def _rules(goal: DFA, families: Families, told: Sequence[str]) -> list[Rule]:
+    """The rules of one part, with their denials, to compare with a goal."""
+    rules = _constants(families)
+    names = families.names or {}
+    # Equal letters are equal symbols only if each letter stands for a single one.
+    if len(names) <= MOST_ENDS and all(names.get(s, s) == s for s in families.symbols):
+        rules.append(families.same_ends())
+    patterns = [shortest_word(dfa, families.symbols) for dfa in (goal, goal.complement())]
+    return _with_denials([*rules, *_candidates(families, told, len(goal.states), patterns)])
+
+
+def _on_tier(goal: DFA, families: Families, told: Sequence[str]) -> Iterator[Rule]:
+    """The rules of what is left without the symbols that do nothing in any state."""
+    rows = goal.transitions
+    tier = [s for s in families.symbols if any(row[s] != q for q, row in rows.items())]
+    if 0 < len(tier) < len(families.symbols) and set(tier) <= set(told):
+        for rule in _equivalent(over(goal, tier), Families(tier, families.names), tier):
+            yield families.on_tier(rule, tier)
 
 
 def _near(
@@ -249,18 +258,3 @@ def _verdicts(dfa: DFA, letters: Sequence[str], words: np.ndarray) -> np.ndarray
     for column in words.T:
         state = delta[state, column]
     return final[state]
-
-
-def _shortest(dfa: DFA, symbols: Sequence[str]) -> tuple[str, ...]:
-    """The shortest accepted word, the first one in the order of symbols; () if none is accepted."""
-    seen = {dfa.initial_state}
-    queue: list[tuple[Any, tuple[str, ...]]] = [(dfa.initial_state, ())]
-    for state, word in queue:
-        if state in dfa.final_states:
-            return word
-        for symbol in symbols:
-            target = dfa.transitions[state][symbol]
-            if target not in seen:
-                seen.add(target)
-                queue.append((target, (*word, symbol)))
-    return ()

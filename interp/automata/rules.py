@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any
 
@@ -11,8 +11,8 @@ from automata.fa.dfa import DFA
 
 OPPOSITES = {"contains": "never", "side by side": "never", "never": "never?"}
 OPPOSITES |= {"all": "none", "none": "all"}
-FAMILIES = 17
-"""So many families there are: those that ``Rule`` names."""
+FAMILIES = 23
+"""So many families there are: those that ``Rule`` names, and that a rule is on a tier."""
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,8 @@ class Rule:
 
     Attributes:
         family: "contains", "side by side", "starts", "ends", "same ends", "at least", "at most",
-            "exactly", "even", "never", "before", "only", "and", "or", "xor", "all" or "none".
+            "exactly", "even", "never", "before", "only", "and", "or", "xor", "all", "none",
+            "blocks", "word", "repeated", "modulo" or "brackets".
         text: what a word that obeys it does; it completes "a word is accepted if it ...".
         denial: what a word that does not obey it does.
         size: how many parts it has: its symbols, and words such as "not" and "or" between them.
@@ -186,3 +187,100 @@ class Families:
         }
         said = f"one or more {self._said(symbol)}, and nothing else"
         return Rule("only", f"is {said}", f"is not {said}", 2, self._dfa(rows, {"only"}))
+
+    def _moves(self, moves: Mapping[tuple[Any, str], Any], final: set[Any], start: Any = 0) -> DFA:
+        """The automaton of some moves; all others lead astray, from where nothing leads back."""
+        states = dict.fromkeys([start, *moves.values()])
+        rows = {q: {s: moves.get((q, s), "astray") for s in self.symbols} for q in states}
+        return self._dfa(rows | {"astray": dict.fromkeys(self.symbols, "astray")}, final)
+
+    def word(self, *pattern: str) -> Rule:
+        """This word alone."""
+        moves = {(index, symbol): index + 1 for index, symbol in enumerate(pattern)}
+        dfa, what = self._moves(moves, {len(pattern)}), f"{self._said(*pattern)}, and nothing else"
+        return Rule("word", f"is {what}", f"is not {what}", len(pattern), dfa)
+
+    def repeated(self, *pattern: str, once: bool = False) -> Rule:
+        """The pattern any number of times; with ``once``, at least once."""
+        size = len(pattern)
+        moves = {(index, symbol): index + 1 for index, symbol in enumerate(pattern)}
+        dfa = self._moves(moves | {(size, pattern[0]): 1}, {size} if once else {0, size})
+        what = f"{self._said(*pattern)}, {'one or more' if once else 'any number of'} times"
+        return Rule("repeated", f"is {what}", f"is not {what}", size + once, dfa)
+
+    def blocks(self, *pattern: str) -> Rule:
+        """Runs of one or more of these symbols, in this order; all other symbols are left out.
+
+        Args:
+            pattern: the symbol of each run; neighbours differ.
+        """
+        tier = [symbol for symbol in self.symbols if symbol in pattern]
+        if len(tier) < len(self.symbols):
+            rule = self.on_tier(Families(tier, self.names).blocks(*pattern), tier)
+            return replace(rule, size=len(pattern) + 1)  # the runs name the tier
+        moves = {(index, symbol): index + 1 for index, symbol in enumerate(pattern)}
+        moves |= {(index + 1, symbol): index + 1 for index, symbol in enumerate(pattern)}
+        what = ", then ".join(f"one or more {self._said(symbol)}" for symbol in pattern)
+        dfa = self._moves(moves, {len(pattern)})
+        return Rule("blocks", f"is {what}", f"is not {what}", len(pattern), dfa)
+
+    def modulo(self, number: int, rests: Sequence[int], weights: Mapping[str, int]) -> Rule:
+        """The sum of the symbols' weights leaves one of these rests when divided by a number.
+
+        Args:
+            rests: from 0 up to ``number`` - 1.
+            weights: from 1 up to ``number`` - 1; a symbol without one counts 0.
+        """
+        rows = {
+            rest: {s: (rest + weights.get(s, 0)) % number for s in self.symbols}
+            for rest in range(number)
+        }
+        alike = len(set(weights.values())) == 1 and 1 in weights.values()
+        if alike and len(weights) == len(self.symbols):
+            what = "a length"
+        elif alike:
+            what = f"a number of {listed([self._said(s) for s in weights])}"
+        else:
+            counted = [f"{self._said(s)} counts {weight}" for s, weight in weights.items()]
+            what = f"a sum, where {listed(counted)},"
+        left = " or ".join(map(str, rests))
+        how = f"divisible by {number}"
+        if [*rests] != [0]:
+            how = f"that leaves {left} when divided by {number}"
+        counts = (number, *rests, *(() if alike else weights.values()))
+        dfa = self._dfa(rows, set(rests))
+        text = f"{what} {how}"
+        return Rule("modulo", f"has {text}", f"does not have {text}", len(weights), dfa, counts)
+
+    def brackets(self, depth: int, *pairs: tuple[str, str]) -> Rule:
+        """The pairs are brackets that match, nested up to a depth; all other symbols are free."""
+        free = [s for s in self.symbols if s not in {part for pair in pairs for part in pair}]
+        stacks = [tuple(s) for n in range(depth + 1) for s in product(range(len(pairs)), repeat=n)]
+        moves: dict[tuple[Any, str], Any] = {(stack, s): stack for stack in stacks for s in free}
+        for stack in stacks[1:]:
+            opens, closes = pairs[stack[-1]]
+            moves[stack[:-1], opens], moves[stack, closes] = stack, stack[:-1]
+        said = listed([self._said(*pair) for pair in pairs])
+        text = f"{said} as brackets that match, nested up to depth {depth}"
+        dfa = self._moves(moves, {()}, start=())
+        size = 2 * len(pairs)
+        return Rule("brackets", f"has {text}", f"does not have {text}", size, dfa, (depth,))
+
+    def on_tier(self, rule: Rule, tier: Sequence[str]) -> Rule:
+        """A rule over the symbols of a tier, with all others left out."""
+        others = [symbol for symbol in self.symbols if symbol not in tier]
+        states = [rule.dfa.initial_state, *rule.dfa.states]
+        rows = {q: {**rule.dfa.transitions[q], **dict.fromkeys(others, q)} for q in states}
+        before = f"with all but {listed([self._said(symbol) for symbol in tier])} left out, "
+        return replace(
+            rule,
+            text=before + rule.text,
+            denial=before + rule.denial,
+            size=rule.size + 1 + len(tier),
+            dfa=self._dfa(rows, set(rule.dfa.final_states)),
+        )
+
+
+def listed(parts: Sequence[str]) -> str:
+    """Parts as "a, b and c"."""
+    return " and ".join(filter(None, [", ".join(parts[:-1]), *parts[-1:]]))

@@ -93,7 +93,7 @@ def test_more_classes_of_symbols_take_more_bits() -> None:
 
 def test_a_longer_rule_takes_more_bits_and_fewer_than_its_table() -> None:
     one, two = F.contains("a", "b"), F.contains("a", "b") & F.ends("c")
-    assert rule_bits(two, ABC) == pytest.approx(rule_bits(one, ABC) + 2 * log2(3 + 17))
+    assert rule_bits(two, ABC) == pytest.approx(rule_bits(one, ABC) + 2 * log2(3 + 23))
     assert rule_bits(one, ABC) < automaton_bits(one.dfa, ABC)
     assert rule_bits(two, ABC) < automaton_bits(two.dfa, ABC)
 

@@ -17,16 +17,14 @@ MOST_WORDS = 1 << 22
 Holds = Callable[[Monoid, Arrows, Arrows], bool]
 
 
-def strictly_local(delta: Table, live: Bool[np.ndarray, " states"]) -> int | None:
+def strictly_local(delta: Table, final: Bool[np.ndarray, " states"]) -> int | None:
     """The smallest k such that the language is strictly k-local; None if it is so for no k.
 
     By suffix substitution closure (Rogers and Pullum 2011): after any word of k-1 symbols at most
     one state can still accept. So k-1 is one more than the longest word that keeps two of them
     apart.
-
-    Args:
-        live: the states from which some word is accepted.
     """
+    live = final | (delta != np.arange(len(delta))[:, None]).any(axis=1)  # all but the dead state
     apart = live[:, None] & live & ~np.eye(len(delta), dtype=bool)
     for k in count(1):
         if not apart.any():

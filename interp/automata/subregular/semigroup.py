@@ -9,12 +9,14 @@ idempotents; with windows of k it holds the same equations for the arrows betwee
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
-from jaxtyping import Int
+from automata.fa.dfa import DFA
+from jaxtyping import Bool, Int
 from scipy.sparse import csr_matrix
 from scipy.sparse.csgraph import connected_components
 
@@ -205,6 +207,17 @@ def _with(arrows: Arrows, more: dict[int, int]) -> Arrows:
     acts = np.concatenate([arrows.acts, np.array([*more], dtype=np.int32)])
     steps = np.concatenate([arrows.steps, np.array([*more.values()], dtype=np.int32)])
     return Arrows(acts, steps)
+
+
+def table_of(dfa: DFA, letters: Sequence[str]) -> tuple[Table, Bool[np.ndarray, " states"]]:
+    """The state after each state and letter, and which states accept.
+
+    Args:
+        dfa: its states are numbered from the start, 0, as ``canonical`` numbers them.
+    """
+    rows: dict[Any, Mapping[str, Any]] = dict(dfa.transitions)
+    delta = np.array([[rows[q][s] for s in letters] for q in range(len(rows))])
+    return delta, np.isin(np.arange(len(rows)), list(dfa.final_states))
 
 
 def cyclic(delta: Table) -> int | None:
