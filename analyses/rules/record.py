@@ -66,6 +66,7 @@ class Finished(Learning):
     found: Found
     ways: list[Way]
     disagreements: list[dict[str, Any]]
+    stopped: NotRequired[str | None]
 
 
 def names(out: Path) -> list[str]:
@@ -111,6 +112,7 @@ DOUBTS = {
     "too long": "longer than a list of the lines",
     "chance": "no better than chance",
     "fitted": "worse on held-out lines",
+    "one side": "wrong on most of one side",
     "exceptions": "exceptions have a pattern",
     "counting": "its states grow with the lines",
 }
@@ -150,11 +152,13 @@ def known(way: dict[str, Any]) -> str:
 
 
 def remarks(record: dict[str, Any]) -> list[str]:
-    """More sentences: the best word pattern, and the rules of rivals where the network has none.
+    """More sentences: what the time did not suffice for, the best word pattern, and the rules of
+    rivals where the network has none.
 
     An automaton that no family has words for is a rule, too.
     """
-    said, first = [], record["labels"]
+    first = record["labels"]
+    said = [record["stopped"]] if record.get("stopped") else []
     for way in record["ways"]:
         if seen := way.get("pattern"):
             (inside, outside), (yes, no) = seen["having"], seen["lines"]

@@ -25,7 +25,6 @@ from analyses.rules.discover import Discover, discover
 from analyses.rules.lines import MOST_LINES, MOST_WORDS, OTHER, OTHERS, fewer_words, prepared
 from analyses.rules.record import LINES, RECORD, headline, remarks
 from interp.automata.extraction import run as verdicts_of
-from interp.automata.induction import passive
 from models.errors import UserError
 from models.languages import LabelledCorpus, printed_lines
 from models.runs.files import read_json, write_json
@@ -84,9 +83,9 @@ def test_the_rule_comes_back(found: Path) -> None:
 def test_all_ways_stand_in_one_table(found: Path) -> None:
     record = read_json(found / "discoveries" / "mijn-regels" / RECORD)
     ways = {way["way"]: way for way in record["ways"]}
-    assert list(ways) == ["Transformer", "LSTM", "RPNI", "word patterns"]
+    assert list(ways) == ["Transformer", "LSTM", "RPNI", "EDSM", "word patterns"]
     assert ways["Transformer"]["same"]
-    for way in ("RPNI", "word patterns"):
+    for way in ("RPNI", "EDSM", "word patterns"):
         assert ways[way]["rule"] == "contains x ... y in this order"
         assert (ways[way]["wrong"], ways[way]["held-out right"], ways[way]["same"]) == (0, 1, True)
     pattern = ways["word patterns"]["pattern"]
@@ -214,27 +213,6 @@ def test_no_rule_is_said_to_be_none(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert record["found"]["status"] == "none"
     assert headline(record) == "No reliable rule was found in the network."
     assert len(record["networks"]) == 1
-
-
-def test_passive_learning_obeys_its_lines() -> None:
-    labels, lines = drawn(300)
-    words = [tuple(line.split()) for line in lines]
-    truth = np.array([label == "ja" for label in labels])
-    dfa = passive(words, truth, ("x", "y", "z"))
-    assert (verdicts_of(dfa, words) == truth).all()
-
-
-def test_passive_learning_of_many_lines_is_given_some_of_both_labels(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """The lines come sorted by label: the first of them would teach that everything is accepted."""
-    labels, lines = drawn(300)
-    words = [tuple(line.split()) for line in lines]
-    truth = np.array([label == "ja" for label in labels])
-    order = np.argsort(~truth, kind="stable")
-    monkeypatch.setattr("interp.automata.induction.PASSIVE", 400)
-    dfa = passive([words[i] for i in order], truth[order], ("x", "y", "z"))
-    assert (verdicts_of(dfa, words) == truth).mean() > 0.9
 
 
 # -- what is read, and what is refused ----------------------------------------------------------
@@ -431,7 +409,13 @@ def test_the_page_says_the_rule_and_judges_a_typed_line(page: AppTest) -> None:
 
 
 def test_the_page_shows_all_ways(page: AppTest) -> None:
-    assert list(page.dataframe[0].value["way"]) == ["Transformer", "LSTM", "RPNI", "word patterns"]
+    assert list(page.dataframe[0].value["way"]) == [
+        "Transformer",
+        "LSTM",
+        "RPNI",
+        "EDSM",
+        "word patterns",
+    ]
 
 
 @pytest.mark.slow
