@@ -266,12 +266,8 @@ def learned_like(
     words = [lines[i] for i in order[: search.compared]]
     automata, most = list[tuple[DFA, float]](), len(teacher.known) + room
     for number in range(1, ROUNDS + 1):
-        answers, states = teacher(words), search.max_states
-        merged = (
-            rpni(words, answers, symbols, states),
-            edsm(words, answers, symbols, states, LIKE_MERGES),
-        )
-        small = [dfa for dfa in merged if dfa is not None]
+        data = words, teacher(words), symbols, search.max_states
+        small = [dfa for dfa in (rpni(*data), edsm(*data, LIKE_MERGES)) if dfa is not None]
         fresh = words_like(lines, search.compared, search.seed + number)
         answers = teacher(fresh)
         agree = [float((run(dfa, fresh) == answers).mean()) for dfa in small]
@@ -280,8 +276,7 @@ def learned_like(
         if spent or max(agree, default=0.0) >= 1 - TOLERANCES[-1]:
             break
         # Where all need too many states, there are too few words yet.
-        better = run(small[int(np.argmax(agree))], fresh) if small else ~answers
-        wrong = better != answers
+        wrong = run(small[int(np.argmax(agree))], fresh) != answers if small else answers | True
         words = list(dict.fromkeys([*words, *(fresh[i] for i in np.flatnonzero(wrong))]))
     return automata
 
