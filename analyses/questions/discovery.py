@@ -58,9 +58,9 @@ def analyse(run: Run, options: Options, progress: Progress = quiet) -> Answer:
       held-out lines are among them),
       agreement_other_lengths with it on shorter and longer words, agreement_longer on longer ones
       (so many, with its interval), both also for the words that the network accepts and rejects,
-      apart (agreement_sides, agreement_longer_sides), agreement_truth with held-out labels, agreement_truth_beyond
-      with the truth beyond the window, where a grammar knows it; by_length of the held-out lines;
-      is_the_language;
+      apart (agreement_sides, agreement_longer_sides), agreement_truth with held-out labels,
+      agreement_truth_beyond with the truth beyond the window, where a grammar knows it; by_length
+      of the held-out lines; is_the_language;
     - bits of the rule and its exceptions, bits_of_the_rule, bits_without any rule; sensitive
       (whether another hypothesis wins if the rule's bits count half or twice);
     - growth (states of an automaton that is right up to a length), growth_of (so many states it

@@ -22,11 +22,12 @@ from analyses.command_line.app import main
 from analyses.questions.rule_evidence import rebuilt
 from analyses.rules import discover as module
 from analyses.rules.discover import Discover, discover
-from analyses.rules.lines import MOST_LINES, MOST_WORDS, OTHER, OTHERS, fewer_words, prepared
+from analyses.rules.lines import MOST_LINES, MOST_WORDS, OTHERS, fewer_words, prepared
 from analyses.rules.record import LINES, RECORD, headline, remarks
 from interp.automata.extraction import run as verdicts_of
 from models.errors import UserError
 from models.languages import LabelledCorpus, printed_lines
+from models.languages.corpus import MERGED
 from models.runs.files import read_json, write_json
 from models.runs.run import Run
 
@@ -303,6 +304,40 @@ def test_a_line_with_both_labels_has_the_commoner_one(tmp_path: Path) -> None:
     ]
 
 
+def test_lines_that_read_alike_are_no_repeats(tmp_path: Path) -> None:
+    """600 different lines of many rare words: none is dropped, here and when they are read again.
+
+    The network learns what there is to learn: lines that read alike have their commoner label.
+    """
+    rng = np.random.default_rng(0)
+    pairs = sorted({tuple(pair) for pair in rng.integers(300, size=(600, 2)).tolist()})
+    lines = [f"naam{one} ziet naam{other}" for one, other in pairs]
+    labels = rng.choice(["good", "bad"], len(lines)).tolist()
+    kept, words, notes = prepared(written(tmp_path / "lines.tsv", labels, lines), "good")
+    assert len(words) == len(lines)
+    assert Counter(kept) == Counter(labels)
+    assert "repeat" not in " ".join(notes)
+    assert "have both labels" not in " ".join(notes)
+    (note,) = notes
+    reading = Counter(words)
+    alike = {line for line in reading if reading[line] > 1}
+    both = {
+        line
+        for line in alike
+        if len({y for y, w in zip(kept, words, strict=True) if w == line}) > 1
+    }
+    assert note.endswith(
+        f"; {sum(reading[line] for line in alike)} lines then read like another line, "
+        f"{sum(reading[line] for line in both)} of them like lines of both labels"
+    )
+    again = written(tmp_path / "again.tsv", kept, [" ".join(line) for line in words])
+    assert prepared(again, "good")[:2] == (kept, words)
+    corpus = LabelledCorpus("alike", kept, words)
+    for line in both:
+        votes = Counter(y for y, w in zip(kept, words, strict=True) if w == line)
+        assert corpus.contains(line) == (votes["good"] > votes["bad"])
+
+
 def test_of_many_words_the_telling_ones_are_kept(tmp_path: Path) -> None:
     """5,000 different words; "leeuw" and "muis" go with the labels."""
     rng = np.random.default_rng(0)
@@ -318,7 +353,7 @@ def test_of_many_words_the_telling_ones_are_kept(tmp_path: Path) -> None:
     _, words, notes = prepared(path)
     assert time.monotonic() - start < 20
     kept = {word for line in words for word in line}
-    others = {f"{OTHER}{i}" for i in range(1, OTHERS + 1)}
+    others = {f"{MERGED}{i}" for i in range(1, OTHERS + 1)}
     assert {"leeuw", "muis"} | others <= kept
     assert len(kept) < MOST_WORDS  # of words in one line in six hundred none is sure to tell
     assert "tell the labels apart best are kept, all others are read as 6" in notes[0]
@@ -337,7 +372,7 @@ def test_of_many_common_words_no_more_are_kept_than_a_network_is_taught() -> Non
     read = fewer_words(told, labels, notes)
     different = {word for line in read for word in line}
     assert len(different) == MOST_WORDS
-    assert sum(word.startswith(OTHER) for word in different) == OTHERS
+    assert sum(word.startswith(MERGED) for word in different) == OTHERS
     assert "tells" in different
     assert [len(line) for line in read] == [len(line) for line in told]
     assert notes[0].startswith(f"the lines have 81 different words: {MOST_WORDS - OTHERS} that")
