@@ -66,8 +66,8 @@ def analyse(run: Run, options: Options, progress: Progress = quiet) -> Answer:
     - growth (states of an automaton that is right up to a length), growth_of (so many states it
       has), counting (True: they grow to the end of the lines' lengths, and no rule in words
       explains it; that is a doubt if longer words contradict the automaton);
-    - wrong (how many of so many lines contradict the rule), mistaken (in how many of these line
-      and network agree), leftovers (what these share), p (how
+    - wrong (how many of so many lines contradict the rule), mistaken (in at least how many of
+      these line and network agree), leftovers (what these share), p (how
       likely the held-out lines would be by chance);
     - envelope, for a language that counts, and states_by_length, how its automaton grows;
     - heads: what each head carries of each transition.

@@ -298,8 +298,10 @@ def rule_evidence(found: dict[str, Any]) -> str:
         said += "they share nothing that sets them apart from the others "
         said += f"(p = {found['leftovers']['p']:.2g})."
     if found["mistaken"]:
-        said += f" In {found['mistaken']} of them the network gives the line's label: there the "
-        said += "rule is wrong, or the network knows the line by heart."
+        said += (
+            f" In at least {found['mistaken']} of them the network gives the line's label: there "
+        )
+        said += "the rule is wrong, or the network knows the line by heart."
     if found["counting"]:
         said += " Its states grow with the words to the end of the lines' lengths "
         said += f"({steps(found['growth'])}). {longer(found) or 'No longer word could be asked.'}"

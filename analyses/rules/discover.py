@@ -41,8 +41,9 @@ from analyses.questions.rule_evidence import (
 from analyses.rules.budget import Budget
 from analyses.rules.lines import as_tsv, prepared
 from analyses.rules.record import FOLDER, LINES, RECORD, kept
+from interp.automata.evidence import constant_bits
 from interp.automata.extraction import run as verdicts_of
-from interp.automata.induction import ENOUGH, constant_bits, weighed
+from interp.automata.induction import ENOUGH, weighed
 from interp.automata.merging import Finder, edsm, rpni
 from interp.automata.patterns import best_pattern
 from interp.automata.rule_search import rule_of, same

@@ -16,25 +16,31 @@ from automata.fa.dfa import DFA
 from jaxtyping import Bool
 
 from interp.automata.equivalence import Word
-from interp.automata.evidence import Leftovers, automaton_bits, exception_bits, leftovers, rule_bits
+from interp.automata.evidence import (
+    Leftovers,
+    automaton_bits,
+    constant_bits,
+    exception_bits,
+    leftovers,
+    rule_bits,
+)
 from interp.automata.extraction import Accepts, Extraction, Teacher, canonical, extract, run
 from interp.automata.merging import edsm, rpni
 from interp.automata.rule_search import rule_of, rules_near
 from interp.automata.rules import Rule
-from interp.automata.words_near import words_like, words_near
+from interp.automata.words_near import telling, words_like, words_near
 
 TOLERANCES = (0.03, 0.01, 0.002)
 """Shares of the network's verdicts that an automaton may leave unexplained, tried in this order.
 The smallest automaton comes first, and takes the fewest words."""
 LIKE_NOISE = 0.01
 """If the corrected p is below this, what the exceptions share is no accident."""
-TELLING = 0.25
-"""A rule names a symbol only if replacing it turns the verdict more often than this share of how
-often the most telling symbol does."""
 ENOUGH = 20
 """So many exceptions are enough to see what they share."""
 LIKE_MERGES = 100_000
 """EDSM tries to merge so many pairs of states where it learns from words like the lines."""
+DOUBTED = 500
+"""The most contradicting lines, for each hypothesis, that the network is asked about."""
 ROUNDS = 3
 """So many times at most an automaton that was learned from words like the lines is mended."""
 WEIGHTS = (0.5, 1.0, 2.0)
@@ -59,8 +65,8 @@ class Found:
         bits: length of the two-part code: the rule, then its exceptions.
         written: bits of the rule alone.
         leftovers: what the contradicting lines have in common.
-        mistaken: how many of these lines the network labels as they are labelled, so that they are
-            no noise; 0 if there was no network.
+        mistaken: at least so many of these lines the network labels as they are labelled: they are
+            no noise. 0 if there was no network.
     """
 
     dfa: DFA
@@ -180,13 +186,16 @@ def induce(
     verdicts = teacher(asked)
     found: list[Found] = []
 
+    most_known = search.queries
+
     def add(dfa: DFA, rule: Rule | None, way: str, agrees: float) -> None:
         if all(dfa != one.dfa for one in found):
-            found.append(weighed(dfa, symbols, lines, labels, rule, way, agrees))
+            one = weighed(dfa, symbols, lines, labels, rule, way, agrees)
+            found.append(_doubted(one, teacher, lines, labels, most_known))
 
     def exact() -> bool:
-        """Does no line contradict one of them, and the network hardly any word?"""
-        return any(one.wrong == 0 and one.agrees >= 1 - TOLERANCES[-1] for one in found)
+        """Is the network's rule among them?"""
+        return any(one.knows for one in found)
 
     tried: list[Extraction] = []
     for tolerance in TOLERANCES:
@@ -219,7 +228,6 @@ def induce(
         for dfa, agrees in learned_like(lines, symbols, teacher, search, room):
             if agrees >= 1 - TOLERANCES[0]:
                 add(dfa, rule_of(dfa, symbols, empty=False), "lines", agrees)
-    found = [_doubted(one, teacher, lines, labels, most_known) for one in found]
     best = max(tried, key=lambda one: (one.complete, one.agrees))
     found.sort(key=lambda one: one.bits)
     made = Induction(tuple(found), best, strict, teacher, tuple(asked), constant_bits(labels))
@@ -237,13 +245,14 @@ def _doubted(
 ) -> Found:
     """A hypothesis with the number of lines on which network and label agree that it is wrong.
 
+    At most ``DOUBTED`` lines are asked.
+
     Args:
-        most: so many words may be known to the teacher at last; lines beyond are not asked.
+        most: so many words may be known to the teacher afterwards; lines beyond are not asked.
     """
-    rows = np.flatnonzero(run(one.dfa, lines) != labels)
-    new = np.array([lines[row] not in teacher.known for row in rows], dtype=bool)
-    rows = rows[~new | (new.cumsum() <= most - len(teacher.known))]
-    answers = teacher([lines[row] for row in rows])
+    room = max(0, min(DOUBTED, most - len(teacher.known)))
+    rows = np.flatnonzero(run(one.dfa, lines) != labels)[:room]
+    answers = teacher([lines[row] for row in rows.tolist()])
     return replace(one, mistaken=int((answers == labels[rows]).sum()))
 
 
@@ -281,11 +290,6 @@ def learned_like(
     return automata
 
 
-def constant_bits(labels: Bool[np.ndarray, " lines"]) -> float:
-    """Bits of the code that knows no rule and lists the lines of the rarer label as exceptions."""
-    return exception_bits(len(labels), int(min(labels.sum(), (~labels).sum())))
-
-
 def weighed(
     dfa: DFA,
     symbols: Sequence[str],
@@ -313,38 +317,3 @@ def weighed(
     bits = written + exception_bits(len(lines), wrong)
     left = leftovers(lines, labels, answers, symbols)
     return Found(canonical(dfa, symbols), rule, way, agrees, wrong, len(lines), bits, written, left)
-
-
-def telling(
-    teacher: Teacher, words: Sequence[Word], symbols: Sequence[str], most: int = 9
-) -> list[str]:
-    """The symbols on which the network's verdict depends, in the order of the alphabet.
-
-    They are those that turn the verdict most often when another symbol takes their place, at most
-    ``most`` of them.
-    """
-    rng = np.random.default_rng(0)
-    verdicts = teacher(words)
-    # As many accepted as rejected words: a rare verdict may depend on symbols of its own.
-    sides = [rng.permutation(np.flatnonzero(verdicts == side)) for side in (True, False)]
-    fewest = max(1, min(map(len, sides)))
-    places: dict[str, list[tuple[Word, int]]] = {symbol: [] for symbol in symbols}
-    for index in rng.permutation(np.concatenate([side[:fewest] for side in sides])):
-        word = words[index]
-        for at in rng.permutation(len(word))[:4].tolist():
-            if len(places[word[at]]) < 100:
-                places[word[at]].append((word, at))
-    turned = {}
-    for symbol, where in places.items():
-        others = [s for s in symbols if s != symbol]
-        if not where or not others:
-            continue
-        changed = [
-            (*word[:at], others[int(rng.integers(len(others)))], *word[at + 1 :])
-            for word, at in where
-        ]
-        turned[symbol] = (teacher(changed) != teacher([word for word, _ in where])).mean()
-    least = TELLING * max(turned.values(), default=0.0)
-    largest = sorted(turned, key=lambda symbol: -turned[symbol])[:most]
-    largest = [symbol for symbol in largest if turned[symbol] > least]
-    return [symbol for symbol in symbols if symbol in largest]

@@ -167,7 +167,7 @@ def drawn(
     for word, label in zip(words, labels.tolist(), strict=True):
         votes[word] += 1 if label else -1
     decided = [word for word in votes if votes[word]]
-    data = []
+    data = list[tuple[Word, bool]]()
     for row in np.random.default_rng(0).permutation(len(decided)).tolist():
         room -= len(decided[row])
         if room < 0 and data:

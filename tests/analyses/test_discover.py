@@ -21,6 +21,7 @@ from analyses.answers import Answer
 from analyses.command_line.app import main
 from analyses.questions.rule_evidence import rebuilt
 from analyses.rules import discover as module
+from analyses.rules.budget import Budget
 from analyses.rules.discover import Discover, discover
 from analyses.rules.lines import MOST_LINES, MOST_WORDS, OTHERS, fewer_words, prepared
 from analyses.rules.record import LINES, RECORD, headline, remarks
@@ -167,7 +168,9 @@ def test_the_network_of_the_shortest_code_is_kept(
     labels, words, _ = prepared(path)
     record: dict[str, Any] = {"networks": []}
     corpus = LabelledCorpus(options.name, labels, words)
-    best, run = module.learned(options, tmp_path, corpus, record, lambda done, what: None)
+    best, run = module.learned(
+        options, tmp_path, corpus, record, lambda done, what: None, Budget(2)
+    )
     least = min(range(3), key=lambda i: bits[i] or np.inf)
     assert best == found[least]
     assert run.name == record["networks"][least]["run"]
@@ -198,7 +201,7 @@ def test_no_network_is_trained_for_nothing(
     labels, words, _ = prepared(path)
     record: dict[str, Any] = {"networks": []}
     corpus = LabelledCorpus(options.name, labels, words)
-    module.learned(options, tmp_path, corpus, record, lambda done, what: None)
+    module.learned(options, tmp_path, corpus, record, lambda done, what: None, Budget(2))
     assert len(record["networks"]) == trained
 
 

@@ -126,7 +126,7 @@ def test_the_gap_is_fisher_s_exact_test() -> None:
         (
             {"status": "exceptions", "wrong": 90, "mistaken": 3},
             "accepts a word if it contains a.",
-            "In 3 of them the network gives the line's label: there the rule is wrong, or",
+            "In at least 3 of them the network gives the line's label: there the rule is wrong, or",
         ),
         (
             {"status": "rule", "counting": True},
