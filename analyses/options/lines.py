@@ -21,6 +21,10 @@ NETWORKS = 5
 """Networks of so many kinds learn the lines, one after the other, until one gives a rule."""
 
 
+MINUTES = 2.0
+"""Minutes of CPU that networks may take. Where a rule is found, it takes less than one."""
+
+
 @dataclass(frozen=True)
 class Discover(Shows, Trains):
     """From labelled lines to the rule behind them.
@@ -36,6 +40,8 @@ class Discover(Shows, Trains):
         networks: the largest number of networks to train before giving up.
         rivals: let methods without a Transformer learn the same lines.
         queries: the most words that each network is asked while its automata are learned.
+        minutes: of CPU time. When another network would take more, none is trained, and the best
+            rule so far is the answer. Passive learning and word patterns come on top.
         seed: the seed of networks and words.
     """
 
@@ -46,6 +52,7 @@ class Discover(Shows, Trains):
     networks: int = NETWORKS
     rivals: bool = True
     queries: int = QUERIES
+    minutes: float = MINUTES
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -54,6 +61,7 @@ class Discover(Shows, Trains):
             raise UserError(f"{self.lines} is a network: write `lab rule --model {self.lines}`")
         at_least(1, self, "networks")
         at_least(FEWEST_QUERIES, self, "queries")
+        at_least(0, self, "minutes")
         check_seed(self.seed)
         object.__setattr__(self, "name", safe_name(self.name or self.lines.stem))
 

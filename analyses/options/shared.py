@@ -34,6 +34,7 @@ MOST: Mapping[str, Number] = {
     "max_n": MOST_SYMBOLS,
     "max_states": 10_000,
     "members": 100_000,
+    "minutes": 10_000,
     "n": MOST_SYMBOLS,
     "networks": 100,
     "pairs": 100_000,

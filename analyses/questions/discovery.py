@@ -54,17 +54,20 @@ def analyse(run: Run, options: Options, progress: Progress = quiet) -> Answer:
       lengths alone, or "lines": found on words like the lines alone);
     - finished (False: the budget of words ended before the tests), queries (so many words were
       asked to learn), w_method (True: all words of the W-method with one extra state were asked);
-    - agreement with the network on fresh words (so many, not asked before, with a 95% interval),
+    - agreement with the network on fresh words (so many, not asked before, with a 95% interval;
+      held-out lines are among them),
       agreement_other_lengths with it on shorter and longer words, agreement_longer on longer ones
-      (so many, with its interval), agreement_truth with held-out labels, agreement_truth_beyond
-      with the truth beyond the window, where a grammar knows it; by_length of the held-out lines;
-      is_the_language;
+      (so many, with its interval), both also for the words that the network accepts and rejects,
+      apart (agreement_sides, agreement_longer_sides), agreement_truth with held-out labels,
+      agreement_truth_beyond with the truth beyond the window, where a grammar knows it; by_length
+      of the held-out lines; is_the_language;
     - bits of the rule and its exceptions, bits_of_the_rule, bits_without any rule; sensitive
       (whether another hypothesis wins if the rule's bits count half or twice);
     - growth (states of an automaton that is right up to a length), growth_of (so many states it
       has), counting (True: they grow to the end of the lines' lengths, and no rule in words
-      explains it);
-    - wrong (how many of so many lines contradict the rule), leftovers (what these share), p (how
+      explains it; that is a doubt if longer words contradict the automaton);
+    - wrong (how many of so many lines contradict the rule), mistaken (in at least how many of
+      these line and network agree), leftovers (what these share), p (how
       likely the held-out lines would be by chance);
     - envelope, for a language that counts, and states_by_length, how its automaton grows;
     - heads: what each head carries of each transition.

@@ -59,7 +59,8 @@ def learned(
     teacher, best = induction.teacher, next(iter(induction.found), None)
     dfa = best.dfa if best else canonical(induction.learned.dfa, symbols)
     queries, longest = len(teacher.known), max(map(len, lines.words))
-    fresh = fresh_words(teacher, lines.words, symbols, options, best.way if best else "automaton")
+    way = best.way if best else "automaton"
+    fresh = fresh_words(teacher, lines.words, held.words, symbols, options, way)
     others = other_lengths(held.words, symbols, options, room)
     longer = [word for word in others if len(word) > longest]
     about = described(dfa, best, symbols) | agreement(dfa, teacher, fresh, "", "fresh")
@@ -104,32 +105,51 @@ def finished(induction: Induction) -> bool:
 
 
 def fresh_words(
-    teacher: Teacher, lines: Sequence[Word], symbols: Sequence[str], options: Discovery, way: str
+    teacher: Teacher,
+    lines: Sequence[Word],
+    held: Sequence[Word],
+    symbols: Sequence[str],
+    options: Discovery,
+    way: str,
 ) -> list[Word]:
-    """Words that the network was not asked yet, of the kinds on which hypotheses were compared."""
+    """Words that the network was not asked yet: held-out lines, and words of the kinds on which
+    hypotheses were compared."""
     seed = options.seed + FRESH
     if way == "lines":
-        return teacher.unknown(words_like(lines, options.words, seed))
-    return teacher.unknown(words_near(lines, symbols, options.words, seed))
+        return teacher.unknown([*words_like(lines, options.words, seed), *held])
+    return teacher.unknown([*words_near(lines, symbols, options.words, seed), *held])
 
 
 def agreement(
     dfa: DFA, teacher: Teacher, words: Sequence[Word], of: str, count: str
 ) -> dict[str, Any]:
     """The share of words on which automaton and network agree, with Wilson's interval; None where
-    there is no word.
+    there is no word. The same comes for the words that the network accepts and rejects, apart.
 
     Args:
         of, count: the names of the share and of the number of words.
     """
-    if not words:
-        return {f"agreement{of}": None, f"agreement{of}_interval": None, count: 0}
-    agree = int((verdicts_of(dfa, words) == teacher(words)).sum())
+    answers = teacher(words)
+    agree = verdicts_of(dfa, words) == answers
+    share, interval = _share(agree)
+    parts = {"accepted": agree[answers], "rejected": agree[~answers]}
     return {
-        f"agreement{of}": agree / len(words),
-        f"agreement{of}_interval": wilson(agree, len(words)),
+        f"agreement{of}": share,
+        f"agreement{of}_interval": interval,
+        f"agreement{of}_sides": {
+            side: dict(zip(("agreement", "interval"), _share(part), strict=True))
+            | {"words": len(part)}
+            for side, part in parts.items()
+        },
         count: len(words),
     }
+
+
+def _share(agree: np.ndarray) -> tuple[float | None, tuple[float, float] | None]:
+    """The share that is True, and Wilson's interval; None where there is nothing."""
+    if not len(agree):
+        return None, None
+    return float(agree.mean()), wilson(int(agree.sum()), len(agree))
 
 
 def other_lengths(

@@ -23,11 +23,16 @@ from models.languages import LabelledCorpus, Language
 SURE = 0.01
 """A rule is reliable only below this p-value: how likely so many right verdicts on held-out lines
 would be, if rule and labels had nothing in common (Fisher's exact test)."""
+SIDE = 0.9
+"""A rule is not reliable if it is surely right (upper end of Wilson's 95% interval) on a smaller
+share of the words that the network accepts, or of those that it rejects."""
 WRITTEN = 8
 """States of the largest automaton that is written as a regular expression."""
 
 
-Doubt = Literal["no automaton", "too long", "chance", "fitted", "exceptions", "counting"]
+Doubt = Literal[
+    "no automaton", "too long", "chance", "fitted", "one side", "exceptions", "counting"
+]
 """Why a rule is not reliable."""
 
 
@@ -74,6 +79,7 @@ def described(dfa: DFA, found: Found | None, symbols: Sequence[str]) -> dict[str
         "way": found.way if found else None,
         "wrong": found.wrong if found else None,
         "lines": found.lines if found else None,
+        "mistaken": found.mistaken if found else None,
         "leftovers": asdict(found.leftovers) if found else None,
         "bits": found.bits if found else None,
         "bits_of_the_rule": found.written if found else None,
@@ -127,8 +133,10 @@ def doubt(about: dict[str, Any]) -> Doubt | None:
 
     It must explain the lines in fewer bits than no rule at all. It must tell the held-out labels
     better than chance, and no worse than always giving the same answer. It must not be wrong more
-    often on held-out lines than on those that it was fitted to. The lines that contradict it must
-    look like noise. And its states must not grow with the lines' lengths to the end.
+    often on held-out lines than on those that it was fitted to. It must know both the words that
+    the network accepts and those that it rejects. The lines that contradict it must look like
+    noise. And if its states grow with the lines' lengths to the end, longer words must not
+    contradict it.
     """
     if about["bits"] is None:
         return "no automaton"
@@ -138,9 +146,26 @@ def doubt(about: dict[str, Any]) -> Doubt | None:
         return "chance"
     if gap(about) < SURE:
         return "fitted"
+    if one_sided(about):
+        return "one side"
     if about["leftovers"]["p"] < LIKE_NOISE:
         return "exceptions"
-    return "counting" if about.get("counting") else None
+    return "counting" if about.get("counting") and contradicted(about) else None
+
+
+def one_sided(about: dict[str, Any]) -> bool:
+    """Does the automaton miss many of the words that the network accepts, or many that it rejects?
+
+    Where one of the two is rare, it is right on nearly all words without knowing these.
+    """
+    shares = about.get("agreement_sides", {}).values()
+    return any(one["words"] and one["interval"][1] < SIDE for one in shares)
+
+
+def contradicted(about: dict[str, Any]) -> bool:
+    """Do automaton and network agree less on words longer than the lines than on other words?"""
+    usual = about["agreement"] if about["fresh"] else 1.0
+    return bool(about["longer"]) and about["agreement_longer_interval"][1] < usual
 
 
 def status(about: dict[str, Any]) -> str:
@@ -242,9 +267,14 @@ def agreed(found: dict[str, Any]) -> str:
     if not found["fresh"]:
         return "every word that could be asked was asked while it was learned"
     low, high = found["agreement_interval"]
+    sides = [
+        f"on {one['agreement']:.2%} of the {one['words']} that the network {does}"
+        for does, one in zip(("accepts", "rejects"), found["agreement_sides"].values(), strict=True)
+        if one["words"]
+    ]
     return (
         f"it agrees with the network on {found['agreement']:.2%} of {found['fresh']} words that "
-        f"were not asked before (95% interval {low:.2%} to {high:.2%})"
+        f"were not asked before (95% interval {low:.2%} to {high:.2%}; {', '.join(sides)})"
     )
 
 
@@ -267,6 +297,14 @@ def rule_evidence(found: dict[str, Any]) -> str:
         said += f" {found['wrong']} of {found['lines']} lines ({noise:.1%}) contradict it; "
         said += "they share nothing that sets them apart from the others "
         said += f"(p = {found['leftovers']['p']:.2g})."
+    if found["mistaken"]:
+        said += (
+            f" In at least {found['mistaken']} of them the network gives the line's label: there "
+        )
+        said += "the rule is wrong, or the network knows the line by heart."
+    if found["counting"]:
+        said += " Its states grow with the words to the end of the lines' lengths "
+        said += f"({steps(found['growth'])}). {longer(found) or 'No longer word could be asked.'}"
     if any(found["sensitive"].values()):
         said += " The choice hangs on the scale of the code: another automaton wins if the bits of "
         said += "rules count half or twice."
@@ -299,6 +337,8 @@ def why_not(found: dict[str, Any], max_states: int) -> str:
     elif doubted == "fitted":
         said = f"{best}. But it is right on {truth}, and of the {found['lines']} lines that it was "
         said += f"fitted to {found['wrong']} contradict it: it does not hold beyond these lines."
+    elif doubted == "one side":
+        said = f"{best}. So it does not tell both what the network accepts and what it rejects."
     elif doubted == "exceptions":
         said = f"{best}, with {truth}. But the lines that contradict it are not noise: "
         said += f"{found['leftovers']['feature']}."
@@ -314,11 +354,20 @@ def why_not(found: dict[str, Any], max_states: int) -> str:
             "words. This says nothing of the network; ask again with a larger --queries. "
             f"{best}."
         )
-    if found["doubt"] == "counting" and found["longer"]:
-        low, high = found["agreement_longer_interval"]
-        said += f" On {found['longer']} words longer than the lines it agrees with the network on "
-        said += f"{found['agreement_longer']:.2%} (95% interval {low:.2%} to {high:.2%})."
+    if found["doubt"] == "counting":
+        said += f" {longer(found)}"
     return said
+
+
+def longer(found: dict[str, Any]) -> str:
+    """How far automaton and network agree on words longer than the lines; "" if none was asked."""
+    if not found["longer"]:
+        return ""
+    low, high = found["agreement_longer_interval"]
+    return (
+        f"On {found['longer']} words longer than the lines it agrees with the network on "
+        f"{found['agreement_longer']:.2%} (95% interval {low:.2%} to {high:.2%})."
+    )
 
 
 def per_cent(share: float | None) -> str:

@@ -4,6 +4,7 @@ The lines are split. Networks learn them, one kind after the other, until the ru
 explains them. The best rule is chosen by training and validation lines alone, and judged once on
 held-out lines. Other finders get the same lines: a search of the classes of rules, passive learning
 of automata, and an LSTM. The best code wins, whoever found it. Finders are called ways to the rule.
+When the CPU time is spent, no other network is trained, and the best rule so far is the answer.
 
     OUT/NAME-s0/ ...                  the networks, each a normal run
     OUT/discoveries/NAME/lines.tsv    the lines as they were used
@@ -16,7 +17,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict, replace
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -37,12 +38,15 @@ from analyses.questions.rule_evidence import (
     rebuilt,
     status,
 )
+from analyses.rules.budget import Budget
 from analyses.rules.choice import FITTED, best_of, chance, choice, same_rule
 from analyses.rules.lines import as_tsv, prepared
 from analyses.rules.record import FOLDER, LINES, RECORD, kept
+from interp.automata.evidence import constant_bits
 from interp.automata.extraction import run as verdicts_of
 from interp.automata.formulas import Searched, search
-from interp.automata.induction import ENOUGH, constant_bits, passive, weighed
+from interp.automata.induction import ENOUGH, weighed
+from interp.automata.merging import Finder, edsm, rpni
 from interp.automata.rule_search import rule_of
 from interp.automata.rules import Rule
 from models.config import TrainConfig
@@ -74,7 +78,7 @@ HOPELESS = 3
 RIGHT = 0.97
 """A network that is right on such a share of the held-out lines has learned them."""
 
-Way = Literal["Transformer", "classes", "LSTM", "RPNI"]
+Way = Literal["Transformer", "classes", "LSTM", "RPNI", "EDSM"]
 
 
 def discover(options: Discover, progress: Progress = quiet) -> dict[str, Any]:
@@ -121,6 +125,7 @@ def _discover(
         follow: whether the record says in between how far it is.
     """
     start, positive = time.monotonic(), int(corpus.line_labels.sum())
+    budget = Budget(options.minutes)
     record: dict[str, Any] = {
         "name": options.name,
         "options": {k: str(v) if isinstance(v, Path) else v for k, v in asdict(options).items()},
@@ -148,11 +153,13 @@ def _discover(
     report(0, "learning")
     run, found = None, too_few(corpus)
     if enough:
-        found, run = learned(options, folder, corpus, record, report)
+        found, run = learned(options, folder, corpus, record, report, budget)
         record["ways"].append(row("Transformer", found, time.monotonic() - start))
     record |= {"run": run.name if run else None, "found": found}
     record["seconds"] = round(time.monotonic() - start, 1)
     for done, (way, work) in enumerate(ways.items(), 1):
+        if way == "LSTM" and budget.ends(f"the {way}"):
+            continue
         report(done, f"finder: {way}")
         begun = time.monotonic()
         record["ways"].append(row(way, work(), time.monotonic() - begun))
@@ -160,7 +167,7 @@ def _discover(
     for way in record["ways"]:
         way["same"] = same_rule(way, record["best"], symbols)
     record["disagreements"] = disagreements(run, found) if run else []
-    record["status"] = "finished"
+    record |= {"stopped": budget.stopped, "status": "finished"}
     report(1 + len(ways), "discovered")
     return dict(plain(record))
 
@@ -185,20 +192,27 @@ def learned(
     corpus: LabelledCorpus,
     record: dict[str, Any],
     report: Callable[[int, str], None],
+    budget: Budget,
 ) -> tuple[dict[str, Any], Run]:
     """The findings of the network whose rule explains training and validation lines in the fewest
     bits, and its run."""
     best: tuple[float, dict[str, Any], Run] | None = None
     learnt_nothing = 0
     asked = Discovery(queries=options.queries, seed=options.seed)
-    for changes in CANDIDATES[: options.networks]:
+    candidates = CANDIDATES[: options.networks]
+    for number, changes in enumerate(candidates, 1):
+        which = f"network {number} of {len(candidates)}"
+        if best and budget.ends(which):
+            break
         config = configuration(options, corpus, changes)
         name = run_name(config)
         path = options.out / name
         record["networks"].append({"run": name})
-        run = trained(path, config, folder / LINES, options.device, watched(config, report))
-        report(0, f"{name}: asking for its rule")
-        result, _ = answer(run, "discovery", asked)
+        with budget.network():
+            seen = watched(config, which, report)
+            run = trained(path, config, folder / LINES, options.device, seen)
+            report(0, f"{which}, {name}: asking for its rule")
+            result, _ = answer(run, "discovery", asked)
         found = dict(result.findings)
         bits = code_length(found)
         record["networks"][-1] |= {
@@ -220,13 +234,17 @@ def learned(
 
 
 def watched(
-    config: TrainConfig, report: Callable[[int, str], None]
+    config: TrainConfig, which: str, report: Callable[[int, str], None]
 ) -> Callable[[int, float | None], None]:
-    """A progress function for training that reports at every evaluation."""
+    """A progress function for training that reports at every evaluation.
+
+    Args:
+        which: which network it is, such as "network 2 of 5".
+    """
 
     def progress(step: int, value: float | None) -> None:
         if step % config.evaluate_every == 0:
-            report(0, f"{run_name(config)}: step {step} of at most {config.steps}")
+            report(0, f"{which}, {run_name(config)}: step {step} of at most {config.steps}")
 
     return progress
 
@@ -323,14 +341,19 @@ def finders(
         found, _ = answer(run, "discovery", asked)
         return dict(found.findings)
 
-    def merged() -> dict[str, Any]:
-        dfa = passive(lines.words, lines.labels, symbols)
-        return judged(dfa, rule_of(dfa, symbols, empty=False), "RPNI")
+    def merged(finder: Finder, way: Way) -> dict[str, Any]:
+        dfa = finder(lines.words, lines.labels, symbols)
+        assert dfa is not None  # its states are not limited
+        return judged(dfa, rule_of(dfa, symbols, empty=False), way)
 
     known: dict[Way, Callable[[], dict[str, Any]]] = {"classes": classes}
     if not options.rivals:
         return known
-    return known | ({"LSTM": lstm} if held.words else {}) | {"RPNI": merged}
+    merges: dict[Way, Callable[[], dict[str, Any]]] = {
+        "RPNI": partial(merged, rpni, "RPNI"),
+        "EDSM": partial(merged, edsm, "EDSM"),
+    }
+    return known | ({"LSTM": lstm} if held.words else {}) | merges
 
 
 def row(way: Way, found: dict[str, Any], seconds: float) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -10,6 +10,7 @@ import numpy as np
 
 from models.errors import UserError
 from models.languages import Word, read_lines
+from models.languages.corpus import MERGED, is_merged
 
 MOST_LINES, LONGEST = 100_000, 200
 MOST_WORDS = 60
@@ -18,8 +19,8 @@ apart best are kept."""
 COMMON, BEYOND_DOUBT = 0.005, 4.5
 """A word is common if it is in this share of the lines. It tells the labels apart beyond doubt if
 the labels' shares of lines with it differ by this many standard errors."""
-OTHER, OTHERS = "…", 6
-"""What words that are not told apart are read as, in so many groups, so that lines still differ."""
+OTHERS = 6
+"""Words that are not told apart are read as so many, so that lines still differ."""
 FEWEST = 20
 """The fewest lines to learn from: of fewer, none could be set apart for a test."""
 
@@ -45,8 +46,8 @@ def prepared(path: Path, accepted: str | None = None) -> tuple[list[str], list[W
         known = ", ".join(names[:4]) or "no line"
         raise UserError(f"{path}: found {len(names)} label(s) ({known}): exactly two are needed")
     notes: list[str] = []
-    words = fewer_words(words, np.array(labels) == names[0], notes)
     labels, words = once(labels, words, notes)
+    words = fewer_words(words, np.array(labels) == names[0], notes)
     if len(words) < FEWEST or len(set(labels)) != 2:
         raise UserError(
             f"{path}: {len(words)} different lines of {len(set(labels))} label(s): "
@@ -79,35 +80,46 @@ def fewer_words(words: list[Word], labels: np.ndarray, notes: list[str]) -> list
     known = [w for w in present if present[w] >= COMMON * total or telling[w] >= BEYOND_DOUBT]
     kept = set(sorted(known, key=lambda w: (-telling[w], -present[w], w))[: MOST_WORDS - OTHERS])
     others = sorted(set(present) - kept)
-    read = {word: f"{OTHER}{index % OTHERS + 1}" for index, word in enumerate(others)}
+    read = {word: f"{MERGED}{index % OTHERS + 1}" for index, word in enumerate(others)}
+    merged = [tuple(read.get(word, word) for word in line) for line in words]
+    alike = defaultdict(list)
+    for line, label in zip(merged, labels.tolist(), strict=True):
+        alike[line].append(label)
+    sizes = [len(group) for group in alike.values() if len(group) > 1]
+    torn = sum(len(group) for group in alike.values() if len(set(group)) > 1)
     notes.append(
         f"the lines have {len(present)} different words: {len(kept)} that are common and tell the "
-        f"labels apart best are kept, all others are read as {OTHERS} words, {OTHER}1 to "
-        f"{OTHER}{OTHERS}"
+        f"labels apart best are kept, all others are read as {OTHERS} words, {MERGED}1 to "
+        f"{MERGED}{OTHERS}"
+        + (f"; {sum(sizes)} lines then read like another line" if sizes else "")
+        + (f", {torn} of them like lines of both labels" if torn else "")
     )
-    return [tuple(read.get(word, word) for word in line) for line in words]
+    return merged
 
 
 def once(labels: list[str], words: list[Word], notes: list[str]) -> tuple[list[str], list[Word]]:
     """Each different line once, with the label that it has more often. A line that has both equally
-    often is left out."""
-    votes: dict[Word, Counter[str]] = {}
-    for label, line in zip(labels, words, strict=True):
-        votes.setdefault(line, Counter())[label] += 1
+    often is left out. Lines whose rare words are merged already need not be the same: all are
+    kept.
+    """
+    votes: dict[tuple[Word, int], Counter[str]] = {}
+    for row, (label, line) in enumerate(zip(labels, words, strict=True)):
+        key = line, row if any(map(is_merged, line)) else -1
+        votes.setdefault(key, Counter())[label] += 1
     if again := len(words) - len(votes):
         notes.append(
             f"{again} of {len(words)} lines repeat another line: {len(votes)} different ones are "
             "learned from"
         )
-    both = [line for line, count in votes.items() if len(count) > 1]
-    ties = {line for line in both if len(set(votes[line].values())) == 1}
+    both = [key for key, count in votes.items() if len(count) > 1]
+    ties = {key for key in both if len(set(votes[key].values())) == 1}
     if both:
         notes.append(
             f"{len(both)} lines have both labels: the commoner label is kept, and {len(ties)} that "
             "have both equally often are left out"
         )
-    kept = [line for line in votes if line not in ties]
-    return [votes[line].most_common(1)[0][0] for line in kept], kept
+    kept = [key for key in votes if key not in ties]
+    return [votes[key].most_common(1)[0][0] for key in kept], [line for line, _ in kept]
 
 
 def as_tsv(labels: Iterable[str], words: Iterable[Word]) -> str:

@@ -49,6 +49,7 @@ REASONS = {
     "too long": "the best takes more bits than a list of the words with the rarer verdict",
     "chance": "the best tells its verdicts no better than one answer for all words",
     "fitted": "the best is wrong more often on new words than on those that chose it",
+    "one side": "the best tells the words that it accepts, or those that it rejects, too badly",
     "exceptions": "the words that contradict the best have something in common",
     "counting": "the states grow with the words to the end ({growth}), so the network may count",
 }

@@ -79,6 +79,7 @@ class Finished(Learning):
     space: list[Rule]
     decide: list[list[str]]
     disagreements: list[dict[str, Any]]
+    stopped: NotRequired[str | None]
 
 
 def names(out: Path) -> list[str]:
@@ -123,6 +124,8 @@ def headline(record: dict[str, Any]) -> str:
 def evidence(record: dict[str, Any]) -> str:
     """Who found the best rule and what speaks for it; then what the network says of its own."""
     best, network = record["best"], f"{record['found']['headline']} {record['found']['evidence']}"
+    if stopped := record.get("stopped"):
+        network += f" {stopped}"
     if best is None:
         return network
     way = next(way for way in record["ways"] if way["way"] == best["way"])
@@ -136,7 +139,7 @@ def evidence(record: dict[str, Any]) -> str:
     if way["held-out right"] is not None:
         said += f"; right on {way['held-out right']:.2%} of the {way['held out']} held-out lines"
     if way["way"] == "Transformer":
-        return f"{said}. {record['found']['evidence']}"
+        return f"{said}. {network.removeprefix(record['found']['headline']).strip()}"
     return f"{said}. The network: {network}"
 
 
@@ -167,6 +170,7 @@ DOUBTS = {
     "too long": "longer than a list of the lines",
     "chance": "no better than chance",
     "fitted": "worse on held-out lines",
+    "one side": "wrong on most of one side",
     "exceptions": "exceptions have a pattern",
     "counting": "its states grow with the lines",
 }

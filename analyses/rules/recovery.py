@@ -11,7 +11,7 @@ mistakes, and are counted apart. A way is the Transformer of `lab rule` or one o
 from __future__ import annotations
 
 import shutil
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,7 @@ from analyses.answers import Answer, Progress, kept_as_asked, plain, quiet, save
 from analyses.charts.discovery import recovery_chart, shares
 from analyses.jobs.workers import side_by_side
 from analyses.options.lines import Discover, Recover, Study
+from analyses.options.shared import MOST
 from analyses.questions.rule_evidence import rebuilt
 from analyses.rules.discover import discover
 from analyses.rules.lines import as_tsv
@@ -231,7 +232,8 @@ def recovered(corpus: Corpus, out: Path, with_rivals: bool, device: Device) -> l
     write_bytes(folder / "lines.tsv", as_tsv(labels, words).encode())
     lines = folder / "lines.tsv"
     options = Discover(lines, folder, accepted="in", rivals=with_rivals, device=device)
-    record = discover(options)
+    # What a study finds must not hang on the speed of the machine.
+    record = discover(replace(options, minutes=MOST["minutes"]))
     truth = corpus.truth()
     rows = []
     for way in record["ways"]:

@@ -18,7 +18,7 @@ from torch.nn.functional import binary_cross_entropy_with_logits
 from analyses.scoring.lenses_of_lines import OF_LINES
 from analyses.scoring.paper import Words
 from interp.automata.extraction import extract
-from interp.automata.induction import passive
+from interp.automata.merging import rpni
 from interp.causal.ablation import ablate
 from interp.causal.patching import patch
 from interp.circuits.effects import Direction, Method, edge_effects
@@ -274,7 +274,7 @@ def learned(model: Any, words: Words) -> Any:
 def merged(model: Any, words: Words) -> Any:
     """Passive learning (RPNI) from 2,000 words with the network's verdicts."""
     drawn = _drawn(words, 2000)
-    return _table(passive(drawn, _accepts(model, words)(drawn), words.symbols))
+    return _table(rpni(drawn, _accepts(model, words)(drawn), words.symbols))
 
 
 def _table(dfa: Any) -> dict[str, Any]:

@@ -32,6 +32,8 @@ WRITTEN = 6
 NEAR = 200
 """At least so many times near misses are made from an accepted word, up to five each time; if there
 are fewer words, some are used again."""
+MOST_TOLD = 3
+"""The most equations that are told; a chain such as #a = #b = #c is one."""
 FEWEST = 8
 """The fewest different counts of accepted words from which equations are read."""
 
@@ -104,9 +106,11 @@ def envelope(
 
     Shape and equations are read off half of the accepted words. They are tested on words that were
     not used: on words that obey them, whether accepted or not, on the other accepted words, and on
-    words that differ a little from accepted ones. The network may have accepted a few strange words
-    by mistake. So equations that hold for all but a few words are tried too, and once more without
-    the strange words. An attempt that holds is preferred to the others, then the shortest shape.
+    words that differ a little from accepted ones. An equation is told only if all accepted words of
+    both kinds obey it, and if it excludes a word of this shape. But the network may have accepted a
+    few strange words by mistake. So equations that hold for all but a few words are tried too, and
+    once more without the strange words; these count only if they hold when they are tested. An
+    attempt that holds is preferred to the others, then the shortest shape.
 
     Args:
         accepts: the network's verdicts on a batch of words.
@@ -128,22 +132,31 @@ def envelope(
     )
     close = {word for word in near if word}
     asked, hard = list(dict.fromkeys([*every, *sorted(close)])), close | set(accepted)
+    fresh = asked[len(every) :]
+    verdicts = np.concatenate([judged, accepts(fresh)]) if fresh else judged
+    numbers = counts(asked, symbols)
     found = []
     for some, robust in ((given, False), (given, True), (typical(given), True)):
         table = np.unique(counts(some, symbols), axis=0)
         if len(table) < FEWEST:
             continue
         equations = _common(table, rng) if robust else constraints(table)
+        if not robust:
+            equations = tuple(e for e in equations if _obeyed(numbers[verdicts], [e]).all())
+        dfa, used = local(some, symbols), set(some)
+        shaped = run(dfa, asked)
+        equations = _telling(equations, numbers[shaped & ~verdicts], symbols)
         if not equations:
             continue
-        dfa, used = local(some, symbols), set(some)
-        obeyed = run(dfa, asked) & _obeyed(counts(asked, symbols), equations)
+        obeyed = shaped & _obeyed(numbers, equations)
         telling = [w not in used and (o or w in hard) for w, o in zip(asked, obeyed, strict=True)]
         expected = obeyed[telling]
         if expected.any() and not expected.all():  # the network is asked about both kinds of words
             answers = accepts([word for word, yes in zip(asked, telling, strict=True) if yes])
             shape = _shape(dfa, some, symbols)
-            found.append(_told(dfa, shape, equations, symbols, expected, answers))
+            attempt = _told(dfa, shape, equations, symbols, expected, answers)
+            if attempt.holds or not robust:
+                found.append(attempt)
     return min(found, key=lambda each: (not each.holds, len(each.shape)), default=None)
 
 
@@ -156,7 +169,7 @@ def _told(
     answers: Bool[np.ndarray, " asked"],
 ) -> Envelope:
     """The envelope of a shape and equations, with how the network answered."""
-    said, power = _said(equations, symbols), _power(shape, equations, symbols)
+    said, power = ", ".join(_parts(equations, symbols)), _power(shape, equations, symbols)
     inside, outside = float(answers[expected].mean()), float(1 - answers[~expected].mean())
     return Envelope(dfa, shape, equations, said, power, inside, outside, len(answers))
 
@@ -198,7 +211,7 @@ def local(words: Sequence[Word], symbols: Sequence[str]) -> DFA:
 
 def counts(words: Sequence[Word], symbols: Sequence[str]) -> np.ndarray:
     """How often each symbol occurs in each word, [words, symbols]."""
-    table = [[Counter(word)[symbol] for symbol in symbols] for word in words]
+    table = [[count[symbol] for symbol in symbols] for count in map(Counter, words)]
     return np.array(table, dtype=np.int64).reshape(len(words), len(symbols))
 
 
@@ -249,6 +262,22 @@ def _obeyed(table: np.ndarray, equations: Sequence[Constraint]) -> np.ndarray:
     return obeyed
 
 
+def _telling(
+    equations: Sequence[Constraint], rejected: np.ndarray, symbols: Sequence[str]
+) -> tuple[Constraint, ...]:
+    """The equations that exclude rejected words, at most ``MOST_TOLD``: those that exclude most.
+
+    Args:
+        rejected: counts of rejected words of the shape, [words, symbols].
+    """
+    excluded = {e: int((~_obeyed(rejected, [e])).sum()) for e in equations}
+    kept: list[Constraint] = []
+    for equation in sorted(equations, key=lambda e: -excluded[e]):
+        if excluded[equation] and len(_parts([*kept, equation], symbols)) <= MOST_TOLD:
+            kept.append(equation)
+    return tuple(e for e in equations if e in kept)
+
+
 def _edits(word: Word, symbols: Sequence[str], rng: np.random.Generator) -> Iterator[Word]:
     """Words near a word, changed at a random place, then its symbols in a random order.
 
@@ -280,8 +309,8 @@ def _shape(dfa: DFA, words: Sequence[Word], symbols: Sequence[str]) -> str:
     return regex(dfa, symbols) if states <= WRITTEN else f"(an automaton of {states} states)"
 
 
-def _said(equations: Sequence[Constraint], symbols: Sequence[str]) -> str:
-    """The equations as a text, with equal counts in one chain."""
+def _parts(equations: Sequence[Constraint], symbols: Sequence[str]) -> list[str]:
+    """The equations as texts, with equal counts in one chain."""
     group = {symbol: symbol for symbol in symbols}
     rest = []
     for equation in equations:
@@ -293,7 +322,7 @@ def _said(equations: Sequence[Constraint], symbols: Sequence[str]) -> str:
             rest.append(equation.as_equation(symbols))
     chains = [[s for s in symbols if group[s] == g] for g in dict.fromkeys(group.values())]
     equal = [" = ".join(f"#{s}" for s in chain) for chain in chains if len(chain) > 1]
-    return ", ".join(equal + rest)
+    return equal + rest
 
 
 def _power(shape: str, equations: Sequence[Constraint], symbols: Sequence[str]) -> str | None:

@@ -31,6 +31,11 @@ def exception_bits(lines: int, wrong: int) -> float:
     return float(np.log2(lines + 1) + _log2_choose(lines, wrong))
 
 
+def constant_bits(labels: Bool[np.ndarray, " lines"]) -> float:
+    """Bits of the code that knows no rule and lists the lines of the rarer label as exceptions."""
+    return exception_bits(len(labels), int(min(labels.sum(), (~labels).sum())))
+
+
 def integer_bits(number: int) -> float:
     """Bits of a universal code of the integers from 1 on (Elias 1975; Rissanen 1983).
 

@@ -9,33 +9,38 @@ verdicts on words like the lines. Then the labelled lines choose between all the
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
-from aalpy.learning_algs import run_RPNI
 from automata.fa.dfa import DFA
 from jaxtyping import Bool
 
 from interp.automata.equivalence import Word
-from interp.automata.evidence import Leftovers, automaton_bits, exception_bits, leftovers, rule_bits
-from interp.automata.extraction import Accepts, Extraction, Teacher, as_dfa, canonical, extract, run
+from interp.automata.evidence import (
+    Leftovers,
+    automaton_bits,
+    constant_bits,
+    exception_bits,
+    leftovers,
+    rule_bits,
+)
+from interp.automata.extraction import Accepts, Extraction, Teacher, canonical, extract, run
+from interp.automata.merging import edsm, rpni
 from interp.automata.rule_search import rule_of, rules_near
 from interp.automata.rules import Rule
-from interp.automata.words_near import words_like, words_near
+from interp.automata.words_near import telling, words_like, words_near
 
 TOLERANCES = (0.03, 0.01, 0.002)
 """Shares of the network's verdicts that an automaton may leave unexplained, tried in this order.
 The smallest automaton comes first, and takes the fewest words."""
 LIKE_NOISE = 0.01
 """If the corrected p is below this, what the exceptions share is no accident."""
-TELLING = 0.25
-"""A rule names a symbol only if replacing it turns the verdict more often than this share of how
-often the most telling symbol does."""
 ENOUGH = 20
 """So many exceptions are enough to see what they share."""
-PASSIVE = 30_000
-"""The most symbols, over all lines, that passive learning is given. With twice as many it takes
-minutes."""
+LIKE_MERGES = 100_000
+"""EDSM tries to merge so many pairs of states where it learns from words like the lines."""
+DOUBTED = 500
+"""The most contradicting lines, for each hypothesis, that the network is asked about."""
 ROUNDS = 3
 """So many times at most an automaton that was learned from words like the lines is mended."""
 WEIGHTS = (0.5, 1.0, 2.0)
@@ -60,6 +65,8 @@ class Found:
         bits: length of the two-part code: the rule, then its exceptions.
         written: bits of the rule alone.
         leftovers: what the contradicting lines have in common.
+        mistaken: at least so many of these lines the network labels as they are labelled: they are
+            no noise. 0 if there was no network.
     """
 
     dfa: DFA
@@ -71,6 +78,12 @@ class Found:
     bits: float
     written: float
     leftovers: Leftovers
+    mistaken: int = 0
+
+    @property
+    def knows(self) -> bool:
+        """It agrees with the network on nearly all words, and wherever line and network agree."""
+        return self.mistaken == 0 and self.agrees >= 1 - TOLERANCES[-1]
 
     @property
     def like_noise(self) -> bool:
@@ -87,7 +100,8 @@ class Induction:
     """What was found, and what was looked at on the way.
 
     Attributes:
-        found: the hypotheses, shortest code first; empty if neither an automaton nor a rule fits.
+        found: the hypotheses, shortest code first, but for the outdone, which come last; empty if
+            neither an automaton nor a rule fits.
         learned: of the automata learned, the one that agrees with the network best.
         strict: the automaton that was learned without tolerance, if one without wording already
             explained all lines; else None. A network that counts needs more states the less may be
@@ -106,10 +120,20 @@ class Induction:
     constant: float
 
     @property
+    def standing(self) -> list[Found]:
+        """The hypotheses that are not outdone.
+
+        An exception is noise only where the network disagrees with the label. Where it does not,
+        the hypothesis is wrong, and is outdone by one that the network never contradicts so.
+        """
+        known = any(one.knows for one in self.found)
+        return [one for one in self.found if not (known and one.mistaken)]
+
+    @property
     def sensitive(self) -> dict[str, bool]:
         """Does another hypothesis win if the bits of rules count half, or twice?"""
         best = {
-            times: min(self.found, key=lambda one: one.weighed(times), default=None)
+            times: min(self.standing, key=lambda one: one.weighed(times), default=None)
             for times in WEIGHTS
         }
         return {f"{times:g}": best[times] is not best[1.0] for times in WEIGHTS if times != 1}
@@ -162,13 +186,16 @@ def induce(
     verdicts = teacher(asked)
     found: list[Found] = []
 
+    most_known = search.queries
+
     def add(dfa: DFA, rule: Rule | None, way: str, agrees: float) -> None:
         if all(dfa != one.dfa for one in found):
-            found.append(weighed(dfa, symbols, lines, labels, rule, way, agrees))
+            one = weighed(dfa, symbols, lines, labels, rule, way, agrees)
+            found.append(_doubted(one, teacher, lines, labels, most_known))
 
     def exact() -> bool:
-        """Does no line contradict one of them, and the network hardly any word?"""
-        return any(one.wrong == 0 and one.agrees >= 1 - TOLERANCES[-1] for one in found)
+        """Is the network's rule among them?"""
+        return any(one.knows for one in found)
 
     tried: list[Extraction] = []
     for tolerance in TOLERANCES:
@@ -189,6 +216,7 @@ def induce(
     before = len(teacher.known)
     told = telling(teacher, asked, symbols)
     room = search.queries - before  # what ``telling`` asks is not for learning
+    most_known = len(teacher.known) + room
     for near, _ in rules_near(asked, verdicts, symbols, told, most):
         dfa = near.dfa.minify()
         add(dfa, near, "families", float((run(dfa, asked) == verdicts).mean()))
@@ -198,11 +226,34 @@ def induce(
         for near, wrong in rules_near(like, said, symbols, told, int(TOLERANCES[0] * len(like))):
             add(near.dfa.minify(), near, "lines", 1 - wrong / len(like))
         for dfa, agrees in learned_like(lines, symbols, teacher, search, room):
-            if agrees >= 1 - TOLERANCES[0] and len(dfa.states) <= search.max_states:
+            if agrees >= 1 - TOLERANCES[0]:
                 add(dfa, rule_of(dfa, symbols, empty=False), "lines", agrees)
-    found.sort(key=lambda one: one.bits)
     best = max(tried, key=lambda one: (one.complete, one.agrees))
-    return Induction(tuple(found), best, strict, teacher, tuple(asked), constant_bits(labels))
+    found.sort(key=lambda one: one.bits)
+    made = Induction(tuple(found), best, strict, teacher, tuple(asked), constant_bits(labels))
+    standing = made.standing
+    outdone = [one for one in found if one not in standing]
+    return replace(made, found=(*standing, *outdone))
+
+
+def _doubted(
+    one: Found,
+    teacher: Teacher,
+    lines: Sequence[Word],
+    labels: Bool[np.ndarray, " lines"],
+    most: int,
+) -> Found:
+    """A hypothesis with the number of lines on which network and label agree that it is wrong.
+
+    At most ``DOUBTED`` lines are asked.
+
+    Args:
+        most: so many words may be known to the teacher afterwards; lines beyond are not asked.
+    """
+    room = max(0, min(DOUBTED, most - len(teacher.known)))
+    rows = np.flatnonzero(run(one.dfa, lines) != labels)[:room]
+    answers = teacher([lines[row] for row in rows.tolist()])
+    return replace(one, mistaken=int((answers == labels[rows]).sum()))
 
 
 def learned_like(
@@ -210,9 +261,9 @@ def learned_like(
 ) -> list[tuple[DFA, float]]:
     """Automata that are learned from the network's verdicts on lines and words like them alone.
 
-    The first is learned from lines. It is tested on fresh words like them, and those on which the
-    network disagrees are added. This ends when there are hardly any, after ``ROUNDS``, or when the
-    budget of words is spent.
+    RPNI and EDSM learn from lines first. Both are tested on fresh words like them, and those on
+    which the network disagrees with the better one are added. This ends when there are hardly any,
+    when both need too many states, after ``ROUNDS``, or when the budget of words is spent.
 
     Args:
         room: so many words may still be asked.
@@ -222,38 +273,21 @@ def learned_like(
     """
     order = np.random.default_rng(search.seed).permutation(len(lines))
     words = [lines[i] for i in order[: search.compared]]
-    found, most = [], len(teacher.known) + room
+    automata, most = list[tuple[DFA, float]](), len(teacher.known) + room
     for number in range(1, ROUNDS + 1):
-        dfa = passive(words, teacher(words), symbols)
+        data = words, teacher(words), symbols, search.max_states
+        small = [dfa for dfa in (rpni(*data), edsm(*data, LIKE_MERGES)) if dfa is not None]
         fresh = words_like(lines, search.compared, search.seed + number)
-        verdicts, answers = run(dfa, fresh), teacher(fresh)
-        found.append((dfa, float((verdicts == answers).mean())))
+        answers = teacher(fresh)
+        agree = [float((run(dfa, fresh) == answers).mean()) for dfa in small]
+        automata += zip(small, agree, strict=True)
         spent = len(teacher.known) + search.compared > most
-        if spent or found[-1][1] >= 1 - TOLERANCES[-1]:
+        if spent or max(agree, default=0.0) >= 1 - TOLERANCES[-1]:
             break
-        wrong = [word for word, at in zip(fresh, verdicts != answers, strict=True) if at]
-        words = list(dict.fromkeys([*words, *wrong]))
-    return found
-
-
-def passive(
-    words: Sequence[Word], labels: Bool[np.ndarray, " words"], symbols: Sequence[str]
-) -> DFA:
-    """RPNI (Oncina and Garcia 1992), by AALpy: states of the words' prefix tree are merged as long
-    as no label speaks against it. Of many words it is given some, drawn at random."""
-    data, room = [], PASSIVE
-    for row in np.random.default_rng(0).permutation(len(words)).tolist():
-        room -= len(words[row])
-        if room < 0:
-            break
-        data.append((words[row], bool(labels[row])))
-    learned = run_RPNI(data, "dfa", input_completeness="sink_state", print_info=False)
-    return as_dfa(learned, list(symbols)).minify()
-
-
-def constant_bits(labels: Bool[np.ndarray, " lines"]) -> float:
-    """Bits of the code that knows no rule and lists the lines of the rarer label as exceptions."""
-    return exception_bits(len(labels), int(min(labels.sum(), (~labels).sum())))
+        # Where all need too many states, there are too few words yet.
+        wrong = run(small[int(np.argmax(agree))], fresh) != answers if small else answers | True
+        words = list(dict.fromkeys([*words, *(fresh[i] for i in np.flatnonzero(wrong))]))
+    return automata
 
 
 def weighed(
@@ -283,38 +317,3 @@ def weighed(
     bits = written + exception_bits(len(lines), wrong)
     left = leftovers(lines, labels, answers, symbols)
     return Found(canonical(dfa, symbols), rule, way, agrees, wrong, len(lines), bits, written, left)
-
-
-def telling(
-    teacher: Teacher, words: Sequence[Word], symbols: Sequence[str], most: int = 9
-) -> list[str]:
-    """The symbols on which the network's verdict depends, in the order of the alphabet.
-
-    They are those that turn the verdict most often when another symbol takes their place, at most
-    ``most`` of them.
-    """
-    rng = np.random.default_rng(0)
-    verdicts = teacher(words)
-    # As many accepted as rejected words: a rare verdict may depend on symbols of its own.
-    sides = [rng.permutation(np.flatnonzero(verdicts == side)) for side in (True, False)]
-    fewest = max(1, min(map(len, sides)))
-    places: dict[str, list[tuple[Word, int]]] = {symbol: [] for symbol in symbols}
-    for index in rng.permutation(np.concatenate([side[:fewest] for side in sides])):
-        word = words[index]
-        for at in rng.permutation(len(word))[:4].tolist():
-            if len(places[word[at]]) < 100:
-                places[word[at]].append((word, at))
-    turned = {}
-    for symbol, where in places.items():
-        others = [s for s in symbols if s != symbol]
-        if not where or not others:
-            continue
-        changed = [
-            (*word[:at], others[int(rng.integers(len(others)))], *word[at + 1 :])
-            for word, at in where
-        ]
-        turned[symbol] = (teacher(changed) != teacher([word for word, _ in where])).mean()
-    least = TELLING * max(turned.values(), default=0.0)
-    largest = sorted(turned, key=lambda symbol: -turned[symbol])[:most]
-    largest = [symbol for symbol in largest if turned[symbol] > least]
-    return [symbol for symbol in symbols if symbol in largest]

@@ -134,7 +134,7 @@ class Literal:
             return f"has at least {self.number} {what}", f"has at most {self.number - 1} {what}"
         if self.kind == "modulo":
             beside = " side by side" if len(pieces) == 1 and self.length > 1 else ""
-            what = f"number of {listed(pieces, 'and')}{' together' * (len(pieces) > 1)}{beside}"
+            what = f"number of {listed(pieces)}{' together' * (len(pieces) > 1)}{beside}"
             if self.number == 2:
                 even, odd = f"has an even {what}{aside}", f"has an odd {what}{aside}"
                 return (odd, even) if self.rest else (even, odd)
@@ -145,7 +145,7 @@ class Literal:
             return "starts and ends with the same symbol", f"does not {what}"
         if self.kind == "nested":
             pairs = [f"every {piece.replace(' ', ' closed by a ')}" for piece in pieces]
-            what = f"{listed(pairs, 'and')}, nested up to depth {self.number}{aside}"
+            what = f"{listed(pairs)}, nested up to depth {self.number}{aside}"
             return f"has {what}", f"does not have {what}"
         if self.kind == "runs":
             runs = ", then ".join(f"one or more {piece}" for piece in pieces)
@@ -180,8 +180,8 @@ class Literal:
         tier = range(len(symbols)) if self.tier is None else self.tier
         others = [symbol for i, symbol in enumerate(symbols) if i not in tier]
         if len(others) <= len(tier):
-            return f" (with {listed(others, 'and')} left out)" if others else ""
-        return f" (with all but {listed([symbols[i] for i in tier], 'and')} left out)"
+            return f" (with {listed(others)} left out)" if others else ""
+        return f" (with all but {listed([symbols[i] for i in tier])} left out)"
 
     def _dfa(self, symbols: Sequence[str]) -> DFA:
         """The automaton that reads the property off a word."""

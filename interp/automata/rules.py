@@ -63,11 +63,6 @@ class Rule:
         return Rule(family, text, f"not so: {text}", size, dfa, counts)
 
 
-def listed(names: Sequence[str], last: str) -> str:
-    """Names in a row: "a, b and c"."""
-    return " ".join(filter(None, [", ".join(names[:-1]), last * (len(names) > 1), names[-1]]))
-
-
 @dataclass(frozen=True)
 class Families:
     """The rules over an alphabet.

@@ -14,7 +14,11 @@ from collections.abc import Sequence
 import numpy as np
 
 from interp.automata.equivalence import Word
+from interp.automata.extraction import Teacher
 
+TELLING = 0.25
+"""A rule names a symbol only if replacing it turns the verdict more often than this share of how
+often the most telling symbol does."""
 TRIES = 10
 """So many pairs of lines are tried to make a word."""
 
@@ -83,3 +87,38 @@ def _places(lines: Sequence[Word]) -> dict[str, list[tuple[int, int]]]:
         for at, symbol in enumerate(line):
             places[symbol].append((row, at))
     return places
+
+
+def telling(
+    teacher: Teacher, words: Sequence[Word], symbols: Sequence[str], most: int = 9
+) -> list[str]:
+    """The symbols on which the network's verdict depends, in the order of the alphabet.
+
+    They are those that turn the verdict most often when another symbol takes their place, at most
+    ``most`` of them.
+    """
+    rng = np.random.default_rng(0)
+    verdicts = teacher(words)
+    # As many accepted as rejected words: a rare verdict may depend on symbols of its own.
+    sides = [rng.permutation(np.flatnonzero(verdicts == side)) for side in (True, False)]
+    fewest = max(1, min(map(len, sides)))
+    places: dict[str, list[tuple[Word, int]]] = {symbol: [] for symbol in symbols}
+    for index in rng.permutation(np.concatenate([side[:fewest] for side in sides])):
+        word = words[index]
+        for at in rng.permutation(len(word))[:4].tolist():
+            if len(places[word[at]]) < 100:
+                places[word[at]].append((word, at))
+    turned = {}
+    for symbol, where in places.items():
+        others = [s for s in symbols if s != symbol]
+        if not where or not others:
+            continue
+        changed = [
+            (*word[:at], others[int(rng.integers(len(others)))], *word[at + 1 :])
+            for word, at in where
+        ]
+        turned[symbol] = (teacher(changed) != teacher([word for word, _ in where])).mean()
+    least = TELLING * max(turned.values(), default=0.0)
+    largest = sorted(turned, key=lambda symbol: -turned[symbol])[:most]
+    largest = [symbol for symbol in largest if turned[symbol] > least]
+    return [symbol for symbol in symbols if symbol in largest]

@@ -27,6 +27,8 @@ SPLITS = get_args(Split)
 
 
 MOST_BYTES = 64 * 2**20
+MERGED = "…"
+"""How a symbol begins that stands for several words, as ``UNK`` does; a number follows."""
 MOST_WORDS = 2000
 """The most different words: a model weighs every word at every position."""
 
@@ -95,12 +97,18 @@ def without_rare(words: Sequence[Word], fewest: int) -> list[Word]:
     return [tuple(s if lines[s] >= fewest else UNK for s in word) for word in words]
 
 
+def is_merged(symbol: str) -> bool:
+    """Does a symbol stand for several words?"""
+    return symbol == UNK or (symbol.startswith(MERGED) and symbol.removeprefix(MERGED).isdecimal())
+
+
 class LabelledCorpus(Language):
     """Lines of words in two groups, from a file of lines ``label <tab> words``.
 
     The label of the first line is the positive one ("in the language"). About 80% of the lines are
     for training, 10% for validation and 10% for the test: its three sides. Equal lines always fall
-    on the same side.
+    on the same side. Lines with a symbol that stands for several words may be equal and yet have
+    both labels; the truth is then the commoner one.
     """
 
     chomsky: ChomskyType = "finite sample"
@@ -116,8 +124,8 @@ class LabelledCorpus(Language):
                 on.
 
         Raises:
-            UserError: the lines do not have exactly two labels, one line has both, or there are too
-                many different words.
+            UserError: the lines do not have exactly two labels, one line has both and no symbol
+                that stands for several words, or there are too many different words.
         """
         names = list(dict.fromkeys(labels))
         if len(names) != 2:
@@ -139,10 +147,13 @@ class LabelledCorpus(Language):
         self.variables: dict[str, VariableKind] = {}
         self.lines = self.vocabulary.words(words)
         self.line_labels = np.array([label == self.positive for label in labels])
-        self._truth: dict[Word, bool] = {}
+        votes: Counter[Word] = Counter()
         for word, label in zip(words, self.line_labels, strict=True):
-            if self._truth.setdefault(word, bool(label)) != label:
+            before = votes[word]
+            votes[word] += 1 if label else -1
+            if abs(votes[word]) < abs(before) and not any(map(is_merged, word)):
                 raise UserError(f"{name}: the line {' '.join(word)!r} has both labels: keep one")
+        self._truth = {word: vote > 0 for word, vote in votes.items()}
         # A line's side depends on its words alone, so a repeated line cannot leak into the test.
         side = np.array(
             [int(hashlib.sha256(" ".join(w).encode()).hexdigest(), 16) % 10 for w in words]

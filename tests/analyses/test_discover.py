@@ -21,13 +21,14 @@ from analyses.answers import Answer
 from analyses.command_line.app import main
 from analyses.questions.rule_evidence import rebuilt
 from analyses.rules import discover as module
+from analyses.rules.budget import Budget
 from analyses.rules.discover import Discover, discover
-from analyses.rules.lines import MOST_LINES, MOST_WORDS, OTHER, OTHERS, fewer_words, prepared
+from analyses.rules.lines import MOST_LINES, MOST_WORDS, OTHERS, fewer_words, prepared
 from analyses.rules.record import LINES, RECORD, evidence, headline
 from interp.automata.extraction import run as verdicts_of
-from interp.automata.induction import passive
 from models.errors import UserError
 from models.languages import LabelledCorpus, printed_lines
+from models.languages.corpus import MERGED
 from models.runs.files import read_json, write_json
 from models.runs.run import Run
 
@@ -84,8 +85,8 @@ def test_the_rule_comes_back(found: Path) -> None:
 def test_all_ways_stand_in_one_table(found: Path) -> None:
     record = read_json(found / "discoveries" / "mijn-regels" / RECORD)
     ways = {way["way"]: way for way in record["ways"]}
-    assert list(ways) == ["Transformer", "classes", "LSTM", "RPNI"]
-    for way in ("Transformer", "classes", "RPNI"):
+    assert list(ways) == ["Transformer", "classes", "LSTM", "RPNI", "EDSM"]
+    for way in ("Transformer", "classes", "RPNI", "EDSM"):
         assert ways[way]["rule"] == "contains x ... y in this order"
         assert (ways[way]["wrong"], ways[way]["held-out right"], ways[way]["same"]) == (0, 1, True)
     assert ways["classes"]["having"][0][0] == ways["classes"]["having"][0][1]
@@ -171,7 +172,9 @@ def test_the_network_of_the_shortest_code_is_kept(
     labels, words, _ = prepared(path)
     record: dict[str, Any] = {"networks": []}
     corpus = LabelledCorpus(options.name, labels, words)
-    best, run = module.learned(options, tmp_path, corpus, record, lambda done, what: None)
+    best, run = module.learned(
+        options, tmp_path, corpus, record, lambda done, what: None, Budget(2)
+    )
     least = min(range(3), key=lambda i: bits[i] or np.inf)
     assert best == found[least]
     assert run.name == record["networks"][least]["run"]
@@ -202,7 +205,7 @@ def test_no_network_is_trained_for_nothing(
     labels, words, _ = prepared(path)
     record: dict[str, Any] = {"networks": []}
     corpus = LabelledCorpus(options.name, labels, words)
-    module.learned(options, tmp_path, corpus, record, lambda done, what: None)
+    module.learned(options, tmp_path, corpus, record, lambda done, what: None, Budget(2))
     assert len(record["networks"]) == trained
 
 
@@ -220,27 +223,6 @@ def test_no_rule_is_said_to_be_none(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert evidence(record).startswith("No reliable rule was found in the network. ")
     assert (record["best"], record["space"], record["decide"]) == (None, [], [])
     assert len(record["networks"]) == 1
-
-
-def test_passive_learning_obeys_its_lines() -> None:
-    labels, lines = drawn(300)
-    words = [tuple(line.split()) for line in lines]
-    truth = np.array([label == "ja" for label in labels])
-    dfa = passive(words, truth, ("x", "y", "z"))
-    assert (verdicts_of(dfa, words) == truth).all()
-
-
-def test_passive_learning_of_many_lines_is_given_some_of_both_labels(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """The lines come sorted by label: the first of them would teach that everything is accepted."""
-    labels, lines = drawn(300)
-    words = [tuple(line.split()) for line in lines]
-    truth = np.array([label == "ja" for label in labels])
-    order = np.argsort(~truth, kind="stable")
-    monkeypatch.setattr("interp.automata.induction.PASSIVE", 400)
-    dfa = passive([words[i] for i in order], truth[order], ("x", "y", "z"))
-    assert (verdicts_of(dfa, words) == truth).mean() > 0.9
 
 
 # -- what is read, and what is refused ----------------------------------------------------------
@@ -331,6 +313,40 @@ def test_a_line_with_both_labels_has_the_commoner_one(tmp_path: Path) -> None:
     ]
 
 
+def test_lines_that_read_alike_are_no_repeats(tmp_path: Path) -> None:
+    """600 different lines of many rare words: none is dropped, here and when they are read again.
+
+    The network learns what there is to learn: lines that read alike have their commoner label.
+    """
+    rng = np.random.default_rng(0)
+    pairs = sorted({tuple(pair) for pair in rng.integers(300, size=(600, 2)).tolist()})
+    lines = [f"naam{one} ziet naam{other}" for one, other in pairs]
+    labels = rng.choice(["good", "bad"], len(lines)).tolist()
+    kept, words, notes = prepared(written(tmp_path / "lines.tsv", labels, lines), "good")
+    assert len(words) == len(lines)
+    assert Counter(kept) == Counter(labels)
+    assert "repeat" not in " ".join(notes)
+    assert "have both labels" not in " ".join(notes)
+    (note,) = notes
+    reading = Counter(words)
+    alike = {line for line in reading if reading[line] > 1}
+    both = {
+        line
+        for line in alike
+        if len({y for y, w in zip(kept, words, strict=True) if w == line}) > 1
+    }
+    assert note.endswith(
+        f"; {sum(reading[line] for line in alike)} lines then read like another line, "
+        f"{sum(reading[line] for line in both)} of them like lines of both labels"
+    )
+    again = written(tmp_path / "again.tsv", kept, [" ".join(line) for line in words])
+    assert prepared(again, "good")[:2] == (kept, words)
+    corpus = LabelledCorpus("alike", kept, words)
+    for line in both:
+        votes = Counter(y for y, w in zip(kept, words, strict=True) if w == line)
+        assert corpus.contains(line) == (votes["good"] > votes["bad"])
+
+
 def test_of_many_words_the_telling_ones_are_kept(tmp_path: Path) -> None:
     """5,000 different words; "leeuw" and "muis" go with the labels."""
     rng = np.random.default_rng(0)
@@ -346,7 +362,7 @@ def test_of_many_words_the_telling_ones_are_kept(tmp_path: Path) -> None:
     _, words, notes = prepared(path)
     assert time.monotonic() - start < 20
     kept = {word for line in words for word in line}
-    others = {f"{OTHER}{i}" for i in range(1, OTHERS + 1)}
+    others = {f"{MERGED}{i}" for i in range(1, OTHERS + 1)}
     assert {"leeuw", "muis"} | others <= kept
     assert len(kept) < MOST_WORDS  # of words in one line in six hundred none is sure to tell
     assert "tell the labels apart best are kept, all others are read as 6" in notes[0]
@@ -365,7 +381,7 @@ def test_of_many_common_words_no_more_are_kept_than_a_network_is_taught() -> Non
     read = fewer_words(told, labels, notes)
     different = {word for line in read for word in line}
     assert len(different) == MOST_WORDS
-    assert sum(word.startswith(OTHER) for word in different) == OTHERS
+    assert sum(word.startswith(MERGED) for word in different) == OTHERS
     assert "tells" in different
     assert [len(line) for line in read] == [len(line) for line in told]
     assert notes[0].startswith(f"the lines have 81 different words: {MOST_WORDS - OTHERS} that")
@@ -438,7 +454,7 @@ def test_the_page_says_the_rule_and_judges_a_typed_line(page: AppTest) -> None:
 
 def test_the_page_shows_all_ways(page: AppTest) -> None:
     (ways,) = [each.value for each in page.dataframe if "way" in each.value]
-    assert list(ways["way"]) == ["Transformer", "classes", "LSTM", "RPNI"]
+    assert list(ways["way"]) == ["Transformer", "classes", "LSTM", "RPNI", "EDSM"]
 
 
 @pytest.mark.slow

@@ -12,7 +12,21 @@ from analyses.charts.discovery import heads_chart, length_chart
 from analyses.options.questions import Discovery as Options
 from analyses.questions.learned_rule import other_lengths
 from analyses.questions.rule_evidence import doubt, gap, in_common, rebuilt, sentences, status
+from interp.statistics import wilson
 from models.languages import RegularLanguage, language
+
+
+def sides(accepted: tuple[int, int], rejected: tuple[int, int]) -> dict[str, Any]:
+    """Agreement on accepted and rejected words, from how many of how many agree."""
+    return {
+        side: {
+            "words": count,
+            "agreement": agree / count if count else None,
+            "interval": wilson(agree, count) if count else None,
+        }
+        for side, (agree, count) in zip(("accepted", "rejected"), (accepted, rejected), strict=True)
+    }
+
 
 FOUND: dict[str, Any] = {
     "rule": "contains a",
@@ -23,6 +37,7 @@ FOUND: dict[str, Any] = {
     "agreement": 0.999,
     "fresh": 800,
     "agreement_interval": (0.99, 1.0),
+    "agreement_sides": sides((299, 300), (500, 500)),
     "longer": 100,
     "agreement_longer": 0.6,
     "agreement_longer_interval": (0.5, 0.7),
@@ -39,6 +54,7 @@ FOUND: dict[str, Any] = {
     "bits": 20.0,
     "bits_without": 500.0,
     "wrong": 0,
+    "mistaken": 0,
     "lines": 900,
     "majority": 0.7,
     "p": 1e-9,
@@ -59,6 +75,13 @@ FOUND: dict[str, Any] = {
         ({"lines": 2660, "held_out_wrong": 22}, "fitted"),
         ({"wrong": 2, "held_out_wrong": 2}, None),
         ({"counting": True}, "counting"),
+        ({"counting": True, "agreement_longer_interval": (0.985, 1.0)}, None),
+        ({"counting": True, "longer": 0, "agreement_longer_interval": None}, None),
+        ({"counting": True, "fresh": 0, "agreement_longer_interval": (0.985, 1.0)}, None),
+        ({"agreement_sides": sides((0, 18), (782, 782))}, "one side"),
+        ({"agreement_sides": sides((782, 782), (0, 18))}, "one side"),
+        ({"agreement_sides": sides((16, 18), (782, 782))}, None),
+        ({"agreement_sides": sides((0, 0), (800, 800))}, None),
     ],
 )
 def test_when_a_rule_is_reliable(changes: dict[str, Any], expected: str | None) -> None:
@@ -84,7 +107,8 @@ def test_the_gap_is_fisher_s_exact_test() -> None:
             {"status": "rule"},
             "accepts a word if it contains a.",
             "it agrees with the network on 99.90% of 800 words that were not asked before (95% "
-            "interval 99.00% to 100.00%), with the held-out labels on 100.00% of 300.",
+            "interval 99.00% to 100.00%; on 99.67% of the 300 that the network accepts, on 100.00% "
+            "of the 500 that the network rejects), with the held-out labels on 100.00% of 300.",
         ),
         ({"status": "rule", "fresh": 0}, "contains a", "every word that could be asked"),
         (
@@ -98,6 +122,28 @@ def test_the_gap_is_fisher_s_exact_test() -> None:
             {"status": "exceptions", "wrong": 90},
             "accepts a word if it contains a.",
             "90 of 900 lines (10.0%) contradict it; they share nothing that sets them apart",
+        ),
+        (
+            {"status": "exceptions", "wrong": 90, "mistaken": 3},
+            "accepts a word if it contains a.",
+            "In at least 3 of them the network gives the line's label: there the rule is wrong, or",
+        ),
+        (
+            {"status": "rule", "counting": True},
+            "accepts a word if it contains a.",
+            "grow with the words to the end of the lines' lengths (5 states up to 4 symbols, 7 "
+            "states up to 6 symbols, 9 states up to 8 symbols). On 100 words longer than the lines",
+        ),
+        (
+            {"status": "rule", "counting": True, "longer": 0},
+            "accepts a word if it contains a.",
+            "9 states up to 8 symbols). No longer word could be asked.",
+        ),
+        (
+            {"status": "none", "doubt": "one side", "agreement_sides": sides((0, 18), (782, 782))},
+            "No reliable rule was found in the network.",
+            "on 0.00% of the 18 that the network accepts, on 100.00% of the 782 that the network "
+            "rejects). So it does not tell both",
         ),
         ({"status": "rule", "rule": None}, "see the regular expression.", "2 states"),
         ({"status": "rule", "rule": None, "regex": None}, "see the table of transitions.", "2"),

@@ -21,7 +21,7 @@ from analyses.questions.rule_evidence import Lines, rebuilt
 from analyses.rules.discover import discover
 from analyses.rules.lines import as_tsv, prepared
 from analyses.rules.recovery import VOCABULARY, Corpus, planted
-from interp.automata.induction import PASSIVE, passive
+from interp.automata.merging import PASSIVE, rpni
 from interp.automata.rule_search import same
 from models.languages import LabelledCorpus
 from tests.benchmarks.measure import Result, Side, one_thread, seconds
@@ -51,7 +51,7 @@ def discovery_speed() -> Iterator[Result]:
             sizes.append(sum(len(word) for word in lines.words))
 
             def theirs(lines: Lines = lines, found: dict[str, DFA | None] = found) -> None:
-                found["theirs"] = passive(lines.words, lines.labels, VOCABULARY)
+                found["theirs"] = rpni(lines.words, lines.labels, VOCABULARY)
 
             # Pictures are left out: RPNI draws none, and they are drawn in threads of their own.
             with one_thread(), patch("analyses.answers.render", return_value=b""):

@@ -13,7 +13,14 @@ from brute import distance
 from test_extraction import of_regex, teacher
 
 from interp.automata.equivalence import Word
-from interp.automata.evidence import Leftovers, automaton_bits, exception_bits, leftovers, rule_bits
+from interp.automata.evidence import (
+    Leftovers,
+    automaton_bits,
+    constant_bits,
+    exception_bits,
+    leftovers,
+    rule_bits,
+)
 from interp.automata.extraction import Accepts, Teacher, run
 from interp.automata.induction import (
     ENOUGH,
@@ -21,14 +28,12 @@ from interp.automata.induction import (
     TOLERANCES,
     Found,
     Search,
-    constant_bits,
     induce,
-    telling,
     weighed,
 )
 from interp.automata.rule_search import same
 from interp.automata.rules import Families, Rule
-from interp.automata.words_near import words_near
+from interp.automata.words_near import telling, words_near
 from models.languages import RegularLanguage, language
 
 ABC = ("a", "b", "c")

@@ -234,6 +234,16 @@ def test_words_in_few_lines_become_unk() -> None:
     assert read == [("a", "b"), ("a", "<unk>", "<unk>"), ("b", "a"), ("<unk>",)]
 
 
+def test_lines_that_read_alike_may_have_both_labels() -> None:
+    """Before rare words became <unk> they were different lines; the truth is the commoner label."""
+    words = [("a", "a"), ("a", "b"), ("a", "c"), ("a", "d"), ("a", "a")]
+    corpus = LabelledCorpus("lines", ["x", "y", "x", "x", "x"], words, rare=2)
+    assert corpus.contains(("a", "<unk>"))
+    sides = [corpus.sides(side) for side in ("train", "validation", "test")]
+    labels = [y for lines, told in sides for w, y in zip(lines, told, strict=True) if w[1] != "a"]
+    assert sorted(labels) == [False, True, True]
+
+
 def lines_of(corpus: LabelledCorpus) -> list[tuple[np.ndarray, int]]:
     return list(zip(corpus.lines.ids, corpus.lines.lengths.tolist(), strict=True))
 

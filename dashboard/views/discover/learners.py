@@ -64,7 +64,7 @@ def begin(name: str, options: Mapping[str, Any]) -> None:
     folder = folder_of(name)
     command = ["rule", str(folder / LINES)]
     command += ["--out", str(runs_folder()), "--name", name]
-    for option in ("networks", "queries", "seed", "device"):
+    for option in ("networks", "queries", "minutes", "seed", "device"):
         if option in options:
             command += [f"--{option}", str(options[option])]
     if options.get("rivals") is False:
