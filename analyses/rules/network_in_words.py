@@ -22,11 +22,12 @@ REASONS = {
 def sentences(found: dict[str, Any], max_states: int) -> dict[str, str]:
     """The answer in a sentence, and the evidence in others."""
     said = [_evidence(found, max_states)]
+    judge = "rule" if found["status"] == "counts" else "automaton"
     for where, which in (("within", "of up to"), ("beyond", "of more than")):
         if share := found[where]:
             said.append(
-                f"On {share['words']} new words {which} {found['length']} symbols network and rule "
-                f"agree on {share['agree']:.2%}: on {_sides(share['apart'])}."
+                f"On {share['words']} new words {which} {found['length']} symbols the {judge} is "
+                f"right on {_sides(share['apart'])}."
             )
     said += _near_misses(found)
     if not found["finished"]:
@@ -72,14 +73,15 @@ def _evidence(found: dict[str, Any], max_states: int) -> str:
 
 def _sides(apart: dict[str, Any]) -> str:
     """On which share of the words that the network accepts and rejects a rule is right."""
+    verbs = {"accepted": "accepts", "rejected": "rejects"}
     told = [
         f"{part['agree']:.2%} (95% interval {part['low']:.2%} to {part['high']:.2%}) of the "
-        f"{part['words']} that the network {verb}"
-        if (part := apart[side])
-        else f"none that the network {verb}, since there is none"
-        for side, verb in (("accepted", "accepts"), ("rejected", "rejects"))
+        f"{part['words']} that the network {verbs[side]}"
+        for side, part in apart.items()
+        if part
     ]
-    return ", and on ".join(told)
+    none = "".join(f"; it {verbs[side]} none of them" for side, part in apart.items() if not part)
+    return " and ".join(told) + none
 
 
 def _near_misses(found: dict[str, Any]) -> list[str]:
