@@ -116,8 +116,8 @@ def _reading(reads: str, trial: dict[str, Any] | None) -> str:
     if trial is None:
         return f"It was read as {names[reads]}."
     near = (
-        f"{trial['sets']:.1%} of its logits lie near 0, and {trial['softmax']:.1%} of its "
-        "probabilities near --least"
+        f"of next symbols {trial['sets']:.1%} are undecided as sets, and {trial['softmax']:.1%} as "
+        "a softmax"
     )
     why = {
         (): f"neither reading is consistent, since {near}; --reads asks the other way",
@@ -125,7 +125,8 @@ def _reading(reads: str, trial: dict[str, Any] | None) -> str:
         ("sets",): f"only this is consistent, since {near}",
     }.get(
         tuple(trial["consistent"]),
-        f"both readings are consistent, and say the same of {trial['same']:.1%} of next symbols",
+        f"both readings are consistent, and say the same of {trial['same']:.1%} of next symbols"
+        + "; --reads asks the other way" * (trial["same"] < 1),
     )
     return f"It was read as {names[reads]}: {why}."
 

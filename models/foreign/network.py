@@ -93,14 +93,12 @@ class Foreign:
             answers[rows] = may.all(dim=1).cpu().numpy()
         return answers
 
-    def margins(self, words: Sequence[Word]) -> Float[np.ndarray, " tokens"]:
-        """How far each symbol and the end token lie above the threshold after every prefix of the
-        words, in nats; a token may come next if its margin is positive."""
+    def margins(self, words: Sequence[Word]) -> Float[np.ndarray, "prefixes tokens"]:
+        """How far the end token and every symbol lie above the threshold after every prefix of the
+        words, in nats. A token may come next if its margin is positive."""
         tokens = [self.end[1], *self.ids]
-        read = [
-            self._margins(z)[..., tokens].flatten().cpu().numpy() for *_, z in self._read(words)
-        ]
-        return np.concatenate(read)
+        read = (self._margins(z)[..., tokens].flatten(0, 1) for *_, z in self._read(words))
+        return torch.cat([*read]).cpu().numpy()
 
     def drawn(self, count: int, longest: int, seed: int) -> list[Word]:
         """Words that the network makes, symbol by symbol, each as likely as it says; read as sets,

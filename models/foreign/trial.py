@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from jaxtyping import Float
 
 from models.foreign.network import Foreign
 from models.objectives.readout import Reads
@@ -37,17 +38,26 @@ def named_by(config: Any) -> Reads | None:
 def tried(network: Foreign) -> Foreign:
     """The network, read as sets if this reading is consistent, and else as a softmax.
 
-    Its ``trial`` has the share of undecided tokens under either reading: symbols and the end, after
-    every prefix of the words that the network makes; and "same", the share of tokens of which both
-    readings say the same.
+    Its ``trial`` has the share of undecided tokens under either reading: of symbols and the end,
+    after every prefix of the words that the network makes; and "same", the share of tokens of which
+    both readings say the same. Tokens are undecided, too, where none may come, although the word
+    was made; and all are if the logits are all above 0. A language model whose logits are shifted
+    looks so.
     """
     both = {reads: replace(network, reads=reads) for reads in NEAR}
     words = [word for one in both.values() for word in one.drawn(WORDS, LONGEST, seed=0)]
     margins = {reads: one.margins(words) for reads, one in both.items()}
-    trial = {r: float((np.abs(of_one) < NEAR[r]).mean()) for r, of_one in margins.items()}
+    trial = {reads: _undecided(of_one, NEAR[reads]) for reads, of_one in margins.items()}
+    if (margins["sets"] > 0).all():
+        trial["sets"] = 1.0
     best: Reads = "sets" if "sets" in consistent(trial) else "softmax"
     same = float(((margins["sets"] > 0) == (margins["softmax"] > 0)).mean())
     return replace(network, reads=best, trial={**trial, "same": same})
+
+
+def _undecided(margins: Float[np.ndarray, "prefixes tokens"], near: float) -> float:
+    stuck = (margins <= 0).all(axis=1, keepdims=True)
+    return float((stuck | (np.abs(margins) < near)).mean())
 
 
 def consistent(trial: Mapping[Any, float]) -> list[Reads]:

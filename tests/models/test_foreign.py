@@ -103,6 +103,8 @@ TAUGHT: dict[str, tuple[Callable[[int], list[float]], Reads, list[Reads], bool]]
     "sets, apart": (lambda n: [9 if n % 2 else -9, 12, 4], "sets", ["softmax", "sets"], False),
     "sets, alike": (lambda n: [6 if n % 2 else -6, 6, 6], "sets", ["softmax", "sets"], True),
     "softmax": (lambda n: [-0.2 if n % 2 else -6, 3, 1], "softmax", ["softmax"], False),
+    "shifted down": (lambda n: [-30 if n % 2 else -60, -30, -30], "softmax", ["softmax"], False),
+    "shifted up": (lambda n: [30 if n % 2 else 10, 30, 30], "softmax", ["softmax"], False),
     "neither": (lambda n: [-1.6, 3, -1.6], "softmax", [], True),
 }  # fmt: skip
 
@@ -120,12 +122,13 @@ def test_both_readings_are_tried(name: str) -> None:
 
 def test_the_share_of_undecided_tokens_is_counted() -> None:
     """END is near 0 after every prefix, a and b nowhere."""
-    network = tried(answering(lambda n: [1.0, 9.0, 9.0]))
+    network = tried(answering(lambda n: [-1.0, 9.0, 9.0]))
     assert network.trial is not None
     assert network.trial["sets"] == pytest.approx(1 / 3)
-    assert network.margins([("a",), ()]).tolist() == pytest.approx(
-        (torch.tensor([1.0, 9, 9] * 3) - np.log(np.exp([1, 9, 9]).sum()) - np.log(0.01)).tolist(),
-        abs=1e-5,
+    row = np.array([-1, 9, 9]) - np.log(np.exp(-1) + 2 * np.exp(9)) - np.log(0.01)
+    assert network.trial["softmax"] == 0
+    assert replace(network, reads="softmax").margins([("a",), ()]) == pytest.approx(
+        np.array([row] * 3), abs=1e-5
     )
 
 
