@@ -37,7 +37,7 @@ def sentences(found: dict[str, Any], max_states: int) -> dict[str, str]:
         )
     said.append(f"The network {'accepts' if found['empty'] else 'rejects'} the empty word.")
     said.append(f"The same network with random weights: {_brief(found['random'])}.")
-    said.append(_reading(found["reads"], found["trial"]))
+    said.append(_reading(found))
     return {"headline": _headline(found), "evidence": " ".join(said)}
 
 
@@ -110,25 +110,24 @@ def _short(word: list[str]) -> str:
     return " ".join(symbol if size == 1 else f"{symbol}^{size}" for symbol, size in runs)
 
 
-def _reading(reads: str, trial: dict[str, Any] | None) -> str:
+def _reading(found: dict[str, Any]) -> str:
     """How the network was read, and which reading is consistent."""
-    names = {"softmax": "a softmax", "sets": "sets of next symbols"}
+    name = {"softmax": "a softmax", "sets": "sets of next symbols"}[found["reads"]]
+    trial, fit = found["trial"], found["consistent"]
     if trial is None:
-        return f"It was read as {names[reads]}."
-    near = (
+        return f"It was read as {name}."
+    other = "; --reads asks the other way"
+    why = (
         f"of next symbols {trial['sets']:.1%} are undecided as sets, and {trial['softmax']:.1%} as "
         "a softmax"
     )
-    why = {
-        (): f"neither reading is consistent, since {near}; --reads asks the other way",
-        ("softmax",): f"only this is consistent, since {near}",
-        ("sets",): f"only this is consistent, since {near}",
-    }.get(
-        tuple(trial["consistent"]),
-        f"both readings are consistent, and say the same of {trial['same']:.1%} of next symbols"
-        + "; --reads asks the other way" * (trial["same"] < 1),
-    )
-    return f"It was read as {names[reads]}: {why}."
+    if not fit:
+        return f"It was read as {name}, but neither reading is consistent: {why}{other}."
+    if len(fit) == 1:
+        only = "only this reading" if fit == [found["reads"]] else "only the other reading"
+        return f"It was read as {name}; {only} is consistent: {why}."
+    same = f"both readings are consistent, and say the same of {trial['same']:.1%} of next symbols"
+    return f"It was read as {name}; {same}{other * (trial['same'] < 1)}."
 
 
 def _brief(found: dict[str, Any]) -> str:

@@ -80,8 +80,8 @@ def rule_of_network(options: OfNetwork, progress: Progress = quiet) -> tuple[Ans
 
     - status may also be "constant": every word, or none, is accepted;
     - symbols, begin, end, least, length, room (of the longest word that the network can read);
-    - reads ("softmax" or "sets"), and the trial of both with the readings that are consistent, if
-      neither the options nor the folder say how to read;
+    - reads ("softmax" or "sets"), and, if neither the options nor the folder say how to read, the
+      trial of both and the readings that are consistent (else None);
     - empty: whether the network accepts the empty word, which the rule does not judge;
     - tested: for each length, the number of words that were not asked before, how many of them are
       accepted, the share on which rule and network agree, with a 95% interval (Wilson), the same
@@ -138,7 +138,8 @@ def _asked(
     findings = {
         **ours.about,
         **{key: arguments[key] for key in ("symbols", "begin", "end", "least", "length", "reads")},
-        "trial": network.trial and {**network.trial, "consistent": consistent(network.trial)},
+        "trial": network.trial,
+        "consistent": consistent(network.trial) if network.trial else None,
         "room": network.room,
         "empty": bool(ours.teacher([()])[0]),
         **tested,
