@@ -23,9 +23,9 @@ NEAR: Mapping[Reads, float] = {"softmax": 1.0, "sets": 2.0}
 """A token is undecided if its odds are within so many nats of the threshold: a factor of about 3
 or 7. A language model rightly gives rare symbols probabilities near the threshold."""
 CONSISTENT = 0.06
-"""A reading under which more of the tokens are undecided is not consistent. Small networks that know
-their language, and whose readings disagree: taught sets, 2.5% at most; language models, 15% at
-least."""
+"""A reading under which more of the tokens are undecided is not consistent. Of small networks that
+know their language, and whose readings disagree, those that were taught sets have 2.5% at most, and
+language models 15% at least."""
 
 
 def named_by(config: Any) -> Reads | None:

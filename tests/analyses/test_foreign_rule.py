@@ -179,7 +179,10 @@ def test_a_count_that_fails_late_is_told(
         n = word.count("a")
         return n > 0 and (word == made(n) or (late and n >= 50 and word == made(n, 1)))
 
-    network = Function(accepts, lambda rng, longest: made(int(rng.integers(1, longest // 3 + 1))), room=160)
+    def makes(rng: np.random.Generator, longest: int) -> str:
+        return made(int(rng.integers(1, longest // 3 + 1)))
+
+    network = Function(accepts, makes, room=160)
     found = of_function(network, tmp_path, monkeypatch, length=48, words=80, queries=400)
     assert found["status"] == "counts"
     assert found["headline"].startswith("The network accepts a word if it is a^n b^n c^n: ")
