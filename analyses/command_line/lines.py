@@ -40,7 +40,10 @@ def _of_network(options: OfNetwork) -> None:
         OUT.print(f"As a regular expression: {found['regex']}")
     OUT.print(table_of(of_network.by_length(found)))
     about = f"words of {' '.join(found['symbols'])} between {found['begin']} and {found['end']}"
-    OUT.print(f"Asked about {about}; a token may come next at a probability of {found['least']:g}.")
+    may = "if its logit is above 0"
+    if found["reads"] == "softmax":
+        may = f"at a probability of {found['least']:g}"
+    OUT.print(f"Asked about {about}; a token may come next {may}.")
     where(answer, of_network.NAME)
 
 

@@ -14,7 +14,7 @@ from analyses.options.shared import Flag, Shows, Trains, Works, at_least, check_
 from models.config import Device
 from models.errors import UserError
 from models.languages import corpus_name
-from models.objectives.readout import LEAST
+from models.objectives.readout import LEAST, Reads
 
 Study = Literal["rules", "dieren", "lines", "noise", "disfluent"]
 NETWORKS = 5
@@ -77,8 +77,12 @@ class OfNetwork(Discovery, Shows):
             60 at most.
         begin: the token before every word; by default the one that the folder names.
         end: the token after a word; by default the one that the folder names.
-        least: a token may come next if its probability is at least this. A word is accepted if
-            all its symbols may come, and then the end.
+        least: read as a softmax, a token may come next if its probability is at least this. A word
+            is accepted if all its symbols may come, and then the end.
+        reads: "softmax" for a language model; "sets" for a network that was taught which symbols
+            may come next, where each may if its logit is above 0. By default both are tried.
+        vocabulary: in the place of a tokenizer the names of all tokens in the order of their
+            numbers, as in "<bos> <eos> a b".
         length: the longest words that are asked while the rule is learned; by default 12, or half
             of the network's context if that is shorter. The rule is tested on words of up to twice
             that length.
@@ -93,6 +97,8 @@ class OfNetwork(Discovery, Shows):
     begin: str | None = None
     end: str | None = None
     least: float = LEAST
+    reads: Reads | None = None
+    vocabulary: str | None = None
     length: int | None = None
     out: Path = Path("runs")
     name: str = ""

@@ -14,7 +14,7 @@ from scipy.stats import hypergeom
 from analyses.words import ANALYSIS_SEED
 from interp.automata.envelope import Envelope
 from interp.automata.equivalence import Word
-from interp.automata.extraction import Teacher, regex
+from interp.automata.extraction import Teacher, canonical, regex
 from interp.automata.extraction import run as verdicts_of
 from interp.automata.induction import LIKE_NOISE, TOLERANCES, Found
 from interp.statistics import wilson
@@ -68,13 +68,7 @@ def described(dfa: DFA, found: Found | None, symbols: Sequence[str]) -> dict[str
         "rule": found.rule.text if found and found.rule else None,
         "family": found.rule.family if found and found.rule else None,
         "regex": regex(dfa, symbols) if found and len(dfa.states) <= WRITTEN else None,
-        "dfa": {
-            "start": 0,
-            "accepting": sorted(dfa.final_states),
-            "transitions": [
-                [s, a, dfa.transitions[s][a]] for s in sorted(dfa.states) for a in symbols
-            ],
-        },
+        "dfa": as_data(dfa, symbols),
         "n_states": len(dfa.states),
         "way": found.way if found else None,
         "wrong": found.wrong if found else None,
@@ -84,6 +78,12 @@ def described(dfa: DFA, found: Found | None, symbols: Sequence[str]) -> dict[str
         "bits": found.bits if found else None,
         "bits_of_the_rule": found.written if found else None,
     }
+
+
+def as_data(dfa: DFA, symbols: Sequence[str]) -> dict[str, Any]:
+    """A canonical automaton, JSON-able; ``rebuilt`` makes it again."""
+    rows = [[s, a, dfa.transitions[s][a]] for s in sorted(dfa.states) for a in symbols]
+    return {"start": 0, "accepting": sorted(dfa.final_states), "transitions": rows}
 
 
 def on_held_out(dfa: DFA, held: Lines) -> dict[str, Any]:
@@ -184,8 +184,11 @@ def gap(about: dict[str, Any]) -> float:
 
 
 def envelope_fields(found: Envelope) -> dict[str, Any]:
-    """An envelope, JSON-able."""
+    """An envelope, JSON-able. Its equations are the weights of the symbols, then the constant."""
+    symbols = sorted(found.dfa.input_symbols)
     return {
+        "dfa": as_data(canonical(found.dfa, symbols), symbols),
+        "equations": [[*equation.weights, equation.constant] for equation in found.constraints],
         "name": found.name,
         "shape": found.shape,
         "constraints": found.said,

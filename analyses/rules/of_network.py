@@ -23,15 +23,18 @@ from analyses.charts.automaton import automaton_chart, note
 from analyses.options.lines import OfNetwork
 from analyses.options.questions import Discovery
 from analyses.questions.learned_rule import learned
-from analyses.questions.rule_evidence import Lines, counting, rule_said, steps, transitions
+from analyses.questions.rule_evidence import Lines, rebuilt, transitions
+from analyses.rules.network_in_words import sentences
+from interp.automata.envelope import Constraint
 from interp.automata.equivalence import Word
 from interp.automata.extraction import Teacher
-from interp.automata.extraction import run as verdicts_of
+from interp.automata.near_misses import Claim, near_misses
 from interp.automata.words_near import words_near
 from interp.statistics import wilson
 from models.errors import UserError
 from models.foreign.folder import read
 from models.foreign.network import Asked, Foreign
+from models.foreign.trial import consistent
 from models.runs.files import locked
 from models.training.trainer import choose_device
 
@@ -44,16 +47,12 @@ A_LENGTH = 100
 """At most so many words of every length test the rule."""
 LENGTH = 12
 """The longest words that are asked while the rule is learned, where the network reads so many."""
-REASONS = {
-    "no automaton": "none of at most {max_states} states agrees with it on 97% of the words asked",
-    "too long": "the best takes more bits than a list of the words with the rarer verdict",
-    "chance": "the best tells its verdicts no better than one answer for all words",
-    "fitted": "the best is wrong more often on new words than on those that chose it",
-    "one side": "the best tells the words that it accepts, or those that it rejects, too badly",
-    "exceptions": "the words that contradict the best have something in common",
-    "counting": "the states grow with the words to the end ({growth}), so the network may count",
-}
-"""Why no automaton is reliable, by ``rule_evidence.Doubt``."""
+ENOUGH = 0.9
+"""A rule that is surely right on fewer of the words that the network accepts, or on fewer of those
+that it rejects, is not told: the upper end of a 95% interval is below it. Chance leaves a rule
+that is right on 97% of the words, as the search asks for, above it nearly always."""
+TIMES = (1, 2, 4)
+"""Near misses are as long as the longest words of the search, and so many times as long."""
 NETWORKS = ("the network", "random weights")
 
 
@@ -81,18 +80,26 @@ def rule_of_network(options: OfNetwork, progress: Progress = quiet) -> tuple[Ans
 
     - status may also be "constant": every word, or none, is accepted;
     - symbols, begin, end, least, length, room (of the longest word that the network can read);
-    - empty: whether the network accepts the empty word, which the automaton does not judge;
+    - reads ("softmax" or "sets"), and, if neither the options nor the folder say how to read, the
+      trial of both and the readings that are consistent (else None);
+    - empty: whether the network accepts the empty word, which the rule does not judge;
     - tested: for each length, the number of words that were not asked before, how many of them are
-      accepted, the share on which automaton and network agree, with a 95% interval (Wilson), and
-      the share on which automaton and random weights agree; within and beyond, the same over all
-      lengths up to ``length``, and over all longer ones (None where there are no such words);
+      accepted, the share on which rule and network agree, with a 95% interval (Wilson), the same
+      apart for the words that the network accepts and rejects, and the share on which rule and
+      random weights agree; within and beyond, the same over all lengths up to ``length``, and over
+      all longer ones (None where there are no such words);
+    - sides: as "apart" within ``length``. A side without new words has all that were asked;
+    - near_misses: as ``interp.automata.near_misses``, with intervals; none without a rule;
+    - looked: the longest words that were tried; reach: up to here no longer word contradicts the
+      rule that holds up to ``length``;
+    - doubt may also be "one side" (``ENOUGH``);
     - random: the findings of the same network with random weights.
 
     Raises:
         UserError: the folder, or a symbol, is not fit; the length does not fit into the context.
     """
     progress(0, 1, f"reading {options.model}")
-    asked = Asked(options.symbols, options.begin, options.end, options.least)
+    asked = Asked(**{f.name: getattr(options, f.name) for f in fields(Asked)})
     network = read(options.model, asked, choose_device(options.device))
     length = min(LENGTH, max(2, network.room // 2)) if options.length is None else options.length
     if length > network.room:
@@ -105,6 +112,7 @@ def rule_of_network(options: OfNetwork, progress: Progress = quiet) -> tuple[Ans
     arguments = plain(
         asdict(search)
         | {"symbols": network.symbols, **border, "least": options.least, "length": length}
+        | {"reads": network.reads, "vocabulary": options.vocabulary}
     )
     with locked(folder / NAME):
         kept = kept_as_asked(folder, NAME, arguments, network.digest)
@@ -129,12 +137,15 @@ def _asked(
     tested = _tested(network, ours, control.teacher, length, search.seed)
     findings = {
         **ours.about,
-        **{key: arguments[key] for key in ("symbols", "begin", "end", "least", "length")},
+        **{key: arguments[key] for key in ("symbols", "begin", "end", "least", "length", "reads")},
+        "trial": network.trial,
+        "consistent": consistent(network.trial) if network.trial else None,
         "room": network.room,
         "empty": bool(ours.teacher([()])[0]),
         **tested,
         "random": control.about,
     }
+    findings |= _judged(findings) | _reach(findings)
     findings |= sentences(findings, search.max_states)
     table = pd.concat(
         transitions(one.dfa, network.symbols).assign(model=name) for name, one in found.items()
@@ -181,92 +192,98 @@ def _words(network: Foreign, length: int, count: int, seed: Sequence[int]) -> li
     return [*own, *words_near([*own, *drawn], network.symbols, count, int(rng.integers(2**31)))]
 
 
+def _claim(about: dict[str, Any], dfa: DFA, symbols: tuple[str, ...]) -> Claim:
+    """The rule that is told: the automaton; if the network counts, its shape and equations."""
+    if about["status"] != "counts":
+        return Claim(dfa, symbols)
+    told = about["envelope"]
+    equations = (Constraint(tuple(weights), last) for *weights, last in told["equations"])
+    return Claim(rebuilt(told["dfa"], symbols), symbols, tuple(equations))
+
+
 def _tested(
     network: Foreign, ours: Learned, control: Teacher, length: int, seed: int
 ) -> dict[str, Any]:
-    """On how many words that were not asked before automaton and network agree, by length."""
-    longest = min(2 * length, network.room)
+    """On how many words rule and network agree: new ones by length, and near misses of the rule."""
+    claim, longest = _claim(ours.about, ours.dfa, network.symbols), min(2 * length, network.room)
     fresh = ours.teacher.unknown(_words(network, longest, 2 * A_LENGTH * longest, [seed, 2]))
     asked = pd.DataFrame({"word": fresh, "length": [len(word) for word in fresh]})
     asked = asked.groupby("length").head(A_LENGTH).sort_values("length", kind="stable")
     words = asked["word"].tolist()
-    answers, asked["accepted"] = verdicts_of(ours.dfa, words), ours.teacher(words)
+    answers, asked["accepted"] = claim(words), ours.teacher(words)
     asked["agree"], asked["random"] = asked["accepted"] == answers, control(words) == answers
-    sides = {"within": asked["length"] <= length, "beyond": asked["length"] > length}
+    parts = {"within": asked["length"] <= length, "beyond": asked["length"] > length}
+    known = [word for word in ours.teacher.known if 0 < len(word) <= length]
+    before = pd.DataFrame({"accepted": ours.teacher(known)})
+    before["agree"] = before["accepted"] == claim(known)
+    fallback, new = _apart(before), _apart(asked[parts["within"]])
+    lengths = sorted({min(times * length, network.room) for times in TIMES})
+    told = ours.about["status"] in ("rule", "exceptions", "counts")
+    near = near_misses(ours.teacher, claim, lengths, seed).to_dict("records") if told else []
     return {
         "tested": [{"length": size} | _share(part) for size, part in asked.groupby("length")],
-        **{side: _share(asked[there]) if there.any() else None for side, there in sides.items()},
+        **{side: _share(asked[there]) if there.any() else None for side, there in parts.items()},
+        "sides": {side: new[side] or fallback[side] for side in new},
+        "near_misses": [row | _interval(row["agree"], row["words"]) for row in near],
     }
 
 
+def _interval(right: int, count: int) -> dict[str, Any]:
+    """A number of words, and the share on which rule and network agree, with its interval."""
+    low, high = wilson(right, count)
+    return {"words": count, "agree": right / count, "low": low, "high": high}
+
+
 def _share(asked: pd.DataFrame) -> dict[str, Any]:
-    """Of some words, how many are accepted, and on which share automaton and network agree."""
-    low, high = wilson(int(asked["agree"].sum()), len(asked))
-    about = {"words": len(asked), "accepted": int(asked["accepted"].sum())}
-    share = {"agree": float(asked["agree"].mean()), "low": low, "high": high}
-    return {**about, **share, "random weights": float(asked["random"].mean())}
+    """Of some words, how many are accepted, and on which share rule and network agree."""
+    return {
+        **_interval(int(asked["agree"].sum()), len(asked)),
+        "accepted": int(asked["accepted"].sum()),
+        "random weights": float(asked["random"].mean()),
+        "apart": _apart(asked),
+    }
 
 
-# -- in words -------------------------------------------------------------------------------------
+def _apart(asked: pd.DataFrame) -> dict[str, dict[str, Any] | None]:
+    """The same for the words that the network accepts, and for those that it rejects."""
+    sides = {"accepted": asked[asked["accepted"]], "rejected": asked[~asked["accepted"]]}
+    return {
+        side: _interval(int(part["agree"].sum()), len(part)) if len(part) else None
+        for side, part in sides.items()
+    }
 
 
-def sentences(found: dict[str, Any], max_states: int) -> dict[str, str]:
-    """The answer in a sentence, and the evidence in others."""
-    said = [_evidence(found, max_states)]
-    for where, which in (("within", "of up to"), ("beyond", "of more than")):
-        if (share := found[where]) and found["status"] != "counts":
-            said.append(
-                f"On {share['words']} new words {which} {found['length']} symbols (the network "
-                f"accepts {share['accepted']}) automaton and network agree on {share['agree']:.2%} "
-                f"(95% interval {share['low']:.2%} to {share['high']:.2%})."
-            )
-    if not found["finished"]:
-        said.append(
-            f"Not finished: {found['queries']} words were asked, and some tests are left. A larger "
-            "--queries may give another automaton."
-        )
-    said.append(f"The network {'accepts' if found['empty'] else 'rejects'} the empty word.")
-    said.append(f"The same network with random weights: {_brief(found['random'])}.")
-    return {"headline": _headline(found), "evidence": " ".join(said)}
+def _judged(found: dict[str, Any]) -> dict[str, Any]:
+    """What becomes of a rule that is surely wrong on many words of one side: it is not told."""
+    near = [row for row in found["near_misses"] if row["length"] == found["length"]]
+    tests = [*filter(None, found["sides"].values()), *near]
+    if found["status"] in ("none", "constant") or all(test["high"] >= ENOUGH for test in tests):
+        return {}
+    return {"status": "none", "doubt": "one side"}
 
 
-def _headline(found: dict[str, Any]) -> str:
-    if found["status"] == "constant":
-        every = bool(found["dfa"]["accepting"])
-        return f"The network accepts {'every' if every else 'no'} word that it was asked."
-    if found["status"] == "counts":
-        return f"The network accepts a word if it {found['rule']}."
-    if found["status"] == "none":
-        return "No reliable rule was found in the network."
-    return rule_said(found)
-
-
-def _evidence(found: dict[str, Any], max_states: int) -> str:
-    """What speaks for the rule, or why there is none."""
-    states = f"Its automaton has {found['n_states']} state{'s' * (found['n_states'] > 1)}."
-    if found["status"] == "counts":
-        return counting(found)
-    if found["status"] == "none":
-        why = REASONS[found["doubt"]].format(max_states=max_states, growth=steps(found["growth"]))
-        return f"No automaton is reliable: {why}. The best has {found['n_states']} states."
-    if found["status"] == "exceptions":
-        return f"{states} {found['wrong']} of {found['lines']} words contradict it."
-    return states
-
-
-def _brief(found: dict[str, Any]) -> str:
-    """The control in a few words."""
-    if found["status"] == "constant":
-        return f"accepts {'every' if found['dfa']['accepting'] else 'no'} word"
-    if found["status"] == "none":
-        return "no reliable rule"
-    what = f"accepts a word if it {found['rule']}" if found["rule"] else "another rule"
-    return f"{what} ({found['n_states']} states)"
+def _reach(found: dict[str, Any]) -> dict[str, int]:
+    """How far was looked, and up to where no longer word contradicts the rule."""
+    rows = [*found["tested"], *found["near_misses"]]
+    contradicted = [row["length"] for row in rows if row["agree"] < 1]
+    looked = max([found["length"], *(row["length"] for row in rows)])
+    steps = sorted({row["length"] for row in found["near_misses"]} | {found["length"], looked})
+    wrong = min((n for n in contradicted if n > found["length"]), default=looked + 1)
+    return {"looked": looked, "reach": max(step for step in steps if step < wrong)}
 
 
 def by_length(found: dict[str, Any]) -> pd.DataFrame:
-    """A row per length: words, accepted, agree (with low and high), random weights."""
-    return pd.DataFrame(found["tested"])
+    """A row per length: words, agree (with low and high), accepted, random weights, agree on
+    accepted, agree on rejected."""
+    apart = [
+        {f"agree on {side}": part and part["agree"] for side, part in row["apart"].items()}
+        for row in found["tested"]
+    ]
+    return (
+        pd.DataFrame(found["tested"])
+        .drop(columns="apart", errors="ignore")
+        .join(pd.DataFrame(apart))
+    )
 
 
 def chart(answer: Answer) -> ChartType:

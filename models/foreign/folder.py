@@ -18,7 +18,8 @@ from torch import Tensor, nn
 from models.base import memory
 from models.errors import UserError
 from models.foreign.network import Asked, Foreign, bridged, built
-from models.foreign.tokens import alphabet, border
+from models.foreign.tokens import alphabet, border, listed
+from models.foreign.trial import named_by, tried
 from models.reading import read_bytes
 
 MOST_LAYERS = 1000
@@ -30,6 +31,8 @@ ROUNDING = 1e-5
 """Logits that differ by more than this share of the largest one differ by more than rounding."""
 REMOTE = "auto_map"
 """The key of a configuration that names code of the folder's own."""
+OF_TOKENIZERS = ("tokenizer.json", "vocab*", "merges*", "*.model")
+"""The names of files that tokenizers are read from."""
 T = TypeVar("T")
 
 
@@ -43,16 +46,16 @@ def read(folder: Path, asked: Asked, device: torch.device) -> Foreign:
     """
     _quiet()
     _check_files(folder)
-    from transformers import AutoConfig, AutoTokenizer, GenerationConfig
+    from transformers import AutoConfig, GenerationConfig
 
     safe = {"local_files_only": True, "trust_remote_code": False}
     config = _tried(folder, lambda: AutoConfig.from_pretrained(str(folder), **safe))
     _check_kind(folder, config)
-    tokenizer = _tried(folder, lambda: AutoTokenizer.from_pretrained(str(folder), **safe))
+    size = config.get_text_config().vocab_size
+    tokenizer = _tokenizer(folder, asked.vocabulary, size)
     named = config
     if (folder / "generation_config.json").exists():
         named = _tried(folder, lambda: GenerationConfig.from_pretrained(str(folder), **safe))
-    size = config.get_text_config().vocab_size
     begin = border(tokenizer, asked.begin, "begin", tokenizer.bos_token_id, named.bos_token_id)
     end = border(tokenizer, asked.end, "end", tokenizer.eos_token_id, named.eos_token_id)
     symbols, ids = alphabet(tokenizer, asked.symbols, {begin[1], end[1]}, size)
@@ -65,10 +68,38 @@ def read(folder: Path, asked: Asked, device: torch.device) -> Foreign:
             f"{folder} says something else through TransformerLens than through transformers: "
             f"{type(model).__name__} is not to be trusted there, choose another kind of network"
         )
-    room = int(bridge.cfg.n_ctx) - 1
-    return Foreign(
-        *(bridge, symbols, ids, begin, end, room, asked.least, device, config, _digest(folder))
+    room, reads = int(bridge.cfg.n_ctx) - 1, asked.reads or named_by(config)
+    network = Foreign(
+        *(bridge, symbols, ids, begin, end, room, asked.least, reads or "softmax"),
+        *(device, config, _digest(folder)),
     )
+    return network if reads else tried(network)
+
+
+def _tokenizer(folder: Path, vocabulary: str | None, size: int) -> Any:
+    """The folder's tokenizer, or one of the names given.
+
+    Args:
+        size: the tokens that the network knows.
+    """
+    from transformers import AutoTokenizer
+
+    if vocabulary is not None:
+        return listed(vocabulary.split(), size)
+    safe = {"local_files_only": True, "trust_remote_code": False}
+    tokenizer: Any = None
+    try:
+        tokenizer = _tried(folder, lambda: AutoTokenizer.from_pretrained(str(folder), **safe))
+    except UserError:
+        if any(path for kind in OF_TOKENIZERS for path in folder.glob(kind)):
+            raise  # it is there, and damaged
+    # Some libraries make one without a file, which knows no more than the end of a text.
+    if tokenizer is None or set(tokenizer.get_vocab().values()) <= set(tokenizer.all_special_ids):
+        raise UserError(
+            f"{folder} has no tokenizer: name the network's {size} tokens in the order of their "
+            "numbers, as in --vocabulary '<bos> <eos> a b'"
+        )
+    return tokenizer
 
 
 # -- the folder -----------------------------------------------------------------------------------

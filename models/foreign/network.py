@@ -6,7 +6,7 @@ TransformerLens' ``TransformerBridge`` wraps it and gives it hooks.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -17,6 +17,7 @@ from torch import Tensor, nn
 
 from models.languages import Word
 from models.objectives import LEAST
+from models.objectives.readout import Reads
 
 BATCH_NUMBERS = 2**25
 """About so many logits are in memory at a time."""
@@ -30,13 +31,18 @@ class Asked:
         symbols: the alphabet; without any, all tokens that are not special, if they are few.
         begin: the token that every word begins with; by default the one that the folder names.
         end: the token after a word; by default the one that the folder names.
-        least: a token whose probability is smaller may not come next.
+        least: read as a softmax, a token whose probability is smaller may not come next.
+        reads: how the logits are read; by default as the folder says, else as a trial of both.
+        vocabulary: the names of all tokens in the order of their numbers, with spaces between
+            them. They stand in for a tokenizer.
     """
 
     symbols: tuple[str, ...] = ()
     begin: str | None = None
     end: str | None = None
     least: float = LEAST
+    reads: Reads | None = None
+    vocabulary: str | None = None
 
 
 @dataclass(frozen=True)
@@ -44,8 +50,9 @@ class Foreign:
     """A network that says whether a word over an alphabet is one of its own.
 
     A word is accepted if each of its symbols may come after those before it, and the end token
-    after the last. "May" means a probability of ``least`` or more, of all tokens together. It is
-    how the lab reads the verdicts of its own language models.
+    after the last. Read as a softmax, "may" means a probability of ``least`` or more, of all tokens
+    together. Read as sets, it means a logit above 0, each token for itself. The lab reads its own
+    language models and its own predictors of sets so.
 
     Attributes:
         model: the ``TransformerBridge``; tokens [batch, pos] to logits [batch, pos, d_vocab].
@@ -54,9 +61,12 @@ class Foreign:
         begin, end: the tokens around a word: name and number.
         room: the symbols of the longest word that fits into the network's context.
         least: as in ``Asked``.
+        reads: how the logits are read.
         device: where the network answers.
         config: of ``transformers``.
         digest: SHA-256 of the folder's files.
+        trial: what a trial of both readings showed, where neither the folder nor ``Asked`` says how
+            to read; else None.
     """
 
     model: Any = field(repr=False)
@@ -66,9 +76,11 @@ class Foreign:
     end: tuple[str, int]
     room: int
     least: float
+    reads: Reads
     device: torch.device
     config: Any = field(repr=False)
     digest: str
+    trial: Mapping[str, float] | None = None
 
     def __call__(self, words: Sequence[Word]) -> Bool[np.ndarray, " words"]:
         """The verdicts on words of any lengths; one that does not fit into the context is not
@@ -77,15 +89,23 @@ class Foreign:
         for rows, tokens, logits in self._read(words):
             end = torch.full_like(tokens[:, :1], self.end[1])
             following = torch.cat([tokens[:, 1:], end], dim=1)[..., None]
-            likely = logits.log_softmax(dim=-1).take_along_dim(following, dim=-1)[..., 0]
-            answers[rows] = (likely >= math.log(self.least)).all(dim=1).cpu().numpy()
+            may = self._margins(logits).take_along_dim(following, dim=-1)[..., 0] > 0
+            answers[rows] = may.all(dim=1).cpu().numpy()
         return answers
 
-    def drawn(self, count: int, longest: int, seed: int) -> list[Word]:
-        """Words that the network makes, symbol by symbol, each as likely as it says.
+    def margins(self, words: Sequence[Word]) -> Float[np.ndarray, "prefixes tokens"]:
+        """How far the end token and every symbol lie above the threshold after every prefix of the
+        words, in nats. A token may come next if its margin is positive."""
+        tokens = [self.end[1], *self.ids]
+        read = (self._margins(z)[..., tokens].flatten(0, 1) for *_, z in self._read(words))
+        return torch.cat([*read]).cpu().numpy()
 
-        Tokens other than the symbols and the end are left out. A word of ``longest`` symbols is cut
-        there, whether the network would end it or not.
+    def drawn(self, count: int, longest: int, seed: int) -> list[Word]:
+        """Words that the network makes, symbol by symbol, each as likely as it says; read as sets,
+        evenly among those that may come.
+
+        Tokens other than the symbols and the end are left out. A word is cut at ``longest``
+        symbols, and where nothing may come, whether the network would end it or not.
         """
         rng = np.random.default_rng([seed, 0xF0E])
         words: list[Word] = [()] * count
@@ -93,7 +113,7 @@ class Foreign:
         for _ in range(min(longest, self.room)):
             kept = []
             for rows, _, logits in self._read([words[row] for row in growing]):
-                choices = logits[:, -1, [self.end[1], *self.ids]].softmax(dim=-1).cpu().numpy()
+                choices = self._chances(logits[:, -1, [self.end[1], *self.ids]]).cpu().numpy()
                 which = (choices.cumsum(axis=1) > rng.random((len(rows), 1))).argmax(axis=1)
                 for row, choice in zip(growing[rows], which, strict=True):
                     if choice:
@@ -108,6 +128,18 @@ class Foreign:
             torch.manual_seed(seed)
             model = bridged(built(self.config).to(self.device))
         return replace(self, model=model)
+
+    def _margins(self, logits: Float[Tensor, "*batch d_vocab"]) -> Float[Tensor, "*batch d_vocab"]:
+        if self.reads == "sets":
+            return logits
+        return logits.log_softmax(dim=-1) - math.log(self.least)
+
+    def _chances(self, logits: Float[Tensor, "rows tokens"]) -> Float[Tensor, "rows tokens"]:
+        """How likely each token is drawn; all are 0 where none may come."""
+        if self.reads == "softmax":
+            return logits.softmax(dim=-1)
+        may = (logits > 0).float()
+        return may / may.sum(dim=-1, keepdim=True).clamp(min=1)
 
     def _read(
         self, words: Sequence[Word]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -9,6 +10,46 @@ from models.errors import UserError, unknown
 
 MOST_SYMBOLS = 60
 """The most symbols of an alphabet."""
+SPECIAL = re.compile(
+    r"[<\[]\|?((?P<begin>bos|s|begin|start)|(?P<end>eos|/s|end|endoftext)"
+    r"|pad|unk|mask|cls|sep)\|?[>\]]",
+    re.IGNORECASE,
+)
+"""Names of tokens that are no symbols, such as <s>, </s>, [BOS] and <|endoftext|>."""
+
+
+def listed(names: Sequence[str], size: int) -> Any:
+    """A tokenizer of these names, in the order of their numbers.
+
+    Args:
+        size: the tokens that the network knows.
+
+    Raises:
+        UserError: there are more or fewer names than tokens, or a name stands twice.
+    """
+    from tokenizers import Tokenizer
+    from tokenizers.models import BPE
+    from transformers import PreTrainedTokenizerFast
+
+    if len(names) != size:
+        raise UserError(
+            f"--vocabulary has {len(names)} names, and the network knows {size} tokens: name all "
+            "of them in the order of their numbers, with spaces between them"
+        )
+    if twice := next((name for name in names if names.count(name) > 1), None):
+        raise UserError(f"--vocabulary names {twice!r} twice: give every token a name of its own")
+    special = [(name, match) for name in names if (match := SPECIAL.fullmatch(name))]
+    around = {
+        f"{token}_token": next((name for name, match in special if match[side]), None)
+        for token, side in (("bos", "begin"), ("eos", "end"))
+    }
+    # Without merges, text that is no name falls into known letters, or into nothing.
+    letters = Tokenizer(BPE(vocab={name: number for number, name in enumerate(names)}, merges=[]))
+    return PreTrainedTokenizerFast(
+        tokenizer_object=letters,
+        additional_special_tokens=[name for name, _ in special],
+        **{option: name for option, name in around.items() if name},
+    )
 
 
 def border(
@@ -40,7 +81,7 @@ def _token(tokenizer: Any, symbol: str) -> int:
         )
     if not cut or tokenizer.unk_token_id in cut:
         if len(known) <= MOST_SYMBOLS:
-            raise unknown("symbol", symbol, known)
+            raise unknown("symbol", symbol, sorted(known, key=known.__getitem__))
         raise UserError(f"the tokenizer does not know {symbol!r}: name one of its tokens")
     return int(cut[0])
 

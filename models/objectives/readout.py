@@ -9,6 +9,9 @@ Output = Literal["sigmoid", "softmax", "conditional", "masked", "tags"]
 comes next, of all tokens together; "conditional" says so too, but only after the border of a pair,
 that is, given its source; "masked" says how likely each token stands at the position itself, and
 "tags" how likely each tags the symbol there."""
+Reads = Literal["softmax", "sets"]
+"""How the network of somebody else is read: as a "softmax", where a token may come next from a
+probability on; or as "sets" of next tokens, where each may come next if its logit is above 0."""
 LEAST = 0.01
 """A token that comes next with a smaller probability counts as one that may not, where the output
 is a softmax."""

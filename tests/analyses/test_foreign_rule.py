@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
+from automata.fa.dfa import DFA
 from foreign_networks import CONTEXT, made, saved
 
 from analyses.command_line.app import main
 from analyses.options.lines import OfNetwork
-from analyses.questions.rule_evidence import rebuilt
+from analyses.questions.rule_evidence import as_data, rebuilt
+from analyses.rules import of_network
 from analyses.rules.of_network import by_length, rule_of_network
-from models.languages import RegularLanguage
+from interp.automata.extraction import canonical
+from models.languages import RegularLanguage, Word
 
 QUICK = ("--words", "200", "--queries", "1500", "--length", "8")
 
@@ -124,6 +130,124 @@ def test_the_automaton_of_each_kind_is_the_language_s(kind: str, tmp_path: Path)
     assert is_exactly(dict(answer.findings), regex)
     assert answer.findings["within"]["agree"] == 1
     assert answer.findings["beyond"]["agree"] > 0.9
+
+
+# -- networks that are functions: what they do is known on words of any length --------------------
+
+
+@dataclass(frozen=True)
+class Function:
+    """A network whose verdicts are a function; it has what is asked of ``Foreign``."""
+
+    accepts: Callable[[str], bool]
+    makes: Callable[[np.random.Generator, int], str]
+    symbols: tuple[str, ...] = ("a", "b", "c")
+    begin: tuple[str, int] = ("<s>", 0)
+    end: tuple[str, int] = ("</s>", 1)
+    room: int = 200
+    reads: str = "softmax"
+    trial: dict[str, float] | None = None
+    digest: str = ""
+
+    def __call__(self, words: Sequence[Word]) -> np.ndarray:
+        return np.array([self.accepts("".join(word)) for word in words], dtype=bool)
+
+    def drawn(self, count: int, longest: int, seed: int) -> list[Word]:
+        rng = np.random.default_rng(seed)
+        return [tuple(self.makes(rng, longest)) for _ in range(count)]
+
+    def untaught(self, seed: int) -> Function:
+        return replace(self, accepts=lambda word: False)
+
+
+def of_function(network: Function, out: Path, patch: pytest.MonkeyPatch, **more: Any) -> Any:
+    patch.setattr(of_network, "read", lambda *_: network)
+    return asked(out / "net", out, **more)
+
+
+@pytest.mark.usefixtures("undrawn")
+@pytest.mark.parametrize("late", [False, True])
+def test_a_count_that_fails_late_is_told(
+    late: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """a^n b^n c^n, with words of up to 48 symbols. Late, a^50 b^50 c^51 is accepted too."""
+
+    def made(n: int, more: int = 0) -> str:
+        return "a" * n + "b" * n + "c" * (n + more)
+
+    def accepts(word: str) -> bool:
+        n = word.count("a")
+        return n > 0 and (word == made(n) or (late and n >= 50 and word == made(n, 1)))
+
+    def makes(rng: np.random.Generator, longest: int) -> str:
+        return made(int(rng.integers(1, longest // 3 + 1)))
+
+    network = Function(accepts, makes, room=160)
+    found = of_function(network, tmp_path, monkeypatch, length=48, words=80, queries=400)
+    assert found["status"] == "counts"
+    assert found["headline"].startswith("The network accepts a word if it is a^n b^n c^n: ")
+    assert (found["reach"], found["looked"]) == (96 if late else 160, 160)
+    assert all(row["agree"] == 1 for row in found["near_misses"] if row["length"] <= 96)
+    last, row = found["headline"], found["near_misses"][-1]
+    if late:
+        assert last.endswith(
+            " This holds for words of up to 96 symbols, and not for all longer ones."
+        )
+        assert (
+            f"accepts 4 of {row['words']} words one edit away, such as a^50 " in found["evidence"]
+        )
+        assert {word.count("c") - word.count("a") for word in row["examples"]} == {1}
+    else:
+        assert last.endswith(" Tested on words of up to 160 symbols.")
+        assert "words one edit away, of up to 160 symbols. The network agrees" in found["evidence"]
+
+
+@pytest.mark.usefixtures("undrawn")
+@pytest.mark.parametrize("side", ["accepted", "rejected"])
+def test_a_rule_that_misses_one_side_is_not_told(
+    side: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The network accepts words without bb. An automaton that rejects all is right on most words,
+    and one that accepts all is right on every accepted one: neither is the rule."""
+    learned = of_network.learned
+
+    def one_sided(*given: Any, **more: Any) -> tuple[dict[str, Any], DFA]:
+        about, _ = learned(*given, **more)
+        dfa = constant(side == "rejected")
+        return about | {
+            "status": "rule",
+            "doubt": None,
+            "n_states": 1,
+            "dfa": as_data(dfa, "ab"),
+        }, dfa
+
+    def constant(every: bool) -> DFA:
+        made = DFA.universal_language if every else DFA.empty_language
+        return canonical(made({"a", "b"}), "ab")
+
+    def makes(rng: np.random.Generator, longest: int) -> str:
+        return "ab" * int(rng.integers(1, longest // 2 + 1))
+
+    network = Function(lambda word: "bb" not in word, makes, ("a", "b"))
+    good = of_function(network, tmp_path, monkeypatch, length=8)
+    assert good["status"] == "rule"
+    assert good["sides"]["accepted"]["agree"] == good["sides"]["rejected"]["agree"] == 1
+
+    monkeypatch.setattr(of_network, "learned", one_sided)
+    found = of_function(replace(network, digest="1"), tmp_path, monkeypatch, length=8)
+    assert (found["status"], found["doubt"]) == ("none", "one side")
+    assert found["headline"] == "No reliable rule was found in the network."
+    missed, right = (
+        found["sides"][side],
+        found["sides"][{"accepted": "rejected"}.get(side, "accepted")],
+    )
+    assert (missed["agree"], right["agree"]) == (0, 1)
+    verb = {"accepted": "accepts", "rejected": "rejects"}[side]
+    assert f"of the {missed['words']} that the network {verb}" in found["evidence"]
+    accepted = [row["apart"]["accepted"] for row in found["tested"]]
+    assert sum(part["words"] for part in accepted if part) == (
+        found["within"]["accepted"] + found["beyond"]["accepted"]
+    )
 
 
 @pytest.mark.parametrize("words", [["rule", "--model"], ["rule", "lines.tsv", "--model", "x"]])

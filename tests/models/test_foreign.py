@@ -7,8 +7,10 @@ import re
 import shutil
 import socket
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -21,6 +23,7 @@ from models.errors import UserError
 from models.foreign import folder as folders
 from models.foreign.folder import read
 from models.foreign.network import Asked
+from models.objectives.readout import Reads
 
 CPU = torch.device("cpu")
 WORDS = [word for n in range(6) for word in product("ab", repeat=n)]
@@ -31,12 +34,13 @@ def random(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return saved(made("gpt2"), tmp_path_factory.mktemp("foreign") / "random")
 
 
+@pytest.mark.parametrize("reads", ["softmax", "sets"])
 @pytest.mark.parametrize("kind", KINDS)
-def test_verdicts_are_those_of_transformers(kind: str, tmp_path: Path) -> None:
+def test_verdicts_are_those_of_transformers(kind: str, reads: Reads, tmp_path: Path) -> None:
     """Symbol by symbol, one word at a time, without the bridge. A threshold in the middle makes
     both verdicts common, and shows that END and every symbol count."""
     model, least = made(kind), 0.2
-    network = read(saved(model, tmp_path / kind), Asked(least=least), CPU)
+    network = read(saved(model, tmp_path / kind), Asked(least=least, reads=reads), CPU)
     assert (network.symbols, network.begin, network.end) == (("a", "b"), ("<s>", 0), ("</s>", 1))
     assert network.room == CONTEXT - 1
     expected = []
@@ -44,8 +48,8 @@ def test_verdicts_are_those_of_transformers(kind: str, tmp_path: Path) -> None:
         ids = [0, *(VOCABULARY[symbol] for symbol in word), 1]
         with torch.no_grad():
             logits = model(input_ids=torch.tensor([ids])).logits[0]
-        likely = logits.softmax(dim=-1)[range(len(ids) - 1), ids[1:]]
-        expected.append(bool((likely >= least).all()))
+        likely = logits.softmax(dim=-1) >= least if reads == "softmax" else logits.sigmoid() > 0.5
+        expected.append(bool(likely[range(len(ids) - 1), ids[1:]].all()))
     assert network(WORDS).tolist() == expected
     assert set(expected) == {True, False}
 
@@ -61,6 +65,81 @@ def test_drawn_words_follow_the_network(random: Path) -> None:
     firsts = [word[0] if word else "" for word in words]
     shares = np.array([firsts.count(first) for first in ("", "a", "b")]) / len(words)
     assert (abs(shares - chances) < 4 * np.sqrt(chances * (1 - chances) / len(words))).all()
+
+
+def test_words_of_sets_are_drawn_evenly(random: Path) -> None:
+    """Among the symbols and the end that may come first, within four standard errors; and a word is
+    cut where nothing may come."""
+    network = read(random, Asked(reads="sets"), CPU)
+    words = network.drawn(2000, 4, seed=1)
+    with torch.no_grad():
+        may = network.model(torch.tensor([[0]]))[0, 0, [1, 3, 4]].numpy() > 0
+    firsts = [word[0] if word else "" for word in words]
+    shares = np.array([firsts.count(first) for first in ("", "a", "b")]) / len(words)
+    expected = may / may.sum()
+    assert 0 < may.sum() < 3
+    assert (abs(shares - expected) <= 4 * np.sqrt(expected * (1 - expected) / len(words))).all()
+    never = replace(network, model=lambda tokens: torch.full((*tokens.shape, 5), -1.0))
+    assert never.drawn(3, 4, seed=0) == [()] * 3
+
+
+@pytest.mark.parametrize(
+    ("kind", "reads"),
+    [("multi_label_classification", "sets"), ("single_label_classification", "softmax")],
+)
+def test_a_folder_may_say_how_to_read(
+    kind: str, reads: Reads, random: Path, tmp_path: Path
+) -> None:
+    folder = changed(random, tmp_path, lambda folder: edit(folder, CONFIG, problem_type=kind))
+    network = read(folder, Asked(), CPU)
+    assert (network.reads, network.trial) == (reads, None)
+    other = read(folder, Asked(reads="softmax"), CPU)
+    assert (other.reads, other.trial) == ("softmax", None)
+
+
+def bare(folder: Path) -> None:
+    """No file of a tokenizer."""
+    for path in folder.glob("tokenizer*"):
+        path.unlink()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_names_stand_in_for_a_tokenizer(kind: str, tmp_path: Path) -> None:
+    folder = tmp_path / kind
+    model = made(kind)
+    model.save_pretrained(folder)
+    with pytest.raises(UserError, match="has no tokenizer: name the network's 5 tokens in the ord"):
+        read(folder, Asked(), CPU)
+    network = read(folder, Asked(vocabulary="<s> </s> <unk> a b", least=0.2), CPU)
+    assert (
+        network(WORDS).tolist() == read(saved(model, folder), Asked(least=0.2), CPU)(WORDS).tolist()
+    )
+    assert (network.symbols, network.ids) == (("a", "b"), (3, 4))
+    assert (network.begin, network.end) == (("<s>", 0), ("</s>", 1))
+
+
+@pytest.mark.parametrize(
+    ("names", "more", "begin", "end", "symbols"),
+    [
+        ("a [EOS] [ [BOS] leeuw", {}, "[BOS]", "[EOS]", ("a", "[", "leeuw")),
+        ("x y <pad> a b", {}, "x", "y", ("a", "b")),  # those of the configuration
+        ("x y z a b", {"begin": "z", "end": "b", "symbols": ("a",)}, "z", "b", ("a",)),
+    ],
+)
+def test_begin_end_and_symbols_are_picked_among_the_names(
+    names: str,
+    more: dict[str, Any],
+    begin: str,
+    end: str,
+    symbols: tuple[str, ...],
+    random: Path,
+    tmp_path: Path,
+) -> None:
+    network = read(changed(random, tmp_path, bare), Asked(vocabulary=names, **more), CPU)
+    number = {name: index for index, name in enumerate(names.split())}
+    assert network.symbols == symbols
+    assert network.ids == tuple(number[symbol] for symbol in symbols)
+    assert (network.begin, network.end) == ((begin, number[begin]), (end, number[end]))
 
 
 def test_random_weights_are_others_and_change_no_seed(random: Path) -> None:
@@ -195,6 +274,13 @@ FAULTS: dict[str, tuple[Callable[[Path], object], tuple[str, ...], str]] = {
     "end as symbol": (str, ("--symbols", "a", "</s>"), "begins or ends a word"),
     "unknown end": (str, ("--end", "z"), "unknown symbol 'z'"),
     "too long": (str, ("--length", str(CONTEXT)), "words of 24 symbols at most"),
+    "nothing to cut with": (bare, (), "has no tokenizer: name the network's 5 .*--vocabulary"),
+    "too few names": (bare, ("--vocabulary", "<s> </s> a b"), "4 names, and .* knows 5 tokens"),
+    "two names": (bare, ("--vocabulary", "<s> </s> a b a"), "names 'a' twice"),
+    "unknown begin": (bare, ("--vocabulary", "<s> </s> a b c", "--begin", "z"), "symbol 'z'"),
+    "no end": (lambda f: [bare(f), edit(f, CONFIG, eos_token_id=None),
+                          (f / "generation_config.json").unlink()],
+               ("--vocabulary", "<s> x a b c"), "names no end token"),
     "never": (str, ("--least", "0"), "--least is 0"),
 }  # fmt: skip
 
