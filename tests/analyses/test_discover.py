@@ -209,6 +209,47 @@ def test_no_network_is_trained_for_nothing(
     assert len(record["networks"]) == trained
 
 
+@pytest.mark.parametrize(
+    ("minutes", "trained", "stopped"),
+    [
+        (4.0, 3, None),
+        (2.4, 2, "Stopped after 1.7 minutes of CPU, before network 3 of 3: with more than"),
+        (0.0, 1, "Stopped after 0.8 minutes of CPU, before network 2 of 3: with more than"),
+    ],
+)
+def test_what_does_not_fit_into_the_time_is_not_begun(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    minutes: float,
+    trained: int,
+    stopped: str | None,
+) -> None:
+    """Each network takes 50 seconds of CPU; the first is always trained, and none is broken off."""
+    said = dict.fromkeys(("rule", "n_states", "wrong", "bits", "doubt", "network_right"))
+    said |= {"status": "none", "network_p": 0.0, "finished": True}
+    clock, doing = [100.0], list[str]()
+
+    def network(path: Path, *_: object) -> SimpleNamespace:
+        clock[0] += 50
+        return SimpleNamespace(name=path.name)
+
+    monkeypatch.setattr("analyses.rules.budget.time.process_time", lambda: clock[0])
+    monkeypatch.setattr(module, "trained", network)
+    monkeypatch.setattr(module, "answer", lambda *_: (Answer(pd.DataFrame(), "", said), True))
+    path = written(tmp_path / "three.tsv", *drawn(100))
+    options = Discover(path, tmp_path, networks=3)
+    labels, words, _ = prepared(path)
+    record: dict[str, Any] = {"networks": []}
+    corpus, budget = LabelledCorpus(options.name, labels, words), Budget(minutes, begun=100.0)
+    module.learned(options, tmp_path, corpus, record, lambda done, what: doing.append(what), budget)
+    assert len(record["networks"]) == trained
+    assert [what.partition(",")[0] for what in doing] == [
+        f"network {number} of 3" for number in range(1, trained + 1)
+    ]
+    assert (budget.stopped or "").startswith(stopped or "")
+    assert (budget.stopped is None) == (stopped is None)
+
+
 @pytest.mark.slow
 def test_no_rule_is_said_to_be_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Labels by the toss of a coin: after networks that have nothing to say none is trained."""
