@@ -201,7 +201,7 @@ def _in_order(dfa: DFA, families: Families, words: Sequence[Word]) -> Iterator[R
     Args:
         words: all up to a length, the shorter first.
     """
-    after = {(): dfa.initial_state}
+    after: dict[Word, Any] = {(): dfa.initial_state}
     for word in words:
         if any(word[:i] + word[i + 1 :] not in after for i in range(len(word))):
             continue
