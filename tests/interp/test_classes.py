@@ -151,6 +151,14 @@ def test_loops_that_are_shorter_than_the_window() -> None:
     assert (windows["SL"], windows["LT"], windows["LTT"]) == (6, 5, 1)
 
 
+def test_alphabets_that_shrink_and_grow() -> None:
+    """The word a b b b a: with up to three symbols a b b b b a looks the same."""
+    windows = {m.base: m.window for m in classes_of(regular("abbba", "ab"), AB).memberships}
+    assert windows["PT"] == 4
+    word, longer = tuple("abbba"), tuple("abbbba")
+    assert SEEN["PT"](word, 3, 0) == SEEN["PT"](longer, 3, 0) != SEEN["PT"](longer, 4, 0)
+
+
 def test_no_guess_about_a_large_monoid(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(classes, "MOST_ELEMENTS", 5)
     assert classes_of(adjacent("abc"), ABC) == Classes((), ("LT", "PT", "LTT", "PLT", "SF"))
