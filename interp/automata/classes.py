@@ -30,7 +30,7 @@ from interp.automata.subregular.semigroup import Monoid, Table, cyclic, table_of
 from interp.automata.subregular.thresholds import threshold
 
 Class = Literal["SL", "SP", "LT", "PT", "LTT", "PLT", "SF", "Zp", "Reg"]
-MOST_ELEMENTS = 5000
+MOST_ELEMENTS = 3000
 """The classes that are decided in the monoid are not decided if it is larger."""
 LOCAL: tuple[Class, ...] = ("SL", "LT", "LTT", "PLT")
 EQUATIONS = {"LT": locally_testable, "LTT": threshold_testable, "PLT": dot_depth_one}

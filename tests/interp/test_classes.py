@@ -70,6 +70,10 @@ KNOWN = [
     (adjacent("ab"), "LT", 2, None),
     (adjacent("ab") | adjacent("bca"), "LT", 3, None),
     (adjacent("ab") & ~adjacent("ca"), "LT", 2, None),
+    (adjacent("aaaa"), "LT", 4, None),
+    (adjacent("aaaa") | regular("(a|b|c)*aaa(a|b|c)*aaa(a|b|c)*"), "LTT", 3, 2),
+    (regular("(a|b|c)*aaaa(a|b|c)*bb(a|b|c)*"), "PLT", 4, None),
+    (regular("(a|b|c)*aaab(a|b|c)*aaab(a|b|c)*"), "LTT", 4, 2),
     (contains("a", "b"), "PT", 2, None),
     (contains("a", "b", "c", "a"), "PT", 4, None),
     (contains("a", "b") ^ contains("c", "c", "c"), "PT", 3, None),
@@ -139,6 +143,20 @@ def test_classes_that_hold_each_other() -> None:
         ("PLT", 3, None),
         ("SF", None, None),
     ]
+
+
+def test_loops_that_are_shorter_than_the_window() -> None:
+    """Five a or more: with windows of 4 the loop of one a after three a is the one that tells."""
+    windows = {m.base: m.window for m in classes_of(regular("aaaaaa*", "ab"), AB).memberships}
+    assert (windows["SL"], windows["LT"], windows["LTT"]) == (6, 5, 1)
+
+
+def test_alphabets_that_shrink_and_grow() -> None:
+    """The word a b b b a: with up to three symbols a b b b b a looks the same."""
+    windows = {m.base: m.window for m in classes_of(regular("abbba", "ab"), AB).memberships}
+    assert windows["PT"] == 4
+    word, longer = tuple("abbba"), tuple("abbbba")
+    assert SEEN["PT"](word, 3, 0) == SEEN["PT"](longer, 3, 0) != SEEN["PT"](longer, 4, 0)
 
 
 def test_no_guess_about_a_large_monoid(monkeypatch: pytest.MonkeyPatch) -> None:
