@@ -15,7 +15,7 @@ from automata.fa.dfa import DFA
 from analyses.answers import Answer, Planned, Progress, Question, numbers, plain, quiet
 from analyses.charts.automaton import automaton_chart, note
 from analyses.options.questions import Discovery as Options
-from analyses.questions.learned_rule import learned
+from analyses.questions.learned_rule import claim_of, learned, near_rule
 from analyses.questions.rule_evidence import Lines, rebuilt, sentences, transitions
 from analyses.registry import BUILT_IN
 from analyses.script import script
@@ -100,6 +100,8 @@ def discovered(run: Run, model: LanguageModel, options: Options) -> tuple[dict[s
     held = Lines.drawn(language, run.config.max_n, HELD_OUT, options.seed, test=True)
     room = run.config.model.most_symbols
     about, dfa = learned(judge(model), language.vocabulary.symbols, lines, held, options, room=room)
+    claim, longest = claim_of(about, dfa, language.vocabulary.symbols), max(map(len, lines.words))
+    about["near_misses"] = near_rule(judge(model), about, claim, longest, room, options.seed)
     about["agreement_truth_beyond"] = beyond_the_window(run, dfa)
     about["is_the_language"] = (
         dfa == language.dfa if isinstance(language, RegularLanguage) else None

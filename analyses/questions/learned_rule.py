@@ -20,20 +20,25 @@ from analyses.questions.rule_evidence import (
     doubt,
     envelope_fields,
     on_held_out,
+    rebuilt,
     status,
 )
 from analyses.words import ANALYSIS_SEED
 from interp.automata.counting import counts_on, growth
-from interp.automata.envelope import envelope
+from interp.automata.envelope import Constraint, envelope
 from interp.automata.equivalence import Word
 from interp.automata.extraction import Accepts, Teacher, canonical, extract
 from interp.automata.extraction import run as verdicts_of
 from interp.automata.induction import Induction, Search, induce
+from interp.automata.near_misses import Claim, near_misses
 from interp.automata.words_near import words_like, words_near
 from interp.statistics import wilson
 
 FRESH = 1000
 """Added to the seed of the words that test an automaton which was learned from others."""
+
+TIMES = (1, 2, 4)
+"""Near misses are as long as the longest words of the search, and so many times as long."""
 
 
 def learned(
@@ -82,6 +87,43 @@ def learned(
     if about["status"] == "none" or about["rule"] is None:
         about |= beyond_regular(about, induction, symbols, lines, options)
     return about, dfa
+
+
+def claim_of(about: dict[str, Any], dfa: DFA, symbols: tuple[str, ...]) -> Claim:
+    """The rule that is told: the automaton; if the network counts, its shape and equations."""
+    if about["status"] != "counts":
+        return Claim(dfa, symbols)
+    told = about["envelope"]
+    equations = (Constraint(tuple(weights), last) for *weights, last in told["equations"])
+    return Claim(rebuilt(told["dfa"], symbols), symbols, tuple(equations))
+
+
+def shared(right: int, count: int) -> dict[str, Any]:
+    """A number of words, and the share on which rule and network agree, with its interval."""
+    low, high = wilson(right, count)
+    return {"words": count, "agree": right / count, "low": low, "high": high}
+
+
+def near_rule(
+    accepts: Accepts,
+    about: dict[str, Any],
+    claim: Claim,
+    window: int,
+    room: int | None,
+    seed: int,
+) -> list[dict[str, Any]]:
+    """How the network answers words of its rule, and words one edit away, in and beyond a window;
+    nothing where no rule is told.
+
+    Args:
+        window: the longest words by which the rule was found.
+        room: the length of the longest word that the network can read; None if any will do.
+    """
+    if about["status"] not in ("rule", "exceptions", "counts"):
+        return []
+    lengths = sorted({min(times * window, room or times * window) for times in TIMES})
+    rows = near_misses(accepts, claim, lengths, seed).to_dict("records")
+    return [row | shared(row["agree"], row["words"]) for row in rows]
 
 
 def grown(

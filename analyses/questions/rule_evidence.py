@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from itertools import groupby
 from typing import Any, Literal
 
 import numpy as np
@@ -247,6 +248,8 @@ def sentences(found: dict[str, Any], max_states: int) -> dict[str, str]:
         evidence = why_not(found, max_states)
     else:
         headline, evidence = rule_said(found), rule_evidence(found)
+    if found["status"] != "none":
+        evidence = " ".join([evidence, *near_words(found["near_misses"])])
     if found["status"] == "none" and (seen := found.get("envelope")):
         evidence += f" Accepted words obey {seen['constraints']}, but this is not the whole rule: "
         evidence += f"of words of the same shape that obey, {seen['inside']:.1%} are accepted, and "
@@ -312,6 +315,31 @@ def rule_evidence(found: dict[str, Any]) -> str:
         said += " The choice hangs on the scale of the code: another automaton wins if the bits of "
         said += "rules count half or twice."
     return said
+
+
+def near_words(rows: Sequence[dict[str, Any]]) -> list[str]:
+    """How the network answers words of the rule, and words one edit away, in sentences."""
+    if not rows:
+        return []
+    kinds = {row["kind"]: 0 for row in rows}
+    for row in rows:
+        kinds[row["kind"]] += row["words"]
+    asked = " and ".join(f"{count} words {kind}" for kind, count in kinds.items())
+    said = [f"It was also asked {asked}, of up to {rows[-1]['length']} symbols."]
+    for row in rows:
+        if wrong := row["words"] - round(row["agree"] * row["words"]):
+            verb = "rejects" if row["kind"] == "accepted by the rule" else "accepts"
+            said.append(
+                f"Up to {row['length']} symbols the network {verb} {wrong} of {row['words']} words "
+                f"{row['kind']}, such as {_short(row['examples'][0])}."
+            )
+    return said if len(said) > 1 else [f"{said[0]} The network agrees on all of them."]
+
+
+def _short(word: list[str]) -> str:
+    """A word, with runs of equal symbols as powers."""
+    runs = [(symbol, len(list(run))) for symbol, run in groupby(word)]
+    return " ".join(symbol if size == 1 else f"{symbol}^{size}" for symbol, size in runs)
 
 
 def counting(found: dict[str, Any]) -> str:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from itertools import groupby
 from typing import Any
 
-from analyses.questions.rule_evidence import counting, rule_said, steps
+from analyses.questions.rule_evidence import counting, near_words, rule_said, steps
 
 REASONS = {
     "no automaton": "none of at most {max_states} states agrees with it on 97% of the words asked",
@@ -29,7 +28,7 @@ def sentences(found: dict[str, Any], max_states: int) -> dict[str, str]:
                 f"On {share['words']} new words {which} {found['length']} symbols the {judge} is "
                 f"right on {_sides(share['apart'])}."
             )
-    said += _near_misses(found)
+    said += near_words(found["near_misses"])
     if not found["finished"]:
         said.append(
             f"Not finished: {found['queries']} words were asked, and some tests are left. A larger "
@@ -82,32 +81,6 @@ def _sides(apart: dict[str, Any]) -> str:
     ]
     none = "".join(f"; it {verbs[side]} none of them" for side, part in apart.items() if not part)
     return " and ".join(told) + none
-
-
-def _near_misses(found: dict[str, Any]) -> list[str]:
-    """How the network answers words of the rule, and words one edit away."""
-    rows = found["near_misses"]
-    if not rows:
-        return []
-    kinds = {row["kind"]: 0 for row in rows}
-    for row in rows:
-        kinds[row["kind"]] += row["words"]
-    asked = " and ".join(f"{count} words {kind}" for kind, count in kinds.items())
-    said = [f"It was also asked {asked}, of up to {rows[-1]['length']} symbols."]
-    for row in rows:
-        if wrong := row["words"] - round(row["agree"] * row["words"]):
-            verb = "rejects" if row["kind"] == "accepted by the rule" else "accepts"
-            said.append(
-                f"Up to {row['length']} symbols the network {verb} {wrong} of {row['words']} words "
-                f"{row['kind']}, such as {_short(row['examples'][0])}."
-            )
-    return said if len(said) > 1 else [f"{said[0]} The network agrees on all of them."]
-
-
-def _short(word: list[str]) -> str:
-    """A word, with runs of equal symbols as powers."""
-    runs = [(symbol, len(list(run))) for symbol, run in groupby(word)]
-    return " ".join(symbol if size == 1 else f"{symbol}^{size}" for symbol, size in runs)
 
 
 def _reading(found: dict[str, Any]) -> str:

@@ -22,15 +22,12 @@ from analyses.answers import Answer, Progress, kept_as_asked, plain, quiet, save
 from analyses.charts.automaton import automaton_chart, note
 from analyses.options.lines import OfNetwork
 from analyses.options.questions import Discovery
-from analyses.questions.learned_rule import learned
-from analyses.questions.rule_evidence import Lines, rebuilt, transitions
+from analyses.questions.learned_rule import claim_of, learned, near_rule, shared
+from analyses.questions.rule_evidence import Lines, transitions
 from analyses.rules.network_in_words import sentences
-from interp.automata.envelope import Constraint
 from interp.automata.equivalence import Word
 from interp.automata.extraction import Teacher
-from interp.automata.near_misses import Claim, near_misses
 from interp.automata.words_near import words_near
-from interp.statistics import wilson
 from models.errors import UserError
 from models.foreign.folder import read
 from models.foreign.network import Asked, Foreign
@@ -51,8 +48,6 @@ ENOUGH = 0.9
 """A rule that is surely right on fewer of the words that the network accepts, or on fewer of those
 that it rejects, is not told: the upper end of a 95% interval is below it. Chance leaves a rule
 that is right on 97% of the words, as the search asks for, above it nearly always."""
-TIMES = (1, 2, 4)
-"""Near misses are as long as the longest words of the search, and so many times as long."""
 NETWORKS = ("the network", "random weights")
 
 
@@ -192,20 +187,11 @@ def _words(network: Foreign, length: int, count: int, seed: Sequence[int]) -> li
     return [*own, *words_near([*own, *drawn], network.symbols, count, int(rng.integers(2**31)))]
 
 
-def _claim(about: dict[str, Any], dfa: DFA, symbols: tuple[str, ...]) -> Claim:
-    """The rule that is told: the automaton; if the network counts, its shape and equations."""
-    if about["status"] != "counts":
-        return Claim(dfa, symbols)
-    told = about["envelope"]
-    equations = (Constraint(tuple(weights), last) for *weights, last in told["equations"])
-    return Claim(rebuilt(told["dfa"], symbols), symbols, tuple(equations))
-
-
 def _tested(
     network: Foreign, ours: Learned, control: Teacher, length: int, seed: int
 ) -> dict[str, Any]:
     """On how many words rule and network agree: new ones by length, and near misses of the rule."""
-    claim, longest = _claim(ours.about, ours.dfa, network.symbols), min(2 * length, network.room)
+    claim, longest = claim_of(ours.about, ours.dfa, network.symbols), min(2 * length, network.room)
     fresh = ours.teacher.unknown(_words(network, longest, 2 * A_LENGTH * longest, [seed, 2]))
     asked = pd.DataFrame({"word": fresh, "length": [len(word) for word in fresh]})
     asked = asked.groupby("length").head(A_LENGTH).sort_values("length", kind="stable")
@@ -217,27 +203,19 @@ def _tested(
     before = pd.DataFrame({"accepted": ours.teacher(known)})
     before["agree"] = before["accepted"] == claim(known)
     fallback, new = _apart(before), _apart(asked[parts["within"]])
-    lengths = sorted({min(times * length, network.room) for times in TIMES})
-    told = ours.about["status"] in ("rule", "exceptions", "counts")
-    near = near_misses(ours.teacher, claim, lengths, seed).to_dict("records") if told else []
+    near = near_rule(ours.teacher, ours.about, claim, length, network.room, seed)
     return {
         "tested": [{"length": size} | _share(part) for size, part in asked.groupby("length")],
         **{side: _share(asked[there]) if there.any() else None for side, there in parts.items()},
         "sides": {side: new[side] or fallback[side] for side in new},
-        "near_misses": [row | _interval(row["agree"], row["words"]) for row in near],
+        "near_misses": near,
     }
-
-
-def _interval(right: int, count: int) -> dict[str, Any]:
-    """A number of words, and the share on which rule and network agree, with its interval."""
-    low, high = wilson(right, count)
-    return {"words": count, "agree": right / count, "low": low, "high": high}
 
 
 def _share(asked: pd.DataFrame) -> dict[str, Any]:
     """Of some words, how many are accepted, and on which share rule and network agree."""
     return {
-        **_interval(int(asked["agree"].sum()), len(asked)),
+        **shared(int(asked["agree"].sum()), len(asked)),
         "accepted": int(asked["accepted"].sum()),
         "random weights": float(asked["random"].mean()),
         "apart": _apart(asked),
@@ -248,7 +226,7 @@ def _apart(asked: pd.DataFrame) -> dict[str, dict[str, Any] | None]:
     """The same for the words that the network accepts, and for those that it rejects."""
     sides = {"accepted": asked[asked["accepted"]], "rejected": asked[~asked["accepted"]]}
     return {
-        side: _interval(int(part["agree"].sum()), len(part)) if len(part) else None
+        side: shared(int(part["agree"].sum()), len(part)) if len(part) else None
         for side, part in sides.items()
     }
 

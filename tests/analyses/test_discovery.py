@@ -43,6 +43,7 @@ FOUND: dict[str, Any] = {
     "agreement_longer_interval": (0.5, 0.7),
     "finished": True,
     "queries": 2345,
+    "near_misses": [],
     "sensitive": {"0.5": False, "2": False},
     "growth": {"4": "5", "6": "7", "8": "9"},
     "growth_of": 9,
@@ -100,9 +101,24 @@ def test_the_gap_is_fisher_s_exact_test() -> None:
         assert gap(found) == pytest.approx(expected)
 
 
+FAR = {
+    "length": 40,
+    "kind": "one edit away",
+    "words": 50,
+    "agree": 49 / 50,
+    "examples": [["a"] * 20 + ["b"] * 20 + ["c"] * 21],
+}
+
+
 @pytest.mark.parametrize(
     ("changes", "headline", "evidence"),
     [
+        (
+            {"status": "rule", "near_misses": [FAR]},
+            "accepts a word if it contains a.",
+            "It was also asked 50 words one edit away, of up to 40 symbols. Up to 40 symbols the "
+            "network accepts 1 of 50 words one edit away, such as a^20 b^20 c^21.",
+        ),
         (
             {"status": "rule"},
             "accepts a word if it contains a.",
