@@ -108,7 +108,7 @@ def apart(language: Language) -> Split:
 
 
 def member(run: Run, n: int) -> Word:
-    """A word in the language: for the Dutch lines the first of them, else a word of about size n."""
+    """A member: of the rules of the Dutch lines their first line, else a word of about size n."""
     language = run.language
     if language.name in DUTCH and isinstance(language, FormalLanguage):
         return printed_lines()[0][1]

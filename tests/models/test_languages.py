@@ -93,7 +93,7 @@ def _runs() -> Case:
         left = "".join(symbol[0] for symbol in word if symbol != "muis")
         return re.fullmatch("l+o+l+", left) is not None
 
-    listed = Listed.by_rule(kept, obeys, 8)
+    listed = Listed.by_rule(kept, obeys, 9)
     return Case(RegularLanguage("runs", rule, kept, near_miss="shuffle"), listed, 5)
 
 
