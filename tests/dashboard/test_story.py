@@ -65,7 +65,7 @@ def test_it_says_what_was_found_and_not_what_is_true(
     assert f"before its training gives {share:.1%}" in said(
         opened(folder, "the automaton", monkeypatch)
     )
-    assert of 26 by their own groups" in said(opened(folder, "the network", monkeypatch))
+    assert "of 26 by their own groups" in said(opened(folder, "the network", monkeypatch))
 
 
 def test_a_network_that_was_not_asked_is_not_said_to_be_missing(
