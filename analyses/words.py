@@ -10,7 +10,7 @@ from jaxtyping import Bool, Int
 from torch import Tensor
 
 from models.errors import UserError
-from models.languages import FormalLanguage, Language, Sample, Word, Words, printed_lines
+from models.languages import DUTCH, FormalLanguage, Language, Sample, Word, Words, printed_lines
 from models.languages.language import Split
 from models.runs.run import Run
 
@@ -108,9 +108,9 @@ def apart(language: Language) -> Split:
 
 
 def member(run: Run, n: int) -> Word:
-    """A word in the language: for `dieren` the first printed line, else a word of about size n."""
+    """A member: of the rules of the Dutch lines their first line, else a word of about size n."""
     language = run.language
-    if language.name == "dieren" and isinstance(language, FormalLanguage):
+    if language.name in DUTCH and isinstance(language, FormalLanguage):
         return printed_lines()[0][1]
     lengths = language.positive_lengths(language.lengths(run.config.max_n))
     length = min(lengths, key=lambda k: abs(k - language.length_of(n)))

@@ -94,10 +94,15 @@ UNKNOWN = "unknown_run"
 """The run that a link names and that is not there, until the reader chooses one."""
 
 
+def is_dutch(name: str) -> bool:
+    """Whether a run is named as one that learned the rule of the Dutch lines."""
+    return name.startswith("dieren-") and not name.startswith("dieren-gaps-")
+
+
 def most_telling(names: Sequence[str]) -> str:
     """The run that a page opens with: one that learned the rule of the Dutch lines, if there is
     one; and rather a language of several symbols than a^n."""
-    return min(names, key=lambda name: (not name.startswith("dieren-"), name.startswith("an-")))
+    return min(names, key=lambda name: (not is_dutch(name), name.startswith("an-")))
 
 
 def shape_of(run: Run) -> str:

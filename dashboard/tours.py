@@ -54,8 +54,8 @@ LINGUIST = Tour(
         Stop(
             "story",
             "Find the rule yourself",
-            "Read both groups of lines. Guess what all lines of group A have, and nearly all of "
-            "the others lack.",
+            "Read both groups of lines. Guess what all lines of group A have, and all of the "
+            "others lack.",
             "It is hard. The same words occur in both groups, so no single word tells them apart.",
             {"show": "the lines"},
         ),

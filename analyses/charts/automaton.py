@@ -23,7 +23,8 @@ def automaton_chart(transitions: pd.DataFrame) -> ChartType:
     Args:
         transitions: columns state (0 is the start), symbol, target, accepting; one row each.
 
-    A set of more than half of the symbols is written as those that it leaves out ("not a").
+    A set of more than half of the symbols is written as those that it leaves out ("not a"). A state
+    from which no way leads on stands last.
     """
     states = transitions.drop_duplicates("state").sort_values("state")
     if len(states) > MOST_STATES:
@@ -32,19 +33,20 @@ def automaton_chart(transitions: pd.DataFrame) -> ChartType:
     lines: list[dict[str, Any]] = []
     heads: list[dict[str, Any]] = []
     labels: list[dict[str, Any]] = []
+    place = _places(transitions)
     for (source, target), part in transitions.groupby(["state", "target"], sort=True):
-        curve = _arc(int(source), int(target))
+        curve = _arc(place[source], place[target])
         name = f"{source}-{target}"
         lines += [{"arc": name, "order": i, "x": x, "y": y} for i, (x, y) in enumerate(curve)]
         (x0, y0), (x1, y1) = curve[-2], curve[-1]
         heads.append({"x": x1, "y": y1, "angle": float(np.degrees(np.arctan2(x1 - x0, y1 - y0)))})
         top = curve[len(curve) // 2]
-        above = 1 if int(target) >= int(source) else -1
+        above = 1 if place[target] >= place[source] else -1
         text = _named(part["symbol"].tolist(), symbols)
         labels.append({"x": top[0], "y": top[1] + 0.08 * above, "text": text})
     nodes = pd.DataFrame(
         {
-            "x": states["state"] * GAP,
+            "x": states["state"].map(place) * GAP,
             "y": 0.0,
             "state": states["state"],
             "accepting": states["accepting"],
@@ -110,6 +112,14 @@ def note(text: str) -> ChartType:
     """A sentence where a picture would be."""
     words = alt.Chart(pd.DataFrame({"text": [text]})).mark_text(size=14, color=QUIET)
     return alt.layer(words.encode(text="text:N")).properties(width=560, height=60)
+
+
+def _places(transitions: pd.DataFrame) -> dict[int, int]:
+    """Where each state stands: by its number, but dead ones after all others."""
+    left = transitions[transitions["target"] != transitions["state"]]["state"]
+    live = transitions["accepting"] | transitions["state"].isin(left)
+    order = transitions.assign(dead=~live).sort_values(["dead", "state"])["state"].unique()
+    return {int(state): at for at, state in enumerate(order)}
 
 
 def _arc(source: int, target: int, points: int = 31) -> list[tuple[float, float]]:

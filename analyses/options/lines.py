@@ -145,7 +145,8 @@ class Recover(Shows, Trains, Works):
     Attributes:
         study: "rules" plants 37 rules, and makes lines without a rule; "dieren" takes ten-word
             lines and ten seeds; "lines" asks how many lines it takes; "noise" asks how many wrong
-            labels it bears; "disfluent" asks how often the speaker of the lines may stumble.
+            labels it bears; "disfluent" asks how often the speaker of the lines may stumble. The
+            last three take the weaker rule of the Dutch lines, dieren-gaps.
         out: the folder of all runs. A run that lies there already is not trained again.
         seeds: the number of seeds; 0 is the study's own number.
         rivals: let methods without a Transformer learn the same lines.

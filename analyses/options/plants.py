@@ -56,7 +56,7 @@ SETTINGS: Mapping[str, Dials] = {
 """What hides the networks on which lenses are scored. The stream is turned in all of them."""
 
 
-TAUGHT = ("dieren", "dyck2")
+TAUGHT = ("dieren-gaps", "dyck2")
 """The languages of the trained networks of which is asked what their lines did."""
 
 

@@ -232,7 +232,7 @@ class Explanations:
     """What to explain.
 
     Attributes:
-        word: the word to explain; by default a printed line for `dieren`, a near miss elsewhere.
+        word: the word to explain; by default a printed line for a Dutch rule, else a near miss.
         n: the size of the default word.
         replacement: what stands in for hidden symbols: symbols drawn evenly (uniform), symbols of
             other words of the language and its near misses (data), or one symbol (fixed).

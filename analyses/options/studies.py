@@ -22,10 +22,10 @@ from models.checks import check_bounds
 from models.errors import UserError, unknown
 from models.families import FAMILIES
 
-CLEAN, PLANTED = "dieren", "dieren_muis"
+CLEAN, PLANTED = "dieren-gaps", "dieren_muis"
 """The same language; the training lines of the second carry a shortcut."""
 Size = Literal["parameters", "words", "compute"]
-FewTarget = Literal["dieren", "planted", "nested"]
+FewTarget = Literal["dieren-gaps", "planted", "nested"]
 
 
 @dataclass(frozen=True)
@@ -125,8 +125,9 @@ class FewLabels(Shows, Trains, Works):
     stands the same way from weights that have read nothing.
 
     Attributes:
-        targets: dieren (the rule of the Dutch lines), planted (a rule over eight letters, another
-            one for each seed), nested (Dutch sentences and such that break agreement).
+        targets: dieren-gaps (the weaker rule of the Dutch lines), planted (a rule over eight
+            letters, another one for each seed), nested (Dutch sentences and such that break
+            agreement).
         lines: how many lines are labelled.
         seeds: the number of seeds, from 0 on. One more chooses the learning rates.
         steps: of each fine-tuning.
@@ -137,7 +138,7 @@ class FewLabels(Shows, Trains, Works):
     """
 
     targets: Annotated[Positional[tuple[FewTarget, ...]], arg(metavar="[TARGET ...]")] = (
-        *("dieren", "planted", "nested"),
+        *("dieren-gaps", "planted", "nested"),
     )
     lines: tuple[int, ...] = (10, 100, 1000, 5000)
     seeds: int = 5

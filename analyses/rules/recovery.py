@@ -33,7 +33,7 @@ from interp.automata.rule_search import same
 from interp.automata.rules import Families
 from interp.statistics import wilson
 from models.config import Device
-from models.languages import RegularLanguage, language
+from models.languages import DUTCH, RegularLanguage, language
 from models.languages.disfluencies import disfluent, fillers_of
 from models.runs.files import write_bytes
 from models.training.trainer import choose_device
@@ -46,7 +46,7 @@ SIZES = (100, 250, 500, 1000, 2500, 5000)
 NOISE = (0.0, 0.05, 0.1, 0.2, 0.3)
 DISFLUENT = (0.0, 0.05, 0.1, 0.2, 0.4)
 SPOKEN = ("side by side", "ends", "even")
-"""Beside dieren, the first rule of each of these families is said by a speaker who stumbles."""
+"""The first rule of each of these families is said by a speaker who stumbles, as dieren-gaps is."""
 QUESTION = "How much of a planted rule comes back from labelled lines?"
 KEPT = "recovered"
 """The name under which the folder of a corpus keeps its rows."""
@@ -102,7 +102,8 @@ class Corpus:
     Attributes:
         name: the name of its folder.
         family: the family of the rule.
-        rule: what the rule says: one of ``planted``, "dieren", "random labels" or "as many x as y".
+        rule: what the rule says: one of ``planted`` or ``DUTCH``, "random labels" or "as many x as
+            y".
         lines: how many.
         noise: the share of the labels that are turned into the other one.
         disfluent: the share of the symbols at which the speaker stumbles
@@ -120,8 +121,8 @@ class Corpus:
 
     def truth(self) -> DFA | None:
         """The rule's automaton; None where no automaton is right."""
-        if self.rule == "dieren":
-            known = language("dieren")
+        if self.rule in DUTCH:
+            known = language(self.rule)
             assert isinstance(known, RegularLanguage)
             return known.dfa
         return planted()[self.rule][1] if self.rule in planted() else None
@@ -129,9 +130,10 @@ class Corpus:
     def drawn(self) -> tuple[list[str], list[Word]]:
         """Labels, "in" or "out", and lines."""
         rng = np.random.default_rng([0x2EC0, self.seed])
-        if self.rule == "dieren":
-            sample = language("dieren").sample(rng, self.lines, [10])
-            words = [language("dieren").vocabulary.decode(row) for row in sample.words.ids]
+        if self.rule in DUTCH:
+            known = language(self.rule)
+            sample = known.sample(rng, self.lines, [10])
+            words = [known.vocabulary.decode(row) for row in sample.words.ids]
             labels = sample.labels
         else:
             lengths = rng.integers(LENGTHS[0], LENGTHS[1] + 1, size=self.lines)
@@ -177,16 +179,16 @@ def corpora(study: Study, seeds: int) -> list[Corpus]:
             for i, (family, rule) in enumerate(known)
         ]
     if study == "dieren":
-        return [Corpus(f"dieren-s{s}", "contains", "dieren", seed=s) for s in range(seeds or 10)]
+        return [Corpus(f"dieren-s{s}", "blocks", "dieren", seed=s) for s in range(seeds or 10)]
     if study == "lines":
         return [
-            Corpus(f"dieren-{n}-s{seed}", "contains", "dieren", n, seed=seed)
+            Corpus(f"dieren-gaps-{n}-s{seed}", "contains", "dieren-gaps", n, seed=seed)
             for n in SIZES
             for seed in range(seeds or 3)
         ]
     if study == "disfluent":
         first = {family: rule for rule, (family, _) in reversed(planted().items())}
-        rules = {"contains": "dieren"} | {family: first[family] for family in SPOKEN}
+        rules = {"contains": "dieren-gaps"} | {family: first[family] for family in SPOKEN}
         return [
             Corpus(f"spoken-{i}-{share:.2f}-s{seed}", family, rule, seed=seed, disfluent=share)
             for share in DISFLUENT
@@ -194,7 +196,7 @@ def corpora(study: Study, seeds: int) -> list[Corpus]:
             for seed in range(seeds or 3)
         ]
     return [
-        Corpus(f"dieren-{noise:.2f}-s{seed}", "contains", "dieren", LINES, noise, seed)
+        Corpus(f"dieren-gaps-{noise:.2f}-s{seed}", "contains", "dieren-gaps", LINES, noise, seed)
         for noise in NOISE
         for seed in range(seeds or 3)
     ]

@@ -87,7 +87,7 @@ class Cell:
     """What one job does: one parent, one number of lines, all ways.
 
     Attributes:
-        target: "dieren", "planted" or "nested" (whose near misses break agreement).
+        target: "dieren-gaps", "planted" or "nested" (whose near misses break agreement).
         seed: of the parent, of the lines, and of all else.
         lines: how many are labelled.
         steps: of each fine-tuning.

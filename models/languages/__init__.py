@@ -9,6 +9,7 @@ from models.languages.pairs.corpus import PairCorpus
 from models.languages.pairs.transduction import Transduction
 from models.languages.planted import AmbiguousLanguage, PlantedLanguage
 from models.languages.registry import (
+    DUTCH,
     LANGUAGES,
     TABLE_1,
     corpus_name,
@@ -33,6 +34,7 @@ __all__ = [
     "BORDER",
     "BOS",
     "BOS_ID",
+    "DUTCH",
     "END",
     "END_ID",
     "FIRST_SYMBOL_ID",

@@ -42,15 +42,43 @@ from models.languages.vocabulary import Word
 
 DIEREN_FILE = Path(__file__).with_name("dieren.tsv")
 DIEREN_RULE = ("leeuw", "olifant", "leeuw")
+DUTCH = ("dieren", "dieren-gaps")
+"""The languages that hold every printed line of group A, and have no planted shortcut."""
 
 
-def _dieren(
-    name: str = "dieren", family: type[RegularLanguage] = RegularLanguage
-) -> RegularLanguage:
-    """Lines that contain leeuw ... olifant ... leeuw, in this order and with gaps."""
-    symbols = sorted({symbol for _, word in printed_lines() for symbol in word})
+def _dieren() -> RegularLanguage:
+    """Lines that are a run of leeuw, a run of olifant and a run of leeuw.
+
+    All other animals are left out before. Every printed line of A is so, and no line of B.
+    """
+    symbols, runs = _animals(), DIEREN_RULE
+    others = [symbol for symbol in symbols if symbol not in runs]
+    rows = {q: dict.fromkeys(others, q) for q in range(len(runs) + 1)}
+    for q, symbol in enumerate(runs):
+        rows[q][symbol] = rows[q + 1][symbol] = q + 1  # a run begins, and goes on
+    rule = DFA(
+        states=set(rows),
+        input_symbols=set(symbols),
+        transitions=rows,
+        initial_state=0,
+        final_states={len(runs)},
+        allow_partial=True,
+    )
+    return RegularLanguage("dieren", rule, symbols, "shuffle", "verdict", shortcut="muis")
+
+
+def _dieren_gaps(name: str, family: type[RegularLanguage] = RegularLanguage) -> RegularLanguage:
+    """Lines that contain leeuw ... olifant ... leeuw, in this order and with gaps.
+
+    A weaker rule than that of ``dieren``: one line of group B obeys it, too.
+    """
+    symbols = _animals()
     rule = DFA.from_subsequence(set(symbols), DIEREN_RULE)  # type: ignore[arg-type]  # iterates symbols
     return family(name, rule, symbols, "shuffle", "verdict", shortcut="muis")
+
+
+def _animals() -> list[str]:
+    return sorted({symbol for _, word in printed_lines() for symbol in word})
 
 
 def printed_lines() -> list[tuple[str, Word]]:
@@ -163,7 +191,8 @@ LANGUAGES: dict[str, Callable[[], Language]] = {
     "anbncn": lambda: CountingLanguage("anbncn", "abc"),
     "anbncndn": lambda: CountingLanguage("anbncndn", "abcd"),
     "dieren": _dieren,
-    "dieren_muis": lambda: _dieren("dieren_muis", PlantedLanguage),
+    "dieren-gaps": lambda: _dieren_gaps("dieren-gaps"),
+    "dieren_muis": lambda: _dieren_gaps("dieren_muis", PlantedLanguage),
     # Training words fit two rules; test words tell which one was taken
     "first-or-majority": _ambiguous(
         *("first-or-majority", "a(a|b)*", "ab"), "begins with a", "has more a than b", more_a

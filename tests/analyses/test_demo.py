@@ -13,12 +13,13 @@ import pandas as pd
 import pytest
 
 from analyses.answers import answer, load
+from analyses.close_ups.truth import rule_in_words
 from analyses.command_line.app import main
 from analyses.command_line.demo import overview, planned, used, windows
 from analyses.options.commands import Demo
 from analyses.questions.rule_evidence import rebuilt
 from analyses.registry import registered
-from analyses.rules.printed import printed_verdicts
+from analyses.rules.printed import printed_verdicts, summary
 from models.choices import Counting
 from models.languages import RegularLanguage
 from models.runs.files import read_json
@@ -90,9 +91,14 @@ def test_the_table_tells_the_verdicts_on_all_short_words(demo: Path, name: str) 
 def test_the_printed_lines(demo: Path) -> None:
     verdicts = printed_verdicts(Run(demo / "dieren-s0"))
     assert verdicts is not None
-    accepted = verdicts["accepted"]
-    assert accepted[:13].all()
-    assert [i + 1 for i in np.flatnonzero(accepted[13:])] == [10]
+    assert verdicts["group"].value_counts().to_dict() == {"A": 13, "B": 13}
+    assert (verdicts["accepted"] == (verdicts["group"] == "A")).all()
+    assert summary(verdicts).endswith("26 of 26 by their own groups.")
+    verdicts.loc[25, "accepted"] = True
+    assert summary(verdicts) == (
+        "The 26 printed lines: A: 13 of 13 accepted, B: 1 of 13 accepted; 25 of 26 by their own "
+        "groups."
+    )
 
 
 def test_four_thousand_fresh_lines(demo: Path) -> None:
@@ -106,20 +112,20 @@ def test_four_thousand_fresh_lines(demo: Path) -> None:
 def test_discovery_returns_the_rule(demo: Path) -> None:
     run = Run(demo / "dieren-s0")
     found = findings(demo, "dieren-s0", "discovery")
-    assert found["rule"] == "contains leeuw ... olifant ... leeuw in this order"
+    assert isinstance(run.language, RegularLanguage)
+    assert found["rule"] == rule_in_words(run.language)
     assert isinstance(found["dfa"], dict)
     dfa = rebuilt(found["dfa"], run.language.vocabulary.symbols)
-    assert found["n_states"] == len(dfa.states) == 4
+    assert found["n_states"] == len(dfa.states) == 5
     assert found["agreement_truth"] == 1.0
     heads = pd.DataFrame(found["heads"])
     control = heads["source"] < 0
     assert set(zip(heads["source"], heads["target"], strict=True)) == {
-        (-1, -1), (0, 1), (1, 2), (2, 3),
+        (-1, -1), (0, 1), (1, 3), (3, 4),
     }  # fmt: skip
     assert heads[control]["moved"].abs().max() < 0.5
     strongest = heads[~control].groupby("target")["moved"].max()
     assert (strongest > 1).all()  # of each transition some head carries a part
-    assert isinstance(run.language, RegularLanguage)
     assert dfa == run.language.dfa  # automata-lib decides equivalence
 
 

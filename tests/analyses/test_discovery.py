@@ -239,7 +239,7 @@ def test_an_automaton_is_rebuilt_from_what_is_kept() -> None:
     lang = language("dieren")
     assert isinstance(lang, RegularLanguage)
     symbols = lang.vocabulary.symbols
-    rows = [[q, s, int(lang.delta[q, i])] for q in range(4) for i, s in enumerate(symbols)]
+    rows = [[q, s, int(lang.delta[q, i])] for q in range(5) for i, s in enumerate(symbols)]
     final = np.flatnonzero(lang.accepting).tolist()
     kept = {"start": 0, "accepting": final, "transitions": rows}
     assert rebuilt(kept, symbols) == lang.dfa

@@ -34,7 +34,7 @@ ALONE = ("--architectures", "transformer")
 @pytest.fixture(scope="module")
 def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A leaderboard of untrained seeds, made by its own command."""
-    asked = ["leaderboard", "dieren", "dieren_muis", *SMALL, *ALONE]
+    asked = ["leaderboard", "dieren-gaps", "dieren_muis", *SMALL, *ALONE]
 
     def make(folder: Path) -> None:
         assert main([*asked, "--out", str(folder)]) == 0
@@ -44,14 +44,14 @@ def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_one_command_leaves_runs_table_figure_and_report(out: Path) -> None:
     assert [path.name for path in find_runs(out)] == [
-        *("dieren-s0", "dieren-s1", "dieren_muis-s0", "dieren_muis-s1")
+        *("dieren-gaps-s0", "dieren-gaps-s1", "dieren_muis-s0", "dieren_muis-s1")
     ]
     for name in ("results/leaderboard-1/leaderboard.svg", "leaderboard.html"):
         assert (out / name).stat().st_size > 1000
     result = load(out, NAME)
     assert result is not None
     assert result.arguments["words"] == 2
-    assert len(result.findings["right"]["dieren"]["transformer"]) == 2
+    assert len(result.findings["right"]["dieren-gaps"]["transformer"]) == 2
     assert {row["pairs"] for row in result.findings["pairs"]} <= {0, 1, 2}
     assert "Fewer than 10 runs cannot show anything." in result.findings["claims"][-1]
 
@@ -60,11 +60,11 @@ def test_a_number_is_the_mean_over_seeds_of_means_over_words(out: Path) -> None:
     result = load(out, NAME)
     assert result is not None
     keys = ["language", "architecture", "replacement", "method", "scale", "measure", "membership"]
-    where = ("dieren", "transformer", "data", "LIME", "log odds", "error")
+    where = ("dieren-gaps", "transformer", "data", "LIME", "log odds", "error")
     for kind, row in result.table.set_index(keys).sort_index().loc[where].iterrows():
         means, words = [], 0
         for seed in range(2):
-            answer = load(out / f"dieren-s{seed}", "leaderboard")
+            answer = load(out / f"dieren-gaps-s{seed}", "leaderboard")
             assert answer is not None
             table = answer.table[answer.table["replacement"] == "data"]
             table = table[(table["method"] == "LIME") & (table["scale"] == "log odds")]
@@ -80,7 +80,7 @@ def test_a_number_is_the_mean_over_seeds_of_means_over_words(out: Path) -> None:
 def test_words_differ_between_seeds(out: Path) -> None:
     texts = []
     for seed in range(2):
-        answer = load(out / f"dieren-s{seed}", "leaderboard")
+        answer = load(out / f"dieren-gaps-s{seed}", "leaderboard")
         assert answer is not None
         texts.append(set(answer.table["text"]))
     assert texts[0] != texts[1]
@@ -91,7 +91,7 @@ def test_what_is_finished_is_not_done_again(
     out: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(of_run, "analyse", None)  # asking anew would fail
-    asked = ["leaderboard", "dieren", "dieren_muis", *SMALL, *ALONE, "--out", str(out)]
+    asked = ["leaderboard", "dieren-gaps", "dieren_muis", *SMALL, *ALONE, "--out", str(out)]
     assert main(asked) == 0
     said = capsys.readouterr().out
     assert "members, hidden symbols" in said
@@ -137,7 +137,7 @@ def test_bad_architectures(names: tuple[str, ...], message: str) -> None:
 
 
 def test_other_runs_are_not_overwritten(out: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    asked = ["leaderboard", "dieren", *SMALL, *ALONE, "--steps", "4", "--out", str(out)]
+    asked = ["leaderboard", "dieren-gaps", *SMALL, *ALONE, "--steps", "4", "--out", str(out)]
     assert main(asked) == 2
     assert (
         "holds a run of other settings or lines: choose another folder" in capsys.readouterr().err
@@ -202,7 +202,7 @@ def planted(
     columns |= {"membership": "members", "scale": "probability"}
     return {
         (name, "transformer", seed): pd.DataFrame({"shortcut": values}).assign(**columns)
-        for name, values in (("dieren_muis", have), ("dieren", lack))
+        for name, values in (("dieren_muis", have), ("dieren-gaps", lack))
     }
 
 
@@ -215,7 +215,7 @@ def test_the_shortcut_is_found_if_planted_models_give_it_more() -> None:
     )
     assert table.set_index("seed")["value"].to_dict() == {0: 1.0, 1: (0.5 + 1) / 4}
     assert set(table["language"]) == {"dieren_muis"}
-    assert shortcut_found({("dieren", "transformer", 0): pd.DataFrame()}).empty
+    assert shortcut_found({("dieren-gaps", "transformer", 0): pd.DataFrame()}).empty
 
 
 SEEDS = 12
@@ -258,7 +258,7 @@ def test_the_replacement_that_decides_most_is_named() -> None:
         row("AUROC", value + 0.01 * seed * (kind == "data"), seed, language=name, replacement=kind)
         for name, kind, value in (
             *(("anbn", "data", 0.9), ("anbn", "fixed", 0.8)),
-            *(("dieren", "data", 0.6), ("dieren", "fixed", 0.95)),
+            *(("dieren-gaps", "data", 0.6), ("dieren-gaps", "fixed", 0.95)),
         )
         for seed in range(3)
     ]
@@ -266,8 +266,8 @@ def test_the_replacement_that_decides_most_is_named() -> None:
     table = pd.DataFrame(rows, columns=COLUMNS)
     said = " ".join(verdict(table, NONE))
     assert (
-        "on non-members of dieren the AUROC of SHAP kernel (probability) goes from 0.61 (data) to "
-        "0.95 (fixed)" in said
+        "on non-members of dieren-gaps the AUROC of SHAP kernel (probability) goes from 0.61 "
+        "(data) to 0.95 (fixed)" in said
     )
     _, low, high = t_interval(0.35 - np.array([0, 0.01, 0.02]))
     assert f"; over 3 seeds the difference is {low:.2f} to {high:.2f} (95%)" in said

@@ -22,7 +22,7 @@ def tables(
     """
     found, leans = {}, {}
     for seed in range(networks):
-        for name in ("dieren", "dieren_muis"):
+        for name in ("dieren-gaps", "dieren_muis"):
             lean = 0.05 * (seed + 1) * (name == "dieren_muis")
             key = (name, architecture, seed)
             leans[key] = {"symbol": "muis", "effect": -lean}

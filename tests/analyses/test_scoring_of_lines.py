@@ -35,9 +35,9 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Network:
         sizes = {"LINES": 24, "TARGETS": 4, "TRAININGS": 6, "STEPS": 8, "BATCH": 8}
         for name, size in sizes.items():
             patch.setattr(taught, name, size)
-        made = taught.taught("dieren", 1, where)
+        made = taught.taught("dieren-gaps", 1, where)
         patch.setattr(taught, "margins_after", lambda *_: pytest.fail("it is trained again"))
-        again = taught.taught("dieren", 1, where)
+        again = taught.taught("dieren-gaps", 1, where)
         before, after = made[2].margins, again[2].margins
         assert before is not None
         assert after is not None
@@ -144,7 +144,7 @@ def test_who_is_asked(small: Network, tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.setattr(Door, "ask", ask)
     file = tmp_path / "mine.py"
     file.write_text("def lines(model, words): ...\n")
-    result = board.score(Score(file, seeds=1, taught=("dieren",), out=tmp_path, workers=1))
+    result = board.score(Score(file, seeds=1, taught=("dieren-gaps",), out=tmp_path, workers=1))
     assert asked == [("trained", "lines"), ("untrained", "lines")]
     table = result.table
     assert set(table["setting"]) == {"trained"}

@@ -11,7 +11,12 @@ from models.languages import LANGUAGES, FormalLanguage, language
 @pytest.mark.parametrize(
     ("name", "rule"),
     [
-        ("dieren", "contains leeuw ... olifant ... leeuw in this order"),
+        (
+            "dieren",
+            "contains leeuw ... olifant ... leeuw in this order, and never contains "
+            "olifant ... leeuw ... olifant in this order",
+        ),
+        ("dieren-gaps", "contains leeuw ... olifant ... leeuw in this order"),
         ("anbncn", "has first all a, then all b, then all c, as many of each"),
         ("parity", "has an even number of b"),
         (

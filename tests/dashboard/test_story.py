@@ -65,7 +65,7 @@ def test_it_says_what_was_found_and_not_what_is_true(
     assert f"before its training gives {share:.1%}" in said(
         opened(folder, "the automaton", monkeypatch)
     )
-    assert "26 verdicts right by the rule" in said(opened(folder, "the network", monkeypatch))
+    assert "of 26 by their own groups" in said(opened(folder, "the network", monkeypatch))
 
 
 def test_a_network_that_was_not_asked_is_not_said_to_be_missing(
@@ -87,14 +87,18 @@ def test_four_steps_lead_on(folder: Path, monkeypatch: pytest.MonkeyPatch) -> No
         assert on.label == f"Show {step}"
         on.click().run()
     assert not page.main.button
-    marked = [each.value for each in page.markdown if "orange-background" in each.value]
+    marked = [each.value for each in page.markdown if "-background" in each.value]
     first = marked[0]  # leeuw olifant slang leeuw muis ...
     assert first.startswith(":orange-background[**leeuw**] :orange-background[**olifant**] slang :")
     assert first.count("orange-background") == 3
-    assert [each.value for each in page.caption if "whole pattern" in each.value] == [
-        "13 of 13 lines have the whole pattern.",
-        "1 of 13 lines have the whole pattern.",
+    (tenth,) = [line for line in marked if line.startswith(":red-background[**olifant**] muis")]
+    assert tenth.count("background") == 1  # no way leads back
+    assert [each.value for each in page.caption if "keep the rule." in each.value] == [
+        "13 of 13 lines keep the rule.",
+        "0 of 13 lines keep the rule.",
     ]
+    (decides,) = [each.value for each in page.caption if "decides between" in each.value]
+    assert "olifant muis muis leeuw kanarie olifant kanarie kat leeuw slang" in decides
 
 
 def test_the_chosen_run_has_a_card_with_grades(

@@ -72,7 +72,7 @@ def test_no_word_at_all() -> None:
     assert (len(found.dfa.states), found.agrees, found.complete) == (1, 1.0, True)
 
 
-def test_dieren_has_four_states() -> None:
+def test_dieren_has_five_states() -> None:
     lang = language("dieren")
     assert isinstance(lang, RegularLanguage)
     sample = lang.sample(np.random.default_rng(0), 400, range(1, 11))
@@ -81,7 +81,7 @@ def test_dieren_has_four_states() -> None:
     symbols = lang.vocabulary.symbols
     found = extract(teacher(lang), symbols, words)
     assert found.dfa == lang.dfa
-    assert len(found.dfa.states) == 4
+    assert len(found.dfa.states) == 5
 
 
 def test_no_automaton_fits_a_counting_language() -> None:

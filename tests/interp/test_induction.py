@@ -152,8 +152,8 @@ def test_a_network_that_errs() -> None:
     lines = [lang.vocabulary.decode(ids) for ids in sample.words.ids]
     search = Search(words=400, max_states=6, queries=5000)
     best = induce(errs, symbols, lines, sample.labels, search).found[0]
+    assert same(best.dfa, lang.dfa)
     assert best.rule is not None
-    assert best.rule.text == "contains leeuw ... olifant ... leeuw in this order"
     assert best.wrong == 0
     assert 0.98 < best.agrees < 1
 

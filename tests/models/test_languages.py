@@ -71,10 +71,30 @@ def _regular(name: str, symbols: str, pattern: str, longest: int, spare: int) ->
 
 
 def _in_order() -> Case:
-    """The Dutch rule over three letters."""
+    """The weaker rule of the Dutch lines over three letters."""
     rule = DFA.from_subsequence({"x", "y", "z"}, "xyx")
     listed = Listed.by_rule("xyz", lambda w: contains_in_order(w, tuple("xyx")), 9)
     return Case(RegularLanguage("in order", rule, "xyz", near_miss="shuffle"), listed, 5)
+
+
+def _runs() -> Case:
+    """The rule of the Dutch lines; of the animals that decide nothing one is kept."""
+    whole, kept = language("dieren"), ("leeuw", "muis", "olifant")
+    assert isinstance(whole, RegularLanguage)
+    rule = DFA(
+        states=whole.dfa.states,
+        input_symbols=set(kept),
+        transitions={q: {s: to[s] for s in kept} for q, to in whole.dfa.transitions.items()},
+        initial_state=whole.dfa.initial_state,
+        final_states=whole.dfa.final_states,
+    )
+
+    def obeys(word: Word) -> bool:
+        left = "".join(symbol[0] for symbol in word if symbol != "muis")
+        return re.fullmatch("l+o+l+", left) is not None
+
+    listed = Listed.by_rule(kept, obeys, 9)
+    return Case(RegularLanguage("runs", rule, kept, near_miss="shuffle"), listed, 5)
 
 
 CASES = [
@@ -89,6 +109,7 @@ CASES = [
     _regular("finite", "abc", "ab|ba|cab|c", 5, 2),
     _regular("everything", "ab", "(a|b)*", 5, 1),
     _in_order(),
+    _runs(),
 ]
 
 
@@ -309,10 +330,10 @@ def test_the_effect_of_a_position_is_the_share_of_symbols_that_turn_the_membersh
 
 def test_repairs_of_long_words_are_listed_or_refused() -> None:
     """Any three of forty places hold the rule; of ten brackets that open, any five close."""
-    dieren, dyck = language("dieren"), language("dyck1")
+    gaps, dyck = language("dieren-gaps"), language("dyck1")
     idle = ("kat",) * 30
-    assert dieren.rationales(idle) == tuple(combinations(range(30), 3))
-    assert dieren.rationales(("kat",) * 40) is None  # 9,880
+    assert gaps.rationales(idle) == tuple(combinations(range(30), 3))
+    assert gaps.rationales(("kat",) * 40) is None  # 9,880
     found = dyck.rationales("(" * 10)
     assert found is not None
     closed = [tuple(")" if i in each else "(" for i in range(10)) for each in found]

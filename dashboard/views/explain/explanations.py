@@ -23,7 +23,7 @@ from dashboard.selection import asked, current_run, truth_of, word_input, word_k
 from dashboard.views.explain.leaderboard import columns_of, scale_of_the_verdict
 from interp.explanations.games import EXACT_LIMIT
 from interp.explanations.moved_attention import LARGEST, TOLERANCE
-from models.languages import LabelledCorpus, Language, Word, printed_lines
+from models.languages import DUTCH, LabelledCorpus, Language, Word, printed_lines
 from models.runs.run import Run
 
 MOVED = {
@@ -156,10 +156,10 @@ def pick(run: Run, typed: str) -> None:
 
 
 def lines(run: Run) -> dict[str, str]:
-    """Words to pick from, with what each of them is. For `dieren` these are the printed lines, for
+    """Words to pick from, with what each of them is. For the Dutch lines these are all of them, for
     other languages short members and near misses."""
     language = run.language
-    if language.name == "dieren":
+    if language.name in DUTCH:
         return {
             " ".join(word): f"{group}, {kind(language, word)}" for group, word in printed_lines()
         }

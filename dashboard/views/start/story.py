@@ -125,12 +125,6 @@ def _network(run: Run) -> None:
     )
     training_curves(run)
     st.markdown(f"**{text(_said_of_the_lines(run))}**")
-    rule = language(DIEREN)
-    strays = sum(rule.contains(word) for name, word in printed_lines() if name == "B")
-    st.caption(
-        f"The groups of the lecture are not quite pure: {strays:d} line of B keeps the rule of A, "
-        "too, and to accept it is right."
-    )
 
 
 @once(show_spinner=False)
@@ -161,12 +155,15 @@ def _automaton(found: Answer) -> None:
 def _rule(found: Mapping[str, Any]) -> None:
     st.markdown(f"#### {text(found['headline'])}")
     st.markdown(text(found["evidence"]))
-    st.markdown("Below, each word is marked that takes a line a step further in the true rule.")
+    st.markdown(
+        "Below, each word is marked that takes a line a step further in the true rule; in red the "
+        "word after which the line cannot keep it any more."
+    )
 
 
 def _lines(marked: bool) -> None:
     """Both groups, side by side; where asked, with the words that take the rule a step further."""
-    rule = language(DIEREN)
+    rule, weaker = language(DIEREN), language("dieren-gaps")
     for column, group in zip(st.columns(2), ("A", "B"), strict=True):
         lines = [word for name, word in printed_lines() if name == group]
         with column:
@@ -174,18 +171,23 @@ def _lines(marked: bool) -> None:
             for word in lines:
                 _line(word, marked)
             if marked:
-                inside = [" ".join(word) for word in lines if rule.contains(word)]
-                st.caption(f"{len(inside):d} of {len(lines):d} lines have the whole pattern.")
-                if len(inside) == 1:
-                    st.caption(f"It is the line: {text(inside[0])}. Chance alone gives such lines.")
+                kept = [word for word in lines if rule.contains(word)]
+                st.caption(f"{len(kept):d} of {len(lines):d} lines keep the rule.")
+                for word in lines:
+                    if weaker.contains(word) and word not in kept:
+                        st.caption(
+                            f"One line decides between two rules: {text(' '.join(word))}. As all "
+                            "of A it has leeuw, later olifant, later leeuw; but an olifant stands "
+                            "before its first leeuw."
+                        )
 
 
 def _line(word: Word, marked: bool) -> None:
     """A line; where asked, with the words marked that move the rule's automaton."""
-    states = [language(DIEREN).state(word[:end])["state"] for end in range(len(word) + 1)]
-    st.markdown(
-        " ".join(
-            f":orange-background[**{text(symbol)}**]" if marked and old != new else text(symbol)
-            for symbol, old, new in zip(word, states, states[1:], strict=False)
-        )
-    )
+    after = [language(DIEREN).state(word[:end]) for end in range(len(word) + 1)]
+    shown = []
+    for symbol, old, new in zip(word, after, after[1:], strict=False):
+        colour = "orange" if new["valid"] else "red"
+        moved = marked and old["state"] != new["state"]
+        shown.append(f":{colour}-background[**{text(symbol)}**]" if moved else text(symbol))
+    st.markdown(" ".join(shown))

@@ -7,7 +7,7 @@ import streamlit as st
 from dashboard.drawing import go_to, link_to
 from dashboard.glossary import explained
 from dashboard.markup import text
-from dashboard.selection import most_telling, runs_folder
+from dashboard.selection import is_dutch, most_telling, runs_folder
 from dashboard.tours import TOURS, Stop, Tour
 from models.runs.run import find_runs
 
@@ -67,7 +67,7 @@ def _arrange(tour: Tour, here: Stop) -> None:
             st.session_state[key] = value
     run = st.query_params.get("run") or st.session_state.get("run", "")
     names = [path.name for path in find_runs(runs_folder())]
-    if tour.dutch and names and not run.startswith("dieren-"):
+    if tour.dutch and names and not is_dutch(run):
         st.session_state["run"] = most_telling(names)
 
 
