@@ -9,6 +9,8 @@ from typing import Any
 
 from automata.fa.dfa import DFA
 
+from interp.automata.extraction import MOST_LISTED
+
 OPPOSITES = {"contains": "never", "side by side": "never", "never": "never?"}
 OPPOSITES |= {"all": "none", "none": "all"}
 FAMILIES = 17
@@ -65,6 +67,14 @@ class Rule:
 def listed(names: Sequence[str], last: str) -> str:
     """Names in a row: "a, b and c"."""
     return " ".join(filter(None, [", ".join(names[:-1]), last * (len(names) > 1), names[-1]]))
+
+
+def aside(tier: Sequence[str], symbols: Sequence[str]) -> str:
+    """What a tier leaves out of an alphabet, or what it does not, whichever are fewer; only their
+    number if they are many."""
+    others = [symbol for symbol in symbols if symbol not in tier]
+    fewer, but = (others, "") if len(others) <= len(tier) else (tier, "all but ")
+    return but + (listed(fewer, "and") if len(fewer) <= MOST_LISTED else f"{len(fewer)} symbols")
 
 
 @dataclass(frozen=True)
