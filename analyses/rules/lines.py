@@ -88,6 +88,12 @@ def fewer_words(words: list[Word], labels: np.ndarray, notes: list[str]) -> list
     return [tuple(read.get(word, word) for word in line) for line in words]
 
 
+def in_words(symbols: Iterable[str]) -> list[str]:
+    """The symbols that a person can read: words, not groups of words that are not told apart."""
+    groups = {f"{OTHER}{index + 1}" for index in range(OTHERS)}
+    return [symbol for symbol in symbols if symbol not in groups]
+
+
 def once(labels: list[str], words: list[Word], notes: list[str]) -> tuple[list[str], list[Word]]:
     """Each different line once, with the label that it has more often. A line that has both equally
     often is left out."""

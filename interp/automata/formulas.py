@@ -74,7 +74,7 @@ class Formula:
         return size_bits(self.size, self.counts, alphabet)
 
     def rule(self, symbols: Sequence[str], told: bool = True) -> Rule:
-        """The formula in words, with its automaton. A tier that all its literals share is said once.
+        """The formula in words, with its automaton. A tier that all literals share is said once.
 
         Args:
             told: whether the words say what the tier leaves out.
