@@ -134,6 +134,7 @@ def _arc(source: int, target: int, points: int = 31) -> list[tuple[float, float]
     else:
         way = (target - source) * GAP
         height = 0.12 + 0.28 * (abs(target - source) - 1) ** 0.8
+        height += 0.22 * (target > source + 1)  # above the loops that it leaps over, and their text
         direction = np.sign(way)
         begin, end = (
             source * GAP + direction * RADIUS * 0.9,

@@ -11,6 +11,7 @@ from analyses.questions.rule_evidence import transitions
 from analyses.rules import automaton_file, of_network, recovery
 from analyses.rules import discover as discoveries
 from analyses.rules import record as records
+from analyses.rules.narrowing import asked
 from analyses.script import as_json, where
 
 SHOWN = 8
@@ -77,9 +78,9 @@ def _of_lines(options: Discover) -> None:
         OUT.print(table_of(pd.DataFrame(records.others(record)[:SHOWN])))
         if (hidden := len(record["space"]) - SHOWN) > 0:
             OUT.print(f"  and {hidden} more: see --json")
-        OUT.print(f"Which of these lines are {record['labels'][0]}? Their labels would decide:")
-        for line in record["decide"]:
-            OUT.print(f"  {' '.join(line)}")
+    if record["decide"]:
+        OUT.print("These lines would decide: which label does each have?")
+        OUT.print(table_of(pd.DataFrame(asked(record))))
     folders = [options.out / record["run"]] if record["run"] else []
     folders.append(options.out / records.FOLDER / record["name"])
     OUT.print("  " + ", ".join(map(str, folders)), style="dim")

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from analyses.questions.rule_evidence import Lines, described, in_common, rebuilt
+from analyses.rules.lines import in_words
 from interp.automata.classes import classes_of
 from interp.automata.formulas import CLASSES, Fit, Searched
 from interp.automata.induction import Found, weighed
@@ -86,10 +87,11 @@ def choice(
         about(rule, texts, symbols) | {"differs": differing(chosen.dfa, rule.dfa, symbols, lengths)}
         for rule in fitting[1:]
     ]
+    asked = deciding([rule.dfa for rule in fitting], in_words(symbols))
     return {
         "best": about(chosen, texts, symbols) | best,
         "space": others,
-        "decide": [list(word) for word in deciding([rule.dfa for rule in fitting], symbols)],
+        "decide": [list(word) for word in asked],
     }
 
 

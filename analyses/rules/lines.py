@@ -97,6 +97,12 @@ def fewer_words(words: list[Word], labels: np.ndarray, notes: list[str]) -> list
     return merged
 
 
+def in_words(symbols: Iterable[str]) -> list[str]:
+    """The symbols that a person can read: words, not groups of words that are not told apart."""
+    groups = {f"{MERGED}{index + 1}" for index in range(OTHERS)}
+    return [symbol for symbol in symbols if symbol not in groups]
+
+
 def once(labels: list[str], words: list[Word], notes: list[str]) -> tuple[list[str], list[Word]]:
     """Each different line once, with the label that it has more often. A line that has both equally
     often is left out. Lines whose rare words are merged already need not be the same: all are

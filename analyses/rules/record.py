@@ -156,13 +156,17 @@ def others(record: dict[str, Any]) -> list[dict[str, Any]]:
     ]
 
 
-def question(record: dict[str, Any]) -> str:
-    """What the other rules leave open, in a sentence; "" where there is none."""
+def question(record: dict[str, Any], known: str = "The lines") -> str:
+    """What the other rules leave open, in a sentence; "" where there is none.
+
+    Args:
+        known: what does not exclude them.
+    """
     count = len(record["space"])
     if not count:
         return ""
     more = "one other rule" if count == 1 else f"{count} other rules"
-    return f"The lines do not exclude {more}; the shortest codes come first:"
+    return f"{known} do not exclude {more}; the shortest codes come first:"
 
 
 DOUBTS = {

@@ -7,7 +7,7 @@ The classes are those of Rogers and Pullum 2011, of Heinz, and of MLRegTest (van
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Literal
 
@@ -15,8 +15,8 @@ import numpy as np
 from automata.fa.dfa import DFA
 from jaxtyping import Bool
 
-from interp.automata.extraction import MOST_LISTED, canonical, over, symbol_classes
-from interp.automata.rules import listed
+from interp.automata.extraction import canonical, over, symbol_classes
+from interp.automata.rules import aside
 from interp.automata.subregular.local import (
     dot_depth_one,
     has_window,
@@ -61,12 +61,14 @@ class Membership:
             for SF and Reg, and if it is larger than what was tried.
         threshold: of LTT, how far factors have to be counted; None if it was not decided.
         tier: the symbols to look at, if not all of them.
+        symbols: the alphabet, for the words.
     """
 
     base: Class
     window: int | None = None
     threshold: int | None = None
     tier: tuple[str, ...] | None = None
+    symbols: tuple[str, ...] = field(default=(), compare=False)
 
     @property
     def name(self) -> str:
@@ -85,12 +87,7 @@ class Membership:
             text += f", with windows of {self.window or 'more than were tried'}"
         if self.threshold is not None:
             text += f", counted up to {self.threshold}"
-        if self.tier is None:
-            return text
-        few = len(self.tier) <= MOST_LISTED
-        return (
-            f"{text}, all but {listed(self.tier) if few else f'{len(self.tier)} symbols'} left out"
-        )
+        return text if self.tier is None else f"{text}, {aside(self.tier, self.symbols)} left out"
 
 
 @dataclass(frozen=True)
@@ -120,12 +117,14 @@ class _Part:
         final: the accepting states.
         monoid: of the transitions; None if it is too large.
         tier: the symbols, if others are left out.
+        symbols: the alphabet.
     """
 
     delta: Table
     final: Bool[np.ndarray, " states"]
     monoid: Monoid | None
     tier: tuple[str, ...] | None = None
+    symbols: tuple[str, ...] = ()
 
 
 def classes_of(dfa: DFA, symbols: Sequence[str]) -> Classes:
@@ -172,7 +171,8 @@ def _parts(dfa: DFA, symbols: Sequence[str]) -> list[_Part]:
         return [whole]
     on = {s for group, moves in zip(groups, moving, strict=True) if moves for s in group}
     few = monoid and replace(monoid, letters=monoid.letters[moving])
-    return [whole, _Part(delta[:, moving], final, few, tuple(s for s in symbols if s in on))]
+    tier = tuple(s for s in symbols if s in on)
+    return [whole, _Part(delta[:, moving], final, few, tier, tuple(symbols))]
 
 
 def _local(part: _Part, base: Class) -> Membership | None:
@@ -180,9 +180,9 @@ def _local(part: _Part, base: Class) -> Membership | None:
     delta, monoid = part.delta, part.monoid
     if base == "SL":
         k = strictly_local(delta, part.final)
-        return Membership("SL", k, tier=part.tier) if k else None
+        return Membership("SL", k, None, part.tier, part.symbols) if k else None
     if monoid is None or not monoid.aperiodic or not has_window(monoid, EQUATIONS[base]):
         return None
     k = smallest_window(monoid, EQUATIONS[base])
     counted = threshold(monoid, delta, k) if base == "LTT" and k else None
-    return Membership(base, k, counted, part.tier)
+    return Membership(base, k, counted, part.tier, part.symbols)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Literal as Either
 
@@ -25,6 +25,7 @@ from interp.automata.rules import Rule
 
 Way = Either["is", "not", "and", "or", "xor"]
 """One literal, its denial, or how two formulas are joined."""
+JOINS = {"and": Rule.__and__, "or": Rule.__or__, "xor": Rule.__xor__}
 BEAM, DEPTH = 25, 8
 """Formulas that are kept at a time; joins in the longest."""
 ROUNDS = 3
@@ -72,15 +73,24 @@ class Formula:
         """Bits that write it down."""
         return size_bits(self.size, self.counts, alphabet)
 
-    def rule(self, symbols: Sequence[str]) -> Rule:
-        """The formula in words, with its automaton."""
+    def rule(self, symbols: Sequence[str], told: bool = True) -> Rule:
+        """The formula in words, with its automaton. A tier that all literals share is said once.
+
+        Args:
+            told: whether the words say what the tier leaves out.
+        """
         if not self.parts:
-            rule = self.literals[0].rule(symbols)
+            rule = self.literals[0].rule(symbols, told)
             return ~rule if self.way == "not" else rule
-        one, other = (part.rule(symbols) for part in self.parts)
-        if self.way == "and":
-            return one & other
-        return one | other if self.way == "or" else one ^ other
+        tiers = {literal.left_out(symbols) for literal in self.literals}
+        once = min(tiers) if told and len(tiers) == 1 else ""
+        one, other = (part.rule(symbols, told and not once) for part in self.parts)
+        rule = JOINS[self.way](one, other)
+        if not once:
+            return rule
+        count = len(self.literals)
+        aside = f" ({'both' if count == 2 else f'all {count}'} {once})"
+        return replace(rule, text=rule.text + aside, denial=rule.denial + aside)
 
     def swapped(self, old: Literal, new: Literal, alphabet: int) -> Formula:
         """The same formula with another literal, which has the same verdicts, in one's place."""

@@ -18,7 +18,7 @@ import numpy as np
 from automata.fa.dfa import DFA
 from automata.fa.nfa import NFA
 
-from interp.automata.rules import Families, Rule, listed
+from interp.automata.rules import Families, Rule, aside, listed
 
 Letters = tuple[int, ...]
 """Symbols as their places in the alphabet."""
@@ -117,16 +117,20 @@ class Literal:
 
     # -- as a rule ------------------------------------------------------------------------------
 
-    def rule(self, symbols: Sequence[str]) -> Rule:
-        """The literal in words, with its automaton."""
-        text, denial = self._text(symbols)
+    def rule(self, symbols: Sequence[str], told: bool = True) -> Rule:
+        """The literal in words, with its automaton.
+
+        Args:
+            told: whether the words say what the tier leaves out.
+        """
+        left_out = self.left_out(symbols) if told else ""
+        text, denial = self._text(symbols, f" ({left_out})" if left_out else "")
         dfa = self._dfa(symbols).minify()
         return Rule(self.family, text, denial, self.size(len(symbols)), dfa, self.counts)
 
-    def _text(self, symbols: Sequence[str]) -> tuple[str, str]:
+    def _text(self, symbols: Sequence[str], aside: str) -> tuple[str, str]:
         """What a word does that has the property, and what one does that has it not."""
         pieces = [" ".join(symbols[s] for s in piece) for piece in self.pieces]
-        aside = self._left_out(symbols)
         if self.kind in ("times", "exactly"):
             what = f"{pieces[0]}{' side by side' * (self.length > 1)}{aside}"
             if self.kind == "exactly":
@@ -175,13 +179,11 @@ class Literal:
             what = f"contains {pieces[0]}{' side by side' * (self.length > 1)}{aside}"
         return what, f"never {what}"
 
-    def _left_out(self, symbols: Sequence[str]) -> str:
+    def left_out(self, symbols: Sequence[str]) -> str:
         """What the tier does not read; "" where it reads all."""
-        tier = range(len(symbols)) if self.tier is None else self.tier
-        others = [symbol for i, symbol in enumerate(symbols) if i not in tier]
-        if len(others) <= len(tier):
-            return f" (with {listed(others)} left out)" if others else ""
-        return f" (with all but {listed([symbols[i] for i in tier])} left out)"
+        if self.tier is None or len(self.tier) == len(symbols):
+            return ""
+        return f"with {aside([symbols[i] for i in self.tier], symbols)} left out"
 
     def _dfa(self, symbols: Sequence[str]) -> DFA:
         """The automaton that reads the property off a word."""

@@ -9,6 +9,8 @@ from typing import Any
 
 from automata.fa.dfa import DFA
 
+from interp.automata.extraction import MOST_LISTED
+
 OPPOSITES = {"contains": "never", "side by side": "never", "never": "never?"}
 OPPOSITES |= {"all": "none", "none": "all"}
 FAMILIES = 23
@@ -266,11 +268,12 @@ class Families:
         others = [symbol for symbol in self.symbols if symbol not in tier]
         states = [rule.dfa.initial_state, *rule.dfa.states]
         rows = {q: {**rule.dfa.transitions[q], **dict.fromkeys(others, q)} for q in states}
-        before = f"with all but {listed([self._said(symbol) for symbol in tier])} left out, "
+        names = [[self._said(symbol) for symbol in some] for some in (tier, self.symbols)]
+        left_out = f" (with {aside(*names)} left out)"
         return replace(
             rule,
-            text=before + rule.text,
-            denial=before + rule.denial,
+            text=rule.text + left_out,
+            denial=rule.denial + left_out,
             size=rule.size + 1 + len(tier),
             dfa=self._dfa(rows, set(rule.dfa.final_states)),
         )
@@ -279,3 +282,11 @@ class Families:
 def listed(parts: Sequence[str]) -> str:
     """Parts as "a, b and c"."""
     return " and ".join(filter(None, [", ".join(parts[:-1]), *parts[-1:]]))
+
+
+def aside(tier: Sequence[str], symbols: Sequence[str]) -> str:
+    """What a tier leaves out of an alphabet, or what it does not, whichever are fewer; only their
+    number if they are many."""
+    others = [symbol for symbol in symbols if symbol not in tier]
+    fewer, but = (others, "") if len(others) <= len(tier) else (tier, "all but ")
+    return but + (listed(fewer) if len(fewer) <= MOST_LISTED else f"{len(fewer)} symbols")

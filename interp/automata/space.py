@@ -105,7 +105,8 @@ def deciding(rules: Sequence[DFA], symbols: Sequence[str], most: int = 10) -> li
 
     The candidates are the shortest words on which two of the rules part. Each word that is taken
     splits the rules that are not told apart yet as evenly as it can; of equally good ones the
-    shortest is taken.
+    shortest is taken. The symbols may be fewer than those of the rules, which these words may then
+    not all tell apart.
     """
     words = sorted(
         {w for pair in combinations(rules, 2) if (w := parting(*pair, symbols)) is not None},
@@ -121,6 +122,8 @@ def deciding(rules: Sequence[DFA], symbols: Sequence[str], most: int = 10) -> li
         best = min(
             range(len(words)), key=lambda i: ((splits[i] ** 2).sum(), len(words[i]), words[i])
         )
+        if len(splits[best]) == group.max() + 1:
+            break  # the rest differ on no word over these symbols
         taken.append(words[best])
         group = np.unique(2 * group + verdicts[:, best], return_inverse=True)[1]
     return taken

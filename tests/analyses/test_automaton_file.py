@@ -34,7 +34,7 @@ def test_classes_and_words_of_a_file(
     headline, *rest = capsys.readouterr().out.splitlines()
     assert headline == "A word is accepted if it has every kat before every muis."
     assert rest[0] == "Its class: strictly piecewise, up to 2 symbols in order."
-    assert "all but kat and muis left out" in rest[1]
+    assert "with windows of 2, aap left out" in rest[1]
     assert rest[-1] == "The minimal complete automaton has 3 states."
     assert main(["rule", str(path), "--json"]) == 0
     answer = json.loads(capsys.readouterr().out)

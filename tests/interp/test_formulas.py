@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 from interp.automata.equivalence import Word
 from interp.automata.evidence import rule_bits
 from interp.automata.extraction import run
-from interp.automata.formulas import search
+from interp.automata.formulas import Formula, joined, literally, search
 from interp.automata.induction import Found, weighed
+from interp.automata.literals import Literal
 from interp.automata.rule_search import same
 from interp.automata.rules import Families
 from interp.automata.space import deciding, differing, parting, space
@@ -73,6 +74,28 @@ def test_a_rule_on_a_tier_is_found_and_says_what_is_left_out() -> None:
     rule = search(words, run(dfa, words), FOUR).best["local"].formula.rule(FOUR)
     assert same(rule.dfa.minify(), dfa.minify())
     assert rule.text == "never contains a a side by side (with d left out)"
+
+
+def test_a_tier_that_all_parts_share_is_said_once() -> None:
+    fits = np.zeros(0, dtype=bool)
+
+    def one(letters: tuple[int, ...], tier: tuple[int, ...] | None, denied: bool) -> Formula:
+        return literally(Literal("pattern", (letters,), tier=tier), fits, 4, denied)
+
+    shared = joined("and", one((0, 1), (0, 1, 2), False), one((0,), (0, 1, 2), True))
+    text = "contains a b side by side, and never contains a (both with d left out)"
+    assert shared.rule(FOUR).text == text
+    assert shared.rule(FOUR).denial == f"not so: {text}"
+    assert joined("or", shared, one((3,), None, False)).rule(FOUR).text == f"{text}, or contains d"
+    three = joined("xor", shared, one((1,), (0, 1, 2), False)).rule(FOUR)
+    assert three.text == (
+        "either contains a b side by side, and never contains a, or contains b, but not both "
+        "(all 3 with d left out)"
+    )
+    other = joined("and", one((0,), (0, 1, 2), False), one((1,), (0, 1), True))
+    assert other.rule(FOUR).text == (
+        "contains a (with d left out), and never contains b (with c and d left out)"
+    )
 
 
 def test_wrong_labels_do_not_change_the_rule() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import altair as alt
@@ -16,20 +15,21 @@ from analyses.answers import load
 from analyses.charts.automaton import automaton_chart, note
 from analyses.charts.discovery import recovery_chart
 from analyses.options.lines import Study, safe_name
-from analyses.questions.rule_evidence import rebuilt, transitions
-from analyses.rules.lines import MOST_LINES, as_tsv, prepared
-from analyses.rules.record import FOLDER, evidence, headline, kept, names, others, question, table
+from analyses.questions.rule_evidence import transitions
+from analyses.rules.lines import MOST_LINES, as_tsv
+from analyses.rules.narrowing import answers_of, automaton, outcome
+from analyses.rules.record import FOLDER, evidence, headline, kept, names, table
 from analyses.rules.recovery import file_name
 from dashboard import controls
 from dashboard.drawing import explain_errors, picture
 from dashboard.markup import code, message, text
 from dashboard.selection import model_of, runs_folder
-from dashboard.views.discover.learners import begin, fault, is_learning, learn
+from dashboard.views.discover.informant import ask, narrowed_by
+from dashboard.views.discover.learners import begin, fault, folder_of, is_learning, learn, lines_of
 from dashboard.views.discover.rule_of_run import details, expression, metrics
 from dashboard.views.languages.removed import put_aside, remove
 from interp.automata.extraction import run as verdicts_of
-from models.errors import UserError
-from models.languages import Word, printed_lines
+from models.languages import printed_lines
 from models.languages.corpus import MOST_BYTES
 from models.runs.run import Run
 from models.training.evaluation import predict
@@ -68,7 +68,7 @@ def known_corpus(name: str) -> None:
     if record is None:
         st.info(f"{text(name)} has been removed.")
     elif record["status"] == "finished":
-        found_rule(record)
+        found_rule(record, folder_of(name))
     elif is_learning(name):
         learning(name)
     else:
@@ -139,19 +139,6 @@ def new_corpus() -> None:
         st.rerun()
 
 
-def lines_of(
-    content: bytes, file: str, accepted: str | None = None
-) -> tuple[list[str], list[Word], list[str]]:
-    """``prepared`` on an uploaded file. Nothing of it is kept."""
-    with TemporaryDirectory() as folder:
-        path = Path(folder) / "lines"
-        path.write_bytes(content)
-        try:
-            return prepared(path, accepted)
-        except UserError as error:
-            raise UserError(str(error).replace(str(path), file)) from None
-
-
 # -- while it learns ----------------------------------------------------------------------------
 
 
@@ -217,20 +204,16 @@ def learning_curves(record: dict[str, Any]) -> alt.Chart | None:
 # -- what was found -----------------------------------------------------------------------------
 
 
-def found_rule(record: dict[str, Any]) -> None:
-    """The rule, how far to trust it, what the rivals say, and lines to try."""
+def found_rule(record: dict[str, Any], folder: Path) -> None:
+    """The rule, the rules beside it, how far to trust it, what the rivals say, and lines to try."""
     found, (accepted, other) = record["found"], record["labels"]
-    st.markdown(f"#### {text(headline(record))}")
-    st.markdown(text(evidence(record)))
-    for remark in record.get("notes", []):
-        st.markdown(text(remark))
-    drawn_rule(record)
     if record["space"]:
-        st.header("Other rules that fit", divider="gray")
-        st.markdown(text(question(record)))
-        st.dataframe(pd.DataFrame(others(record)), hide_index=True)
-        st.markdown("Lines that would decide between them:")
-        st.dataframe(pd.DataFrame({"line": map(" ".join, record["decide"])}), hide_index=True)
+        chosen = space_of_rules(record, folder)
+    else:
+        chosen = record
+        first_rule(record, evidence(record))
+        if record["best"] and record["best"]["dfa"]:
+            st.markdown("Of all rules that were tried, no other one of about this length fits.")
     st.header("Who finds what", divider="gray")
     st.dataframe(
         pd.DataFrame(table(record)),
@@ -239,7 +222,7 @@ def found_rule(record: dict[str, Any]) -> None:
     )
     if found["dfa"]:
         with explain_errors():
-            try_lines(record, automaton((record["best"] or found)["dfa"] or found["dfa"]))
+            try_lines(record, automaton((chosen["best"] or found)["dfa"] or found["dfa"]))
         st.header("What the network says", divider="gray")
         metrics(found)
         expression(found)
@@ -269,6 +252,34 @@ def found_rule(record: dict[str, Any]) -> None:
         )
 
 
+def space_of_rules(record: dict[str, Any], folder: Path) -> dict[str, Any]:
+    """The rule, and the rules beside it, after the answers of the reader.
+
+    Returns the record with the best rule that the answers leave; if they leave none, as it was.
+    """
+    answers = answers_of(folder, record)
+    space, lines = narrowed_by({key: record[key] for key in ("best", "space")}, answers, folder)
+    chosen = record | {"best": space.left[0]} if space.left else record
+    said = [outcome(record, space, len(answers))] if answers else []
+    if space.left[:1] == [record["best"]]:
+        said.append(evidence(record))
+    if space.left:
+        first_rule(chosen, " ".join(said))
+    else:
+        st.markdown(f"#### No rule of the space is left.\n\n{text(said[0])}")
+    ask(folder, record, answers, space, lines)
+    return chosen
+
+
+def first_rule(record: dict[str, Any], evident: str) -> None:
+    """The best rule in words and drawn, and what speaks for it."""
+    st.markdown(f"#### {text(headline(record))}")
+    st.markdown(text(evident))
+    for remark in record.get("notes", []):
+        st.markdown(text(remark))
+    drawn_rule(record)
+
+
 def drawn_rule(record: dict[str, Any]) -> None:
     """Draws the automaton of the best rule."""
     best, said = record["best"], headline(record)
@@ -284,11 +295,6 @@ def drawn_rule(record: dict[str, Any]) -> None:
         "State 0 is the start; a ring marks a state in which a line is "
         f"{text(record['labels'][0])}."
     )
-
-
-def automaton(kept: dict[str, Any]) -> DFA:
-    """The automaton that was kept."""
-    return rebuilt(kept, list(dict.fromkeys(symbol for _, symbol, _ in kept["transitions"])))
 
 
 def try_lines(record: dict[str, Any], dfa: DFA) -> None:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from itertools import count
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
-from analyses.rules.lines import as_tsv
+from analyses.rules.lines import as_tsv, prepared
+from analyses.rules.narrowing import with_answers
 from analyses.rules.record import FOLDER, LINES, RECORD
 from dashboard import processes
 from dashboard.selection import runs_folder
+from models.errors import UserError
 from models.languages import Word
 from models.runs.files import as_json, make_folder
 
@@ -36,6 +40,33 @@ def learn(name: str, labels: list[str], words: list[Word], notes: list[str]) -> 
             begin(name, {})
             break
     return name
+
+
+def learn_again(folder: Path, record: Mapping[str, Any], answers: Mapping[Word, bool]) -> str:
+    """Has the lines of a discovery learned together with answers, as a corpus of its own; returns
+    its name, which is that of the discovery with a number."""
+    content = as_tsv(*with_answers(folder, record, answers)).encode()
+    labels, words, notes = lines_of(content, LINES, record["labels"][0])
+    first = re.sub(r"-\d+$", "", folder.name)
+    name = first if folder_of(first).exists() else folder.name
+    return learn(name, labels, words, [*record.get("notes", []), *notes])
+
+
+def lines_of(
+    content: bytes, file: str, accepted: str | None = None
+) -> tuple[list[str], list[Word], list[str]]:
+    """``prepared`` on lines that are no file yet. Nothing of it is kept.
+
+    Args:
+        file: what the lines are called in an error.
+    """
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "lines"
+        path.write_bytes(content)
+        try:
+            return prepared(path, accepted)
+        except UserError as error:
+            raise UserError(str(error).replace(str(path), file)) from None
 
 
 def free_name(name: str, content: bytes) -> str:

@@ -1,0 +1,122 @@
+"""The rules that lines do not exclude, and the lines that would decide: a click is an answer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import streamlit as st
+
+from analyses.rules.narrowing import Narrowed, Question, keep_answers, narrowed, questions
+from analyses.rules.record import LINES, known, others, question
+from dashboard.markup import text
+from dashboard.views.discover.learners import learn_again
+from models.languages import Word, read_lines
+
+SHOWN, ASKED = 5, 3
+"""So many rules and lines stand on the page at first."""
+
+
+@st.cache_data(max_entries=32, show_spinner="Comparing the rules ...")
+def narrowed_by(
+    record: dict[str, Any], answers: dict[Word, bool], folder: Path
+) -> tuple[Narrowed, list[Question]]:
+    """The rules left, and the lines that decide between them, kept by Streamlit.
+
+    Args:
+        record: "best" and "space" of a finished record.
+        folder: the folder of the discovery.
+    """
+    lengths = [len(word) for word in read_lines(folder / LINES)[1]]
+    space = narrowed(record, answers, lengths)
+    return space, questions(space.left)
+
+
+def ask(
+    folder: Path,
+    record: dict[str, Any],
+    answers: dict[Word, bool],
+    space: Narrowed,
+    lines: list[Question],
+) -> None:
+    """The other rules, the lines to answer, and the answers.
+
+    Args:
+        folder: the folder of the discovery.
+        record: a finished record with a space of rules.
+        answers: to its lines.
+        space: the rules that the answers leave.
+        lines: those that decide between them.
+    """
+    if len(space.left) > 1:
+        st.header("Other rules that fit", divider="gray")
+        rest = record | {"space": space.left[1:]}
+        st.markdown(text(question(rest, "Lines and answers" if answers else "The lines")))
+        some = [
+            f"{text(row['rule'])}  \n:small[{text(row['class'])}; {text(row['bits'])} bits; "
+            f"differs from the rule above on {text(row['differs on'])}]"
+            for row in others(rest)
+        ]
+        bullets(some[:SHOWN])
+        if more := some[SHOWN:]:
+            with st.expander(f"{len(more):d} more"):
+                bullets(more)
+    st.header("Lines that would decide", divider="gray")
+    st.markdown(text(left_open(space, lines)))
+    for line in lines[:ASKED]:
+        to_answer(folder, record, answers, line)
+    if answers:
+        given(folder, record, answers)
+    if space.struck:
+        with st.expander(f"{len(space.struck):d} struck out by your answers"):
+            bullets([f"~~{text(known(rule).removeprefix('it '))}~~" for rule in space.struck])
+
+
+def bullets(items: Sequence[str]) -> None:
+    """A list of Markdown."""
+    st.markdown("\n".join(f"- {item}" for item in items))
+
+
+def left_open(space: Narrowed, lines: Sequence[Question]) -> str:
+    """What is still to be decided, in a sentence."""
+    if not space.left:
+        return "No rule of the space is left: learn again with the answers."
+    if len(space.left) == 1:
+        return "One rule is left."
+    if not lines:
+        return "No line of known words tells the rules that are left apart."
+    return "Which label does a line have? An answer strikes out the rules that contradict it."
+
+
+def to_answer(
+    folder: Path, record: dict[str, Any], answers: dict[Word, bool], line: Question
+) -> None:
+    """A line with a button for each label."""
+    typed = " ".join(line.line)
+    accepted, other = map(text, record["labels"])
+    with st.container(border=True, horizontal=True, vertical_alignment="center"):
+        st.markdown(
+            f"**{text(typed)}**  \n:small[{accepted} by {line.accepting:d} of the rules, "
+            f"{other} by {line.rejecting:d}]",
+            width="stretch",
+        )
+        for yes, label in ((True, accepted), (False, other)):
+            if st.button(label, key=f"answer {yes} {typed}", width="content"):
+                keep_answers(folder, record, answers | {line.line: yes})
+                st.rerun()
+
+
+def given(folder: Path, record: dict[str, Any], answers: dict[Word, bool]) -> None:
+    """The answers, each with a button that takes it back, and a button that learns from them."""
+    st.subheader("Your answers")
+    for line, yes in answers.items():
+        typed = " ".join(line)
+        with st.container(horizontal=True, vertical_alignment="center"):
+            st.markdown(f"{text(typed)}: **{text(record['labels'][not yes])}**")
+            if st.button("Take back", key=f"take back {typed}", width="content"):
+                keep_answers(folder, record, {k: v for k, v in answers.items() if k != line})
+                st.rerun()
+    if st.button("Learn again with these answers", type="primary"):
+        st.session_state["begun"] = learn_again(folder, record, answers)
+        st.rerun()
