@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -30,13 +29,13 @@ FEW = "0\t1\ta\ta\n1\t1\tb\tb\n1\n"
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Two automata, and few lines of each."""
     monkeypatch.setattr(of_automata, "LINES", 120)
     monkeypatch.setattr(of_automata, "DRAWN", 180)
     (tmp_path / "03.02.TSL.2.1.0.att").write_text(SIDE_BY_SIDE)
     (tmp_path / "even.att").write_text(EVEN)
-    yield tmp_path
+    return tmp_path
 
 
 def test_lines_are_half_members_of_all_lengths_and_all_new(tmp_path: Path) -> None:
