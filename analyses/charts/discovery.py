@@ -82,8 +82,34 @@ def shares(table: pd.DataFrame, by: str = "family") -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
+def by_class(table: pd.DataFrame) -> pd.DataFrame:
+    """Of automata: the means of exact, SR and LR by class and way."""
+    means = table.groupby(["class", "way"], sort=False)[["exact", "SR", "LR"]].mean()
+    return means.reset_index()
+
+
+def classes_chart(table: pd.DataFrame) -> ChartType:
+    """Of automata: the mean accuracy of each way by class, on lines as long and on longer ones."""
+    rows = by_class(table).melt(["class", "way"], ["SR", "LR"], "test", "right")
+    rows["test"] = rows["test"].map({"SR": "lines as long", "LR": "longer lines"})
+    ways = list(dict.fromkeys(rows["way"]))
+    points = alt.Chart(rows).mark_point(filled=True, size=50, opacity=0.8)
+    return points.encode(
+        x=alt.X("right:Q", title="mean accuracy")
+        .scale(domain=[0.4, 1], clamp=True)
+        .axis(format="%"),
+        y=alt.Y("class:N", title=None, sort=list(dict.fromkeys(rows["class"]))),
+        yOffset=alt.YOffset("way:N", sort=ways),
+        color=alt.Color("way:N", title=None, sort=ways),
+        column=alt.Column("test:N", title=None, sort=["lines as long", "longer lines"]),
+        tooltip=["class", "way", "test", alt.Tooltip("right:Q", format=".1%")],
+    ).properties(width=230, height=alt.Step(11))
+
+
 def recovery_chart(result: Answer) -> ChartType:
     """The exact share by family or by what the study varies, with its interval; a line per way."""
+    if result.arguments["study"] == "automata":
+        return classes_chart(result.table)
     by = BY.get(result.arguments["study"], "family")
     ruled = result.table[result.table["family"] != "no rule"]  # there, nothing can come back
     table = shares(ruled, by)

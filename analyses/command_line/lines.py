@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pandas as pd
 
-from analyses.charts.discovery import BY, shares
+from analyses.charts.discovery import BY, by_class, shares
 from analyses.console import OUT, progress_bar, shown, table_of
 from analyses.options.lines import Discover, OfAutomaton, OfNetwork, Recover
 from analyses.questions.rule_evidence import transitions
@@ -92,7 +92,9 @@ def recover(options: Recover) -> None:
         result = recovery.recover(options, report)
     if shown(options, result.table, as_json(result)):
         return
-    by = BY.get(options.study, "family")
-    OUT.print(table_of(shares(result.table, by)))
+    if options.automata:
+        OUT.print(table_of(by_class(result.table)))
+    else:
+        OUT.print(table_of(shares(result.table, BY.get(options.study, "family"))))
     OUT.print(result.sentence)
     where(result, recovery.file_name(options.study))

@@ -16,7 +16,7 @@ from models.errors import UserError
 from models.languages import corpus_name
 from models.objectives.readout import LEAST, Reads
 
-Study = Literal["rules", "dieren", "lines", "noise", "disfluent"]
+Study = Literal["rules", "dieren", "lines", "noise", "disfluent", "automata"]
 NETWORKS = 5
 """Networks of so many kinds learn the lines, one after the other, until one gives a rule."""
 
@@ -143,20 +143,28 @@ class Recover(Shows, Trains, Works):
     """How much of a planted rule comes back?
 
     Attributes:
-        study: "rules" plants 37 rules, and makes lines without a rule; "dieren" takes ten-word
+        study: "rules" plants 47 rules, and makes lines without a rule; "dieren" takes ten-word
             lines and ten seeds; "lines" asks how many lines it takes; "noise" asks how many wrong
-            labels it bears; "disfluent" asks how often the speaker of the lines may stumble. The
-            last three take the weaker rule of the Dutch lines, dieren-gaps.
+            labels it bears; "disfluent" asks how often the speaker of the lines may stumble; these
+            three take the weaker rule of the Dutch lines, dieren-gaps. "automata" draws lines from
+            the automata of a folder.
         out: the folder of all runs. A run that lies there already is not trained again.
         seeds: the number of seeds; 0 is the study's own number.
-        rivals: let methods without a Transformer learn the same lines.
+        rivals: let methods without a Transformer learn the same lines; of automata, an LSTM.
+        automata: the folder of "automata": files *.att in AT&T form, as of lab rule FILE.att.
     """
 
     study: Positional[Study]
     out: Path = Path("runs")
     seeds: int = 0
     rivals: bool = True
+    automata: Path | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
         at_least(0, self, "seeds")
+        if (self.study == "automata") != (self.automata is not None):
+            raise UserError(
+                'the study "automata" and --automata DIR, its folder of *.att files, go together: '
+                "write lab recover automata --automata DIR"
+            )

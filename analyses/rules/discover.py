@@ -268,6 +268,12 @@ def configuration(
     )
 
 
+def lstm_configuration(options: Discover, corpus: LabelledCorpus) -> TrainConfig:
+    """How the LSTM is trained that learns the same lines."""
+    model = ModelConfig(architecture="lstm", act_fn="relu")
+    return replace(configuration(options, corpus, {}), model=model)
+
+
 def code_length(found: dict[str, Any]) -> float:
     """The bits of a rule and its exceptions. A shape with equations counts as explaining all lines
     (0 bits); without any rule the number is infinite."""
@@ -332,10 +338,7 @@ def finders(
         return about
 
     def lstm() -> dict[str, Any]:
-        config = replace(
-            configuration(options, corpus, {}),
-            model=ModelConfig(architecture="lstm", act_fn="relu"),
-        )
+        config = lstm_configuration(options, corpus)
         run = trained(options.out / run_name(config), config, folder / LINES, options.device)
         asked = Discovery(queries=options.queries, seed=options.seed)
         found, _ = answer(run, "discovery", asked)

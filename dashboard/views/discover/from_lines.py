@@ -40,6 +40,7 @@ STUDIES: dict[Study, str] = {
     "lines": "how many lines it takes",
     "noise": "how many wrong labels are too many",
     "disfluent": "how many disfluent words are too many",
+    "automata": "automata by their class",
 }
 NEW = "A new corpus"
 
@@ -94,7 +95,7 @@ def studies() -> None:
     study = controls.segments("Study", list(kept), "study", format_func=STUDIES.__getitem__)
     result = kept[study]
     st.markdown(text(result.sentence))
-    picture(recovery_chart(result), f"Share recovered exactly. {result.sentence}")
+    picture(recovery_chart(result), f"How much comes back. {result.sentence}")
     with st.expander("Table"):
         st.dataframe(result.table, hide_index=True)
 
