@@ -26,7 +26,7 @@ from analyses.questions.rule_evidence import (
 from analyses.words import ANALYSIS_SEED
 from interp.automata.counting import counts_on, growth
 from interp.automata.envelope import Constraint, envelope
-from interp.automata.equivalence import Word
+from interp.automata.equivalence import Word, long_ways
 from interp.automata.extraction import Accepts, Teacher, canonical, extract
 from interp.automata.extraction import run as verdicts_of
 from interp.automata.induction import Induction, Search, induce
@@ -34,6 +34,8 @@ from interp.automata.near_misses import Claim, near_misses
 from interp.automata.words_near import words_like, words_near
 from interp.statistics import wilson
 
+WAYS = 500
+"""So many words longer than the lines are asked at most where an automaton may count."""
 FRESH = 1000
 """Added to the seed of the words that test an automaton which was learned from others."""
 
@@ -67,8 +69,12 @@ def learned(
     way = best.way if best else "automaton"
     fresh = fresh_words(teacher, lines.words, held.words, symbols, options, way)
     others = other_lengths(held.words, symbols, options, room)
+    about = described(dfa, best, symbols)
+    growing = grown(dfa, induction, symbols, longest, about["rule"])
     longer = [word for word in others if len(word) > longest]
-    about = described(dfa, best, symbols) | agreement(dfa, teacher, fresh, "", "fresh")
+    if growing["counting"]:
+        longer = teacher.unknown([*longer, *beyond(dfa, symbols, longest, room)])
+    about |= agreement(dfa, teacher, fresh, "", "fresh")
     about |= on_held_out(dfa, held) | by_length(dfa, teacher, held)
     about |= agreement(dfa, teacher, longer, "_longer", "longer")
     about |= {
@@ -76,7 +82,7 @@ def learned(
         "finished": finished(induction),
         "w_method": induction.learned.whole,
         "sensitive": induction.sensitive,
-        **grown(dfa, induction, symbols, longest, about["rule"]),
+        **growing,
         "agreement_other_lengths": float((verdicts_of(dfa, others) == teacher(others)).mean())
         if others
         else None,
@@ -215,6 +221,19 @@ def other_lengths(
         start = int(rng.integers(len(word)))
         made.append(tuple(word[(start + i) % len(word)] for i in range(length)))
     return made
+
+
+def beyond(dfa: DFA, symbols: Sequence[str], longest: int, room: int | None) -> list[Word]:
+    """Words longer than the lines, up to twice as long, that lead to each state by a random way.
+
+    A count that goes on behind the lines betrays itself on these.
+
+    Args:
+        longest: the length of the longest line.
+        room: the length of the longest word that the network can read; None if any will do.
+    """
+    lengths = range(longest + 1, min(2 * longest, room or 2 * longest) + 1)
+    return long_ways(dfa, symbols, lengths, WAYS) if lengths else []
 
 
 def beyond_regular(

@@ -37,7 +37,7 @@ LIKE_NOISE = 0.01
 """If the corrected p is below this, what the exceptions share is no accident."""
 ENOUGH = 20
 """So many exceptions are enough to see what they share."""
-LIKE_MERGES = 100_000
+LIKE_MERGES = 30_000
 """EDSM tries to merge so many pairs of states where it learns from words like the lines."""
 DOUBTED = 500
 """The most contradicting lines, for each hypothesis, that the network is asked about."""
@@ -225,9 +225,10 @@ def induce(
         said = teacher(like)
         for near, wrong in rules_near(like, said, symbols, told, int(TOLERANCES[0] * len(like))):
             add(near.dfa.minify(), near, "lines", 1 - wrong / len(like))
-        for dfa, agrees in learned_like(lines, symbols, teacher, search, room):
-            if agrees >= 1 - TOLERANCES[0]:
-                add(dfa, rule_of(dfa, symbols, empty=False), "lines", agrees)
+        if all(one.wrong for one in found):
+            for dfa, agrees in learned_like(lines, symbols, teacher, search, room):
+                if agrees >= 1 - TOLERANCES[0]:
+                    add(dfa, rule_of(dfa, symbols, empty=False), "lines", agrees)
     best = max(tried, key=lambda one: (one.complete, one.agrees))
     found.sort(key=lambda one: one.bits)
     made = Induction(tuple(found), best, strict, teacher, tuple(asked), constant_bits(labels))
@@ -282,10 +283,9 @@ def learned_like(
         agree = [float((run(dfa, fresh) == answers).mean()) for dfa in small]
         automata += zip(small, agree, strict=True)
         spent = len(teacher.known) + search.compared > most
-        if spent or max(agree, default=0.0) >= 1 - TOLERANCES[-1]:
+        if spent or not small or max(agree) >= 1 - TOLERANCES[-1]:
             break
-        # Where all need too many states, there are too few words yet.
-        wrong = run(small[int(np.argmax(agree))], fresh) != answers if small else answers | True
+        wrong = run(small[int(np.argmax(agree))], fresh) != answers
         words = list(dict.fromkeys([*words, *(fresh[i] for i in np.flatnonzero(wrong))]))
     return automata
 
