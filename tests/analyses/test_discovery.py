@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from scipy.stats import fisher_exact
 
+from analyses.charts.automaton import automaton_chart, transitions_of
 from analyses.charts.discovery import heads_chart, length_chart
 from analyses.options.questions import Discovery as Options
 from analyses.questions.learned_rule import other_lengths
@@ -243,6 +244,15 @@ def test_an_automaton_is_rebuilt_from_what_is_kept() -> None:
     final = np.flatnonzero(lang.accepting).tolist()
     kept = {"start": 0, "accepting": final, "transitions": rows}
     assert rebuilt(kept, symbols) == lang.dfa
+
+
+def test_a_dead_state_stands_last_in_the_picture() -> None:
+    """No arc of the way through the rule jumps over it: its state has the number 2 of 0 to 4."""
+    lang = language("dieren")
+    assert isinstance(lang, RegularLanguage)
+    datasets = automaton_chart(transitions_of(lang)).to_dict()["datasets"].values()
+    (nodes,) = [rows for rows in datasets if {"x", "state"} <= set(rows[0])]
+    assert [row["state"] for row in sorted(nodes, key=lambda row: row["x"])] == [0, 1, 3, 4, 2]
 
 
 def test_charts_show_every_length_and_every_transition() -> None:
