@@ -15,10 +15,10 @@ import numpy as np
 from analyses.questions.rule_evidence import Lines, described, in_common, rebuilt
 from analyses.rules.lines import in_words
 from interp.automata.classes import classes_of
-from interp.automata.formulas import CLASSES, Fit, Searched
+from interp.automata.formulas.search import CLASSES, Fit, Searched
+from interp.automata.formulas.space import deciding, differing, space
 from interp.automata.induction import Found, weighed
 from interp.automata.rule_search import same
-from interp.automata.space import deciding, differing, space
 
 MOST_TRIED = 100
 """So many formulas beside the best are looked at for the space of rules."""

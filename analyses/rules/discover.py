@@ -44,7 +44,7 @@ from analyses.rules.lines import as_tsv, prepared
 from analyses.rules.record import FOLDER, LINES, RECORD, kept
 from interp.automata.evidence import constant_bits
 from interp.automata.extraction import run as verdicts_of
-from interp.automata.formulas import Searched, search
+from interp.automata.formulas.search import Searched, search
 from interp.automata.induction import ENOUGH, weighed
 from interp.automata.merging import Finder, edsm, rpni
 from interp.automata.rule_search import rule_of

@@ -21,7 +21,7 @@ from analyses.rules.lines import in_words
 from analyses.rules.record import LINES
 from interp.automata.equivalence import Word
 from interp.automata.extraction import run as verdicts_of
-from interp.automata.space import deciding, differing
+from interp.automata.formulas.space import deciding, differing
 from models.errors import UserError
 from models.languages import read_lines
 from models.runs.files import write_json

@@ -37,7 +37,7 @@ from interp.automata.classes import classes_of
 from interp.automata.equivalence import Word
 from interp.automata.extraction import Accepts
 from interp.automata.extraction import run as verdicts_of
-from interp.automata.formulas import search
+from interp.automata.formulas.search import search
 from interp.automata.induction import Found, weighed
 from interp.automata.merging import edsm, rpni
 from interp.automata.rule_search import rule_of, same

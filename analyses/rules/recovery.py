@@ -33,7 +33,7 @@ from analyses.rules.lines import as_tsv
 from analyses.rules.of_automata import Target
 from interp.automata.equivalence import Word
 from interp.automata.extraction import run as verdicts_of
-from interp.automata.literals import Literal
+from interp.automata.formulas.literals import Literal
 from interp.automata.rule_search import same
 from interp.automata.rules import Families, Rule
 from interp.statistics import wilson

@@ -26,7 +26,7 @@ from analyses.rules.narrowing import (
 from analyses.rules.record import LINES
 from interp.automata.equivalence import Word
 from interp.automata.extraction import run as verdicts_of
-from interp.automata.formulas import search
+from interp.automata.formulas.search import search
 from interp.automata.rule_search import same
 from interp.automata.rules import Families, Rule
 from models.errors import UserError

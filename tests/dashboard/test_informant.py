@@ -17,7 +17,7 @@ from analyses.rules.lines import as_tsv
 from analyses.rules.narrowing import ANSWERS, automaton
 from analyses.rules.record import LINES, RECORD
 from interp.automata.extraction import run as verdicts_of
-from interp.automata.formulas import search
+from interp.automata.formulas.search import search
 from models.languages import read_lines
 from models.runs.files import read_json, write_json
 

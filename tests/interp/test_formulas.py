@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 from interp.automata.equivalence import Word
 from interp.automata.evidence import rule_bits
 from interp.automata.extraction import run
-from interp.automata.formulas import Formula, joined, literally, search
+from interp.automata.formulas.literals import Literal
+from interp.automata.formulas.search import Formula, joined, literally, search
+from interp.automata.formulas.space import deciding, differing, parting, space
 from interp.automata.induction import Found, weighed
-from interp.automata.literals import Literal
 from interp.automata.rule_search import same
 from interp.automata.rules import Families
-from interp.automata.space import deciding, differing, parting, space
 from models.languages import RegularLanguage, language, printed_lines
 from tests.random_automata import random_dfa
 

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from interp.automata.columns import Columns
 from interp.automata.extraction import run
-from interp.automata.literals import (
+from interp.automata.formulas.columns import Columns
+from interp.automata.formulas.literals import (
     Literal,
     block_literals,
     first_literals,

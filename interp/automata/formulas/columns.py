@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from interp.automata.literals import Letters, Literal
+from interp.automata.formulas.literals import Letters, Literal
 
 
 class Columns:

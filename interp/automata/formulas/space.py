@@ -16,7 +16,7 @@ from automata.fa.dfa import DFA
 
 from interp.automata.equivalence import Word
 from interp.automata.extraction import run, symbol_classes
-from interp.automata.formulas import BEYOND
+from interp.automata.formulas.search import BEYOND
 from interp.automata.induction import Found
 
 MOST_RULES = 20

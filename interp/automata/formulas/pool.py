@@ -8,9 +8,9 @@ from itertools import combinations
 import numpy as np
 from jaxtyping import Bool, Float
 
-from interp.automata.columns import Columns
 from interp.automata.evidence import size_bits
-from interp.automata.literals import (
+from interp.automata.formulas.columns import Columns
+from interp.automata.formulas.literals import (
     Letters,
     Literal,
     block_literals,

@@ -19,8 +19,8 @@ from jaxtyping import Bool, Float
 
 from interp.automata.equivalence import Word
 from interp.automata.evidence import exception_bits, size_bits
-from interp.automata.literals import Literal
-from interp.automata.pool import CHOSEN, FRONT, Pool
+from interp.automata.formulas.literals import Literal
+from interp.automata.formulas.pool import CHOSEN, FRONT, Pool
 from interp.automata.rules import Rule
 
 Way = Either["is", "not", "and", "or", "xor"]

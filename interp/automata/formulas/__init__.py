@@ -1,0 +1,1 @@
+"""Rules from labelled words: formulas of simple properties, the shortest first."""
