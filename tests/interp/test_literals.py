@@ -75,7 +75,7 @@ def test_a_column_is_what_the_automaton_says_of_each_word(
         (
             Literal("nested", ((0, 1),), tier=(0, 1), number=2),
             "^(c|a(c|ac*b)*b)*$",
-            "has every a closed by a b, nested up to depth 2 (with c left out)",
+            "has a b as brackets that match, nested up to depth 2 (with c left out)",
         ),
         (Literal("same ends", ()), r"^(.)(.*\1)?$", "starts and ends with the same symbol"),
     ],

@@ -142,14 +142,15 @@ class Literal:
             if self.number == 2:
                 even, odd = f"has an even {what}{aside}", f"has an odd {what}{aside}"
                 return (odd, even) if self.rest else (even, odd)
-            leaves = f"{what} that leaves {self.rest} when divided by {self.number}{aside}"
+            how = f"that leaves {self.rest} when divided by" if self.rest else "divisible by"
+            leaves = f"{what} {how} {self.number}{aside}"
             return f"has a {leaves}", f"does not have a {leaves}"
         if self.kind == "same ends":
             what = "start and end with the same symbol"
             return "starts and ends with the same symbol", f"does not {what}"
         if self.kind == "nested":
-            pairs = [f"every {piece.replace(' ', ' closed by a ')}" for piece in pieces]
-            what = f"{listed(pairs)}, nested up to depth {self.number}{aside}"
+            what = f"{listed(pieces)} as brackets that match, nested up to depth {self.number}"
+            what += aside
             return f"has {what}", f"does not have {what}"
         if self.kind == "runs":
             runs = ", then ".join(f"one or more {piece}" for piece in pieces)
@@ -187,12 +188,16 @@ class Literal:
 
     def _dfa(self, symbols: Sequence[str]) -> DFA:
         """The automaton that reads the property off a word."""
+        families = Families(symbols)
         if self.kind == "same ends":
-            return Families(symbols).same_ends().dfa
+            return families.same_ends().dfa
         if self.kind in ("times", "exactly", "modulo"):
             return self._counter(symbols)
+        names = [tuple(symbols[s] for s in piece) for piece in self.pieces]
         if self.kind == "nested":
-            return self._nested(symbols)
+            return families.brackets(self.number, *((a, b) for a, b in names)).dfa
+        if self.kind == "runs":
+            return families.blocks(*(name for (name,) in names)).dfa
         read = range(len(symbols)) if self.tier is None else self.tier
         flat = [s for piece in self.pieces for s in piece]
         # Behind the last letter of a piece anything may follow, inside a piece nothing else.
@@ -202,8 +207,7 @@ class Literal:
         for state in range(len(flat) + 1):
             row: dict[str, set[int]] = {symbol: set() for symbol in symbols}
             for i, symbol in enumerate(symbols):
-                again = self.kind == "runs" and state and flat[state - 1] == i
-                if i not in read or again or (self.kind == "pattern" and state in free):
+                if i not in read or state in free:
                     row[symbol].add(state)
                 if state < len(flat) and flat[state] == i:
                     row[symbol].add(state + 1)
@@ -238,22 +242,6 @@ class Literal:
         most = self.number + (self.kind == "exactly")
         goal = self.rest if self.kind == "modulo" else self.number
         return _stepped(symbols, ((), 0), step, lambda state: state[1] == goal)
-
-    def _nested(self, symbols: Sequence[str]) -> DFA:
-        """The automaton whose states are the closing brackets that are due."""
-        closing = {piece[0]: piece[1] for piece in self.pieces}
-        fault = (-1,)
-
-        def step(due: Letters, letter: int) -> Letters:
-            if due == fault:
-                return fault
-            if letter in closing:
-                return (*due, closing[letter]) if len(due) < self.number else fault
-            if letter in closing.values():
-                return due[:-1] if due[-1:] == (letter,) else fault
-            return due
-
-        return _stepped(symbols, (), step, lambda state: state == ())
 
 
 def _stepped(
