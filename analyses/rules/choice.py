@@ -98,7 +98,7 @@ def choice(
 def _known(way: dict[str, Any], lines: Lines, symbols: Sequence[str]) -> Found:
     """The rule of a finder, weighed by all lines."""
     dfa = rebuilt(way["dfa"], symbols)
-    rule = weighed(dfa, symbols, lines.words, lines.labels, None, way["way"])
+    rule = weighed(dfa, symbols, lines.words, lines.labels, None, way["way"], look=False)
     shorter = min(rule.written, way["written"])  # in words it may be shorter than its table
     return replace(rule, bits=rule.bits - rule.written + shorter, written=shorter)
 

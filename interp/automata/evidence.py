@@ -8,6 +8,7 @@ they look like noise: if they share a word, a length or an end, the rule is not 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -19,6 +20,9 @@ from scipy.stats import hypergeom
 
 from interp.automata.extraction import symbol_classes
 from interp.automata.rules import FAMILIES, Rule
+
+PAIRED = 12
+"""Exceptions are searched for pairs of so many symbols, those that most of them contain."""
 
 
 def exception_bits(lines: int, wrong: int) -> float:
@@ -100,7 +104,8 @@ def leftovers(
 
     Lines that the rule accepts are compared among themselves, and so are those that it rejects,
     because noise may hit one label more often than the other. The features are that a line contains
-    a symbol, or contains it twice, its first and its last symbol, and a length above the median.
+    a symbol, or contains it twice, its first and its last symbol, a length above the median, and
+    two symbols side by side or in order, of those that the exceptions have most.
 
     Args:
         labels: of the lines.
@@ -108,7 +113,11 @@ def leftovers(
         symbols: the alphabet.
     """
     wrong = labels != verdicts
+    if not wrong.any():
+        return Leftovers("", 1.0)
     names, present = _features(words, symbols)
+    pairs, together = _pairs(words, _commonest(words, wrong, symbols))
+    names, present = names + pairs, np.concatenate([present, together], axis=1)
     best, tried = Leftovers("", 1.0), 0
     for verdict in (True, False):
         rows = verdicts == verdict
@@ -151,6 +160,37 @@ def _features(
         [counts > 0, counts > 1, first, last, (lengths > middle)[:, None]], axis=1
     )
     return [*names, f"are longer than {middle}"], present
+
+
+def _commonest(
+    words: Sequence[Sequence[str]], wrong: Bool[np.ndarray, " words"], symbols: Sequence[str]
+) -> list[str]:
+    """The symbols that are in most of the wrong lines, in the order of the alphabet."""
+    lines = Counter(s for row in np.flatnonzero(wrong).tolist() for s in set(words[row]))
+    chosen = sorted(symbols, key=lambda symbol: -lines[symbol])[:PAIRED]
+    return [symbol for symbol in symbols if symbol in chosen]
+
+
+def _pairs(
+    words: Sequence[Sequence[str]], symbols: Sequence[str]
+) -> tuple[list[str], Bool[np.ndarray, "words features"]]:
+    """Whether lines contain two symbols side by side, and two different ones in order."""
+    number, size = {symbol: index for index, symbol in enumerate(symbols)}, len(symbols)
+    beside = np.zeros((len(words), size, size), dtype=bool)
+    ordered, seen = np.zeros_like(beside), np.zeros((len(words), size), dtype=bool)
+    for row, word in enumerate(words):
+        before = None
+        for at in map(number.get, word):
+            if at is not None:
+                ordered[row, :, at] |= seen[row]
+                seen[row, at] = True
+                if before is not None:
+                    beside[row, before, at] = True
+            before = at
+    names = [f"contain {a} {b} side by side" for a in symbols for b in symbols]
+    names += [f"contain {a} ... {b} in this order" for a in symbols for b in symbols if a != b]
+    ordered = ordered[:, ~np.eye(size, dtype=bool)]
+    return names, np.concatenate([beside.reshape(len(words), -1), ordered], axis=1)
 
 
 def _log2_choose(n: int, k: int) -> float:

@@ -298,6 +298,7 @@ def weighed(
     rule: Rule | None,
     way: str,
     agrees: float = float("nan"),
+    look: bool = True,
 ) -> Found:
     """Weighs an automaton by the lines.
 
@@ -307,6 +308,7 @@ def weighed(
     Args:
         rule: the automaton in words, or None.
         way, agrees: as in ``Found``.
+        look: whether to look for what the exceptions share, which takes the most time.
     """
     dfa = dfa.minify()
     answers = run(dfa, lines)
@@ -315,5 +317,5 @@ def weighed(
     if rule is not None:
         written = min(written, rule_bits(rule, symbols))
     bits = written + exception_bits(len(lines), wrong)
-    left = leftovers(lines, labels, answers, symbols)
+    left = leftovers(lines, labels, answers if look else labels, symbols)
     return Found(canonical(dfa, symbols), rule, way, agrees, wrong, len(lines), bits, written, left)

@@ -113,6 +113,12 @@ def features(words: Sequence[Word]) -> list[Feature]:
             (f"start with {s}", lambda w, s=s: w[:1] == (s,)),
             (f"end with {s}", lambda w, s=s: w[-1:] == (s,)),
         ]
+        for t in ABC:
+            beside = f"contain {s} {t} side by side"
+            named.append((beside, lambda w, s=s, t=t: f" {s} {t} " in f" {' '.join(w)} "))
+            if s != t:
+                order = f"contain {s} ... {t} in this order"
+                named.append((order, lambda w, s=s, t=t: s in w and t in w[w.index(s) :]))
     return named
 
 
@@ -184,8 +190,13 @@ def test_random_wrong_labels_look_like_noise(lost: float, gained: float) -> None
 
 
 WEAK = [
-    (F.contains("a").dfa, F.contains("a", "b").dfa, "b"),
-    (F.contains("a").dfa, F.contains("a", "b", "a").dfa, "a twice"),
+    (F.contains("a").dfa, F.contains("a", "b").dfa, "a ... b in this order"),
+    (F.contains("a").dfa, F.contains("a", "b", "a").dfa, "b ... a in this order"),
+    (
+        F.contains("a", "b").dfa,
+        (F.contains("a", "b") & ~F.side_by_side("a", "b")).dfa,
+        "a b side by side",
+    ),
     (F.starts("a").dfa, (F.starts("a") & F.ends("c")).dfa, "c"),
     (F.contains("a").dfa, F.at_least(2, "a").dfa, "a twice"),
     (DFA.universal_language(set(ABC)), F.at_most(1, "c").dfa, "c twice"),
