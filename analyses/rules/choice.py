@@ -78,8 +78,10 @@ def choice(
         return {"best": best | rule | {"regex": None}} | nothing
     known = {way["way"]: _known(way, lines, symbols) for way in ways if way["dfa"]}
     chosen = known[first["way"]]
-    formulas = [fit.formula.rule(symbols) for fit in searched.others[:MOST_TRIED]]
-    rules = [weighed(r.dfa, symbols, lines.words, lines.labels, r, "classes") for r in formulas]
+    rules = [
+        weighed(rule.dfa, symbols, lines.words, lines.labels, rule, "classes", look=False)
+        for rule in (fit.formula.rule(symbols) for fit in searched.others[:MOST_TRIED])
+    ]
     fitting = space(chosen, [*known.values(), *rules], symbols)
     lengths = [len(word) for word in lines.words]
     texts = {way["way"]: way["rule"] for way in ways}
