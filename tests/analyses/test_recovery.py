@@ -135,7 +135,8 @@ def answering(monkeypatch: pytest.MonkeyPatch, rule: Rule, status: str) -> list[
 
     def discover(options: Discover) -> dict[str, Any]:
         asked.append(options)
-        ways = [known | {"way": "Transformer", "status": "none"}, known | {"way": "classes"}]
+        missed = {"way": "Transformer", "status": "none", "rule": "is odd"}
+        ways = [known | missed, known | {"way": "classes"}]
         best = None if status == "none" else {"way": "classes", "status": status}
         return {"networks": [{}], "ways": ways, "best": best}
 
@@ -160,11 +161,12 @@ def test_an_answer_is_judged_by_its_automaton(
     asked = answering(monkeypatch, Families(VOCABULARY).contains("kaas"), status)
     corpus = Corpus("c", "contains", planted_rule, 50)
     rows = recovered(corpus, tmp_path, False, "cpu")
-    outcomes = {row["way"]: (row["outcome"], row["rule"], row["seconds"]) for row in rows}
+    assert {row["rule"] for row in rows} == {planted_rule}
+    outcomes = {row["way"]: (row["outcome"], row["says"], row["seconds"]) for row in rows}
     assert outcomes == {
-        "best": (outcome, planted_rule, 2.0),
-        "Transformer": ("no reliable rule", planted_rule, 1.0),
-        "classes": (outcome, planted_rule, 1.0),
+        "best": (outcome, None if status == "none" else "contains kaas", 2.0),
+        "Transformer": ("no reliable rule", "is odd", 1.0),
+        "classes": (outcome, "contains kaas", 1.0),
     }
     assert recovered(corpus, tmp_path, False, "cpu")[1:] == rows[1:]
     assert len(asked) == 1  # kept
