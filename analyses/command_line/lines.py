@@ -76,8 +76,8 @@ def _of_lines(options: Discover) -> None:
     if record["space"]:
         OUT.print(records.question(record))
         OUT.print(table_of(pd.DataFrame(records.others(record)[:SHOWN])))
-        if (hidden := len(record["space"]) - SHOWN) > 0:
-            OUT.print(f"  and {hidden} more: see --json")
+        if (rest := len(record["space"]) - SHOWN) > 0:
+            OUT.print(f"  and {rest} more: see --json")
     if record["decide"]:
         OUT.print("These lines would decide: which label does each have?")
         OUT.print(table_of(pd.DataFrame(asked(record))))

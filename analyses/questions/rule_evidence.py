@@ -133,7 +133,8 @@ def doubt(about: dict[str, Any]) -> Doubt | None:
     """Why the rule cannot be trusted; None if it can.
 
     It must explain the lines in fewer bits than no rule at all. It must tell the held-out labels
-    better than chance, and no worse than always giving the same answer. It must not be wrong more
+    better than chance (or, where few are held out, the lines that it was found by, corrected for
+    all rules searched), and no worse than always giving the same answer. It must not be wrong more
     often on held-out lines than on those that it was fitted to. It must know both the words that
     the network accepts and those that it rejects. The lines that contradict it must look like
     noise. And if its states grow with the lines' lengths to the end, longer words must not
@@ -143,7 +144,9 @@ def doubt(about: dict[str, Any]) -> Doubt | None:
         return "no automaton"
     if about["bits"] >= about["bits_without"]:
         return "too long"
-    if about["p"] >= SURE or about["agreement_truth"] < about["majority"]:
+    # Few held-out lines of the rarer label show little; the lines that a rule was found by may do.
+    p = min(about["p"], about.get("p_fitted", 1.0))
+    if p >= SURE or about["agreement_truth"] < about["majority"]:
         return "chance"
     if gap(about) < SURE:
         return "fitted"

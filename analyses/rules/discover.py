@@ -333,7 +333,9 @@ def finders(
         about = judged(rule.dfa, rule, "classes")
         answers = verdicts_of(rule.dfa, lines.words)
         about |= chance(fit, answers, lines.labels)
-        if not held.words and about["p_fitted"] < SURE:  # the test itself is the evidence
+        if held.words:
+            about |= {"status": status(about), "doubt": doubt(about)}
+        elif about["p_fitted"] < SURE:  # the test itself is the evidence
             about |= {"status": "exceptions" if about["wrong"] else "rule", "doubt": None}
         return about
 

@@ -101,7 +101,7 @@ def test_a_file_named_as_the_readme_names_it_is_learned(folder: Path, started: L
     assert main([*command, "--no-rivals"]) == 0
     assert read_json(folder / "lines" / RECORD)["status"] == "finished"
     page.run()
-    assert "#### No network was asked for a rule." in said(page)
+    assert "#### A line is A if it is one or more leeuw, then one or more olifant" in said(page)
 
 
 @pytest.mark.slow

@@ -191,7 +191,7 @@ def test_random_wrong_labels_look_like_noise(lost: float, gained: float) -> None
 
 WEAK = [
     (F.contains("a").dfa, F.contains("a", "b").dfa, "a ... b in this order"),
-    (F.contains("a").dfa, F.contains("a", "a", "a").dfa, "a twice"),
+    (F.contains("a").dfa, F.contains("a", "a", "a").dfa, "a a side by side"),
     (
         F.contains("a", "b").dfa,
         (F.contains("a", "b") & ~F.side_by_side("a", "b")).dfa,
