@@ -145,8 +145,8 @@ def doubt(about: dict[str, Any]) -> Doubt | None:
     if about["bits"] >= about["bits_without"]:
         return "too long"
     # Few held-out lines of the rarer label show little; the lines that a rule was found by may do.
-    p = min(about["p"], about.get("p_fitted", 1.0))
-    if p >= SURE or about["agreement_truth"] < about["majority"]:
+    tests = [about["p"], *([about["p_fitted"]] if "p_fitted" in about else [])]
+    if len(tests) * min(tests) >= SURE or about["agreement_truth"] < about["majority"]:
         return "chance"
     if gap(about) < SURE:
         return "fitted"
