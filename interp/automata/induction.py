@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 from automata.fa.dfa import DFA
@@ -25,7 +26,7 @@ from interp.automata.evidence import (
     rule_bits,
 )
 from interp.automata.extraction import Accepts, Extraction, Teacher, canonical, extract, run
-from interp.automata.merging import edsm, rpni
+from interp.automata.merging import Finder, edsm, rpni
 from interp.automata.rule_search import rule_of, rules_near
 from interp.automata.rules import Rule
 from interp.automata.words_near import telling, words_like, words_near
@@ -262,9 +263,9 @@ def learned_like(
 ) -> list[tuple[DFA, float]]:
     """Automata that are learned from the network's verdicts on lines and words like them alone.
 
-    RPNI and EDSM learn from lines first. Both are tested on fresh words like them, and those on
-    which the network disagrees with the better one are added. This ends when there are hardly any,
-    when both need too many states, after ``ROUNDS``, or when the budget of words is spent.
+    RPNI and EDSM learn from lines first. Both are tested on fresh words like them, and the better
+    one goes on with those on which the network disagrees with it. This ends when these are hardly
+    any, when too many states are needed, after ``ROUNDS``, or when the budget of words is spent.
 
     Args:
         room: so many words may still be asked.
@@ -275,17 +276,19 @@ def learned_like(
     order = np.random.default_rng(search.seed).permutation(len(lines))
     words = [lines[i] for i in order[: search.compared]]
     automata, most = list[tuple[DFA, float]](), len(teacher.known) + room
+    finders: list[Finder] = [rpni, partial(edsm, merges=LIKE_MERGES)]
     for number in range(1, ROUNDS + 1):
         data = words, teacher(words), symbols, search.max_states
-        small = [dfa for dfa in (rpni(*data), edsm(*data, LIKE_MERGES)) if dfa is not None]
+        small = {finder: dfa for finder in finders if (dfa := finder(*data)) is not None}
         fresh = words_like(lines, search.compared, search.seed + number)
         answers = teacher(fresh)
-        agree = [float((run(dfa, fresh) == answers).mean()) for dfa in small]
-        automata += zip(small, agree, strict=True)
+        agree = {of: float((run(dfa, fresh) == answers).mean()) for of, dfa in small.items()}
+        automata += [(small[of], agree[of]) for of in small]
         spent = len(teacher.known) + search.compared > most
-        if spent or not small or max(agree) >= 1 - TOLERANCES[-1]:
+        if spent or not small or max(agree.values()) >= 1 - TOLERANCES[-1]:
             break
-        wrong = run(small[int(np.argmax(agree))], fresh) != answers
+        finders = [max(agree, key=agree.__getitem__)]
+        wrong = run(small[finders[0]], fresh) != answers
         words = list(dict.fromkeys([*words, *(fresh[i] for i in np.flatnonzero(wrong))]))
     return automata
 
