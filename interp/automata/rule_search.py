@@ -18,7 +18,7 @@ from jaxtyping import Bool
 
 from interp.automata.extraction import over, symbol_classes, toggled
 from interp.automata.read_off import lists, shapes, shortest_word
-from interp.automata.rules import Families, Rule
+from interp.automata.rules import ONE_OF, Families, Rule
 
 SOME = 4  # the most symbols that a rule names as "one of a, b, c, d"
 PROBES = 1500  # words on which candidates are compared before their automata are compared
@@ -212,7 +212,7 @@ def _candidates(
 
 
 def _one_of(group: Sequence[str]) -> str:
-    return group[0] if len(group) == 1 else f"one of {', '.join(group)}"
+    return group[0] if len(group) == 1 else f"{ONE_OF}{', '.join(group)}"
 
 
 def _widened(dfa: DFA, classes: Sequence[Sequence[str]]) -> DFA:

@@ -13,6 +13,8 @@ from interp.automata.extraction import MOST_LISTED
 
 OPPOSITES = {"contains": "never", "side by side": "never", "never": "never?"}
 OPPOSITES |= {"all": "none", "none": "all"}
+ONE_OF = "one of "
+"""Symbols that are never told apart are called so, and then listed."""
 FAMILIES = 23
 """So many families there are: those that ``Rule`` names, and that a rule is on a tier."""
 
@@ -268,8 +270,11 @@ class Families:
         others = [symbol for symbol in self.symbols if symbol not in tier]
         states = [rule.dfa.initial_state, *rule.dfa.states]
         rows = {q: {**rule.dfa.transitions[q], **dict.fromkeys(others, q)} for q in states}
-        names = [[self._said(symbol) for symbol in some] for some in (tier, self.symbols)]
-        left_out = f" (with {aside(*names)} left out)"
+        read, all_read = (
+            [name for s in some for name in self._said(s).removeprefix(ONE_OF).split(", ")]
+            for some in (tier, self.symbols)
+        )
+        left_out = f" (with {aside(read, all_read)} left out)"
         return replace(
             rule,
             text=rule.text + left_out,

@@ -13,8 +13,8 @@ from models.languages import LANGUAGES, FormalLanguage, language
     [
         (
             "dieren",
-            "contains leeuw ... olifant ... leeuw in this order, and never contains "
-            "olifant ... leeuw ... olifant in this order",
+            "is one or more leeuw, then one or more olifant, then one or more leeuw "
+            "(with all but leeuw and olifant left out)",
         ),
         ("dieren-gaps", "contains leeuw ... olifant ... leeuw in this order"),
         ("anbncn", "has first all a, then all b, then all c, as many of each"),
