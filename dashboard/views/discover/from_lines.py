@@ -214,7 +214,9 @@ def found_rule(record: dict[str, Any], folder: Path) -> None:
         chosen = record
         first_rule(record, evidence(record))
         if record["best"] and record["best"]["dfa"]:
-            st.markdown("Of all rules that were tried, no other one of about this length fits.")
+            st.markdown(
+                "Of all rules that were tried, no other one of about this length fits as well."
+            )
     st.header("Who finds what", divider="gray")
     st.dataframe(
         pd.DataFrame(table(record)),
