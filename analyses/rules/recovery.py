@@ -12,7 +12,7 @@ mistakes, and are counted apart. A way is one of the finders of `lab rule`, or "
 from __future__ import annotations
 
 import shutil
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -236,6 +236,7 @@ def recover(options: Recover, progress: Progress = quiet) -> Answer:
     Of automata: automaton, class, window, states, seed, way, exact (1 or 0; NaN for a network), SR
     and LR (the shares of both tests that are right), says, seconds (of CPU).
     """
+    work: Callable[..., list[dict[str, Any]]]
     if options.automata:
         asked: Sequence[Corpus | Target] = of_automata.targets(options.automata, options.seeds or 2)
         work, told, question = of_automata.recovered, of_automata.findings, of_automata.QUESTION
