@@ -27,7 +27,6 @@ from analyses.rules.lines import MOST_LINES, MOST_WORDS, OTHERS, fewer_words, pr
 from analyses.rules.record import LINES, RECORD, evidence, headline
 from interp.automata.extraction import run as verdicts_of
 from interp.automata.formulas.search import search
-from interp.automata.merging import rpni
 from models.errors import UserError
 from models.languages import LabelledCorpus, Word, language, printed_lines
 from models.languages.corpus import MERGED

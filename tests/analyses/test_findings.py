@@ -401,3 +401,8 @@ def test_planted_rules_that_came_back_are_counted(docs: Path) -> None:
         "| --- | --- | --- |",
         "| LSTM | 3 of 3 [44%, 100%] | 1 of 3 [6%, 79%] |",
     ]
+    exact = pd.DataFrame({"class": "SL", "way": [*"aaab"], "exact": [1, 0, 1, 0.0]})
+    found = Table("automata", found.origin, exact)
+    assert parts.recovered(found, "class", "way").splitlines()[2:] == [
+        "| SL | 2 of 3 [21%, 94%] | 0 of 1 [0%, 79%] |"
+    ]

@@ -162,9 +162,11 @@ def medians(found: Table, down: str, across: str, number: str) -> str:
 
 
 def recovered(found: Table, down: str, across: str) -> str:
-    """Of planted rules: two factors, and in each cell how many rules came back exactly, with
-    Wilson's 95% interval of the share."""
-    came = found.rows["outcome"].eq("exact").groupby([found.rows[down], found.rows[across]])
+    """Of planted rules and of automata: two factors, and in each cell how many came back exactly,
+    with Wilson's 95% interval of the share."""
+    rows = found.rows
+    exact = rows["exact"].eq(1) if "exact" in rows else rows["outcome"].eq("exact")
+    came = exact.groupby([rows[down], rows[across]])
     lines = []
     for row in dict.fromkeys(found.rows[down]):
         line: dict[str, str] = {down: str(row)}
