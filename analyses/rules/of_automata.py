@@ -33,6 +33,7 @@ from analyses.rules.automaton_file import read_automaton
 from analyses.rules.choice import best_of
 from analyses.rules.discover import lstm_configuration
 from analyses.rules.lines import as_tsv
+from interp.automata.annealing import annealed
 from interp.automata.classes import classes_of
 from interp.automata.equivalence import Word
 from interp.automata.extraction import Accepts
@@ -205,22 +206,27 @@ def by_finders(draw: Draw, truth: DFA, symbols: list[str]) -> list[dict[str, Any
     The way "lab rule" takes the seconds of all.
     """
     words, labels = draw.lines.words, draw.lines.labels
+    rules: list[Found] = []
 
     def classes() -> Found:
         rule = best_of(search(words, labels, symbols)).formula.rule(symbols)
         return weighed(rule.dfa, symbols, words, labels, rule, "classes")
 
-    def merged(way: str, dfa: DFA | None) -> Found:
+    def learned(way: str, dfa: DFA | None) -> Found:
         assert dfa is not None  # the number of states is not bounded
         rule = rule_of(dfa, symbols, empty=False)
         return weighed(dfa, symbols, words, labels, rule, way)
 
     ways: dict[str, Callable[[], Found]] = {
         "classes": classes,
-        "RPNI": lambda: merged("RPNI", rpni(words, labels, symbols)),
-        "EDSM": lambda: merged("EDSM", edsm(words, labels, symbols)),
+        "annealing": lambda: learned(
+            "annealing",
+            annealed(words, labels, symbols, rules[0].dfa),  # from the rule on
+        ),
+        "RPNI": lambda: learned("RPNI", rpni(words, labels, symbols)),
+        "EDSM": lambda: learned("EDSM", edsm(words, labels, symbols)),
     }
-    rules, rows = [], []
+    rows = []
     for way, work in ways.items():
         begun = time.process_time()
         rules.append(work())

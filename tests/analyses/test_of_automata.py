@@ -106,7 +106,7 @@ def test_the_study_is_kept_and_goes_on(
     alone = load(folder, "recovery-automata")
     assert alone is not None
     assert recovery_chart(alone).to_dict()["mark"]
-    assert alone.table["way"].tolist() == 2 * ["lab rule", "classes", "RPNI", "EDSM"]
+    assert alone.table["way"].tolist() == 2 * ["lab rule", "classes", "annealing", "RPNI", "EDSM"]
     assert alone.table["says"].tolist()[1] == "never contains a a side by side (with c left out)"
 
     steps = replace(recipe(""), steps=2, evaluate_every=1)
@@ -125,7 +125,8 @@ def test_the_shortest_code_wins(folder: Path, monkeypatch: pytest.MonkeyPatch) -
     target = targets(folder, 1)[1]
     dfa, symbols = read_automaton(target.file)
     wrong = read_automaton(targets(folder, 1)[0].file)[0]
-    monkeypatch.setattr(of_automata, "rpni", lambda *lines: wrong)
+    for other in ("annealed", "rpni"):
+        monkeypatch.setattr(of_automata, other, lambda *lines: wrong)
     monkeypatch.setattr(of_automata, "edsm", lambda *lines: dfa)
     searched = of_automata.search(*_few(symbols))
     monkeypatch.setattr(of_automata, "search", lambda *lines: searched)

@@ -1,0 +1,78 @@
+"""Annealed automata beside the languages that labelled the words, and counts beside plain runs."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from automata.fa.dfa import DFA
+from automata.fa.nfa import NFA
+from hypothesis import given
+from hypothesis import strategies as st
+
+from interp.automata import annealing
+from interp.automata.annealing import _Annealing, _automaton, annealed
+from interp.automata.equivalence import Word
+from interp.automata.extraction import run
+from interp.automata.rule_search import same
+
+EVERY = DFA(
+    states={0},
+    input_symbols=set("ab"),
+    transitions={0: {"a": 0, "b": 0}},
+    initial_state=0,
+    final_states={0},
+)
+
+
+def long_words(count: int, symbols: str, seed: int = 0) -> list[Word]:
+    rng = np.random.default_rng(seed)
+    lengths = rng.integers(10, 20, size=count)
+    return [tuple(np.array(list(symbols))[rng.integers(len(symbols), size=n)]) for n in lengths]
+
+
+@pytest.mark.parametrize(
+    "regex", ["(b*ab*a)*b*", "(a|b)*abb(a|b)*", "((a|b)(a|b)(a|b))*", "(a|ba|bba)*(b|bb)?"]
+)
+def test_a_language_comes_back_from_long_words(regex: str) -> None:
+    truth = DFA.from_nfa(NFA.from_regex(regex, input_symbols=set("ab"))).minify().to_complete()
+    words = long_words(400, "ab")
+    found = annealed(words, run(truth, words), "ab", EVERY)
+    assert same(found, truth.minify())
+
+
+def test_a_few_turned_labels_are_exceptions_and_no_states(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(annealing, "SIZES", (2, 8))
+    truth = DFA.from_nfa(NFA.from_regex("(b*ab*a)*b*", input_symbols=set("ab"))).minify()
+    words = long_words(150, "ab")
+    labels = run(truth, words)
+    labels[::15] ^= True
+    assert same(annealed(words, labels, "ab", EVERY), truth)
+
+
+def test_it_goes_on_from_a_given_automaton(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is given is found without a turn."""
+    monkeypatch.setattr(annealing, "TURNS", 0)
+    truth = DFA.from_nfa(NFA.from_regex("(a|b)*abb(a|b)*", input_symbols=set("ab"))).minify()
+    words = long_words(200, "ab")
+    assert same(annealed(words, run(truth, words), "ab", truth), truth)
+    assert not same(annealed(words, run(truth, words), "ab", EVERY), truth)
+
+
+@given(seed=st.integers(0, 10**6), size=st.integers(1, 5), width=st.integers(1, 3))
+def test_states_accept_by_majority_and_exceptions_are_counted(
+    seed: int, size: int, width: int
+) -> None:
+    rng = np.random.default_rng(seed)
+    symbols = "abc"[:width]
+    words = [tuple(rng.choice(list(symbols), size=rng.integers(1, 7)).tolist()) for _ in range(20)]
+    labels = rng.random(20) < 0.5
+    letters = np.full((6, 20), width, dtype=np.intp)
+    for column, word in enumerate(words):
+        letters[: len(word), column] = [symbols.index(s) for s in word]
+    delta = rng.integers(size, size=(size, width))
+    final, wrong = _Annealing(letters, labels)._judged(delta)
+    assert wrong == (run(_automaton(delta, final, symbols), words) != labels).sum()
+    others = [rng.random(size) < 0.5 for _ in range(10)]
+    assert all(
+        wrong <= (run(_automaton(delta, other, symbols), words) != labels).sum() for other in others
+    )
