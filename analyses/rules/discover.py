@@ -46,7 +46,8 @@ from interp.automata.evidence import constant_bits
 from interp.automata.extraction import run as verdicts_of
 from interp.automata.formulas.search import Searched, search
 from interp.automata.induction import ENOUGH, weighed
-from interp.automata.merging import Finder, edsm, rpni
+from interp.automata.passive.annealing import annealed
+from interp.automata.passive.merging import Finder, edsm, rpni
 from interp.automata.rule_search import rule_of
 from interp.automata.rules import Rule
 from models.config import TrainConfig
@@ -75,10 +76,12 @@ of a line call for positions."""
 HOPELESS = 3
 """After so many networks that are no better than chance on held-out lines, no other is trained."""
 
+FEW = 0.05
+"""If the shortest formula is wrong on no more of the lines, small automata are annealed, too."""
 RIGHT = 0.97
 """A network that is right on such a share of the held-out lines has learned them."""
 
-Way = Literal["Transformer", "classes", "LSTM", "RPNI", "EDSM"]
+Way = Literal["Transformer", "classes", "LSTM", "annealing", "RPNI", "EDSM"]
 
 
 def discover(options: Discover, progress: Progress = quiet) -> dict[str, Any]:
@@ -159,6 +162,8 @@ def _discover(
     record["seconds"] = round(time.monotonic() - start, 1)
     for done, (way, work) in enumerate(ways.items(), 1):
         if way == "LSTM" and budget.ends(f"the {way}"):
+            continue
+        if way == "annealing" and not few_exceptions(searched()):
             continue
         report(done, f"finder: {way}")
         begun = time.monotonic()
@@ -354,11 +359,24 @@ def finders(
     known: dict[Way, Callable[[], dict[str, Any]]] = {"classes": classes}
     if not options.rivals:
         return known
+
+    def annealing() -> dict[str, Any]:
+        start = best_of(searched()).formula.rule(symbols).dfa
+        dfa = annealed(lines.words, lines.labels, symbols, start)
+        return judged(dfa, rule_of(dfa, symbols, empty=False), "annealing")
+
     merges: dict[Way, Callable[[], dict[str, Any]]] = {
+        "annealing": annealing,
         "RPNI": partial(merged, rpni, "RPNI"),
         "EDSM": partial(merged, edsm, "EDSM"),
     }
     return known | ({"LSTM": lstm} if held.words else {}) | merges
+
+
+def few_exceptions(searched: Searched) -> bool:
+    """Does the shortest formula leave so few exceptions that a small automaton may explain them?"""
+    fit = best_of(searched)
+    return 0 < fit.wrong <= FEW * len(fit.formula.fits)
 
 
 def row(way: Way, found: dict[str, Any], seconds: float) -> dict[str, Any]:

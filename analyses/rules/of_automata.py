@@ -33,14 +33,14 @@ from analyses.rules.automaton_file import read_automaton
 from analyses.rules.choice import best_of
 from analyses.rules.discover import lstm_configuration
 from analyses.rules.lines import as_tsv
-from interp.automata.annealing import annealed
 from interp.automata.classes import classes_of
 from interp.automata.equivalence import Word
 from interp.automata.extraction import Accepts
 from interp.automata.extraction import run as verdicts_of
 from interp.automata.formulas.search import search
 from interp.automata.induction import Found, weighed
-from interp.automata.merging import edsm, rpni
+from interp.automata.passive.annealing import annealed
+from interp.automata.passive.merging import edsm, rpni
 from interp.automata.rule_search import rule_of, same
 from models.config import Device
 from models.errors import UserError

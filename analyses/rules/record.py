@@ -109,6 +109,7 @@ FINDERS = {
     "LSTM": "an LSTM",
     "RPNI": "state merging (RPNI)",
     "EDSM": "state merging (EDSM)",
+    "annealing": "annealing of small automata",
     "classes": "the search of classes of rules",
 }
 """The finders as a sentence names them."""

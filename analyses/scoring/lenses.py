@@ -18,7 +18,7 @@ from torch.nn.functional import binary_cross_entropy_with_logits
 from analyses.scoring.lenses_of_lines import OF_LINES
 from analyses.scoring.paper import Words
 from interp.automata.extraction import extract
-from interp.automata.merging import rpni
+from interp.automata.passive.merging import rpni
 from interp.causal.ablation import ablate
 from interp.causal.patching import patch
 from interp.circuits.effects import Direction, Method, edge_effects

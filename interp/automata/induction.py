@@ -26,7 +26,7 @@ from interp.automata.evidence import (
     rule_bits,
 )
 from interp.automata.extraction import Accepts, Extraction, Teacher, canonical, extract, run
-from interp.automata.merging import Finder, edsm, rpni
+from interp.automata.passive.merging import Finder, edsm, rpni
 from interp.automata.rule_search import rule_of, rules_near
 from interp.automata.rules import Rule
 from interp.automata.words_near import telling, words_like, words_near

@@ -21,7 +21,7 @@ from analyses.questions.rule_evidence import Lines, rebuilt
 from analyses.rules.discover import discover
 from analyses.rules.lines import as_tsv, prepared
 from analyses.rules.recovery import VOCABULARY, Corpus, planted
-from interp.automata.merging import PASSIVE, rpni
+from interp.automata.passive.merging import PASSIVE, rpni
 from interp.automata.rule_search import same
 from models.languages import LabelledCorpus
 from tests.benchmarks.measure import Result, Side, one_thread, seconds

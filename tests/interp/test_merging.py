@@ -11,7 +11,7 @@ from aalpy.learning_algs import run_EDSM
 from interp.automata import merging
 from interp.automata.equivalence import Word
 from interp.automata.extraction import as_dfa, run
-from interp.automata.merging import drawn, edsm, rpni
+from interp.automata.passive.merging import drawn, edsm, rpni
 
 ABC = ("a", "b", "c")
 FINDERS = pytest.mark.parametrize("finder", [rpni, edsm])

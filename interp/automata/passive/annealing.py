@@ -16,7 +16,7 @@ from jaxtyping import Bool, Int
 from interp.automata.equivalence import Word
 from interp.automata.evidence import automaton_bits, exception_bits
 from interp.automata.extraction import canonical
-from interp.automata.merging import PASSIVE, drawn
+from interp.automata.passive.merging import PASSIVE, drawn
 
 SIZES = range(2, 9)
 """States of the automata that are tried."""
