@@ -76,7 +76,8 @@ def choice(
     if first["status"] == "counts":
         rule = {"words": first["rule"], "class": "not regular", "dfa": None}
         return {"best": best | rule | {"regex": None}} | nothing
-    known = {way["way"]: _known(way, lines, symbols) for way in ways if way["dfa"]}
+    weighable = [way for way in ways if way["dfa"] and way["bits"] is not None]
+    known = {way["way"]: _known(way, lines, symbols) for way in weighable}
     chosen = known[first["way"]]
     rules = [
         weighed(rule.dfa, symbols, lines.words, lines.labels, rule, "classes", look=False)
