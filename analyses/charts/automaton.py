@@ -115,7 +115,7 @@ def note(text: str) -> ChartType:
 
 
 def _places(transitions: pd.DataFrame) -> dict[int, int]:
-    """Where each state stands: by its number, but dead ones after all others."""
+    """The place of each state: by its number, but dead ones after all others."""
     left = transitions[transitions["target"] != transitions["state"]]["state"]
     live = transitions["accepting"] | transitions["state"].isin(left)
     order = transitions.assign(dead=~live).sort_values(["dead", "state"])["state"].unique()

@@ -83,13 +83,13 @@ def shares(table: pd.DataFrame, by: str = "family") -> pd.DataFrame:
 
 
 def by_class(table: pd.DataFrame) -> pd.DataFrame:
-    """Of automata: the means of exact, SR and LR by class and way."""
+    """The means of exact, SR and LR by class and way, for a study of automata."""
     means = table.groupby(["class", "way"], sort=False)[["exact", "SR", "LR"]].mean()
     return means.reset_index()
 
 
 def classes_chart(table: pd.DataFrame) -> ChartType:
-    """Of automata: the mean accuracy of each way by class, on lines as long and on longer ones."""
+    """The mean accuracy of each way by class of automata, on lines as long and on longer ones."""
     rows = by_class(table).melt(["class", "way"], ["SR", "LR"], "test", "right")
     rows["test"] = rows["test"].map({"SR": "lines as long", "LR": "longer lines"})
     ways = list(dict.fromkeys(rows["way"]))

@@ -228,7 +228,7 @@ def _finetune(args: Sequence[str]) -> Finetune:
 
 
 def _rule(args: Sequence[str]) -> Discover | OfNetwork | OfAutomaton:
-    """Of lines; of an automaton, if a file holds one; with --model, of a network."""
+    """The rule of lines; of an automaton, if a file holds one; with --model, of a network."""
     if any(word.split("=")[0] == "--model" for word in args):
         return parse(OfNetwork, args, "rule --model DIR")
     if any(holds_an_automaton(Path(word)) for word in args if not word.startswith("-")):

@@ -118,8 +118,8 @@ def near_rule(
     room: int | None,
     seed: int,
 ) -> list[dict[str, Any]]:
-    """How the network answers words of its rule, and words one edit away, in and beyond a window;
-    nothing where no rule is told.
+    """The network's answers to words of its rule, and to words one edit away; none where no rule is
+    told. The words are as long as those of a window, and longer.
 
     Args:
         window: the longest words by which the rule was found.

@@ -321,7 +321,7 @@ def rule_evidence(found: dict[str, Any]) -> str:
 
 
 def near_words(rows: Sequence[dict[str, Any]]) -> list[str]:
-    """How the network answers words of the rule, and words one edit away, in sentences."""
+    """Sentences on the network's answers to words of the rule, and to words one edit away."""
     if not rows:
         return []
     kinds = {row["kind"]: 0 for row in rows}
@@ -394,7 +394,7 @@ def why_not(found: dict[str, Any], max_states: int) -> str:
 
 
 def longer(found: dict[str, Any]) -> str:
-    """How far automaton and network agree on words longer than the lines; "" if none was asked."""
+    """Agreement of automaton and network on words longer than the lines; "" if none was asked."""
     if not found["longer"]:
         return ""
     low, high = found["agreement_longer_interval"]

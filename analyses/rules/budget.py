@@ -1,4 +1,4 @@
-"""How much CPU time the networks of a discovery may take."""
+"""The CPU time that the networks of a discovery may take."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ def best_of(searched: Searched) -> Fit:
 
 
 def chance(fit: Fit, answers: np.ndarray, labels: np.ndarray) -> dict[str, Any]:
-    """How likely a rule is by chance on the very lines that it was found by.
+    """The evidence for a rule on the very lines that it was found by.
 
     The p-value is that of Fisher's exact test, one-sided, times the number of rules of this kind
     that were tried, times the number of kinds (Bonferroni); at most 1. Beside it stand these

@@ -274,7 +274,7 @@ def configuration(
 
 
 def lstm_configuration(options: Discover, corpus: LabelledCorpus) -> TrainConfig:
-    """How the LSTM is trained that learns the same lines."""
+    """The configuration of the LSTM that learns the same lines."""
     model = ModelConfig(architecture="lstm", act_fn="relu")
     return replace(configuration(options, corpus, {}), model=model)
 

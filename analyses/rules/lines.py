@@ -20,7 +20,7 @@ COMMON, BEYOND_DOUBT = 0.005, 4.5
 """A word is common if it is in this share of the lines. It tells the labels apart beyond doubt if
 the labels' shares of lines with it differ by this many standard errors."""
 OTHERS = 6
-"""Words that are not told apart are read as so many, so that lines still differ."""
+"""Words that are not told apart are read as so many: lines then still differ."""
 FEWEST = 20
 """The fewest lines to learn from: of fewer, none could be set apart for a test."""
 

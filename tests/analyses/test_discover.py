@@ -139,6 +139,7 @@ def test_the_printed_lines_have_a_rule_and_others_beside_it(tmp_path: Path) -> N
     assert {way["way"]: way["status"] for way in record["ways"]} == {
         "classes": "rule",
         "RPNI": "none",
+        "EDSM": "none",
     }
     assert headline(record) == (
         "A line is A if it is one or more leeuw, then one or more olifant, then one or more leeuw "

@@ -3,7 +3,7 @@
 Literals grow letter by letter, those first that tell most about the labels. Formulas grow by a
 literal at a time, joined by and, or, xor; a beam of the shortest codes is kept. Where a formula is
 still wrong, literals grow anew on the words that it accepts, and on those that it rejects. Rules of
-one class of literals alone are sought, too, so that each class is seen at its best.
+one class of literals alone are sought, too, and each class is seen at its best.
 """
 
 from __future__ import annotations

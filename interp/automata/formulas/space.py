@@ -101,7 +101,7 @@ def differing(one: DFA, other: DFA, symbols: Sequence[str], lengths: Sequence[in
 
 
 def deciding(rules: Sequence[DFA], symbols: Sequence[str], most: int = 10) -> list[Word]:
-    """The words to ask about, so that few answers leave one rule; the most telling word first.
+    """The words by which few answers leave one rule; the most telling word first.
 
     The candidates are the shortest words on which two of the rules part. Each word that is taken
     splits the rules that are not told apart yet as evenly as it can; of equally good ones the
