@@ -189,7 +189,7 @@ def languages() -> str:
 
 def modules(folder: Path) -> list[Path]:
     """The files of a package that have something to say."""
-    return sorted(path for path in folder.glob("*.py") if path.name != "__init__.py")
+    return sorted(path for path in folder.rglob("*.py") if path.name != "__init__.py")
 
 
 def first_line(folder: Path) -> str:

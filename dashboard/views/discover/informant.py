@@ -53,15 +53,11 @@ def ask(
         st.header("Other rules that fit", divider="gray")
         rest = record | {"space": space.left[1:]}
         st.markdown(text(question(rest, "Lines and answers" if answers else "The lines")))
-        some = [
-            f"{text(row['rule'])}  \n:small[{text(row['class'])}; {text(row['bits'])} bits; "
-            f"differs from the rule above on {text(row['differs on'])}]"
-            for row in others(rest)
-        ]
-        bullets(some[:SHOWN])
-        if more := some[SHOWN:]:
+        rows = others(rest)
+        st.markdown(listed_rules(rows[:SHOWN]))
+        if more := rows[SHOWN:]:
             with st.expander(f"{len(more):d} more"):
-                bullets(more)
+                st.markdown(listed_rules(more))
     st.header("Lines that would decide", divider="gray")
     st.markdown(text(left_open(space, lines)))
     for line in lines[:ASKED]:
@@ -70,12 +66,18 @@ def ask(
         given(folder, record, answers)
     if space.struck:
         with st.expander(f"{len(space.struck):d} struck out by your answers"):
-            bullets([f"~~{text(known(rule).removeprefix('it '))}~~" for rule in space.struck])
+            st.markdown(
+                "\n".join(f"- ~~{text(known(rule).removeprefix('it '))}~~" for rule in space.struck)
+            )
 
 
-def bullets(items: Sequence[str]) -> None:
-    """A list of Markdown."""
-    st.markdown("\n".join(f"- {item}" for item in items))
+def listed_rules(rows: Sequence[dict[str, Any]]) -> str:
+    """Rules as a list in Markdown."""
+    return "\n".join(
+        f"- {text(row['rule'])}  \n:small[{text(row['class'])}; {text(row['bits'])} bits; "
+        f"differs from the rule above on {text(row['differs on'])}]"
+        for row in rows
+    )
 
 
 def left_open(space: Narrowed, lines: Sequence[Question]) -> str:
@@ -94,15 +96,15 @@ def to_answer(
 ) -> None:
     """A line with a button for each label."""
     typed = " ".join(line.line)
-    accepted, other = map(text, record["labels"])
+    accepted, other = record["labels"]
     with st.container(border=True, horizontal=True, vertical_alignment="center"):
         st.markdown(
-            f"**{text(typed)}**  \n:small[{accepted} by {line.accepting:d} of the rules, "
-            f"{other} by {line.rejecting:d}]",
+            f"**{text(typed)}**  \n:small[{text(accepted)} by {line.accepting:d} of the rules, "
+            f"{text(other)} by {line.rejecting:d}]",
             width="stretch",
         )
         for yes, label in ((True, accepted), (False, other)):
-            if st.button(label, key=f"answer {yes} {typed}", width="content"):
+            if st.button(text(label), key=f"answer {yes} {typed}", width="content"):
                 keep_answers(folder, record, answers | {line.line: yes})
                 st.rerun()
 
