@@ -84,7 +84,7 @@ def _sides(apart: dict[str, Any]) -> str:
 
 
 def _reading(found: dict[str, Any]) -> str:
-    """How the network was read, and which reading is consistent."""
+    """The reading of the network, and which reading is consistent."""
     name = {"softmax": "a softmax", "sets": "sets of next symbols"}[found["reads"]]
     trial, fit = found["trial"], found["consistent"]
     if trial is None:

@@ -213,7 +213,7 @@ def _tested(
 
 
 def _share(asked: pd.DataFrame) -> dict[str, Any]:
-    """Of some words, how many are accepted, and on which share rule and network agree."""
+    """The number of accepted words among some, and the share on which rule and network agree."""
     return {
         **shared(int(asked["agree"].sum()), len(asked)),
         "accepted": int(asked["accepted"].sum()),
@@ -241,7 +241,7 @@ def _judged(found: dict[str, Any]) -> dict[str, Any]:
 
 
 def _reach(found: dict[str, Any]) -> dict[str, int]:
-    """How far was looked, and up to where no longer word contradicts the rule."""
+    """The longest words asked, and the length up to which none contradicts the rule."""
     rows = [*found["tested"], *found["near_misses"]]
     contradicted = [row["length"] for row in rows if row["agree"] < 1]
     looked = max([found["length"], *(row["length"] for row in rows)])

@@ -27,7 +27,7 @@ def printed_verdicts(run: Run) -> pd.DataFrame | None:
 
 
 def summary(verdicts: pd.DataFrame) -> str:
-    """How many lines of each group are accepted, and how many verdicts are those of the lecture."""
+    """The accepted lines of each group, and the number of verdicts that are the lecture's."""
     accepted = verdicts.groupby("group")["accepted"].agg(["sum", "count"])
     groups = ", ".join(
         f"{g}: {row['sum']} of {row['count']} accepted" for g, row in accepted.iterrows()

@@ -55,7 +55,7 @@ class _Read:
         self._depths: dict[tuple[Letters, ...], np.ndarray] = {}
 
     def where(self, piece: Letters) -> np.ndarray:
-        """Where the piece begins."""
+        """True where the piece begins."""
         if piece not in self._where:
             here = self.padded == piece[-1]
             if len(piece) > 1:
@@ -65,7 +65,7 @@ class _Read:
         return self._where[piece]
 
     def next(self, piece: Letters) -> np.ndarray:
-        """Where the piece begins next, from each place on; beyond the longest word if nowhere."""
+        """The next place where the piece begins; beyond the longest word if there is none."""
         if piece not in self._next:
             beyond = self.longest + 1
             places = np.where(self.where(piece), np.arange(beyond), beyond).astype(np.int16)
@@ -93,7 +93,7 @@ class _Read:
         return has
 
     def count(self, pieces: tuple[Letters, ...]) -> np.ndarray:
-        """How often the pieces occur in all."""
+        """The number of times that the pieces occur in all."""
         if pieces not in self._counts:
             self._counts[pieces] = np.sum([self.where(p).sum(axis=1) for p in pieces], axis=0)
         return self._counts[pieces]
