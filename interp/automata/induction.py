@@ -44,6 +44,8 @@ DOUBTED = 500
 """The most contradicting lines, for each hypothesis, that the network is asked about."""
 ROUNDS = 3
 """So many times at most an automaton that was learned from words like the lines is mended."""
+HOPELESS = 0.75
+"""It is not mended if it agrees with the network on fewer of the words like the lines."""
 WEIGHTS = (0.5, 1.0, 2.0)
 """The bits of a rule count so many times, to see whether the choice hangs on their scale."""
 
@@ -265,7 +267,8 @@ def learned_like(
 
     RPNI and EDSM learn from lines first. Both are tested on fresh words like them, and the better
     one goes on with those on which the network disagrees with it. This ends when these are hardly
-    any, when too many states are needed, after ``ROUNDS``, or when the budget of words is spent.
+    any or too many, when too many states are needed, after ``ROUNDS``, or when the budget of words
+    is spent.
 
     Args:
         room: so many words may still be asked.
@@ -285,7 +288,8 @@ def learned_like(
         agree = {of: float((run(dfa, fresh) == answers).mean()) for of, dfa in small.items()}
         automata += [(small[of], agree[of]) for of in small]
         spent = len(teacher.known) + search.compared > most
-        if spent or not small or max(agree.values()) >= 1 - TOLERANCES[-1]:
+        better = max(agree.values(), default=0.0)
+        if spent or better < HOPELESS or better >= 1 - TOLERANCES[-1]:
             break
         finders = [max(agree, key=agree.__getitem__)]
         wrong = run(small[finders[0]], fresh) != answers

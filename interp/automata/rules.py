@@ -248,8 +248,8 @@ class Families:
             how = f"that leaves {left} when divided by {number}"
         counts = (number, *rests, *(() if alike else weights.values()))
         dfa = self._dfa(rows, set(rests))
-        text = f"{what} {how}"
-        return Rule("modulo", f"has {text}", f"does not have {text}", len(weights), dfa, counts)
+        text, size = f"{what} {how}", len(weights) + 1
+        return Rule("modulo", f"has {text}", f"does not have {text}", size, dfa, counts)
 
     def brackets(self, depth: int, *pairs: tuple[str, str]) -> Rule:
         """The pairs are brackets that match, nested up to a depth; all other symbols are free."""

@@ -9,9 +9,9 @@ from automata.fa.nfa import NFA
 from hypothesis import given
 from hypothesis import strategies as st
 
-from interp.automata import annealing
 from interp.automata.equivalence import Word
 from interp.automata.extraction import run
+from interp.automata.passive import annealing
 from interp.automata.passive.annealing import _Annealing, _automaton, annealed
 from interp.automata.rule_search import same
 

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from aalpy.learning_algs import run_EDSM
 
-from interp.automata import merging
 from interp.automata.equivalence import Word
 from interp.automata.extraction import as_dfa, run
+from interp.automata.passive import merging
 from interp.automata.passive.merging import drawn, edsm, rpni
 
 ABC = ("a", "b", "c")

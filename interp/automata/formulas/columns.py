@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 import numpy as np
 
 from interp.automata.formulas.literals import Letters, Literal
+
+PREFIXES = 2000
+"""So many beginnings of patterns are kept with their places, because longer ones share them."""
 
 
 class Columns:
@@ -48,6 +52,7 @@ class _Read:
         for row, word in zip(self.padded, words, strict=True):
             row[: len(word)] = word
         self.rows = np.arange(len(words))
+        self.behind = lru_cache(PREFIXES)(self._behind)
         self._where: dict[Letters, np.ndarray] = {}
         self._next: dict[Letters, np.ndarray] = {}
         self._counts: dict[tuple[Letters, ...], np.ndarray] = {}
@@ -75,22 +80,27 @@ class _Read:
 
     def pattern(self, literal: Literal) -> np.ndarray:
         """Each piece is taken at the first place behind the one before it, which is enough."""
-        at = np.zeros(len(self.rows), dtype=np.int16)
-        has = np.ones(len(self.rows), dtype=bool)
-        last = len(literal.pieces) - 1
-        for index, piece in enumerate(literal.pieces):
-            begin = at
-            if index == last and literal.ends:
-                begin = self.lengths - np.int16(len(piece))
-                has = has & (begin >= at)
-            elif index or not literal.starts:
-                begin = self.next(piece)[self.rows, at]
-            inside = np.clip(begin, 0, self.longest)
-            has = has & (begin <= self.longest) & self.where(piece)[self.rows, inside]
-            if index == 0 and literal.starts:
-                has = has & (begin == 0)
-            at = np.minimum(begin + np.int16(len(piece)), np.int16(self.longest + 1))
-        return has
+        if not literal.ends:
+            return self.behind(literal.pieces, literal.starts) <= self.longest
+        *before, piece = literal.pieces
+        begin = self.lengths - np.int16(len(piece))
+        free = self.behind(tuple(before), literal.starts)
+        if literal.starts and not before:
+            fits = begin == 0
+        else:
+            fits = begin >= free
+        return fits & self.where(piece)[self.rows, np.maximum(begin, 0)]
+
+    def _behind(self, pieces: tuple[Letters, ...], starts: bool) -> np.ndarray:
+        """The place behind these pieces; beyond the longest word if a word has them not."""
+        if not pieces:
+            return np.zeros(len(self.rows), dtype=np.int16)
+        *before, piece = pieces
+        beyond = np.int16(self.longest + 1)
+        if starts and not before:
+            return np.where(self.where(piece)[:, 0], np.int16(len(piece)), beyond)
+        begin = self.next(piece)[self.rows, self.behind(tuple(before), starts)]
+        return np.minimum(begin + np.int16(len(piece)), beyond)
 
     def count(self, pieces: tuple[Letters, ...]) -> np.ndarray:
         """The number of times that the pieces occur in all."""

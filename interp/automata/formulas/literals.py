@@ -76,7 +76,8 @@ class Literal:
         tier = 0
         if self.tier is not None and self.kind not in ("runs", "nested"):
             tier = 1 + min(len(self.tier), alphabet - len(self.tier))
-        return max(1, self.length + (max(0, more - 1) if self.kind == "pattern" else 0)) + tier
+        more = max(0, more - 1) if self.kind == "pattern" else int(self.kind == "modulo")
+        return max(1, self.length + more) + tier
 
     @property
     def counts(self) -> tuple[int, ...]:

@@ -277,8 +277,8 @@ class Beam:
             "xor": (sums_ - 2 * both, right - 2 * both_right),
         }
         for join, (accepted, hits) in joins.items():
-            wrong = np.rint(accepted + goal.sum() - 2 * hits).astype(int)
-            bits = (written + self.exceptions[wrong]).ravel()
+            wrong = np.rint(accepted + goal.sum() - 2 * hits).astype(np.int32)
+            bits = (written + self.exceptions.take(wrong)).ravel()
             best = np.argpartition(bits, min(4 * BEAM, bits.size) - 1)[: 4 * BEAM]
             for at in np.sort(best).tolist():
                 one, other = formulas[at // len(self.single)], self.single[at % len(self.single)]
