@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
+from inspect import unwrap
 
 import numpy as np
 import torch
@@ -75,9 +76,23 @@ def learning_rate(config: TrainConfig, step: int) -> float:
     return config.learning_rate * rise * 0.5 * (1 + math.cos(math.pi * step / config.steps))
 
 
+class AdamW(torch.optim.AdamW):
+    """AdamW without torch's compiler.
+
+    The first step of torch's own imports all of the compiler, only to mark its methods as not to be
+    compiled, and that takes longer than to train a small network. Here they stand unmarked.
+    """
+
+    add_param_group = unwrap(torch.optim.AdamW.add_param_group)
+    load_state_dict = unwrap(torch.optim.AdamW.load_state_dict)
+    state_dict = unwrap(torch.optim.AdamW.state_dict)
+    step = torch.no_grad()(unwrap(torch.optim.AdamW.step))
+    zero_grad = unwrap(torch.optim.AdamW.zero_grad)
+
+
 def adamw(config: TrainConfig, parameters: Iterable[nn.Parameter]) -> torch.optim.AdamW:
     """The optimizer of a run."""
-    return torch.optim.AdamW(
+    return AdamW(
         parameters,
         lr=config.learning_rate,
         betas=(0.9, 0.99),

@@ -210,6 +210,18 @@ def test_checkpoint_steps() -> None:
     assert sorted(checkpoint_steps(70)) == [0, 1, 2, 5, 10, 20, 50, 70]
 
 
+def test_training_imports_no_compiler(tmp_path: Path) -> None:
+    """Torch's own optimizers do, and it takes longer than to train a small network."""
+    make(tmp_path / "run", **{**EASY, "steps": 2})
+    code = "import sys; from pathlib import Path; from models.runs.run import Run;"
+    code += "from models.training.loop import train;"
+    code += "train(Run.create(Path(sys.argv[1]), Run(Path(sys.argv[2])).config), 'cpu');"
+    code += "sys.exit('torch._dynamo' in sys.modules)"
+    subprocess.run(
+        [sys.executable, "-c", code, tmp_path / "new", tmp_path / "run"], check=True, timeout=100
+    )
+
+
 # -- killed and resumed -------------------------------------------------------------------------
 
 KILLER = """
@@ -219,11 +231,6 @@ import torch
 torch.set_num_threads(1)
 from models.runs.run import Run
 from models.training.loop import train
-
-# The first step of an optimiser imports a lot: once here, not in every child.
-weight = torch.zeros(1)
-weight.grad = torch.zeros(1)
-torch.optim.AdamW([weight]).step()
 
 def die():
     os.kill(os.getpid(), signal.SIGKILL)

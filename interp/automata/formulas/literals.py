@@ -86,6 +86,12 @@ class Literal:
             return (self.number, self.rest)
         return (self.number,) if self.kind in ("times", "exactly", "nested") else ()
 
+    @property
+    def sees_tier(self) -> bool:
+        """Does it matter what a tier leaves out? It does for ends, and for what is side by side."""
+        beside = self.kind in ("runs", "nested") or any(len(piece) > 1 for piece in self.pieces)
+        return beside or self.starts or self.ends
+
     def longer(self, letters: Sequence[int], most: int) -> Iterator[Literal]:
         """Literals that say one thing more or one thing else: a letter, an end, a gap, a number."""
         pieces, free = self.pieces, [s for s in letters if self.tier is None or s in self.tier]
@@ -271,21 +277,25 @@ def _stepped(
 
 
 def first_literals(letters: Sequence[int], tier: Letters | None, longest: int) -> Iterator[Literal]:
-    """The literals with which a search begins: patterns of a few letters, and numbers of them."""
+    """The literals with which a search begins: patterns of a few letters, and numbers of them.
+
+    On a tier these are the ones that see it; none is modulo a number.
+    """
     read = list(letters) if tier is None else [s for s in tier if s in letters]
     ends = list(product((False, True), repeat=2))
     for length in range(1, longest + 1):
         for flat in product(read, repeat=length):
             for cuts in product((False, True), repeat=length - 1):
-                pieces = cut(flat, cuts)
-                yield from (Literal("pattern", pieces, at[0], at[1], tier) for at in ends)
-            if length <= 2:
+                patterns = (Literal("pattern", cut(flat, cuts), *at, tier) for at in ends)
+                yield from (one for one in patterns if tier is None or one.sees_tier)
+            if length == 2 or (length == 1 and tier is None):
                 yield from (
                     Literal("times", (flat,), tier=tier, number=n) for n in range(2, MOST_TIMES)
                 )
                 yield from (
                     Literal("exactly", (flat,), tier=tier, number=n) for n in range(1, MOST_TIMES)
                 )
+            if length <= 2 and tier is None:
                 yield from (
                     Literal("modulo", (flat,), tier=tier, number=n, rest=rest)
                     for n in (2, 3, 4, 5)

@@ -124,7 +124,8 @@ class Pool:
                     break
                 tried |= set(fresh)
                 longer = (x for i in fresh for x in self.literals[i].longer(self.letters, LONGEST))
-                places = list(dict.fromkeys([*places, *self.add(longer)]))
+                seeing = (x for x in longer if tier is None or x.sees_tier)
+                places = list(dict.fromkeys([*places, *self.add(seeing)]))
 
     def _distinct(self, places: Sequence[int], most: int) -> list[int]:
         """The first places whose literals differ on some word."""

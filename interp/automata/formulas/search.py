@@ -35,7 +35,7 @@ BEYOND = 20.0
 then not a million times less likely."""
 SWAPPED = 15
 """So many of the best formulas are tried with so many other literals."""
-MOST_WORDS, MOST_SYMBOLS = 3000, 75_000
+MOST_WORDS, MOST_SYMBOLS = 2000, 75_000
 """Of more words, or of more symbols in all, some are drawn to search on."""
 CLASSES: dict[str, set[str]] = {
     "local": {"local"},
@@ -271,6 +271,7 @@ class Beam:
         size = self.pool.alphabet
         written = np.array([formula.bits(size) for formula in formulas])[:, None]
         written = written + np.array([formula.bits(size) for formula in self.single])
+        written, exceptions = written.astype(np.float32), self.exceptions.astype(np.float32)
         joins: dict[Way, tuple[np.ndarray, np.ndarray]] = {
             "and": (both, both_right),
             "or": (sums_ - both, right - both_right),
@@ -278,7 +279,7 @@ class Beam:
         }
         for join, (accepted, hits) in joins.items():
             wrong = np.rint(accepted + goal.sum() - 2 * hits).astype(np.int32)
-            bits = (written + self.exceptions.take(wrong)).ravel()
+            bits = (written + exceptions.take(wrong)).ravel()
             best = np.argpartition(bits, min(4 * BEAM, bits.size) - 1)[: 4 * BEAM]
             for at in np.sort(best).tolist():
                 one, other = formulas[at // len(self.single)], self.single[at % len(self.single)]
