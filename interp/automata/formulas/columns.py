@@ -85,10 +85,7 @@ class _Read:
         *before, piece = literal.pieces
         begin = self.lengths - np.int16(len(piece))
         free = self.behind(tuple(before), literal.starts)
-        if literal.starts and not before:
-            fits = begin == 0
-        else:
-            fits = begin >= free
+        fits = begin == 0 if literal.starts and not before else begin >= free
         return fits & self.where(piece)[self.rows, np.maximum(begin, 0)]
 
     def _behind(self, pieces: tuple[Letters, ...], starts: bool) -> np.ndarray:

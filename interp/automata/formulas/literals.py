@@ -286,7 +286,7 @@ def first_literals(letters: Sequence[int], tier: Letters | None, longest: int) -
     for length in range(1, longest + 1):
         for flat in product(read, repeat=length):
             for cuts in product((False, True), repeat=length - 1):
-                patterns = (Literal("pattern", cut(flat, cuts), *at, tier) for at in ends)
+                patterns = (Literal("pattern", cut(flat, cuts), a, b, tier) for a, b in ends)
                 yield from (one for one in patterns if tier is None or one.sees_tier)
             if length == 2 or (length == 1 and tier is None):
                 yield from (
