@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from contextlib import ExitStack
 
 import numpy as np
 import torch
@@ -191,14 +192,10 @@ def _acts(module: nn.Module) -> bool:
 @torch.no_grad()
 def _require_activation_modules(f: FromEmbeddings, word: Int[Tensor, " pos"]) -> None:
     called: list[int] = []
-    handles = [
-        module.register_forward_hook(lambda *_: called.append(1))
-        for module in f.modules()
-        if _acts(module)
-    ]
-    f(f.of(word[None]))
-    for handle in handles:
-        handle.remove()
+    with ExitStack() as hooks:
+        for module in filter(_acts, f.modules()):
+            hooks.callback(module.register_forward_hook(lambda *_: called.append(1)).remove)
+        f(f.of(word[None]))
     if len(called) < f.model.cfg.n_layers:
         raise ValueError(
             f"{type(f.model).__name__} computes the activation functions of its MLPs without "

@@ -244,3 +244,13 @@ def test_symbols_that_no_production_names() -> None:
     assert known.vocabulary.symbols == ("a", "b", "c")
     assert not known.contains(("c",))
     assert known.next_symbols(("b",)) == {"a", "b"}
+
+
+def test_each_set_of_next_tokens_has_its_own_number_in_a_large_alphabet() -> None:
+    """Of 80 symbols, two that lie 52 apart were told as one set."""
+    names = [f"w{i}" for i in range(80)]
+    known = ContextFreeLanguage(
+        "large", read("S -> " + " | ".join(f"'{name}' '{name}' 'stop'" for name in names))
+    )
+    numbers = {known.state([name])["next"] for name in names}
+    assert len(numbers) == 80

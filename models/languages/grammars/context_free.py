@@ -158,8 +158,10 @@ class ContextFreeLanguage(DrawnLanguage):
         return np.where(known, self._known_numbers[number], bits + len(self._known_bits))
 
     def _bits(self, allowed: np.ndarray) -> np.ndarray:
-        """A number for each set of tokens."""
-        return (allowed @ 2.0 ** (np.arange(allowed.shape[-1]) % 52)).astype(np.int64)
+        """A number for each set of tokens, 0 for none: the exclusive or of random numbers, one for
+        each token (Zobrist 1970). Two sets share a number with a probability of 2^-62."""
+        keys = np.random.default_rng(0).integers(1, 1 << 62, size=allowed.shape[-1])
+        return np.bitwise_xor.reduce(np.where(allowed, keys, 0), axis=-1)
 
     @cached_property
     def _sets(self) -> list[int]:
