@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from itertools import accumulate, combinations, groupby, pairwise
+from itertools import accumulate, combinations, groupby, pairwise, product
 
 import numpy as np
 import pytest
@@ -24,10 +24,12 @@ from models.languages import (
     FormalLanguage,
     RegularLanguage,
     Word,
+    Words,
     language,
 )
 from models.languages.grammars.reading import read
 from models.languages.recurrence import Recurrence
+from models.languages.vocabulary import FIRST_SYMBOL_ID
 
 
 def blocks(symbols: str, reach: int) -> Listed:
@@ -282,6 +284,63 @@ def test_counterfactual_is_the_nearest_word_of_the_other_membership(case: Case) 
             assert case.listed.contains(changed) != case.listed.contains(word), (word, changed)
             assert distance(word, changed) == fewest, (word, changed)
         assert case.language.counterfactual(word) == case.language.counterfactual(word)
+
+
+TRIED, TRIED_IN_CONTEXT = 20_000, 200_000
+"""So many words of a length at most; the shortest prompts are among these."""
+
+
+@pytest.mark.parametrize("name", LANGUAGES)
+def test_of_every_language_the_counterfactual_is_the_nearest(name: str) -> None:
+    """Beside all words of a length. Which of them are members is tested elsewhere."""
+    known, rng = language(name), np.random.default_rng(0)
+    assert isinstance(known, FormalLanguage)
+    size = len(known.vocabulary.symbols)
+    most = TRIED_IN_CONTEXT if name.startswith("in-context") else TRIED
+    for length in range(1, 10):
+        if size**length > most:
+            break
+        ids = np.array(list(product(range(size), repeat=length))) + FIRST_SYMBOL_ID
+        labels = known.labels(Words(ids, np.full(len(ids), length)))
+        for row in rng.choice(len(ids), size=min(len(ids), 40), replace=False).tolist():
+            others = ids[labels != labels[row]]
+            word = known.vocabulary.decode(ids[row])
+            if not len(others):
+                with pytest.raises(LookupError):
+                    known.counterfactual(word)
+                continue
+            unlike = others != ids[row]
+            fewest = int(unlike.sum(axis=1).min())
+            for changed in (known.counterfactual(word), known.counterfactual(word, rng)):
+                assert known.contains(changed) != known.contains(word), (word, changed)
+                assert distance(word, changed) == fewest, (word, changed)
+
+
+PAIRS = [name for name in LANGUAGES if ">" in language(name).vocabulary.symbols]
+
+
+@pytest.mark.parametrize("name", PAIRS)
+def test_of_a_wrong_pair_the_target_is_to_blame(name: str) -> None:
+    """Beside all words with the same source."""
+    known, rng = language(name), np.random.default_rng(1)
+    assert isinstance(known, FormalLanguage)
+    size, blamed = len(known.vocabulary.symbols), 0
+    for n in (1, 2, 3, 4):
+        if not known.has(length := known.length_of(n), True):
+            continue
+        for ids in known.near_misses(rng, np.full(12, length)).ids:
+            cut = int((ids == known.vocabulary.ids[">"]).argmax()) + 1
+            if not 1 < cut < length or size ** (length - cut) > TRIED_IN_CONTEXT:
+                continue
+            targets = np.array(list(product(range(size), repeat=length - cut))) + FIRST_SYMBOL_ID
+            words = np.concatenate([np.repeat(ids[None, :cut], len(targets), axis=0), targets], 1)
+            right = words[known.labels(Words(words, np.full(len(words), length)))]
+            unlike = {tuple(np.flatnonzero(one != ids).tolist()) for one in right}
+            fewest = min(map(len, unlike), default=0)
+            expected = tuple(sorted(each for each in unlike if len(each) == fewest)) or None
+            assert known.rationales(known.vocabulary.decode(ids)) == expected
+            blamed += expected is not None
+    assert blamed or name == "parse"  # whose alphabet is large
 
 
 @pytest.mark.parametrize(

@@ -78,6 +78,18 @@ class DrawnLanguage(FormalLanguage):
                 return self.vocabulary.decode(nearby.ids[row])
         raise LookupError(f"no word outside {self.name} is near {' '.join(word)!r}")
 
+    def _nearest_or(self, known: Word, word: Word, rng: np.random.Generator | None) -> Word:
+        """The nearest member where few enough words must be looked at, else a known member."""
+        distance = sum(a != b for a, b in zip(word, known, strict=True))
+        for changes, nearby in enumerate(self._near(word), 1):
+            if changes >= distance and rng is None:
+                break
+            inside = np.flatnonzero(self.labels(nearby))
+            if len(inside):
+                row = inside[0] if rng is None else rng.choice(inside)
+                return self.vocabulary.decode(nearby.ids[row])
+        return known
+
     def _near(self, word: Word) -> Iterator[Words]:
         """All words that differ in one symbol, then in two, and so on, while they are not many."""
         ids = self.vocabulary.words([word]).ids[0]

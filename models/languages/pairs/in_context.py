@@ -215,12 +215,13 @@ class InContext(DrawnLanguage):
         return super().rationales(word) if self.contains(word) else self._repairs(word)
 
     def _nearest_member(self, word: Word, rng: np.random.Generator | None) -> Word:
-        """The same source with an answer that fits. Where there is none, some prompt."""
-        answered = self._answered(word, rng)
-        if answered is None:
+        """The nearest prompt; where very many words would have to be looked at, the same source
+        with an answer that fits, or where there is none, some prompt."""
+        known = self._answered(word, rng)
+        if known is None:
             drawn = self._members(rng or np.random.default_rng(0), np.array([len(word)]))
-            return self.vocabulary.decode(drawn.ids[0])
-        return answered
+            known = self.vocabulary.decode(drawn.ids[0])
+        return self._nearest_or(known, word, rng)
 
     # -- data -----------------------------------------------------------------------------------
 

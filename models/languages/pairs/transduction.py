@@ -185,12 +185,13 @@ class Transduction(DrawnLanguage):
         return (tuple(i for i, (a, b) in enumerate(zip(word, right, strict=True)) if a != b),)
 
     def _nearest_member(self, word: Word, rng: np.random.Generator | None) -> Word:
-        """The same source with its own target. Where there is none of this length, some pair."""
-        right = self._repaired(word)
-        if right is None:
+        """The nearest pair; where very many words would have to be looked at, the same source with
+        its own target, or where that has not this length, some pair."""
+        known = self._repaired(word)
+        if known is None:
             drawn = self._members(rng or np.random.default_rng(0), np.array([len(word)]))
-            return self.vocabulary.decode(drawn.ids[0])
-        return right
+            known = self.vocabulary.decode(drawn.ids[0])
+        return self._nearest_or(known, word, rng)
 
     # -- data -----------------------------------------------------------------------------------
 
