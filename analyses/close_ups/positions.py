@@ -79,7 +79,7 @@ def _known(
         elif kind == "rotary":
             yield kind, "cos, sin", sinusoidal(place, config.d_head, dtype=torch.float64)
         elif kind == "alibi":
-            yield kind, "score", -place[:, None] * alibi_slopes(config.n_heads).double()
+            yield kind, "score", -place[:, None] * alibi_slopes(config.n_heads, torch.float64)
         elif kind == "t5":
             drawn = torch.randn(T5_BUCKETS, config.n_heads, generator=generator)
             yield "t5 at random", "score", drawn[t5_buckets(-place[:, None], False)[:, 0]]

@@ -209,13 +209,14 @@ class HookedEncoderDecoder(EmbeddingModel):
         config, device = self.config, self.W_E.device
         bias = rotation = None
         if config.positions == "alibi":
-            bias = alibi(config.n_heads, positions, device)
+            bias = alibi(config.n_heads, positions, device, self.W_E.dtype)
         elif config.positions == "t5":
             table = self.relative if encoder else self.decoder_relative
             assert table is not None
             bias = table(t5_buckets(distances(positions, device), encoder)).permute(2, 0, 1)
         elif config.positions == "rotary":
-            rotation = rotations(positions, config.d_head, config.position_base, device)
+            dtype = self.W_E.dtype
+            rotation = rotations(positions, config.d_head, config.position_base, device, dtype)
         return Relations(may, bias, rotation)
 
 

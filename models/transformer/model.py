@@ -94,12 +94,13 @@ class HookedTransformer(IncrementalTransformer):
             valid = tokens != END_ID if config.sees_ahead else None
             may = allowed(config.mask, length, valid, device, config.window)[:, None]
         if config.positions == "alibi":
-            bias = alibi(config.learned_heads, length, device)
+            bias = alibi(config.learned_heads, length, device, self.W_E.dtype)
         elif self.relative is not None:
             buckets = t5_buckets(distances(length, device), config.sees_ahead)
             bias = self.relative(buckets).permute(2, 0, 1)
         elif config.positions == "rotary":
-            rotation = rotations(length, config.d_head, config.position_base, device)
+            dtype = self.W_E.dtype
+            rotation = rotations(length, config.d_head, config.position_base, device, dtype)
         return Relations(may, bias_of_all_heads(bias, config.counting), rotation)
 
     def accumulated_bias(

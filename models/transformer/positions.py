@@ -56,17 +56,21 @@ def computed(
     Appended and concatenated positions stand in the last coordinates, where the embedding is zero.
     """
     if config.positions == "appended":
-        own = position[..., None].float() / config.n_ctx
+        own = position[..., None].to(dtype) / config.n_ctx
     else:
         width = config.d_model - config.d_embed or config.d_model
-        own = sinusoidal(position, width, config.position_base)
-    return pad(own, (config.d_model - own.shape[-1], 0)).to(dtype)
+        own = sinusoidal(position, width, config.position_base, dtype)
+    return pad(own, (config.d_model - own.shape[-1], 0))
 
 
 @lru_cache(maxsize=4)  # every forward pass of one length asks for the same
 @torch.inference_mode(False)  # a table made in inference mode could not be used in training
 def rotations(
-    positions: int, width: int, base: float = BASE, device: torch.device | None = None
+    positions: int,
+    width: int,
+    base: float = BASE,
+    device: torch.device | None = None,
+    dtype: torch.dtype = torch.float32,
 ) -> tuple[Float[Tensor, "pos 1 width"], Float[Tensor, "pos 1 width"]]:
     """Cosine and sine of the angle by which each pair of dimensions turns, per position.
 
@@ -75,7 +79,7 @@ def rotations(
     place = torch.arange(positions, dtype=torch.float64, device=device)
     angles = place[:, None] * frequencies(width, base, device)
     angles = torch.cat([angles, angles], dim=-1)[:, None]
-    return angles.cos().float(), angles.sin().float()
+    return angles.cos().to(dtype), angles.sin().to(dtype)
 
 
 def rotate(
@@ -89,7 +93,7 @@ def rotate(
     """
     first, second = x.chunk(2, dim=-1)
     turned = torch.cat([-second, first], dim=-1)
-    return x * cosine.to(x.dtype) + turned * sine.to(x.dtype)
+    return x * cosine + turned * sine
 
 
 def distances(positions: int, device: torch.device | None = None) -> Int[Tensor, "query key"]:
@@ -98,7 +102,7 @@ def distances(positions: int, device: torch.device | None = None) -> Int[Tensor,
     return place - place[:, None]
 
 
-def alibi_slopes(n_heads: int) -> Float[Tensor, " head"]:
+def alibi_slopes(n_heads: int, dtype: torch.dtype = torch.float32) -> Float[Tensor, " head"]:
     """2^(-8h / n) for h = 1 .. n heads.
 
     If n is no power of two, the slopes are those of the next lower power, then every other slope of
@@ -109,15 +113,19 @@ def alibi_slopes(n_heads: int) -> Float[Tensor, " head"]:
         return [2.0 ** (-8.0 * h / n) for h in range(1, n + 1)]
 
     lower = 2 ** math.floor(math.log2(n_heads))
-    return torch.tensor(geometric(lower) + geometric(2 * lower)[::2][: n_heads - lower])
+    slopes = geometric(lower) + geometric(2 * lower)[::2][: n_heads - lower]
+    return torch.tensor(slopes, dtype=dtype)
 
 
 @lru_cache(maxsize=4)
 def alibi(
-    n_heads: int, positions: int, device: torch.device | None = None
+    n_heads: int,
+    positions: int,
+    device: torch.device | None = None,
+    dtype: torch.dtype = torch.float32,
 ) -> Float[Tensor, "head query key"]:
     """-slope * distance, to be added to the scores; the same before and after the query."""
-    slopes = alibi_slopes(n_heads).to(device, non_blocking=True)
+    slopes = alibi_slopes(n_heads, dtype).to(device, non_blocking=True)
     return -slopes[:, None, None] * distances(positions, device).abs()
 
 

@@ -343,3 +343,27 @@ def test_the_base_of_a_model_is_the_one_that_is_asked_for(positions: str) -> Non
     assert (logits(10_000.0) - logits(100.0)).abs().max() > 1e-5
     with pytest.raises(UserError, match=r"position_base is 0\.5: it must be at least 1"):
         logits(0.5)
+
+
+@pytest.mark.parametrize("kind", ["rotary", "alibi", "sinusoidal", "appended"])
+def test_a_model_in_float64_has_positions_in_float64(kind: str) -> None:
+    """Tables in float32 moved the logits by up to 7e-6."""
+    config = ModelConfig(n_heads=3, d_model=24, n_ctx=48, positions=kind)
+    model = HookedTransformer(config, Vocabulary(("a", "b")), 0).double()
+    tokens = torch.full((1, 40), 2)
+    place = torch.arange(40, dtype=torch.float64)
+    steps = 10_000.0 ** (-torch.arange(0, 8, 2, dtype=torch.float64) / 8)
+    if kind == "rotary":
+        rotation = model.relations(tokens).rotation
+        assert rotation is not None
+        close(rotation[0][:, 0, :4], (place[:, None] * steps).cos(), 1e-15)
+    elif kind == "alibi":
+        bias = model.relations(tokens).bias
+        assert bias is not None
+        slopes = torch.tensor([2**-4, 2**-8, 2**-2], dtype=torch.float64)
+        close(bias[:, 39], -slopes[:, None] * (39 - place), 1e-15)
+    else:
+        added = model.position_embedding(tokens, None)[0]
+        steps = 10_000.0 ** (-torch.arange(0, 24, 2, dtype=torch.float64) / 24)
+        last = (place[:, None] * steps).cos()[:, -1] if kind == "sinusoidal" else place / 48
+        close(added[:, -1], last, 1e-15)
