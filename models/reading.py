@@ -1,8 +1,9 @@
-"""Bytes from outside: a plain file of a size that fits into memory, or one clear line."""
+"""Files and text from outside: plain files that fit into memory, and letters in one form."""
 
 from __future__ import annotations
 
 import stat
+import unicodedata
 from pathlib import Path
 
 from models.errors import UserError, told
@@ -37,3 +38,20 @@ def read_bytes(path: Path, cure: str, most: int | None = None) -> bytes:
         return path.read_bytes() if status.st_size else b""
     except OSError as error:
         raise UserError(f"cannot read {path} ({told(error)}): {cure}") from None
+
+
+def read_text(path: Path, cure: str, most: int | None = None) -> str:
+    """The content of a text file in UTF-8, in ``one_form``; arguments and errors as ``read_bytes``.
+
+    Raises:
+        UserError: as ``read_bytes``, or the file is not UTF-8.
+    """
+    try:
+        return one_form(read_bytes(path, cure, most).decode("utf-8-sig"))
+    except UnicodeDecodeError as error:
+        raise UserError(f"{path}: not UTF-8 (byte {error.start}): save the file as UTF-8") from None
+
+
+def one_form(text: str) -> str:
+    """The text in Unicode's NFC: a letter and its accent are one letter, however they are typed."""
+    return unicodedata.normalize("NFC", text)

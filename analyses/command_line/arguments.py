@@ -71,7 +71,7 @@ from models.languages.own_grammar import MOST_LETTERS
 from models.languages.tokens import WORDS
 from models.model_config import ModelConfig
 from models.objectives import OBJECTIVES, objective
-from models.reading import read_bytes
+from models.reading import read_text
 from models.training.recipes import recipe
 
 
@@ -241,10 +241,7 @@ def productions(grammar: str) -> str:
     if not grammar or "->" in grammar:
         return grammar
     cure = "give a file of productions, such as S -> 'a' S 'b' | 'a' 'b'"
-    try:
-        return read_bytes(Path(grammar), cure, MOST_LETTERS).decode("utf-8-sig") or "\n"
-    except UnicodeDecodeError:
-        raise UserError(f"{grammar} is not in UTF-8: {cure}") from None
+    return read_text(Path(grammar), cure, MOST_LETTERS) or "\n"
 
 
 ANALYSE = """usage: lab analyse RUN [NAME] [OPTIONS]

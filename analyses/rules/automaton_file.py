@@ -12,7 +12,7 @@ from interp.automata.classes import Membership, classes_of
 from interp.automata.extraction import canonical
 from interp.automata.rule_search import rule_of
 from models.errors import UserError
-from models.reading import read_bytes
+from models.reading import read_text
 
 MOST_BYTES = 4 * 2**20
 MOST_STATES, MOST_SYMBOLS = 500, 200
@@ -31,10 +31,7 @@ def read_automaton(path: Path) -> tuple[DFA, list[str]]:
         UserError: the file cannot be read; a line is none of the form; the automaton is none of
             fixed steps, or is larger than the bounds.
     """
-    try:
-        text = read_bytes(path, CURE, MOST_BYTES).decode("utf-8-sig")
-    except UnicodeDecodeError:
-        raise UserError(f"{path} is not in UTF-8: {CURE}") from None
+    text = read_text(path, CURE, MOST_BYTES)
     rows: dict[int, dict[str, int]] = {0: {}}
     final = set()
     for number, line in enumerate(text.split("\n"), start=1):

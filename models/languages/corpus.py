@@ -20,7 +20,7 @@ from models.languages.language import (
     VariableKind,
 )
 from models.languages.vocabulary import END_ID, UNK, Vocabulary, Word, Words
-from models.reading import read_bytes
+from models.reading import read_text
 
 HEADERS = {"label", "column", "group", "class"}
 SPLITS = get_args(Split)
@@ -64,11 +64,8 @@ def read_columns(
     """
     one, other = columns
     wanted = f"{one}, tab, {other}"
-    content = read_bytes(path, f"give a file of lines, {wanted}", MOST_BYTES)
-    try:
-        text = content.decode("utf-8-sig").replace("\r\n", "\n").replace("\r", "\n")
-    except UnicodeDecodeError as error:
-        raise UserError(f"{path}: not UTF-8 (byte {error.start}): save the file as UTF-8") from None
+    text = read_text(path, f"give a file of lines, {wanted}", MOST_BYTES)
+    text = text.replace("\r\n", "\n").replace("\r", "\n")
     firsts, words = [], []
     lines = text.removesuffix("\n").split("\n") if text else []
     first, *others = (line.split("\t")[0].strip() for line in lines or [""])

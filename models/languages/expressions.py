@@ -11,6 +11,7 @@ from automata.fa.nfa import NFA
 
 from models.errors import UserError
 from models.languages.regular import RegularLanguage
+from models.reading import one_form
 
 SYNTAX = "()[]|*+?.&{},"
 """What an expression may hold beside letters and digits."""
@@ -19,6 +20,8 @@ MOST_REPEATS = 100
 MOST_STATES = 200
 SHOWN = 60
 """Letters of an expression that an error repeats."""
+EMPTY = "ε"
+"""The empty word, as the field writes it."""
 BRACES = re.compile(r"\{[^}]*\}")
 NAME = re.compile(r"\w[\w-]{0,60}")
 
@@ -30,14 +33,16 @@ def of_expression(name: str, regex: str, symbols: str = "") -> RegularLanguage:
         name: what it is called; fit for a folder.
         regex: letters and digits are symbols. ``x|y`` is x or y, ``x*`` any number of x, ``x+`` at
             least one, ``x?`` at most one, ``x{2,4}`` two to four, ``[xyz]`` one of them, ``.`` any
-            symbol, ``x&y`` what fits both.
-        symbols: further ones, which the expression does not name.
+            symbol, ``x&y`` what fits both, ``ε`` nothing.
+        symbols: further ones, which the expression does not name. Where ``ε`` is among them, it
+            is a symbol.
 
     Raises:
         UserError: it is no expression, its automaton is too large, or there are only finitely many
             words of the language, or outside it.
     """
     check_name(name)
+    regex, symbols = one_form(regex), one_form(symbols)
     fault = f"the expression {regex[:SHOWN]!r}"
     if strange := [c for c in regex + symbols if not (c.isalnum() or c in SYNTAX)]:
         raise UserError(
@@ -50,6 +55,8 @@ def of_expression(name: str, regex: str, symbols: str = "") -> RegularLanguage:
             f"{fault} is too long: use at most {MOST_LETTERS} letters, and numbers in braces whose "
             f"product is at most {MOST_REPEATS}"
         )
+    if EMPTY not in symbols:
+        regex = regex.replace(EMPTY, "()")
     used = sorted({c for c in BRACES.sub("", regex) + symbols if c.isalnum()})
     try:
         nfa = NFA.from_regex(regex, input_symbols=set(used))

@@ -10,6 +10,7 @@ import numpy as np
 from jaxtyping import Int
 
 from models.errors import UserError
+from models.reading import one_form
 
 BOS = "<bos>"
 END = "<end>"
@@ -77,7 +78,8 @@ class Vocabulary:
             raise UserError(f"the word has {len(text)} letters: give at most {MOST_TYPED}")
         parts = text.split()
         if all(len(symbol) == 1 for symbol in self.symbols if symbol != UNK):
-            parts = [part for chunk in parts for part in ([chunk] if chunk in self.ids else chunk)]
+            split = ([part] if part in self.ids else one_form(part) for part in parts)
+            parts = [symbol for symbols in split for symbol in symbols]
         return self.check(parts)
 
     def check(self, symbols: Iterable[str]) -> Word:
@@ -86,13 +88,20 @@ class Vocabulary:
         Where ``UNK`` is a symbol, it takes the place of what is unknown.
         """
         word = tuple(symbols)
-        if UNK in self.ids:
-            return tuple(s if self.ids.get(s, BOS_ID) >= FIRST_SYMBOL_ID else UNK for s in word)
+        if self._known.issuperset(word):
+            return word
+        word = tuple(s if s in self._known else one_form(s) for s in word)
+        if UNK in self._known:
+            return tuple(s if s in self._known else UNK for s in word)
         for symbol in word:
-            if self.ids.get(symbol, BOS_ID) < FIRST_SYMBOL_ID:
+            if symbol not in self._known:
                 known = " ".join(self.symbols[:20]) + (" ..." if len(self.symbols) > 20 else "")
                 raise UserError(f"unknown symbol {symbol!r}: use only {known}")
         return word
+
+    @cached_property
+    def _known(self) -> frozenset[str]:
+        return frozenset(self.symbols)
 
     def decode(self, ids: Iterable[int] | Int[np.ndarray, " time"]) -> Word:
         return tuple(self.tokens[int(i)] for i in ids)

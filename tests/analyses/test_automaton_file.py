@@ -74,7 +74,7 @@ def test_a_file_that_is_missing_or_no_text(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="cannot read"):
         read_automaton(tmp_path / "none.att")
     (tmp_path / "bytes.att").write_bytes(b"\xff\xfe")
-    with pytest.raises(UserError, match="not in UTF-8"):
+    with pytest.raises(UserError, match="not UTF-8"):
         read_automaton(tmp_path / "bytes.att")
 
 

@@ -6,6 +6,7 @@ import math
 
 from models.errors import UserError
 from models.languages.grammars.productions import Grammar, Nonterminal, Production
+from models.reading import one_form
 
 MOST_PRODUCTIONS = 500
 MOST_PARTS = 40
@@ -29,7 +30,7 @@ def read(text: str) -> Grammar:
 
     made: list[Production] = []
     before = ""
-    for number, line in enumerate(text.splitlines(), 1):
+    for number, line in enumerate(one_form(text).splitlines(), 1):
         line = before + line.strip()
         before = line[:-1].rstrip() + " " if line.endswith("\\") else ""
         if before or not line or line.startswith("#"):
