@@ -11,6 +11,7 @@ from analyses.jobs.trained import finish
 from analyses.options.commands import Finetune, Languages, Resume, Train
 from models.errors import UserError
 from models.languages import LANGUAGES, FormalLanguage, language
+from models.languages.pairs.syntax_directed import SyntaxDirected
 from models.runs.files import locked
 from models.runs.learnt import corpus_of
 from models.runs.run import Run, run_name
@@ -59,9 +60,11 @@ def one_language(options: Languages) -> None:
     if rule:
         OUT.print(f"A word is in it if it {rule}.")
     if known.productions:
-        OUT.print(
-            "Production rules, from S:", *(f"  {each}" for each in known.productions), sep="\n"
-        )
+        start = known.productions[0].split()[0]
+        both = "; a>x is an a of the source and an x of the target"
+        pairs = isinstance(known, SyntaxDirected)
+        OUT.print(f"Production rules, from {start}{both if pairs else ''}:")
+        OUT.print(*(f"  {rule}" for rule in known.productions), sep="\n")
     is_in = "is" if known.contains(word) else "is not"
     OUT.print(f"{' '.join(word)} {is_in} in it. After each symbol:")
     OUT.print(table_of(table))

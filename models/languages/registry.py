@@ -17,7 +17,7 @@ from models.languages.expressions import of_expression
 from models.languages.grammars import phrases
 from models.languages.grammars.bounded import BOUNDED, BoundedLanguage
 from models.languages.grammars.context_free import ContextFreeLanguage
-from models.languages.grammars.copies import CopyLanguage
+from models.languages.grammars.copies import CopyLanguage, copying
 from models.languages.grammars.halting import HaltingLanguage
 from models.languages.grammars.listed import CrossedLanguage, PowersLanguage
 from models.languages.grammars.productions import Grammar, grammar_of
@@ -25,7 +25,7 @@ from models.languages.language import Language
 from models.languages.own_grammar import of_grammar
 from models.languages.pairs import given
 from models.languages.pairs.in_context import InContext
-from models.languages.pairs.letters import Reordering, alphabetical, backwards, same
+from models.languages.pairs.letters import Reordering, alphabetical, backwards, mirrored, same
 from models.languages.pairs.steps import ParitySteps
 from models.languages.pairs.syntax_directed import SyntaxDirected
 from models.languages.planted import (
@@ -38,7 +38,7 @@ from models.languages.planted import (
 )
 from models.languages.regular import RegularLanguage
 from models.languages.shuffle import ShuffleLanguage
-from models.languages.vocabulary import Word
+from models.languages.vocabulary import BORDER, Word
 
 DIEREN_FILE = Path(__file__).with_name("dieren.tsv")
 DIEREN_RULE = ("leeuw", "olifant", "leeuw")
@@ -219,13 +219,17 @@ LANGUAGES: dict[str, Callable[[], Language]] = {
     "halting": lambda: HaltingLanguage("halting"),
     # Pairs of a source and its target
     "copy": lambda: Reordering(
-        "copy", "abcd", same, "mildly context-sensitive", "repeats the source"
+        *("copy", "abcd", same, "mildly context-sensitive", "repeats the source"),
+        copying("abcd", BORDER),
     ),
     "reverse": lambda: Reordering(
-        "reverse", "abcd", backwards, "context-free", "says the source backwards"
+        *("reverse", "abcd", backwards, "context-free", "says the source backwards"),
+        mirrored("abcd"),
     ),
     "sort": lambda: Reordering(
-        "sort", "abcd", alphabetical, "context-sensitive", "has the letters of the source in order"
+        *("sort", "abcd", alphabetical, "mildly context-sensitive"),
+        "has the letters of the source in order",
+        copying("abcd", BORDER, in_order=True),
     ),
     "double": lambda: SyntaxDirected(
         "double", given.doubled(), "has as many a as the source, and then as many b", each=3

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
+from itertools import pairwise, product
 from math import inf
 
 import numpy as np
@@ -46,8 +46,10 @@ class ShuffleLanguage(FormalLanguage):
         """Balanced words in a row, in which brackets of different kinds change places."""
         symbols = self.vocabulary.symbols
         names = [f"X{i}" for i in range(len(symbols))]
-        rules = ["S -> "]
-        rules += [f"S -> {names[i]} S {names[i + 1]} S" for i in range(0, len(names), 2)]
+        rules = ["S -> ", "S -> T"]  # the empty word alone is made by a rule that shortens
+        for opens, closes in zip(names[::2], names[1::2], strict=True):
+            sides = product(("", " T"), repeat=2)
+            rules += [f"T -> {opens}{inside} {closes}{after}" for inside, after in sides]
         rules += [
             f"{x} {y} -> {y} {x}"
             for i, x in enumerate(names)

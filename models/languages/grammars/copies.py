@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import product
 
 import numpy as np
@@ -10,6 +11,29 @@ from models.languages.grammars.drawn import DrawnLanguage
 from models.languages.language import ChomskyType, VariableKind
 from models.languages.repairs import MOST_REPAIRS
 from models.languages.vocabulary import END_ID, FIRST_SYMBOL_ID, Vocabulary, Word, Words
+
+
+def copying(symbols: Sequence[str], between: str = "", in_order: bool = False) -> tuple[str, ...]:
+    """Rules of which none makes a row shorter, for words that are followed by their copy.
+
+    Each symbol brings its copy X, that of the last symbol is the end Y. Copies walk to the end,
+    where one after the other is spelled behind it, the last one first.
+
+    Args:
+        between: a symbol between the word and its copy.
+        in_order: whether the copies are sorted by the order of the symbols.
+    """
+    every = list(enumerate(symbols))
+    rules = [f"S -> {s!r} X{i} T" for i, s in every] + [f"S -> {s!r} Y{i}" for i, s in every]
+    rules += [f"T -> {s!r} X{i} T" for i, s in every] + [f"T -> {s!r} Y{i}" for i, s in every]
+    rules += [f"X{i} {s!r} -> {s!r} X{i}" for i, _ in every for s in symbols]
+    for (i, _), (j, s) in product(every, repeat=2):
+        if i <= j or not in_order:
+            rules.append(f"X{i} Y{j} -> Y{i} {s!r}")
+        else:
+            rules += [f"X{i} Y{j} -> X{j} Y{i}", f"X{i} X{j} -> X{j} X{i}"]
+    middle = f"{between!r} " if between else ""
+    return (*rules, *(f"Y{i} -> {middle}{s!r}" for i, s in every))
 
 
 class CopyLanguage(DrawnLanguage):
@@ -38,16 +62,7 @@ class CopyLanguage(DrawnLanguage):
 
     @property
     def productions(self) -> tuple[str, ...]:
-        """Each symbol brings its copy, which walks to the end E and is spelled behind it."""
-        symbols = self.vocabulary.symbols
-        names = [f"X{i}" for i in range(len(symbols))]
-        pairs = list(zip(symbols, names, strict=True))
-        rules = [f"S -> {symbol!r} {x} T" for symbol, x in pairs]
-        rules += [f"T -> {symbol!r} {x} T" for symbol, x in pairs]
-        rules += ["T -> E", "E -> "]
-        rules += [f"{x} {symbol!r} -> {symbol!r} {x}" for x in names for symbol in symbols]
-        rules += [f"{x} E -> E {symbol!r}" for symbol, x in pairs]
-        return tuple(rules)
+        return copying(self.vocabulary.symbols)
 
     def _half(self, words: Words) -> np.ndarray:
         """The least length of w for each prefix, [batch, time + 1]: from there on it repeats."""

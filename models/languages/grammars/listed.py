@@ -146,10 +146,11 @@ class PowersLanguage(ListedLanguage):
 
     @property
     def productions(self) -> tuple[str, ...]:
-        """Each D walks from the left end L to the right end R and doubles every a on its way."""
+        """Each D walks from the left end L to the right end R and doubles every a on its way; both
+        ends stand for an a, too."""
         return (
-            *("S -> L 'a' R", "L -> L D", "D 'a' -> 'a' 'a' D", "D R -> R"),
-            *("L -> ", "R -> "),
+            *("S -> 'a'", "S -> L R", "L -> L 'a' D", "D 'a' -> 'a' 'a' D", "D R -> 'a' R"),
+            *("L -> 'a'", "R -> 'a'"),
         )
 
     def _counted(self, words: Words) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

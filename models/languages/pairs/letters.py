@@ -31,15 +31,34 @@ def alphabetical(letters: np.ndarray) -> np.ndarray:
     return np.argsort(letters, kind="stable")
 
 
+def mirrored(symbols: str) -> tuple[str, ...]:
+    """The productions of all pairs of a source and the same backwards."""
+    return tuple(
+        f"{left} -> {s!r} {inner} {s!r}"
+        for left, inner in (("S", "S"), ("S", repr(BORDER)))
+        for s in symbols
+    )
+
+
 class Reordering(Transduction):
     """The letters of any source, in another order; a size is the length of the source."""
 
     def __init__(
-        self, name: str, symbols: str, order: Order, chomsky: ChomskyType, rule: str
+        self,
+        name: str,
+        symbols: str,
+        order: Order,
+        chomsky: ChomskyType,
+        rule: str,
+        productions: tuple[str, ...] = (),
     ) -> None:
         any_word = f"[{symbols}]+"
         super().__init__(name, RegularLanguage.from_regex(name, any_word, symbols), (), rule)
-        self.order, self.chomsky = order, chomsky
+        self.order, self.chomsky, self._productions = order, chomsky, productions
+
+    @property
+    def productions(self) -> tuple[str, ...]:
+        return self._productions
 
     def _places(self, source: Word) -> np.ndarray:
         return self.order(np.array([self.vocabulary.ids[symbol] for symbol in source]))

@@ -111,6 +111,11 @@ class SyntaxDirected(Transduction):
         self._ids = np.array([self.vocabulary.ids[mark[1:]] for mark in marks])
         self._translated = lru_cache(maxsize=2**14)(self._translate)
 
+    @property
+    def productions(self) -> tuple[str, ...]:
+        """The grammar's own: ``a>x`` is an a of the source and an x of the target."""
+        return tuple(map(str, self.grammar.productions))
+
     def _on_source(self, production: Production) -> Iterator[Nonterminal | str]:
         """The right side as far as it makes the source."""
         for part in production.right:
@@ -135,12 +140,6 @@ class SyntaxDirected(Transduction):
                 right += [TARGET + sides.target] if sides.target else []
             made.append(Production(production.left, tuple(right), production.weight))
         return Grammar(tuple(made))
-
-    @property
-    def productions(self) -> tuple[str, ...]:
-        """Those of the grammar rewrite both sides at once; as rules for one word they are not
-        known."""
-        return ()
 
     # -- the truth ------------------------------------------------------------------------------
 
