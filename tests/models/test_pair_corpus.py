@@ -7,13 +7,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from brute import distance
 from conftest import tiny_config, tiny_of
 
 from analyses.close_ups.pairs import targets
 from analyses.command_line.app import main
 from models.errors import UserError
-from models.languages import BORDER, END, PairCorpus
+from models.languages import BORDER, END, PairCorpus, Words
 from models.runs.run import Run
+from models.training.evaluation import evaluate
 from models.training.loop import train
 
 LETTERS = {"x": "een", "y": "twee", "z": "drie"}
@@ -54,7 +56,7 @@ def test_a_source_is_on_one_side_alone(corpus: PairCorpus) -> None:
     rng, lengths = np.random.default_rng(0), corpus.lengths(0)
     seen = {}
     for split in ("train", "validation", "test"):
-        words = corpus.sample(rng, 400, lengths, split=split).words
+        words = corpus.sample(rng, 400, lengths, label=True, split=split).words
         rows = zip(words.ids, words.lengths, strict=True)
         seen[split] = {corpus.split(corpus.vocabulary.decode(ids[:n]))[0] for ids, n in rows}
         assert corpus.labels(words).all()
@@ -62,8 +64,6 @@ def test_a_source_is_on_one_side_alone(corpus: PairCorpus) -> None:
     assert not seen["train"] & seen["test"]
     assert not seen["validation"] & seen["test"]
     assert len(seen["train"]) > 4 * len(seen["test"])
-    with pytest.raises(LookupError):
-        corpus.sample(rng, 1, lengths, label=False)
     with pytest.raises(LookupError):
         corpus.counterfactual(["x", "y", BORDER, "een", "twee"])
 
@@ -112,3 +112,42 @@ def test_the_command_trains_every_kind_on_it(file: Path, tmp_path: Path) -> None
     assert objectives == {"sequence-to-sequence"}
     with pytest.raises(UserError, match="choose the objective verdict, or for lines of source"):
         Run.create(tmp_path / "other", tiny_config(language="numbers"), file)
+
+
+@pytest.mark.parametrize("hard", [False, True])
+def test_a_wrong_pair_stands_in_no_line(corpus: PairCorpus, hard: bool) -> None:
+    rng = np.random.default_rng(0)
+    lines = {corpus.vocabulary.decode(ids[:n]) for ids, n in zip(*both(corpus.lines), strict=True)}
+    sample = corpus.sample(rng, 200, corpus.lengths(0), hard=hard)
+    assert 60 < sample.labels.sum() < 140
+    words = [corpus.vocabulary.decode(ids[:n]) for ids, n in zip(*both(sample.words), strict=True)]
+    for word, label in zip(words, sample.labels, strict=True):
+        assert (word in lines) == label
+        near = [line for line in lines if len(line) == len(word) and distance(line, word) == 1]
+        assert label or near or not hard
+    alone = corpus.sample(rng, 20, corpus.lengths(0), label=False)
+    assert not alone.labels.any()
+
+
+def both(words: Words) -> tuple[np.ndarray, np.ndarray]:
+    return words.ids, words.lengths
+
+
+def test_whoever_accepts_all_pairs_is_right_on_half(tmp_path: Path) -> None:
+    """After two steps every token has a probability above 1%, and all pairs were told as right."""
+    file = tmp_path / "numbers.tsv"
+    words = ["een", "twee", "drie", "vier"]
+    rows = [(a, b, c) for a in words for b in ["", *words] for c in ["", *words] if b or not c]
+    number = {"": "", **{word: str(i) for i, word in enumerate(words, 1)}}
+    text = [
+        f"{' '.join(filter(None, row))}\t{' '.join(filter(None, map(number.get, row)))}\n"
+        for row in rows
+    ]
+    file.write_text("".join(text), encoding="utf-8")
+    config = tiny_config(language="numbers", objective="sequence-to-sequence", steps=2)
+    run = Run.create(tmp_path / "run", config, file)
+    train(run, "cpu")
+    scores = list(evaluate(run.model(), run.language, run.objective, run.language.lengths(25)))
+    assert scores
+    assert all(score.members == 1.0 and score.others == 0.0 for score in scores)
+    assert run.metrics()[-1]["recognition"] < 0.75

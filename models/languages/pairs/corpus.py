@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
+from jaxtyping import Int
 
 from models.errors import UserError
 from models.languages.corpus import MOST_WORDS, SPLITS, read_columns
@@ -24,7 +25,7 @@ class PairCorpus(Language):
 
     A source may have several targets. About 80% of the sources are for training, 10% for validation
     and 10% for the test; all lines of one source fall on the same side. Which other targets a
-    source may have is not known, so there are no wrong pairs.
+    source may have is not known: what stands in no line counts as a wrong pair.
     """
 
     chomsky: ChomskyType = "finite sample"
@@ -65,6 +66,15 @@ class PairCorpus(Language):
             [int(hashlib.sha256(" ".join(s).encode()).hexdigest(), 16) % 10 for s in sources]
         )
         self._split = np.select([side == 8, side == 9], [1, 2], 0)
+        ids, lengths = self.lines.ids, self.lines.lengths
+        self._begins = (ids == self.vocabulary.ids[BORDER]).argmax(axis=1) + 1
+        self._targets: defaultdict[bytes, set[bytes]] = defaultdict(set)
+        for row, begin in enumerate(self._begins.tolist()):
+            target = ids[row, begin : lengths[row]]
+            self._targets[ids[row, :begin].tobytes()].add(target.tobytes())
+        of_targets = {symbol for target in targets for symbol in target}
+        self._target_symbols = np.array(sorted(self.vocabulary.ids[s] for s in of_targets))
+        self._wrong_pairs: dict[tuple[int, bool], np.ndarray | None] = {}
 
     @classmethod
     def from_file(cls, path: Path, name: str | None = None) -> PairCorpus:
@@ -123,10 +133,51 @@ class PairCorpus(Language):
         spread: Spread = "even",
         hard: bool = False,
     ) -> Sample:
-        """Lines of this side of the corpus, each as likely as any other."""
+        """Lines of this side of the corpus, each as likely as any other, and their sources with
+        wrong targets: those of other lines; if ``hard``, or where no other line fits, the own
+        target with another symbol in one place."""
         rows = np.isin(self.lines.lengths, np.asarray(lengths))
-        rows &= self._split == SPLITS.index(split)
-        if label is False or hard or not rows.any():
+        rows = np.flatnonzero(rows & (self._split == SPLITS.index(split)))
+        if label is not False and not len(rows):
             raise LookupError(f"{self.name} has no such pair among its {split} lines")
-        drawn = rng.choice(np.flatnonzero(rows), count)
-        return Sample(self.lines[drawn], np.ones(count, dtype=bool))
+        labels = rng.random(count) < 0.5 if label is None else np.full(count, label)
+        if not labels.all():
+            rows = rows[[self._wrong(row, hard) is not None for row in rows.tolist()]]
+        if not len(rows):
+            raise LookupError(f"{self.name} has no wrong pair beside its {split} lines")
+        drawn = rng.choice(rows, count)
+        ids = self.lines.ids[drawn]
+        for at in np.flatnonzero(~labels).tolist():
+            wrong = self._wrong(int(drawn[at]), hard)
+            assert wrong is not None
+            ids[at] = wrong[rng.integers(len(wrong))]
+        return Sample(Words(ids, self.lines.lengths[drawn]), labels)
+
+    def _wrong(self, row: int, hard: bool) -> Int[np.ndarray, "wrong time"] | None:
+        """The wrong pairs with the source of a line, all as long; None if there are none."""
+        if (row, hard) not in self._wrong_pairs:
+            self._wrong_pairs[row, hard] = self._wrong_of(self.lines.ids[row], row, hard)
+        return self._wrong_pairs[row, hard]
+
+    def _wrong_of(
+        self, ids: Int[np.ndarray, " time"], row: int, hard: bool
+    ) -> Int[np.ndarray, "wrong time"] | None:
+        begin, length = int(self._begins[row]), int(self.lines.lengths[row])
+        targets = np.empty((0, length - begin), np.int64)
+        if not hard:
+            alike = self.lines.lengths - self._begins == length - begin
+            at = self._begins[alike, None] + np.arange(length - begin)
+            targets = np.unique(np.take_along_axis(self.lines.ids[alike], at, axis=1), axis=0)
+        known = self._targets[ids[:begin].tobytes()]
+        wrong = [target for target in targets if target.tobytes() not in known]
+        if not wrong:
+            own, symbols = ids[begin:length], self._target_symbols
+            places, others = np.arange(length - begin), np.tile(symbols, length - begin)
+            changed = np.tile(own, (len(others), 1))
+            changed[np.arange(len(others)), np.repeat(places, len(symbols))] = others
+            wrong = [target for target in changed if target.tobytes() not in known]
+        if not wrong:
+            return None
+        pairs = np.tile(ids, (len(wrong), 1))
+        pairs[:, begin:length] = wrong
+        return pairs
