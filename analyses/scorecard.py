@@ -76,8 +76,8 @@ def _accuracy(answer: Answer) -> Verdict:
         tested = answer.table
     right = {
         str(model): (
-            round(float((rows["recognition"] * rows["count"]).sum())),
-            int(rows["count"].sum()),
+            round(float((rows["recognition"] * rows["different"]).sum())),
+            int(rows["different"].sum()),
         )
         for model, rows in tested.groupby("model")
     }
@@ -93,8 +93,8 @@ def _accuracy(answer: Answer) -> Verdict:
     return Verdict(
         short,
         grade,
-        f"Right verdicts: {share:.1%} of {words} test words [{low:.1%}, {high:.1%}]; untrained "
-        f"{right['untrained'][0] / right['untrained'][1]:.1%}.",
+        f"Right verdicts: {share:.1%} of {words} different test words [{low:.1%}, {high:.1%}]; "
+        f"untrained {right['untrained'][0] / right['untrained'][1]:.1%}.",
     )
 
 

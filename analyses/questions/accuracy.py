@@ -51,12 +51,13 @@ def chosen_lengths(run: Run, options: Options) -> Sequence[int]:
 def analyse(run: Run, options: Options, progress: Progress = quiet) -> Answer:
     """One row per model (trained, untrained) and length.
 
-    Columns: model, length, n (missing where no size has this length), count, exact (missing where
-    it is not defined), recognition, members and others (the share recognised of each; missing where
-    there is none), fresh (how many different words among them no training step drew),
-    fresh_recognition (the share of these that is recognised), and the 95% Wilson interval of
-    recognition, low and high. The verdicts on all short words are in ``findings["all_words"]``, and
-    how far they lean on symbols that decide nothing in ``findings["leans_on"]``.
+    Columns: model, length, n (missing where no size has this length), count (of the words drawn),
+    different (how many different ones are among them), exact (missing where it is not defined),
+    recognition, members and others (the share recognised of each; missing where there is none),
+    fresh (how many different words among them no training step drew), fresh_recognition (the share
+    of these that is recognised), and the 95% Wilson interval of recognition over different words,
+    low and high. The verdicts on all short words are in ``findings["all_words"]``, and how far they
+    lean on symbols that decide nothing in ``findings["leans_on"]``.
     """
     lengths = chosen_lengths(run, options)
     if (longest := max(lengths, default=0)) ** 2 * options.count > MOST_PAIRS:
@@ -75,7 +76,7 @@ def analyse(run: Run, options: Options, progress: Progress = quiet) -> Answer:
     for name, judged in models.items():
         asked = (run.language, run.objective, lengths, options.count, options.seed, trained)
         for score in evaluate(judged, *asked):
-            low, high = wilson(round(score.recognition * score.count), score.count)
+            low, high = wilson(round(score.recognition * score.different), score.different)
             rows.append({"model": name, **asdict(score), "low": low, "high": high})
             progress(len(rows), 2 * len(lengths), f"{name}, length {score.length}")
     if not rows:
@@ -181,14 +182,16 @@ def findings(
     reach = exact_to(trained)
     sizes = sorted(set(trained.dropna(subset=["exact"])["n"].dropna().astype(int)))
     if reach is not None:
-        sentence = _reach_in_words(reach, sizes) + f" (trained on 1 to {window})"
+        sentence = _reach_in_words(reach, sizes)
+        if isinstance(run.language, FormalLanguage):
+            sentence += f" (trained on 1 to {window})"
     else:
-        share, words = right(trained, "recognition"), int(trained["count"].sum())
+        share, words = right(trained, "recognition"), int(trained["different"].sum())
         sentence = f"{share:.2%} of {words} test words recognised"
     worst = trained.loc[trained["recognition"].idxmin()]
     sentence += (
         f"; recognition is lowest at length {int(worst['length'])}: {worst['recognition']:.1%} of "
-        f"{int(worst['count'])} words [{worst['low']:.1%}, {worst['high']:.1%}]."
+        f"{int(worst['different'])} words [{worst['low']:.1%}, {worst['high']:.1%}]."
     )
     if chosen := selection_lengths(run.language, run.config):
         sentence += (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import reduce
+from functools import partial, reduce
 
 import numpy as np
 import torch
@@ -13,11 +13,13 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from models.base import LanguageModel
-from models.languages import Language, Sample, Words
+from models.languages import FormalLanguage, Language, Sample, Words
 from models.objectives.base import Objective
 from models.objectives.masked import MASK_ID
 from models.training.trained_words import TrainedWords
 
+TRIED = 8
+"""So many times as many lines as asked are drawn, to have different ones."""
 TEST_SEED = 0x7E57  # gives test words a random stream apart from that of training words
 
 
@@ -29,7 +31,8 @@ class LengthScore:
         length: symbols in a word.
         n: the size of a word of this length (in a counting language the length of one block); None
             if no size has this length.
-        count: how many words were judged.
+        count: how many words were drawn and judged. Of a corpus each line is drawn once.
+        different: how many different words are among them. An interval is over these.
         exact: share of the members for which every next-symbol set, END included, was right; None
             if there is no member of this length or the run was taught verdicts alone.
         recognition: share of all words whose verdict was right. Half of the words are members where
@@ -44,6 +47,7 @@ class LengthScore:
     length: int
     n: int | None
     count: int
+    different: int
     exact: float | None
     recognition: float
     members: float | None
@@ -117,22 +121,36 @@ def balanced_words(
 ) -> Sample | None:
     """Test words of one length: half members and half others, if the language has both.
 
-    If it has only one of the two, all words are of that kind; None if it has neither.
+    If it has only one of the two, all words are of that kind; None if it has neither. Of a corpus
+    they are different lines, and as many as there are.
 
     Args:
         hard: the others are near misses only. The result is then None unless there are both members
             and near misses.
     """
     rng = np.random.default_rng([TEST_SEED, seed, length])
+    if not isinstance(language, FormalLanguage):
+        draw = partial(_lines, language, rng, length, hard=hard)
+    else:
+        draw = partial(language.sample, rng, lengths=[length], split="test", hard=hard)
     halves = []
     for label, share in ((True, count // 2), (False, count - count // 2)):
         with suppress(LookupError):
-            halves.append(language.sample(rng, share, [length], label, split="test", hard=hard))
+            halves.append(draw(count=share, label=label))
     if len(halves) == 2:
         return Sample.concatenate(*halves)
     if not halves or hard:
         return None
-    return language.sample(rng, count, [length], bool(halves[0].labels[0]), split="test")
+    return draw(count=count, label=bool(halves[0].labels[0]))
+
+
+def _lines(
+    language: Language, rng: np.random.Generator, length: int, count: int, label: bool, hard: bool
+) -> Sample:
+    """Different lines of a corpus: nearly all that there are, if these are not more than asked."""
+    drawn = language.sample(rng, TRIED * count, [length], label, split="test", hard=hard)
+    first = np.sort(np.unique(drawn.words.ids, axis=0, return_index=True)[1])[:count]
+    return Sample(drawn.words[first], drawn.labels[first])
 
 
 def evaluate(
@@ -211,6 +229,7 @@ def _score(
         length=length,
         n=language.size_of(length),
         count=len(members),
+        different=len(np.unique(sample.words.ids, axis=0)),
         exact=None if objective.verdict_alone else _share(exact[members]),
         recognition=float(right.mean()),
         members=_share(right[members]),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -25,10 +26,12 @@ from analyses.questions.accuracy import (
     totals,
 )
 from analyses.studies.listing import runs_of
+from interp.statistics import wilson
 from models.errors import UserError
+from models.languages import LabelledCorpus, PairCorpus
 from models.runs.run import Run
 from models.training.batches import words_of
-from models.training.evaluation import predict, probabilities
+from models.training.evaluation import balanced_words, predict, probabilities
 from models.training.loop import train
 
 WIDER = replace(TINY, d_model=12)
@@ -199,7 +202,7 @@ def test_sizes_that_were_not_tested_are_not_spoken_of(
     run: Run, exact: dict[int, float], reach: int, said: str
 ) -> None:
     n = pd.array(list(exact), dtype="Int64")
-    table = pd.DataFrame({"model": "trained", "n": n, "length": 2 * n, "count": 8})
+    table = pd.DataFrame({"model": "trained", "n": n, "length": 2 * n, "count": 8, "different": 8})
     table = table.assign(exact=list(exact.values()), recognition=1.0, low=0.5, high=1.0)
     assert exact_to(table) == reach
     sentence, found = findings(run, table)
@@ -217,3 +220,30 @@ def test_a_list_of_runs_does_not_name_sizes_below_chosen_lengths(run: Run) -> No
     usual = ask(run, "accuracy", Accuracy(max_n=2, count=4, all_words=0))[0]
     assert listed().tolist() == [usual.findings["exact_to"]]
     assert headline(usual).set_index(["of", "variable"])["value"].loc["exact to size"].notna().all()
+
+
+@pytest.mark.parametrize("kind", ["labelled", "pairs"])
+def test_the_interval_of_a_corpus_is_over_its_lines(kind: str, tmp_path: Path) -> None:
+    """Ten lines, drawn sixty-four times, gave an interval of sixty-four words."""
+    words = [" ".join(word) for n in (3, 4) for word in product("abc", repeat=n)]
+    lines = [(("A", "B")["aa" in word.replace(" ", "")], word) for word in words]
+    objective = "verdict"
+    if kind == "pairs":
+        lines, objective = [(word, word) for word in words], "sequence-to-sequence"
+    file = tmp_path / "lines.tsv"
+    file.write_text("".join(f"{a}\t{b}\n" for a, b in lines), encoding="utf-8")
+    run = Run.create(tmp_path / "run", tiny_config(language="lines", objective=objective), file)
+    train(run, "cpu")
+    answer = analyse(run, Accuracy())
+    rows = answer.table[answer.table["model"] == "trained"]
+    language = run.language
+    assert isinstance(language, LabelledCorpus | PairCorpus)
+    for row in rows.to_dict("records"):
+        drawn = balanced_words(language, row["length"], 64, 0)
+        assert drawn is not None
+        assert row["different"] == row["count"] == len(drawn.labels)
+        assert len(np.unique(drawn.words.ids, axis=0)) == row["count"]
+        low, high = wilson(round(row["recognition"] * row["count"]), row["count"])
+        assert (row["low"], row["high"]) == (low, high)
+    assert f"of {rows['count'].sum()} test words recognised" in answer.sentence or kind == "pairs"
+    assert "trained on 1 to" not in answer.sentence

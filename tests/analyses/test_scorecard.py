@@ -25,7 +25,7 @@ def accuracy(trained: float, untrained: float, reach: int | None = None) -> Answ
         for n in (1, 2)
     ]
     rows.append(("trained", 3, 100, 0.0))  # beyond the window
-    table = pd.DataFrame(rows, columns=["model", "n", "count", "recognition"])
+    table = pd.DataFrame(rows, columns=["model", "n", "different", "recognition"])
     return Answer(table, "", {"window": 2, "exact_to": reach})
 
 
@@ -166,7 +166,7 @@ def test_a_grade_is_held_against_the_controls(
 
 def test_why_names_number_unit_and_control() -> None:
     assert verdict("accuracy", accuracy(0.9, 0.5)).why == (
-        "Right verdicts: 90.0% of 200 test words [85.1%, 93.4%]; untrained 50.0%."
+        "Right verdicts: 90.0% of 200 different test words [85.1%, 93.4%]; untrained 50.0%."
     )
     assert "on 40 held-out prefixes (bootstrap over words); the best control, untrained, 0.500" in (
         verdict("probing", probing(0.9, 0.5)).why

@@ -136,8 +136,8 @@ class PairCorpus(Language):
         """Lines of this side of the corpus, each as likely as any other, and their sources with
         wrong targets: those of other lines; if ``hard``, or where no other line fits, the own
         target with another symbol in one place."""
-        rows = np.isin(self.lines.lengths, np.asarray(lengths))
-        rows = np.flatnonzero(rows & (self._split == SPLITS.index(split)))
+        fit = np.isin(self.lines.lengths, np.asarray(lengths))
+        rows = np.flatnonzero(fit & (self._split == SPLITS.index(split)))
         if label is not False and not len(rows):
             raise LookupError(f"{self.name} has no such pair among its {split} lines")
         labels = rng.random(count) < 0.5 if label is None else np.full(count, label)
