@@ -13,11 +13,21 @@ from typing import Any, Protocol, runtime_checkable
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
-from typing_extensions import TypeIs
+from typing_extensions import TypeIs, get_protocol_members, is_protocol
+
+
+class _Parts(type(Protocol)):  # type: ignore[misc]  # its name differs between Pythons
+    """Asks a model for its parts, of which torch keeps the modules and weights out of sight: from
+    Python 3.12 on ``isinstance`` would see none of them."""
+
+    def __instancecheck__(cls, instance: object) -> bool:
+        if not is_protocol(cls):
+            return bool(super().__instancecheck__(instance))
+        return all(hasattr(instance, name) for name in get_protocol_members(cls))
 
 
 @runtime_checkable
-class HookedModel(Protocol):
+class HookedModel(Protocol, metaclass=_Parts):
     """TransformerLens' hook interface.
 
     The lenses read n_layers, n_heads, d_model, d_mlp, d_vocab and attention_dir of ``cfg``. If it
