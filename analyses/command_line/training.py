@@ -12,6 +12,7 @@ from analyses.options.commands import Finetune, Languages, Resume, Train
 from models.errors import UserError
 from models.languages import LANGUAGES, FormalLanguage, language
 from models.languages.pairs.syntax_directed import SyntaxDirected
+from models.plants.record import read_plan
 from models.runs.files import locked
 from models.runs.learnt import corpus_of
 from models.runs.run import Run, run_name
@@ -95,6 +96,8 @@ def resume(options: Resume) -> None:
     if run.record["status"] == "finished":
         OUT.print(f"{run.path} is finished already")
         return
+    if read_plan(run.path) is not None:
+        raise UserError(f"{run.path} was planted, not trained: remove it, and plant it again")
     go(run, options.device)
 
 

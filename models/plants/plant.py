@@ -35,8 +35,7 @@ from models.plants.program import Program, twice
 from models.plants.programs import PROGRAMS
 from models.plants.record import PLAN
 from models.plants.settings import Dials
-from models.runs.checkpoints import save_checkpoint
-from models.runs.files import write_json
+from models.runs.files import as_json
 from models.runs.run import Run
 from models.transformer.model import HookedTransformer
 
@@ -267,8 +266,4 @@ def write(made: Plant, path: Path) -> Run:
         steps=1,
         model=made.model.config,
     )
-    run = Run.create(path, config)
-    save_checkpoint(run.checkpoints, made.model, config, 0)
-    write_json(run.path / PLAN, content(made))
-    run.update(status="finished", steps=0, seconds=0.0)
-    return run
+    return Run.create(path, config, model=made.model, beside={PLAN: as_json(content(made))})

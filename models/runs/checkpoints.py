@@ -40,6 +40,11 @@ def save_checkpoint(
     checkpoints: Path, model: LanguageModel, config: TrainConfig, step: int
 ) -> None:
     """Writes a checkpoint folder, whole or not at all. Raises UserError if it cannot be written."""
+    write_folder(checkpoints / folder_name(step), checkpoint_files(model, config, step))
+
+
+def checkpoint_files(model: LanguageModel, config: TrainConfig, step: int) -> dict[str, bytes]:
+    """The files of a checkpoint folder by their names."""
     weights = save({name: t.detach().cpu().contiguous() for name, t in model.state_dict().items()})
     about = {
         "step": step,
@@ -47,8 +52,7 @@ def save_checkpoint(
         "vocabulary": list(model.vocabulary.symbols),
         "config": asdict(config),
     }
-    files = {WEIGHTS: weights, CONFIG: as_json(about)}
-    write_folder(checkpoints / folder_name(step), files)
+    return {WEIGHTS: weights, CONFIG: as_json(about)}
 
 
 def load_checkpoint(

@@ -70,6 +70,9 @@ def as_json(content: Any) -> bytes:
 def make_folder(path: Path, files: dict[str, bytes]) -> bool:
     """Makes a folder of files at once. Of several processes that make the same one, one succeeds.
 
+    Args:
+        files: by their names; "folder/name" lies in a folder of the folder.
+
     Returns:
         Whether it was made. A folder that is there already is untouched.
 
@@ -114,8 +117,10 @@ def _folder_beside(path: Path, files: dict[str, bytes]) -> Iterator[Path]:
         try:
             beside.mkdir()
             for name, content in files.items():
+                (beside / name).parent.mkdir(parents=True, exist_ok=True)
                 _write(beside / name, content)
-            _settle(beside)
+            for folder in {(beside / name).parent for name in files} | {beside}:
+                _settle(folder)
             yield beside
             _settle(path.parent)
         finally:

@@ -18,7 +18,7 @@ import hashlib
 import platform
 import re
 import subprocess
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import asdict
 from functools import cached_property
 from importlib.metadata import version
@@ -35,7 +35,7 @@ from models.languages.tokens import WORDS, TokenisedLanguage
 from models.objectives import objective
 from models.objectives.base import Objective
 from models.reading import read_bytes
-from models.runs.checkpoints import folder_name, load_checkpoint, read_about
+from models.runs.checkpoints import checkpoint_files, folder_name, load_checkpoint, read_about
 from models.runs.files import as_json, make_folder, remove_folder, write_json
 from models.runs.learnt import corpus_of, formal, selection_lengths, tokens_of
 from models.runs.parents import check_subspace, files_of
@@ -49,7 +49,7 @@ from models.runs.records import (
 )
 
 RUN_FILE, METRICS = "run.json", "metrics.jsonl"
-CORPUS, TOKENS = "corpus.tsv", "tokens.json"
+CORPUS, TOKENS, CHECKPOINTS = "corpus.tsv", "tokens.json", "checkpoints"
 PACKAGES = ("structure-lab", "torch", "transformer-lens", "numpy")
 
 
@@ -94,11 +94,15 @@ class Run:
         config: TrainConfig,
         corpus: Path | None = None,
         parent: Run | None = None,
+        model: LanguageModel | None = None,
+        beside: Mapping[str, bytes] | None = None,
     ) -> Run:
-        """Makes a new folder with its record.
+        """Makes a new folder with its record, at once.
 
         Args:
             parent: the run whose weights a fine-tuning starts from (``TrainConfig.parent``).
+            model: a network that is not to be trained: the run is finished with it.
+            beside: further files by their names.
 
         Raises:
             UserError: the folder exists or cannot be written, or the configuration cannot work.
@@ -114,7 +118,7 @@ class Run:
         )
         if path.exists():
             raise exists
-        files: dict[str, bytes] = {}
+        files = dict(beside or {})
         # Whatever cannot work is refused before anything is written.
         if corpus is not None:
             learnt = corpus_of(corpus, config)
@@ -145,13 +149,17 @@ class Run:
                 f"words reach position {longest} and the model reads up to {most}: choose a larger "
                 "--model.n-ctx"
             )
-        record = {
+        record: dict[str, Any] = {
             "name": path.name,
             "status": "training",
             "config": asdict(config),
             "versions": installed_versions(PACKAGES),
             "git_commit": _git_commit(),
         }
+        if model is not None:
+            record |= {"status": "finished", "steps": 0, "seconds": 0.0}
+            made = checkpoint_files(model, config, 0)
+            files |= {f"{CHECKPOINTS}/{folder_name(0)}/{name}": made[name] for name in made}
         if corpus is not None:
             record["corpus_sha256"] = hashlib.sha256(files[CORPUS]).hexdigest()
         if TOKENS in files:
@@ -247,7 +255,7 @@ class Run:
 
     @property
     def checkpoints(self) -> Path:
-        return self.path / "checkpoints"
+        return self.path / CHECKPOINTS
 
     def steps(self) -> list[int]:
         """The steps that have a checkpoint, ascending."""

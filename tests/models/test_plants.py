@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import shutil
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -21,6 +23,8 @@ from models.plants.plant import LEAST, PLAN, AllWords, Plant, plant, write
 from models.plants.program import Program, Select
 from models.plants.programs import PROGRAMS
 from models.plants.settings import Dials
+from models.runs import files
+from models.runs.checkpoints import WEIGHTS
 from models.runs.run import Run
 
 EVERYTHING = Dials(
@@ -278,6 +282,34 @@ def test_a_plant_is_an_ordinary_run_with_its_plan(tmp_path: Path) -> None:
     assert np.linalg.norm(lead["directions"]) == pytest.approx(1, abs=1e-5)
     with pytest.raises(UserError, match="exists already"):
         write(one, run.path)
+
+
+def test_a_plant_that_is_interrupted_leaves_nothing_to_train(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    one = made("anbn-10", "decoys")
+    written: list[Path] = []
+
+    def failing(path: Path, *rest: Any) -> None:
+        written.append(path)
+        if path.name == WEIGHTS:
+            raise OSError(28, "No space left on device")
+        whole(path, *rest)
+
+    whole = files._write
+    monkeypatch.setattr(files, "_write", failing)
+    with pytest.raises(UserError, match="cannot write"):
+        write(one, tmp_path / "runs" / "planted")
+    assert {path.name for path in written} >= {PLAN, WEIGHTS}
+    assert not (tmp_path / "runs").exists()
+    monkeypatch.undo()
+    # One that an earlier version left half made is not trained.
+    run = write(one, tmp_path / "half")
+    shutil.rmtree(run.checkpoints)
+    run.update(status="training")
+    assert main(["resume", str(run.path)]) == 2
+    assert "was planted, not trained: remove it, and plant it again" in capsys.readouterr().err
+    assert not run.checkpoints.exists()
 
 
 def test_lab_plant(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
