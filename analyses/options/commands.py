@@ -22,6 +22,7 @@ from analyses.options.shared import (
     Works,
     at_least,
     check_languages,
+    check_replaced,
 )
 from models.checks import check_bounds
 from models.config import TrainConfig
@@ -141,6 +142,10 @@ class Report(Checked):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if self.file is not None:
+            if self.file.suffix.lower() != ".html":
+                raise UserError(f"{self.file} is no page: end its name in .html")
+            check_replaced(self.file)
         at_least(0, self, "step")
         if self.named and not re.fullmatch(r"[a-z0-9][a-z0-9_-]*", self.named):
             raise UserError(

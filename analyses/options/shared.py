@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,7 +13,7 @@ from tyro.conf import FlagCreatePairsOff
 
 from models.checks import MOST_SYMBOLS, Number, check_bounds
 from models.config import MOST_SEED, Device
-from models.errors import UserError
+from models.errors import UserError, told
 from models.languages import language
 
 Flag = Annotated[bool, FlagCreatePairsOff]
@@ -78,14 +79,35 @@ def check_languages(names: Sequence[str]) -> None:
             raise UserError(f"{name} is named twice: drop one")
 
 
-PICTURES = ("html", "svg", "png")
-"""The kinds of pictures, by the ending of a file's name."""
+PICTURES = {
+    "html": (b"<!doctype html", b"<html"),
+    "svg": (b"<svg", b"<?xml"),
+    "png": (b"\x89png",),
+}
+"""The kinds of pictures by the ending of a file's name, and how such files begin."""
 
 
 def check_picture(file: Path) -> None:
-    """Raises UserError for a file whose name has another ending than a picture's."""
+    """Raises UserError for a file that is to be no picture, or that may not be replaced by one."""
     if file.suffix.removeprefix(".").lower() not in PICTURES:
         raise UserError(f"{file} is no picture: end its name in .{', .'.join(PICTURES)}")
+    check_replaced(file)
+
+
+def check_replaced(file: Path) -> None:
+    """Raises UserError if a file is there that is not of the kind that its ending says: only a
+    picture or a page is replaced by a new one."""
+    try:
+        if not stat.S_ISREG(file.stat().st_mode):
+            raise UserError(f"{file} is no plain file: choose another name")
+        with file.open("rb") as content:
+            begins = content.read(200).lstrip().lower()
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise UserError(f"{file} cannot be read ({told(error)}): choose another name") from None
+    if begins and not begins.startswith(PICTURES[file.suffix.removeprefix(".").lower()]):
+        raise UserError(f"{file} holds something else: choose another name, or remove it")
 
 
 class Checked:
