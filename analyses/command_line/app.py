@@ -162,6 +162,8 @@ Each command takes --help; lab --version says which version this is.
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs one command; a user's mistake is one line on stderr and exit status 2."""
     args = list(sys.argv[1:] if argv is None else argv)
+    if argv is None:  # no process that this one starts takes a module from the reader's own folder
+        os.environ["PYTHONSAFEPATH"] = "1"
     return exit_status(lambda: obey(args))
 
 

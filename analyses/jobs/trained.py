@@ -53,9 +53,14 @@ def trained_together(configs: Mapping[Path, TrainConfig], device: str) -> list[R
         # Every process takes the locks in the order of the names, so that two processes that want
         # the same runs never wait for each other.
         runs = [locks.enter_context(held(path, configs[path])) for path in sorted(configs)]
-        for run in runs:
-            note_start(run)
-        train_together(runs, device)
+        begun = set[Path]()
+
+        def noted(run: Run, step: int, value: float | None) -> None:
+            if run.path not in begun:
+                begun.add(run.path)
+                note_start(run)
+
+        train_together(runs, device, noted)
     return runs
 
 
@@ -77,8 +82,16 @@ def finish(
     progress: Callable[[int, float | None], None] = lambda step, value: None,
 ) -> None:
     """Trains a run to its end; nothing happens to a finished one. The caller holds its lock."""
-    note_start(run)
-    train(run, device, progress)
+    begun = False
+
+    def noted(step: int, value: float | None) -> None:
+        nonlocal begun
+        if not begun:  # what cannot be resumed was refused before this
+            begun = True
+            note_start(run)
+        progress(step, value)
+
+    train(run, device, noted)
 
 
 def note_start(run: Run) -> None:

@@ -38,7 +38,7 @@ from models.errors import UserError
 from models.runs.files import locked
 from models.runs.run import METRICS, Run
 from models.training.loop import train
-from models.training.state import saved_step
+from models.training.state import STATE, saved_step
 
 pytestmark = pytest.mark.slow  # processes
 
@@ -543,3 +543,48 @@ def test_another_configuration_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="holds a run of other settings"):
         trained(tmp_path / "run", replace(tiny_config(), seed=1))
     assert (json.dumps(run.record), (run.path / METRICS).read_bytes()) == before
+
+
+def test_what_cannot_be_resumed_leaves_no_session(tmp_path: Path) -> None:
+    run = Run.create(tmp_path / "run", tiny_config(steps=10, evaluate_every=5))
+    with pytest.raises(KeyboardInterrupt):
+        train(run, "cpu", interrupted_at(7))
+    before = (run.path / "run.json").read_bytes()
+    (run.path / STATE).write_bytes(b"no state at all")
+    for _ in range(3):
+        assert main(["resume", str(run.path)]) == 2
+    assert (run.path / "run.json").read_bytes() == before
+    (run.path / STATE).unlink()
+    assert main(["resume", str(run.path)]) == 0
+    assert [session["from_step"] for session in run.record["sessions"]] == [0]
+
+
+def interrupted_at(last: int) -> Callable[[int, float | None], None]:
+    def progress(step: int, value: float | None) -> None:
+        if step == last:
+            raise KeyboardInterrupt
+
+    return progress
+
+
+def test_no_process_takes_a_module_from_the_reader_s_folder(tmp_path: Path) -> None:
+    for name in ("random", "altair", "streamlit"):
+        (tmp_path / f"{name}.py").write_text("raise SystemExit('taken')\n")
+    (tmp_path / "runs").mkdir()
+    code = (
+        "import os, subprocess, sys\n"
+        "from analyses.command_line.app import main\n"
+        "os.execv = lambda path, words: sys.exit(subprocess.call([path, '-m', 'streamlit', "
+        "'--version']))\n"
+        "sys.exit(main())\n"
+    )
+    command = [sys.executable, "-P", "-c", code, "dashboard", "runs", "--port", str(free_port())]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert "taken" not in done.stdout + done.stderr
+    assert "Streamlit, version" in done.stdout
+
+
+def free_port() -> int:
+    with socket.socket() as ours:
+        ours.bind(("127.0.0.1", 0))
+        return int(ours.getsockname()[1])
