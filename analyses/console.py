@@ -51,7 +51,24 @@ class Harmless(Console):
             yield part if part.control else part._replace(text=CONTROLS.sub(_number, part.text))
 
 
-CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+"""Letters that command a terminal, or turn the direction of what follows."""
+FORMULA = re.compile(r"[=+@\t\r-](?!$|[\d.]+$)")
+"""How a cell begins that a spreadsheet would compute."""
+
+
+def as_csv(table: pd.DataFrame) -> str:
+    """A table as CSV. No text in it commands a terminal, and none is a formula of a spreadsheet: a
+    quote stands before one, as a person would type it there."""
+
+    def harmless(value: Any) -> Any:
+        if not isinstance(value, str):
+            return value
+        text = CONTROLS.sub(_number, value)
+        return f"'{text}" if FORMULA.match(text) else text
+
+    cells = table.map(harmless) if len(table) else table
+    return str(cells.rename(columns=harmless).to_csv(index=False))
 
 
 def _number(control: re.Match[str]) -> str:
@@ -111,7 +128,7 @@ def shown(how: Shows, table: pd.DataFrame, content: Mapping[str, Any] | None = N
         content: what JSON shows; without it, the rows of the table.
     """
     if how.csv:
-        print(table.to_csv(index=False), end="")
+        print(as_csv(table), end="")
     elif how.json:
         rows = json.loads(table.to_json(orient="records", force_ascii=False))
         print(json.dumps(rows if content is None else content, ensure_ascii=False))

@@ -12,6 +12,7 @@ import streamlit as st
 from altair.typing import ChartType
 
 from analyses.answers import Answer, asked_with, render
+from analyses.console import as_csv
 from analyses.registry import known
 from analyses.reports.code import command_of, python_of
 from analyses.reports.of_run import report
@@ -40,7 +41,7 @@ def downloads(
         st.dataframe(result.table, hide_index=True)
         about = _about(run, name, result)
         files: dict[str, tuple[str, Any, str]] = {
-            "Table (CSV)": ("csv", result.table.to_csv(index=False).encode(), "text/csv"),
+            "Table (CSV)": ("csv", as_csv(result.table).encode(), "text/csv"),
             "Picture (SVG)": ("svg", lambda: render(draw(), "svg"), "image/svg+xml"),
             "Picture (PNG)": ("png", lambda: render(draw(), "png"), "image/png"),
             "Page (HTML)": ("html", lambda: _page(render(draw(), "html"), about), "text/html"),

@@ -14,10 +14,10 @@ from analyses import console
 from analyses.answers import Answer, answer, question
 from analyses.command_line.app import COMMANDS, OLD_NAMES, main
 from analyses.command_line.arguments import TAKES
-from analyses.console import option_values, progress_lines
+from analyses.console import PLAIN, option_values, progress_lines, shown
 from analyses.options.commands import Train
 from analyses.options.questions import Patching
-from analyses.options.shared import Asks
+from analyses.options.shared import Asks, Shows
 from models.errors import UserError
 from models.model_config import ModelConfig
 from models.runs.run import Run
@@ -229,3 +229,26 @@ def test_progress_without_a_terminal_is_a_line_now_and_then(
     for done in range(4):
         report(done, 9, "patching")
     assert capsys.readouterr().err == "patching: 1 of 9\npatching: 3 of 9\n"
+
+
+def test_csv_commands_no_terminal_and_no_spreadsheet(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    cells = ["=1+1", "+a", "-b", "@SUM(A1)", "\x1b[2Jx", "a\u202eb", "+", "-", "-0.5", "plain"]
+    table = pd.DataFrame({"=word": cells, "value": -1.5})
+    assert shown(Shows(csv=True), table)
+    printed = capsys.readouterr().out
+    again = pd.read_csv(StringIO(printed), keep_default_na=False)
+    assert again["'=word"].tolist() == [
+        *("'=1+1", "'+a", "'-b", "'@SUM(A1)", "\\x1b[2Jx", "a\\u202eb"),
+        *("+", "-", "-0.5", "plain"),
+    ]
+    assert again["value"].eq(-1.5).all()
+    assert set(printed) <= {*map(chr, range(32, 127)), "\n"}
+
+
+def test_the_terminal_shows_what_turns_the_direction_of_writing_by_its_number() -> None:
+    out = PLAIN(file=StringIO(), width=200)
+    out.print("a\u202eb\u2067c\u200fd\x1b[2J")
+    assert isinstance(out.file, StringIO)
+    assert out.file.getvalue() == "a\\u202eb\\u2067c\\u200fd\\x1b[2J\n"

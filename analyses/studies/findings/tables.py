@@ -23,6 +23,7 @@ import torch
 
 from analyses.answer_files import RESULTS, Record, kept_in, seal
 from analyses.charts.sweeps import settings_of
+from analyses.console import FORMULA
 from analyses.source import commit
 from interp.statistics import seeds_interval
 from models.errors import UserError
@@ -204,6 +205,7 @@ def keep(source: Path, name: str, docs: Path, command: str = "", question: str =
         raw = read_bytes(source, "check the path", 10 * MOST_BYTES)
         try:
             rows = pd.read_csv(io.BytesIO(raw))
+            rows = rows.replace(rf"^'(?={FORMULA.pattern})", "", regex=True)
         except ValueError as error:  # of pandas' parser, or no UTF-8
             raise UserError(f"{source} is not CSV ({error}): give what --csv printed") from None
         now = datetime.now(UTC).isoformat(timespec="seconds")
