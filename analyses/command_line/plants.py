@@ -6,7 +6,7 @@ from dataclasses import fields
 
 import pandas as pd
 
-from analyses.console import OUT, as_rows, progress_bar, shown, table_of
+from analyses.console import ERR, OUT, as_rows, progress_bar, shown, table_of
 from analyses.options.plants import Plant, Score
 from analyses.scoring import board, summary
 from analyses.script import as_json, where
@@ -50,6 +50,8 @@ def _programs(options: Plant) -> None:
 def score(options: Score) -> None:
     """Scores a lens, or all of the lab's own."""
     name = options.lens.name if options.lens else "the lab's lenses"
+    if options.lens:
+        ERR.print(f"{options.lens} runs with all your rights: score only a file that you have read")
     with progress_bar(name) as report:
         result = board.score(options, report)
     if shown(options, result.table, as_json(result)):

@@ -66,7 +66,8 @@ class Score(Shows, Works):
 
     LENS is a Python file with a function for one or more of the questions "positions", "parts",
     "edges", "variable", "rule" and "lines". It runs in a process of its own, where no truth is in
-    reach. What is scored is kept in OUT: a scoring that was interrupted goes on.
+    reach, but with all rights that you have: it may read, change and send your files. Score only a
+    file that you have read. What is scored is kept in OUT: a scoring that was interrupted goes on.
 
     Attributes:
         lens: the file.

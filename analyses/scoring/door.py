@@ -9,16 +9,21 @@ import subprocess
 import sys
 import tempfile
 import threading
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
+
+import psutil
 
 from analyses.scoring.paper import Question, Words, write_network
 from models.transformer.model import HookedTransformer
 
 START = 120.0
 """Seconds within which the process of a lens must have started."""
+LAST = 5.0
+"""Seconds that a process has to end after its last reply."""
 ROOT = Path(__file__).parents[2]
 
 
@@ -102,7 +107,10 @@ class Door:
             env=environment,
         )
         self._lines = queue.Queue()
-        threading.Thread(target=_read, args=(self._process, self._lines), daemon=True).start()
+        self._reader = threading.Thread(
+            target=_read, args=(self._process, self._lines), daemon=True
+        )
+        self._reader.start()
         fault = self._reply(START).fault
         if fault:
             self._end()
@@ -116,15 +124,31 @@ class Door:
             return Reply(fault=f"no answer within {limit:g} seconds")
         if not line:
             assert self._process is not None
-            status = self._process.wait()
+            with suppress(subprocess.TimeoutExpired):
+                self._process.wait(timeout=LAST)
+            status = self._process.returncode
             self._end()
-            return Reply(fault=f"its process ended (status {status})")
-        return Reply(**json.loads(line))
+            ended = "closed its replies, and went on" if status is None else f"status {status}"
+            return Reply(fault=f"its process ended ({ended})")
+        try:
+            return Reply(**json.loads(line))
+        except (TypeError, ValueError):
+            self._end()
+            return Reply(fault="it wrote among the replies of its process")
 
     def _end(self) -> None:
+        """Ends the process and what it has begun, of which some may hold its pipes open."""
         if self._process is not None:
+            with suppress(psutil.Error):
+                for child in psutil.Process(self._process.pid).children(recursive=True):
+                    child.kill()
             self._process.kill()
-            self._process.communicate()
+            self._process.wait()
+            self._reader.join(LAST)
+            for pipe in (self._process.stdin, self._process.stdout):
+                assert pipe is not None
+                with suppress(OSError):  # what was not sent is not needed any more
+                    pipe.close()
             self._process = None
 
 

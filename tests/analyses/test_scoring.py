@@ -58,6 +58,18 @@ def key(model, words):
     from analyses.scoring.keys import keys
     return ok(model, words)
 def leaves(model, words): os._exit(3)
+def writes(model, words):
+    for pipe in range(3, 30):
+        try:
+            os.write(pipe, b"mine\\n")
+        except OSError:
+            pass
+    return ok(model, words)
+def hangs(model, words):
+    import subprocess
+    subprocess.Popen(["sleep", "1000"])
+    os.closerange(3, 30)
+    while True: time.sleep(1)
 def forever(model, words):
     while True: time.sleep(1)
 LENSES = {name: {"parts": f} for name, f in list(globals().items()) if callable(f)}
@@ -70,6 +82,8 @@ SAID = {
     "hidden": "it imported models.plants.plant, where the truth is",
     "key": "it imported analyses.scoring.keys, where the truth is",
     "leaves": "its process ended (status 3)",
+    "writes": "it wrote among the replies of its process",
+    "hangs": "its process ended (closed its replies, and went on)",
     "forever": "no answer within 5 seconds",
 }
 
