@@ -186,14 +186,20 @@ def test_long_words_are_read_like_short_ones(data: st.DataObject) -> None:
         ("S -> S | 'a'", "line 1: S can become S alone"),
         ("S -> A S | 'b'\nA -> | 'a'", "line 1: S can become S alone"),
         ("S -> T\nT -> S | 'a'", "line 2: S can become S alone"),
-        ("S -> 'a' S 'b", "line 1: Unterminated string"),
-        ("S > 'a'", "line 1: Expected an arrow"),
+        ("S -> 'a' S 'b", "line 1: a quote is not closed: write"),
+        ("S > 'a'", "line 1: there is no arrow: write"),
+        ("S -> 'a'\nT U -> 'b'", "line 2: 'T U' is no nonterminal: write"),
+        ("'a' -> 'b'", "line 1: \"'a'\" is no nonterminal: write"),
+        ("S -> 'a' ) 'b'", "line 1: \") 'b'\" cannot be read: write"),
+        ("S -> 'a' [x]", "line 1: the weight 'x' is not above 0"),
+        ("S -> 'a' [-1] | 'b' [2]", "line 1: the weight '-1' is not above 0"),
+        ("S -> 'a' [1] 'b'", "line 1: a weight is not the last of its production"),
+        ("%start T\nS -> 'a'", "%start names T, which has no production"),
         ("", "no productions: write at least one"),
         ("# nothing\n", "no productions: write at least one"),
         ("S -> 'a' \\", "the last line ends with a backslash"),
         ("S -> 'a b'", "line 1: the symbol 'a b' is empty or holds a blank"),
         ("S -> 'a' [0.2] | 'b'", "line 1: only some productions of S have a weight"),
-        ("S -> 'a' [4] | 'b' [6]", "line 1: Production probability 4"),
         ("S -> ", "the grammar has no symbols"),
         ("S -> " + "'a' " * 41, "line 1: 41 symbols in a row are too many"),
         ("\n".join(f"S -> 'a{i}'" for i in range(501)), "501 productions are too many"),
@@ -204,6 +210,40 @@ def test_what_is_wrong_is_told_by_its_line(text: str, said: str) -> None:
         read(text)
     assert str(caught.value).startswith(said)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "productions"),
+    [
+        ("S -> NP V' [3] | V' [1]\nNP -> 'x'\nV' -> 'y'", ["S -> NP V'", "S -> V'"]),
+        ("S -> 'it's' | \"they're\" S", ['S -> "it\'s"', 'S -> "they\'re" S']),
+        ("S -> 'a'S'b'|'a''b'", ["S -> 'a' S 'b'", "S -> 'a' 'b'"]),
+        ("S->'a' S|ε", ["S -> 'a' S", "S ->"]),
+        ("S → 'a' S | 'b'", ["S -> 'a' S", "S -> 'b'"]),
+        ("<S> ::= 'a' <S>\n  | 'b'\n  | ε", ["<S> -> 'a' <S>", "<S> -> 'b'", "<S> ->"]),
+        ("ε -> 'a' ε | 'b'", ["ε -> 'a' ε", "ε -> 'b'"]),
+        ("S -> 'a>x' S '>' | '->'", ["S -> 'a>x' S '>'", "S -> '->'"]),
+        ("%start NP\nS -> NP 'v'\nNP -> 'n' | NP S", ["NP -> 'n'", "NP -> NP S"]),
+        ("%start N\nS -> N 'v'\nN -> 'n' | N 'of' N", ["N -> 'n'", "N -> N 'of' N"]),
+        ("S -> A-B/C 'x'\nA-B/C -> 'y'", ["S -> A-B/C 'x'"]),
+    ],
+)
+def test_grammars_as_people_write_them(text: str, productions: list[str]) -> None:
+    assert [str(rule) for rule in read(text).productions][: len(productions)] == productions
+
+
+def test_weights_may_be_any_positive_numbers() -> None:
+    grammar = read("S -> 'a' S [3] | 'b' [1]")
+    assert [grammar.probability(rule) for rule in grammar.productions] == [0.75, 0.25]
+
+
+@GRAMMARS
+def test_nltk_reads_the_same_productions(name: str) -> None:
+    known = language_of(name).grammar
+    theirs = CFG.fromstring("\n".join(map(str, known.productions)))
+    ours = read("\n".join(map(str, known.productions)))
+    told = [str(rule).replace('"', "'") for rule in ours.productions]
+    assert [str(rule).rstrip() for rule in theirs.productions()] == told
 
 
 def test_a_grammar_is_read_back_from_its_own_words() -> None:

@@ -1,8 +1,11 @@
-"""A grammar from the text of its productions, as nltk reads them."""
+"""A grammar from the text of its productions, as nltk, textbooks and BNF write them."""
 
 from __future__ import annotations
 
 import math
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from models.errors import UserError
 from models.languages.grammars.productions import Grammar, Nonterminal, Production
@@ -13,40 +16,55 @@ MOST_PARTS = 40
 """The most symbols on the right side of a production."""
 
 
+ARROW = re.compile(r"->|→|::=")
+EMPTY = ("ε", "λ")
+"""The empty word, where no production is called so."""
+NONTERMINAL = r"(?P<nonterminal><[^<>\s]+>|[\w/](?:[\w/^]|-(?!>))*"
+OTHERS = r"|(?P<bar>\|)|\[\s*(?P<weight>[^\]\s]*)\s*\]|\"(?P<double>[^\"]*)\"|'(?P<single>"
+TOKENS = (
+    re.compile(rf"{NONTERMINAL}){OTHERS}[^']*)'"),
+    # S' is a name, too, and in 'it's' the quote in the word is none that ends it.
+    re.compile(rf"{NONTERMINAL}'*){OTHERS}\S*?)'(?=[\s|\[]|$)"),
+)
+WRITE = "write S -> 'a' S 'b' | 'a' 'b'"
+
+Right = tuple[Nonterminal | str, ...]
+
+
 def read(text: str) -> Grammar:
     """The grammar of a text.
 
-    Each line holds the productions of a nonterminal: ``S -> 'a' S 'b' [0.4] | 'a' 'b' [0.6]``.
-    Quotes mark the symbols of the language, brackets a weight; the weights of a nonterminal are
-    made to sum to 1, and without weights all its productions are equally likely. An empty right
-    side is the empty word. A line that begins with ``#`` is a comment, and a backslash at the end
-    of a line goes on in the next. The first nonterminal is the start.
+    Each line holds the productions of a nonterminal: ``S -> 'a' S 'b' [4] | 'a' 'b' [6]``. The
+    arrow may be ``→`` or ``::=``, and a nonterminal ``<S>``. Quotes mark the symbols of the
+    language, brackets a weight; the weights of a nonterminal are made to sum to 1, and without
+    weights all its productions are equally likely. An empty right side and ``ε`` are the empty
+    word. A line that begins with ``#`` is a comment, one that begins with ``|`` goes on with the
+    line before, and so does what follows a backslash at the end of a line. The first nonterminal is
+    the start, or that of a line ``%start NP``: what it does not lead to is left out.
 
     Raises:
         UserError: a line cannot be read, or the grammar is no good (see ``Grammar``).
     """
-    from nltk.grammar import Nonterminal as Read  # 2 s, and only for a text
-    from nltk.grammar import read_grammar, standard_nonterm_parser
-
     made: list[Production] = []
-    before = ""
+    before, start, left = "", "", ""
     for number, line in enumerate(one_form(text).splitlines(), 1):
         line = before + line.strip()
         before = line[:-1].rstrip() + " " if line.endswith("\\") else ""
         if before or not line or line.startswith("#"):
             continue
-        try:
-            _, found = read_grammar(line, standard_nonterm_parser, probabilistic=True)
-        except ValueError as error:
-            said = str(error).splitlines()[-1].strip()
-            raise UserError(f"line {number}: {said}: write S -> 'a' S 'b' | 'a' 'b'") from None
-        for each in found:
-            right = tuple(
-                Nonterminal(str(part)) if isinstance(part, Read) else str(part)
-                for part in each.rhs()
-            )
-            left = Nonterminal(str(each.lhs()))
-            made.append(Production(left, right, _weight(each.prob(), number), number))
+        if line.startswith("%start"):
+            start = line.removeprefix("%start").strip()
+            continue
+        sides = ARROW.split(line, maxsplit=1)
+        if line.startswith("|") and left:
+            sides = [left, line[1:]]
+        if len(sides) < 2:
+            raise UserError(f"line {number}: there is no arrow: {WRITE}")
+        left = sides[0].strip()
+        if not TOKENS[1].fullmatch(left) or left[0] in "|['\"":
+            raise UserError(f"line {number}: {left!r} is no nonterminal: {WRITE}")
+        for right, weight in _alternatives(sides[1], number):
+            made.append(Production(Nonterminal(left), right, weight, number))
     if before:
         raise UserError("the last line ends with a backslash, and nothing follows: take it away")
     if not made:
@@ -65,13 +83,82 @@ def read(text: str) -> Grammar:
                     f"line {production.line}: the symbol {part!r} is empty or holds a blank: write "
                     "each symbol in quotes of its own"
                 )
-    return Grammar(tuple(_evened(made)))
+    if start and all(production.left.name != start for production in made):
+        raise UserError(f"%start names {start}, which has no production: give it one")
+    made = _without_empty(made)
+    return Grammar(tuple(_evened(_reached(made, Nonterminal(start)) if start else made)))
 
 
-def _weight(value: float, line: int) -> float:
-    if not math.isfinite(value) or value < 0:
-        raise UserError(f"line {line}: the weight {value} is not above 0: give a positive number")
-    return float(value)
+def _reached(made: Sequence[Production], start: Nonterminal) -> list[Production]:
+    """The productions that a start leads to, its own first."""
+    found, queue = {start}, [start]
+    for left in queue:
+        parts = {part for one in made if one.left == left for part in one.right}
+        new = sorted({p for p in parts if isinstance(p, Nonterminal)} - found, key=str)
+        found |= set(new)
+        queue += new
+    kept = [production for production in made if production.left in found]
+    return sorted(kept, key=lambda production: production.left != start)
+
+
+def _alternatives(text: str, line: int) -> list[tuple[Right, float]]:
+    """The right sides of a line, each with its weight; 0 where it has none."""
+    readings = [list(_parts(text, tokens)) for tokens in TOKENS]
+    whole = [parts for parts in readings if not _left(text, parts)]
+    if not whole:
+        left = _left(text, readings[-1])
+        if left[0] in "'\"":
+            raise UserError(f"line {line}: a quote is not closed: {WRITE}")
+        raise UserError(f"line {line}: {left[:20]!r} cannot be read: {WRITE}")
+    parts = min(whole, key=lambda parts: any(" " in (found["single"] or "") for found in parts))
+    rights: list[tuple[Right, float]] = [((), 0.0)]
+    for found in parts:
+        right, weight = rights[-1]
+        if found["bar"]:
+            rights.append(((), 0.0))
+        elif weight:
+            raise UserError(f"line {line}: a weight is not the last of its production: {WRITE}")
+        elif found["weight"] is not None:
+            rights[-1] = right, _weight(found["weight"], line)
+        elif found["nonterminal"]:
+            rights[-1] = (*right, Nonterminal(found["nonterminal"])), 0.0
+        else:
+            quoted = found["single"] if found["single"] is not None else found["double"]
+            rights[-1] = (*right, quoted), 0.0
+    return rights
+
+
+def _parts(text: str, tokens: re.Pattern[str]) -> Iterator[re.Match[str]]:
+    """The tokens of a text, in order, as far as there are any at the beginning of what is left."""
+    at = 0
+    while (found := tokens.search(text, at)) is not None and not text[at : found.start()].strip():
+        yield found
+        at = found.end()
+
+
+def _left(text: str, parts: list[re.Match[str]]) -> str:
+    """What stands behind the last token."""
+    return text[parts[-1].end() if parts else 0 :].strip()
+
+
+def _weight(text: str, line: int) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not math.isfinite(value) or value <= 0:
+        raise UserError(f"line {line}: the weight {text!r} is not above 0: give a positive number")
+    return value
+
+
+def _without_empty(made: list[Production]) -> list[Production]:
+    """The signs of the empty word left out, where they are no names of nonterminals."""
+    named = {production.left.name for production in made}
+    signs = {Nonterminal(sign) for sign in EMPTY if sign not in named}
+    return [
+        replace(production, right=tuple(part for part in production.right if part not in signs))
+        for production in made
+    ]
 
 
 def _evened(made: list[Production]) -> list[Production]:
