@@ -15,6 +15,7 @@ from interp.training.curvature import Loss, Weights
 from models.base import LanguageModel
 from models.errors import UserError
 from models.languages import Words
+from models.languages.corpus import too_few_lines
 from models.objectives.base import Batch
 from models.runs.run import Run
 
@@ -50,9 +51,7 @@ class HeldOut:
         try:
             drawn = language.sample(rng, count, lengths, label, "test", config.spread).words
         except LookupError:
-            raise UserError(
-                f"{language.name} is too small to set test lines aside: add lines (20 or more)"
-            ) from None
+            raise too_few_lines(language, "test") from None
         words = taught.prepared(drawn, language.vocabulary, rng)
         batch = taught.batch(language, words, config.model.readout)
         return cls(words, batch, lambda logits: taught.loss(logits, batch))

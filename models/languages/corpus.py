@@ -94,6 +94,27 @@ def without_rare(words: Sequence[Word], fewest: int) -> list[Word]:
     return [tuple(s if lines[s] >= fewest else UNK for s in word) for word in words]
 
 
+def fewest_lines(words: Sequence[Word]) -> int:
+    """The smallest number of lines that leaves ``MOST_WORDS`` different words, ``UNK`` among
+    them, if words in fewer lines are replaced."""
+    lines = Counter(symbol for word in words for symbol in {*word} - {UNK})
+    often = sorted(lines.values(), reverse=True)
+    return often[MOST_WORDS - 1] + 1
+
+
+def too_few_lines(language: Language, side: str) -> UserError:
+    """The error of a corpus that has no lines for the validation or the test."""
+    lines = getattr(language, "lines", None)
+    of = ""
+    if isinstance(lines, Words):
+        different = len(np.unique(lines.ids, axis=0))
+        of = f" ({len(lines)}, of which {different} are different)"
+    return UserError(
+        f"{language.name} has too few lines{of} to set {side} lines aside: add other ones, to 20 "
+        "or more different lines"
+    )
+
+
 def is_merged(symbol: str) -> bool:
     """Does a symbol stand for several words?"""
     return symbol == UNK or (symbol.startswith(MERGED) and symbol.removeprefix(MERGED).isdecimal())
@@ -138,7 +159,7 @@ class LabelledCorpus(Language):
         if len(symbols) > MOST_WORDS:
             raise UserError(
                 f"{name} has {len(symbols)} different words, and a model learns {MOST_WORDS} at "
-                "most: replace rare words with --rare 2"
+                f"most: replace rare words with --rare {fewest_lines(words)}"
             )
         self.vocabulary = Vocabulary(tuple(symbols))
         self.variables: dict[str, VariableKind] = {}

@@ -22,7 +22,7 @@ SHOWN = 60
 """Letters of an expression that an error repeats."""
 EMPTY = "ε"
 """The empty word, as the field writes it."""
-BRACES = re.compile(r"\{[^}]*\}")
+BRACES = re.compile(r"\{(?=,?\d)(\d*)(?:,(\d*))?\}")
 NAME = re.compile(r"\w[\w-]{0,60}")
 
 
@@ -49,7 +49,12 @@ def of_expression(name: str, regex: str, symbols: str = "") -> RegularLanguage:
             f"{fault} has {strange[0]!r}: use letters and digits as symbols, and ( ) [ ] | * + ? . "
             "& { }"
         )
-    repeats = [max(int(n), 1) for each in BRACES.findall(regex) for n in re.findall(r"\d+", each)]
+    if not {"{", "}"}.isdisjoint(BRACES.sub("", regex)):
+        raise UserError(f"{fault} has braces without numbers: write x{{2}} or x{{2,4}}")
+    for low, high in BRACES.findall(regex):
+        if high and int(low or 0) > int(high):
+            raise UserError(f"{fault} has {{{low},{high}}}: write the smaller number first")
+    repeats = [max(int(n), 1) for pair in BRACES.findall(regex) for n in pair if n]
     if len(regex) > MOST_LETTERS or prod(repeats) > MOST_REPEATS:
         raise UserError(
             f"{fault} is too long: use at most {MOST_LETTERS} letters, and numbers in braces whose "

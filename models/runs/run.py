@@ -137,10 +137,12 @@ class Run:
         window = learnt.lengths(config.max_n)[-1]
         selecting = max(selection_lengths(learnt, config), default=0)
         if window > MOST_SYMBOLS or window**2 * config.batch_size > MOST_PAIRS:
+            fits = MOST_PAIRS // window**2
+            smaller = f"a --batch-size of at most {fits}, or " if fits else ""
             raise UserError(
                 f"{config.batch_size} words of up to {window} symbols are too many for one step, "
-                f"and {MOST_SYMBOLS:,} symbols are the most in a word: choose a --batch-size of at "
-                f"most {MOST_PAIRS // window**2}, or shorter words"
+                f"and {MOST_SYMBOLS:,} symbols are the most in a word: choose {smaller}shorter "
+                "words"
             )
         longest = max(window + config.max_offset, selecting)
         most = config.model.most_symbols

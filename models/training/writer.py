@@ -12,8 +12,8 @@ import torch
 from torch import Tensor
 
 from models.config import SELECTION_WORDS, TrainConfig
-from models.errors import UserError
 from models.languages import AmbiguousLanguage, FormalLanguage, Language, Sample
+from models.languages.corpus import too_few_lines
 from models.runs.checkpoints import save_checkpoint
 from models.runs.files import append_bytes, sweep, write_bytes
 from models.runs.learnt import selection_lengths
@@ -40,9 +40,7 @@ def validation_sample(language: Language, config: TrainConfig) -> Sample:
     try:
         drawn = language.sample(rng, 256, lengths, split="validation")
     except LookupError:
-        raise UserError(
-            f"{language.name} is too small to set validation lines aside: add lines (20 or more)"
-        ) from None
+        raise too_few_lines(language, "validation") from None
     if not isinstance(language, FormalLanguage) or isinstance(language, AmbiguousLanguage):
         return drawn
     positive = np.array(language.positive_lengths(lengths))

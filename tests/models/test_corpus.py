@@ -19,6 +19,7 @@ from models.languages import (
     printed_lines,
     read_lines,
 )
+from models.languages.corpus import MOST_WORDS, too_few_lines
 from models.runs.run import Run
 from models.training.loop import train
 
@@ -278,3 +279,23 @@ def main_lines(file: Path, folder: Path, rare: int) -> Run:
     run = Run.create(folder / f"run-{rare}", config, file)
     train(run, "cpu")
     return Run(run.path)
+
+
+def test_the_advice_on_rare_words_helps() -> None:
+    """It was --rare 2, after --rare 2 too."""
+    words = [(f"w{i}", f"w{i + 1}", f"v{i % 900}") for i in range(3000)] * 2
+    labels = ["A", "B"] * 3000
+    with pytest.raises(UserError, match=r"replace rare words with --rare \d+") as caught:
+        LabelledCorpus("many", labels, words)
+    advised = int(str(caught.value).split()[-1])
+    with pytest.raises(UserError, match=f"--rare {advised}$"):
+        LabelledCorpus("many", labels, words, advised - 1)
+    assert len(LabelledCorpus("many", labels, words, advised).vocabulary.symbols) <= MOST_WORDS
+
+
+def test_few_different_lines_are_told_as_such(tmp_path: Path) -> None:
+    file = tmp_path / "alike.tsv"
+    file.write_text("A\tx\nB\ty\n" * 50, encoding="utf-8")
+    language = LabelledCorpus.from_file(file)
+    error = too_few_lines(language, "validation")
+    assert "has too few lines (100, of which 2 are different) to set validation" in str(error)

@@ -71,6 +71,10 @@ def test_its_symbols_are_those_that_it_names_and_further_ones() -> None:
         ("((a{20}){20})*b", "too long"),
         ("a" * 500 + "*", "too long"),
         ("a{999999999}*b", "too long"),
+        ("a{3,1}b*", r"has \{3,1\}: write the smaller number first"),
+        ("a{", "has braces without numbers: write x"),
+        ("a{x}b*", "has braces without numbers"),
+        ("a{}b*", "has braces without numbers"),
         ("((((a+){9})+){9})+b", ""),
     ],
 )
