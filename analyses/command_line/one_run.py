@@ -68,26 +68,33 @@ def evaluate(options: Evaluate) -> None:
 
 
 def predict(options: Predict) -> None:
-    """What may follow each symbol; in or out."""
+    """What may follow each symbol; in or out: as far as the network was taught it."""
     run = Run(options.run)
-    model = run.model()
+    model, taught = run.model(), run.objective
     word = run.language.vocabulary.parse(options.word)
-    follow, accepted = predict_word(model, word, run.objective)
+    follow, is_in = predict_word(model, word, taught)
+    accepted = is_in if taught.needed(word) else None
+    said = {True: "in the language", False: "not in the language", None: ""}[accepted]
+    if taught.verdict_alone:
+        table = pd.DataFrame({"word": [" ".join(word)], "accepted": [accepted]})
+        if not shown(options, table, {"accepted": accepted, "steps": []}):
+            OUT.print(said)
+        return
     steps = [{"symbol": s, "next": n} for s, n in zip(word, follow, strict=True)]
     table = pd.DataFrame({"symbol": word, "next": [" ".join(may) for may in follow]})
     if shown(options, table, {"accepted": accepted, "steps": steps}):
         return
-    known = isinstance(run.language, FormalLanguage) and not run.objective.verdict_alone
     rows = []
     for index, (symbol, may) in enumerate(zip(word, follow, strict=True)):
-        row = {"symbol": symbol, run.objective.asks: " ".join(may) or "nothing"}
-        if known:
-            truth = run.objective.true_tokens(run.language, word, index + 1)
+        row = {"symbol": symbol, taught.asks: " ".join(may) or "nothing"}
+        if isinstance(run.language, FormalLanguage):
+            truth = taught.true_tokens(run.language, word, index + 1)
             row["truth"] = "right" if truth == set(may) else " ".join(sorted(truth)) or "nothing"
         rows.append(row)
     if rows:
         OUT.print(table_of(pd.DataFrame(rows)))
-    OUT.print("in the language" if accepted else "not in the language")
+    if said:
+        OUT.print(said)
 
 
 def break_it(options: Break) -> None:

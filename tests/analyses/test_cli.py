@@ -155,6 +155,19 @@ def test_resume_goes_on_and_says_when_there_is_nothing_to_do(
     assert fresh.model_hash() == run.model_hash()
 
 
+def test_of_a_network_that_was_taught_verdicts_alone_only_they_are_said(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = Run.create(tmp_path / "run", tiny_config(objective="verdict"))
+    answer(capsys, "resume", run.path, "--device", "cpu")
+    assert answer(capsys, "predict", run.path, "a b") in (
+        "in the language\n",
+        "not in the language\n",
+    )
+    said = json.loads(answer(capsys, "predict", run.path, "a b", "--json"))
+    assert (type(said["accepted"]), said["steps"]) == (bool, [])
+
+
 def test_the_only_run_of_a_folder_is_meant(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
     assert json.loads(answer(capsys, "predict", run.path.parent, "ab", "--json"))["steps"]
 

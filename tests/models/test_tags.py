@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,7 @@ from torch.nn.functional import cross_entropy
 
 from analyses.answers import answer
 from analyses.close_ups.grammar.perplexity import perplexity
+from analyses.command_line.app import main
 from models.base import EmbeddingModel, LanguageModel, build
 from models.config import ModelConfig, TrainConfig
 from models.decoding.search import Generator
@@ -209,7 +211,7 @@ def test_what_cannot_be_tagged_is_refused_before_there_is_a_folder(tmp_path: Pat
         tiny_config(objective="tags", language="depths")
 
 
-def test_lines_of_tags_are_taught_too(tmp_path: Path) -> None:
+def test_lines_of_tags_are_taught_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = [f"{a} {b} {c}" for a in "xyz" for b in "xyz" for c in "xyz"]
     lines = [
         f"{word}\t{' '.join('V' if s == 'x' else 'N' for s in word.split())}" for word in words
@@ -221,6 +223,11 @@ def test_lines_of_tags_are_taught_too(tmp_path: Path) -> None:
     train(run, "cpu")
     follow, _ = predict(run.model(), ("z", "x", "y"), run.objective)
     assert follow == [["N"], ["V"], ["N"]]
+    # Six right tags were followed by "not in the language", which nobody had taught.
+    assert main(["predict", str(run.path), "z x y"]) == 0
+    assert "in the language" not in capsys.readouterr().out
+    assert main(["predict", str(run.path), "z x y", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["accepted"] is None
     file.write_text("x y\tV\n" * 3)
     with pytest.raises(UserError, match="is no row of tags"):
         Run.create(tmp_path / "other", config, file)
