@@ -50,7 +50,7 @@ def command_of(run: Run, name: str, arguments: Mapping[str, Any]) -> str:
 def _own(name: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
     """The options that are not the default ones."""
     default = plain(asdict(question(name).options()))
-    return {key: value for key, value in arguments.items() if default.get(key) != value}
+    return {key: value for key, value in plain(arguments).items() if default.get(key) != value}
 
 
 def _frozen(value: Any) -> Any:

@@ -118,6 +118,9 @@ def test_the_command_asks_the_same(run: Run, capsys: pytest.CaptureFixture[str])
     assert kept is not None
     command = command_of(run, "patching", kept.arguments)
     assert command == f"lab analyse {run.path} patching --word 'a a b b'"
+    as_tuples = {k: tuple(v) if isinstance(v, list) else v for k, v in kept.arguments.items()}
+    assert any(isinstance(value, tuple) for value in as_tuples.values())
+    assert command_of(run, "patching", as_tuples) == command  # it said --components '()'
     assert main(shlex.split(command)[1:]) == 0
     assert str(kept.folder) in "".join(capsys.readouterr().out.split())
     assert command_of(Run(run.path, 0), "accuracy", {"all_words": 3}).endswith(

@@ -111,7 +111,8 @@ def _ask() -> None:
         for each in every:
             processes.begin(_path_of(each), ["train", *each], _log_of(_path_of(each)))
         st.rerun()
-    st.caption(f"The same on a command line: {code('lab train ' + shlex.join(every[0]))}")
+    st.caption("The same on a command line:")
+    st.code(f"lab train {shlex.join(every[0])}", language="bash", wrap_lines=True)
 
 
 def _read(words: Sequence[str]) -> Train:
