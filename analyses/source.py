@@ -51,12 +51,10 @@ def _files(place: Path) -> Iterable[Path]:
 
 
 def commit() -> str:
-    """The commit of the lab, short; "unknown" where it is no repository."""
-    told = subprocess.run(
-        ["git", "rev-parse", "--short", "HEAD"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    """The commit of the lab, short; "unknown" without git, and where it is no repository."""
+    command = ["git", "rev-parse", "--short", "HEAD"]
+    try:
+        told = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    except OSError:  # there is no git
+        return "unknown"
     return told.stdout.strip() or "unknown"

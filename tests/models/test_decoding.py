@@ -128,6 +128,13 @@ def test_the_ends_of_the_temperature() -> None:
     torch.testing.assert_close(Choice()(scores, none), scores)
 
 
+@pytest.mark.parametrize("temperature", [1e-320, 1e-45, 1e-30, 1e-3])
+def test_a_very_low_temperature_takes_the_likeliest(temperature: float) -> None:
+    scores = torch.tensor([[-1.0, -0.5, -3.0, -torch.inf], [-200.0, -300.0, -1e4, -250.0]])
+    changed = Choice(temperature=temperature)(scores, torch.zeros(2, 4, dtype=torch.long)).exp()
+    torch.testing.assert_close(changed, torch.tensor([[0.0, 1, 0, 0], [1, 0, 0, 0]]))
+
+
 def test_penalties_are_taken_off_by_count() -> None:
     scores = torch.tensor([[0.4, 0.3, 0.2, 0.1]]).log()
     counts = torch.tensor([[2, 1, 0, 0]])
