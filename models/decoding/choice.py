@@ -57,8 +57,8 @@ class Choice:
             best = scores.argmax(dim=-1, keepdim=True)
             return torch.full_like(scores, -torch.inf).scatter(-1, best, 0.0)
         # The likeliest stays at 0, so that no temperature makes it infinite.
-        least = torch.finfo(scores.dtype).tiny
-        scores = (scores - scores.amax(dim=-1, keepdim=True)) / max(self.temperature, least)
+        lowest = torch.finfo(scores.dtype).tiny
+        scores = (scores - scores.amax(dim=-1, keepdim=True)) / max(self.temperature, lowest)
         if self.top_k:
             least = scores.topk(min(self.top_k, scores.shape[-1])).values[..., -1:]
             scores = scores.masked_fill(scores < least, -torch.inf)
