@@ -217,7 +217,7 @@ def activations(
         By hook name, its activations on the CPU, [batch, ...].
 
     Raises:
-        ValueError: the model lacks one of the hooks.
+        ValueError: the model lacks one of the hooks, or an activation is NaN or infinite.
     """
     require_hooks(model, *names)
     parts: dict[str, list[Tensor]] = {name: [] for name in names}
@@ -225,4 +225,23 @@ def activations(
         _, cache = model.run_with_cache(chunk, names_filter=list(names))
         for name in names:
             parts[name].append(cache[name].cpu())
-    return {name: torch.cat(part) for name, part in parts.items()}
+    whole = {name: torch.cat(part) for name, part in parts.items()}
+    for name, values in whole.items():
+        if not name.endswith(SCORES):
+            require_finite(values, name)
+    return whole
+
+
+SCORES = "hook_attn_scores"
+"""Scores of keys that are out of sight are minus infinity."""
+
+
+def require_finite(values: Tensor, what: str) -> None:
+    """Raises ValueError if some values are NaN or infinite: no lens could say anything of them.
+
+    Args:
+        what: the site or the numbers, for the error.
+    """
+    wrong = int((~torch.isfinite(values)).sum())
+    if wrong:
+        raise ValueError(f"{what}: {wrong} of {values.numel()} numbers are NaN or infinite")

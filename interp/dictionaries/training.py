@@ -29,6 +29,7 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 from interp.dictionaries.dictionary import Dictionary, above, batch_top_k, top_k
+from interp.model import require_finite
 
 Kind = Literal["topk", "batchtopk", "matryoshka"]
 AUXILIARY = 1 / 32
@@ -143,9 +144,11 @@ def trained(
         their directions have length 1.
 
     Raises:
-        ValueError: there are no activations, or they do not vary.
+        ValueError: there are no activations, they do not vary, or one is NaN or infinite.
     """
-    output = x if y is None else y
+    x, output = x.float(), (x if y is None else y).float()
+    for values in (x, output):
+        require_finite(values, "activations")
     reads, writes = _Scale.of(x), _Scale.of(output)
     inputs, wanted = reads(x), writes(output)
     generators = [torch.Generator().manual_seed(seed) for seed in seeds]

@@ -12,7 +12,8 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from interp.influence.gradients import Gradients
-from interp.influence.methods import DAMPING, Influence
+from interp.influence.methods import DAMPING, VANISHED, Influence
+from interp.model import require_finite
 
 
 @dataclass(frozen=True)
@@ -54,13 +55,19 @@ class EKFAC:
                 after the other.
 
         Raises:
-            ValueError: there is no loss, or it depends on no linear map.
+            ValueError: there is no loss, it depends on no linear map, or its gradients are all
+                zero, NaN or infinite.
         """
         maps = {name: part for name, part in model.named_modules() if isinstance(part, nn.Linear)}
         with _Seen(maps) as seen:
             self.sampled = Gradients.of_each(model, seen.counted(sampled))
+        require_finite(self.sampled.flat, "gradients of the sampled losses")
+        if not self.sampled.flat.any():
+            raise ValueError(VANISHED)
         self.factors = {}
         for name, squares in seen.squares.items():
+            if not _with_bias(self.sampled, name).any():
+                continue  # no loss depends on this map
             outside, inside = (torch.linalg.eigh(square)[1] for square in squares)
             turned = outside.T @ _with_bias(self.sampled, name) @ inside
             self.factors[name] = Factors(outside, inside, turned.square().mean(dim=0))

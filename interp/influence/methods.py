@@ -14,6 +14,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from interp.influence.gradients import Gradients
+from interp.model import require_finite
 
 DAMPING = 0.1
 """What is added to each eigenvalue, in units of their mean (Grosse et al. 2023)."""
@@ -55,6 +56,9 @@ def tracin(checkpoints: Iterable[tuple[float, Gradients, Gradients]]) -> Influen
     return total
 
 
+VANISHED = "all gradients of the sampled losses are zero: there is no curvature to correct by"
+
+
 def fisher(
     targets: Gradients, lines: Gradients, sampled: Gradients, damping: float = DAMPING
 ) -> Influence:
@@ -68,8 +72,14 @@ def fisher(
         sampled: gradients g of losses whose labels are drawn from the network's own answers. With
             the lines' own labels F is the empirical Fisher matrix.
         damping: in units of the mean eigenvalue of F.
+
+    Raises:
+        ValueError: the sampled gradients are all zero, or one is NaN or infinite.
     """
     g = sampled.flat.double()
+    require_finite(g, "gradients of the sampled losses")
+    if not g.any():
+        raise ValueError(VANISHED)
     count, weights = g.shape
     products = g @ g.T
     added = damping * products.diagonal().sum() / count / weights

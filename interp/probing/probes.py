@@ -15,10 +15,12 @@ from typing import Literal
 
 import numpy as np
 import pandas as pd
+import torch
 from jaxtyping import Bool, Float, Int, Shaped
 from sklearn.dummy import DummyClassifier, DummyRegressor
 from sklearn.preprocessing import StandardScaler
 
+from interp.model import require_finite
 from interp.probing.linear import Kind, LinearMethod, fit_linear, many_small_fits
 from interp.probing.perceptrons import Perceptrons
 from interp.statistics import bootstrap_sums
@@ -96,7 +98,7 @@ def probe_sites(
         row if it has one value among the training positions, or if a part has no position of it.
 
     Raises:
-        ValueError: a word both fits the probes and chooses.
+        ValueError: a word both fits the probes and chooses, or an activation is NaN or infinite.
     """
     rows = []
     with many_small_fits():
@@ -104,7 +106,7 @@ def probe_sites(
             limits = {k: min(n, MOST_OF_MLP) for k, n in most.items()} if method == "mlp" else most
             for split, cases in _cases(targets, train, choose, seed, limits):
                 for together in _together(sites, method):
-                    sides = [_standardised(sites[name], split) for name in together]
+                    sides = [_standardised(sites[name], split, name) for name in together]
                     z, new = (np.stack(side) for side in zip(*sides, strict=True))
                     for name, target in cases.items():
                         y = target.values[split.fit]
@@ -135,11 +137,14 @@ class _Split:
 
 
 def _standardised(
-    x: Float[np.ndarray, "batch pos d"], split: _Split
+    x: Float[np.ndarray, "batch pos d"], split: _Split, site: str
 ) -> tuple[Float[np.ndarray, "n d"], Float[np.ndarray, "m d"]]:
     """What fits and what is read, scaled by the fit: there each feature gets mean 0, variance 1."""
-    scale = StandardScaler().fit(x[split.fit])
-    return scale.transform(x[split.fit]), scale.transform(x[split.new()])
+    old, new = x[split.fit], x[split.new()]
+    for values in (old, new):
+        require_finite(torch.as_tensor(values), site)
+    scale = StandardScaler().fit(old)
+    return scale.transform(old), scale.transform(new)
 
 
 def _together(sites: Mapping[str, np.ndarray], method: Method) -> list[list[str]]:

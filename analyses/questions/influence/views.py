@@ -16,6 +16,7 @@ from interp.influence.ekfac import EKFAC
 from interp.influence.gradients import Gradients
 from interp.influence.methods import cosine, dot, fisher, tracin
 from models.base import LanguageModel
+from models.errors import UserError
 from models.languages import Words
 from models.runs.run import Run
 from models.training.trainer import learning_rate
@@ -82,7 +83,10 @@ class Training:
 
     def _at(self, name: str, model: LanguageModel, targets: Gradients, lines: Gradients) -> Found:
         """The methods that look at one model."""
-        fitted = EKFAC(model, sampled_of_each(self.run, model, self.lines, self.seed))
+        try:
+            fitted = EKFAC(model, sampled_of_each(self.run, model, self.lines, self.seed))
+        except ValueError as error:
+            raise UserError(f"{self.run.path}, {name}: {error}: ask of an earlier --step") from None
         made = (
             dot(targets, lines),
             cosine(targets, lines),

@@ -1,0 +1,70 @@
+"""What is not finite is named with its site, by every lens that would compute with it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from test_lenses_on_a_second_device import STREAM, Asked
+
+from interp.dictionaries.training import Recipe, trained
+from interp.influence.ekfac import EKFAC
+from interp.influence.gradients import Gradients
+from interp.influence.methods import fisher
+from interp.model import activations
+from interp.probing.probes import Target, probe_sites
+
+CPU = torch.device("cpu")
+
+
+@pytest.mark.parametrize("wrong", [float("nan"), float("inf")])
+def test_activations_name_their_site(wrong: float) -> None:
+    asked = Asked.on(CPU, "plain")
+    with torch.no_grad():
+        asked.model.get_parameter("W_E")[2, 0] = wrong  # the embedding of a
+    with pytest.raises(ValueError, match=rf"^{STREAM}: \d+ of 288 numbers are NaN or infinite$"):
+        activations(asked.model, asked.clean, [STREAM])
+
+
+@pytest.mark.parametrize("wrong", [np.nan, np.inf])
+def test_a_probe_takes_no_row_that_is_not_finite(wrong: float) -> None:
+    """It was fitted all the same, and told as 0.975 right."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(20, 4, 3))
+    target = Target((x[..., 0] > 0).astype(int), np.ones((20, 4), dtype=bool), "category")
+    train = np.arange(20) < 12
+    for row in (0, 19):  # one that fits, one that is read
+        broken = x.copy()
+        broken[row, 1, 2] = wrong
+        with pytest.raises(ValueError, match=r"^the site: 1 of"):
+            probe_sites({"the site": broken}, {"a": target}, train)
+
+
+def test_gradients_that_vanish_are_told() -> None:
+    model = torch.nn.Sequential(torch.nn.Linear(3, 2), torch.nn.ReLU(), torch.nn.Linear(2, 1))
+    x = torch.ones(4, 3)
+    nothing = Gradients.of_each(model, (model(row).sum() * 0 for row in x))
+    with pytest.raises(ValueError, match="no curvature to correct by"):
+        fisher(nothing, nothing, nothing)
+    with pytest.raises(ValueError, match="no curvature to correct by"):
+        EKFAC(model, (model(row).sum() * 0 for row in x))
+
+
+def test_a_map_on_which_no_loss_depends_has_no_part() -> None:
+    model = torch.nn.Sequential(torch.nn.Linear(3, 2), torch.nn.ReLU(), torch.nn.Linear(2, 1))
+    with torch.no_grad():
+        model[2].weight.zero_()
+    x = torch.randn(6, 3, generator=torch.Generator().manual_seed(0))
+    seen = EKFAC(model, (model(row).sum() for row in x))
+    gradients = Gradients.of_each(model, (model(row).sum() for row in x))
+    assert torch.isfinite(seen(gradients, gradients)).all()
+
+
+def test_dictionaries_take_float64_and_nothing_that_is_not_finite() -> None:
+    x = torch.randn(400, 6, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    recipe = Recipe("topk", width=8, active=2, steps=3)
+    (double,), (single,) = (trained(values, recipe, [0]) for values in (x, x.float()))
+    torch.testing.assert_close(double.directions, single.directions, rtol=0, atol=0)
+    x[3, 2] = torch.nan
+    with pytest.raises(ValueError, match=r"^activations: 1 of 2400 numbers"):
+        trained(x, recipe, [0])
