@@ -22,22 +22,31 @@ def read_bytes(path: Path, cure: str, most: int | None = None) -> bytes:
     Raises:
         UserError: the file is missing, no plain file, or larger than ``most``.
     """
+    size = plain_size(path, cure, most)
+    try:
+        # Some files of the system say that they have no bytes, and then wait or never end.
+        return path.read_bytes() if size else b""
+    except OSError as error:
+        raise UserError(f"cannot read {path} ({told(error)}): {cure}") from None
+
+
+def plain_size(path: Path, cure: str, most: int | None = None) -> int:
+    """The number of bytes in a file that may be read; arguments and errors as ``read_bytes``."""
     most = MOST_BYTES if most is None else most
     try:
         status = path.stat()
-        if stat.S_ISDIR(status.st_mode):
-            raise UserError(f"{path} is a folder, not a file: {cure}")
-        if not stat.S_ISREG(status.st_mode):  # reading a pipe or a device might never end
-            raise UserError(f"{path} is not a plain file: {cure}")
-        if status.st_size > most:
-            raise UserError(
-                f"{path} has {status.st_size / 2**20:.0f} MiB, far too many (at most "
-                f"{most // 2**20}): {cure}"
-            )
-        # Some files of the system say that they have no bytes, and then wait or never end.
-        return path.read_bytes() if status.st_size else b""
     except OSError as error:
         raise UserError(f"cannot read {path} ({told(error)}): {cure}") from None
+    if stat.S_ISDIR(status.st_mode):
+        raise UserError(f"{path} is a folder, not a file: {cure}")
+    if not stat.S_ISREG(status.st_mode):  # reading a pipe or a device might never end
+        raise UserError(f"{path} is not a plain file: {cure}")
+    if status.st_size > most:
+        raise UserError(
+            f"{path} has {status.st_size / 2**20:.0f} MiB, far too many (at most "
+            f"{most // 2**20}): {cure}"
+        )
+    return status.st_size
 
 
 def read_text(path: Path, cure: str, most: int | None = None) -> str:

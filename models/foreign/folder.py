@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
@@ -20,7 +21,7 @@ from models.errors import UserError
 from models.foreign.network import Asked, Foreign, bridged, built
 from models.foreign.tokens import alphabet, border, listed
 from models.foreign.trial import named_by, tried
-from models.reading import read_bytes
+from models.reading import MOST_BYTES, plain_size, read_bytes
 
 MOST_LAYERS = 1000
 """No network comes near to this; to make the modules of more would take memory before it can be
@@ -33,6 +34,8 @@ REMOTE = "auto_map"
 """The key of a configuration that names code of the folder's own."""
 OF_TOKENIZERS = ("tokenizer.json", "vocab*", "merges*", "*.model")
 """The names of files that tokenizers are read from."""
+READ = (".json", ".safetensors", ".model", ".txt")
+"""The endings of all files that a network may be read from."""
 T = TypeVar("T")
 
 
@@ -128,6 +131,10 @@ def _check_files(folder: Path) -> None:
                     f"{path} asks for code of its own ({REMOTE}), and the lab runs no code of a "
                     f"folder: if transformers knows this kind of network, remove {REMOTE}"
                 )
+    for path in folder.iterdir():
+        if path.suffix in READ:
+            most = sys.maxsize if path.suffix == ".safetensors" else None
+            plain_size(path, "save the network anew, with save_pretrained of transformers", most)
     if not any(folder.glob("*.safetensors")):
         raise UserError(
             f"{folder} has no *.safetensors, and other weights are not read, because they may hold "
@@ -139,7 +146,7 @@ def _digest(folder: Path) -> str:
     """SHA-256 of all files that a network may be read from."""
     digest = hashlib.sha256()
     for path in sorted(folder.iterdir()):
-        if path.suffix in (".json", ".safetensors", ".model", ".txt"):
+        if path.suffix in READ:
             with path.open("rb") as file:
                 digest.update(path.name.encode() + hashlib.file_digest(file, "sha256").digest())
     return digest.hexdigest()
@@ -186,6 +193,12 @@ def _check_kind(folder: Path, config: Any) -> None:
         raise UserError(
             f"{folder} takes about {needed / 2**30:.1f} GiB, and this machine has "
             f"{here / 2**30:.1f}: choose a smaller network"
+        )
+    stored = sum(path.stat().st_size for path in folder.glob("*.safetensors"))
+    if stored > needed + MOST_BYTES:
+        raise UserError(
+            f"{folder} has weights of {stored / 2**30:.1f} GiB for a network of at most "
+            f"{needed / 2**30:.1f}: save it anew, with save_pretrained of transformers"
         )
 
 

@@ -15,7 +15,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from safetensors import SafetensorError
+from safetensors import SafetensorError, safe_open
 from safetensors.torch import load, save
 from torch import Tensor
 
@@ -23,7 +23,7 @@ from models.base import LanguageModel, build
 from models.config import TrainConfig
 from models.errors import UserError
 from models.languages import Vocabulary
-from models.reading import read_bytes
+from models.reading import plain_size, read_bytes
 from models.runs.files import as_json, write_folder
 from models.runs.records import CheckpointRecord, config_of, read_record
 
@@ -111,8 +111,10 @@ def read_weights(path: Path, cure: str) -> tuple[dict[str, Tensor], str]:
     Raises:
         UserError: it is missing or damaged.
     """
-    content = read_bytes(path, cure, most=sys.maxsize)
+    plain_size(path, cure, most=sys.maxsize)
     try:
+        with safe_open(path, "pt"):  # a file that is not of the size it says is not read as a whole
+            content = read_bytes(path, cure, most=sys.maxsize)
         return load(content), hashlib.sha256(content).hexdigest()
     except SafetensorError:
         raise UserError(f"{path} is truncated or damaged: {cure}") from None

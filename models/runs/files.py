@@ -16,6 +16,7 @@ from uuid import uuid4
 from filelock import BaseFileLock, FileLock, Timeout
 
 from models.errors import UserError, cure, told
+from models.reading import read_bytes
 
 OLD = 3600.0
 """Seconds after which nobody can still be writing a file."""
@@ -259,10 +260,9 @@ def _give_back(lock: BaseFileLock, beside: Path) -> None:
 
 def read_json(path: Path) -> Any:
     """The content of a JSON file. Raises UserError if it is missing or not JSON."""
+    content = read_bytes(path, "check the path")
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise UserError(f"cannot read {path} ({error.strerror}): check the path") from None
+        return json.loads(content)
     except ValueError:
         raise UserError(
             f"{path} is not valid JSON: the file is damaged, restore or remove it"

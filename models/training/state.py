@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import sys
 from pathlib import Path
 
 from pydantic import TypeAdapter, with_config
@@ -14,6 +15,7 @@ from torch import Tensor
 from typing_extensions import TypedDict
 
 from models.errors import UserError
+from models.reading import plain_size
 from models.runs.checkpoints import read_weights
 from models.runs.files import write_bytes
 from models.runs.records import AS_WRITTEN, Step
@@ -91,11 +93,12 @@ def saved_step(run: Run) -> int:
     """The step from which training resumes: that of the saved state, or 0."""
     try:
         return _about(run.path / STATE)["step"]
-    except (OSError, SafetensorError, TypeError, KeyError, ValueError):
+    except (OSError, SafetensorError, TypeError, KeyError, ValueError, UserError):
         return 0  # if the state is damaged, training itself will say so
 
 
 def _about(path: Path) -> About:
     """What a state says of itself. Raises one of the errors that ``saved_step`` names."""
+    plain_size(path, "remove it", sys.maxsize)
     with safe_open(path, framework="pt") as file:
         return TypeAdapter(About).validate_json(file.metadata()["about"])

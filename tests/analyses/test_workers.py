@@ -551,8 +551,12 @@ def test_what_cannot_be_resumed_leaves_no_session(tmp_path: Path) -> None:
         train(run, "cpu", interrupted_at(7))
     before = (run.path / "run.json").read_bytes()
     (run.path / STATE).write_bytes(b"no state at all")
-    for _ in range(3):
-        assert main(["resume", str(run.path)]) == 2
+    assert main(["resume", str(run.path)]) == 2
+    os.truncate(run.path / STATE, 15 * 2**30)  # is not read as a whole
+    assert main(["resume", str(run.path)]) == 2
+    (run.path / STATE).unlink()
+    os.mkfifo(run.path / STATE)  # is not waited for
+    assert main(["resume", str(run.path)]) == 2
     assert (run.path / "run.json").read_bytes() == before
     (run.path / STATE).unlink()
     assert main(["resume", str(run.path)]) == 0

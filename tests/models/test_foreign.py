@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import socket
@@ -312,6 +313,25 @@ def test_many_tokens_have_to_be_named(random: Path, tmp_path: Path) -> None:
         read(folder, Asked(tuple(f"w{i}" for i in range(61))), CPU)
     with pytest.raises(UserError, match=r"^the tokenizer does not know 'z'"):
         read(folder, Asked(("z",)), CPU)
+
+
+@pytest.mark.parametrize(
+    "name", ["special_tokens_map.json", "tokenizer.json", "model.safetensors", "vocab.txt"]
+)
+def test_what_is_no_plain_file_is_not_waited_for(name: str, random: Path, tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(random, tmp_path / "network"))
+    (folder / name).unlink(missing_ok=True)
+    os.mkfifo(folder / name)
+    with pytest.raises(UserError, match=rf"{name} is not a plain file: save the network anew"):
+        read(folder, Asked(), CPU)
+
+
+def test_weights_that_no_network_has_are_not_read(random: Path, tmp_path: Path) -> None:
+    """Fifteen GiB of nothing were read, until the memory was too small."""
+    folder = Path(shutil.copytree(random, tmp_path / "network"))
+    os.truncate(folder / "model.safetensors", 15 * 2**30)
+    with pytest.raises(UserError, match=r"has weights of 15\.0 GiB for a network of at most"):
+        read(folder, Asked(), CPU)
 
 
 def test_a_network_beyond_the_memory_is_not_read(
