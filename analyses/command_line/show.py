@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import secrets
 import socket
 import sys
 import tomllib
@@ -50,13 +51,24 @@ def dashboard(options: Dashboard) -> None:
     app = Path(package.origin).with_name("server.py")
     command = [sys.executable, "-m", "streamlit", "run", str(app)]
     command += ["--server.port", str(options.port)]
-    command += ["--server.headless", str(options.headless).lower()]
+    command += ["--server.headless", "true"]  # the page opens the browser, with the token
     if options.allow:  # the option takes the place of the file's names
         config = tomllib.loads(app.with_name(".streamlit").joinpath("config.toml").read_text())
         for name in (*config["server"]["allowedHosts"], *options.allow):
             command += ["--server.allowedHosts", name]
     command += ["--", str(options.runs.resolve())]
     refuse_taken(options.port)
-    OUT.print(f"dashboard: http://127.0.0.1:{options.port} (stop with Ctrl-C)")
+    address = f"http://127.0.0.1:{options.port}"
+    if not options.no_token:
+        os.environ["STRUCTURE_LAB_TOKEN"] = secrets.token_urlsafe(24)
+        address += f"/?token={os.environ['STRUCTURE_LAB_TOKEN']}"
+    if not options.headless and _has_screen():
+        os.environ["STRUCTURE_LAB_OPENED"] = address
+    OUT.print(f"dashboard: {address} (stop with Ctrl-C)")
     OUT.file.flush()
     os.execv(sys.executable, command)  # takes this process' place, so that stopping it stops all
+
+
+def _has_screen() -> bool:
+    """Could a browser open here?"""
+    return sys.platform != "linux" or bool({"DISPLAY", "WAYLAND_DISPLAY"} & os.environ.keys())

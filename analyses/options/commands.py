@@ -267,12 +267,15 @@ class Dashboard:
         headless: do not open a browser.
         allow: further host names under which browsers may ask. Without it these are localhost,
             127.0.0.1 and ::1; a tunnel needs no more.
+        no_token: let in whoever reaches the port. Without it a browser needs the token of the
+            address that is printed, so that no other account of this machine gets in.
     """
 
     runs: tyro.conf.Positional[Path] = Path("runs")
     port: int = 8501
     headless: bool = False
     allow: tuple[str, ...] = ()
+    no_token: Flag = False
 
     def __post_init__(self) -> None:
         at_least(1, self, "port")

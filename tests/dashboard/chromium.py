@@ -40,7 +40,7 @@ def launched() -> Iterator[Browser]:
 
 @contextmanager
 def serve(runs: Path, tracer: Sequence[str] = ()) -> Iterator[str]:
-    """`lab dashboard` on a free port, once it answers: its address.
+    """`lab dashboard` without a token on a free port, once it answers: its address.
 
     Args:
         tracer: the command that starts the server, if it is not started by itself.
@@ -48,9 +48,9 @@ def serve(runs: Path, tracer: Sequence[str] = ()) -> Iterator[str]:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    command = [sys.executable, "-m", "analyses.command_line", "dashboard", str(runs), "--headless"]
+    command = [sys.executable, "-m", "analyses.command_line", "dashboard", str(runs)]
     server = subprocess.Popen(
-        [*tracer, *command, "--port", str(port)],
+        [*tracer, *command, "--headless", "--no-token", "--port", str(port)],
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )

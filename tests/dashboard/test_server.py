@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import re
+import socket
+import subprocess
 import sys
+import time
 import tomllib
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from chromium import opened
+from httpx import Response
+from playwright.sync_api import Browser, Error, expect
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.responses import PlainTextResponse
@@ -84,6 +92,63 @@ def test_a_foreign_page_is_refused(client: TestClient, origin: str) -> None:
     assert client.get("/", headers=headers).status_code == 403
     with pytest.raises(WebSocketDisconnect), client.websocket_connect("/stream", headers=headers):
         pass
+
+
+def test_without_the_token_nobody_gets_in(
+    client: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(server.TOKEN, "secret-1")
+    headers = {"host": "127.0.0.1:8501"}
+
+    def asked(path: str, cookie: str = "") -> Response:
+        sent = headers | ({"cookie": cookie} if cookie else {})
+        client.cookies.clear()
+        return client.get(path, headers=sent, follow_redirects=False)
+
+    for path in ("/", "/?token=", "/?token=other", "/?token=%C3%A9", "/heads?run=x", "/?secret"):
+        assert asked(path).status_code == 403
+    assert "the address that `lab dashboard` printed" in asked("/").text
+    assert asked("/", "structure-lab-80=other").status_code == 403
+    with pytest.raises(WebSocketDisconnect), client.websocket_connect("/stream", headers=headers):
+        pass
+    let_in = asked("/heads?token=secret-1&run=a%20b&empty=")
+    assert (let_in.status_code, let_in.headers["location"]) == (303, "/heads?run=a+b&empty=")
+    cookie = let_in.headers["set-cookie"]
+    assert {"HttpOnly", "SameSite=lax"} <= set(cookie.split("; "))
+    pair = cookie.partition(";")[0]
+    assert asked("/", pair).text == "the page"
+    with client.websocket_connect("/stream", headers=headers | {"cookie": pair}):
+        pass
+    forged = headers | {"cookie": pair, "origin": "http://evil.example"}
+    assert client.get("/", headers=forged).status_code == 403
+
+
+@pytest.mark.browser
+@pytest.mark.slow
+def test_the_printed_address_opens_the_pages(tmp_path: Path, browser: Browser) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = str(free.getsockname()[1])
+    command = [sys.executable, "-m", "analyses.command_line", "dashboard", str(tmp_path)]
+    with subprocess.Popen(
+        [*command, "--headless", "--port", port], stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        address = process.stdout.readline().split()[1]
+        assert re.fullmatch(rf"http://127\.0\.0\.1:{port}/\?token=[\w-]{{32}}", address)
+        page = browser.new_page()
+        answers = list[int]()
+        for _ in range(120):
+            with suppress(Error):
+                answers.append(page.goto(f"http://127.0.0.1:{port}/").status)
+                break
+            time.sleep(0.5)
+        assert answers == [403]
+        opened(page, address)
+        assert "token" not in page.url
+        expect(page.get_by_role("heading", name="Structure Lab")).to_be_visible()
+        page.close()
+        process.terminate()
 
 
 def test_a_host_that_is_allowed_is_added_to_those_of_this_machine(
