@@ -190,7 +190,8 @@ class Stack:
                 parameter.data = weights[name][row]
                 own = {key: values[name][row] for key, values in moments.items()}
                 trainer.moments[parameter] = {"step": step, **own}
-        self._model = StackedModel(build(config.model, language.vocabulary))
+        model = build(config.model, language.vocabulary).to(self.weights.dtype)
+        self._model = StackedModel(model)
         configs = [trainer.config for trainer in trainers]
         self._steps = joint_steps(configs, language, device, first.step, helpers(device))
 
