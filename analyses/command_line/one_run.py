@@ -42,6 +42,8 @@ from models.sizes import in_words as total
 from models.sizes import parts_of
 from models.training.evaluation import predict as predict_word
 
+ENDED = "if it ended here"
+"""What a network of verdicts says of each beginning of a word."""
 SHOWN = 12
 """Lines of a list that are printed; --csv prints all."""
 
@@ -75,10 +77,14 @@ def predict(options: Predict) -> None:
     follow, is_in = predict_word(model, word, taught)
     accepted = is_in if taught.needed(word) else None
     said = {True: "in the language", False: "not in the language", None: ""}[accepted]
-    if taught.verdict_alone:
-        table = pd.DataFrame({"word": [" ".join(word)], "accepted": [accepted]})
-        if not shown(options, table, {"accepted": accepted, "steps": []}):
-            OUT.print(said)
+    if taught.verdict_alone:  # of each beginning, too, it was taught the verdict and no more
+        ends = [bool(may) for may in follow]
+        steps = [{"symbol": s, "accepted": end} for s, end in zip(word, ends, strict=True)]
+        if shown(options, pd.DataFrame(steps), {"accepted": accepted, "steps": steps}):
+            return
+        told = {"symbol": word, ENDED: ["in" if end else "not in" for end in ends]}
+        OUT.print(table_of(pd.DataFrame(told)))
+        OUT.print(said)
         return
     steps = [{"symbol": s, "next": n} for s, n in zip(word, follow, strict=True)]
     table = pd.DataFrame({"symbol": word, "next": [" ".join(may) for may in follow]})

@@ -17,6 +17,7 @@ from analyses.command_line.app import COMMANDS, main
 from analyses.questions import leaderboard as of_run
 from models.errors import UserError
 from models.runs.run import Run
+from models.training.evaluation import predict
 from models.training.loop import train
 
 TINY = ["--steps", "12", "--batch-size", "8", "--evaluate-every", "3", "--max-n", "4"]
@@ -160,12 +161,16 @@ def test_of_a_network_that_was_taught_verdicts_alone_only_they_are_said(
 ) -> None:
     run = Run.create(tmp_path / "run", tiny_config(objective="verdict"))
     answer(capsys, "resume", run.path, "--device", "cpu")
-    assert answer(capsys, "predict", run.path, "a b") in (
-        "in the language\n",
-        "not in the language\n",
-    )
+    told = answer(capsys, "predict", run.path, "a b")
+    assert "may follow" not in told
+    assert "if it ended here" in told
+    model, taught = run.model(), run.objective
     said = json.loads(answer(capsys, "predict", run.path, "a b", "--json"))
-    assert (type(said["accepted"]), said["steps"]) == (bool, [])
+    assert said["accepted"] == predict(model, ("a", "b"), taught)[1]
+    assert said["steps"] == [
+        {"symbol": word[-1], "accepted": predict(model, word, taught)[1]}
+        for word in (("a",), ("a", "b"))
+    ]
 
 
 def test_the_only_run_of_a_folder_is_meant(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
