@@ -112,7 +112,7 @@ def _ask() -> None:
             processes.begin(_path_of(each), ["train", *each], _log_of(_path_of(each)))
         st.rerun()
     st.caption("The same on a command line:")
-    st.code(f"lab train {shlex.join(every[0])}", language="bash", wrap_lines=True)
+    st.code(f"lab train {shlex.join(every[0])}", language=None, wrap_lines=True)
 
 
 def _read(words: Sequence[str]) -> Train:
