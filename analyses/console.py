@@ -54,7 +54,7 @@ class Harmless(Console):
 CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 """Letters that command a terminal, or turn the direction of what follows."""
 FORMULA = re.compile(r"[=+@\t\r-](?!$|[\d.]+$)")
-"""How a cell begins that a spreadsheet would compute."""
+"""Beginnings of cells that a spreadsheet would compute."""
 
 
 def as_csv(table: pd.DataFrame) -> str:

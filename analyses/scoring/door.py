@@ -137,7 +137,7 @@ class Door:
             return Reply(fault="it wrote among the replies of its process")
 
     def _end(self) -> None:
-        """Ends the process and what it has begun, of which some may hold its pipes open."""
+        """Ends the process and all its children, which may hold its pipes open."""
         if self._process is not None:
             with suppress(psutil.Error):
                 for child in psutil.Process(self._process.pid).children(recursive=True):

@@ -56,7 +56,7 @@ class Choice:
         if self.temperature == 0:
             best = scores.argmax(dim=-1, keepdim=True)
             return torch.full_like(scores, -torch.inf).scatter(-1, best, 0.0)
-        # The likeliest stays at 0, so that no temperature makes it infinite.
+        # The best score is 0: divided by any temperature it stays finite.
         lowest = torch.finfo(scores.dtype).tiny
         scores = (scores - scores.amax(dim=-1, keepdim=True)) / max(self.temperature, lowest)
         if self.top_k:

@@ -108,7 +108,7 @@ def too_few_lines(language: Language, side: str) -> UserError:
     of = ""
     if isinstance(lines, Words):
         different = len(np.unique(lines.ids, axis=0))
-        of = f" ({len(lines)}, of which {different} are different)"
+        of = f" ({len(lines)}, {different} different)"
     return UserError(
         f"{language.name} has too few lines{of} to set {side} lines aside: add other ones, to 20 "
         "or more different lines"

@@ -298,4 +298,4 @@ def test_few_different_lines_are_told_as_such(tmp_path: Path) -> None:
     file.write_text("A\tx\nB\ty\n" * 50, encoding="utf-8")
     language = LabelledCorpus.from_file(file)
     error = too_few_lines(language, "validation")
-    assert "has too few lines (100, of which 2 are different) to set validation" in str(error)
+    assert "has too few lines (100, 2 different) to set validation" in str(error)

@@ -77,7 +77,7 @@ def test_a_source_is_on_one_side_alone(corpus: PairCorpus) -> None:
         ("a > b\tc\n", "pair 1 has the word >, which stands between source and target"),
         ("", "has no line: write source, tab, target"),
         ("source\ttarget\n", "has no line: write source, tab, target"),
-        ("a\tb\n", "has too few lines (1, of which 1 are different) to set validation lines aside"),
+        ("a\tb\n", "has too few lines (1, 1 different) to set validation lines aside"),
     ],
 )
 def test_a_bad_file_is_refused_in_one_line(

@@ -20,7 +20,7 @@ from models.languages.pairs.syntax_directed import SyntaxDirected
 
 Row = tuple[str, ...]
 SLACK = {"ww": 0, "powers": 0, "copy": 0, "sort": 0, "reverse": 0}
-"""How many parts a row may have beyond the longest word, where rules may make rows shorter."""
+"""Parts that a row may have beyond the longest word, where rules make rows shorter."""
 
 
 def parts(side: str) -> Row:

@@ -403,7 +403,7 @@ def test_a_corpus_that_is_too_small_is_refused_in_one_line(tmp_path: Path) -> No
     source = tmp_path / "lines.tsv"
     source.write_text("A\ta b\nB\tb a\n")
     run = Run.create(tmp_path / "run", tiny_config(language="lines", objective="verdict"), source)
-    with pytest.raises(UserError, match=r"^lines has too few lines \(2, of which 2 are [^\n]*$"):
+    with pytest.raises(UserError, match=r"^lines has too few lines \(2, 2 different\) [^\n]*$"):
         train(run, device="cpu")
 
 
