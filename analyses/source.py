@@ -1,11 +1,13 @@
 """Which version of the lab answered: a hash of the source that an answer depends on.
 
 The release number would not do: whoever changes a lens changes what it answers, not the number.
+What only readers see, docstrings and lines of comment, does not count.
 """
 
 from __future__ import annotations
 
 import hashlib
+import re
 import subprocess
 from collections.abc import Iterable
 from functools import cache
@@ -23,31 +25,74 @@ ANSWERS = (
     *(f"analyses/{name}.py" for name in ("answers", "words")),
 )
 """What answers depend on. Charts, options and pages change none."""
+DOCSTRING = re.compile(r'^([ \t]*)r?"""[^\\]*?(?:\\.[^\\]*?)*?"""[ \t]*$', re.MULTILINE | re.DOTALL)
+COMMENT = re.compile(r"^[ \t]*#.*\n", re.MULTILINE)
+IMPORT = re.compile(
+    r"^[ \t]*(?:from[ \t]+([\w.]+)[ \t]+import[ \t]+(\([^)]*\)|[^\n]*)|import[ \t]+([^\n]*))",
+    re.MULTILINE,
+)
 
 
 def code_of(name: str) -> str:
     """The version of the lab that answers a question, a study's as well as a run's: 16 hex digits.
 
-    The question of another package counts with the file that it stands in.
+    It is that of the files that the question imports, directly or not. Of a study, and of the
+    question of another package, it is that of all files; the latter counts with its own file.
     """
-    if name in OWN or name not in known():
-        return source_hash(*ANSWERS)
-    spec = find_spec(known()[name].module)
+    if name in OWN:
+        return _hash(tuple(_imported(known()[name].module) & set(_files(ANSWERS))))
+    spec = find_spec(known()[name].module) if name in known() else None
     return source_hash(*ANSWERS, *([spec.origin] if spec and spec.origin else []))
 
 
-@cache
 def source_hash(*places: str) -> str:
     """A hash over files and folders of source, given below the lab's root: 16 hex digits."""
+    return _hash(_files(places))
+
+
+def _files(places: Iterable[str]) -> tuple[Path, ...]:
+    at = [ROOT / place for place in places]
+    return tuple(f for place in at for f in (place.rglob("*.py") if place.is_dir() else [place]))
+
+
+@cache
+def _hash(files: tuple[Path, ...]) -> str:
     digest = hashlib.sha256()
-    for place in places:
-        for file in _files(ROOT / place):
-            digest.update(file.name.encode() + hashlib.sha256(file.read_bytes()).digest())
+    for file in sorted(files):
+        digest.update(file.name.encode() + hashlib.sha256(_code(file).encode()).digest())
     return digest.hexdigest()[:16]
 
 
-def _files(place: Path) -> Iterable[Path]:
-    return sorted(place.rglob("*.py")) if place.is_dir() else [place]
+@cache
+def _code(file: Path) -> str:
+    """A file's text without docstrings and lines of comment."""
+    return without_words(file.read_text(encoding="utf-8"))
+
+
+def without_words(text: str) -> str:
+    """Source with empty docstrings and without lines of comment."""
+    return COMMENT.sub("", DOCSTRING.sub(r'\1""""""', text))
+
+
+@cache
+def _imported(module: str) -> frozenset[Path]:
+    """The lab's files that a module of the lab imports, also within functions, and those that these
+    import; its own file and the packages around it among them."""
+    found: set[Path] = set()
+    ahead = [module]
+    while ahead:
+        name = ahead.pop()
+        at = ROOT.joinpath(*name.split("."))
+        file = at / "__init__.py" if at.is_dir() else at.with_suffix(".py")
+        if file in found or not file.is_file():
+            continue
+        found.add(file)
+        ahead.append(name.rpartition(".")[0])
+        for package, names, modules in IMPORT.findall(_code(file)):
+            parts = re.findall(r"[\w.]+", names)
+            ahead += [package, *(f"{package}.{part}" for part in parts)] if package else []
+            ahead += re.findall(r"[\w.]+", modules)
+    return frozenset(found)
 
 
 def commit() -> str:

@@ -240,6 +240,9 @@ class Explanations:
             symbols that stay visible.
         draws: the number of replacements over which the model's probability of "in the language"
             is averaged.
+        steps: the largest number of points on the line from each replacement to the word at which
+            integrated gradients take the gradient. They take as many as they need to miss their sum
+            by less than 1%.
         seed: the seed of the replacements and of the methods.
     """
 
@@ -248,12 +251,13 @@ class Explanations:
     replacement: Replacement = "uniform"
     samples: int = 512
     draws: int = 8
+    steps: int = 768
     seed: int = 0
 
     def __post_init__(self) -> None:
         if self.replacement not in get_args(Replacement):
             raise unknown("replacement", self.replacement, get_args(Replacement))
-        at_least(1, self, "n", "draws")
+        at_least(1, self, "n", "draws", "steps")
         at_least(16, self, "samples")
         check_seed(self.seed)
 
@@ -270,6 +274,9 @@ class Leaderboard:
             symbols that stay visible.
         draws: the number of replacements over which the model's probability of "in the language"
             is averaged.
+        steps: the largest number of points on the line from each replacement to the word at which
+            integrated gradients take the gradient. They take as many as they need to miss their sum
+            by less than 1%.
         seed: the seed of the words, the replacements and the methods.
     """
 
@@ -277,10 +284,11 @@ class Leaderboard:
     longest: int = 10
     samples: int = 256
     draws: int = 8
+    steps: int = 768
     seed: int = 0
 
     def __post_init__(self) -> None:
-        at_least(1, self, "words", "draws")
+        at_least(1, self, "words", "draws", "steps")
         at_least(16, self, "samples")
         check_seed(self.seed)
         if not SHORTEST <= self.longest <= LONGEST:

@@ -38,12 +38,14 @@ from models.transformer.model import HookedTransformer
 RANDOM_DRAWS, RANDOM_RANKINGS = 16, 4
 DRAWS = 8  # of counterfactuals of a word, at the most
 LOOKS = {
-    "previous symbol": "at the symbol before",
-    "BOS": "at the beginning",
-    "same symbol": "at equal symbols",
-    "first of its block": "at the first of the block",
-    "induction": "at what followed its symbol earlier",
-    "uniform": "evenly over the word",
+    "previous symbol": "looks at the symbol before",
+    "BOS": "looks at the beginning",
+    "same symbol": "looks at equal symbols",
+    "first of its block": "looks at the first of the block",
+    "induction": "looks at what followed its symbol earlier",
+    "fixed position": "looks at one fixed position",
+    "uniform": "looks evenly over the word",
+    "none": "looks at nothing that a type of head looks at",
 }
 EDGE = ["model", "direction", "sender", "receiver"]
 COLUMNS = [*EDGE, "exact", "low", "high", *METHODS[1:], "circuit"]
@@ -213,10 +215,13 @@ def _steps(table: pd.DataFrame) -> dict[str, dict[str, float]]:
 
 
 def _looks(model: HookedTransformer, words: WordTensors) -> dict[str, dict[str, Any]]:
-    """What each head looks at, in words, and how much of its attention goes there."""
+    """What each head looks at, in words, and how much of all its attention goes there."""
     types = clearest_types(head_types(model, words.tokens, words.mask))
     return {
-        f"L{row.layer}H{row.head}": {"how": LOOKS[row.type], "score": row.score}
+        f"L{row.layer}H{row.head}": {
+            "how": LOOKS[row.type],
+            "share": None if row.type == "uniform" else row.share,
+        }
         for row in types.itertuples()
     }
 

@@ -17,7 +17,7 @@ from scipy.special import expit
 from analyses.answers import Answer, Progress, Question, numbers, plain, quiet
 from analyses.charts.theme import EDGE, figures
 from analyses.options.questions import Explanations as Options
-from analyses.options.questions import Replacement
+from analyses.options.questions import Leaderboard, Replacement
 from analyses.registry import BUILT_IN
 from analyses.script import script
 from analyses.words import ANALYSIS_SEED, apart, given, member, near_miss
@@ -27,6 +27,7 @@ from interp.explanations.explain import explain, judge
 from interp.explanations.games import SCALES, Game, Score, on_both_scales
 from interp.explanations.methods import METHODS, Family, called, offered
 from interp.explanations.moved_attention import LARGEST, TOLERANCE, moved_attention
+from interp.explanations.saliency import ENOUGH
 from interp.model import one_stream
 from models.base import LanguageModel
 from models.errors import UserError
@@ -49,7 +50,7 @@ def analyse(run: Run, options: Options, progress: Progress = quiet) -> Answer:
     position (0-based, BOS not counted), symbol, value (positive speaks for "in the language", in
     the scale's unit; attention only says how much), in_rationale (is it in one of the sets of
     positions that decide?), calls (words scored for all scales), seconds (for all scales),
-    completeness (in the scale's unit).
+    completeness and gain (in the scale's unit).
 
     Raises:
         UserError: an unknown symbol, or a word too long to explain.
@@ -60,9 +61,7 @@ def analyse(run: Run, options: Options, progress: Progress = quiet) -> Answer:
     if not 2 <= len(word) <= LONGEST:
         raise UserError(f"the word has {len(word)} symbols: explain one of 2 to {LONGEST}")
     model, digest = run.model_and_hash()
-    case = case_of(
-        model, language, word, options.replacement, options.draws, options.samples, options.seed
-    )
+    case = case_of(model, language, word, options.replacement, options, options.seed)
     names = offered(case)
     tables = []
     for done, name in enumerate(names):
@@ -92,7 +91,7 @@ def analyse(run: Run, options: Options, progress: Progress = quiet) -> Answer:
         "moved_attention": moved.to_dict("records"),
         "agreement": scores.astype(object).where(scores.notna(), None).to_dict("records"),
     }
-    sentence = in_words(scores, case, found) + moved_in_words(moved)
+    sentence = in_words(scores, case, found) + misses_in_words(scores) + moved_in_words(moved)
     return Answer(table, sentence, plain(found), asdict(options), digest)
 
 
@@ -101,17 +100,20 @@ def case_of(
     language: Language,
     word: Word,
     replacement: Replacement,
-    draws: int,
-    samples: int,
+    options: Options | Leaderboard,
     seed: int,
 ) -> Case:
     """A model's verdict on a word, for every method.
+
+    Args:
+        options: how many draws, samples and steps a method may take.
+        seed: of the replacements.
 
     Raises:
         UserError: no word of this length to draw replacements from.
     """
     ids = language.vocabulary.words([word]).ids[0]
-    hidden = replacements(language, len(word), replacement, draws, seed)
+    hidden = replacements(language, len(word), replacement, options.draws, seed)
     known = isinstance(language, FormalLanguage)
     effects = language.substitution_effects(word)
     return Case(
@@ -123,7 +125,8 @@ def case_of(
         Game(membership(language), ids, hidden) if known else None,
         language.rationales(word),
         effects if effects is None or language.contains(word) else -effects,
-        samples,
+        options.samples,
+        options.steps,
         softmax=model.softmax,
     )
 
@@ -215,6 +218,16 @@ def in_words(scores: pd.DataFrame, case: Case, found: Mapping[str, Any]) -> str:
         f"{which}. {why}, so they cannot be ranked. Cosine to the model's own exact Shapley "
         f"values, which is what SHAP estimates, {text}."
     )
+
+
+def misses_in_words(scores: pd.DataFrame) -> str:
+    """Which values miss the sum that their method promises by more than 1%; "" if none do."""
+    far = scores[scores["completeness"] > ENOUGH * scores["gain"].abs()]
+    told = [
+        f"{called(row['method'], row['scale'])} {row['completeness']:.2g} of {abs(row['gain']):.2g}"
+        for row in far.to_dict("records")
+    ]
+    return f" Values miss the sum that they should have: {', '.join(told)}." if told else ""
 
 
 def moved_in_words(moved: pd.DataFrame) -> str:

@@ -30,7 +30,7 @@ from interp.heads.attention_and_effect import attention_and_effect, rank_correla
 from interp.heads.logit_attribution import direct_logit_attribution
 from interp.heads.needed import NEEDED, beyond_the_sum, needed, verdicts_lost
 from interp.heads.over_words import Claim, over_words
-from interp.heads.types import TYPES, head_types
+from interp.heads.types import CLEAR, TYPES, head_types
 from models.errors import UserError
 from models.languages import END_ID
 from models.runs.run import Run
@@ -64,7 +64,8 @@ def analyse(run: Run, options: Options, progress: Progress = quiet) -> Answer:
     ...), layer and head (-1 where the part is no single head), choice (the value of the words that
     choose), value, low, high (95% bootstrap interval over words), corrected (the p-value of the
     claim below, by Student's test over words and Holm's method over the parts), uniform (the value
-    of attention that is even; types alone), words (those the value is a mean over), undefined
+    of attention that is even; types alone), share (of all attention, not only of the symbols that
+    have such a key; types alone), words (those the value is a mean over), undefined
     (those left out because they have no value).
 
     Measures:
@@ -111,7 +112,7 @@ def analyse(run: Run, options: Options, progress: Progress = quiet) -> Answer:
     progress(steps, steps, "heads")
     table = pd.concat(tables, ignore_index=True)
     first = ["model", "measure", "part", "layer", "head", "choice", "value", "low", "high"]
-    table = table[[*first, "corrected", "uniform", "words", "undefined"]]
+    table = table[[*first, "corrected", "uniform", "share", "words", "undefined"]]
     sentence, found = findings(table)
     return Answer(table, sentence, plain(found), asdict(options), digest)
 
@@ -147,8 +148,10 @@ def _measures(model: HookedTransformer, words: WordTensors, labels: np.ndarray) 
     for name in TYPES:
         rows = types[types["type"] == name]
         summary = _summary(_wide(rows, "score"), f"attention, {name}", unit)
-        uniform = over_words(_wide(rows, "uniform"), unit, seed=ANALYSIS_SEED)["value"]
-        tables.append(summary.assign(uniform=uniform))
+        for column in ("uniform", "share"):
+            means = over_words(_wide(rows, column), unit, seed=ANALYSIS_SEED)
+            summary[column] = means["value"]
+        tables.append(summary)
     tables.append(heads_apart.rows(model, words, unit))
     return pd.concat(tables, ignore_index=True)
 
@@ -157,7 +160,7 @@ def _summary(
     per_word: pd.DataFrame, measure: str, unit: np.ndarray, claim: Claim | None = None
 ) -> pd.DataFrame:
     table = over_words(per_word, unit, claim, ANALYSIS_SEED)
-    return table.assign(measure=measure, uniform=np.nan)
+    return table.assign(measure=measure, uniform=np.nan, share=np.nan)
 
 
 def _wide(table: pd.DataFrame, values: str) -> pd.DataFrame:
@@ -259,7 +262,8 @@ def _clearest_type(table: pd.DataFrame) -> tuple[dict[str, Any] | None, str]:
     places = ["measure", "part"]
     wide = types.pivot(index=places, columns="model", values="value")
     choice = types.pivot(index=places, columns="model", values="choice")
-    wide["uniform"] = types[types["model"] == "trained"].set_index(places)["uniform"]
+    own = types[types["model"] == "trained"].set_index(places)
+    wide[["uniform", "share"]] = own[["uniform", "share"]]
     against = np.maximum(choice["untrained"], wide["uniform"])
     beyond = (choice["trained"] - against).dropna()
     if beyond.empty or beyond.max() <= 0:
@@ -273,10 +277,15 @@ def _clearest_type(table: pd.DataFrame) -> tuple[dict[str, Any] | None, str]:
         "same symbol": "the same symbol",
         "first of its block": "the first symbol of the block",
         "induction": "what came after the same symbol before",
+        "fixed position": "one fixed position",
     }[name]
+    head = "The head with the clearest type is"
+    if row["trained"] < CLEAR:
+        head = f"No head has a clear type, with {CLEAR:.0%} of its attention; the nearest is"
     sentence = (
-        f"The head with the clearest type is {part}: {row['trained']:.0%} of its attention is on "
-        f"{target} (untrained {row['untrained']:.0%}, even attention {row['uniform']:.0%})."
+        f"{head} {part}: {row['trained']:.0%} of its attention is on {target} where there is one "
+        f"(untrained {row['untrained']:.0%}, even attention {row['uniform']:.0%}), which is "
+        f"{row['share']:.0%} of all its attention."
     )
     return {"part": part, "type": name, **row.to_dict()}, sentence
 

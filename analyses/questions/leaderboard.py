@@ -25,6 +25,7 @@ from interp.explanations.case import Case, Values
 from interp.explanations.explain import explain, judge, stability
 from interp.explanations.games import SCALES, Game
 from interp.explanations.methods import METHODS, called, offered
+from interp.explanations.saliency import ENOUGH
 from interp.statistics import bootstrap_mean
 from models.base import LanguageModel
 from models.errors import UserError
@@ -48,8 +49,8 @@ def analyse(run: Run, options: Options, progress: Progress = quiet) -> Answer:
 
     Columns: word (its number), text, membership (members, non-members), probability (the model's,
     of "in the language"), right (is the model's verdict right?), replacement, method, family,
-    estimand and scale (as of the question "explanations"), the ``MEASURES``. A method that replaces
-    nothing is asked once per word and scored under each replacement.
+    estimand and scale (as of the question "explanations"), the ``MEASURES``, gain. A method that
+    replaces nothing is asked once per word and scored under each replacement.
 
     Raises:
         UserError: bad options, or no words so short.
@@ -114,7 +115,7 @@ def of_word(
     tables = []
     for kind in REPLACEMENTS:
         seed = options.seed * 1_000_003 + index  # other draws for every word
-        case = case_of(model, language, word, kind, options.draws, options.samples, seed % 2**32)
+        case = case_of(model, language, word, kind, options, seed % 2**32)
         remember = index >= TIMED
         case.game.values()
         names = offered(case)
@@ -271,8 +272,19 @@ def in_words(table: pd.DataFrame) -> str:
         return "No truth is known here: methods are compared by what hiding symbols does."
     return (
         " ".join(said) + " Means over words and replacements, with 95% intervals over words; the "
-        "scale of a method stands in brackets."
+        "scale of a method stands in brackets." + _misses(table)
     )
+
+
+def _misses(table: pd.DataFrame) -> str:
+    """How often values miss the sum that their method promises by more than 1%; "" if never."""
+    told = []
+    for name, part in table.dropna(subset=["gain"]).groupby(ROW, sort=False):
+        share = part["completeness"] / part["gain"].abs()
+        if (far := share > ENOUGH).any():
+            typical = f"typically by {share[far].median():.0%}"
+            told.append(f"{called(*name)} in {far.mean():.0%} of its answers, {typical}")
+    return f" Values miss the sum that they should have: {'; '.join(told)}." if told else ""
 
 
 def _standing(grid: pd.DataFrame, what: str) -> str:

@@ -57,7 +57,9 @@ def describe(table: pd.DataFrame, found: Mapping[str, Any]) -> str:
             lines.append(f"{part} reads {_and(into[part])}.")
             continue
         look = found["looks"][part]
-        sentence = f"{part} looks {look['how']} ({look['score']:.0%} of its attention)"
+        sentence = f"{part} {look['how']}"
+        if look["share"] is not None:
+            sentence += f" ({look['share']:.0%} of all its attention)"
         said = [f"passes on what {_and(reads['v'])} wrote"] if reads["v"] else []
         if reads["k"] and reads["k"] == reads["q"]:
             said.append(f"takes its keys and queries from {_and(reads['k'])}")

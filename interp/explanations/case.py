@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from interp.causal.metrics import Metric, log_odds_at
 from interp.explanations.games import Game
+from interp.explanations.saliency import MOST_STEPS
 from interp.model import HookedModel
 
 Values = Float[np.ndarray, "*scales time"]
@@ -51,6 +52,8 @@ class Case:
         effects: how often another symbol in a place turns the membership around, 0 to 1; negative
             for a word outside the language. None if membership is not known.
         samples: how many coalitions (sets of symbols that are kept) a sampling method may ask for.
+        steps: the largest number of points on the line from each baseline at which integrated
+            gradients may take the gradient.
         bos: the id of the token before every word.
         softmax: whether the model's tokens exclude each other, as in a language model. If not,
             every token is judged alone.
@@ -65,6 +68,7 @@ class Case:
     rationales: tuple[tuple[int, ...], ...] | None = None
     effects: Float[np.ndarray, " time"] | None = None
     samples: int = 512
+    steps: int = MOST_STEPS
     bos: int = 0
     softmax: bool = False
 

@@ -19,6 +19,9 @@ from interp.explanations.methods import COMPLETE, METHODS, offered
 from interp.explanations.scores import FIT, METRICS, Truth, agreement, fit
 from interp.model import HookedModel
 
+COSTS = ["calls", "seconds", "completeness", "gain"]
+"""What a row of ``explain`` says beside the values."""
+
 
 def explain(
     case: Case, names: Sequence[str] | None = None, seed: int = 0, remember: bool = False
@@ -35,7 +38,8 @@ def explain(
         One row per method, scale and position: method, family, estimand, scale, position (from 0,
         without BOS), value, calls (words that the method had the model score, for all its scales),
         seconds (for all its scales; NaN if not measured), completeness (how far the values miss the
-        sum that the method promises, in the scale's unit; NaN if it promises none).
+        sum that the method promises, in the scale's unit) and gain (this sum); both are NaN if it
+        promises none.
 
     Raises:
         ValueError: ``remember`` with a word longer than EXACT_LIMIT.
@@ -52,14 +56,13 @@ def explain(
         seconds = np.nan if remember else time.perf_counter() - start
         calls = own.game.calls - before or sum(passed)
         for scale, value in zip(method.scales, found, strict=True):
-            error = np.nan
+            gain = np.nan
             if name in COMPLETE:
-                error = saliency.completeness_error(
-                    case.model, case.word, case.baselines, case.metrics[scale], value
-                )
-            rows.append((name, method.family, method.estimand, scale, calls, seconds, error))
+                gain = saliency.gain(case.model, case.word, case.baselines, case.metrics[scale])
+            about = name, method.family, method.estimand, scale, calls, seconds
+            rows.append((*about, abs(float(value.sum()) - gain), gain))
             values.append(value)
-    columns = ["method", "family", "estimand", "scale", "calls", "seconds", "completeness"]
+    columns = ["method", "family", "estimand", "scale", *COSTS]
     size = len(case.game.word)
     table = pd.DataFrame(rows, columns=columns).loc[np.repeat(np.arange(len(rows)), size)]
     table.insert(4, "position", np.tile(np.arange(size), len(rows)))
@@ -92,15 +95,14 @@ def judge(case: Case, table: pd.DataFrame, seed: int = 0) -> pd.DataFrame:
 
     Returns:
         One row per method and scale, and a last one of "chance". Columns: method, family, estimand,
-        scale, ``scores.METRICS``, calls, seconds, completeness. "cosine to the model" compares with
+        scale, ``scores.METRICS``, ``COSTS``. "cosine to the model" compares with
         exact Shapley values of the method's own scale; a method without a scale is compared on
         probability. "error" and the two of ``scores.FIT`` are in the scale's unit, and only for the
         family "LIME and SHAP" and for "language", because the others have another unit. Symbols are
         hidden on probability.
     """
     keys = ["method", "scale"]
-    costs = ["calls", "seconds", "completeness"]
-    about = table.drop_duplicates(keys)[["method", "family", "estimand", "scale", *costs]]
+    about = table.drop_duplicates(keys)[["method", "family", "estimand", "scale", *COSTS]]
     about = about.reset_index(drop=True)
     grid = table.pivot(index=keys, columns="position", values="value")
     values = grid.loc[list(about[keys].itertuples(index=False, name=None))].to_numpy()
@@ -127,7 +129,7 @@ def judge(case: Case, table: pd.DataFrame, seed: int = 0) -> pd.DataFrame:
     scores[units] = scores[units].where(estimates.reindex(scores.index, fill_value=False))
     chance = {"method": "chance", "family": "control", "estimand": "nothing", "scale": "none"}
     named = pd.concat([about, pd.DataFrame([chance])], ignore_index=True)
-    return pd.concat([named.drop(columns=costs), scores[list(METRICS)], named[costs]], axis=1)
+    return pd.concat([named.drop(columns=COSTS), scores[list(METRICS)], named[COSTS]], axis=1)
 
 
 def stability(answers: Float[np.ndarray, "seed time"]) -> float:

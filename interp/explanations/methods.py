@@ -161,7 +161,9 @@ METHODS: Mapping[str, Method] = {
         "gradient",
         "Aumann-Shapley values on the line from the hidden word",
         _of_metrics(
-            lambda c, metric, _: saliency.integrated_gradients(c.model, c.word, c.baselines, metric)
+            lambda c, metric, _: saliency.integrated_gradients(
+                c.model, c.word, c.baselines, metric, c.steps
+            )
         ),
     ),
     "DeepLift": Method(

@@ -23,8 +23,15 @@ from interp.causal.metrics import Metric
 from interp.model import HookedModel
 
 EMBEDDING = "hook_embed"
-STEPS = 24
-"""Points at which integrated gradients take the gradient (Gauss-Legendre quadrature)."""
+POINTS, PARTS = 8, 3
+"""A line is cut into so many parts at first. Each has so many points, at which integrated gradients
+take the gradient (Gauss-Legendre quadrature)."""
+MOST_STEPS = 768
+"""Points on a line at most, unless another bound is asked for."""
+ENOUGH = 0.01
+"""The share of the gain by which integrated gradients may miss their sum."""
+TOGETHER = 256
+"""Parts that are computed at once."""
 
 
 class FromEmbeddings(nn.Module):
@@ -119,18 +126,21 @@ def integrated_gradients(
     word: Int[Tensor, " pos"],
     baselines: Int[Tensor, "draws pos"],
     metric: Metric,
-    steps: int = STEPS,
+    steps: int = MOST_STEPS,
 ) -> Float[np.ndarray, " time"]:
     """The mean gradient on the line from each baseline to the word, times their difference.
 
-    The values sum to the metric of the word minus its mean over the baselines (Sundararajan et al.
-    2017), up to the error of the quadrature; ``completeness_error`` measures this error.
+    The values sum to the ``gain`` (Sundararajan et al. 2017), up to the error of the quadrature. On
+    every part of a line the sum is known too: the difference of the metric at its ends. A part that
+    misses it is cut in two, until the lines together miss at most ``ENOUGH`` of the gain, or have
+    no steps left.
 
     Args:
         word: token ids with BOS.
         baselines: the word with every symbol replaced, one row per replacement, with BOS.
         metric: what is explained.
-        steps: points on each line.
+        steps: the largest number of points on each line; at least the ``POINTS * PARTS`` of the
+            beginning are taken.
 
     Returns:
         One value per symbol, without BOS, in the metric's unit: the mean over the baselines.
@@ -139,8 +149,41 @@ def integrated_gradients(
 
     f = FromEmbeddings(model, metric)
     x, start = f.of(word[None]), f.of(baselines)
-    way = IntegratedGradients(f)
-    return _by_symbol(way.attribute(x.expand_as(start), start, n_steps=steps))
+    way, draws = IntegratedGradients(f), len(start)
+    allowed = ENOUGH * abs(gain(model, word, baselines, metric))
+    line = np.repeat(np.arange(draws), PARTS)
+    ends = np.linspace(0, 1, PARTS + 1)
+    low, high = np.tile(ends[:-1], draws), np.tile(ends[1:], draws)
+    parts, used = np.full(draws, PARTS), np.full(draws, PARTS * POINTS)
+    total = torch.zeros_like(x[0])
+    while line.size:
+        values, missed = [], []
+        for some in np.split(np.arange(line.size), range(TOGETHER, line.size, TOGETHER)):
+            begin, end = (_between(start[line[some]], x, at[some]) for at in (low, high))
+            value, error = way.attribute(end, begin, n_steps=POINTS, return_convergence_delta=True)
+            values.append(value.detach())
+            missed.append(error.detach().abs().double().cpu().numpy())
+        rough = np.concatenate(missed) > allowed / parts[line]
+        more = np.bincount(line[rough], minlength=draws)
+        affordable = used + 2 * POINTS * more <= steps
+        used, parts = used + 2 * POINTS * more * affordable, parts + more * affordable
+        cut = rough & affordable[line]
+        total += torch.cat(values)[torch.as_tensor(~cut, device=x.device)].sum(dim=0)
+        line, low, high = line[cut], low[cut], high[cut]
+        middle = (low + high) / 2
+        line = np.concatenate([line, line])
+        low, high = np.concatenate([low, middle]), np.concatenate([middle, high])
+    return _by_symbol(total[None] / draws)
+
+
+def _between(
+    start: Float[Tensor, "part pos d_model"],
+    x: Float[Tensor, "one pos d_model"],
+    share: Float[np.ndarray, " part"],
+) -> Float[Tensor, "part pos d_model"]:
+    """A place on each line: 0 is its start, 1 is x."""
+    at = torch.as_tensor(share, dtype=x.dtype, device=x.device)[:, None, None]
+    return start + at * (x - start)
 
 
 def deeplift(
@@ -153,7 +196,7 @@ def deeplift(
 
     The activation functions of MLPs follow the rule. captum has no rule for attention and norms,
     which pass a plain gradient. So the values do not sum exactly to the metric of the word minus
-    its mean over the baselines; ``completeness_error`` says by how much they miss.
+    its mean over the baselines, their ``gain``.
 
     Args:
         word: token ids with BOS.
@@ -205,16 +248,11 @@ def _require_activation_modules(f: FromEmbeddings, word: Int[Tensor, " pos"]) ->
 
 
 @torch.no_grad()
-def completeness_error(
+def gain(
     model: HookedModel,
     word: Int[Tensor, " pos"],
     baselines: Int[Tensor, "draws pos"],
     metric: Metric,
-    values: Float[np.ndarray, " time"],
 ) -> float:
-    """|sum of the values - (metric of the word - its mean over the baselines)|, in its unit.
-
-    Arguments are those of ``integrated_gradients``, and the values that it or ``deeplift`` gave.
-    """
-    gain = metric(model(word[None]))[0] - metric(model(baselines)).mean()
-    return abs(float(values.sum()) - float(gain))
+    """The metric of the word minus its mean over the baselines, in its unit."""
+    return float(metric(model(word[None]))[0] - metric(model(baselines)).mean())

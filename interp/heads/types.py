@@ -5,14 +5,19 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import torch
-from jaxtyping import Bool, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from interp.heads.attention import attention
 from interp.model import HookedModel
 
-TYPES = ("previous symbol", "BOS", "same symbol", "first of its block", "induction", "uniform")
+TYPES = (
+    *("previous symbol", "BOS", "same symbol", "first of its block", "induction"),
+    *("fixed position", "uniform"),
+)
 EVEN = 0.8  # a head with at least this score of "uniform" gets no other type
+CLEAR = 0.5
+"""A head has a type only if it gives such keys so much of its attention where there are some."""
 
 
 def head_types(
@@ -21,9 +26,11 @@ def head_types(
     """How much each head is of each of the ``TYPES``, on real words.
 
     The score of a type that looks at certain keys (``type_keys``) is the attention on these keys,
-    averaged over the queries that see at least one of them. The score of "uniform" is 1 minus the
-    total variation distance between the query's attention and even attention to all keys that it
-    sees, averaged over the queries that see two keys or more. The queries are the word's symbols.
+    averaged over the queries that see at least one of them. "fixed position" is the symbol at one
+    place of all words, the one that gets most of the head's attention in the other words. The score
+    of "uniform" is 1 minus the total variation distance between the query's attention and even
+    attention to all keys that it sees, averaged over the queries that see two keys or more. The
+    queries are the word's symbols.
 
     Args:
         tokens: token ids with BOS.
@@ -32,34 +39,67 @@ def head_types(
     Returns:
         One row per layer, head, word and type: layer, head, word, type, score (0 to 1), uniform
         (the score that even attention would get), queries (over how many both are averaged; with
-        none, both are NaN).
+        none, both are NaN), share (of all attention of the word's symbols, how much goes to these
+        keys; NaN for "uniform"). All of "fixed position" is NaN where all words are equal.
 
     Raises:
         ValueError: the model has no attention.
     """
-    pattern, may = attention(model, tokens)
+    pattern, may = attention(model, tokens)  # [layer, word, head, query, key], [word, query, key]
     asked = mask.cpu() & (torch.arange(tokens.shape[1]) > 0)
     seen = may.sum(dim=-1)  # [word, query]
     even = may / seen.clamp(min=1)[..., None]
-    found = {}
+    rows = {}
     for name, keys in type_keys(tokens.cpu()).items():
-        keys = keys & may
-        score = (pattern * keys[:, None]).sum(dim=-1)  # [layer, word, head, query]
-        found[name] = score, (even * keys).sum(dim=-1), keys.any(dim=-1)
+        keys = (keys & may)[:, None]
+        score = (pattern * keys).sum(dim=-1)  # [layer, word, head, query]
+        rows[name] = score, (even[:, None] * keys).sum(dim=-1), keys.any(dim=-1) & asked[:, None]
+    rows["fixed position"] = _fixed_position(pattern, may & asked[..., None], tokens.cpu())
     closeness = 1 - (pattern - even[:, None]).abs().sum(dim=-1) / 2
-    found["uniform"] = closeness, torch.ones_like(even[..., 0]), seen > 1
+    ones = torch.ones_like(even[:, None, :, 0])
+    rows["uniform"] = closeness, ones, (seen > 1)[:, None] & asked[:, None]
     layers, words, heads = pattern.shape[:3]
     layer, word, head = (axis.ravel() for axis in np.indices((layers, words, heads)))
     tables = []
-    for name, (score, by_even, defined) in found.items():
-        defined = defined & asked
-        queries = defined.sum(dim=-1)  # [word]; 0 / 0 is NaN
-        mean = (score * defined[:, None]).sum(dim=-1) / queries[:, None]
-        uniform = (by_even * defined).sum(dim=-1) / queries
-        columns = {"layer": layer, "head": head, "word": word, "type": name}
-        columns |= {"score": mean.flatten().numpy(), "uniform": uniform.numpy()[word]}
-        tables.append(pd.DataFrame({**columns, "queries": queries.numpy()[word]}))
-    return pd.concat(tables, ignore_index=True)
+    for name, (score, by_even, defined) in rows.items():
+        queries = defined.sum(dim=-1)  # 0 / 0 is NaN
+        on_keys = (score * defined).sum(dim=-1)
+        columns = {
+            "score": on_keys / queries,
+            "uniform": (by_even * defined).sum(dim=-1) / queries,
+            "queries": queries,
+            "share": on_keys / asked.sum(dim=-1)[:, None],
+        }
+        grid = {key: v.expand(layers, words, heads).flatten().numpy() for key, v in columns.items()}
+        place = {"layer": layer, "head": head, "word": word, "type": name}
+        tables.append(pd.DataFrame({**place, **grid}))
+    table = pd.concat(tables, ignore_index=True)
+    known = (table["queries"] > 0) | (table["type"] != "fixed position")
+    return table.assign(share=table["share"].where(known & (table["type"] != "uniform")))
+
+
+def _fixed_position(
+    pattern: Float[Tensor, "layer word head query key"],
+    may: Bool[Tensor, "word query key"],
+    tokens: Int[Tensor, "word pos"],
+) -> tuple[
+    Float[Tensor, "layer word head query"],
+    Float[Tensor, "layer word head query"],
+    Bool[Tensor, "layer word head query"],
+]:
+    """The attention on the place that gets most of it in the words that are not equal to this one;
+    even attention to it; and which queries see it. A query's own place and BOS are never it."""
+    place = torch.arange(tokens.shape[1])
+    apart = (may & (place[:, None] != place) & (place > 0))[:, None]
+    looked = (pattern * apart).sum(dim=-2)  # [layer, word, head, key]
+    unit = torch.unique(tokens, dim=0, return_inverse=True)[1]
+    of_unit = torch.zeros_like(looked[:, : int(unit.max()) + 1]).index_add(1, unit, looked)
+    others = (of_unit.sum(dim=1, keepdim=True) - of_unit)[:, unit] * (len(of_unit[0]) > 1)
+    most, key = others.max(dim=-1)
+    key = key[..., None, None].expand(*pattern.shape[:4], 1)
+    sees = apart.expand(pattern.shape).gather(-1, key)[..., 0] & (most > 0)[..., None]
+    even = 1 / may.sum(dim=-1).clamp(min=1)[:, None]
+    return pattern.gather(-1, key)[..., 0], even.expand(sees.shape), sees
 
 
 def clearest_types(table: pd.DataFrame) -> pd.DataFrame:
@@ -67,18 +107,20 @@ def clearest_types(table: pd.DataFrame) -> pd.DataFrame:
 
     Returns:
         One row per head: layer, head, type ("uniform" if its score of "uniform" is at least
-        ``EVEN``, else the type whose score exceeds that of even attention most), score (of this
-        type, the mean over words).
+        ``EVEN``, else the type whose score exceeds that of even attention most, if it is at least
+        ``CLEAR``, else "none"), score (of the nearest type) and share (of all attention; NaN for
+        "uniform"), means over words.
     """
-    means = table.groupby(["layer", "head", "type"])[["score", "uniform"]].mean()
+    means = table.groupby(["layer", "head", "type"])[["score", "uniform", "share"]].mean()
     rows = []
     for (layer, head), scores in means.groupby(["layer", "head"]):
         types = scores.droplevel(["layer", "head"])
         named, name = types.drop(index="uniform").dropna(), "uniform"
         if types.loc["uniform", "score"] < EVEN and len(named):
             name = (named["score"] - named["uniform"]).idxmax()
-        score = float(types.loc[name, "score"])
-        rows.append({"layer": layer, "head": head, "type": name, "score": score})
+        score, share = types.loc[name, ["score", "share"]].astype(float)
+        clear = name if name == "uniform" or score >= CLEAR else "none"
+        rows.append({"layer": layer, "head": head, "type": clear, "score": score, "share": share})
     return pd.DataFrame(rows)
 
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import shutil
+import subprocess
+import sys
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -16,7 +19,7 @@ import altair as alt
 import pandas as pd
 import pytest
 
-from analyses import answer_files, answers
+from analyses import answer_files, answers, source
 from analyses.answer_files import Record, folders_of, kept_in
 from analyses.answers import Answer, Progress, Question, answer, kept, load, numbers, save
 from analyses.source import MODELS, ROOT, code_of, source_hash
@@ -117,31 +120,90 @@ def test_an_answer_about_other_weights_is_asked_anew(run: Run, calls: list[int])
     assert len(kept_in(run.path, NAME)) == 2  # that about the earlier weights is still true of them
 
 
-def test_the_hash_of_the_source_sees_what_answers_depend_on(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def copied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The lab's source in a folder of its own, of which hashes are computed anew."""
     for place in ("models", "interp", "analyses"):
         shutil.copytree(ROOT / place, tmp_path / place)
     monkeypatch.setattr("analyses.source.ROOT", tmp_path)
-    monkeypatch.setattr("analyses.source.source_hash", source_hash.__wrapped__)
+    for name in ("_hash", "_code", "_imported"):
+        monkeypatch.setattr(f"analyses.source.{name}", getattr(source, name).__wrapped__)
+    return tmp_path
 
-    def hashes() -> tuple[str, str]:
-        return code_of("heads"), source_hash.__wrapped__(*MODELS)
 
-    def of_models_too(changed: str) -> bool:
-        """Which of the two sees the change: answers alone, or activations as well?"""
-        before = hashes()
-        with (tmp_path / changed).open("a") as file:
-            file.write("\n")
-        after = hashes()
-        assert after[0] != before[0], changed
-        return after[1] != before[1]
+def changed(copied: Path, file: str, line: str = "x = 1\n") -> set[str]:
+    """Whose hashes see a line more: "heads" and "probing", questions; "sweep", a study; "models",
+    of which activations are kept."""
+    kinds = ("heads", "probing", "sweep")
 
-    assert hashes() == hashes()
-    for name in ("models/training/batches.py", "interp/heads/types.py", "analyses/activations.py"):
-        assert of_models_too(name)
-    for name in ("questions/heads", "rules/discover", "studies/seeds", "answers", "words"):
-        assert not of_models_too(f"analyses/{name}.py")
+    def hashes() -> dict[str, str]:
+        return {name: code_of(name) for name in kinds} | {"models": source_hash(*MODELS)}
+
+    before = hashes()
+    with (copied / file).open("a") as end:
+        end.write(line)
+    after = hashes()
+    return {name for name in after if after[name] != before[name]}
+
+
+@pytest.mark.parametrize(
+    ("file", "seen"),
+    [
+        ("models/languages/vocabulary.py", {"heads", "probing", "sweep", "models"}),
+        ("models/training/batches.py", {"sweep", "models"}),
+        ("interp/heads/types.py", {"heads", "sweep", "models"}),
+        ("interp/probing/probes.py", {"probing", "sweep", "models"}),
+        ("analyses/questions/heads.py", {"heads", "sweep"}),
+        ("analyses/studies/seeds.py", {"sweep"}),
+        ("analyses/answers.py", {"heads", "probing", "sweep"}),
+        ("analyses/charts/theme.py", set()),
+        ("analyses/options/questions.py", set()),
+    ],
+)
+def test_the_hash_of_the_source_sees_what_an_answer_imports(
+    copied: Path, file: str, seen: set[str]
+) -> None:
+    assert changed(copied, file) == seen
+
+
+def test_the_hash_of_the_source_sees_no_words_for_readers(copied: Path) -> None:
+    (copied / "interp/heads/types.py").write_text('"""One."""\nx = 1\n')
+    before = code_of("heads")
+    (copied / "interp/heads/types.py").write_text('"""Two,\n\nthree."""\n# four\nx = 1\n')
+    assert code_of("heads") == before
+    assert "heads" in changed(copied, "interp/heads/types.py", 'y = """five"""\n')
+
+
+def emptied(tree: ast.Module) -> str:
+    """A tree with empty docstrings."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.Expr(ast.Constant(str())):
+                node.value.value = ""
+    return ast.dump(tree)
+
+
+def test_nothing_but_words_for_readers_is_left_out_of_the_hash() -> None:
+    files = source._files(source.ANSWERS)
+    assert len(files) > 300
+    for file in files:
+        text = file.read_text()
+        left = ast.parse(source.without_words(text))
+        assert ast.dump(left) == emptied(ast.parse(text)), file
+
+
+def test_whatever_python_imports_for_a_question_counts() -> None:
+    asked = (
+        "import sys, analyses.questions.discovery\n"
+        "print(*(m.__file__ for m in sys.modules.values() if getattr(m, '__file__', None)))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", asked], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    rooms = tuple(str(ROOT / room) for room in ("models", "interp", "analyses"))
+    files = {Path(name) for name in done.stdout.split() if name.startswith(rooms)}
+    assert len(files) > 50
+    assert files <= source._imported("analyses.questions.discovery")
 
 
 def test_the_question_of_another_package_counts_with_its_file(
@@ -151,7 +213,8 @@ def test_the_question_of_another_package_counts_with_its_file(
     monkeypatch.syspath_prepend(tmp_path)
     points = {name: EntryPoint(name, "theirs:QUESTION", "") for name in ("own", "heads")}
     monkeypatch.setattr("analyses.source.known", lambda: points)
-    monkeypatch.setattr("analyses.source.source_hash", source_hash.__wrapped__)
+    for name in ("_hash", "_code"):
+        monkeypatch.setattr(f"analyses.source.{name}", getattr(source, name).__wrapped__)
     before = code_of("own"), code_of("heads")
     (tmp_path / "theirs.py").write_text("second = 2\n")
     assert code_of("own") != before[0]

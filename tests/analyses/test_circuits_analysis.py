@@ -154,8 +154,8 @@ def test_the_sentences_say_what_the_circuit_says() -> None:
         "blind_spots": [spot | {"kind": kind} for kind in ("redundancy", "conjunction", "none")],
         "steps": {"EAP-IG": {"steps": 40, "stability": 0.991}},
         "looks": {
-            "L0H1": {"how": "evenly over the word", "score": 0.9},
-            "L1H0": {"how": "at equal symbols", "score": 0.5},
+            "L0H1": {"how": "looks evenly over the word", "share": None},
+            "L1H0": {"how": "looks at equal symbols", "share": 0.5},
         },
     }
     table = pd.DataFrame(edges, columns=["sender", "receiver"]).assign(exact=0.1)
@@ -171,10 +171,10 @@ def test_the_sentences_say_what_the_circuit_says() -> None:
         "time: embed → L0 mlp. Other edges do their work, or it is little.",
         "Under the same knock-outs the circuit and the whole model differ by up to 25% (24 sets of "
         "its edges; 0% would be complete).",
-        "L0H1 looks evenly over the word (90% of its attention) and passes on what embed wrote.",
+        "L0H1 looks evenly over the word and passes on what embed wrote.",
         "L0 mlp reads embed and L0H1.",
-        "L1H0 looks at equal symbols (50% of its attention), passes on what L0 mlp wrote and takes "
-        "its keys from L0 mlp and its queries from L0H1.",
+        "L1H0 looks at equal symbols (50% of all its attention), passes on what L0 mlp wrote and "
+        "takes its keys from L0 mlp and its queries from L0H1.",
         "The verdict is read off L1H0 (0.80) and embed (0.10); the brackets give the direct effect "
         "of each.",
         "EAP-IG took 40 steps: by half as many, the first edges of the ranking hold at least 99% "

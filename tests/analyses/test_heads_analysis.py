@@ -110,9 +110,10 @@ def test_types_are_means_over_the_words_that_have_them(
             of_head = of_head[scored(words)[of_head["word"]]]
             assert row.value == pytest.approx(of_head["score"].dropna().mean())
             assert row.uniform == pytest.approx(of_head["uniform"].dropna().mean())
+            assert row.share == pytest.approx(of_head["share"].dropna().mean(), nan_ok=True)
             assert row.undefined == of_head["score"].isna().sum()
     others = ~table["measure"].str.startswith(("attention, ", DISTANCE))
-    assert table[others]["uniform"].isna().all()
+    assert table[others][["uniform", "share"]].isna().all(axis=None)
 
 
 @pytest.mark.parametrize("model", ["trained", "untrained"])
@@ -212,6 +213,7 @@ def rows(measure: str, model: str, **values: tuple[float, ...]) -> pd.DataFrame:
             "high": 1.0,
             "corrected": corrected,
             "uniform": uniform,
+            "share": 0.4,
             "words": 20,
             "undefined": 1,
         }
@@ -259,6 +261,7 @@ def test_findings_by_hand() -> None:
     assert found["needed_by"] == {"mean": [], "zero": [], "resample": ["L0H0", "L0H1"]}
     assert found["clearest_type"] == pytest.approx(
         {"part": "L0H1", "type": "BOS", "trained": 0.6, "untrained": 0.1, "uniform": 0.2}
+        | {"share": 0.4}
     )
     assert found["attention_against_effect"] == {"L0H0": 0.2, "L0H1": 0.9, "flow": 0.5}
     assert [(pair["ablation"], pair["beyond"]) for pair in found["pairs"]] == [
@@ -274,8 +277,9 @@ def test_findings_by_hand() -> None:
         "in for the other (redundancy): mean ablation of both loses 50.0%, of one 30.0% and 0.0%. "
         "L0H0 and L0H1 lose less together than the sum, as where both are needed for one thing "
         "(conjunction): resample ablation of both loses 50.0%, of one 50.0% and 50.0%. The head "
-        "with the clearest type is L0H1: 60% of its attention is on BOS (untrained 10%, even "
-        "attention 20%). Of the heads of a layer the furthest looks 4.0 positions further than the "
+        "with the clearest type is L0H1: 60% of its attention is on BOS where there is one "
+        "(untrained 10%, even attention 20%), which is 40% of all its attention. Of the heads of "
+        "a layer the furthest looks 4.0 positions further than the "
         "nearest (untrained -4.0; other words chose both). Directions that two of them share, 0 to "
         "1: keys 0.25 (untrained 0.25). 1 of 2 heads look where it matters (L0H1), in the "
         "untrained model 2: the rank correlation between their attention and its effect lies above "
@@ -315,7 +319,7 @@ def test_what_is_compared_over_seeds_is_little() -> None:
     alone = heads_apart.compared({SPAN: 1.5, f"{SHARED}, keys": 0.4})
     assert alone[f"{SHARED}, read"] == 0.4
     names = heads.headline(Answer(made_up(), "", {}))["of"].unique()
-    assert len(names) == 25 - 1  # rollout, which the table lacks
+    assert len(names) == 26 - 1  # rollout, which the table lacks
 
 
 @pytest.mark.parametrize("options", [{"words": 0}, {"members": 0}])

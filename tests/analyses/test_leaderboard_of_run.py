@@ -91,7 +91,7 @@ def test_a_row_is_what_the_method_says_of_the_word(run: Run, result: Answer) -> 
     row = rows[rows["scale"] == "log odds"].iloc[1]
     seed = FEW.seed * 1_000_003 + 4
     word = run.language.vocabulary.parse(row["text"])
-    case = case_of(run.model(), run.language, word, row["replacement"], 3, 32, seed)
+    case = case_of(run.model(), run.language, word, row["replacement"], FEW, seed)
     table = explain(case, ["LIME", "SHAP exact"], seed)
     values = table[table["scale"] == "log odds"].pivot(
         index="position", columns="method", values="value"
@@ -167,9 +167,10 @@ def test_the_axiom_is_tried_for_lime_and_shap_on_the_first_words(result: Answer)
 
 
 def test_an_explained_word_says_how_far_its_attention_can_be_moved(run: Run) -> None:
-    answer = explanations.analyse(run, explanations.Options(samples=32, draws=2, seed=3))
+    options = explanations.Options(samples=32, draws=2, seed=3)
+    answer = explanations.analyse(run, options)
     word = tuple(answer.findings["word"])
-    case = case_of(run.model(), run.language, word, "uniform", 2, 32, 3)
+    case = case_of(run.model(), run.language, word, "uniform", options, 3)
     table = moved_attention(case.model, case.word, case.at, case.metrics["log odds"], seed=3)
     found = pd.DataFrame(answer.findings["moved_attention"]).set_index("part")
     pd.testing.assert_frame_equal(found, table.set_index("part"), check_dtype=False, atol=1e-6)

@@ -22,6 +22,7 @@ from analyses.measures.held_out import HeldOut
 from analyses.measures.landscape import curvatures, surface
 from analyses.measures.loss import entropy_and_kl, loss
 from analyses.measures.speed import speed
+from analyses.options.questions import Explanations
 from analyses.questions.explanations import case_of
 from interp.explanations.attention import last_layer
 from interp.explanations.scores import against_rationale
@@ -186,7 +187,7 @@ def test_attention_is_judged_as_an_explanation_of_each_word_is(mask: str, tmp_pa
         for ending, of in (("", run.model()), ("_untrained", run.untrained())):
             areas = []
             for word in words:
-                case = case_of(of, language, word, "fixed", 1, 1, 0)
+                case = case_of(of, language, word, "fixed", Explanations(), 0)
                 area = against_rationale(last_layer(case)[None], case.rationales or ())["AUROC"]
                 areas.append(area[0])
             assert found[name + ending] == pytest.approx(np.nanmean(areas), abs=1e-6)

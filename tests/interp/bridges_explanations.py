@@ -15,7 +15,8 @@ from interp.explanations.case import Case
 from interp.explanations.explain import explain
 from interp.explanations.games import SCALES, Game, exact_shapley, on_both_scales
 from interp.explanations.saliency import (
-    STEPS,
+    PARTS,
+    POINTS,
     deeplift,
     gradient_x_input,
     integrated_gradients,
@@ -78,13 +79,11 @@ def gradients(models: Pair) -> None:
     found = smoothgrad(models.bridge, asked.word, asked.metrics["log odds"])
     close(found, gradient(models, asked, noisy).mean(dim=0, keepdim=True) * x)
 
-    points, weights = np.polynomial.legendre.leggauss(STEPS)
-    mean = sum(
-        weight / 2 * gradient(models, asked, start + (1 + point) / 2 * (x - start))
-        for point, weight in zip(points, weights, strict=True)
-    )
+    nodes = list(zip(*np.polynomial.legendre.leggauss(POINTS), strict=True))
+    shares = [((part + (1 + at) / 2) / PARTS, w / 2) for part in range(PARTS) for at, w in nodes]
+    mean = sum(w / PARTS * gradient(models, asked, start + at * (x - start)) for at, w in shares)
     metric = asked.metrics["log odds"]
-    found = integrated_gradients(models.bridge, asked.word, asked.baselines, metric)
+    found = integrated_gradients(models.bridge, asked.word, asked.baselines, metric, 1)
     close(found, mean * (x - start))
 
 

@@ -12,7 +12,7 @@ from conftest import SMALL, stir
 from scipy.special import expit
 
 from interp.explanations.case import Case
-from interp.explanations.explain import explain, judge, stability
+from interp.explanations.explain import COSTS, explain, judge, stability
 from interp.explanations.games import (
     EXACT_LIMIT,
     SCALES,
@@ -30,7 +30,7 @@ from interp.explanations.lime_and_shap import (
     shap_exact,
 )
 from interp.explanations.methods import COMPLETE, EXACT, GATES, METHODS, offered
-from interp.explanations.saliency import STEPS
+from interp.explanations.saliency import PARTS, POINTS
 from interp.explanations.scores import (
     FIT,
     HIDING,
@@ -250,7 +250,7 @@ def test_an_answer_costs_the_words_that_were_scored(decoder: LanguageModel) -> N
         "substitution": 1 + size * symbols,
         "gradient x input": 2 * 2,  # a pass per scale
         "SmoothGrad": 2 * (1 + 24),
-        "integrated gradients": 2 * (1 + draws + STEPS * draws),
+        "integrated gradients": 2 * (2 * (1 + draws) + PARTS * (POINTS + 2) * draws),
         **dict.fromkeys(HEADS, 1),
         **dict.fromkeys(FAMILY["control"], 0),
     }
@@ -270,7 +270,7 @@ def test_the_table_has_a_row_per_method_and_position(decoder: LanguageModel) -> 
     table = explain(known, ["attention", "LIME", "integrated gradients", "DeepLift", "random"], 3)
     assert list(table.columns) == [
         *("method", "family", "estimand", "scale", "position", "value"),
-        *("calls", "seconds", "completeness"),
+        *COSTS,
     ]
     assert list(table["method"].unique())[:2] == ["attention", "LIME"]
     for name, rows in table.groupby("method"):
@@ -358,9 +358,7 @@ def test_a_judgement_per_method_and_chance(decoder: LanguageModel) -> None:
     known = case(decoder)
     table = explain(known)
     judged = judge(known, table)
-    assert list(judged.columns) == [
-        *("method", "family", "estimand", "scale", *METRICS, "calls", "seconds", "completeness")
-    ]
+    assert list(judged.columns) == [*("method", "family", "estimand", "scale", *METRICS, *COSTS)]
     rows = [(name, scale) for name in offered(known) for scale in METHODS[name].scales]
     assert list(zip(judged["method"], judged["scale"], strict=True)) == [*rows, ("chance", "none")]
     families = [METHODS[name].family for name, _ in rows]

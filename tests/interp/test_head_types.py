@@ -47,6 +47,17 @@ def looks_at(name: str, word: str, query: int) -> list[int]:
     return [k for k in range(len(text)) if k != query and wanted(k)]
 
 
+def fixed_position(grids: list[np.ndarray], number: int) -> int | None:
+    """The place, not a query's own and not BOS, with most attention in all words but this one."""
+    looked: dict[int, float] = {}
+    for other, grid in enumerate(grids):
+        for query, row in enumerate(grid):
+            for key in range(1, len(WORDS[other]) + 1):
+                if other != number and 0 < query <= len(WORDS[other]) and key != query:
+                    looked[key] = looked.get(key, 0.0) + row[key]
+    return max(looked, key=looked.__getitem__)
+
+
 @pytest.mark.parametrize("mask_kind", ["causal", "strictly_causal", "bidirectional"])
 def test_types_against_loops(small_model: object, mask_kind: str) -> None:
     model = small_model(mask=mask_kind)
@@ -57,7 +68,8 @@ def test_types_against_loops(small_model: object, mask_kind: str) -> None:
     cache = activations(model, tokens, hooks)
     for row in table.itertuples():
         word = WORDS[row.word]
-        pattern = cache[hooks[row.layer]][row.word, row.head].numpy()
+        grids = [grid.numpy() for grid in cache[hooks[row.layer]][:, row.head]]
+        pattern, fixed = grids[row.word], fixed_position(grids, row.word)
         scores, even = [], []
         for query in range(1, len(word) + 1):
             reach = {"causal": query + 1, "strictly_causal": query}.get(mask_kind, len(word) + 1)
@@ -68,7 +80,10 @@ def test_types_against_loops(small_model: object, mask_kind: str) -> None:
                     scores.append(1 - apart)
                     even.append(1.0)
                 continue
-            keys = [k for k in looks_at(row.type, word, query) if k in seen]
+            if row.type == "fixed position":
+                keys = [fixed] if fixed != query and fixed in seen else []
+            else:
+                keys = [k for k in looks_at(row.type, word, query) if k in seen]
             if keys:
                 scores.append(sum(pattern[query, k] for k in keys))
                 even.append(len(keys) / len(seen))
@@ -76,6 +91,8 @@ def test_types_against_loops(small_model: object, mask_kind: str) -> None:
         if scores:
             assert row.score == pytest.approx(np.mean(scores), abs=1e-5)
             assert row.uniform == pytest.approx(np.mean(even), abs=1e-6)
+            if row.type != "uniform":
+                assert row.share == pytest.approx(sum(scores) / len(word), abs=1e-5)
         else:
             assert np.isnan(row.score)
             assert np.isnan(row.uniform)
@@ -97,10 +114,11 @@ class Drawn:
     run_with_hooks = __call__
 
     def run_with_cache(self, tokens: torch.Tensor, names_filter: list[str]) -> object:
-        return None, dict.fromkeys(names_filter, self.pattern[None, None])
+        words = self.pattern[None].expand(len(tokens), 1, -1, -1)
+        return None, dict.fromkeys(names_filter, words)
 
 
-@pytest.mark.parametrize("name", TYPES[:-1])
+@pytest.mark.parametrize("name", TYPES[:-2])
 def test_a_head_of_one_type_scores_one(name: str) -> None:
     tokens, mask = spelled(["abbab"])
     keys = type_keys(tokens)[name][0].tril().float()
@@ -164,8 +182,37 @@ def test_the_clearest_type_exceeds_even_attention_most() -> None:
     keys = type_keys(tokens)["previous symbol"][0].tril().float()
     keys[keys.sum(-1) == 0] = torch.eye(6)[keys.sum(-1) == 0]
     (row,) = clearest_types(head_types(Drawn(keys), tokens, mask)).to_dict("records")
-    assert row == {"layer": 0, "head": 0, "type": "previous symbol", "score": pytest.approx(1.0)}
+    one = pytest.approx(1.0)  # the first symbol has none before it: it looks at itself
+    share = pytest.approx(4 / 5)
+    assert row == {"layer": 0, "head": 0, "type": "previous symbol", "score": one, "share": share}
     even = torch.ones(6, 6).tril() / torch.arange(1, 7)[:, None]
     (row,) = clearest_types(head_types(Drawn(even), tokens, mask)).to_dict("records")
     assert row["type"] == "uniform"
     assert row["score"] == pytest.approx(1.0)
+
+
+def looking(at: int, weight: float, size: int = 6) -> Drawn:
+    """A head that gives one place this weight wherever it is seen, and a query's own the rest."""
+    pattern = torch.eye(size)
+    pattern[at + 1 :] *= 1 - weight
+    pattern[at + 1 :, at] += weight
+    return Drawn(pattern)
+
+
+@pytest.mark.parametrize("at", [1, 2, 3])
+def test_a_head_that_looks_at_one_position_has_that_type(at: int) -> None:
+    """It was told as one that looks at the first of the block, or as an induction head."""
+    tokens, mask = spelled(["abbab", "aabba", "babab", "bbaab"])
+    (row,) = clearest_types(head_types(looking(at, 1.0), tokens, mask)).to_dict("records")
+    assert row["type"] == "fixed position"
+    assert row["score"] == pytest.approx(1.0)
+    assert row["share"] == pytest.approx((5 - at) / 5)
+
+
+def test_a_head_that_looks_at_nothing_much_has_no_type() -> None:
+    tokens, mask = spelled(["abbab", "aabba", "babab", "bbaab"])
+    (row,) = clearest_types(head_types(looking(2, 0.4), tokens, mask)).to_dict("records")
+    assert row["type"] == "none"
+    assert row["score"] == pytest.approx(0.4)
+    of_one_word = head_types(looking(2, 1.0), tokens[:1], mask[:1]).set_index("type")
+    assert of_one_word.loc["fixed position", ["score", "uniform", "share"]].isna().all()
