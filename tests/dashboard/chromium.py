@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 import urllib.request
 from collections.abc import Iterator, Sequence
@@ -14,10 +16,12 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Page, expect, sync_playwright
+from playwright.sync_api import Browser, Page, TimeoutError, expect, sync_playwright
 
-PATIENCE = 600_000  # ms: a machine may be shared by many; a page that is broken says so at once
+PATIENCE = 300_000  # ms: a machine may be shared by many; a page that is broken says so at once
 IDLE = "[data-testid=stApp][data-test-script-state=notRunning]"
+SERVERS: dict[str, tuple[subprocess.Popen[bytes], Path]] = {}
+"""By address, the servers that run, and the files with what they say."""
 
 
 def needed(*names: str) -> str:
@@ -49,12 +53,15 @@ def serve(runs: Path, tracer: Sequence[str] = ()) -> Iterator[str]:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     command = [sys.executable, "-m", "analyses.command_line", "dashboard", str(runs)]
-    server = subprocess.Popen(
-        [*tracer, *command, "--headless", "--no-token", "--port", str(port)],
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
+    with tempfile.NamedTemporaryFile(suffix=".log", delete=False) as log:
+        server = subprocess.Popen(
+            [*tracer, *command, "--headless", "--no-token", "--port", str(port)],
+            stdout=log,
+            stderr=log,
+            env=os.environ | {"PYTHONFAULTHANDLER": "1"},
+        )
     address = f"http://127.0.0.1:{port}"
+    SERVERS[address] = server, Path(log.name)
     try:
         for _ in range(120):
             try:
@@ -68,15 +75,32 @@ def serve(runs: Path, tracer: Sequence[str] = ()) -> Iterator[str]:
     finally:
         server.terminate()
         server.wait(timeout=20)
+        SERVERS.pop(address)[1].unlink()
 
 
 def opened(page: Page, url: str) -> None:
-    """Goes there and waits until the script has run."""
+    """Goes there and waits until the script has run. A server that does not get there is ended, and
+    the failure tells what each of its threads was doing."""
     page.set_default_timeout(PATIENCE)
     page.goto(url)
-    page.wait_for_selector(IDLE)
-    expect(page.locator("[data-testid=stSpinner]")).to_have_count(0)
-    page.wait_for_selector(IDLE)
+    try:
+        page.wait_for_selector(IDLE)
+        expect(page.locator("[data-testid=stSpinner]")).to_have_count(0)
+        page.wait_for_selector(IDLE)
+    except (TimeoutError, AssertionError) as error:
+        error.add_note(_ended("/".join(url.split("/")[:3])))
+        raise
+
+
+def _ended(address: str) -> str:
+    """The last lines of a server that is made to tell all its stacks; "" of another server."""
+    if address not in SERVERS:
+        return ""
+    server, log = SERVERS[address]
+    server.send_signal(signal.SIGABRT)
+    server.wait(timeout=20)
+    told = log.read_text(errors="replace").partition("Extension modules")[0]
+    return told[-20_000:]
 
 
 def leaves(url: str, address: str) -> bool:
