@@ -59,14 +59,17 @@ def dashboard(options: Dashboard) -> None:
     command += ["--", str(options.runs.resolve())]
     refuse_taken(options.port)
     address = f"http://127.0.0.1:{options.port}"
+    # Empty where there is none: what another dashboard left in the environment is not ours.
+    asked = {"STRUCTURE_LAB_TOKEN": "", "STRUCTURE_LAB_OPENED": ""}
     if not options.no_token:
-        os.environ["STRUCTURE_LAB_TOKEN"] = secrets.token_urlsafe(24)
-        address += f"/?token={os.environ['STRUCTURE_LAB_TOKEN']}"
+        asked["STRUCTURE_LAB_TOKEN"] = token = secrets.token_urlsafe(24)
+        address += f"/?token={token}"
     if not options.headless and _has_screen():
-        os.environ["STRUCTURE_LAB_OPENED"] = address
+        asked["STRUCTURE_LAB_OPENED"] = address
     OUT.print(f"dashboard: {address} (stop with Ctrl-C)")
     OUT.file.flush()
-    os.execv(sys.executable, command)  # takes this process' place, so that stopping it stops all
+    # It takes this process' place, so that stopping it stops all.
+    os.execve(sys.executable, command, os.environ | asked)
 
 
 def _has_screen() -> bool:

@@ -309,7 +309,7 @@ def test_what_is_refused_late_leaves_no_folder_either(
 def test_no_address_is_told_of_a_port_that_is_taken(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("os.execv", lambda *_: None)  # or it would take the place of the tests
+    monkeypatch.setattr("os.execve", lambda *_: None)  # or it would take the place of the tests
     with socket.socket() as other:
         other.bind(("127.0.0.1", 0))
         other.listen()

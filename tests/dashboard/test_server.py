@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import socket
 import subprocess
@@ -27,6 +28,7 @@ from streamlit.web import skills
 from analyses.command_line import show
 from analyses.options.commands import Dashboard
 from dashboard import server
+from dashboard.server import TOKEN
 from models.errors import UserError
 
 SETTINGS = Path(server.__file__).with_name(".streamlit") / "config.toml"
@@ -151,11 +153,25 @@ def test_the_printed_address_opens_the_pages(tmp_path: Path, browser: Browser) -
         process.terminate()
 
 
+def test_a_token_is_the_server_s_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that stands in the environment is not asked for, and none is left there."""
+    given: list[str] = []
+    monkeypatch.setattr(show.os, "execve", lambda program, command, env: given.append(env[TOKEN]))
+    for wish in ({}, {}, {"no_token": True}):
+        before = dict(os.environ)
+        show.dashboard(Dashboard(tmp_path, headless=True, **wish))
+        assert dict(os.environ) == before
+        monkeypatch.setenv(TOKEN, "left by another")
+    assert len(given[0]) > 20
+    assert len({*given, "left by another"}) == 4
+    assert given[2] == ""
+
+
 def test_a_host_that_is_allowed_is_added_to_those_of_this_machine(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     commands: list[list[str]] = []
-    monkeypatch.setattr(show.os, "execv", lambda program, command: commands.append(command))
+    monkeypatch.setattr(show.os, "execve", lambda program, command, _: commands.append(command))
     show.dashboard(Dashboard(tmp_path, headless=True, allow=("lab.example.org", "box")))
     command = commands[0]
     given = [command[i + 1] for i, word in enumerate(command) if word == "--server.allowedHosts"]
