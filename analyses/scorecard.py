@@ -16,7 +16,7 @@ import pandas as pd
 from analyses.answers import Answer, latest
 from analyses.registry import registered
 from interp.explanations.methods import METHODS
-from interp.statistics import bootstrap_mean, wilson
+from interp.statistics import bootstrap_mean, brackets, wilson
 from models.runs.run import Run
 
 Grade = Literal["holds", "fragile", "no better than its controls", "not weighed"]
@@ -39,6 +39,9 @@ class Verdict:
     short: str
     grade: Grade
     why: str
+
+
+ONE_WORD = "One word gives no interval."
 
 
 def verdict(name: str, answer: Answer) -> Verdict:
@@ -93,7 +96,7 @@ def _accuracy(answer: Answer) -> Verdict:
     return Verdict(
         short,
         grade,
-        f"Right verdicts: {share:.1%} of {words} different test words [{low:.1%}, {high:.1%}]; "
+        f"Right verdicts: {share:.1%} of {words} different test words{brackets(low, high, '.1%')}; "
         f"untrained {right['untrained'][0] / right['untrained'][1]:.1%}.",
     )
 
@@ -106,9 +109,9 @@ def _probing(answer: Answer) -> Verdict:
     other, score, low = best["controls"][control], best["score"], best["low"]
     short = f"A linear probe reads {main} at {best['site']} ({best['metric']} {score:.2f})."
     if low is None:
-        return Verdict(short, "not weighed", "One word gives no interval.")
+        return Verdict(short, "not weighed", ONE_WORD)
     why = (
-        f"{score:.3f} [{low:.3f}, {best['high']:.3f}] on {best['n_test']} held-out prefixes "
+        f"{score:.3f}{brackets(low, best['high'], '.3f')} on {best['n_test']} held-out prefixes "
         f"(bootstrap over words); the best control, {control}, {other:.3f}."
     )
     if low <= other:
@@ -127,10 +130,13 @@ def _heads(answer: Answer) -> Verdict:
     (row,) = trained[trained["part"] == most].to_dict("records")
     other = untrained["high"].max()
     why = (
-        f"Verdicts lost without {most}: {row['value']:.1%} [{row['low']:.1%}, {row['high']:.1%}] "
-        f"of {int(row['words'])} different words; without a head of the untrained network at most "
+        f"Verdicts lost without {most}: {row['value']:.1%}"
+        f"{brackets(row['low'], row['high'], '.1%')} of {int(row['words'])} different words; "
+        f"without a head of the untrained network at most "
         f"{untrained['value'].max():.1%}."
     )
+    if pd.isna(row["low"]):
+        return Verdict(f"Without {most}, {row['value']:.0%} are lost.", "not weighed", ONE_WORD)
     if not answer.findings["needed"]:
         short = f"No single head is needed: the most that one costs is {row['value']:.1%}."
     else:
@@ -150,7 +156,7 @@ def _circuits(answer: Answer) -> Verdict:
     size, least = len(own["edges"]), len(other["edges"])
     short = f"{size} of {own['of']} edges keep {own['faithfulness']:.0%} of the difference."
     why = (
-        f"Faithfulness {own['faithfulness']:.2f} [{own['low']:.2f}, {own['high']:.2f}] on "
+        f"Faithfulness {own['faithfulness']:.2f}{brackets(own['low'], own['high'], '.2f')} on "
         f"{own['pairs']} held-out pairs (bootstrap); as many random edges "
         f"{answer.findings['random']:.2f}; the untrained network: {least} edges, "
         f"{other['faithfulness']:.2f}."
@@ -182,8 +188,8 @@ def _discovery(answer: Answer) -> Verdict:
     }
     best = max(controls, key=controls.__getitem__)
     why = (
-        f"Held-out labels right: {found['agreement_truth']:.1%} of {found['held_out']} "
-        f"[{low:.1%}, {high:.1%}]; {best} {controls[best]:.1%}."
+        f"Held-out labels right: {found['agreement_truth']:.1%} of {found['held_out']}"
+        f"{brackets(low, high, '.1%')}; {best} {controls[best]:.1%}."
     )
     if low <= controls[best]:
         return Verdict(short, "no better than its controls", why)
@@ -208,7 +214,7 @@ def _patching(answer: Answer) -> Verdict:
         beside = f"the largest in the untrained network {abs(other['judged']):.2f}"
     low, high = sorted(abs(top[end]) for end in ("low", "high"))
     why = (
-        f"Effect {size:.2f} on the pairs that did not choose it [{low:.2f}, {high:.2f}] on all "
+        f"Effect {size:.2f} on the pairs that did not choose it{brackets(low, high, '.2f')} on all "
         f"{int(top['pairs'])} pairs of one word; {beside}."
     )
     if pd.isna(low) or top["low"] * top["high"] <= 0:
@@ -235,7 +241,7 @@ def _interventions(answer: Answer) -> Verdict:
         f"{gone['none']:.0%}."
     )
     why = (
-        f"{gone['LEACE']:.0%} [{low:.0%}, {high:.0%}] of {gone['words']} different words are "
+        f"{gone['LEACE']:.0%}{brackets(low, high, '.0%')} of {gone['words']} different words are "
         f"right; with random directions erased {gone['random directions']:.0%}, with a random "
         f"readout {gone['random readout']:.0%}."
     )
@@ -265,7 +271,7 @@ def _leaderboard(answer: Answer) -> Verdict:
     mean, low, high = (float(each[0]) for each in bootstrap_mean(beyond.to_numpy()[:, None]))
     short = f"{best[0]} ranks the positions that decide best (AUROC {judge[best].mean():.2f})."
     why = (
-        f"On {len(judge)} members that did not choose it: {mean:+.2f} [{low:+.2f}, {high:+.2f}] "
+        f"On {len(judge)} members that did not choose it: {mean:+.2f}{brackets(low, high, '+.2f')} "
         f"beyond random values ({judge[chance[0]].mean():.2f}), bootstrap over words."
     )
     return Verdict(short, "holds" if low > 0 else "no better than its controls", why)

@@ -18,6 +18,16 @@ from scipy.special import expit, logit
 from scipy.stats import binomtest, norm, t
 
 
+def brackets(low: float | None, high: float | None, form: str) -> str:
+    """An interval behind its value: " [0.41, 0.60]"; "" where there is none (NaN or None).
+
+    Args:
+        form: how the numbers are written, as in a format string.
+    """
+    known = low is not None and high is not None and low == low and high == high
+    return f" [{low:{form}}, {high:{form}}]" if known else ""
+
+
 def bootstrap_mean(
     values: Float[np.ndarray, "sample *cells"],
     confidence: float = 0.95,
@@ -35,7 +45,8 @@ def bootstrap_mean(
         seed: of these draws.
 
     Returns:
-        mean, low, high, each of shape [*cells], in the unit of the values.
+        mean, low, high, each of shape [*cells], in the unit of the values; of a single row low and
+        high are NaN.
 
     Raises:
         ValueError: there is no row.
@@ -44,6 +55,9 @@ def bootstrap_mean(
     count = len(values)
     if not count:
         raise ValueError("there is nothing to take the mean of: give at least one row")
+    if count < 2:
+        nothing = np.full(values.shape[1:], np.nan)
+        return values[0], nothing, nothing
     # Resampled means as one product: how often each row was drawn, times the rows.
     means = np.tensordot(_redrawn(count, resamples, seed) / count, values, axes=1)
     tail = (1 - confidence) / 2

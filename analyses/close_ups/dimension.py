@@ -13,6 +13,7 @@ from analyses.answers import Progress, quiet
 from analyses.charts.theme import TRAINED, UNTRAINED, figures
 from analyses.words import WordTensors, sample_window
 from interp.model import activations
+from interp.statistics import brackets
 from interp.vectors.dimension import participation_ratios
 from models.base import LanguageModel
 from models.errors import UserError
@@ -96,10 +97,10 @@ def in_words(table: pd.DataFrame) -> str:
         states = trained["states"]
         automaton = "" if pd.isna(states) else f"; the minimal automaton has {states:d} states"
         said.append(
-            f"{run}: after the last layer the activations fill {trained['value']:.1f} "
-            f"[{trained['low']:.1f}, {trained['high']:.1f}] of {trained['d_model']} dimensions "
-            f"(untrained {untrained['value']:.1f} [{untrained['low']:.1f}, "
-            f"{untrained['high']:.1f}]{automaton})"
+            f"{run}: after the last layer the activations fill {trained['value']:.1f}"
+            f"{brackets(trained['low'], trained['high'], '.1f')} of {trained['d_model']} "
+            f"dimensions (untrained {untrained['value']:.1f}"
+            f"{brackets(untrained['low'], untrained['high'], '.1f')}{automaton})"
         )
     return (
         f"{'. '.join(said)}. Participation ratio, {table['words'].min()} words; intervals: "

@@ -18,7 +18,7 @@ from analyses.close_ups.costs import example_tokens
 from analyses.words import ANALYSIS_SEED, apart
 from interp.causal.influence import decay, influence, steps
 from interp.causal.metrics import logit_at
-from interp.statistics import bootstrap_mean
+from interp.statistics import bootstrap_mean, brackets
 from models.errors import UserError
 from models.languages import END_ID
 from models.runs.run import Run
@@ -185,7 +185,7 @@ def in_words(table: pd.DataFrame) -> str:
 def _rate(row: pd.Series) -> str:
     if np.isnan(row["rate"]):
         return "an unknown rate: fewer than three places have any influence"
-    return f"{row['rate']:.3f} [{row['rate_low']:.3f}, {row['rate_high']:.3f}]"
+    return f"{row['rate']:.3f}{brackets(row['rate_low'], row['rate_high'], '.3f')}"
 
 
 def chart(table: pd.DataFrame) -> ChartType:

@@ -17,7 +17,7 @@ from analyses.options.questions import Accuracy as Options
 from analyses.registry import BUILT_IN
 from analyses.script import script
 from interp.explanations.reliance import LEANS, reliance
-from interp.statistics import wilson
+from interp.statistics import brackets, wilson
 from models.base import LanguageModel
 from models.config import MOST_PAIRS
 from models.errors import UserError
@@ -163,7 +163,7 @@ def leaning(answer: Answer) -> pd.DataFrame | None:
     rows = pd.DataFrame(answer.findings.get("leans_on") or [], columns=LEANING_COLUMNS)
     if rows.empty:
         return None
-    said = [f"{r.effect:+.2f} [{r.low:+.2f}, {r.high:+.2f}]" for r in rows.itertuples()]
+    said = [f"{r.effect:+.2f}{brackets(r.low, r.high, '+.2f')}" for r in rows.itertuples()]
     table = rows.assign(said=said).pivot(index="symbol", columns="model", values="said")
     own = rows[rows["model"] == "trained"].set_index("symbol")["corrected"]
     return table.assign(p=own.map("{:.1g}".format))[["trained", "untrained", "p"]].reset_index()
@@ -191,7 +191,7 @@ def findings(
     worst = trained.loc[trained["recognition"].idxmin()]
     sentence += (
         f"; recognition is lowest at length {int(worst['length'])}: {worst['recognition']:.1%} of "
-        f"{int(worst['different'])} words [{worst['low']:.1%}, {worst['high']:.1%}]."
+        f"{int(worst['different'])} words{brackets(worst['low'], worst['high'], '.1%')}."
     )
     if chosen := selection_lengths(run.language, run.config):
         sentence += (
@@ -252,7 +252,7 @@ def _leaning_in_words(inert: Sequence[Mapping[str, Any]]) -> str:
             f"more than {LEANS} {test}."
         )
     told = [
-        f"{row['symbol']} ({row['effect']:+.2f} [{row['low']:+.2f}, {row['high']:+.2f}])"
+        f"{row['symbol']} ({row['effect']:+.2f}{brackets(row['low'], row['high'], '+.2f')})"
         for row in surely[:EXAMPLES]
     ]
     return (

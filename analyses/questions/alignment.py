@@ -27,7 +27,7 @@ from analyses.registry import OF_PAIRS
 from analyses.script import script
 from analyses.words import ANALYSIS_SEED
 from interp.heads.alignment import agreement, aligned, attention_to_source, effects_of_source
-from interp.statistics import bootstrap_mean
+from interp.statistics import bootstrap_mean, brackets
 from models.base import LanguageModel
 from models.errors import UserError
 from models.languages import Transduction, Word
@@ -302,7 +302,7 @@ def findings(table: pd.DataFrame) -> tuple[str, dict[str, Any]]:
         found |= {key: best[key] for key in ("auroc", "low", "high", "hit", "agrees")}
         told = (
             f"{best['part']} finds the place that a target symbol comes from with an area under "
-            f"the ROC curve of {best['auroc']:.2f} [{best['low']:.2f}, {best['high']:.2f}] on "
+            f"the ROC curve of {best['auroc']:.2f}{brackets(best['low'], best['high'], '.2f')} on "
             f"{int(best['pairs'])} pairs that did not choose this head, and looks at it most for "
             f"{best['hit']:.0%} of the symbols. The untrained model's best head reaches "
             f"{plain_best['auroc']:.2f}, the diagonal {diagonal['auroc']:.2f}"
@@ -315,14 +315,14 @@ def findings(table: pd.DataFrame) -> tuple[str, dict[str, Any]]:
                 f"{found['elsewhere']:.2f} if they looked at another pair of these lengths"
             )
         told += ". "
-    said = f"Exchanging a symbol of the source finds the place with {symbol['auroc']:.2f} "
-    told += said + f"[{symbol['low']:.2f}, {symbol['high']:.2f}]"
+    told += f"Exchanging a symbol of the source finds the place with {symbol['auroc']:.2f}"
+    told += brackets(symbol["low"], symbol["high"], ".2f")
     if ("trained", "effect", READING) in by.index:
         reading = by.loc[("trained", "effect", READING)]
         found["reading"] = reading["auroc"]
         told += (
-            f", exchanging the keys and values there with {reading['auroc']:.2f} "
-            f"[{reading['low']:.2f}, {reading['high']:.2f}]"
+            f", exchanging the keys and values there with {reading['auroc']:.2f}"
+            f"{brackets(reading['low'], reading['high'], '.2f')}"
         )
     if "agrees" in found and pd.notna(found["agrees"]):
         told += (

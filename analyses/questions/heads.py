@@ -31,6 +31,7 @@ from interp.heads.logit_attribution import direct_logit_attribution
 from interp.heads.needed import NEEDED, beyond_the_sum, needed, verdicts_lost
 from interp.heads.over_words import Claim, over_words
 from interp.heads.types import CLEAR, TYPES, head_types
+from interp.statistics import brackets
 from models.errors import UserError
 from models.languages import END_ID
 from models.runs.run import Run
@@ -177,7 +178,8 @@ def findings(table: pd.DataFrame) -> tuple[str, dict[str, Any]]:
     kept = {str(m): _claimed(rows)["part"].tolist() for m, rows in by_method.items()}
     summary = (
         f"Without {most['part']} (mean ablation), {most['value']:.1%} of the verdicts on "
-        f"{int(most['words'])} words are lost [{most['low']:.1%}, {most['high']:.1%}]; other words "
+        f"{int(most['words'])} words are lost"
+        f"{brackets(most['low'], most['high'], '.1%')}; other words "
         f"chose this head. {_needed(kept, len(by_method['mean']))}"
     )
     pairs = _pairs(trained)

@@ -31,6 +31,7 @@ from analyses.questions.trials.states import scrubbing, state_steering
 from analyses.questions.trials.steering import RANDOM, steering, steering_refusal
 from analyses.registry import BUILT_IN
 from analyses.script import script
+from interp.statistics import brackets
 from models.errors import UserError
 from models.languages import Language
 from models.runs.run import Run
@@ -186,9 +187,9 @@ def findings(
     if main in erased:
         gone = erased[main]
         said.append(
-            f"With {main} erased at {gone['site']}, {gone['LEACE']:.0%} of the words are right "
-            f"(95% interval {gone['low']:.0%} to {gone['high']:.0%} over {gone['words']} different "
-            f"words, others chose the site; before: {gone['none']:.0%}; with random directions "
+            f"With {main} erased at {gone['site']}, {gone['LEACE']:.0%}"
+            f"{brackets(gone['low'], gone['high'], '.0%')} of {gone['words']} different words are "
+            f"right (others chose the site; before: {gone['none']:.0%}; with random directions "
             f"erased: "
             f"{gone['random directions']:.0%}; with a random readout erased: "
             f"{gone['random readout']:.0%})."

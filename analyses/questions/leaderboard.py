@@ -26,7 +26,7 @@ from interp.explanations.explain import explain, judge, stability
 from interp.explanations.games import SCALES, Game
 from interp.explanations.methods import METHODS, called, offered
 from interp.explanations.saliency import ENOUGH
-from interp.statistics import bootstrap_mean
+from interp.statistics import bootstrap_mean, brackets
 from models.base import LanguageModel
 from models.errors import UserError
 from models.languages import Language, Sample, Word
@@ -294,7 +294,7 @@ def _standing(grid: pd.DataFrame, what: str) -> str:
 
     def told(name: tuple[str, str]) -> str:
         at = row[name]
-        return f"{called(*name)} {mean[at]:.2f} [{low[at]:.2f}, {high[at]:.2f}]"
+        return f"{called(*name)} {mean[at]:.2f}{brackets(low[at], high[at], '.2f')}"
 
     asked = [name for name in row if name[0] in METHODS and METHODS[name[0]].family != "control"]
     order = sorted(asked, key=lambda name: -mean[row[name]])

@@ -24,6 +24,7 @@ from analyses.words import counterfactuals, given, member
 from interp.causal.metrics import ReadAt, closeness_at, logit_at, probability_at
 from interp.causal.patching import over_pairs, patch
 from interp.causal.sites import PLACE, Site
+from interp.statistics import brackets
 from models.base import LanguageModel
 from models.errors import UserError
 from models.languages import END_ID, FormalLanguage, Language, Word
@@ -173,7 +174,7 @@ def findings(table: pd.DataFrame) -> tuple[str, dict[str, Any]]:
     place = "all positions" if position < 0 else f"position {position} ({top['symbol']})"
     size, site = f"effect {top['effect']:.2f}", site_name(top.to_dict())
     if pd.notna(top["low"]):
-        size += f" [{top['low']:.2f}, {top['high']:.2f}] on {int(top['pairs'])} pairs"
+        size += f"{brackets(top['low'], top['high'], '.2f')} on {int(top['pairs'])} pairs"
         size += f", {top['judged']:.2f} on those that did not choose it"
     if heads.empty:
         inside = top["head"] >= 0 or top["neuron"] >= 0

@@ -30,6 +30,7 @@ from interp.model import HookedModel, activations
 from interp.probing.best_sites import best_sites
 from interp.probing.description_length import code_lengths
 from interp.probing.probes import Method, Target, baseline, control_task, probe_sites
+from interp.statistics import brackets
 from models.base import LanguageModel
 from models.errors import UserError
 from models.languages import Language, Words
@@ -264,7 +265,7 @@ def findings(table: pd.DataFrame) -> tuple[str, dict[str, Any]]:
     found = best[main]
     untrained = {name: about["controls"]["untrained"] for name, about in best.items()}
     easy = [name for name, about in best.items() if untrained[name] > about["score"] - EASY]
-    ends = "" if found["low"] is None else f" [{found['low']:.3f}, {found['high']:.3f}]"
+    ends = brackets(found["low"], found["high"], ".3f")
     summary = (
         f"{main} is read best at {found['site']}: {found['metric']} {found['score']:.3f}{ends} on "
         f"{found['n_test']} different prefixes, which neither fitted the probe nor chose the site"

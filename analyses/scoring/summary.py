@@ -15,7 +15,7 @@ from analyses.charts.theme import SEVERAL, figures
 from analyses.scoring.grades import MAIN, PROXIES
 from analyses.scoring.lenses import RANDOM
 from analyses.scoring.paper import ASKS, QUESTIONS, Question
-from interp.statistics import bootstrap_mean
+from interp.statistics import bootstrap_mean, brackets
 
 ORACLE, UNTRAINED, PLANTED, TRAINED = "oracle", "untrained", "planted", "trained"
 ALL = "all"
@@ -158,7 +158,7 @@ def _over_units(values: pd.Series) -> tuple[float, float, float]:
 def _interval(row: Mapping[str, Any] | pd.Series) -> str:
     if np.isnan(row["low"]):
         return f"{row['mean']:.2f}"
-    return f"{row['mean']:.2f} [{row['low']:.2f}, {row['high']:.2f}]"
+    return f"{row['mean']:.2f}{brackets(row['low'], row['high'], '.2f')}"
 
 
 def panel(summary: pd.DataFrame, question: Question) -> alt.LayerChart:

@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 
 from interp.comparisons import Paired, corrected, paired, pairs_needed
+from interp.statistics import brackets
 
 COLUMNS = ["language", "words", "first", "second", *Paired.__dataclass_fields__, "corrected"]
 
@@ -53,7 +54,7 @@ def in_words(table: pd.DataFrame, level: float = 0.05) -> str:
     for (language, words), rows in table.groupby(["language", "words"], sort=False):
         told = [
             f"{row.first} {_verdict(row.difference, row.corrected, level)} {row.second} "
-            f"({row.difference:+.2f} [{row.low:+.2f}, {row.high:+.2f}], p {row.corrected:.2g})"
+            f"({row.difference:+.2f}{brackets(row.low, row.high, '+.2f')}, p {row.corrected:.2g})"
             for row in rows.itertuples(index=False)
         ]
         parts.append(f"{words} of {language}: {'; '.join(told)}")

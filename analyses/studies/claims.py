@@ -20,7 +20,7 @@ from analyses.studies import by_language
 from analyses.studies.reliance import in_words
 from interp.comparisons import all_pairs, corrected, paired, pairs_needed
 from interp.explanations.methods import called
-from interp.statistics import seeds_interval, t_interval
+from interp.statistics import brackets, seeds_interval, t_interval
 
 LEVEL = 0.05
 ALL = "all words"
@@ -349,7 +349,7 @@ def _shortcut(by_seed: pd.DataFrame) -> str:
 
     def text(name: str) -> str:
         mean, low, high = seeds_interval(by_run[name].to_numpy())
-        return f"{name} {mean:.2f}" + ("" if np.isnan(low) else f" [{low:.2f}, {high:.2f}]")
+        return f"{name} {mean:.2f}" + brackets(low, high, ".2f")
 
     return (
         "The methods that best tell a model with a planted shortcut from a clean one, line by line "

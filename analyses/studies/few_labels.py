@@ -33,7 +33,7 @@ from analyses.options.studies import FewLabels
 from analyses.words import WordTensors
 from interp.model import activations
 from interp.probing.linear import fit_linear, many_small_fits
-from interp.statistics import seeds_interval, t_interval
+from interp.statistics import brackets, seeds_interval, t_interval
 from models.base import LanguageModel
 from models.config import Device, TrainConfig
 from models.languages import Language, Words
@@ -358,9 +358,7 @@ def said(table: pd.DataFrame) -> list[str]:
     for target, rows in found[found["way"] == "all"].groupby("target", sort=False):
         figures = rows[["gain", "low", "high", "lines"]].itertuples(index=False)
         each = ", ".join(
-            f"{gain:+.1%}"
-            + ("" if np.isnan(low) else f" [{low:+.1%}, {high:+.1%}]")
-            + f" on {lines:,} lines"
+            f"{gain:+.1%}" + brackets(low, high, "+.1%") + f" on {lines:,} lines"
             for gain, low, high, lines in figures
         )
         sentences.append(

@@ -20,6 +20,7 @@ from analyses.charts.theme import SEVERAL, figures
 from analyses.options.studies import Size
 from analyses.studies.sweeps import run as sweeps
 from interp.power_laws import LAWS, exponent_interval
+from interp.statistics import brackets
 from models.errors import UserError
 
 COLUMNS: Mapping[Size, str] = {
@@ -161,7 +162,7 @@ def _law_of(rows: pd.DataFrame, size: Size) -> str:
         return f"too few sizes for a law (at least {SIZES} are needed)"
     own = rows.set_index("law")
     power, best = own.loc["power"], own["worse"].idxmin()
-    interval = f" [{power['low']:.2f}, {power['high']:.2f}]" if power["seeds"] > 1 else ""
+    interval = f"{brackets(power['low'], power['high'], '.2f')}" if power["seeds"] > 1 else ""
     floor = f" + {power['c']:.2g}" if power["c"] else ""
     told = f"excess = {power['a']:.3g} N^-{power['alpha']:.2f}{interval}{floor}"
     if power["worse"] > APART:

@@ -26,6 +26,7 @@ from interp.comparisons import (
 from interp.statistics import (
     bootstrap_mean,
     bootstrap_sums,
+    brackets,
     crossed_bootstrap,
     nested_bootstrap,
     seeds_interval,
@@ -508,3 +509,15 @@ def test_where_all_cases_agree_the_units_still_bound_the_share() -> None:
     assert low[2] <= 0.6 <= high[2]
     with pytest.raises(ValueError, match="at least one case"):
         crossed_bootstrap(np.zeros((0, 1)), np.zeros((0, 2), dtype=int))
+
+
+def test_a_single_row_has_no_interval() -> None:
+    """It had one of width 0, which looks like certainty."""
+    mean, low, high = bootstrap_mean(np.array([[0.5, 2.0]]))
+    assert mean.tolist() == [0.5, 2.0]
+    assert np.isnan([low, high]).all()
+    assert [brackets(*ends, ".0%") for ends in ((0.1, 0.25), (np.nan, np.nan), (None, None))] == [
+        " [10%, 25%]",
+        "",
+        "",
+    ]

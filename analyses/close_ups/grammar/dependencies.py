@@ -28,7 +28,7 @@ from analyses.words import ANALYSIS_SEED
 from interp.causal.metrics import ReadAt
 from interp.causal.patching import patch
 from interp.heads.attention import attention
-from interp.statistics import bootstrap_mean, bootstrap_sums, wilson
+from interp.statistics import bootstrap_mean, bootstrap_sums, brackets, wilson
 from models.base import LanguageModel
 from models.errors import UserError
 from models.languages import FIRST_SYMBOL_ID, FormalLanguage, Words
@@ -445,7 +445,7 @@ def in_words(table: pd.DataFrame) -> str:
         right[right["model"] == name].set_index("place") for name in ("trained", "untrained")
     )
     shares = ", ".join(
-        f"{row.value:.0%} [{row.low:.0%}, {row.high:.0%}] with {place} ({row.pairs} pairs)"
+        f"{row.value:.0%}{brackets(row.low, row.high, '.0%')} with {place} ({row.pairs} pairs)"
         for place, row in trained.iterrows()
     )
     said = (
@@ -462,8 +462,8 @@ def in_words(table: pd.DataFrame) -> str:
         there = looks.set_index("place").loc[best["place"], "value"]
         said += (
             f" The controller reaches the answer most through {best['place']} "
-            f"({best['value']:.0%} [{best['low']:.0%}, {best['high']:.0%}] of the difference on "
-            f"{best['pairs']} pairs that did not choose it), which pays it {there:.0%} of its "
+            f"({best['value']:.0%}{brackets(best['low'], best['high'], '.0%')} of the difference "
+            f"on {best['pairs']} pairs that did not choose it), which pays it {there:.0%} of its "
             f"attention from the last symbol. {most['place']} pays it most, {most['value']:.0%}, "
             f"and brings {own.set_index('place').loc[most['place'], 'value']:.0%}."
         )

@@ -11,7 +11,7 @@ from altair.typing import ChartType
 from analyses.answers import Progress, quiet
 from analyses.charts.theme import TRAINED, UNTRAINED, figures
 from analyses.words import ANALYSIS_SEED
-from interp.statistics import wilson
+from interp.statistics import brackets, wilson
 from models.base import LanguageModel
 from models.errors import UserError
 from models.languages import ContextFreeLanguage, Word
@@ -129,7 +129,7 @@ def in_words(table: pd.DataFrame) -> str:
     rows = table[(table["model"] == "trained") & (table["kind"] == kind)].set_index("depth")
     control = table[(table["model"] == "untrained") & (table["kind"] == kind)]
     values = ", ".join(
-        f"{row.value:.0%} [{row.low:.0%}, {row.high:.0%}] at depth {depth}"
+        f"{row.value:.0%}{brackets(row.low, row.high, '.0%')} at depth {depth}"
         for depth, row in rows.iterrows()
     )
     most = int(rows["words"].max())

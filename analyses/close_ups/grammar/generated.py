@@ -13,7 +13,7 @@ from altair.typing import ChartType
 from analyses.answers import Progress, quiet
 from analyses.charts.theme import QUIET, TRAINED, UNTRAINED, figures
 from analyses.close_ups.grammar.perplexity import MOST_LENGTHS, Asked, asked_of, said_of, sums
-from interp.statistics import wilson
+from interp.statistics import brackets, wilson
 from models.base import LanguageModel
 from models.decoding.choice import Choice
 from models.decoding.search import MOST_WORDS, Generation, Generator, Hypothesis, Made
@@ -313,13 +313,14 @@ def in_words(table: pd.DataFrame) -> tuple[str, str]:
     untrained, random, oracle = (rows.loc[name] for name in CONTROLS)
     greedy = rows.loc["greedy"]
     return (
-        f"Of {plain['words']:d} words drawn symbol by symbol, {plain['grammatical']:.1%} "
-        f"[{plain['low']:.1%}, {plain['high']:.1%}] are in the language (untrained "
+        f"Of {plain['words']:d} words drawn symbol by symbol, {plain['grammatical']:.1%}"
+        f"{brackets(plain['low'], plain['high'], '.1%')} are in the language (untrained "
         f"{untrained['grammatical']:.1%}, random symbols {random['grammatical']:.1%}, symbols that "
         f"the language allows {oracle['grammatical']:.1%}).",
         f"The right words have {plain['lengths']:d} different lengths, up to {plain['longest']:d}. "
-        f"With a frequency penalty of 2, {penalty['grammatical']:.1%} [{penalty['low']:.1%}, "
-        f"{penalty['high']:.1%}] are right, of {penalty['lengths']:d} lengths up to "
+        f"With a frequency penalty of 2, {penalty['grammatical']:.1%}"
+        f"{brackets(penalty['low'], penalty['high'], '.1%')} are right, of "
+        f"{penalty['lengths']:d} lengths up to "
         f"{penalty['longest']:d}. The greedy word {'is' if greedy['grammatical'] else 'is not'} in "
         "the language.",
     )

@@ -20,7 +20,7 @@ from torch import Tensor
 from analyses.answers import Progress, quiet
 from analyses.words import ANALYSIS_SEED
 from interp.heads.attention import attention
-from interp.statistics import bootstrap_mean
+from interp.statistics import bootstrap_mean, brackets
 from models.base import LanguageModel
 from models.errors import UserError
 from models.languages import FIRST_SYMBOL_ID, FormalLanguage, Words
@@ -215,11 +215,13 @@ def in_words(table: pd.DataFrame, share: float) -> str:
     best = heads.loc[heads["choice"].idxmax()]
     untrained, together = rows.loc[("untrained", best["head"])], rows.loc[("trained", ALL)]
     return (
-        f"{best['head']} looks there most: {best['attention']:.0%} [{best['low']:.0%}, "
-        f"{best['high']:.0%}] of its attention (untrained {untrained['attention']:.0%}, even "
+        f"{best['head']} looks there most: {best['attention']:.0%}"
+        f"{brackets(best['low'], best['high'], '.0%')} of its attention "
+        f"(untrained {untrained['attention']:.0%}, even "
         f"attention {best['even']:.0%}; {best['places']} places that did not choose it). If it "
-        f"cannot, the next token's distribution moves by {best['effect']:.3f} nats "
-        f"[{best['effect_low']:.3f}, {best['effect_high']:.3f}]; if no head can, by "
-        f"{together['effect']:.3f} [{together['effect_low']:.3f}, {together['effect_high']:.3f}]. "
+        f"cannot, the next token's distribution moves by {best['effect']:.3f} nats"
+        f"{brackets(best['effect_low'], best['effect_high'], '.3f')}; if no head can, by "
+        f"{together['effect']:.3f}"
+        f"{brackets(together['effect_low'], together['effect_high'], '.3f')}. "
         f"In the language, these symbols decide what may follow in {share:.0%} of the places."
     )

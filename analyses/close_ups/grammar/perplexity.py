@@ -17,7 +17,7 @@ from analyses.charts.theme import SEVERAL, TRAINED, UNTRAINED, figures
 from analyses.close_ups.grammar import hidden
 from analyses.measures.loss import entropy_and_kl, shares_of
 from analyses.words import ANALYSIS_SEED
-from interp.statistics import bootstrap_sums, seeds_interval
+from interp.statistics import bootstrap_sums, brackets, seeds_interval
 from models.base import LanguageModel, build
 from models.decoding.choice import Choice
 from models.errors import UserError
@@ -323,8 +323,8 @@ def in_words(table: pd.DataFrame) -> str:
     guess = rows.loc[["allowed symbols"]]["kl"].iloc[-1]
     return (
         f"Excess loss over the language's own entropy ({across}nats a token, 95% interval, "
-        f"{interval}): {first['kl']:.3f} [{first['low']:.3f}, {first['high']:.3f}] at {by} "
-        f"{first['group']:d}, {last['kl']:.3f} [{last['low']:.3f}, {last['high']:.3f}] at {by} "
+        f"{interval}): {first['kl']:.3f}{brackets(first['low'], first['high'], '.3f')} at {by} "
+        f"{first['group']:d}, {last['kl']:.3f}{brackets(last['low'], last['high'], '.3f')} at {by} "
         f"{last['group']:d} ({last['words']:d} words{each}). Controls there: {controls}, all "
         f"allowed symbols equally likely {guess:.3f}. Perplexity there: {last['perplexity']:.2f}, "
         f"where {last['best']:.2f} is the least; {last['forbidden']:.1%} of the probability goes "

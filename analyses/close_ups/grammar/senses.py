@@ -21,7 +21,7 @@ from analyses.charts.theme import TRAINED, UNTRAINED, figures
 from analyses.close_ups.grammar.syntax import sites_of
 from analyses.words import ANALYSIS_SEED
 from interp.model import activations
-from interp.statistics import bootstrap_mean
+from interp.statistics import bootstrap_mean, brackets
 from interp.vectors.analogies import unit
 from models.errors import UserError
 from models.languages import ContextFreeLanguage, Words
@@ -184,7 +184,7 @@ def in_words(table: pd.DataFrame) -> str:
         start = rows.loc[("trained", first), "value"]
         parts.append(
             f"{word} ({' or '.join(str(trained['senses']).split())}): {start:.0%} at {first}, "
-            f"{trained['value']:.0%} [{trained['low']:.0%}, {trained['high']:.0%}] at {last} "
+            f"{trained['value']:.0%}{brackets(trained['low'], trained['high'], '.0%')} at {last} "
             f"(untrained {untrained['value']:.0%}; {trained['occurrences']:d} occurrences)"
         )
     return f"Senses told apart, balanced accuracy: {'; '.join(parts)}."

@@ -15,7 +15,7 @@ from analyses.charts.theme import SEVERAL, TRAINED, UNTRAINED, figures
 from analyses.words import ANALYSIS_SEED, WordTensors
 from interp.model import activations
 from interp.probing.structural import Sentences, Structure, fit, spearman, swapped
-from interp.statistics import bootstrap_mean
+from interp.statistics import bootstrap_mean, brackets
 from models.base import LanguageModel
 from models.errors import UserError
 from models.languages import ContextFreeLanguage, Word
@@ -173,10 +173,10 @@ def _sentences(best: pd.DataFrame) -> Iterator[str]:
         own, other = best.loc[of, "trained", OWN], best.loc[of, "trained", SWAPPED]
         untrained, place = best.loc[of, "untrained", OWN], best.loc[of, "none", PLACE]
         yield (
-            f"{titles[of]} are read best at {own['site']}: Spearman {own['score']:.2f} "
-            f"[{own['low']:.2f}, {own['high']:.2f}] over {own['words']:d} words that neither "
-            f"fitted the probe nor chose the site; untrained {untrained['score']:.2f} "
-            f"[{untrained['low']:.2f}, {untrained['high']:.2f}], trees of other words "
+            f"{titles[of]} are read best at {own['site']}: Spearman {own['score']:.2f}"
+            f"{brackets(own['low'], own['high'], '.2f')} over {own['words']:d} words that neither "
+            f"fitted the probe nor chose the site; untrained {untrained['score']:.2f}"
+            f"{brackets(untrained['low'], untrained['high'], '.2f')}, trees of other words "
             f"{other['score']:.2f}, the place in the word alone {place['score']:.2f}."
         )
 

@@ -19,7 +19,7 @@ from analyses.answers import Progress, quiet
 from analyses.charts.theme import SEVERAL, UNTRAINED, figures
 from analyses.close_ups.pairs.targets import greedy
 from analyses.words import ANALYSIS_SEED
-from interp.statistics import seeds_interval, wilson
+from interp.statistics import brackets, seeds_interval, wilson
 from models.errors import UserError
 from models.languages.pairs.steps import ParitySteps
 from models.runs.run import Run
@@ -111,7 +111,7 @@ def in_words(table: pd.DataFrame) -> str:
     rows = table[table["run"] == of].set_index(["model", "steps", "way"])
     across = f"mean of {len(runs) - 1} runs, Student's" if of == "all" else "Wilson's"
     said = [
-        f"the {way} in {row['share']:.0%} [{row['low']:.0%}, {row['high']:.0%}]"
+        f"the {way} in {row['share']:.0%}{brackets(row['low'], row['high'], '.0%')}"
         for way in WAYS
         for row in [rows.loc[("trained", "edited", way)]]
     ]

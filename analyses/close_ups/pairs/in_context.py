@@ -19,7 +19,7 @@ from jaxtyping import Float
 from analyses.answers import Progress, quiet
 from analyses.charts.theme import AGAINST, SEVERAL, TRAINED, UNTRAINED, figures
 from analyses.words import ANALYSIS_SEED
-from interp.statistics import bootstrap_mean, seeds_interval
+from interp.statistics import bootstrap_mean, brackets, seeds_interval
 from models.base import LanguageModel
 from models.errors import UserError
 from models.languages import BORDER, Word, Words
@@ -193,8 +193,9 @@ def in_words(table: pd.DataFrame) -> str:
         beside = ", ".join(f"{name} {others[name]:.0%}" for name in MODELS[1:])
         fit = network["from_trained"]
         said.append(
-            f"By {rules} rules {network['accuracy']:.0%} [{network['low']:.0%}, "
-            f"{network['high']:.0%}] are right ({beside}); the network is "
+            f"By {rules} rules {network['accuracy']:.0%}"
+            f"{brackets(network['low'], network['high'], '.0%')} are right ({beside}); "
+            f"the network is "
             f"{network['from_bayes']:.2f} nats from the Bayesian of all rules, and "
             + ("no trained rule fits." if np.isnan(fit) else f"{fit:.2f} from that of the trained.")
         )

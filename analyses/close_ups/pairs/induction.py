@@ -25,7 +25,7 @@ from interp.causal.ablation import ablate
 from interp.heads.attention import attention
 from interp.heads.attention_and_effect import rank_correlation
 from interp.heads.types import head_types
-from interp.statistics import bootstrap_mean, seeds_interval
+from interp.statistics import bootstrap_mean, brackets, seeds_interval
 from models.errors import UserError
 from models.languages import Words
 from models.languages.pairs.in_context import InContext
@@ -165,7 +165,8 @@ def in_words(table: pd.DataFrame) -> str:
     def more(row: pd.Series) -> str:
         if of != "all":
             return ""
-        return f" (95% interval of the difference [{row['low']:.0%}, {row['high']:.0%}], Student's)"
+        ends = brackets(row["low"], row["high"], ".0%")
+        return f" (95% interval of the difference{ends}, Student's)"
 
     said = []
     for score, shown in SCORES.items():

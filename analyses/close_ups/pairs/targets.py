@@ -21,7 +21,7 @@ from torch import Tensor
 from analyses.answers import Progress, quiet
 from analyses.charts.theme import SEVERAL, TRAINED, UNTRAINED, figures
 from analyses.words import ANALYSIS_SEED
-from interp.statistics import bootstrap_mean, seeds_interval, wilson
+from interp.statistics import bootstrap_mean, brackets, seeds_interval, wilson
 from models.base import LanguageModel
 from models.decoding.growing import growing
 from models.errors import UserError
@@ -292,15 +292,17 @@ def in_words(table: pd.DataFrame) -> str:
     first, last = trained.iloc[0], trained.iloc[-1]
     what = "source of {} symbols" if by == "length" else "place {}"
     said = [
-        f"{row['exact']:.0%} [{row['low']:.0%}, {row['high']:.0%}] at a {what.format(row['group'])}"
+        f"{row['exact']:.0%}{brackets(row['low'], row['high'], '.0%')} "
+        f"at a {what.format(row['group'])}"
         for row in (first, last)
     ]
     other, untrained = (rows.loc[[name]].iloc[-1]["running"] for name in CONTROLS[::-1])
     return (
         f"Whole targets right{'' if by == 'length' else ' up to there'} ({across} 95% interval): "
         f"{said[0]}, {said[1]}. There {last['forced']:.0%} of the tokens are right after the true "
-        f"ones, {last['running']:.0%} after the model's own [{last['running_low']:.0%}, "
-        f"{last['running_high']:.0%}]; if errors came independently, {last['alone']:.0%} of the "
+        f"ones, {last['running']:.0%} after the model's own"
+        f"{brackets(last['running_low'], last['running_high'], '.0%')}; "
+        f"if errors came independently, {last['alone']:.0%} of the "
         f"targets would be right. Controls, after their own: untrained {untrained:.0%}, the target "
         f"of another source {other:.0%}."
     )

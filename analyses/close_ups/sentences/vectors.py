@@ -28,7 +28,7 @@ from analyses.words import WordTensors
 from interp.model import activations
 from interp.probing.pooling import at_position, learned_queries, mean_pool, query_pool
 from interp.probing.probes import Target, baseline, control_task, probe_sites
-from interp.statistics import seeds_interval
+from interp.statistics import brackets, seeds_interval
 from models.base import LanguageModel
 from models.errors import UserError
 from models.languages import Words
@@ -241,12 +241,11 @@ def in_words(table: pd.DataFrame) -> str:
     names = rows["fact"].unique()
     parts = []
     for fact in dict.fromkeys([names[0], names[-1]]):
-        own = rows[rows["fact"] == fact].set_index(["model", "pooling"])["score"]
-        ends = rows[rows["fact"] == fact].set_index(["model", "pooling"])[["low", "high"]]
+        grid = rows[rows["fact"] == fact].set_index(["model", "pooling"])
+        own, low, high = grid["score"], grid["low"], grid["high"]
         told = [
-            f"{pooling} {own['trained', pooling]:.2f} "
-            f"[{ends.loc[('trained', pooling), 'low']:.2f}, "
-            f"{ends.loc[('trained', pooling), 'high']:.2f}] "
+            f"{pooling} {own['trained', pooling]:.2f}"
+            f"{brackets(low['trained', pooling], high['trained', pooling], '.2f')} "
             f"(untrained {own['untrained', pooling]:.2f})"
             for pooling in rows["pooling"].unique()
         ]

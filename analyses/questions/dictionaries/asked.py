@@ -27,6 +27,7 @@ from analyses.questions.dictionaries.planted import planted_truth
 from analyses.questions.dictionaries.stated import state_refusal, state_truth
 from analyses.questions.dictionaries.truth import Truth
 from interp.dictionaries.training import Recipe
+from interp.statistics import brackets
 from models.base import LanguageModel
 from models.errors import UserError, unknown
 from models.plants.plans import plan_of
@@ -162,7 +163,7 @@ def side_by_side(table: pd.DataFrame) -> dict[str, pd.DataFrame]:
 def _shown(value: float, low: float, high: float) -> str:
     if value != value:
         return "-"
-    return f"{value:.2f}" if low != low else f"{value:.2f} [{low:.2f}, {high:.2f}]"
+    return f"{value:.2f}{brackets(low, high, '.2f')}"
 
 
 def in_words(table: pd.DataFrame, name: str, asked: Asked, truth: Truth) -> str:

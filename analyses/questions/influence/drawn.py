@@ -9,6 +9,7 @@ import pandas as pd
 from altair.typing import ChartType
 
 from analyses.charts.theme import QUIET, TRAINED, UNTRAINED, figures
+from interp.statistics import brackets
 
 MODELS = {"trained": TRAINED, "untrained": UNTRAINED}
 
@@ -27,7 +28,7 @@ def side_by_side(table: pd.DataFrame) -> dict[str, pd.DataFrame]:
 def _shown(value: float, low: float, high: float) -> str:
     if value != value:
         return "-"
-    return f"{value:.2f}" if low != low else f"{value:.2f} [{low:.2f}, {high:.2f}]"
+    return f"{value:.2f}{brackets(low, high, '.2f')}"
 
 
 def in_words(table: pd.DataFrame, name: str, findings: Mapping[str, int]) -> str:

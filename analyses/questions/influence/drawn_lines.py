@@ -9,6 +9,7 @@ from altair.typing import ChartType
 
 from analyses.charts.theme import AGAINST, FOR, QUIET, UNTRAINED, figures
 from interp.influence.scores import lds_interval, precision_at
+from interp.statistics import brackets
 
 MOST = 8
 """Lines in a picture that raise a value, and as many that lower it."""
@@ -55,8 +56,9 @@ def in_words(table: pd.DataFrame, word: str, method: str) -> str:
         return f"{said} {method} adds up over the training: there is no untrained control."
     value, low, high = likeness(table)
     return (
-        f"{said} The order of the lines has a rank correlation of {value:.2f} [{low:.2f}, "
-        f"{high:.2f}] with that of the untrained network (95% bootstrap interval over lines)."
+        f"{said} The order of the lines has a rank correlation of {value:.2f}"
+        f"{brackets(low, high, '.2f')} with that of the untrained network (95% bootstrap interval "
+        "over lines)."
     )
 
 

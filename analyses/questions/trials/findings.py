@@ -11,6 +11,7 @@ from analyses.questions.trials.exchanging import ARBITRARY, MEASURES, chosen
 from analyses.questions.trials.prefixes import Prefixes
 from analyses.questions.trials.states import RANDOM_STATE, STEERED
 from interp.causal.scrubbing import ANY
+from interp.statistics import brackets
 
 UNTRAINED, LONGER = "DAS, untrained model", "DAS, longer prefixes"
 ONE = "DAS, one dimension"
@@ -92,9 +93,9 @@ def exchange_said(exchange: dict[str, Any] | None) -> list[str]:
             by = found["values"]
             said.append(
                 f"Exchanging {name} in {about['rank']} of {exchange['width']} dimensions at "
-                f"{about['site']} ({measure}): as the language says in {by['DAS']:.0%} of "
-                f"{found['words']:.0f} pairs (95% interval {found['low']:.0%} to "
-                f"{found['high']:.0%} over {found['units']:.0f} prefixes{_also_said(by)}). "
+                f"{about['site']} ({measure}): as the language says in {by['DAS']:.0%}"
+                f"{brackets(found['low'], found['high'], '.0%')} of {found['words']:.0f} pairs "
+                f"({found['units']:.0f} prefixes{_also_said(by)}). "
                 "Controls, each at its own best site: "
                 + ", ".join(f"{CONTROLS[each]} {by[each]:.0%}" for each in CONTROLS if each in by)
                 + f". The whole activation there: {found['whole']:.0%}{_size_alone(found)}."
@@ -161,8 +162,8 @@ def scrubbed_said(scrubbed: dict[str, Any] | None) -> list[str]:
         return []
     return [
         f"At {scrubbed['site']} the activation of another prefix with the {own} recovers "
-        f"{value:.0%} of the loss that any other prefix adds (95% interval "
-        f"{scrubbed['low']:.0%} to {scrubbed['high']:.0%} over {scrubbed['units']:.0f} prefixes; "
+        f"{value:.0%}{brackets(scrubbed['low'], scrubbed['high'], '.0%')} of the loss that any "
+        f"other prefix adds ({scrubbed['units']:.0f} prefixes; "
         + ", ".join(f"{name} {share:.0%}" for name, share in others)
         + ")."
     ]

@@ -19,7 +19,7 @@ from analyses.studies.sweeps import over_seeds, paired
 from analyses.studies.sweeps.further import FURTHER, MEANING, Name, is_share, name_of
 from analyses.studies.sweeps.measures import Measure, by_seed
 from analyses.studies.sweeps.summary import readable
-from interp.statistics import seeds_interval, wilson
+from interp.statistics import brackets, seeds_interval, wilson
 from models.errors import UserError
 
 Of = Mapping[str, str]
@@ -220,7 +220,7 @@ def laws(found: Table, size: Size) -> str:
         rows.append(
             {
                 "language": name,
-                "exponent": f"{power['alpha']:.2f} [{power['low']:.2f}, {power['high']:.2f}]",
+                "exponent": f"{power['alpha']:.2f}{brackets(power['low'], power['high'], '.2f')}",
                 "floor": f"{power['c']:.2g}",
                 "nearest rival": rivals.idxmin(),
                 "AICc less that of the rival": f"{ahead:+.1f}",

@@ -9,6 +9,7 @@ import pandas as pd
 from analyses.answers import Answer, save
 from analyses.charts.sweeps import band_chart, interval
 from analyses.studies.sweeps.measures import Measure, by_seed
+from interp.statistics import brackets
 
 NAME = "bands"
 LEARNED = 0.99
@@ -45,7 +46,7 @@ def wide(values: pd.DataFrame) -> pd.DataFrame:
     """The summary for reading: a row per setting, a column per language and band."""
     short = summary(values)
     text = [
-        (f"{mean:.2f}" if low == high else f"{mean:.2f} [{low:.2f}, {high:.2f}]")
+        (f"{mean:.2f}" if low == high else f"{mean:.2f}{brackets(low, high, '.2f')}")
         + ("" if fresh else ", not fresh")
         for mean, low, high, fresh in short[["value", "low", "high", "fresh"]].itertuples(
             index=False

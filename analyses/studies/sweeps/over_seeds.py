@@ -10,7 +10,7 @@ import pandas as pd
 
 from analyses.charts.sweeps import short
 from analyses.studies.sweeps.further import FURTHER, Name, columns_of, is_share, name_of
-from interp.statistics import seeds_interval
+from interp.statistics import brackets, seeds_interval
 
 LEGEND = (
     "Mean over seeds [95% interval]. Where a seed may need longer than it was trained, the median "
@@ -95,5 +95,5 @@ def in_words(row: dict[str, Any], censored: bool) -> str:
         return f"{middle} ({row['seen']} of {row['seeds']})"
     if np.isnan(row["mean"]):
         return "-"
-    ends = "" if np.isnan(row["low"]) else f" [{row['low']:.3g}, {row['high']:.3g}]"
+    ends = brackets(row["low"], row["high"], ".3g")
     return f"{row['mean']:.3g}{ends}"
