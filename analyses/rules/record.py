@@ -141,7 +141,7 @@ def evidence(record: dict[str, Any]) -> str:
         said += f"; right on {way['held-out right']:.2%} of the {way['held out']} held-out lines"
     if way["way"] == "Transformer":
         return f"{said}. {network.removeprefix(record['found']['headline']).strip()}"
-    return f"{said}. The network: {network}"
+    return f"{said}. {'The network: ' if record['networks'] else ''}{network}"
 
 
 def others(record: dict[str, Any]) -> list[dict[str, Any]]:
