@@ -251,7 +251,7 @@ class Explanations:
     replacement: Replacement = "uniform"
     samples: int = 512
     draws: int = 8
-    steps: int = 768
+    steps: int = 384
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -284,7 +284,7 @@ class Leaderboard:
     longest: int = 10
     samples: int = 256
     draws: int = 8
-    steps: int = 768
+    steps: int = 384
     seed: int = 0
 
     def __post_init__(self) -> None:

@@ -26,7 +26,7 @@ EMBEDDING = "hook_embed"
 POINTS, PARTS = 8, 3
 """A line is cut into so many parts at first. Each has so many points, at which integrated gradients
 take the gradient (Gauss-Legendre quadrature)."""
-MOST_STEPS = 768
+MOST_STEPS = 384
 """Points on a line at most, unless another bound is asked for."""
 ENOUGH = 0.01
 """The share of the gain by which integrated gradients may miss their sum."""
