@@ -61,6 +61,7 @@ MEANINGS = {
     "seconds": "how many seconds the method took, for all its scales",
     "completeness": "for methods whose values should have a known sum: how far they miss it, in "
     "the unit of the scale",
+    "gain": "the sum that these values should have, in the unit of the scale",
     "shortcut": "the share of the absolute values on a symbol that decides nothing, but goes with "
     "the label in the training lines of a variant of the language",
     FOUND: "how often a method gives the shortcut a larger share in a model that leans on it than "
