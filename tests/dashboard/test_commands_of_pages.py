@@ -25,6 +25,9 @@ from test_pages import SHOW
 from test_sweeps_page import table_of, write
 
 from analyses.answers import Answer, Progress, Question, answer, plain, question
+from analyses.close_ups.grammar import perplexity, senses, vectors
+from analyses.close_ups.pairs import edited, in_context, induction, targets
+from analyses.close_ups.sentences import vectors as whole
 from analyses.command_line.app import COMMANDS, main
 from analyses.command_line.arguments import Analyse
 from analyses.options.commands import Train
@@ -37,7 +40,6 @@ from dashboard import selection
 from dashboard.background import JOBS
 from dashboard.pages import OWN
 from dashboard.views.explain import leaderboard
-from dashboard.views.look_inside import generate, pairs, vectors
 from models.errors import lab
 from models.plants.plant import plant
 from models.plants.plant import write as write_plant
@@ -119,14 +121,14 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """What the pages compute themselves is computed of few words."""
     for module, name, few in (
-        (generate.distribution, "perplexity", {"count": 2}),
-        (vectors.of_words, "vectors", {"sentences": 50, "seeds": 1}),
-        (vectors.of_forms, "senses", {"sentences": 50}),
-        (vectors.whole, "sentences", {"count": 40}),
-        (pairs.targets, "targets", {"count": 2}),
-        (pairs.edited, "edited", {"count": 4}),
-        (pairs.in_context, "in_context", {"count": 4}),
-        (pairs.induction, "induction", {"count": 4}),
+        (perplexity, "perplexity", {"count": 2}),
+        (vectors, "vectors", {"sentences": 50, "seeds": 1}),
+        (senses, "senses", {"sentences": 50}),
+        (whole, "sentences", {"count": 40}),
+        (targets, "targets", {"count": 2}),
+        (edited, "edited", {"count": 4}),
+        (in_context, "in_context", {"count": 4}),
+        (induction, "induction", {"count": 4}),
     ):
         monkeypatch.setattr(module, name, partial(getattr(module, name), **few))
     monkeypatch.setattr(leaderboard, "FEW", 2)
@@ -189,7 +191,7 @@ def opened(address: str, link: dict[str, str]) -> Iterator[AppTest]:
         link = left.pop()
         yield (page := of_link(address, link))
         others = {key: value for key, value in changed(page) if key not in seen}
-        views = {each.key: each.options for each in page.button_group if each.key not in seen}
+        views = {str(each.key): each.options for each in page.button_group if each.key not in seen}
         seen |= {*others, *views}
         for i in range(1, max([2 * bool(others), *map(len, views.values())])):
             shown = {key: labels[i % len(labels)] for key, labels in views.items()}
@@ -201,13 +203,13 @@ def changed(page: AppTest) -> Iterator[tuple[str, str]]:
     and with blanks."""
     for choice in page.selectbox:
         if choice.key not in ("run", "with") and choice.options:
-            yield choice.key, choice.options[-1]
+            yield str(choice.key), choice.options[-1]
     for number in (*page.slider, *page.number_input):
-        yield number.key, str(number.min)
+        yield str(number.key), str(number.min)
     for typed in page.text_input:
-        yield typed.key, "  " + " \t ".join(reversed(typed.value.split()))
+        yield str(typed.key), "  " + " \t ".join(reversed((typed.value or "").split()))
     for toggle in page.toggle:
-        yield toggle.key, "true"
+        yield str(toggle.key), "true"
 
 
 def of_link(address: str, link: Mapping[str, str]) -> AppTest:
@@ -256,8 +258,8 @@ def test_each_command_of_each_page_is_read(
     assert {each.grammar for each in configs} >= {GRAMMAR}
     asked = [each for each in read_now if isinstance(each, Analyse) and each.name == "patching"]
     assert {each.how.step for each in asked} == {None, 0}
-    words = {each.options.word for each in asked}
-    assert words >= {None, "-n cat sees"}
+    typed = {each.options.word for each in asked}
+    assert typed >= {None, "-n cat sees"}
 
 
 def assert_as_in_python(page: AppTest, found: Mapping[str, Analyse]) -> None:
@@ -276,13 +278,14 @@ HARD = ("it's", '"', "$HOME `ls`", "-n", "--seed", "two\nlines", " blanks\t ", "
 @pytest.mark.parametrize("word", HARD)
 def test_a_command_says_what_it_was_given(tmp_path: Path, obey: Obey, word: str) -> None:
     run = Run.create(tmp_path / f"run {word}", tiny_config())
-    for name, options in {
+    every: dict[str, Any] = {
         "patching": Patching(
             word=word, corrupted=f"{word} {word}", components=("z", "q"), whole=True
         ),
         "explanations": Explanations(word=word),
         "accuracy": Accuracy(all_words=3, lengths="2:4"),
-    }.items():
+    }
+    for name, options in every.items():
         asked = obey(command_of(run, name, plain(asdict(options))))
         assert (asked.options, asked.run) == (options, run.path)
     said = lab("generate", run.path, prompt=word, frequency_penalty=-0.5, top_k=None, step=0)
