@@ -23,7 +23,7 @@ from altair.typing import ChartType
 from analyses.answer_files import RESULTS, Kept, Record, kept_in, newest, write
 from analyses.registry import entry
 from analyses.source import code_of
-from models.errors import UserError
+from models.errors import UserError, lab
 from models.runs.files import locked, write_bytes
 from models.runs.run import PACKAGES, Run, installed_versions
 
@@ -172,8 +172,8 @@ def answer(
     if asked.reads_end and (run.objective.hides or run.objective.tags):
         raise UserError(
             f"{run.name} was taught {run.objective.taught}, and says at no single place whether a "
-            f"word is in it: fine-tune it, `lab finetune {run.path} --objective verdict`, or ask "
-            "probing"
+            f"word is in it: fine-tune it, `{lab('finetune', run.path, objective='verdict')}`, or "
+            "ask probing"
         )
     if not again and (known := kept(run, name, options)):
         return known, True

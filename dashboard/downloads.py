@@ -18,8 +18,9 @@ from analyses.reports.code import command_of, python_of
 from analyses.reports.of_run import report
 from analyses.scorecard import verdict
 from dashboard import controls
-from dashboard.markup import text
+from dashboard.markup import code, text
 from dashboard.selection import current_run
+from models.errors import lab
 from models.runs.run import Run
 
 
@@ -63,6 +64,20 @@ def downloads(
             st.code(command_of(run, name, result.arguments), language="bash")
 
 
+def in_the_terminal(name: str, several: bool = False, **options: object) -> None:
+    """The command that asks the same of the run that is drawn.
+
+    Args:
+        name: of the command.
+        several: it takes several runs.
+        options: those that are not the command's default.
+    """
+    run = current_run()
+    typed = lab(name, run.path, **options, step=run.seen_at)
+    more = ", which takes several runs too" if several else ""
+    st.caption(f"The same on a command line{more}: {code(typed)}")
+
+
 def report_button(run: Run) -> None:
     """A button that downloads the run's report."""
     if not controls.is_second():
@@ -77,10 +92,14 @@ def report_button(run: Run) -> None:
 
 def _about(run: Run | None, name: str, result: Answer) -> dict[str, Any]:
     """What a file says of where it comes from."""
-    lab = {"lab": version("structure-lab"), "question": name, "answer": result.sentence}
+    about: dict[str, Any] = {
+        "lab": version("structure-lab"),
+        "question": name,
+        "answer": result.sentence,
+    }
     if run is None:
-        return lab
-    about = {"run": run.name, "step": run.step, **lab}
+        return about
+    about = {"run": run.name, "step": run.step, **about}
     about["commit of the training"] = run.record.get("git_commit")
     if name in known():
         found = verdict(name, result)

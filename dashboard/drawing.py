@@ -22,7 +22,7 @@ from dashboard import controls
 from dashboard.glossary import explained
 from dashboard.listing import over_siblings
 from dashboard.markup import code, message, text
-from models.errors import UserError
+from models.errors import UserError, lab
 from models.languages import Word
 from models.runs.run import Run
 
@@ -169,7 +169,7 @@ def seeds_of(run: Run, name: str) -> None:
         st.caption(
             f"{runs - asked:d} of {runs:d} runs have no answer to compare: it is missing, "
             "out of date, or asked with other options. "
-            f"{code(f'lab seeds {run.path} {name}')} asks them."
+            f"{code(lab('seeds', run.path, name))} asks them."
         )
     if asked:
         st.dataframe(wide(table))

@@ -24,6 +24,7 @@ from analyses.answers import (
     load,
     question,
 )
+from analyses.reports.code import command_of
 from dashboard import controls
 from dashboard.background import at_once, offer
 from dashboard.drawing import explain_errors
@@ -265,7 +266,8 @@ def kept_or_computed(run: Run, name: str) -> Answer | None:
             key = f"{name} of {run.path}, {run.model_hash()}"
             offer(key, "Ask it now", lambda told: answer(run, name, None, told), type="primary")
     else:
-        st.warning("This answer is about another checkpoint; `lab analyse --again` renews it.")
+        command = command_of(run, name, result.arguments)
+        st.warning(f"This answer is about another checkpoint; {code(command)} renews it.")
     return result
 
 

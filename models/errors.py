@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import shlex
 from collections.abc import Iterable
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
@@ -30,6 +31,28 @@ def unknown(what: str, name: str, known: Iterable[str]) -> UserError:
     near = get_close_matches(name, known, n=1)
     meant = f"did you mean {near[0]}? " if near else ""
     return UserError(f"unknown {what} {name!r}: {meant}choose one of {', '.join(known)}")
+
+
+def lab(name: str, *words: object, **options: object) -> str:
+    """A command of `lab`, as a reader types it. Every page, report and message writes it so.
+
+    Args:
+        name: of the command.
+        words: what follows it, such as a run.
+        options: by their names in Python. One that is None is left out.
+    """
+    typed = ["lab", name, *map(str, words)]
+    for key, value in options.items():
+        option = f"--{key.replace('_', '-')}"
+        if isinstance(value, bool):
+            typed.append(option if value else option.replace("--", "--no-", 1))
+        elif isinstance(value, list | tuple):
+            typed += [option, *map(str, value)]
+        elif str(value).startswith("-"):  # alone it would be an option itself
+            typed.append(f"{option}={value}")
+        elif value is not None:
+            typed += [option, str(value)]
+    return shlex.join(typed)
 
 
 CURES = {

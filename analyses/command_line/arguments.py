@@ -5,6 +5,7 @@ Nothing heavy is imported here, so that ``--help`` and mistakes are answered at 
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -276,7 +277,9 @@ def _analyse(args: Sequence[str]) -> Analyse:
         rest = list(args)
         rest.remove(run)
         rest.remove(words[1])
-        options, how = parse_asked(options_of(words[1]), rest, f"analyse {run} {words[1]}")
+        options, how = parse_asked(
+            options_of(words[1]), rest, shlex.join(["analyse", run, words[1]])
+        )
         return Analyse(Path(run), words[1], options, how)
     rest = words[2:] if words[1:2] == ["all"] else words[1:]
     if rest:

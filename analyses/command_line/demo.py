@@ -25,7 +25,7 @@ from analyses.rules.printed import printed_verdicts
 from analyses.rules.printed import summary as printed_summary
 from analyses.rules.record import evidence, headline
 from models.config import TrainConfig
-from models.errors import UserError
+from models.errors import UserError, lab
 from models.languages.registry import DIEREN_FILE
 from models.runs.run import Run, run_name
 from models.training.all_words import totals
@@ -71,7 +71,7 @@ def demo(options: Demo) -> None:
         lines = discover(Discover(DIEREN_FILE, out))
         OUT.print(titled(lines["name"], f" rule: {headline(lines)} {evidence(lines)}"))
     seconds = time.monotonic() - start
-    OUT.print(f"Done in {seconds:.0f} s. Open the dashboard: lab dashboard {out}")
+    OUT.print(f"Done in {seconds:.0f} s. Open the dashboard: {lab('dashboard', out)}")
 
 
 def planned(options: Demo) -> dict[str, TrainConfig]:

@@ -12,13 +12,14 @@ from analyses.options.dictionaries import NAME as DICTIONARIES
 from analyses.options.influence import NAME as INFLUENCE
 from analyses.options.shared import Shows
 from analyses.registry import entry, known
+from analyses.reports.code import command_of
 from analyses.reports.of_run import report as report_of
 from analyses.scorecard import verdict
 from analyses.script import as_json, where
 from analyses.studies.findings import pages
 from analyses.studies.findings.tables import is_table, keep
 from analyses.studies.listing import runs_of
-from models.errors import UserError
+from models.errors import UserError, lab
 from models.runs.files import write_bytes
 from models.runs.run import RUN_FILE, Run
 
@@ -49,7 +50,8 @@ def show(options: Show) -> None:
     OUT.print(titled(options.name, f": {found.sentence}"))
     OUT.print(table_of(question(options.name).headline(found)))
     if found.model_hash != run.model_hash():
-        OUT.print("The answer is about another checkpoint; `lab analyse --again` renews it.")
+        renewed = command_of(run, options.name, found.arguments)
+        OUT.print(f"The answer is about another checkpoint; `{renewed}` renews it.")
     where(found, options.name)
     for other in current(run, options.name):
         if other.folder != found.folder:
@@ -109,7 +111,7 @@ def newest_of(run: Run, name: str) -> Answer:
         why = f"no answer to {name}"
         if older:
             why += f" by this version of the lab ({older[0].folder} is by another)"
-        raise UserError(f"{run.path} keeps {why}: ask with `lab analyse {run.path} {name}`")
+        raise UserError(f"{run.path} keeps {why}: ask with `{lab('analyse', run.path, name)}`")
     return found
 
 

@@ -9,7 +9,7 @@ from analyses.command_line.arguments import productions
 from analyses.console import ERR, OUT, progress_bar, shown, table_of
 from analyses.jobs.trained import finish
 from analyses.options.commands import Finetune, Languages, Resume, Train
-from models.errors import UserError
+from models.errors import UserError, lab
 from models.languages import LANGUAGES, FormalLanguage, language
 from models.languages.pairs.syntax_directed import SyntaxDirected
 from models.plants.record import read_plan
@@ -113,7 +113,7 @@ def go(run: Run, device: str) -> None:
             with locked(run.path):
                 finish(run, device, progress)
         except KeyboardInterrupt:
-            ERR.print(f"go on with `lab resume {run.path}`")
+            ERR.print(f"go on with `{lab('resume', run.path)}`")
             raise
     record = run.record
     said = f"{run.path}: {record['steps']} steps in {record['seconds']:.0f} s"

@@ -12,7 +12,7 @@ from tyro.conf import Positional
 from analyses.options.questions import FEWEST_QUERIES, QUERIES, Discovery
 from analyses.options.shared import Flag, Shows, Trains, Works, at_least, check_seed
 from models.config import Device
-from models.errors import UserError
+from models.errors import UserError, lab
 from models.languages import corpus_name
 from models.objectives.readout import LEAST, Reads
 
@@ -58,7 +58,7 @@ class Discover(Shows, Trains):
     def __post_init__(self) -> None:
         super().__post_init__()
         if (self.lines / "config.json").exists():
-            raise UserError(f"{self.lines} is a network: write `lab rule --model {self.lines}`")
+            raise UserError(f"{self.lines} is a network: write `{lab('rule', model=self.lines)}`")
         at_least(1, self, "networks")
         at_least(FEWEST_QUERIES, self, "queries")
         at_least(0, self, "minutes")
@@ -166,5 +166,5 @@ class Recover(Shows, Trains, Works):
         if (self.study == "automata") != (self.automata is not None):
             raise UserError(
                 'the study "automata" and --automata DIR, its folder of *.att files, go together: '
-                "write lab recover automata --automata DIR"
+                "write `lab recover automata --automata DIR`"
             )

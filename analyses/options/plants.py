@@ -11,7 +11,7 @@ import tyro
 
 from analyses.options.lines import Study
 from analyses.options.shared import Shows, Works, at_least, check_seed
-from models.errors import UserError, unknown
+from models.errors import UserError, lab, unknown
 from models.languages.grammars.bounded import BOUNDED
 from models.plants.settings import Dials
 
@@ -40,7 +40,8 @@ class Plant(Dials, Shows):
         check_seed(self.seed)
         if self.program in get_args(Study):
             raise UserError(
-                f"{self.program} is a study of rules in lines: write `lab recover {self.program}`"
+                f"{self.program} is a study of rules in lines: "
+                f"write `{lab('recover', self.program)}`"
             )
         if self.program and self.program not in BOUNDED:
             raise unknown("program", self.program, BOUNDED)

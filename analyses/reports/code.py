@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
 from analyses.answers import plain, question
+from models.errors import lab
 from models.runs.run import Run
 
 PYTHON = """from pathlib import Path
@@ -35,16 +35,7 @@ def python_of(run: Run, name: str, arguments: Mapping[str, Any]) -> str:
 
 def command_of(run: Run, name: str, arguments: Mapping[str, Any]) -> str:
     """The command that asks a question again."""
-    words = ["lab", "analyse", str(run.path), name]
-    for key, value in _own(name, arguments).items():
-        option = f"--{key.replace('_', '-')}"
-        if isinstance(value, bool):
-            words.append(option if value else option.replace("--", "--no-", 1))
-        else:
-            words += [option, *map(str, value if isinstance(value, list) else [value])]
-    if run.seen_at is not None:
-        words += ["--step", str(run.seen_at)]
-    return shlex.join(words)
+    return lab("analyse", run.path, name, **_own(name, arguments), step=run.seen_at)
 
 
 def _own(name: str, arguments: Mapping[str, Any]) -> dict[str, Any]:

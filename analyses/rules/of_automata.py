@@ -1,4 +1,6 @@
-"""How much of an automaton comes back from lines that are drawn from it? `lab recover automata`.
+"""How much of an automaton comes back from lines that are drawn from it?
+
+`lab recover automata --automata DIR` tells it.
 
 Each automaton labels lines of one length range, as those of MLRegTest (van der Poel et al. 2024):
 half of them are members, drawn evenly from the words of a length. The finders of `lab rule` that

@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 import hashlib
 import json
+import shlex
 import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -220,7 +221,7 @@ def _log(asked: Score, digest: str, summary: pd.DataFrame) -> None:
     line = {
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
         "commit": commit(),
-        "command": " ".join(["lab", *sys.argv[1:]]),
+        "command": shlex.join(["lab", *sys.argv[1:]]),
         "lens": str(asked.lens or "built-in"),
         "hash": digest,
         "scores": own[["question", "lens", "mean", "low", "high", "faults"]].to_dict("records"),

@@ -21,7 +21,7 @@ from analyses.options.studies import Size
 from analyses.studies.sweeps import run as sweeps
 from interp.power_laws import LAWS, exponent_interval
 from interp.statistics import brackets
-from models.errors import UserError
+from models.errors import UserError, lab
 
 COLUMNS: Mapping[Size, str] = {
     "parameters": "parameters",
@@ -54,7 +54,7 @@ def points(folder: Path, size: Size) -> pd.DataFrame:
     found = sweeps.load(folder)
     if found is None:
         raise UserError(
-            f"{folder} holds no sweep: make one with `lab sweep scaling --out {folder}`"
+            f"{folder} holds no sweep: make one with `{lab('sweep', 'scaling', out=folder)}`"
         )
     if "loss.excess" not in found.table:
         raise UserError(f'{folder} did not measure the loss: add measures = ["loss"] to its file')

@@ -17,7 +17,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from models.base import memory
-from models.errors import UserError
+from models.errors import UserError, lab
 from models.foreign.network import Asked, Foreign, bridged, built
 from models.foreign.tokens import alphabet, border, listed
 from models.foreign.trial import named_by, tried
@@ -113,7 +113,9 @@ def _check_files(folder: Path) -> None:
     if not folder.is_dir():
         raise UserError(f"{folder} is no folder: give the folder that holds config.json")
     if (folder / "run.json").exists():
-        raise UserError(f"{folder} is a run of this lab: write `lab analyse {folder} discovery`")
+        raise UserError(
+            f"{folder} is a run of this lab: write `{lab('analyse', folder, 'discovery')}`"
+        )
     if (folder / "adapter_config.json").exists():
         raise UserError(f"{folder} holds an adapter, no whole network: merge it into its network")
     for name in ("config.json", "tokenizer_config.json"):

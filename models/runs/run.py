@@ -29,7 +29,7 @@ from models.base import LanguageModel, build
 from models.cards import card
 from models.checks import MOST_SYMBOLS
 from models.config import MOST_PAIRS, TrainConfig
-from models.errors import UserError
+from models.errors import UserError, lab
 from models.languages import Language
 from models.languages.tokens import WORDS, TokenisedLanguage
 from models.objectives import objective
@@ -113,7 +113,7 @@ class Run:
                 "rename the file of lines"
             )
         exists = UserError(
-            f"{path} exists already: continue it with `lab resume {path}`, "
+            f"{path} exists already: continue it with `{lab('resume', path)}`, "
             "or choose another folder with --out, or another --seed"
         )
         if path.exists():
@@ -295,7 +295,9 @@ class Run:
     def _folder(self, step: int | None) -> Path:
         steps, step = self.steps(), self.seen_at if step is None else step
         if not steps:
-            raise UserError(f"{self.path} has no checkpoint yet: wait, or `lab resume {self.path}`")
+            raise UserError(
+                f"{self.path} has no checkpoint yet: wait, or `{lab('resume', self.path)}`"
+            )
         if step is not None and step not in steps:
             raise UserError(f"{self.path} has no checkpoint at step {step}: choose one of {steps}")
         return self.checkpoints / folder_name(steps[-1] if step is None else step)

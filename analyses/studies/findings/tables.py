@@ -26,7 +26,7 @@ from analyses.charts.sweeps import settings_of
 from analyses.console import FORMULA
 from analyses.source import commit
 from interp.statistics import seeds_interval
-from models.errors import UserError
+from models.errors import UserError, lab
 from models.reading import read_bytes
 from models.runs.files import as_json, write_bytes
 from models.runs.records import read_record
@@ -198,7 +198,7 @@ def keep(source: Path, name: str, docs: Path, command: str = "", question: str =
     """
     if source.is_dir():
         record, rows = _study(source)
-        command = command or f"lab {record.analysis} {source.name}"
+        command = command or lab(record.analysis, source.name)
     else:
         if not (command and question):
             raise UserError(f"{source} does not say what made it: give --command and --question")
@@ -262,7 +262,7 @@ def load(docs: Path, name: str) -> Table:
         UserError: there is none of this name, or it was changed.
     """
     file = docs / DATA / f"{name}.parquet"
-    cure = f"restore it, or keep the table again: lab report FOLDER --named {name}"
+    cure = f"restore it, or keep the table again: `{lab('report', 'FOLDER', named=name)}`"
     raw = read_bytes(file, cure, MOST_BYTES)
     origin = read_record(file.with_suffix(".json"), Origin, cure)
     if seal(raw, origin.findings) != origin.sha256:

@@ -37,6 +37,7 @@ from dashboard.drawing import picture
 from dashboard.markup import code, text
 from dashboard.selection import runs_folder
 from dashboard.views.compare.sweep_measures import by_which_law, further
+from models.errors import lab
 from models.runs.run import RUN_FILE
 
 EVERY = 10.0
@@ -379,4 +380,4 @@ def runs_of(path: Path, rows: pd.DataFrame, by: Sequence[str]) -> None:
     if path == runs_folder():
         st.caption("All other pages can show each run: choose it at the left, or follow its link.")
     else:
-        st.caption(f"{code(f'lab dashboard {path}')} shows these runs on all other pages.")
+        st.caption(f"{code(lab('dashboard', path))} shows these runs on all other pages.")

@@ -3,8 +3,6 @@ right the methods are that say so."""
 
 from __future__ import annotations
 
-import shlex
-
 import streamlit as st
 import torch
 
@@ -18,12 +16,12 @@ from analyses.questions.influence.values import check_answers, margins
 from analyses.words import member
 from dashboard import controls
 from dashboard.background import at_once
-from dashboard.downloads import downloads
+from dashboard.downloads import downloads, in_the_terminal
 from dashboard.drawing import explain_errors, how_to_read, picture, share
 from dashboard.markup import code, message, text
 from dashboard.selection import current_run, model_of, once, word_input
 from dashboard.views.explain.explanations import pick
-from models.errors import UserError
+from models.errors import UserError, lab
 from models.runs.run import Run
 from models.training.without_lines import lines_of
 
@@ -48,11 +46,12 @@ def show() -> None:
     views = {WORD: _word, SUSPECTS: _suspects, COMPARED: _compared}
     shown = controls.segments("Show", list(views), "lines_of")
     if shown != COMPARED and count * weights > LARGEST:
-        word = " ".join(member(run, Explanations().n))
-        options = ["--suspects"] if shown == SUSPECTS else ["--word", word]
+        suspects = True if shown == SUSPECTS else None
+        word = None if suspects else " ".join(member(run, Explanations().n))
+        command = lab(NAME, run.path, word=word, suspects=suspects, step=run.seen_at)
         st.info(
             f"{count:,d} lines and {weights:,d} weights are too much for a page, which shares its "
-            f"memory with all others. {code(_command(run, *options))} lists them."
+            f"memory with all others. {code(command)} lists them."
         )
         return
     with explain_errors():
@@ -102,8 +101,7 @@ def _word(run: Run) -> None:
         "kind. With answers at every symbol, the right answer on a word is that all of them are "
         "right."
     )
-    command = _command(run, "--word", typed, "--method", method)
-    st.caption(f"The same on a command line: {code(command)}")
+    in_the_terminal(NAME, word=typed, method=method)
     answer = Answer(table, said, {"run": run.name, "word": typed, "method": name})
     downloads("influence-of-lines", answer, lambda: figure)
 
@@ -146,22 +144,21 @@ def _suspects(run: Run) -> None:
         "nats; it needs no gradients, and may do as well. Truth: the label by the language's rule. "
         "Click a column to sort by it."
     )
-    command = _command(run, "--suspects", "--method", method)
-    st.caption(f"The same on a command line: {code(command)}")
+    in_the_terminal(NAME, suspects=True, method=method)
 
 
 def _compared(run: Run) -> None:
     """The kept answer: the methods beside trainings that lacked lines."""
-    result = latest(run, NAME)
+    result, command = latest(run, NAME), lab(NAME, run.path, step=run.seen_at)
     if result is None:
         st.info(
-            f"Nobody has asked this of {text(run.name)} yet. {code(_command(run))} trains it anew "
+            f"Nobody has asked this of {text(run.name)} yet. {code(command)} trains it anew "
             "without some of its lines, again and again, and compares the methods with that. It "
             "takes minutes."
         )
         return
     if result.model_hash != run.model_hash():
-        st.warning(f"This answer is about another checkpoint: {code(_command(run))} renews it.")
+        st.warning(f"This answer is about another checkpoint: {code(command)} renews it.")
     picture(
         drawn.chart(result.table, columns=1), f"Each method beside its controls. {result.sentence}"
     )
@@ -180,7 +177,7 @@ def _compared(run: Run) -> None:
     for part, table in drawn.side_by_side(result.table).items():
         st.subheader(text(part.capitalize()))
         st.dataframe(table, hide_index=True, height="content")
-    st.caption(f"The same on a command line: {code(_command(run))}")
+    in_the_terminal(NAME)
     downloads(NAME, result, lambda: drawn.chart(result.table))
 
 
@@ -193,9 +190,3 @@ def _probability(run: Run, word: str) -> float:
     vocabulary = run.language.vocabulary
     with model_of(run) as model, torch.no_grad():
         return float(margins(run, model, vocabulary.words([vocabulary.parse(word)])).sigmoid())
-
-
-def _command(run: Run, *options: str) -> str:
-    words = ["lab", "influence", str(run.path), *options]
-    words += [] if run.seen_at is None else ["--step", str(run.seen_at)]
-    return shlex.join(words)

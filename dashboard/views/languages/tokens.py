@@ -12,6 +12,7 @@ from dashboard.downloads import downloads
 from dashboard.drawing import how_to_read, picture
 from dashboard.markup import code, text
 from dashboard.selection import once
+from models.errors import lab
 from models.languages import LANGUAGES, Transduction, language
 
 FIRST, FIRST_MERGES = "dieren", 12
@@ -49,9 +50,8 @@ def show() -> None:
         "and only how often letters stand together tells where a word ends."
     )
     st.dataframe(of_tokens.merges(known, cutter), hide_index=True)
-    st.caption(
-        f"The same on a command line: {code(f'lab tokens {name} --vocabulary {vocabulary}')}"
-    )
+    command = lab("tokens", name, vocabulary=vocabulary, word=" ".join(typed.split()) or None)
+    st.caption(f"The same on a command line: {code(command)}")
     downloads("tokens", Answer(table, said, {"language": name}), lambda: figure, of_run=False)
 
 

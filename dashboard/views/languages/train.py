@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -17,6 +16,7 @@ from dashboard.markup import code, message, text
 from dashboard.selection import runs_folder
 from dashboard.views.languages import own_language
 from dashboard.views.languages.removed import put_aside, remove
+from models.errors import lab
 from models.families import FAMILIES
 from models.languages import LANGUAGES, FormalLanguage, language
 from models.objectives import OBJECTIVES
@@ -112,7 +112,7 @@ def _ask() -> None:
             processes.begin(_path_of(each), ["train", *each], _log_of(_path_of(each)))
         st.rerun()
     st.caption("The same on a command line:")
-    st.code(f"lab train {shlex.join(every[0])}", language=None, wrap_lines=True)
+    st.code(lab("train", *every[0]), language=None, wrap_lines=True)
 
 
 def _read(words: Sequence[str]) -> Train:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
@@ -29,9 +28,9 @@ from analyses.questions.probing import site_hooks
 from analyses.words import sample_window
 from dashboard import controls
 from dashboard.background import offer
-from dashboard.downloads import downloads
+from dashboard.downloads import downloads, in_the_terminal
 from dashboard.drawing import explain_errors, how_to_read, picture
-from dashboard.markup import code, text
+from dashboard.markup import text
 from dashboard.selection import current_run, model_of, once
 from interp.model import activations
 from models.plants.plans import plan_of
@@ -75,7 +74,9 @@ def show() -> None:
             _latents(run, result, latents)
     else:
         st.info(f"Latents are kept of the first width alone, {latents['width'].iloc[0]:d}.")
-    st.caption(f"The same on a command line: {code(_command(run, arguments))}")
+    default = plain(asdict(Dictionary(run.path)) | {"run": ""})
+    own = {name: arguments[name] for name in ASKED if arguments[name] != default[name]}
+    in_the_terminal("dictionary", **own)
     rows = result.table[result.table["width"] == width]
     downloads(NAME, result, lambda: chart(rows))
 
@@ -248,15 +249,3 @@ def _latents(run: Run, result: Answer, latents: pd.DataFrame) -> None:
         "several facts. Made by: the part that writes the variable into the stream. A variable "
         "without a fact hardly varies in the words."
     )
-
-
-def _command(run: Run, arguments: dict[str, Any]) -> str:
-    """The command that asks the same."""
-    words = ["lab", "dictionary", str(run.path)]
-    default = plain(asdict(Dictionary(run.path)) | {"run": ""})
-    for name in ASKED:
-        value = arguments[name]
-        if value != default[name]:
-            words += [f"--{name}", *map(str, value if isinstance(value, list) else [value])]
-    words += [] if run.seen_at is None else ["--step", str(run.seen_at)]
-    return shlex.join(words)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
-
 import pandas as pd
 import streamlit as st
 
@@ -23,7 +21,7 @@ from analyses.close_ups.grammar.generated import (
 )
 from dashboard import controls
 from dashboard.background import at_once
-from dashboard.downloads import downloads
+from dashboard.downloads import downloads, in_the_terminal
 from dashboard.drawing import explain_errors, how_to_read, picture
 from dashboard.markup import code, text
 from dashboard.selection import current_run, once
@@ -58,7 +56,7 @@ def show() -> None:
 
 def _words(run: Run) -> None:
     """What may follow a beginning, and words that go on from it."""
-    typed, prompt = _prompt(run)
+    prompt = _prompt(run)
     choice, seed = _choice(len(run.language.vocabulary.symbols) + 1)
     left, right = st.columns(2)
     with left:
@@ -87,11 +85,14 @@ def _words(run: Run) -> None:
             f"{inside:d} of {len(made):d} are in the language. A word is cut at "
             f"{longest_of(run):d} symbols, the longest of the training."
         )
-    st.caption(f"The same on a command line: {code(_command(run, typed, choice, seed))}")
+    usual = Choice()
+    own = {name: value for name, value in vars(choice).items() if value != getattr(usual, name)}
+    begin = " ".join(prompt) or None
+    in_the_terminal("generate", count=COUNT, seed=seed, prompt=begin, **own)
 
 
-def _prompt(run: Run) -> tuple[str, Word]:
-    """What every word begins with, as it was typed and as a word."""
+def _prompt(run: Run) -> Word:
+    """What every word begins with."""
     vocabulary = run.language.vocabulary
     typed = controls.text_input(
         "Every word begins with",
@@ -99,7 +100,7 @@ def _prompt(run: Run) -> tuple[str, Word]:
         key=f"prompt_{run.language.name}",
         help=f"Symbols: {code(' '.join(vocabulary.symbols))}. Empty: the model begins by itself.",
     )
-    return typed, vocabulary.parse(typed)
+    return vocabulary.parse(typed)
 
 
 def _choice(tokens: int) -> tuple[Choice, int]:
@@ -128,21 +129,9 @@ def _drawn(run: Run, prompt: Word, choice: Choice, seed: int) -> pd.DataFrame:
     return judged(run, generator(run, longest, prompt).sample(COUNT, choice, seed).words)
 
 
-def _command(run: Run, typed: str, choice: Choice, seed: int) -> str:
-    """The command that draws these words."""
-    words = ["lab", "generate", str(run.path), "--count", str(COUNT), "--seed", str(seed)]
-    words += ["--prompt", typed] if typed else []
-    words += [] if run.seen_at is None else ["--step", str(run.seen_at)]
-    plain = Choice()
-    for name, value in vars(choice).items():
-        if value != getattr(plain, name):
-            words += [f"--{name.replace('_', '-')}", f"{value:g}"]
-    return shlex.join(words)
-
-
 def _beam(run: Run) -> None:
     """The hypotheses of a beam search, as a tree, up to a step that the reader chooses."""
-    _, prompt = _prompt(run)
+    prompt = _prompt(run)
     left, right = st.columns(2)
     with left:
         width = controls.slider("Width of the beam", 1, WIDEST, 3, key="beam_width")
@@ -182,7 +171,7 @@ def _searched(run: Run, prompt: Word, width: int, by_length: bool) -> pd.DataFra
 
 def _compared(run: Run) -> None:
     """All decoders beside three controls."""
-    _, prompt = _prompt(run)
+    prompt = _prompt(run)
     key = f"decoders of {run.path}, {run.model_hash()}, {' '.join(prompt)}"
     table = at_once(key, lambda told: decoders(run, prompt=prompt, progress=told))
     if table is None:
@@ -238,11 +227,5 @@ def _close(run: Run) -> None:
         "two tokens; and a guesser who knows all symbols that may come next, but not how likely "
         "each of them is."
     )
-    st.caption(f"The same on a command line: {code(_perplexity_command(run, by))}")
+    in_the_terminal("perplexity", several=True, by=by)
     downloads("perplexity", Answer(table, said, {"run": run.name, "by": by}), lambda: figure)
-
-
-def _perplexity_command(run: Run, by: str) -> str:
-    words = ["lab", "perplexity", str(run.path), "--by", by]
-    words += [] if run.seen_at is None else ["--step", str(run.seen_at)]
-    return shlex.join(words)

@@ -21,9 +21,9 @@ from analyses.close_ups.worked_example import (
 from analyses.words import member
 from dashboard import controls
 from dashboard.background import at_once
-from dashboard.downloads import downloads
+from dashboard.downloads import downloads, in_the_terminal
 from dashboard.drawing import explain_errors, how_to_read, picture
-from dashboard.markup import code, formula, text
+from dashboard.markup import formula, text
 from dashboard.selection import current_run, model_of, once, word_input
 from models.errors import UserError
 from models.rivals.ngram import HookedNGram
@@ -231,7 +231,7 @@ def _influence(run: Run) -> None:
         "gradient that vanishes. Where nothing is drawn the influence is exactly 0. Beside it "
         "stands the same network before its training."
     )
-    st.caption(f"The same for several runs: {code('lab reach RUN RUN ...')}")
+    in_the_terminal("reach", several=True)
     downloads("reach", Answer(table, said, {"run": run.name}), lambda: figure)
 
 
@@ -250,7 +250,7 @@ def _dimension(run: Run) -> None:
         "training window: 1 if they lie on a line, the width of the model if they vary alike in "
         "all directions. Large directions count more than small ones."
     )
-    st.caption(f"The same for several runs: {code('lab dimension RUN RUN ...')}")
+    in_the_terminal("dimension", several=True)
     downloads("dimension", Answer(table, said, {"run": run.name}), lambda: figure)
 
 

@@ -10,7 +10,7 @@ from analyses.close_ups.pairs import edited, in_context, induction, one_pair, ta
 from analyses.questions.alignment import pairs_of
 from dashboard import controls
 from dashboard.background import at_once
-from dashboard.downloads import downloads
+from dashboard.downloads import downloads, in_the_terminal
 from dashboard.drawing import explain_errors, heading, how_to_read, judged, picture, seeds_of
 from dashboard.markup import code, text
 from dashboard.selection import current_run, kept_or_computed, once
@@ -129,7 +129,7 @@ def _right(run: Run, language: Transduction) -> None:
         "The control of another source has the right length and fluent symbols, and knows nothing "
         "else. By place, pairs of the training window alone are asked."
     )
-    st.caption(f"The same for several seeds: {code('lab targets RUN RUN ... --by ' + by)}")
+    in_the_terminal("targets", several=True, by=by)
     downloads("targets", Answer(table, said, {"run": run.name, "by": by}), lambda: figure)
 
 
@@ -150,7 +150,7 @@ def _steps(run: Run, language: Transduction) -> None:
         "same. Where nothing is edited, what follows the edit is wrong: these errors are made "
         "anyway. Intervals: Wilson's 95% over pairs."
     )
-    st.caption(f"The same for several seeds: {code('lab steps RUN RUN ...')}")
+    in_the_terminal("steps", several=True)
     downloads("steps", Answer(table, said, {"run": run.name}), lambda: figure)
 
 
@@ -176,7 +176,7 @@ def _examples(run: Run) -> None:
         "shown if an example has its letter; otherwise the labels that are left are as good as "
         "each other. Intervals: 95% bootstrap over prompts."
     )
-    st.caption(f"The same for several seeds: {code('lab in-context RUN RUN ...')}")
+    in_the_terminal("in-context", several=True)
     downloads(
         "in-context", Answer(table, said, {"run": run.name}), lambda: in_context.chart(table, query)
     )
@@ -200,7 +200,7 @@ def _heads(run: Run) -> None:
         "(mean ablation), in prompts by held-out rules whose answer an example has, with 95% "
         "bootstrap intervals over prompts."
     )
-    st.caption(f"The same for several seeds: {code('lab in-context RUN RUN ... --by heads')}")
+    in_the_terminal("in-context", several=True, by="heads")
     downloads("induction", Answer(table, said, {"run": run.name}), lambda: figure)
 
 

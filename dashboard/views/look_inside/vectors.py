@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
-
 import numpy as np
 import pandas as pd
 import streamlit as st
@@ -15,7 +13,7 @@ from analyses.close_ups.probe import PROJECTIONS, projection_chart
 from analyses.close_ups.sentences import vectors as whole
 from dashboard import controls
 from dashboard.background import at_once
-from dashboard.downloads import downloads
+from dashboard.downloads import downloads, in_the_terminal
 from dashboard.drawing import explain_errors, how_to_read, picture
 from dashboard.markup import code, text
 from dashboard.selection import current_run, once
@@ -104,7 +102,7 @@ def _scores(run: Run, language: ContextFreeLanguage) -> None:
         "analogy; a random word; random vectors; the untrained model. Intervals: Student's 95% "
         "over three texts; the model is one."
     )
-    st.caption(f"The same on a command line: {code(_command(run))}")
+    in_the_terminal("vectors")
     downloads("vectors", Answer(table, said, {"run": run.name}), lambda: figure)
 
 
@@ -161,16 +159,10 @@ def _whole(run: Run) -> None:
     figure_of_map = projection_chart(rows, how, fact)
     picture(figure_of_map, f"Vectors of words ({text(pooling)}), coloured by {text(fact)}.")
     st.caption(f"{len(rows)} words after the last layer. {PROJECTIONS[how]}")
-    st.caption(f"The same on a command line: {code(_command(run, 'sentences'))}")
+    in_the_terminal("sentences")
     downloads("sentences", Answer(table, said, {"run": run.name}), lambda: figure)
 
 
 @once(show_spinner="Computing ...")
 def _points(run: Run, pooling: str, fact: str) -> pd.DataFrame:
     return whole.map_of(run, pooling, fact)
-
-
-def _command(run: Run, name: str = "vectors") -> str:
-    words = ["lab", name, str(run.path)]
-    words += [] if run.seen_at is None else ["--step", str(run.seen_at)]
-    return shlex.join(words)

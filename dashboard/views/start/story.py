@@ -17,6 +17,7 @@ from dashboard.downloads import report_button
 from dashboard.drawing import COLOURS, explain_errors, picture, training_curves
 from dashboard.markup import code, text
 from dashboard.selection import current_run, most_telling, once, runs_folder
+from models.errors import lab
 from models.languages import LabelledCorpus, Word, language, printed_lines
 from models.runs.run import Run, find_runs
 
@@ -44,7 +45,7 @@ def show() -> None:
         elif learners and not asked:
             st.info(
                 f"{text(learners[0].name)} has learned lines like these. It has not been asked for "
-                f"its rule yet: {code(f'lab analyse {learners[0].path}')} asks it everything."
+                f"its rule yet: {code(lab('analyse', learners[0].path))} asks it everything."
             )
         elif not learners:
             st.info(
@@ -67,7 +68,7 @@ def _card(run: Run) -> None:
     """What the kept answers of the chosen run say, each with a sign of trust."""
     rows = scorecard(run) if run.steps() else pd.DataFrame()
     if rows.empty:
-        st.info(f"Nothing yet: {code(f'lab analyse {run.path}')} asks it every question.")
+        st.info(f"Nothing yet: {code(lab('analyse', run.path))} asks it every question.")
         return
     st.caption(
         "holds: better than every control, by an interval. fragile: better, but not in every way "

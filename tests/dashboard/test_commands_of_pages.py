@@ -1,0 +1,292 @@
+"""Every command that a page prints is one that the command line takes, with the page's options.
+
+The pages show runs whose folder, name and symbols have quotes, blanks, dollars and leading dashes.
+Each page is opened, and opened again with its choices changed. What it prints is read by the real
+command line; in place of the work stands a note of the options that were read.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, replace
+from functools import partial
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import made_once, tiny_config, tiny_of, without_pictures
+from streamlit.testing.v1 import AppTest
+from test_kinds import TASKS
+from test_pages import SHOW
+from test_sweeps_page import table_of, write
+
+from analyses.answers import Answer, Progress, Question, answer, plain, question
+from analyses.close_ups.grammar import perplexity, senses, vectors
+from analyses.close_ups.pairs import edited, in_context, induction, targets
+from analyses.close_ups.sentences import vectors as whole
+from analyses.command_line.app import COMMANDS, main
+from analyses.command_line.arguments import Analyse
+from analyses.options.commands import Train
+from analyses.options.dictionaries import Dictionary
+from analyses.options.live import Generate
+from analyses.options.questions import Accuracy, Explanations, Patching
+from analyses.questions.dictionaries.asked import dictionaries
+from analyses.reports.code import command_of
+from dashboard import selection
+from dashboard.background import JOBS
+from dashboard.pages import OWN
+from dashboard.views.explain import leaderboard
+from models.errors import lab
+from models.plants.plant import plant
+from models.plants.plant import write as write_plant
+from models.runs.run import Run
+from models.training.loop import train
+
+pytestmark = pytest.mark.slow
+
+GRAMMAR = """S -> '-n' N V | "it's" N V | '-n' N '$HOME' N V V
+N -> 'q"q' | 'cat'
+V -> '`ls`' | 'sees'"""
+PROMPT = "-n cat $HOME"
+FOLDER = 'my "runs" of $HOME'
+RUN, SECOND, PLANTED = "it's first", "it's second", "majority"
+FIRST = {f"step_of_{RUN}": "0"}
+"""The checkpoint before the training."""
+LINKS: dict[str, tuple[dict[str, str], ...]] = {
+    "story": ({"run": SECOND},),
+    "generate": ({}, {"prompt_mine": "-n \t cat  $HOME", "temperature": "0.0", **FIRST}),
+    "patching": ({}, {"word_mine": "-n \t cat  sees", **FIRST}),
+    "influence": ({}, {"word_mine": "`ls` \t cat", "lines_method": "TracIn"}),
+    "dictionaries": ({"run": PLANTED},),
+    "alignment": ({"run": "steps"}, {"run": "prompts"}),
+    "train": (
+        {},
+        {
+            "train_language": "a regular expression of mine",
+            "own_regex": "(a|b)*",
+            "own_symbols": "c",
+        },
+        {"train_language": "a grammar of mine", "own_grammar": GRAMMAR},
+    ),
+}
+"""The links with which pages are opened; all others show ``RUN``."""
+ASKED: dict[str, Any] = {name: TASKS[name][1] for name in ("accuracy", "heads", "circuits")}
+ASKED |= {"patching": Patching(word='-n q"q sees', pairs=2, n=3)}
+WRITTEN = {
+    *("analyse", "seeds", "generate", "perplexity", "vectors", "sentences", "dictionary"),
+    *("influence", "reach", "dimension", "targets", "steps", "in-context", "tokens", "train"),
+    *("bias", "evaluate", "finetune", "plant", "syntax"),
+    *("dashboard", "sweep", "score", "few-labels", "leaderboard", "demo", "kernels"),
+}
+"""All commands that pages print."""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Runs that between them let every page print what it can print."""
+
+    def make(made: Path) -> None:
+        folder = made / FOLDER
+        own = {"language": "mine", "grammar": GRAMMAR, "max_n": 6, "lines": 12, "steps": 3}
+        runs = {
+            RUN: own,
+            SECOND: {**own, "seed": 1},
+            "steps": {"language": "parity-steps", "model": tiny_of("encoder-decoder"), "max_n": 4},
+            "prompts": {
+                "language": "in-context",
+                "objective": "sequence-to-sequence",
+                "max_n": 2,
+                "steps": 1,
+            },
+            "dieren-s0": {"language": "dieren", "objective": "verdict", "max_n": 8, "lines": 20},
+        }
+        for name, changes in runs.items():
+            train(Run.create(folder / name, tiny_config(**{"steps": 3, **changes})), "cpu")
+        write_plant(plant("majority-10"), folder / PLANTED)
+        few = Dictionary(Path(), width=(4, 6), seeds=1, steps=5, words=150, kinds=("topk",))
+        with without_pictures():
+            dictionaries(Run(folder / PLANTED), few)
+            for name, options in ASKED.items():
+                answer(Run(folder / RUN), name, options)
+        write(folder / "my sweep", table_of(), left=2)
+
+    return made_once(tmp_path_factory, "commands", make) / FOLDER
+
+
+@pytest.fixture
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the pages compute themselves is computed of few words."""
+    for module, name, few in (
+        (perplexity, "perplexity", {"count": 2}),
+        (vectors, "vectors", {"sentences": 50, "seeds": 1}),
+        (senses, "senses", {"sentences": 50}),
+        (whole, "sentences", {"count": 40}),
+        (targets, "targets", {"count": 2}),
+        (edited, "edited", {"count": 4}),
+        (in_context, "in_context", {"count": 4}),
+        (induction, "induction", {"count": 4}),
+    ):
+        monkeypatch.setattr(module, name, partial(getattr(module, name), **few))
+    monkeypatch.setattr(leaderboard, "FEW", 2)
+    monkeypatch.setattr(selection, "question", of_few_samples)
+
+
+def of_few_samples(name: str) -> Question[Any]:
+    """A question whose answer says that it was asked with the options of the page."""
+    asked = question(name)
+
+    def analyse(run: Run, options: Any, told: Progress) -> Answer:
+        few = {"samples": 16, "draws": 2, "steps": 16} if name == "explanations" else {}
+        found = asked.analyse(run, replace(options, **few), told)
+        return replace(found, arguments=plain(asdict(options)))
+
+    return replace(asked, analyse=analyse)
+
+
+Obey = Callable[[str], Any]
+
+
+@pytest.fixture
+def obey(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Obey:
+    """Gives a printed command to the command line, and returns the options that it has read; the
+    work is left out."""
+    read_now: list[Any] = []
+    monkeypatch.setattr("analyses.command_line.app.resolve_name", lambda _: read_now.append)
+
+    def obeyed(command: str) -> Any:
+        name, *words = shlex.split(command)
+        assert name == "lab"
+        capsys.readouterr()
+        assert main(words) == 0, f"{command}\n{capsys.readouterr().err}"
+        return read_now.pop()
+
+    return obeyed
+
+
+# -- what a page prints ---------------------------------------------------------------------------
+
+CODE = re.compile(r"(?<!`)(`+)(?!`)(.*?)(?<!`)\1(?!`)", flags=re.DOTALL)
+"""A span of code in Markdown."""
+
+
+def printed(page: AppTest) -> Iterator[str]:
+    """The commands of a page, in blocks of code and in sentences."""
+    yield from (block.value for block in page.code if block.value.startswith("lab "))
+    said = (*page.markdown, *page.caption, *page.info, *page.warning, *page.error, *page.success)
+    for sentence in said:
+        for _, span in CODE.findall(sentence.value):
+            if span.strip(" ").startswith("lab "):
+                yield span.strip(" ")
+
+
+def opened(address: str, link: dict[str, str]) -> Iterator[AppTest]:
+    """A page as it opens, and with its choices changed: each of its views is shown once, beside
+    other choices of all else."""
+    seen, left = {*link}, [link]
+    while left:
+        link = left.pop()
+        yield (page := of_link(address, link))
+        others = {key: value for key, value in changed(page) if key not in seen}
+        views = {str(each.key): each.options for each in page.button_group if each.key not in seen}
+        seen |= {*others, *views}
+        for i in range(1, max([2 * bool(others), *map(len, views.values())])):
+            shown = {key: labels[i % len(labels)] for key, labels in views.items()}
+            left.append({**link, **others, **shown})
+
+
+def changed(page: AppTest) -> Iterator[tuple[str, str]]:
+    """Other choices, as a link has them: the last option, the least number, a word turned around
+    and with blanks."""
+    for choice in page.selectbox:
+        if choice.key not in ("run", "with") and choice.options:
+            yield str(choice.key), choice.options[-1]
+    for number in (*page.slider, *page.number_input):
+        yield str(number.key), str(number.min)
+    for typed in page.text_input:
+        yield str(typed.key), "  " + " \t ".join(reversed((typed.value or "").split()))
+    for toggle in page.toggle:
+        yield str(toggle.key), "true"
+
+
+def of_link(address: str, link: Mapping[str, str]) -> AppTest:
+    page = AppTest.from_string(SHOW.format(page=address), default_timeout=120)
+    for key, value in link.items():
+        page.query_params[key] = value
+    return done(page)
+
+
+def done(page: AppTest) -> AppTest:
+    """The page once what it computes is there."""
+    page.run()
+    if any(str(button.key).startswith("stop ") for button in page.button):
+        JOBS.wait()
+        page.run()
+    assert not page.exception
+    return page
+
+
+@pytest.mark.usefixtures("quick")
+def test_each_command_of_each_page_is_read(
+    folder: Path, obey: Obey, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    found, names = dict[str, Any](), set[str]()
+    for runs in (folder, tmp_path):  # pages of an empty folder say how it is filled
+        monkeypatch.setattr(sys, "argv", ["app.py", str(runs)])
+        for address in OWN:
+            for link in LINKS.get(address, ({},)) if runs == folder else ({},):
+                for page in opened(address, {"run": RUN, **link} if runs == folder else link):
+                    for command in printed(page):
+                        name, *words = shlex.split(command)[1:]
+                        names.add(name)
+                        assert name in COMMANDS, f"{address}: {command}"
+                        if words and command not in found:  # else it is named only, or read
+                            found[command] = obey(command)
+                    assert_as_in_python(page, found)
+    for command, options in found.items():
+        if isinstance(path := vars(options).get("run"), Path):
+            assert (path / "run.json").is_file(), command
+    assert names == WRITTEN
+    read_now = found.values()
+    assert {each.prompt for each in read_now if isinstance(each, Generate)} == {"", PROMPT}
+    assert {0.0, 1.0} <= {each.temperature for each in read_now if isinstance(each, Generate)}
+    configs = [each.config for each in read_now if isinstance(each, Train)]
+    assert {(each.regex, each.symbols) for each in configs} >= {("(a|b)*", "c")}
+    assert {each.grammar for each in configs} >= {GRAMMAR}
+    asked = [each for each in read_now if isinstance(each, Analyse) and each.name == "patching"]
+    assert {each.how.step for each in asked} == {None, 0}
+    typed = {each.options.word for each in asked}
+    assert typed >= {None, "-n cat sees"}
+
+
+def assert_as_in_python(page: AppTest, found: Mapping[str, Analyse]) -> None:
+    """The command below a block of Python asks with the options of that block."""
+    for block, below in pairwise(page.code):
+        if below.value.startswith("lab analyse") and block.language == "python":
+            ((name, said),) = re.findall(r"(\w+)', asked\.options\((.*)\)\)", block.value)
+            options = question(name).options(**eval(f"dict({said})"))
+            assert found[below.value].options == options, below.value
+
+
+HARD = ("it's", '"', "$HOME `ls`", "-n", "--seed", "two\nlines", " blanks\t ", "!", "\\", "é", "*")
+"""Words that a shell or a parser could take for something else."""
+
+
+@pytest.mark.parametrize("word", HARD)
+def test_a_command_says_what_it_was_given(tmp_path: Path, obey: Obey, word: str) -> None:
+    run = Run.create(tmp_path / f"run {word}", tiny_config())
+    every: dict[str, Any] = {
+        "patching": Patching(
+            word=word, corrupted=f"{word} {word}", components=("z", "q"), whole=True
+        ),
+        "explanations": Explanations(word=word),
+        "accuracy": Accuracy(all_words=3, lengths="2:4"),
+    }
+    for name, options in every.items():
+        asked = obey(command_of(run, name, plain(asdict(options))))
+        assert (asked.options, asked.run) == (options, run.path)
+    said = lab("generate", run.path, prompt=word, frequency_penalty=-0.5, top_k=None, step=0)
+    assert obey(said) == Generate(run.path, prompt=word, frequency_penalty=-0.5, step=0)
