@@ -61,8 +61,8 @@ MEANINGS = {
     "seconds": "how many seconds the method took, for all its scales",
     "completeness": "for methods whose values should have a known sum: how far they miss it, in "
     "the unit of the scale",
-    "gain": "the sum that they should have: the verdict's number, less its mean over the words with "
-    "every symbol hidden",
+    "gain": "the sum that they should have: the verdict's number, less its mean over words whose "
+    "symbols are all hidden",
     "shortcut": "the share of the absolute values on a symbol that decides nothing, but goes with "
     "the label in the training lines of a variant of the language",
     FOUND: "how often a method gives the shortcut a larger share in a model that leans on it than "
