@@ -174,7 +174,7 @@ def parse(kind: type[T], args: Sequence[str], command: str, default: T | None = 
     except SystemExit as stop:
         if not stop.code:
             raise
-        fault = _plain(_fault(said.getvalue()))
+        fault = _fault(said.getvalue())
         raise UserError(f"{fault} (see `lab {command} --help`)") from None
 
 
@@ -186,23 +186,24 @@ def _fault(said: str) -> str:
     lines = [line.strip(" │|╭╮╰╯─") for line in said.splitlines()[1:]]
     words = dropwhile(lambda line: not re.search(r"\w", line), lines)
     fault = " ".join(takewhile(lambda line: re.search(r"\w", line), words))
+    if number := re.match(r"Error parsing (--[\w.-]+):", fault):
+        listed = [line for line in lines if line.startswith(f"{number[1]} ")]
+        for kind, wanted in NUMBERS.items():
+            if kind in " ".join((*listed, *fault.split())):
+                return f"{number[1]}: write {wanted}"
     if "Perhaps you meant:" not in lines:
         return fault
     near = lines[lines.index("Perhaps you meant:") + 1].split()[0]
     return f"{fault}: did you mean {near}?"
 
 
-NUMBERS = {"int()": "a whole number", "integer string": "a shorter number", "float": "a number"}
-"""What Python's own words on a failed conversion ask for."""
-
-
-def _plain(fault: str) -> str:
-    """The fault without Python's own words on numbers."""
-    option, _, said = fault.partition(": ")
-    for kind, wanted in NUMBERS.items():
-        if option.startswith("Error parsing") and kind in said:
-            return f"{option.removeprefix('Error parsing ')}: write {wanted}"
-    return fault
+NUMBERS = {
+    "integer string": "a shorter number",
+    "[INT": "whole numbers",
+    "INT": "a whole number",
+    "FLOAT": "a number",
+}
+"""What is asked for, by Python's words on a failed conversion, or the option's kind in the help."""
 
 
 def parse_asked(kind: type[T], args: Sequence[str], command: str) -> tuple[T, Asks]:
