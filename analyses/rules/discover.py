@@ -95,6 +95,7 @@ def discover(options: Discover, progress: Progress = quiet) -> dict[str, Any]:
     """
     choose_device(options.device)  # a device that is missing leaves no record behind
     labels, words, notes = prepared(options.lines, options.accepted)
+    corpus = LabelledCorpus(options.name, labels, words)  # what it refuses leaves no folder behind
     folder, content = options.out / FOLDER / options.name, as_tsv(labels, words).encode()
     with locked(folder):
         if (folder / LINES).exists() and (folder / LINES).read_bytes() != content:
@@ -108,7 +109,6 @@ def discover(options: Discover, progress: Progress = quiet) -> dict[str, Any]:
         if before.get("notes") and options.lines.resolve() == (folder / LINES).resolve():
             notes = before["notes"]  # these lines are prepared already
         write_bytes(folder / LINES, content)
-        corpus = LabelledCorpus(options.name, labels, words)
         # A finished record stays until the new one is finished, too.
         follow = before.get("status") != "finished"
         return _discover(options, folder, corpus, notes, progress, follow)

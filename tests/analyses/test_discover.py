@@ -30,6 +30,7 @@ from interp.automata.formulas.search import search
 from models.errors import UserError
 from models.languages import LabelledCorpus, Word, language, printed_lines
 from models.languages.corpus import MERGED
+from models.languages.vocabulary import BOS
 from models.runs.files import read_json, write_json
 from models.runs.run import Run
 
@@ -333,6 +334,14 @@ def test_a_device_that_is_missing_leaves_nothing(
     path = written(tmp_path / "lines.tsv", *drawn(40))
     with pytest.raises(UserError, match="no CUDA device here"):
         discover(Discover(path, tmp_path / "out", device="cuda"))
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_word_that_is_a_token_of_the_lab_leaves_nothing(tmp_path: Path) -> None:
+    labels, lines = drawn(40)
+    path = written(tmp_path / "lines.tsv", labels, [f"{line} {BOS}" for line in lines])
+    with pytest.raises(UserError, match="the symbol '<bos>' is taken already"):
+        discover(Discover(path, tmp_path / "out"))
     assert list(tmp_path.iterdir()) == [path]
 
 
