@@ -25,7 +25,7 @@ from rich.table import Table
 from rich.text import Text
 
 from analyses.options.shared import Asks, Shows
-from models.errors import CURES, UserError, cure, told
+from models.errors import CURES, UserError, cure, told, unknown
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -191,12 +191,19 @@ def _fault(said: str) -> str:
         for kind, wanted in NUMBERS.items():
             if kind in " ".join((*listed, *fault.split())):
                 return f"{number[1]}: write {wanted}"
+    if choice := re.fullmatch(CHOICE, fault):
+        name, option, known = choice[1], choice[2], re.findall(r"'([^']*)'", choice[3])
+        return str(unknown(f"value of {option}" if option[0] == "-" else "name", name, known))
+    if empty := re.match(r"Missing value for argument '(--[\w.-]+)'", fault):
+        return f"{empty[1]} has no value: write one after it"
     if "Perhaps you meant:" not in lines:
         return fault
     near = lines[lines.index("Perhaps you meant:") + 1].split()[0]
     return f"{fault}: did you mean {near}?"
 
 
+CHOICE = r"invalid choice '(.*)' for argument '(.*)'\. Expected one of \((.*)\)\."
+"""How tyro says that a value is none of a list."""
 NUMBERS = {
     "integer string": "a shorter number",
     "[INT": "whole numbers",

@@ -96,6 +96,26 @@ def test_numbers_that_are_none_are_told_in_plain_words(capsys: pytest.CaptureFix
 @pytest.mark.parametrize(
     ("args", "said"),
     [
+        (["recover", "Rule"], "unknown name 'Rule': did you mean rules? choose one of rules, "),
+        (
+            ["perplexity", "--by", "lenght"],
+            "unknown value of --by 'lenght': did you mean length? choose one of length, depth (see",
+        ),
+        (["perplexity", "x", "--step"], "--step has no value: write one after it (see `lab"),
+        (["sweep", "tabel-1"], "tabel-1 is neither a file nor a sweep of the lab: did you mean t"),
+        (["train", "ANBN"], "unknown language 'ANBN': did you mean anbn?"),
+    ],
+)
+def test_a_near_name_is_proposed(
+    args: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(args) == 2
+    assert capsys.readouterr().err.startswith(f"lab: {said}")
+
+
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
         (["perplexity", "x", "--step", "1.5"], "--step: write a whole number (see `lab"),
         (["perplexity", "x", "--step", ""], "--step: write a whole number (see `lab"),
         (["few-labels", "--lines", "10", "many"], "--lines: write whole numbers (see `lab"),
