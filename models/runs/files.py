@@ -246,7 +246,7 @@ def is_locked(path: Path) -> bool:
 
 
 def _lock_of(path: Path) -> Path:
-    path = path.resolve()
+    path = Path(os.path.realpath(path))  # links that lead in a circle are told when it is opened
     return path.with_name(f".{path.name}.lock")
 
 

@@ -134,6 +134,14 @@ def test_a_folder_that_cannot_be_is_refused_in_one_line(tmp_path: Path, below: s
     assert tree(tmp_path) == {"file": b"in the way"}
 
 
+def test_links_in_a_circle_are_refused_in_one_line(tmp_path: Path) -> None:
+    (tmp_path / "circle").symlink_to("circle")
+    for path in (tmp_path / "circle", tmp_path / "circle" / "x"):
+        with pytest.raises(UserError, match=ONE_LINE), locked(path):
+            write_bytes(path / "y", b"content")
+    assert [path.name for path in tmp_path.iterdir()] == ["circle"]
+
+
 def test_a_protected_folder_is_refused_in_one_line(read_only: Path) -> None:
     with pytest.raises(UserError, match=ONE_LINE):
         write_bytes(read_only / "x", b"content")
