@@ -53,8 +53,9 @@ class Harmless(Console):
 
 CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 """Letters that command a terminal, or turn the direction of what follows."""
-FORMULA = re.compile(r"[=+@\t\r-](?!$|[\d.]+$)")
-"""Beginnings of cells that a spreadsheet would compute."""
+FORMULA = re.compile(r"[=@\uff1d\uff20\uff0b\uff0d\t\r](?!$)|[+-](?!$|[\d.]+$)")
+"""Beginnings of cells that a spreadsheet would compute; those of double width count where Chinese
+and Japanese are written. A number is none."""
 
 
 def as_csv(table: pd.DataFrame) -> str:
@@ -193,6 +194,7 @@ def _fault(said: str) -> str:
                 return f"{number[1]}: write {wanted}"
     if choice := re.fullmatch(CHOICE, fault):
         name, option, known = choice[1], choice[2], re.findall(r"'([^']*)'", choice[3])
+        known = [each for each in known if each != "None"]  # so tyro calls what is left out
         return str(unknown(f"value of {option}" if option[0] == "-" else "name", name, known))
     if empty := re.match(r"Missing value for argument '(--[\w.-]+)'", fault):
         return f"{empty[1]} has no value: write one after it"

@@ -101,6 +101,10 @@ def test_numbers_that_are_none_are_told_in_plain_words(capsys: pytest.CaptureFix
             ["perplexity", "--by", "lenght"],
             "unknown value of --by 'lenght': did you mean length? choose one of length, depth (see",
         ),
+        (
+            ["rule", "--model", "x", "--reads", "soft"],
+            "unknown value of --reads 'soft': did you mean softmax? choose one of sets, softmax",
+        ),
         (["perplexity", "x", "--step"], "--step has no value: write one after it (see `lab"),
         (["sweep", "tabel-1"], "tabel-1 is neither a file nor a sweep of the lab: did you mean t"),
         (["train", "ANBN"], "unknown language 'ANBN': did you mean anbn?"),
