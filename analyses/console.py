@@ -132,8 +132,14 @@ def shown(how: Shows, table: pd.DataFrame, content: Mapping[str, Any] | None = N
         print(as_csv(table), end="")
     elif how.json:
         rows = json.loads(table.to_json(orient="records", force_ascii=False))
-        print(json.dumps(rows if content is None else content, ensure_ascii=False))
+        print_json(rows if content is None else content)
     return how.json or how.csv
+
+
+def print_json(content: Any) -> None:
+    """Prints JSON in which no text commands a terminal."""
+    text = json.dumps(content, ensure_ascii=False)
+    print(CONTROLS.sub(lambda control: f"\\u{ord(control[0]):04x}", text))
 
 
 def table_of(frame: pd.DataFrame, title: str | None = None) -> Table:

@@ -249,6 +249,14 @@ def test_csv_commands_no_terminal_and_no_spreadsheet(
     assert set(printed) <= {*map(chr, range(32, 127)), "\n", "\uff1d"}
 
 
+def test_json_commands_no_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    word = "\x1b[2Ja\u202eb\x9b1mé"
+    assert shown(Shows(json=True), pd.DataFrame(), {word: [word]})
+    printed = capsys.readouterr().out
+    assert json.loads(printed) == {word: [word]}
+    assert set(printed) <= {*map(chr, range(32, 127)), "é", "\n"}
+
+
 def test_the_terminal_shows_what_turns_the_direction_of_writing_by_its_number() -> None:
     out = PLAIN(file=StringIO(), width=200)
     out.print("a\u202eb\u2067c\u200fd\x1b[2J")
