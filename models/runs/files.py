@@ -263,7 +263,7 @@ def read_json(path: Path) -> Any:
     content = read_bytes(path, "check the path")
     try:
         return json.loads(content)
-    except ValueError:
+    except (ValueError, RecursionError):
         raise UserError(
             f"{path} is not valid JSON: the file is damaged, restore or remove it"
         ) from None

@@ -69,7 +69,7 @@ def test_json_is_written_and_read(tmp_path: Path) -> None:
     assert "naïve" in (tmp_path / "x.json").read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("content", [b"", b"{", b"\xff", b'{"a": 1,}'])
+@pytest.mark.parametrize("content", [b"", b"{", b"\xff", b'{"a": 1,}', b"[" * 99_999])
 def test_damaged_json_is_refused_in_one_line(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "x.json").write_bytes(content)
     with pytest.raises(UserError, match=r"^[^\n]*x\.json is not valid JSON: [^\n]*$"):
