@@ -25,7 +25,7 @@ from rich.table import Table
 from rich.text import Text
 
 from analyses.options.shared import Asks, Shows
-from models.errors import CURES, UserError, cure, told
+from models.errors import CURES, UserError, cure, told, unknown
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -53,8 +53,9 @@ class Harmless(Console):
 
 CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 """Letters that command a terminal, or turn the direction of what follows."""
-FORMULA = re.compile(r"[=+@\t\r-](?!$|[\d.]+$)")
-"""Beginnings of cells that a spreadsheet would compute."""
+FORMULA = re.compile(r"[=@\uff1d\uff20\uff0b\uff0d\t\r](?!$)|[+-](?!$|[\d.]+$)")
+"""Beginnings of cells that a spreadsheet would compute; those of double width count where Chinese
+and Japanese are written. A number is none."""
 
 
 def as_csv(table: pd.DataFrame) -> str:
@@ -131,8 +132,14 @@ def shown(how: Shows, table: pd.DataFrame, content: Mapping[str, Any] | None = N
         print(as_csv(table), end="")
     elif how.json:
         rows = json.loads(table.to_json(orient="records", force_ascii=False))
-        print(json.dumps(rows if content is None else content, ensure_ascii=False))
+        print_json(rows if content is None else content)
     return how.json or how.csv
+
+
+def print_json(content: Any) -> None:
+    """Prints JSON in which no text commands a terminal."""
+    text = json.dumps(content, ensure_ascii=False)
+    print(CONTROLS.sub(lambda control: f"\\u{ord(control[0]):04x}", text))
 
 
 def table_of(frame: pd.DataFrame, title: str | None = None) -> Table:
@@ -174,7 +181,7 @@ def parse(kind: type[T], args: Sequence[str], command: str, default: T | None = 
     except SystemExit as stop:
         if not stop.code:
             raise
-        fault = _plain(_fault(said.getvalue()))
+        fault = _fault(said.getvalue())
         raise UserError(f"{fault} (see `lab {command} --help`)") from None
 
 
@@ -186,23 +193,32 @@ def _fault(said: str) -> str:
     lines = [line.strip(" │|╭╮╰╯─") for line in said.splitlines()[1:]]
     words = dropwhile(lambda line: not re.search(r"\w", line), lines)
     fault = " ".join(takewhile(lambda line: re.search(r"\w", line), words))
+    if number := re.match(r"Error parsing (--[\w.-]+):", fault):
+        listed = [line for line in lines if line.startswith(f"{number[1]} ")]
+        for kind, wanted in NUMBERS.items():
+            if kind in " ".join((*listed, *fault.split())):
+                return f"{number[1]}: write {wanted}"
+    if choice := re.fullmatch(CHOICE, fault):
+        name, option, known = choice[1], choice[2], re.findall(r"'([^']*)'", choice[3])
+        known = [each for each in known if each != "None"]  # so tyro calls what is left out
+        return str(unknown(f"value of {option}" if option[0] == "-" else "name", name, known))
+    if empty := re.match(r"Missing value for argument '(--[\w.-]+)'", fault):
+        return f"{empty[1]} has no value: write one after it"
     if "Perhaps you meant:" not in lines:
         return fault
     near = lines[lines.index("Perhaps you meant:") + 1].split()[0]
     return f"{fault}: did you mean {near}?"
 
 
-NUMBERS = {"int()": "a whole number", "integer string": "a shorter number", "float": "a number"}
-"""What Python's own words on a failed conversion ask for."""
-
-
-def _plain(fault: str) -> str:
-    """The fault without Python's own words on numbers."""
-    option, _, said = fault.partition(": ")
-    for kind, wanted in NUMBERS.items():
-        if option.startswith("Error parsing") and kind in said:
-            return f"{option.removeprefix('Error parsing ')}: write {wanted}"
-    return fault
+CHOICE = r"invalid choice '(.*)' for argument '(.*)'\. Expected one of \((.*)\)\."
+"""How tyro says that a value is none of a list."""
+NUMBERS = {
+    "integer string": "a shorter number",
+    "[INT": "whole numbers",
+    "INT": "a whole number",
+    "FLOAT": "a number",
+}
+"""What is asked for, by Python's words on a failed conversion, or the option's kind in the help."""
 
 
 def parse_asked(kind: type[T], args: Sequence[str], command: str) -> tuple[T, Asks]:

@@ -28,9 +28,16 @@ def unknown(what: str, name: str, known: Iterable[str]) -> UserError:
         known: the names that exist.
     """
     known = list(known)
-    near = get_close_matches(name, known, n=1)
-    meant = f"did you mean {near[0]}? " if near else ""
-    return UserError(f"unknown {what} {name!r}: {meant}choose one of {', '.join(known)}")
+    return UserError(
+        f"unknown {what} {name!r}: {meant(name, known)}choose one of {', '.join(known)}"
+    )
+
+
+def meant(name: str, known: Iterable[str]) -> str:
+    """A question for the known name that is nearest, in capitals or not; empty if none is near."""
+    lower = {each.lower(): each for each in known}
+    near = get_close_matches(name.lower(), lower, n=1)
+    return f"did you mean {lower[near[0]]}? " if near else ""
 
 
 def lab(name: str, *words: object, **options: object) -> str:

@@ -53,12 +53,18 @@ def read_text(path: Path, cure: str, most: int | None = None) -> str:
     """The content of a text file in UTF-8, in ``one_form``; arguments and errors as ``read_bytes``.
 
     Raises:
-        UserError: as ``read_bytes``, or the file is not UTF-8.
+        UserError: as ``read_bytes``, or the file is not UTF-8. One with a zero byte is none: it is
+            binary, or UTF-16 without its mark.
     """
+    content = read_bytes(path, cure, most)
+    zero = content.find(0)
     try:
-        return one_form(read_bytes(path, cure, most).decode("utf-8-sig"))
+        text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise UserError(f"{path}: not UTF-8 (byte {error.start}): save the file as UTF-8") from None
+        zero = error.start
+    if zero >= 0:
+        raise UserError(f"{path}: not UTF-8 (byte {zero}): save the file as UTF-8")
+    return one_form(text)
 
 
 def one_form(text: str) -> str:

@@ -68,6 +68,7 @@ from analyses.registry import OWN, known, options_of
 from models.errors import UserError
 from models.families import FAMILIES
 from models.languages import LANGUAGES, corpus_name, language
+from models.languages.grammars.reading import ARROW
 from models.languages.own_grammar import MOST_LETTERS
 from models.languages.tokens import WORDS
 from models.model_config import ModelConfig
@@ -239,7 +240,7 @@ def _rule(args: Sequence[str]) -> Discover | OfNetwork | OfAutomaton:
 
 def productions(grammar: str) -> str:
     """The productions of a grammar: those of a file, or what is given if it is productions."""
-    if not grammar or "->" in grammar:
+    if not grammar or ARROW.search(grammar):
         return grammar
     cure = "give a file of productions, such as S -> 'a' S 'b' | 'a' 'b'"
     return read_text(Path(grammar), cure, MOST_LETTERS) or "\n"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict
 from typing import Any
 
@@ -17,7 +16,7 @@ from analyses.close_ups.broken import (
     sentence,
 )
 from analyses.command_line.arguments import Analyse
-from analyses.console import OUT, progress_bar, shown, table_of, titled
+from analyses.console import OUT, print_json, progress_bar, shown, table_of, titled
 from analyses.options.commands import Break, Evaluate, Hooks, Predict, Size
 from analyses.options.dictionaries import NAME as DICTIONARIES
 from analyses.options.dictionaries import Dictionary
@@ -145,7 +144,7 @@ def analyse(asked: Analyse) -> None:
         raise UserError(f"{run.path} answers no question: {next(iter(refused.values()))}")
     if asked.how.json:
         notes = {name: {"not here": why} for name, why in refused.items()}
-        print(json.dumps(found | notes, ensure_ascii=False))
+        print_json(found | notes)
 
 
 def dictionary(options: Dictionary) -> None:

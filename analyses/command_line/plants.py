@@ -50,6 +50,7 @@ def _programs(options: Plant) -> None:
 def score(options: Score) -> None:
     """Scores a lens, or all of the lab's own."""
     name = options.lens.name if options.lens else "the lab's lenses"
+    board.checked(options)
     if options.lens:
         ERR.print(f"{options.lens} runs with all your rights: score only a file that you have read")
     with progress_bar(name) as report:

@@ -56,7 +56,7 @@ def dashboard(options: Dashboard) -> None:
         config = tomllib.loads(app.with_name(".streamlit").joinpath("config.toml").read_text())
         for name in (*config["server"]["allowedHosts"], *options.allow):
             command += ["--server.allowedHosts", name]
-    command += ["--", str(options.runs.resolve())]
+    command += ["--", os.path.realpath(options.runs)]
     refuse_taken(options.port)
     address = f"http://127.0.0.1:{options.port}"
     # Empty where there is none: what another dashboard left in the environment is not ours.

@@ -69,11 +69,16 @@ def held(path: Path, config: TrainConfig, corpus: Path | None = None) -> Iterato
     """The run of a configuration, a new one if there is none; locked, so nobody else trains it."""
     with locked(path):
         run = Run(path) if (path / RUN_FILE).exists() else Run.create(path, config, corpus)
-        if run.config != config or (corpus and corpus.read_bytes() != run.corpus_bytes()):
-            raise UserError(
-                f"{path} holds a run of other settings or lines: choose another folder with --out"
-            )
+        check_same(run, config, corpus.read_bytes() if corpus else None)
         yield run
+
+
+def check_same(run: Run, config: TrainConfig, lines: bytes | None) -> None:
+    """Raises UserError for a run of another configuration, or of other lines."""
+    if run.config != config or (lines and lines != run.corpus_bytes()):
+        raise UserError(
+            f"{run.path} holds a run of other settings or lines: choose another folder with --out"
+        )
 
 
 def finish(

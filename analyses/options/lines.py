@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -110,7 +111,9 @@ class OfNetwork(Discovery, Shows):
         Shows.__post_init__(self)
         at_least(1e-9, self, "least")
         at_least(2, self, "length")
-        object.__setattr__(self, "name", safe_name(self.name or self.model.resolve().name))
+        object.__setattr__(
+            self, "name", safe_name(self.name or Path(os.path.realpath(self.model)).name)
+        )
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from models.errors import UserError
+from models.errors import UserError, meant
 
 SWEEPS = Path(__file__).parents[1] / "studies" / "sweeps"
 """The folder of the sweeps that come with the lab."""
@@ -23,6 +23,6 @@ def find(asked: str) -> Path:
     if asked in shipped():
         return SWEEPS / f"{asked}.toml"
     raise UserError(
-        f"{asked} is neither a file nor a sweep of the lab: give a TOML file, or one of "
-        f"{', '.join(shipped())}"
+        f"{asked} is neither a file nor a sweep of the lab: {meant(asked, shipped())}give a TOML "
+        f"file, or one of {', '.join(shipped())}"
     )

@@ -25,7 +25,7 @@ import numpy as np
 from automata.fa.dfa import DFA
 
 from analyses.answers import Progress, answer, plain, quiet
-from analyses.jobs.trained import trained
+from analyses.jobs.trained import check_same, trained
 from analyses.options.lines import Discover
 from analyses.options.questions import Discovery
 from analyses.questions.discovery import judge
@@ -55,7 +55,7 @@ from models.errors import UserError
 from models.languages import SPLITS, LabelledCorpus
 from models.model_config import ModelConfig
 from models.runs.files import locked, write_bytes, write_json
-from models.runs.run import Run, run_name
+from models.runs.run import RUN_FILE, Run, run_name
 from models.training.recipes import recipe
 from models.training.trainer import choose_device
 
@@ -95,6 +95,7 @@ def discover(options: Discover, progress: Progress = quiet) -> dict[str, Any]:
     """
     choose_device(options.device)  # a device that is missing leaves no record behind
     labels, words, notes = prepared(options.lines, options.accepted)
+    corpus = LabelledCorpus(options.name, labels, words)  # what it refuses leaves no folder behind
     folder, content = options.out / FOLDER / options.name, as_tsv(labels, words).encode()
     with locked(folder):
         if (folder / LINES).exists() and (folder / LINES).read_bytes() != content:
@@ -107,11 +108,25 @@ def discover(options: Discover, progress: Progress = quiet) -> dict[str, Any]:
             before = kept(options.out, options.name) or {}
         if before.get("notes") and options.lines.resolve() == (folder / LINES).resolve():
             notes = before["notes"]  # these lines are prepared already
+        _check_runs(options, corpus, content)
         write_bytes(folder / LINES, content)
-        corpus = LabelledCorpus(options.name, labels, words)
         # A finished record stays until the new one is finished, too.
         follow = before.get("status") != "finished"
         return _discover(options, folder, corpus, notes, progress, follow)
+
+
+def _check_runs(options: Discover, corpus: LabelledCorpus, content: bytes) -> None:
+    """Raises UserError where a network would be trained in the folder of another run."""
+    for changes in CANDIDATES[: options.networks] if _are_enough(corpus) else ():
+        config = configuration(options, corpus, changes)
+        path = options.out / run_name(config)
+        if (path / RUN_FILE).exists():
+            check_same(Run(path), config, content)
+
+
+def _are_enough(corpus: LabelledCorpus) -> bool:
+    """Are there lines of both labels on every side?"""
+    return all(len(set(corpus.sides(side)[1])) == 2 for side in SPLITS)
 
 
 def _discover(
@@ -139,7 +154,7 @@ def _discover(
         "networks": [],
         "ways": [],
     }
-    enough = all(len(set(corpus.sides(side)[1])) == 2 for side in SPLITS)
+    enough = _are_enough(corpus)
     lines, held = (Lines(*corpus.sides(*s)) for s in (("train", "validation"), ("test",)))
     if not enough:
         lines, held = Lines(*corpus.sides(*SPLITS)), Lines([], np.array([], dtype=bool))

@@ -69,9 +69,8 @@ def score(asked: Score, progress: Progress = quiet) -> Answer:
         UserError: the file cannot be read, or has no function for a question.
     """
     file = asked.lens or Path(lenses.__file__)
-    content = read_bytes(file, "give the path of a Python file")
+    content, questions = checked(asked)
     digest = hashlib.sha256(content).hexdigest()[:16]
-    questions = _check(content, file) if asked.lens else set(QUESTIONS)
     places = list(product(asked.programs, asked.settings)) if questions & set(OF_PLANTS) else []
     places += [(language, TRAINED) for language in asked.taught if questions - set(OF_PLANTS)]
     if not places:
@@ -100,20 +99,27 @@ def score(asked: Score, progress: Progress = quiet) -> Answer:
     return save(asked.out, NAME, QUESTION, result, chart(summary))
 
 
-def _check(content: bytes, file: Path) -> set[str]:
-    """The questions that a file answers. It is read, and not run here.
+def checked(asked: Score) -> tuple[bytes, set[str]]:
+    """The lens's file, and the questions that it answers. It is read, and not run here.
 
     Raises:
-        UserError: it is no Python, or answers none.
+        UserError: it cannot be read, is no Python, or answers none.
     """
+    file = asked.lens or Path(lenses.__file__)
+    content = read_bytes(file, "give the path of a Python file")
+    if not asked.lens:
+        return content, set(QUESTIONS)
     try:
         tree = ast.parse(content)
-    except (SyntaxError, ValueError) as error:
-        raise UserError(f"{file} is no Python: {error}") from None
+    except SyntaxError as error:
+        where = f"line {error.lineno}: " if error.lineno else ""
+        raise UserError(f"{file} is no Python ({where}{error.msg}): correct it") from None
+    except (ValueError, RecursionError, MemoryError):
+        raise UserError(f"{file} is no Python: give the path of a Python file") from None
     named = {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
     if not named & set(QUESTIONS):
         raise UserError(f"{file} answers no question: define one of {', '.join(QUESTIONS)}")
-    return named & set(QUESTIONS)
+    return content, named & set(QUESTIONS)
 
 
 # -- one network ----------------------------------------------------------------------------------

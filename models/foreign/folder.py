@@ -124,7 +124,7 @@ def _check_files(folder: Path) -> None:
             cure = "save the network anew, with save_pretrained of transformers"
             try:
                 content = json.loads(read_bytes(path, cure))
-            except ValueError:
+            except (ValueError, RecursionError):
                 raise UserError(f"{path} is no JSON: {cure}") from None
             if not isinstance(content, dict):
                 raise UserError(f"{path} is no JSON object: {cure}")

@@ -13,9 +13,10 @@ from models.errors import UserError
 from models.languages.regular import RegularLanguage
 from models.reading import one_form
 
-SYNTAX = "()[]|*+?.&{},"
-"""What an expression may hold beside letters and digits."""
+SYNTAX = "()[]|*+?.&"
+"""What an expression may hold beside letters, digits, and numbers in braces."""
 MOST_LETTERS = 200
+MOST_SYMBOLS = 200
 MOST_REPEATS = 100
 MOST_STATES = 200
 SHOWN = 60
@@ -44,13 +45,16 @@ def of_expression(name: str, regex: str, symbols: str = "") -> RegularLanguage:
     check_name(name)
     regex, symbols = one_form(regex), one_form(symbols)
     fault = f"the expression {regex[:SHOWN]!r}"
-    if strange := [c for c in regex + symbols if not (c.isalnum() or c in SYNTAX)]:
+    bare = BRACES.sub("", regex)
+    if not {"{", "}"}.isdisjoint(bare):
+        raise UserError(f"{fault} has braces without numbers: write x{{2}} or x{{2,4}}")
+    if strange := [c for c in bare if not (c.isalnum() or c in SYNTAX)]:
         raise UserError(
             f"{fault} has {strange[0]!r}: use letters and digits as symbols, and ( ) [ ] | * + ? . "
             "& { }"
         )
-    if not {"{", "}"}.isdisjoint(BRACES.sub("", regex)):
-        raise UserError(f"{fault} has braces without numbers: write x{{2}} or x{{2,4}}")
+    if strange := [c for c in symbols if not c.isalnum()]:
+        raise UserError(f"the symbols have {strange[0]!r}: use letters and digits, side by side")
     for low, high in BRACES.findall(regex):
         if high and int(low or 0) > int(high):
             raise UserError(f"{fault} has {{{low},{high}}}: write the smaller number first")
@@ -63,11 +67,17 @@ def of_expression(name: str, regex: str, symbols: str = "") -> RegularLanguage:
     if EMPTY not in symbols:
         regex = regex.replace(EMPTY, "()")
     used = sorted({c for c in BRACES.sub("", regex) + symbols if c.isalnum()})
+    if not used:
+        raise UserError(f"{fault} has no symbols: use letters or digits")
+    if len(used) > MOST_SYMBOLS:
+        raise UserError(f"{len(used)} symbols are too many: use at most {MOST_SYMBOLS}")
     try:
         nfa = NFA.from_regex(regex, input_symbols=set(used))
-    except (AutomatonException, RegexException, ValueError) as error:
-        said = re.sub(r"'?<\w+: (.+?)>'?", r"\1", str(error)).rstrip(".")
-        raise UserError(f"{fault} cannot be read: {said}") from None
+    except (AutomatonException, RegexException, ValueError):
+        raise UserError(
+            f"{fault} cannot be read: close each bracket, and give | and & something on both "
+            "sides, and * + ? something before them"
+        ) from None
     if not _is_small(nfa):
         raise UserError(f"{fault} needs an automaton of over {MOST_STATES} states: shorten it")
     language = RegularLanguage.from_regex(name, regex, "".join(used))

@@ -82,11 +82,7 @@ def load_checkpoint(
                 f"{folder} belongs to another run (its {key} differs from run.json): "
                 "put back the right checkpoint, or train again"
             )
-    if about["sha256"] != digest:
-        raise UserError(
-            f"{folder / WEIGHTS} is not the file that was written (its hash differs): "
-            "put back the right checkpoint, or train again"
-        )
+    check_hash(folder, about, digest)
     model = build(config.model, vocabulary, config.seed)
     try:
         model.load_state_dict(weights)
@@ -100,6 +96,15 @@ def load_checkpoint(
 def read_about(folder: Path) -> CheckpointRecord:
     """What a checkpoint says of itself. Raises UserError if it is missing or damaged."""
     return read_record(folder / CONFIG, CheckpointRecord, CURE)
+
+
+def check_hash(folder: Path, about: CheckpointRecord, digest: str) -> None:
+    """Raises UserError where the weights of a checkpoint are not those that it speaks of."""
+    if about["sha256"] != digest:
+        raise UserError(
+            f"{folder / WEIGHTS} is not the file that was written (its hash differs): "
+            "put back the right checkpoint, or train again"
+        )
 
 
 def read_weights(path: Path, cure: str) -> tuple[dict[str, Tensor], str]:

@@ -246,7 +246,7 @@ def is_locked(path: Path) -> bool:
 
 
 def _lock_of(path: Path) -> Path:
-    path = path.resolve()
+    path = Path(os.path.realpath(path))  # links that lead in a circle are told when it is opened
     return path.with_name(f".{path.name}.lock")
 
 
@@ -263,7 +263,7 @@ def read_json(path: Path) -> Any:
     content = read_bytes(path, "check the path")
     try:
         return json.loads(content)
-    except ValueError:
+    except (ValueError, RecursionError):
         raise UserError(
             f"{path} is not valid JSON: the file is damaged, restore or remove it"
         ) from None

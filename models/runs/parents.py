@@ -20,7 +20,8 @@ from models.config import TrainConfig
 from models.errors import UserError
 from models.languages import FIRST_SYMBOL_ID, Vocabulary
 from models.reading import read_bytes
-from models.runs.checkpoints import WEIGHTS, read_about, read_weights
+from models.runs.checkpoints import CURE as OF_CHECKPOINT
+from models.runs.checkpoints import WEIGHTS, check_hash, read_about, read_weights
 from models.runs.files import as_json
 from models.runs.records import CheckpointRecord, read_record
 
@@ -60,7 +61,8 @@ def files_of(
     about = read_about(checkpoint)
     if config.parent != about["sha256"]:
         raise UserError(f"{name} has other weights than those that were asked for")
-    weights = read_bytes(checkpoint / WEIGHTS, CURE, most=sys.maxsize)
+    check_hash(checkpoint, about, read_weights(checkpoint / WEIGHTS, OF_CHECKPOINT)[1])
+    weights = read_bytes(checkpoint / WEIGHTS, OF_CHECKPOINT, most=sys.maxsize)
     return {PARENT: weights, ABOUT: as_json({**about, "config": asdict(parent)})}
 
 

@@ -295,8 +295,11 @@ class Run:
     def _folder(self, step: int | None) -> Path:
         steps, step = self.steps(), self.seen_at if step is None else step
         if not steps:
+            if self.record["status"] == "training":
+                cure = f"wait, or `{lab('resume', self.path)}`"
+                raise UserError(f"{self.path} has no checkpoint yet: {cure}")
             raise UserError(
-                f"{self.path} has no checkpoint yet: wait, or `{lab('resume', self.path)}`"
+                f"{self.path} has no checkpoint: put {self.checkpoints} back, or train again"
             )
         if step is not None and step not in steps:
             raise UserError(f"{self.path} has no checkpoint at step {step}: choose one of {steps}")

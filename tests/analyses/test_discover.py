@@ -30,8 +30,10 @@ from interp.automata.formulas.search import search
 from models.errors import UserError
 from models.languages import LabelledCorpus, Word, language, printed_lines
 from models.languages.corpus import MERGED
+from models.languages.vocabulary import BOS
 from models.runs.files import read_json, write_json
 from models.runs.run import Run
+from models.training.recipes import recipe
 
 PAGE = """
 from dashboard.views.discover import from_lines
@@ -333,6 +335,24 @@ def test_a_device_that_is_missing_leaves_nothing(
     path = written(tmp_path / "lines.tsv", *drawn(40))
     with pytest.raises(UserError, match="no CUDA device here"):
         discover(Discover(path, tmp_path / "out", device="cuda"))
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_run_of_other_settings_in_the_way_is_told_before_anything_is_written(
+    tmp_path: Path,
+) -> None:
+    path = written(tmp_path / "lines.tsv", *drawn(400))
+    run = Run.create(tmp_path / "lines-s0", recipe("lines"), path)
+    with pytest.raises(UserError, match="lines-s0 holds a run of other settings"):
+        discover(Discover(path, tmp_path))
+    assert sorted(tmp_path.iterdir()) == [run.path, path]
+
+
+def test_a_word_that_is_a_token_of_the_lab_leaves_nothing(tmp_path: Path) -> None:
+    labels, lines = drawn(40)
+    path = written(tmp_path / "lines.tsv", labels, [f"{line} {BOS}" for line in lines])
+    with pytest.raises(UserError, match="the symbol '<bos>' is taken already"):
+        discover(Discover(path, tmp_path / "out"))
     assert list(tmp_path.iterdir()) == [path]
 
 

@@ -327,19 +327,23 @@ def test_a_file_is_scored_and_kept(
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        ("def parts(", "is no Python"),
+        ("def parts(", r"is no Python \(line 1: .*\): correct it$"),
+        ("a = 1\0", "is no Python"),
+        ("-" * 200_000 + "1", "is no Python"),
         ("x = 1\n", "answers no question: define one of positions, parts"),
         (None, "give the path of a Python file"),
     ],
 )
 def test_a_file_that_is_no_lens_is_told_before_any_work(
-    tmp_path: Path, content: str | None, said: str
+    tmp_path: Path, content: str | None, said: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = tmp_path / "mine.py"
     if content is not None:
         file.write_text(content)
     with pytest.raises(UserError, match=said):
         board.score(Score(file, out=tmp_path))
+    assert main(["score", str(file), "--out", str(tmp_path)]) == 2
+    assert capsys.readouterr().err.count("\n") == 1
     assert not (tmp_path / "scores").exists()
 
 

@@ -235,6 +235,7 @@ def test_csv_commands_no_terminal_and_no_spreadsheet(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     cells = ["=1+1", "+a", "-b", "@SUM(A1)", "\x1b[2Jx", "a\u202eb", "+", "-", "-0.5", "plain"]
+    cells += ["=1", "@2", "\uff1d1+1", "="]
     table = pd.DataFrame({"=word": cells, "value": -1.5})
     assert shown(Shows(csv=True), table)
     printed = capsys.readouterr().out
@@ -242,9 +243,18 @@ def test_csv_commands_no_terminal_and_no_spreadsheet(
     assert again["'=word"].tolist() == [
         *("'=1+1", "'+a", "'-b", "'@SUM(A1)", "\\x1b[2Jx", "a\\u202eb"),
         *("+", "-", "-0.5", "plain"),
+        *("'=1", "'@2", "'\uff1d1+1", "="),
     ]
     assert again["value"].eq(-1.5).all()
-    assert set(printed) <= {*map(chr, range(32, 127)), "\n"}
+    assert set(printed) <= {*map(chr, range(32, 127)), "\n", "\uff1d"}
+
+
+def test_json_commands_no_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    word = "\x1b[2Ja\u202eb\x9b1mé"
+    assert shown(Shows(json=True), pd.DataFrame(), {word: [word]})
+    printed = capsys.readouterr().out
+    assert json.loads(printed) == {word: [word]}
+    assert set(printed) <= {*map(chr, range(32, 127)), "é", "\n"}
 
 
 def test_the_terminal_shows_what_turns_the_direction_of_writing_by_its_number() -> None:

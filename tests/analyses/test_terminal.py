@@ -12,6 +12,7 @@ import pandas as pd
 import pytest
 
 from analyses.command_line.app import main
+from analyses.command_line.arguments import read
 from analyses.console import PLAIN, exit_status, table_of, titled
 from models.errors import UserError
 
@@ -90,6 +91,53 @@ def test_numbers_that_are_none_are_told_in_plain_words(capsys: pytest.CaptureFix
         assert f"lab: --steps: write {wanted} (see `lab train" in capsys.readouterr().err
     assert main(["train", "anbn", "--clip", "much"]) == 2
     assert "lab: --clip: write a number (see" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        (["recover", "Rule"], "unknown name 'Rule': did you mean rules? choose one of rules, "),
+        (
+            ["perplexity", "--by", "lenght"],
+            "unknown value of --by 'lenght': did you mean length? choose one of length, depth (see",
+        ),
+        (
+            ["rule", "--model", "x", "--reads", "soft"],
+            "unknown value of --reads 'soft': did you mean softmax? choose one of sets, softmax",
+        ),
+        (["perplexity", "x", "--step"], "--step has no value: write one after it (see `lab"),
+        (["sweep", "tabel-1"], "tabel-1 is neither a file nor a sweep of the lab: did you mean t"),
+        (["train", "ANBN"], "unknown language 'ANBN': did you mean anbn?"),
+    ],
+)
+def test_a_near_name_is_proposed(
+    args: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(args) == 2
+    assert capsys.readouterr().err.startswith(f"lab: {said}")
+
+
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        (["perplexity", "x", "--step", "1.5"], "--step: write a whole number (see `lab"),
+        (["perplexity", "x", "--step", ""], "--step: write a whole number (see `lab"),
+        (["few-labels", "--lines", "10", "many"], "--lines: write whole numbers (see `lab"),
+        (["dictionary", "x", "--width="], "--width: write whole numbers (see `lab"),
+    ],
+)
+def test_numbers_that_may_be_left_out_or_be_several_are_too(args: list[str], said: str) -> None:
+    with pytest.raises(UserError) as caught:
+        read(args[0], args[1:])
+    assert str(caught.value).startswith(said)
+
+
+@pytest.mark.parametrize("arrow", ["->", "→", "::="])
+def test_productions_may_stand_on_the_command_line(
+    arrow: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["languages", "mine", "--grammar", f"S {arrow} 'a' S | 'b'", "--word", "a b"]) == 0
+    assert "a b is in it" in capsys.readouterr().out
 
 
 @pytest.mark.slow

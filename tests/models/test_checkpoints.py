@@ -185,6 +185,11 @@ def test_missing_checkpoints(run: Run) -> None:
     with pytest.raises(UserError, match=r"^[^\n]* no checkpoint at step 3: [^\n]*\[0, 1, 2, 5\]$"):
         run.model(3)
     shutil.rmtree(run.checkpoints)
+    with pytest.raises(
+        UserError, match=r"^[^\n]* has no checkpoint: put [^\n]* back, or train again$"
+    ):
+        run.model()
+    run.update(status="training")
     with pytest.raises(UserError, match=r"^[^\n]* has no checkpoint yet: [^\n]*$"):
         run.model()
 

@@ -61,7 +61,12 @@ def test_its_symbols_are_those_that_it_names_and_further_ones() -> None:
     ("regex", "says"),
     [
         ("(ab", "cannot be read"),
-        ("?a*", r"cannot be read: \? cannot appear at the start"),
+        ("?a*", r"cannot be read: close each bracket, .* something before them$"),
+        ("[ab", "cannot be read: close each bracket"),
+        ("a|", "cannot be read: close each bracket"),
+        ("a,b*", "has ',': use letters and digits"),
+        ("..*", r"has no symbols: use letters or digits$"),
+        ("()*", "has no symbols"),
         ("a b*", "has ' ': use letters and digits"),
         (r"\d*a", "has '.*': use letters and digits"),
         ("a{50}", "only finitely many words: repeat"),
@@ -84,6 +89,19 @@ def test_what_is_no_language_is_refused(regex: str, says: str) -> None:
             of_expression("mine", regex)
     else:
         assert of_expression("mine", regex).contains("a" * 81 + "b")
+
+
+@pytest.mark.parametrize(
+    ("symbols", "says"),
+    [
+        ("c*", r"the symbols have '\*': use letters and digits"),
+        ("c d", "the symbols have ' '"),
+        ("".join(map(chr, range(0x4E00, 0x4F00))), "258 symbols are too many: use at most 200"),
+    ],
+)
+def test_symbols_that_cannot_be_are_refused(symbols: str, says: str) -> None:
+    with pytest.raises(UserError, match=says):
+        of_expression("mine", "(a|b)*ab", symbols)
 
 
 @pytest.mark.parametrize("name", ["", "../up", ".hidden", "a b", "x" * 100, "-s"])

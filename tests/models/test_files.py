@@ -69,7 +69,7 @@ def test_json_is_written_and_read(tmp_path: Path) -> None:
     assert "naïve" in (tmp_path / "x.json").read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("content", [b"", b"{", b"\xff", b'{"a": 1,}'])
+@pytest.mark.parametrize("content", [b"", b"{", b"\xff", b'{"a": 1,}', b"[" * 99_999])
 def test_damaged_json_is_refused_in_one_line(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "x.json").write_bytes(content)
     with pytest.raises(UserError, match=r"^[^\n]*x\.json is not valid JSON: [^\n]*$"):
@@ -132,6 +132,14 @@ def test_a_folder_that_cannot_be_is_refused_in_one_line(tmp_path: Path, below: s
     with pytest.raises(UserError, match=ONE_LINE):
         Run.create(path, tiny_config())
     assert tree(tmp_path) == {"file": b"in the way"}
+
+
+def test_links_in_a_circle_are_refused_in_one_line(tmp_path: Path) -> None:
+    (tmp_path / "circle").symlink_to("circle")
+    for path in (tmp_path / "circle", tmp_path / "circle" / "x"):
+        with pytest.raises(UserError, match=ONE_LINE), locked(path):
+            write_bytes(path / "y", b"content")
+    assert [path.name for path in tmp_path.iterdir()] == ["circle"]
 
 
 def test_a_protected_folder_is_refused_in_one_line(read_only: Path) -> None:

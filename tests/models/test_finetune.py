@@ -169,6 +169,21 @@ def test_damaged_weights_of_a_parent_are_refused(parent: Run, tmp_path: Path, da
         train(run, "cpu")
 
 
+@pytest.mark.parametrize("damage", ["changed", "gone", "cut"])
+def test_a_parent_with_damaged_weights_leaves_no_run(tmp_path: Path, damage: str) -> None:
+    parent = Run.create(tmp_path / "anbn", tiny_config(steps=2))
+    train(parent, "cpu")
+    file = parent.path / "checkpoints" / "step-000002" / "model.safetensors"
+    content = bytearray(file.read_bytes())
+    content[-1] ^= 1
+    file.unlink()
+    if damage != "gone":
+        file.write_bytes(content[:-1] if damage == "cut" else content)
+    with pytest.raises(UserError, match=r"model\.safetensors.*put back the.* checkpoint, or train"):
+        tuned(parent, tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
 # -- low-rank additions ---------------------------------------------------------------------------
 
 

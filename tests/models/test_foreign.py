@@ -249,6 +249,7 @@ FAULTS: dict[str, tuple[Callable[[Path], object], tuple[str, ...], str]] = {
     "missing": (shutil.rmtree, (), "is no folder"),
     "no config": (lambda f: (f / CONFIG).unlink(), (), "cannot read .*config.json"),
     "no JSON": (lambda f: (f / CONFIG).write_text("{"), (), "is no JSON"),
+    "deep": (lambda f: (f / CONFIG).write_text("[" * 99_999), (), "is no JSON"),
     "no object": (lambda f: (f / CONFIG).write_text("[]"), (), "is no JSON object"),
     "pickle alone": (pickled, (), "no .*safetensors"),
     "code": (lambda f: edit(f, CONFIG, auto_map={"A": "b.C"}), (), "code of its own"),

@@ -82,7 +82,7 @@ class Grammar:
                     own[0], f"no word ever comes of {left}: give it a production that ends"
                 )
         if not self.symbols:
-            raise UserError("the grammar has no symbols: write them in quotes, as in S -> 'a' S")
+            raise UserError("there are no symbols: write them in quotes, as in S -> 'a' S")
         empty = self._closed(lambda part: False)
         for left in rules:
             self._check_chain(left, empty)

@@ -14,6 +14,8 @@ from models.reading import one_form
 MOST_PRODUCTIONS = 500
 MOST_PARTS = 40
 """The most symbols on the right side of a production."""
+LEAST_SHARE = 1e-9
+"""Of a production's weight among those of its nonterminal; smaller ones are lost to rounding."""
 
 
 ARROW = re.compile(r"->|→|::=")
@@ -53,7 +55,11 @@ def read(text: str) -> Grammar:
         if before or not line or line.startswith("#"):
             continue
         if line.startswith("%start"):
+            if start:
+                raise UserError(f"line {number}: there is a second %start: leave one of them out")
             start = line.removeprefix("%start").strip()
+            if not start:
+                raise UserError(f"line {number}: %start names nothing: write %start S")
             continue
         sides = ARROW.split(line, maxsplit=1)
         if line.startswith("|") and left:
@@ -162,7 +168,7 @@ def _without_empty(made: list[Production]) -> list[Production]:
 
 
 def _evened(made: list[Production]) -> list[Production]:
-    """Weights for the nonterminals that have none."""
+    """Weights for the nonterminals that have none; those of the others are checked."""
     weighted: dict[Nonterminal, bool] = {}
     for each in made:
         told = weighted.setdefault(each.left, each.weight > 0)
@@ -170,6 +176,13 @@ def _evened(made: list[Production]) -> list[Production]:
             raise UserError(
                 f"line {each.line}: only some productions of {each.left} have a weight above 0: "
                 "give one to all or to none"
+            )
+    for each in made:
+        total = sum(other.weight for other in made if other.left == each.left)
+        if weighted[each.left] and each.weight < LEAST_SHARE * total:
+            raise UserError(
+                f"line {each.line}: the weights of {each.left} are too far apart: let each be at "
+                f"least {LEAST_SHARE:g} of their sum"
             )
     return [
         each if weighted[each.left] else Production(each.left, each.right, 1.0, each.line)
