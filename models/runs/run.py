@@ -332,9 +332,15 @@ def installed_versions(packages: Iterable[str]) -> dict[str, str]:
 
 
 def find_runs(folder: Path) -> list[Path]:
-    """The run folders directly inside a folder, by name."""
+    """The run folders directly inside a folder, by name. One that is half written (".name") is not
+    among them, nor one whose name no table or page can show, since it is not UTF-8."""
     found = (p.parent for p in folder.glob(f"*/{RUN_FILE}"))
-    return sorted(path for path in found if not path.name.startswith("."))  # not half written
+    return sorted(path for path in found if not path.name.startswith(".") and _is_text(path.name))
+
+
+def _is_text(name: str) -> bool:
+    """Can it be written in UTF-8? A name of other bytes has surrogates for them (PEP 383)."""
+    return name == name.encode(errors="ignore").decode()
 
 
 def run_name(config: TrainConfig) -> str:

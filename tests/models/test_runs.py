@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import re
 import shutil
 from pathlib import Path
@@ -212,3 +213,9 @@ def test_a_run_is_seen_at_a_checkpoint(trained: Run) -> None:
         assert torch.equal(weight, trained.model(first).state_dict()[name])
     with pytest.raises(UserError, match="no checkpoint at step 7: choose one of"):
         Run(trained.path, 7)
+
+
+def test_a_folder_whose_name_is_not_utf_8_hides_no_other(tmp_path: Path) -> None:
+    good = Run.create(tmp_path / "good", tiny_config())
+    shutil.copytree(good.path, tmp_path / os.fsdecode(b"bad\xff"))
+    assert find_runs(tmp_path) == [tmp_path / "good"]
