@@ -57,7 +57,7 @@ def bootstrap_mean(
         raise ValueError("there is nothing to take the mean of: give at least one row")
     if count < 2:
         nothing = np.full(values.shape[1:], np.nan)
-        return values[0], nothing, nothing
+        return np.asarray(values[0]), nothing, nothing
     # Resampled means as one product: how often each row was drawn, times the rows.
     means = np.tensordot(_redrawn(count, resamples, seed) / count, values, axes=1)
     tail = (1 - confidence) / 2
