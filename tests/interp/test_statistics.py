@@ -516,6 +516,7 @@ def test_a_single_row_has_no_interval() -> None:
     mean, low, high = bootstrap_mean(np.array([[0.5, 2.0]]))
     assert mean.tolist() == [0.5, 2.0]
     assert np.isnan([low, high]).all()
+    assert float(bootstrap_mean(np.array([3.0]))[0]) == 3
     assert [brackets(*ends, ".0%") for ends in ((0.1, 0.25), (np.nan, np.nan), (None, None))] == [
         " [10%, 25%]",
         "",
