@@ -217,8 +217,8 @@ def test_a_study_is_kept_and_drawn(
     ("arguments", "fault"),
     [
         (["recover", "colours"], "colours"),
-        (["recover", "automata"], "write lab recover automata --automata DIR"),
-        (["recover", "rules", "--automata", "."], "write lab recover automata --automata DIR"),
+        (["recover", "automata"], "write `lab recover automata --automata DIR`"),
+        (["recover", "rules", "--automata", "."], "write `lab recover automata --automata DIR`"),
         (["recover", "automata", "--automata", "NONE"], "NONE has no automaton, *.att"),
         (["recover", "rules", "--seeds", "-1"], "--seeds is -1: it must be at least 0"),
         (["rule", "NONE.tsv"], "cannot read"),
