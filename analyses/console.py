@@ -200,7 +200,8 @@ def _fault(said: str) -> str:
                 return f"{number[1]}: write {wanted}"
     if choice := re.fullmatch(CHOICE, fault):
         name, option, known = choice[1], choice[2], re.findall(r"'([^']*)'", choice[3])
-        known = [each for each in known if each != "None"]  # so tyro calls what is left out
+        if "None" in known:  # so tyro calls what is left out; Python then keeps no order
+            known = sorted({*known} - {"None"})
         return str(unknown(f"value of {option}" if option[0] == "-" else "name", name, known))
     if empty := re.match(r"Missing value for argument '(--[\w.-]+)'", fault):
         return f"{empty[1]} has no value: write one after it"
