@@ -212,7 +212,7 @@ def _fault(said: str) -> str:
 
 
 CHOICE = r"invalid choice '(.*)' for argument '(.*)'\. Expected one of \((.*)\)\."
-"""How tyro says that a value is none of a list."""
+"""Tyro's sentence on a value that is not in the list."""
 NUMBERS = {
     "integer string": "a shorter number",
     "[INT": "whole numbers",

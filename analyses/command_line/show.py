@@ -68,7 +68,7 @@ def dashboard(options: Dashboard) -> None:
         asked["STRUCTURE_LAB_OPENED"] = address
     OUT.print(f"dashboard: {address} (stop with Ctrl-C)")
     OUT.file.flush()
-    # It takes this process' place, so that stopping it stops all.
+    # The server takes the place of this process: whoever stops one stops both.
     os.execve(sys.executable, command, os.environ | asked)
 
 

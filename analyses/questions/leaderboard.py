@@ -277,7 +277,7 @@ def in_words(table: pd.DataFrame) -> str:
 
 
 def _misses(table: pd.DataFrame) -> str:
-    """How often values miss the sum that their method promises by more than 1%; "" if never."""
+    """A sentence on the values that miss their known sum by more than 1%; "" if none do."""
     told = []
     for name, part in table.dropna(subset=["gain"]).groupby(ROW, sort=False):
         share = part["completeness"] / part["gain"].abs()

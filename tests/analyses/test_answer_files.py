@@ -122,7 +122,7 @@ def test_an_answer_about_other_weights_is_asked_anew(run: Run, calls: list[int])
 
 @pytest.fixture
 def copied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The lab's source in a folder of its own, of which hashes are computed anew."""
+    """A copy of the lab's source. Hashes of it are computed, not remembered."""
     for place in ("models", "interp", "analyses"):
         shutil.copytree(ROOT / place, tmp_path / place)
     monkeypatch.setattr("analyses.source.ROOT", tmp_path)

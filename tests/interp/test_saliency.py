@@ -84,7 +84,7 @@ def missed(
     metric: Metric,
     values: np.ndarray,
 ) -> float:
-    """How far values miss the gain."""
+    """The distance of the values' sum from the gain."""
     return abs(values.sum() - gain(model, word, baselines, metric))
 
 
@@ -244,7 +244,7 @@ def test_a_steep_verdict_is_cut_where_it_rises(slope: float) -> None:
 
 @pytest.mark.parametrize("steps", [24, 50, 200])
 def test_no_line_has_more_points_than_it_may(steps: int) -> None:
-    """Of a verdict that no quadrature catches."""
+    """The bound holds for a verdict that no quadrature catches."""
     model, metric = Tiny(Steep(1e9).double()), logit_at(0)
     seen: list[int] = []
     model.hook_embed.register_forward_pre_hook(lambda _, args: seen.append(len(args[0])))

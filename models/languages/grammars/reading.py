@@ -15,7 +15,7 @@ MOST_PRODUCTIONS = 500
 MOST_PARTS = 40
 """The most symbols on the right side of a production."""
 LEAST_SHARE = 1e-9
-"""Of a production's weight among those of its nonterminal; smaller ones are lost to rounding."""
+"""The smallest share of a weight among those of its nonterminal. Rounding loses smaller ones."""
 
 
 ARROW = re.compile(r"->|→|::=")
