@@ -15,10 +15,12 @@ import numpy as np
 from analyses.questions.rule_evidence import Lines, described, in_common, rebuilt
 from analyses.rules.lines import in_words
 from interp.automata.classes import classes_of
-from interp.automata.formulas.search import CLASSES, Fit, Searched
+from interp.automata.evidence import automaton_bits
+from interp.automata.formulas.search import BEYOND, CLASSES, Fit, Searched
 from interp.automata.formulas.space import deciding, differing, space
 from interp.automata.induction import Found, weighed
-from interp.automata.rule_search import same
+from interp.automata.passive.annealing import turned
+from interp.automata.rule_search import rule_of, same
 
 MOST_TRIED = 100
 """So many formulas beside the best are looked at for the space of rules."""
@@ -26,6 +28,8 @@ FITTED = ("p_fitted", "tried", "kinds", "having")
 """What ``chance`` tells."""
 KEPT = ("dfa", "n_states", "regex", "wrong", "lines", "bits", "way")
 """What is kept of a rule."""
+NEAR = "one arrow elsewhere"
+"""The way of a rule whose automaton is that of the best rule but for an arrow."""
 RELIABLE = ("rule", "exceptions", "counts")
 
 
@@ -83,6 +87,7 @@ def choice(
         weighed(rule.dfa, symbols, lines.words, lines.labels, rule, "classes", look=False)
         for rule in (fit.formula.rule(symbols) for fit in searched.others[:MOST_TRIED])
     ]
+    rules += near(chosen, lines, symbols)
     fitting = space(chosen, [*known.values(), *rules], symbols)
     lengths = [len(word) for word in lines.words]
     texts = {way["way"]: way["rule"] for way in ways}
@@ -106,6 +111,20 @@ def _known(way: dict[str, Any], lines: Lines, symbols: Sequence[str]) -> Found:
     return replace(rule, bits=rule.bits - rule.written + shorter, written=shorter)
 
 
+def near(chosen: Found, lines: Lines, symbols: Sequence[str]) -> list[Found]:
+    """The automata with one arrow elsewhere, which the lines do not exclude either.
+
+    If the rule in words is much shorter than the automaton's table, none of them is of interest.
+    """
+    table = automaton_bits(chosen.dfa, symbols)
+    if table > chosen.written + BEYOND:
+        return []
+    return [
+        weighed(dfa, symbols, lines.words, lines.labels, None, NEAR, look=False)
+        for dfa in turned(lines.words, lines.labels, symbols, chosen.dfa)
+    ]
+
+
 def about(rule: Found, texts: dict[str, str | None], symbols: Sequence[str]) -> dict[str, Any]:
     """A rule as data: in words, its class, its automaton, and what the lines say of it.
 
@@ -114,10 +133,10 @@ def about(rule: Found, texts: dict[str, str | None], symbols: Sequence[str]) -> 
     """
     simplest = classes_of(rule.dfa, symbols).simplest
     known = described(rule.dfa, rule, symbols)
+    if rule.way == NEAR:
+        rule = replace(rule, rule=rule_of(rule.dfa, symbols, empty=False))
     return {
         "words": rule.rule.text if rule.rule else texts.get(rule.way),
         "class": simplest.text if simplest else "not decided",
-        **{
-            key: known[key] for key in ("dfa", "n_states", "regex", "wrong", "lines", "bits", "way")
-        },
+        **{key: known[key] for key in KEPT},
     }

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from itertools import product
+from typing import Any
+
 import numpy as np
 import pytest
 from automata.fa.dfa import DFA
@@ -10,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from interp.automata.equivalence import Word
-from interp.automata.extraction import run
+from interp.automata.extraction import canonical, run
 from interp.automata.passive import annealing
-from interp.automata.passive.annealing import _Annealing, _automaton, annealed
+from interp.automata.passive.annealing import _Annealing, _automaton, annealed, turned
 from interp.automata.rule_search import same
 
 EVERY = DFA(
@@ -49,6 +52,36 @@ def test_a_few_turned_labels_are_exceptions_and_no_states(monkeypatch: pytest.Mo
     assert same(annealed(words, labels, "ab", EVERY), truth)
 
 
+def test_arrows_that_the_words_leave_open() -> None:
+    """Beside every automaton with one arrow elsewhere, and with any accepting states."""
+    truth = DFA.from_nfa(NFA.from_regex("a(a|b)*", input_symbols=set("ab"))).minify().to_complete()
+    table = canonical(truth, "ab").transitions
+    words: list[Word] = [("a",), ("a", "b"), ("b",), ("b", "b", "b")]  # no a comes behind a b
+    labels = run(truth, words)
+
+    def fitting(state: Any, letter: str, target: Any) -> list[DFA]:
+        arrows = {q: {**table[q]} for q in table}
+        arrows[state][letter] = target
+        automata = [
+            DFA(
+                states={*table},
+                input_symbols=set("ab"),
+                transitions=arrows,
+                initial_state=0,
+                final_states={q for q, accepts in zip(table, some, strict=True) if accepts},
+            )
+            for some in product((False, True), repeat=len(table))
+        ]
+        return [dfa for dfa in automata if (run(dfa, words) == labels).all()]
+
+    arrows = [(q, s, t) for q in sorted(table) for s in "ab" for t in sorted(table)]
+    left = [f for q, s, t in arrows if table[q][s] != t and (f := fitting(q, s, t))]
+    found = turned(words, labels, "ab", truth)
+    assert len(found) == len(left) > 0
+    for dfa, others in zip(found, left, strict=True):
+        assert any(same(dfa, other) for other in others)
+
+
 def test_it_goes_on_from_a_given_automaton(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is given is found without a turn."""
     monkeypatch.setattr(annealing, "TURNS", 0)
@@ -70,7 +103,7 @@ def test_states_accept_by_majority_and_exceptions_are_counted(
     for column, word in enumerate(words):
         letters[: len(word), column] = [symbols.index(s) for s in word]
     delta = rng.integers(size, size=(size, width))
-    final, wrong = _Annealing(letters, labels)._judged(delta)
+    final, wrong = _Annealing(letters, labels).judged(delta)
     assert wrong == (run(_automaton(delta, final, symbols), words) != labels).sum()
     others = [rng.random(size) < 0.5 for _ in range(10)]
     assert all(

@@ -39,15 +39,8 @@ def annealed(
         symbols: the alphabet.
         start: an automaton to begin with, where it has not too many states.
     """
-    data = drawn(words, labels, PASSIVE)
-    number = {symbol: index for index, symbol in enumerate(symbols)}
-    letters = np.full((max(len(word) for word, _ in data), len(data)), len(symbols), dtype=np.intp)
-    for column, (word, _) in enumerate(data):
-        letters[: len(word), column] = [number[symbol] for symbol in word]
-    search = _Annealing(letters, np.array([label for _, label in data]))
-    start = canonical(start.minify(), symbols)
-    known = [[start.transitions[q][s] for s in symbols] for q in sorted(start.states)]
-    best = start
+    search = _Annealing.of(words, labels, symbols)
+    best, known = _table(start, symbols)
     shortest = np.inf
     for size in SIZES:
         rng = np.random.default_rng(size)
@@ -65,6 +58,34 @@ def annealed(
     return best
 
 
+def turned(
+    words: Sequence[Word], labels: Bool[np.ndarray, " words"], symbols: Sequence[str], dfa: DFA
+) -> list[DFA]:
+    """The automata with one arrow elsewhere that are wrong on no more words.
+
+    The words leave such an arrow open: few of them go along it, or none. Which states accept
+    follows from the words.
+
+    Args:
+        words, labels, symbols: as of ``annealed``.
+        dfa: the automaton.
+    """
+    search = _Annealing.of(words, labels, symbols)
+    _, arrows = _table(dfa, symbols)
+    delta = np.array(arrows)
+    _, most = search.judged(delta)
+    open_: list[DFA] = []
+    for state, letter, target in np.ndindex(*delta.shape, len(delta)):
+        if delta[state, letter] == target:
+            continue
+        other = delta.copy()
+        other[state, letter] = target
+        final, wrong = search.judged(other)
+        if wrong <= most:
+            open_.append(_automaton(other, final, symbols))
+    return open_
+
+
 class _Annealing:
     """Words by their letters, [positions, words], with the labels that an automaton should give.
 
@@ -78,18 +99,31 @@ class _Annealing:
         count = len(labels)
         self.bits = np.array([exception_bits(count, wrong) for wrong in range(count + 1)])
 
+    @classmethod
+    def of(
+        cls, words: Sequence[Word], labels: Bool[np.ndarray, " words"], symbols: Sequence[str]
+    ) -> _Annealing:
+        """The search on words as they are; on some of very many."""
+        data = drawn(words, labels, PASSIVE)
+        number = {symbol: index for index, symbol in enumerate(symbols)}
+        longest = max(len(word) for word, _ in data)
+        letters = np.full((longest, len(data)), len(symbols), dtype=np.intp)
+        for column, (word, _) in enumerate(data):
+            letters[: len(word), column] = [number[symbol] for symbol in word]
+        return cls(letters, np.array([label for _, label in data]))
+
     def best(
         self, delta: Int[np.ndarray, "states letters"], rng: np.random.Generator
     ) -> tuple[Int[np.ndarray, "states letters"], Bool[np.ndarray, " states"], int]:
         """The best arrows on the way from a start, with the accepting states and the exceptions."""
         delta = delta.copy()
         size, width = delta.shape
-        final, wrong = self._judged(delta)
+        final, wrong = self.judged(delta)
         best = delta.copy(), final, wrong
         for turn in range(TURNS):
             state, letter, target = (int(rng.integers(n)) for n in (size, width, size))
             before, delta[state, letter] = delta[state, letter], target
-            final, now = self._judged(delta)
+            final, now = self.judged(delta)
             heat = HOT * (COLD / HOT) ** (turn / TURNS)
             longer = self.bits[now] - self.bits[wrong]
             if longer <= 0 or rng.random() < np.exp(-longer / heat):
@@ -102,7 +136,7 @@ class _Annealing:
                 break
         return best
 
-    def _judged(
+    def judged(
         self, delta: Int[np.ndarray, "states letters"]
     ) -> tuple[Bool[np.ndarray, " states"], int]:
         """Which states accept: those in which more accepted words end; and the exceptions."""
@@ -115,6 +149,12 @@ class _Annealing:
         yes = np.bincount(at[self.labels], minlength=size)
         no = np.bincount(at[~self.labels], minlength=size)
         return yes > no, int(np.minimum(yes, no).sum())
+
+
+def _table(dfa: DFA, symbols: Sequence[str]) -> tuple[DFA, list[list[int]]]:
+    """The minimal automaton, states by number, and its arrows: [states][symbols]."""
+    dfa = canonical(dfa.minify(), symbols)
+    return dfa, [[dfa.transitions[q][s] for s in symbols] for q in sorted(dfa.states)]
 
 
 def _automaton(
