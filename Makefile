@@ -38,6 +38,7 @@ check: $(INSTALLED)  # lint, format, types, floors of the house, figures and lin
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 	$(BIN)/pytest -q --noconftest -o addopts= tests/house/test_floors.py  # it needs no model
+	$(BIN)/pytest -qs --noconftest -o addopts= tests/house/test_size.py  # says how much there is
 	$(BIN)/lab report --check
 	$(MAKE) docs
 
