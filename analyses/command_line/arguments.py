@@ -104,6 +104,9 @@ def read(command: str, args: Sequence[str]) -> Any:
         "analyse": _analyse,
         "rule": _rule,
     }
+    for option in ("--regex", "--grammar"):  # below, an empty one is as good as none
+        if _given(args, option) == "":
+            raise UserError(f"{option} is empty: write one in quotes after it, or leave it out")
     if command in special:
         return special[command](args)
     return parse(TAKES[command], args, command)
@@ -166,9 +169,6 @@ def _train(args: Sequence[str]) -> Train:
     name = one_form(first.config.language)
     if len(asked) < len(args) and not name and first.corpus is None:
         return parse(Train, ["--help"], "train", Train(recipe("")))
-    for option in ("--regex", "--grammar"):
-        if _given(args, option) == "":
-            raise UserError(f"{option} is empty: write one in quotes after it, or leave it out")
     if first.corpus is not None and name:
         raise UserError(
             f"{name} and --corpus {first.corpus} are two things to train on: leave one out"

@@ -113,6 +113,8 @@ def test_numbers_that_are_none_are_told_in_plain_words(capsys: pytest.CaptureFix
         (["seeds", "x"], "NAME is missing: write the question, or all (see `lab seeds"),
         (["break", "x"], "--off is missing: write what goes, for example L0H1 "),
         (["completion"], "a name is missing: write one of bash, zsh, fish (see `lab completion"),
+        (["languages", "--word", "a"], "--word is of one language: write `lab languages NAME --wo"),
+        (["languages", "g", "--grammar="], "--grammar is empty: write one in quotes after it"),
         (["train", "g", "--regex="], "--regex is empty: write one in quotes after it, or leave"),
         (["train", "g", "--grammar", ""], "--grammar is empty: write one in quotes after it"),
         (["train", "g", "--grammar", "S ⟶ 'a' S | 'b'"], "the grammar, line 1: there is no arrow"),
