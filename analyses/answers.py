@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import re
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -315,7 +316,24 @@ def save(
 
 
 def render(figure: ChartType, suffix: str) -> bytes:
-    """A chart as "svg", "png" or self-contained "html", without a browser."""
+    """A chart as "svg", "png" or self-contained "html", without a browser. Raises UserError where
+    the system gives the drawing library too little."""
+    try:
+        return _rendered(figure, suffix)
+    except ValueError as error:
+        if not STARVED.search(str(error)):
+            raise
+        raise UserError(
+            "no picture can be drawn with so little memory or so few open files: raise the limits, "
+            "with `ulimit -v unlimited` and `ulimit -n 1024`"
+        ) from None
+
+
+STARVED = re.compile("requires the vl-convert-python package|oneshot canceled")
+"""What Altair says where its library cannot be loaded, or has no thread of its own."""
+
+
+def _rendered(figure: ChartType, suffix: str) -> bytes:
     if suffix == "png":
         raw = io.BytesIO()
         figure.save(raw, format="png", ppi=144)

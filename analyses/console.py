@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import make_dataclass
 from functools import partial
-from itertools import dropwhile, takewhile
+from itertools import dropwhile, pairwise, takewhile
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import tyro
@@ -181,11 +181,11 @@ def parse(kind: type[T], args: Sequence[str], command: str, default: T | None = 
     except SystemExit as stop:
         if not stop.code:
             raise
-        fault = _fault(said.getvalue())
+        fault = _fault(said.getvalue(), args)
         raise UserError(f"{fault} (see `lab {command} --help`)") from None
 
 
-def _fault(said: str) -> str:
+def _fault(said: str, args: Sequence[str]) -> str:
     """What tyro complains of, in one line, with the option that was probably meant.
 
     tyro draws a box with a title. The fault is its first lines of words.
@@ -204,15 +204,26 @@ def _fault(said: str) -> str:
             known = sorted({*known} - {"None"})
         return str(unknown(f"value of {option}" if option[0] == "-" else "name", name, known))
     if empty := re.match(r"Missing value for argument '(--[\w.-]+)'", fault):
-        return f"{empty[1]} has no value: write one after it"
+        after = dict(pairwise(args)).get(empty[1], "")
+        given = f"{empty[1]}={after}" if re.match(r"-[^-]", after) else "one after it"
+        return f"{empty[1]} has no value: write {given}"
+    if lacking := re.match(LACKING, fault):
+        if lacking[1].startswith("{"):
+            return f"a name is missing: write one of {lacking[1].strip('{}').replace(',', ', ')}"
+        return f"{lacking[1]} is missing: write {lacking[2]}"
+    if extra := re.match(r"Unrecognized options: (.+?)(?:, |$)", fault):
+        option = extra[1].startswith("-")
+        fault = f"unknown option {extra[1]}" if option else f"{extra[1]!r} is one word too many"
     if "Perhaps you meant:" not in lines:
-        return fault
+        return f"{fault}: leave it out" if extra else fault
     near = lines[lines.index("Perhaps you meant:") + 1].split()[0]
     return f"{fault}: did you mean {near}?"
 
 
 CHOICE = r"invalid choice '(.*)' for argument '(.*)'\. Expected one of \((.*)\)\."
 """Tyro's sentence on a value that is not in the list."""
+LACKING = r"Missing from lab .*?: (\S+) (?:\[[^a-z]*\] )?(.*?)\.? \(required\)"
+"""Its sentence on what has no default: the name, and what the help says of it."""
 NUMBERS = {
     "integer string": "a shorter number",
     "[INT": "whole numbers",

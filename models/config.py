@@ -228,15 +228,17 @@ class TrainConfig:
         """
         from pydantic import ValidationError
 
-        try:
-            values["model"]["counting"]  # left out, they would be the defaults
-            return _adapter().validate_json(json.dumps(values))
-        except (TypeError, KeyError, ValueError) as error:
-            fault = first_fault(error) if isinstance(error, ValidationError) else error
-            raise UserError(
-                f"the configuration does not fit this version of the lab ({fault}): "
-                "train the run again"
-            ) from None
+        model = values.get("model")
+        if isinstance(model, dict) and "counting" in model:
+            try:
+                return _adapter().validate_json(json.dumps(values))
+            except ValidationError as error:
+                fault = first_fault(error)
+        else:  # left out, they would be the defaults
+            fault = "model.counting is missing" if isinstance(model, dict) else "model is no object"
+        raise UserError(
+            f"the configuration does not fit this version of the lab ({fault}): train the run again"
+        )
 
 
 @cache

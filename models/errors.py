@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import re
 import shlex
 from collections.abc import Iterable
 from difflib import get_close_matches
@@ -50,7 +51,7 @@ def lab(name: str, *words: object, **options: object) -> str:
     """
     typed = ["lab", name, *map(str, words)]
     for key, value in options.items():
-        option = f"--{key.replace('_', '-')}"
+        option = option_of(key)
         if isinstance(value, bool):
             typed.append(option if value else option.replace("--", "--no-", 1))
         elif isinstance(value, list | tuple):
@@ -60,6 +61,11 @@ def lab(name: str, *words: object, **options: object) -> str:
         elif value is not None:
             typed += [option, str(value)]
     return shlex.join(typed)
+
+
+def option_of(name: str) -> str:
+    """A field's name as an option of the command line."""
+    return f"--{name.replace('_', '-')}"
 
 
 CURES = {
@@ -87,10 +93,47 @@ def cure(error: OSError) -> str:
     return CURES.get(error.errno or 0, "check the path")
 
 
+WANTED = {
+    "int": "a whole number",
+    "float": "a number",
+    "finite": "a finite number",
+    "bool": "true or false",
+    "string": "a text in quotes",
+    "list": "a list of values",
+    "tuple": "a list of values",
+    "dict": "an object",
+    "dataclass": "an object",
+    "model": "an object",
+}
+"""What a value must be, by the first word of pydantic's kind of error."""
+
+
 def first_fault(error: ValidationError) -> str:
-    """What pydantic found wrong first, in one line: "seed: Input should be a valid integer"."""
+    """What a file has wrong first, in one line, without pydantic's words: "seed is not a whole
+    number"."""
     found = error.errors(include_url=False, include_input=False)[0]
-    if found["type"] == "json_invalid":
-        return str(found["ctx"]["error"])
-    parts = [*map(str, found["loc"]), found["msg"]]
-    return " ".join(f"{'.'.join(parts[:-1])}: {parts[-1]}".removeprefix(": ").split())
+    kind, context = found["type"], found.get("ctx", {})
+    if kind == "json_invalid":
+        where = re.search(r"line \d+ column \d+", str(context["error"]))
+        return where[0] if where else "too deep, or too long a number"
+    name = ".".join(map(str, found["loc"])) or "it"
+    if kind == "missing":
+        return f"{name} is missing"
+    if kind in ("extra_forbidden", "unexpected_keyword_argument"):
+        return f"{name} is unknown"
+    if kind == "literal_error":
+        return f"{name} is none of {', '.join(QUOTED.findall(context['expected']))}"
+    if kind in BOUNDS:
+        return f"{name} must be {BOUNDS[kind]} {next(iter(context.values()))}"
+    return f"{name} is not {WANTED.get(kind.split('_')[0], 'what the lab writes')}"
+
+
+BOUNDS = {
+    "greater_than": "above",
+    "greater_than_equal": "at least",
+    "less_than": "below",
+    "less_than_equal": "at most",
+}
+"""Where a number must lie, by pydantic's kind of error."""
+QUOTED = re.compile(r"'([^']*)'")
+"""A name in pydantic's list of them."""

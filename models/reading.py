@@ -42,9 +42,10 @@ def plain_size(path: Path, cure: str, most: int | None = None) -> int:
     if not stat.S_ISREG(status.st_mode):  # reading a pipe or a device might never end
         raise UserError(f"{path} is not a plain file: {cure}")
     if status.st_size > most:
+        size, unit = (2**20, "MiB") if most >= 2**20 else (1, "bytes")
         raise UserError(
-            f"{path} has {status.st_size / 2**20:.0f} MiB, far too many (at most "
-            f"{most // 2**20}): {cure}"
+            f"{path} has {-(-status.st_size // size)} {unit}, far too many (at most "
+            f"{most // size}): {cure}"
         )
     return status.st_size
 

@@ -5,6 +5,8 @@ Nothing heavy is imported here, so that ``--help`` and mistakes are answered at 
 
 from __future__ import annotations
 
+import os
+import re
 import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -73,7 +75,7 @@ from models.languages.own_grammar import MOST_LETTERS
 from models.languages.tokens import WORDS
 from models.model_config import ModelConfig
 from models.objectives import OBJECTIVES, objective
-from models.reading import read_text
+from models.reading import one_form, read_text
 from models.training.recipes import recipe
 
 
@@ -102,6 +104,9 @@ def read(command: str, args: Sequence[str]) -> Any:
         "analyse": _analyse,
         "rule": _rule,
     }
+    for option in ("--regex", "--grammar"):  # below, an empty one is as good as none
+        if _given(args, option) == "":
+            raise UserError(f"{option} is empty: write one in quotes after it, or leave it out")
     if command in special:
         return special[command](args)
     return parse(TAKES[command], args, command)
@@ -160,10 +165,10 @@ def _train(args: Sequence[str]) -> Train:
     """Language, architecture and mask decide the defaults of the other options: they are read
     first, from whatever else is asked for."""
     asked = [word for word in args if word not in ("-h", "--help")]
-    if len(asked) < len(args) and not asked:
-        return parse(Train, args, "train", Train(recipe("")))
     first = parse(Train, asked, "train", Train(recipe("", _architecture(asked))))
-    name = first.config.language
+    name = one_form(first.config.language)
+    if len(asked) < len(args) and not name and first.corpus is None:
+        return parse(Train, ["--help"], "train", Train(recipe("")))
     if first.corpus is not None and name:
         raise UserError(
             f"{name} and --corpus {first.corpus} are two things to train on: leave one out"
@@ -242,6 +247,8 @@ def productions(grammar: str) -> str:
     """The productions of a grammar: those of a file, or what is given if it is productions."""
     if not grammar or ARROW.search(grammar):
         return grammar
+    if re.search(r"['\"|\n]", grammar) and not os.path.exists(grammar):
+        return grammar  # productions with another arrow, and no file: its reader says what is wrong
     cure = "give a file of productions, such as S -> 'a' S 'b' | 'a' 'b'"
     return read_text(Path(grammar), cure, MOST_LETTERS) or "\n"
 

@@ -44,6 +44,11 @@ class Languages(Shows):
     word: str = ""
     grammar: str = ""
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.word and not (self.name or self.grammar):
+            raise UserError("--word is of one language: write `lab languages NAME --word WORD`")
+
 
 @dataclass(frozen=True)
 class Train(Trains):

@@ -11,7 +11,7 @@ import tyro
 from analyses.options.shared import Flag, Shows, at_least, check_languages, check_seed
 from models.checks import MOST_SYMBOLS, check_bounds
 from models.decoding.limits import LIMITS, check
-from models.errors import UserError
+from models.errors import UserError, option_of
 from models.languages.tokens import merges_of
 
 
@@ -386,6 +386,11 @@ class Generate(Shows):
                 raise UserError(f"--{name} is {value}: it must lie between 0 and {most}")
         check({name: getattr(self, name) for name in LIMITS})
         at_least(0, self, "step")
-        if self.beam and self.all_words:
-            raise UserError("--beam and --all-words are two searches: choose one")
+        ways = [name for name in ("decoders", "beam", "all_words") if getattr(self, name)]
+        idle = [] if self.beam or self.all_words else ["by_length"]
+        idle += [*ways[1:], *(LIMITS if ways else ())]
+        for name in idle:
+            if getattr(self, name) != getattr(Generate, name):
+                needed = f"says nothing beside {option_of(ways[0])}" if ways else "needs --beam"
+                raise UserError(f"{option_of(name)} {needed}: leave one of them out")
         check_seed(self.seed)

@@ -65,6 +65,8 @@ class Accuracy(Checked):
         check_seed(self.seed)
         if self.lengths is not None:
             self.range()
+            if self.max_n is not None:
+                raise UserError("--lengths stands instead of --max-n: leave one of them out")
 
     def range(self) -> Sequence[int]:
         """The word lengths given. Raises UserError for a range that is none."""

@@ -13,7 +13,7 @@ from tyro.conf import FlagCreatePairsOff
 
 from models.checks import MOST_SYMBOLS, Number, check_bounds
 from models.config import MOST_SEED, Device
-from models.errors import UserError, told
+from models.errors import UserError, option_of, told
 from models.languages import language
 
 Flag = Annotated[bool, FlagCreatePairsOff]
@@ -62,7 +62,7 @@ def at_least(least: Number, options: object, *names: str) -> None:
     for name in names:
         value = getattr(options, name)
         if value is not None:
-            check_bounds(f"--{name.replace('_', '-')}", value, least, MOST[name])
+            check_bounds(option_of(name), value, least, MOST[name])
 
 
 def check_seed(seed: int) -> None:

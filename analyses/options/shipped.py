@@ -23,6 +23,6 @@ def find(asked: str) -> Path:
     if asked in shipped():
         return SWEEPS / f"{asked}.toml"
     raise UserError(
-        f"{asked} is neither a file nor a sweep of the lab: {meant(asked, shipped())}give a TOML "
-        f"file, or one of {', '.join(shipped())}"
+        f"{asked or repr(asked)} is neither a file nor a sweep of the lab: "
+        f"{meant(asked, shipped())}give a TOML file, or one of {', '.join(shipped())}"
     )

@@ -49,8 +49,9 @@ def prepared(path: Path, accepted: str | None = None) -> tuple[list[str], list[W
     labels, words = once(labels, words, notes)
     words = fewer_words(words, np.array(labels) == names[0], notes)
     if len(words) < FEWEST or len(set(labels)) != 2:
+        why = f" ({'; '.join(notes)})" if notes else ""
         raise UserError(
-            f"{path}: {len(words)} different lines of {len(set(labels))} label(s): "
+            f"{path}: {len(words)} different lines of {len(set(labels))} label(s){why}: "
             f"at least {FEWEST} lines of two labels are needed"
         )
     first = accepted or names[0]

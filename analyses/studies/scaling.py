@@ -54,7 +54,8 @@ def points(folder: Path, size: Size) -> pd.DataFrame:
     found = sweeps.load(folder)
     if found is None:
         raise UserError(
-            f"{folder} holds no sweep: make one with `{lab('sweep', 'scaling', out=folder)}`"
+            f"{folder} holds no sweep: make one with `{lab('sweep', 'scaling')}`, then ask "
+            f"`{lab('scaling', 'runs/scaling')}`"
         )
     if "loss.excess" not in found.table:
         raise UserError(f'{folder} did not measure the loss: add measures = ["loss"] to its file')

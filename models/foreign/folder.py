@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -26,6 +27,8 @@ from models.reading import MOST_BYTES, plain_size, read_bytes
 MOST_LAYERS = 1000
 """No network comes near to this; to make the modules of more would take memory before it can be
 seen how much."""
+SIZES = {"vocab_size": 1, "hidden_size": 1, "num_attention_heads": 1, "num_hidden_layers": 0}
+"""The least that sizes may be, by the names that `transformers` gives them in all networks."""
 BYTES_OF_A_WEIGHT = 8
 """What a weight takes in memory while a folder is read: itself in float32, and as it is written."""
 ROUNDING = 1e-5
@@ -52,20 +55,21 @@ def read(folder: Path, asked: Asked, device: torch.device) -> Foreign:
     from transformers import AutoConfig, GenerationConfig
 
     safe = {"local_files_only": True, "trust_remote_code": False}
-    config = _tried(folder, lambda: AutoConfig.from_pretrained(str(folder), **safe))
+    config = _tried(folder, "config.json", lambda: AutoConfig.from_pretrained(str(folder), **safe))
     _check_kind(folder, config)
     size = config.get_text_config().vocab_size
     tokenizer = _tokenizer(folder, asked.vocabulary, size)
     named = config
     if (folder / "generation_config.json").exists():
-        named = _tried(folder, lambda: GenerationConfig.from_pretrained(str(folder), **safe))
+        name = "generation_config.json"
+        named = _tried(folder, name, lambda: GenerationConfig.from_pretrained(str(folder), **safe))
     begin = border(tokenizer, asked.begin, "begin", tokenizer.bos_token_id, named.bos_token_id)
     end = border(tokenizer, asked.end, "end", tokenizer.eos_token_id, named.eos_token_id)
     symbols, ids = alphabet(tokenizer, asked.symbols, {begin[1], end[1]}, size)
     model = _weights(folder, config).to(device)
     tokens = _probe([begin[1], end[1], *ids], device)
-    logits = _causal(folder, model, tokens)
-    bridge = _tried(folder, lambda: bridged(model))
+    logits = _tried(folder, "the network", lambda: _causal(folder, model, tokens))
+    bridge = _tried(folder, "the network", lambda: bridged(model))
     if _differ(bridge(tokens), logits):
         raise UserError(
             f"{folder} says something else through TransformerLens than through transformers: "
@@ -92,7 +96,9 @@ def _tokenizer(folder: Path, vocabulary: str | None, size: int) -> Any:
     safe = {"local_files_only": True, "trust_remote_code": False}
     tokenizer: Any = None
     try:
-        tokenizer = _tried(folder, lambda: AutoTokenizer.from_pretrained(str(folder), **safe))
+        tokenizer = _tried(
+            folder, "the tokenizer", lambda: AutoTokenizer.from_pretrained(str(folder), **safe)
+        )
     except UserError:
         if any(path for kind in OF_TOKENIZERS for path in folder.glob(kind)):
             raise  # it is there, and damaged
@@ -110,6 +116,8 @@ def _tokenizer(folder: Path, vocabulary: str | None, size: int) -> Any:
 
 def _check_files(folder: Path) -> None:
     """Raises UserError if a folder lacks what is read, or asks for what is not done."""
+    from transformers import CONFIG_MAPPING
+
     if not folder.is_dir():
         raise UserError(f"{folder} is no folder: give the folder that holds config.json")
     if (folder / "run.json").exists():
@@ -128,6 +136,12 @@ def _check_files(folder: Path) -> None:
                 raise UserError(f"{path} is no JSON: {cure}") from None
             if not isinstance(content, dict):
                 raise UserError(f"{path} is no JSON object: {cure}")
+            kind = content.get("model_type")
+            if name == "config.json" and not (isinstance(kind, str) and kind in CONFIG_MAPPING):
+                raise UserError(
+                    f"{path} has the model_type {kind!r}, no kind of network that transformers "
+                    f"knows here: {cure}"
+                )
             if REMOTE in content:
                 raise UserError(
                     f"{path} asks for code of its own ({REMOTE}), and the lab runs no code of a "
@@ -154,17 +168,23 @@ def _digest(folder: Path) -> str:
     return digest.hexdigest()
 
 
-def _tried(folder: Path, work: Callable[[], T]) -> T:
-    """What a library reads from a folder. An odd folder may make it raise anything."""
+def _tried(folder: Path, part: str, work: Callable[[], T]) -> T:
+    """What a library reads from a folder. An odd folder may make it raise anything; of its words
+    only the name of a field is told.
+
+    Args:
+        part: of the folder, as it is told.
+    """
     try:
         return work()
     except (MemoryError, UserError):
         raise
     except Exception as error:
-        said = " ".join(str(error).split()) or type(error).__name__
+        field = re.search(r"field '(\w+)'", str(error))
+        why = f"its {field[1]} is none that may be" if field else "it is damaged, or of a new kind"
         raise UserError(
-            f"{folder} cannot be read ({said[:200]}): check its files, or save it anew with "
-            "save_pretrained of transformers"
+            f"{folder}: {part} cannot be read by transformers ({why}): correct it, or save the "
+            "network anew with save_pretrained"
         ) from None
 
 
@@ -181,7 +201,14 @@ def _check_kind(folder: Path, config: Any) -> None:
             "AutoModelForCausalLM of transformers reads"
         )
 
-    layers = getattr(config.get_text_config(), "num_hidden_layers", 0)
+    sizes = config.get_text_config()
+    for name, least in SIZES.items():
+        if (size := getattr(sizes, name, least)) < least:
+            raise UserError(
+                f"{folder}: config.json says that {name} is {size}: correct it, or save the "
+                "network anew with save_pretrained"
+            )
+    layers = getattr(sizes, "num_hidden_layers", 0)
     if layers > MOST_LAYERS:
         raise UserError(f"{folder} has {layers} layers: choose one with {MOST_LAYERS} at most")
 
@@ -190,7 +217,7 @@ def _check_kind(folder: Path, config: Any) -> None:
             model = built(config)
         return sum(each.numel() for each in (*model.parameters(), *model.buffers()))
 
-    needed, here = BYTES_OF_A_WEIGHT * _tried(folder, weights), memory()
+    needed, here = BYTES_OF_A_WEIGHT * _tried(folder, "config.json", weights), memory()
     if needed > here:
         raise UserError(
             f"{folder} takes about {needed / 2**30:.1f} GiB, and this machine has "
@@ -211,6 +238,7 @@ def _weights(folder: Path, config: Any) -> nn.Module:
 
     model, about = _tried(
         folder,
+        "the weights",
         lambda: AutoModelForCausalLM.from_pretrained(
             str(folder),
             config=config,

@@ -73,17 +73,25 @@ def _token(tokenizer: Any, symbol: str) -> int:
     if symbol in known:
         return int(known[symbol])
     cut = tokenizer.encode(symbol, add_special_tokens=False)
+    unknowns = {tokenizer.unk_token_id, known.get(_unknown(tokenizer))} - {None}
     parts = tokenizer.convert_ids_to_tokens(cut)
-    if len(cut) > 1 and tokenizer.unk_token_id not in cut:
+    if len(cut) > 1 and unknowns.isdisjoint(cut):
         raise UserError(
             f"the tokenizer cuts {symbol!r} into {len(cut)} tokens ({', '.join(parts)}): name "
             "symbols that are one token each"
         )
-    if not cut or tokenizer.unk_token_id in cut:
+    if not unknowns.isdisjoint(cut) or not cut:
         if len(known) <= MOST_SYMBOLS:
             raise unknown("symbol", symbol, sorted(known, key=known.__getitem__))
         raise UserError(f"the tokenizer does not know {symbol!r}: name one of its tokens")
     return int(cut[0])
+
+
+def _unknown(tokenizer: Any) -> str | None:
+    """The token that stands for unknown text: a folder may name it in tokenizer.json alone, and it
+    may be the one that ends a word."""
+    inside = getattr(tokenizer, "backend_tokenizer", None)
+    return getattr(getattr(inside, "model", None), "unk_token", None)
 
 
 def alphabet(

@@ -24,7 +24,9 @@ SHOWN = 60
 EMPTY = "ε"
 """The empty word, as the field writes it."""
 BRACES = re.compile(r"\{(?=,?\d)(\d*)(?:,(\d*))?\}")
-NAME = re.compile(r"\w[\w-]{0,60}")
+MOST_OF_NAME = 61
+"""The most letters of a language's name."""
+NAME = re.compile(rf"\w[\w-]{{0,{MOST_OF_NAME - 1}}}")
 
 
 def of_expression(name: str, regex: str, symbols: str = "") -> RegularLanguage:
@@ -96,7 +98,10 @@ def of_expression(name: str, regex: str, symbols: str = "") -> RegularLanguage:
 def check_name(name: str) -> None:
     """Raises UserError for what is no name for a language, since a folder gets it too."""
     if not NAME.fullmatch(name):
-        raise UserError(f"{name[:SHOWN]!r} is no name for a language: use letters, digits and -")
+        raise UserError(
+            f"{name[:SHOWN]!r} is no name for a language: use letters, digits and -, "
+            f"{MOST_OF_NAME} at most"
+        )
 
 
 def _is_small(nfa: NFA) -> bool:

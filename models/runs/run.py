@@ -15,6 +15,7 @@ A run can be copied from one machine and opened on another.
 from __future__ import annotations
 
 import hashlib
+import os
 import platform
 import re
 import subprocess
@@ -73,7 +74,7 @@ class Run:
             UserError: there is no run, this version of the lab cannot read it, or it has no
                 checkpoint of this step.
         """
-        if not (path / RUN_FILE).is_file():
+        if not os.path.lexists(path / RUN_FILE):
             inside = find_runs(path)
             if len(inside) == 1:
                 path = inside[0]
@@ -112,12 +113,8 @@ class Run:
                 f"a run named {path.name} would be in no list, as its name begins with a dot: "
                 "rename the file of lines"
             )
-        exists = UserError(
-            f"{path} exists already: continue it with `{lab('resume', path)}`, "
-            "or choose another folder with --out, or another --seed"
-        )
         if path.exists():
-            raise exists
+            raise _exists(path)
         files = dict(beside or {})
         # Whatever cannot work is refused before anything is written.
         if corpus is not None:
@@ -168,7 +165,7 @@ class Run:
             record["tokens_sha256"] = hashlib.sha256(files[TOKENS]).hexdigest()
         files[RUN_FILE] = as_json(record)
         if not make_folder(path, files):  # another process was faster
-            raise exists
+            raise _exists(path)
         return cls(path)
 
     def __repr__(self) -> str:
@@ -210,7 +207,13 @@ class Run:
     def language(self) -> Language:
         if self.corpus_bytes() is not None:
             return corpus_of(self.path / CORPUS, self.config, self.config.language)
-        return formal(self.config, self.tokens_bytes(), self.path / TOKENS)
+        tokens = self.tokens_bytes()
+        try:
+            return formal(self.config, tokens, self.path / TOKENS)
+        except UserError as error:
+            if str(self.path) in str(error):  # of the file of its tokens
+                raise
+            raise UserError(f"{self.path / RUN_FILE}: {error}") from None
 
     @property
     def objective(self) -> Objective:
@@ -336,6 +339,18 @@ def find_runs(folder: Path) -> list[Path]:
     among them, nor one whose name no table or page can show, since it is not UTF-8."""
     found = (p.parent for p in folder.glob(f"*/{RUN_FILE}"))
     return sorted(path for path in found if not path.name.startswith(".") and _is_text(path.name))
+
+
+def _exists(path: Path) -> UserError:
+    """The error for a new run whose folder is there. What is no run in training is not resumed."""
+    try:
+        begun = (path / RUN_FILE).exists() and Run(path).record["status"] == "training"
+    except UserError:
+        begun = False
+    resume = f"continue it with `{lab('resume', path)}`, or " if begun else ""
+    return UserError(
+        f"{path} exists already: {resume}choose another folder with --out, or another --seed"
+    )
 
 
 def _is_text(name: str) -> bool:

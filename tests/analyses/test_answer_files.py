@@ -404,3 +404,20 @@ def test_a_record_knows_its_question(run: Run, calls: list[int]) -> None:
     with pytest.raises(UserError, match="answers accuracy"):
         load(run.path, "heads")
     assert set(Record.model_fields) >= {"analysis", "code", "asked_at", "versions"}
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "Saving charts in 'svg' format requires the vl-convert-python package: see https://",
+        "conversion failed:\nFailed to retrieve conversion result: oneshot canceled",
+    ],
+)
+def test_a_picture_without_memory_is_one_line(said: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def starved(*_: object, **__: object) -> None:
+        raise ValueError(said)
+
+    chart = alt.Chart(pd.DataFrame({"x": [1]})).mark_bar()
+    monkeypatch.setattr(alt.Chart, "save", starved)
+    with pytest.raises(UserError, match=r"^no picture can be drawn [^\n]*`ulimit -n 1024`$"):
+        answers.render(chart, "svg")

@@ -345,7 +345,7 @@ def test_a_run_is_never_overwritten(run: Run, capsys: pytest.CaptureFixture[str]
     before = run.model_hash()
     said = fault(capsys, "train", "anbn", "--out", run.path.parent)
     assert "exists already" in said
-    assert "lab resume" in said
+    assert "lab resume" not in said  # it is finished
     assert run.model_hash() == before
 
 

@@ -316,7 +316,9 @@ def refused(path: Path, **options: object) -> str:
         ("A\ta b\nB\ta\tb\n", "line 2: expected one tab, found 2"),
         ("A\ta b\nB\t" + "b " * 201 + "\n", "line 2 has 201 words: cut it to 200"),
         ("label\tline\nA\ta b\nB\t" + "b " * 201 + "\n", "line 3 has 201 words: cut it to 200"),
-        ("A\ta\n" * 30 + "B\tb\n" * 30, "2 different lines of 2 label(s): at least 20"),
+        ("A\ta\n" * 30 + "B\tb\n" * 30, "2 different lines of 2 label(s) (58 of 60 lines repeat"),
+        ("A\ta\nB\ta\n" * 30, "0 different lines of 0 label(s) (59 of 60 lines repeat another"),
+        ("A\ta\nB\ta\n", "; 1 lines have both labels: the commoner label is kept, and 1 that"),
     ],
 )
 def test_what_cannot_be_learned_is_refused_in_one_line(

@@ -120,7 +120,7 @@ def test_from_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert len(content["sizes"]) == len(WIDTHS)
     unknown = made_up().assign(**{"loss.excess": np.nan})
     for where, fault in (
-        (tmp_path / "nowhere", "holds no sweep"),
+        (tmp_path / "nowhere", "with `lab sweep scaling`, then ask `lab scaling runs/scaling`"),
         (kept(tmp_path / "without", made_up(), []), 'add measures = ["loss"]'),
         (kept(tmp_path / "unknown", unknown), "of no run of"),
     ):

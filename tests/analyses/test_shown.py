@@ -134,6 +134,7 @@ def test_train_shows_the_defaults_of_the_language(capsys: pytest.CaptureFixture[
     for words, config in (
         (["anbn"], recipe("anbn")),
         (["dieren"], recipe("dieren")),
+        (["--regex", "a*b"], recipe("")),
         (["anbncn", "--recipe", "counting"], recipe("anbncn", name="counting")),
         (
             ["anbn", "--model.architecture", "lstm"],

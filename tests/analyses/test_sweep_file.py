@@ -137,6 +137,8 @@ def test_impossible_combinations_are_skipped_where_the_file_says_so() -> None:
         ('recipe = "fast"', "recipe is 'fast': choose one of plain, counting"),
         ('[fixed]\nrecipe = "counting"', r"unknown 'recipe' in \[fixed\]"),
         ('[test]\nlengths = "1:10001"', 'lengths is "1:10001": write "FIRST:LAST"'),
+        ("steps = 3", r"steps stands at the top of the file: write it below \[fixed\]"),
+        ("windows = 2", r"windows stands at the top of the file: write it below \[test\]"),
         ("seds = 3", "unknown 'seds' at the top of the file: did you mean seeds"),
         ("[fixed]\nstesp = 3", r"unknown 'stesp' in \[fixed\]: did you mean steps"),
         ("[fixed]\nseed = 3", r"unknown 'seed' in \[fixed\]: "),

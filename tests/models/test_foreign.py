@@ -245,6 +245,14 @@ def more_tokens(folder: Path) -> None:
     path.write_text(json.dumps(content))
 
 
+def unknown_is_end(folder: Path) -> None:
+    """The tokenizer reads unknown text as the end of a word."""
+    path = folder / "tokenizer.json"
+    content = json.loads(path.read_text())
+    content["model"]["unk_token"] = "</s>"
+    path.write_text(json.dumps(content))
+
+
 FAULTS: dict[str, tuple[Callable[[Path], object], tuple[str, ...], str]] = {
     "missing": (shutil.rmtree, (), "is no folder"),
     "no config": (lambda f: (f / CONFIG).unlink(), (), "cannot read .*config.json"),
@@ -256,7 +264,14 @@ FAULTS: dict[str, tuple[Callable[[Path], object], tuple[str, ...], str]] = {
     "code of tokens": (lambda f: edit(f, TOKENIZER, auto_map={"A": ["b.C"]}), (), "of its own"),
     "a run": (lambda f: (f / "run.json").write_text("{}"), (), "lab analyse .* discovery"),
     "adapter": (lambda f: (f / "adapter_config.json").write_text("{}"), (), "an adapter"),
-    "unknown type": (lambda f: edit(f, CONFIG, model_type="nosuch"), (), "cannot be read .*nosuch"),
+    "unknown type": (lambda f: edit(f, CONFIG, model_type="nosuch"), (), "type 'nosuch', no kind"),
+    "type of no text": (lambda f: edit(f, CONFIG, model_type=["gpt2"]), (), "no kind of network"),
+    "a text for a number": (lambda f: edit(f, CONFIG, n_embd="8"), (), "config.json .*its n_embd"),
+    "no heads": (lambda f: edit(f, CONFIG, n_head=-2), (), "num_attention_heads is -2"),
+    "layers below none": (lambda f: edit(f, CONFIG, n_layer=-1), (), "num_hidden_layers is -1"),
+    "no words": (lambda f: edit(f, CONFIG, vocab_size=0), (), "vocab_size is 0"),
+    "unknown act": (lambda f: edit(f, CONFIG, activation_function="x"), (), "or of a new kind"),
+    "odd token": (lambda f: edit(f, TOKENIZER, bos_token=5), (), "the tokenizer cannot be read"),
     "too deep": (lambda f: edit(f, CONFIG, n_layer=10**9), (), "layers: choose one with 1000"),
     "too wide": (lambda f: edit(f, CONFIG, n_positions=10**12), (), "takes about .* GiB"),
     "two sides": (two_sided, (), "type t5, no causal"),
@@ -269,6 +284,7 @@ FAULTS: dict[str, tuple[Callable[[Path], object], tuple[str, ...], str]] = {
     "more tokens": (more_tokens, (), "do not belong together"),
     "no begin": (lambda f: [edit(f, TOKENIZER, bos=None), edit(f, CONFIG, bos_token_id=None),
                             (f / "generation_config.json").unlink()], (), "no begin token"),
+    "unknown is the end": (unknown_is_end, ("--symbols", "a", "c"), "unknown symbol 'c'"),
     "unknown symbol": (str, ("--symbols", "a", "c"), "unknown symbol 'c'"),
     "two tokens": (str, ("--symbols", "a", "a b"), r"cuts 'a b' into 2 tokens \(a, b\)"),
     "empty symbol": (str, ("--symbols", "a", ""), "unknown symbol ''"),

@@ -34,7 +34,9 @@ def test_a_new_run_records_what_it_is(tmp_path: Path) -> None:
 
 def test_a_folder_that_exists_is_not_overwritten(tmp_path: Path) -> None:
     (tmp_path / "run").mkdir()
-    with pytest.raises(UserError, match=r"^[^\n]*run exists already: [^\n]*lab resume[^\n]*$"):
+    with pytest.raises(
+        UserError, match=r"^[^\n]*run exists already: choose another folder [^\n]*$"
+    ):
         Run.create(tmp_path / "run", tiny_config())
     assert list((tmp_path / "run").iterdir()) == []
 
@@ -144,6 +146,32 @@ def test_the_only_run_in_a_folder_is_meant(tmp_path: Path) -> None:
             Run(path)
 
 
+def test_a_record_that_is_no_plain_file_is_named(tmp_path: Path) -> None:
+    run = Run.create(tmp_path / "run", tiny_config()).path / RUN_FILE
+    run.unlink()
+    os.mkfifo(run)
+    with pytest.raises(UserError, match=rf"^{run} is not a plain file: "):
+        Run(run.parent)
+
+
+def test_a_run_in_training_is_gone_on_with(tmp_path: Path) -> None:
+    run = Run.create(tmp_path / "run", tiny_config())
+    with pytest.raises(UserError, match="continue it with `lab resume"):
+        Run.create(run.path, tiny_config())
+    run.update(status="finished")
+    with pytest.raises(UserError, match=r"exists already: choose another folder"):
+        Run.create(run.path, tiny_config())
+
+
+@pytest.mark.parametrize("change", [{"language": "anbm9"}, {"regex": "a*b"}, {"grammar": "S -> ("}])
+def test_a_language_that_is_none_is_told_of_the_record(
+    trained: Run, change: dict[str, Any]
+) -> None:
+    trained.update(config={**trained.record["config"], **change})
+    with pytest.raises(UserError, match=rf"^{trained.path / RUN_FILE}: [^\n]*$"):
+        assert Run(trained.path).language
+
+
 def test_where_there_is_no_run(tmp_path: Path) -> None:
     empty = tmp_path / "empty"  # other tests may have left runs beside this one's folder
     empty.mkdir()
@@ -164,8 +192,9 @@ def test_where_there_is_no_run(tmp_path: Path) -> None:
         ('{"status": "training", "config": {}}', "the configuration does not fit"),
         (
             '{"status": "training", "config": {"language": "anbn", "model": {"wheels": 4}}}',
-            "does not fit",
+            r"does not fit [^\n]*\(model.counting is missing\)",
         ),
+        ('{"status": "training", "config": {"model": null}}', r"\(model is no object\)"),
     ],
 )
 def test_a_damaged_record_is_refused_in_one_line(trained: Run, content: str, fault: str) -> None:

@@ -2,22 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
+from models.errors import QUOTED, WANTED
+
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
-
-WRITE = {
-    "int_type": "write a whole number",
-    "float_type": "write a number",
-    "bool_type": "write true or false",
-    "string_type": "write a text in quotes",
-    "list_type": "write a list of values",
-}
-"""The cure, by pydantic's kind of error."""
 
 DEPTH = {"variants": 2, "language": 2}
 """Tables that hold tables: how many parts of an error's place name one of the inner tables."""
@@ -50,6 +42,10 @@ def told(
         where = f"in the variant {name}"
     else:
         where = f"in [{'.'.join(place[:depth])}]" if depth else ""
+    if not where and error["type"] == "extra_forbidden":
+        for table in known:
+            if table and key in known[table]:
+                return f"{key} stands at the top of the file: write it below [{table}]"
     return _of_key(error, key, where, known[top if depth else ""])
 
 
@@ -63,13 +59,13 @@ def _of_key(error: ErrorDetails, key: str, where: str, known: Iterable[str]) -> 
     said = f"{key} {where} is {value!r}" if where else f"{key} is {value!r}"
     context = error.get("ctx", {})
     if kind == "literal_error":
-        choices = re.findall("'([^']*)'", context["expected"])
+        choices = QUOTED.findall(context["expected"])
         return f"{said}: choose one of {', '.join(choices)}"
     if kind == "greater_than_equal":
         return f"{said}: it must be at least {context['ge']}"
     if kind == "less_than_equal":
         return f"{said}: it must be at most {context['le']}"
-    return f"{said}: {WRITE.get(kind, error['msg'])}"
+    return f"{said}: write {WANTED.get(kind.split('_')[0], 'another value')}"
 
 
 def _unknown(key: str, value: Any, where: str, known: list[str]) -> str:

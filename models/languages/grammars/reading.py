@@ -112,7 +112,7 @@ def _alternatives(text: str, line: int) -> list[tuple[Right, float]]:
     readings = [list(_parts(text, tokens)) for tokens in TOKENS]
     whole = [parts for parts in readings if not _left(text, parts)]
     if not whole:
-        left = _left(text, readings[-1])
+        left = min((_left(text, parts) for parts in readings), key=len)
         if left[0] in "'\"":
             raise UserError(f"line {line}: a quote is not closed: {WRITE}")
         raise UserError(f"line {line}: {left[:20]!r} cannot be read: {WRITE}")
@@ -153,7 +153,9 @@ def _weight(text: str, line: int) -> float:
     except ValueError:
         value = math.nan
     if not math.isfinite(value) or value <= 0:
-        raise UserError(f"line {line}: the weight {text!r} is not above 0: give a positive number")
+        raise UserError(
+            f"line {line}: the weight {text!r} is no number above 0: write one, as [0.5]"
+        )
     return value
 
 
