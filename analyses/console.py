@@ -137,8 +137,9 @@ def shown(how: Shows, table: pd.DataFrame, content: Mapping[str, Any] | None = N
 
 
 def print_json(content: Any) -> None:
-    """Prints JSON in which no text commands a terminal."""
-    text = json.dumps(content, ensure_ascii=False)
+    """Prints JSON in which no text commands a terminal; what is no number is null."""
+    strict = json.loads(json.dumps(content), parse_constant=lambda name: None)
+    text = json.dumps(strict, ensure_ascii=False)
     print(CONTROLS.sub(lambda control: f"\\u{ord(control[0]):04x}", text))
 
 

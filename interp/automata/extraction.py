@@ -334,11 +334,12 @@ def symbol_classes(dfa: DFA, symbols: Sequence[str]) -> list[list[str]]:
 
 
 def over(dfa: DFA, letters: Sequence[str]) -> DFA:
-    """The minimal automaton over some of the symbols, without the others."""
-    return DFA(
+    """The canonical automaton over some of the symbols, without the others."""
+    few = DFA(
         states=set(dfa.states),
         input_symbols=set(letters),
         transitions={q: {s: row[s] for s in letters} for q, row in dfa.transitions.items()},
         initial_state=dfa.initial_state,
         final_states=set(dfa.final_states),
-    ).minify()
+    )
+    return canonical(few, letters)

@@ -258,6 +258,12 @@ def test_json_commands_no_terminal(capsys: pytest.CaptureFixture[str]) -> None:
     assert set(printed) <= {*map(chr, range(32, 127)), "é", "\n"}
 
 
+def test_what_is_no_number_is_null_in_json(capsys: pytest.CaptureFixture[str]) -> None:
+    """NaN is not JSON: an interval of one value has no bounds."""
+    console.print_json({"low": float("nan"), "rows": [{"high": float("inf")}, {"n": 1}]})
+    assert capsys.readouterr().out == '{"low": null, "rows": [{"high": null}, {"n": 1}]}\n'
+
+
 def test_the_terminal_shows_what_turns_the_direction_of_writing_by_its_number() -> None:
     out = PLAIN(file=StringIO(), width=200)
     out.print("a\u202eb\u2067c\u200fd\x1b[2J")

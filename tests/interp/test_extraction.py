@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 import zlib
 from collections import Counter
 from collections.abc import Sequence
 from itertools import product
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -168,6 +172,30 @@ def test_the_regular_expression_is_equivalent(dfa: DFA) -> None:
         assert dfa.isempty()
     else:
         assert DFA.from_nfa(NFA.from_regex(expression, input_symbols=set(AB))) == dfa
+
+
+def test_an_automaton_is_always_written_in_the_same_way() -> None:
+    """Sets of texts have another order in each process: either branch could be written first."""
+    code = """
+from automata.fa.dfa import DFA
+from interp.automata.extraction import regex
+rows = [(1, 2, 0), (1, 3, 1), (3, 2, 2), (3, 3, 3)]
+arrows = {q: dict(zip("xyz", row, strict=True)) for q, row in enumerate(rows)}
+dfa = DFA(states=set(arrows), input_symbols=set("xyz"), transitions=arrows, initial_state=0,
+          final_states={1, 2})
+print(regex(dfa, "xyz"))
+"""
+    written = {
+        subprocess.run(
+            [sys.executable, "-c", code],
+            env=os.environ | {"PYTHONHASHSEED": seed, "PYTHONPATH": str(Path(__file__).parents[2])},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for seed in "0123"
+    }
+    assert len(written) == 1
 
 
 @settings(max_examples=50)
