@@ -45,7 +45,7 @@ from dashboard.views.look_inside import (
     vectors,
 )
 from dashboard.views.start import glossary, story, tour
-from models.runs.run import find_runs
+from models.runs.run import Run, find_runs
 
 
 @dataclass(frozen=True)
@@ -102,10 +102,16 @@ class Page:
     def show_both(self) -> None:
         """Draws it for two runs, side by side."""
         first, second = st.columns(2)
+        shown: Run | None = None
         with first, explain_errors():
+            shown = current_run()
             self.show_named()
         with second, controls.beside(), explain_errors():
-            self.show_named()
+            other = current_run()
+            if shown and (shown.path, shown.step) == (other.path, other.step):
+                st.info("Both are the same. Choose another run, or another checkpoint of this one.")
+            else:
+                self.show_named()
 
     def show_named(self) -> None:
         """Draws it under the name of its run."""

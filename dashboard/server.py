@@ -70,7 +70,8 @@ class OwnPages:
         if scope["type"] != "http" or not self._is_token(dict(asked).get("token", "")):
             return _refused(scope, "open the address that `lab dashboard` printed, with its token")
         rest = urlencode([(name, value) for name, value in asked if name != "token"])
-        answer = RedirectResponse(f"{scope['path']}?{rest}" if rest else scope["path"], 303)
+        path = "/" + scope["path"].lstrip("/\\")  # of two slashes a browser goes elsewhere
+        answer = RedirectResponse(f"{path}?{rest}" if rest else path, 303)
         answer.set_cookie(_cookie(scope), self.token, httponly=True, samesite="lax")
         return answer
 

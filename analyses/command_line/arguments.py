@@ -175,7 +175,7 @@ def _train(args: Sequence[str]) -> Train:
         )
     regex, symbols = first.config.regex, first.config.symbols
     grammar = productions(first.config.grammar)
-    own = "--regex" if regex or symbols else "--grammar"
+    own = "--regex" if regex else "--symbols" if symbols else "--grammar"
     if first.corpus is not None and (regex or symbols or grammar):
         raise UserError(f"{own} and --corpus are two things to train on: leave one out")
     if first.corpus is not None:

@@ -349,7 +349,7 @@ def _exists(path: Path) -> UserError:
         begun = False
     resume = f"continue it with `{lab('resume', path)}`, or " if begun else ""
     return UserError(
-        f"{path} exists already: {resume}choose another folder with --out, or another --seed"
+        f"{path} exists already: {resume}choose another folder with --out, or remove this one"
     )
 
 

@@ -185,6 +185,7 @@ def test_the_only_run_of_a_folder_is_meant(run: Run, capsys: pytest.CaptureFixtu
         (["train"], "no language given"),
         (["train", "klingon"], "unknown language 'klingon': choose one of an, anbn"),
         (["train", "anbn", "--corpus", "x.tsv"], "are two things to train on: leave one out"),
+        (["train", "--corpus", "x.tsv", "--symbols", "q"], "--symbols and --corpus are two things"),
         (["leaderboard", "an", "anbn", "an"], "an is named twice: drop one"),
         (["demo", "an", "an"], "an is named twice: drop one"),
         (["train", "dieern"], "unknown language 'dieern': did you mean dieren?"),

@@ -259,12 +259,17 @@ def test_what_cannot_be_kept(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     (tmp_path / "bad.csv").write_bytes(b"\xff\xfe\x00")
     part = a_sweep(tmp_path / "part", left=3)
     (tmp_path / "empty" / "results").mkdir(parents=True)
+    for name, ending in (("headless", "json"), ("bare", "parquet")):
+        (table,) = a_sweep(tmp_path / name).rglob(f"*.{ending}")
+        table.unlink()
     known = ("--command", "lab x", "--question", "Why?")
     for path, more, fault in (
         ("told.csv", (), "does not say what made it: give --command and --question"),
         ("bad.csv", known, "is not CSV"),
         ("part", (), f"3 runs of {part} are missing: finish it with `lab sweep`"),
         ("empty", (), "keeps no study: give the folder of a sweep, or a CSV file"),
+        ("headless", (), "keeps no study: give the folder of a sweep, or a CSV file"),
+        ("bare", (), "is damaged: remove the folder"),
         ("told.csv", (*known, "--named", "../x"), "named is '../x': write small letters"),
     ):
         command = ["report", str(tmp_path / path), "--docs", str(docs), *more]

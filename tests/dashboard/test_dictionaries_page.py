@@ -51,6 +51,18 @@ def page(folder: Path, monkeypatch: pytest.MonkeyPatch) -> AppTest:
     return page
 
 
+def test_the_verdict_on_a_line_of_a_corpus_is_that_of_its_label(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The page Try it: a corpus knows the labels of its lines, and no rule."""
+    monkeypatch.setattr(sys, "argv", ["app.py", str(folder)])
+    page = AppTest.from_string(SHOW.format(page="try"), default_timeout=60)
+    page.query_params["run"] = "lines"
+    page.query_params["word_words"] = "y x z"
+    shown = healthy(page.run())
+    assert len([*shown.success, *shown.error]) == 1
+
+
 def said(page: AppTest) -> str:
     return "\n".join(plainly(each.value) for each in (*page.markdown, *page.info, *page.caption))
 

@@ -115,6 +115,8 @@ def test_without_the_token_nobody_gets_in(
         pass
     let_in = asked("/heads?token=secret-1&run=a%20b&empty=")
     assert (let_in.status_code, let_in.headers["location"]) == (303, "/heads?run=a+b&empty=")
+    for path in (f"{client.base_url}//evil.example/", "/%2f%2Fevil.example/", "/%5Cevil.example/"):
+        assert asked(f"{path}?token=secret-1").headers["location"] == "/evil.example/"
     cookie = let_in.headers["set-cookie"]
     assert {"HttpOnly", "SameSite=lax"} <= set(cookie.split("; "))
     pair = cookie.partition(";")[0]

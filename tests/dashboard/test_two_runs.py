@@ -92,6 +92,17 @@ def test_the_same_run_at_two_steps(folder: Path, monkeypatch: pytest.MonkeyPatch
     assert len({tuple(t["probability"].round(6)) for t in tables if "probability" in t}) == 2
 
 
+def test_a_run_does_not_stand_beside_itself(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that was not asked yet offers to be asked, once."""
+    train(Run.create(tmp_path / "anbn-s0", tiny_config(steps=6)), "cpu")
+    page = opened(tmp_path, "heads", monkeypatch, run="anbn-s0", **{"with": "anbn-s0"})
+    assert [text for text in said(page) if text.startswith("**anbn-s")] == ["**anbn-s0, step 6**"]
+    assert any(each.value.startswith("Both are the same.") for each in page.info)
+    assert not page.error
+
+
 def test_a_run_that_is_not_there_cannot_stand_beside(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -122,7 +122,8 @@ def faults(docs: Path) -> list[str]:
     """What is stale: pages that are not what their tables say, tables that no page uses, figures
     that were typed by hand, and pages from neither. Empty: all is well."""
     found, used = [], set[str]()
-    by_hand = read_bytes(docs / BY_HAND, "name the folder of the pages with --docs").decode().split()
+    cure = "name the folder of the pages with --docs"
+    by_hand = read_bytes(docs / BY_HAND, cure).decode().split()
     for name in templates(docs):
         path, template = docs / PAGES / f"{name}.md", docs / TEMPLATES / f"{name}.md"
         used |= set(USED.findall(template.read_text()))

@@ -21,7 +21,7 @@ import numpy as np
 import pandas as pd
 import torch
 
-from analyses.answer_files import RESULTS, Record, kept_in, seal
+from analyses.answer_files import RESULTS, Record, newest, seal
 from analyses.charts.sweeps import settings_of
 from analyses.console import FORMULA
 from analyses.source import commit
@@ -236,13 +236,13 @@ def keep(source: Path, name: str, docs: Path, command: str = "", question: str =
 def _study(folder: Path) -> tuple[Record, pd.DataFrame]:
     """The last study that a folder keeps. Raises UserError if it keeps none, or a part of one."""
     names = {path.name.rpartition("-")[0] for path in (folder / RESULTS).glob("*-*")}
-    found = [kept_in(folder, name)[0] for name in names]
+    found = [answer for name in names if (answer := newest(folder, name, lambda record: True))]
     if not found:
         raise UserError(f"{folder} keeps no study: give the folder of a sweep, or a CSV file")
-    newest = max(found, key=lambda kept: kept.record.asked_at)
-    if left := newest.record.findings.get("left"):
+    last, table = max(found, key=lambda answer: answer[0].record.asked_at)
+    if left := last.record.findings.get("left"):
         raise UserError(f"{left} runs of {folder} are missing: finish it with `lab sweep`")
-    return newest.record, newest.table()
+    return last.record, table
 
 
 def machine() -> str:

@@ -72,6 +72,8 @@ def _unknown(key: str, value: Any, where: str, known: list[str]) -> str:
     """The error for an unknown key, with the key that was probably meant, if one is similar."""
     if key == "model" and isinstance(value, dict):
         return f'{where}: write "model.{next(iter(value), "n_layers")}" in quotes'
+    if key == "seed":
+        return f"unknown 'seed' {where}: write seeds, how many, at the top of the file"
     near = get_close_matches(key, known, n=1)
     cure = f"did you mean {near[0]}?" if near else f"choose one of {', '.join(known)}"
     return f"unknown {key!r} {where}: {cure}"

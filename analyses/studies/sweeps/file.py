@@ -53,7 +53,7 @@ from analyses.studies.sweeps.measures import Measure
 from models.config import TrainConfig
 from models.errors import UserError
 from models.languages import TABLE_1, language
-from models.reading import read_bytes
+from models.reading import read_text
 
 GROUPS = {"table-1": TABLE_1}
 MOST_BYTES = 2**20
@@ -264,10 +264,10 @@ class SweepFile(BaseModel):
 def read(path: Path) -> SweepFile:
     """A sweep's file, checked. Raises UserError that names the file, the fault and the cure."""
     try:
-        content = tomllib.loads(read_bytes(path, "check the path", MOST_BYTES).decode("utf-8-sig"))
+        content = tomllib.loads(read_text(path, "check the path", MOST_BYTES))
     except RecursionError:
         raise UserError(f"{path} has lists or tables in too many others: write fewer") from None
-    except ValueError as error:  # not TOML, not UTF-8, or a number of thousands of digits
+    except ValueError as error:  # not TOML, or a number of thousands of digits
         raise UserError(f"{path} is not TOML ({error}): correct it there") from None
     try:
         return checked(content)

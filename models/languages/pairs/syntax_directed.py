@@ -45,7 +45,7 @@ class Sides:
             raise UserError(
                 f"the symbol {symbol!r} of a grammar of pairs needs one {BORDER}: write "
                 f"'a{BORDER}x' for both sides, 'a{BORDER}' for the source alone, '{BORDER}x' for "
-                "the target alone"
+                f"the target alone. In a grammar of words no symbol has a {BORDER}"
             )
         return cls(source or None, target or None)
 
