@@ -660,7 +660,7 @@ def test_a_mistake_is_one_line(
         ((unfinished / "anbn-s5", "heads"), "no finished run in"),
         ((own / "anbn-2-gram-s0", "heads"), "has no attention heads"),
         ((own, "heads", "--workers", "0"), "--workers is 0: it must be at least 1"),
-        ((own,), "NAME the question, or all"),
+        ((own,), "NAME is missing: write the question, or all"),
     ):
         out, said = lab(*args, status=2)
         assert not out
