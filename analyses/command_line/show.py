@@ -38,6 +38,17 @@ def refuse_taken(port: int) -> None:
             ) from None
 
 
+SERVE = """
+import click
+from streamlit.web.cli import main
+try:
+    main(prog_name="streamlit", standalone_mode=False)
+except click.Abort:  # Ctrl-C, of which Streamlit itself would make "Aborted!" and status 1
+    print("stopped")
+"""
+"""Streamlit's own command; its arguments follow."""
+
+
 def dashboard(options: Dashboard) -> None:
     """Browse it all."""
     if not options.runs.is_dir():
@@ -49,7 +60,7 @@ def dashboard(options: Dashboard) -> None:
     if package is None or package.origin is None:
         raise UserError("the dashboard is not installed: install the lab again with `make lab`")
     app = Path(package.origin).with_name("server.py")
-    command = [sys.executable, "-m", "streamlit", "run", str(app)]
+    command = [sys.executable, "-c", SERVE, "run", str(app)]
     command += ["--server.port", str(options.port)]
     command += ["--server.headless", "true"]  # the page opens the browser, with the token
     if options.allow:  # the option takes the place of the file's names

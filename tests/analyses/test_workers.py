@@ -578,8 +578,8 @@ def test_no_process_takes_a_module_from_the_reader_s_folder(tmp_path: Path) -> N
     code = (
         "import os, subprocess, sys\n"
         "from analyses.command_line.app import main\n"
-        "os.execve = lambda path, words, env: sys.exit(subprocess.call([path, '-m', 'streamlit', "
-        "'--version'], env=env))\n"
+        "os.execve = lambda path, words, env: sys.exit(subprocess.call([*words[:3], '--version'], "
+        "env=env))\n"
         "sys.exit(main())\n"
     )
     command = [sys.executable, "-P", "-c", code, "dashboard", "runs", "--port", str(free_port())]

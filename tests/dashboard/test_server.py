@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import socket
 import subprocess
 import sys
@@ -152,7 +153,9 @@ def test_the_printed_address_opens_the_pages(tmp_path: Path, browser: Browser) -
         assert "token" not in page.url
         expect(page.get_by_role("heading", name="Structure Lab")).to_be_visible()
         page.close()
-        process.terminate()
+        process.send_signal(signal.SIGINT)  # Ctrl-C ends it as its reader wishes
+        assert "Aborted" not in process.stdout.read()
+    assert process.returncode == 0
 
 
 def test_a_token_is_the_server_s_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
