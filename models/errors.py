@@ -134,6 +134,6 @@ BOUNDS = {
     "less_than": "below",
     "less_than_equal": "at most",
 }
-"""Where a number must lie, by pydantic's kind of error."""
+"""The bound of a number in words, by pydantic's kind of error."""
 QUOTED = re.compile(r"'([^']*)'")
 """A name in pydantic's list of them."""

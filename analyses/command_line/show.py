@@ -43,7 +43,7 @@ import click
 from streamlit.web.cli import main
 try:
     main(prog_name="streamlit", standalone_mode=False)
-except click.Abort:  # Ctrl-C, of which Streamlit itself would make "Aborted!" and status 1
+except click.Abort:  # Ctrl-C: Streamlit alone would say "Aborted!", with status 1
     print("stopped")
 """
 """Streamlit's own command; its arguments follow."""

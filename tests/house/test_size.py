@@ -1,4 +1,4 @@
-"""How much there is to read: lines of code and public names of each room. They may only go down.
+"""Lines of code and public names of each room: they may only go down.
 
 A line of code holds something that is neither blank, comment nor docstring.
 """
