@@ -47,7 +47,7 @@ def bound() -> int:
     return int(given)
 
 
-def model_digest(model: LanguageModel) -> str:
+def _model_digest(model: LanguageModel) -> str:
     """SHA-256 of configuration and weights."""
     digest = hashlib.sha256(repr(model.config).encode())
     for name, weight in sorted(model.state_dict().items()):
@@ -62,7 +62,7 @@ def kept_activations(
     """``interp.model.activations``, read from disk where they were computed before."""
     bound()  # what cannot be read is told before the work
     words = hashlib.sha256(repr(tuple(tokens.shape)).encode() + tokens.cpu().numpy().tobytes())
-    of = f"{source_hash(*MODELS)} {model_digest(model)} {words.hexdigest()}"
+    of = f"{source_hash(*MODELS)} {_model_digest(model)} {words.hexdigest()}"
     files = {
         name: folder() / f"{hashlib.sha256(f'{of} {name}'.encode()).hexdigest()}.safetensors"
         for name in names

@@ -11,9 +11,10 @@ import io
 import json
 import re
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields, replace
 from datetime import UTC, datetime
+from functools import cache
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
@@ -22,9 +23,12 @@ import pandas as pd
 from altair.typing import ChartType
 
 from analyses.answer_files import RESULTS, Kept, Record, kept_in, newest, write
-from analyses.registry import entry
+from analyses.needs import Need, require
+from analyses.options.shared import Trains, Works, marked
+from analyses.registry import BUILT_IN, entry
 from analyses.source import code_of
-from models.errors import UserError, lab
+from models.base import LanguageModel
+from models.errors import UserError
 from models.runs.files import locked, write_bytes
 from models.runs.run import PACKAGES, Run, installed_versions
 
@@ -101,21 +105,23 @@ class Question(Generic[Options]):
     """A question that is asked of one run.
 
     It is registered in ``analyses.registry``, or by another package as an entry point. It then has
-    a script, a command, a part in ``lab seeds`` and in the demo, a page and downloads.
+    a script, a command, a part in ``lab seeds`` and in the report, a page and downloads.
 
     Attributes:
         name: the name of its command, its files and its page.
         asks: the question in words.
         options: a frozen dataclass; each field is an option of the command. It checks its values
-            when it is built, and raises UserError for a bad one.
+            when it is built, and raises UserError for a bad one. What it has of ``Works`` and
+            ``Trains`` says how the work is done, and is no part of what is asked.
         analyse: answers the question; raises UserError where it cannot be asked of the run.
         headline: the numbers that are compared over seeds, as ``numbers`` makes them.
         chart: the answer's picture.
+        needs: what a run must have; the engine refuses one that lacks it.
+        shown: the tables that a terminal shows beside the sentence, by title.
+        how_to_read: what the picture means, and which controls stand in it; Markdown.
         brief: options that tell the same in half the time or less; the demo asks with them.
         outcomes: the numbers of the headline, by ``of``, that are 1 for yes and 0 for no.
         planned: which numbers of the headline are compared over seeds; see ``Planned``.
-        reads_end: whether it reads END's logit where the verdict stands. A model that was taught
-            hidden symbols or tags says nothing there, and cannot be asked.
     """
 
     name: str
@@ -124,10 +130,69 @@ class Question(Generic[Options]):
     analyse: Callable[[Run, Options, Progress], Answer]
     headline: Callable[[Answer], pd.DataFrame]
     chart: Callable[[Answer], ChartType]
+    needs: Sequence[Need] = ()
+    shown: Callable[[Answer], Mapping[str, pd.DataFrame]] = lambda _: {}
+    how_to_read: str = ""
     brief: Options | None = None
     outcomes: Collection[str] = ()
     planned: Sequence[Planned] = ()
-    reads_end: bool = False
+
+    def __post_init__(self) -> None:
+        """Questions of the lab are read as how_to_read.md says, beside them."""
+        if not self.how_to_read:
+            object.__setattr__(self, "how_to_read", sections(HOW_TO_READ).get(self.name, ""))
+
+
+HOW_TO_READ = Path(__file__).parent / "questions" / "how_to_read.md"
+
+
+@cache
+def sections(file: Path) -> Mapping[str, str]:
+    """The paragraph below each headline of a Markdown file, in one line."""
+    parts = re.split(r"^## ", file.read_text(encoding="utf-8"), flags=re.MULTILINE)[1:]
+    pieces = (part.partition("\n") for part in parts)
+    return {name: " ".join(words.split()) for name, _, words in pieces}
+
+
+def of_table(
+    name: str,
+    options: type[Options],
+    ask: Callable[[Run, Options, Progress], pd.DataFrame],
+    in_words: Callable[[pd.DataFrame], str],
+    headline: Callable[[pd.DataFrame], pd.DataFrame],
+    chart: Callable[[pd.DataFrame], ChartType],
+    brief_table: Callable[[pd.DataFrame], pd.DataFrame] = lambda table: table,
+    **others: Any,
+) -> Question[Options]:
+    """A question of the lab whose sentence, numbers and pictures are made of its table alone.
+
+    Args:
+        ask: makes the table.
+        in_words: the sentence.
+        brief_table: what a terminal shows of the table.
+        others: further attributes of ``Question``.
+    """
+
+    def analyse(run: Run, options: Options, progress: Progress) -> Answer:
+        table = ask(run, options, progress)
+        return Answer(table, in_words(table), {}, arguments_of(options), run.model_hash())
+
+    return Question(
+        name,
+        BUILT_IN[name].asks,
+        options,
+        analyse,
+        lambda answer: headline(answer.table),
+        lambda answer: chart(answer.table),
+        shown=lambda answer: {"": brief_table(answer.table)},
+        **others,
+    )
+
+
+def arguments_of(options: DataclassInstance) -> dict[str, Any]:
+    """What is asked, as JSON-able values: the options without those that say how work is done."""
+    how = {f.name for kind in (Works, Trains) if isinstance(options, kind) for f in fields(kind)}
+    return {k: v for k, v in plain(asdict(options)).items() if k not in how}
 
 
 def numbers(rows: Iterable[tuple[str, str, float | None]]) -> pd.DataFrame:
@@ -153,6 +218,16 @@ def question(name: str) -> Question[Any]:
     return found
 
 
+def models_of(run: Run, progress: Progress = quiet) -> Iterator[tuple[str, LanguageModel]]:
+    """The trained model and its control, the untrained one, each with its name."""
+    for done, (name, model) in enumerate(
+        (("trained", run.model()), ("untrained", run.untrained()))
+    ):
+        progress(done, 2, name)
+        yield name, model
+    progress(2, 2, "done")
+
+
 # -- asking ---------------------------------------------------------------------------------------
 
 
@@ -170,15 +245,10 @@ def answer(
     """
     asked = question(name)
     options = asked.options() if options is None else options
-    if asked.reads_end and (run.objective.hides or run.objective.tags):
-        raise UserError(
-            f"{run.name} was taught {run.objective.taught}, and says at no single place whether a "
-            f"word is in it: fine-tune it, `{lab('finetune', run.path, objective='verdict')}`, or "
-            "ask probing"
-        )
+    require(run, *asked.needs)
     if not again and (known := kept(run, name, options)):
         return known, True
-    arguments = json.dumps(plain(asdict(options)), sort_keys=True)
+    arguments = json.dumps(arguments_of(options), sort_keys=True)
     what = hashlib.sha256(arguments.encode()).hexdigest()[:8]
     with locked(run.path / RESULTS / f"{name}-{what}"):  # two who ask the same compute it once
         if not again and (known := kept(run, name, options)):
@@ -197,7 +267,7 @@ def kept(run: Run, name: str, options: Any = None) -> Answer | None:
         options: as in ``answer``.
     """
     options = question(name).options() if options is None else options
-    return kept_as_asked(run.path, name, plain(asdict(options)), run.model_hash())
+    return kept_as_asked(run.path, name, arguments_of(options), run.model_hash())
 
 
 def kept_as_asked(
@@ -246,7 +316,7 @@ def latest(run: Run, name: str) -> Answer | None:
 
 def asked_with(name: str, arguments: Mapping[str, Any]) -> str:
     """The options of an answer in words: those that are not the default ones."""
-    default = plain(asdict(question(name).options()))
+    default = arguments_of(question(name).options())
     differ = [(key, value) for key, value in arguments.items() if default.get(key) != value]
     return ", ".join(f"{key.replace('_', ' ')} {value}" for key, value in differ) or "the defaults"
 
@@ -319,7 +389,7 @@ def render(figure: ChartType, suffix: str) -> bytes:
     """A chart as "svg", "png" or self-contained "html", without a browser. Raises UserError where
     the system gives the drawing library too little."""
     try:
-        return _rendered(figure, suffix)
+        return marked(_rendered(figure, suffix), suffix)
     except ValueError as error:
         if not STARVED.search(str(error)):
             raise

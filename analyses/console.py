@@ -204,6 +204,8 @@ def _fault(said: str, args: Sequence[str]) -> str:
         if "None" in known:  # so tyro calls what is left out; Python then keeps no order
             known = sorted({*known} - {"None"})
         return str(unknown(f"value of {option}" if option[0] == "-" else "name", name, known))
+    if lost := re.match(r"Missing value for argument '([\w.]+)'", fault):
+        return f"{lost[1]} is missing: write it by itself, in quotes, without an option before it"
     if empty := re.match(r"Missing value for argument '(--[\w.-]+)'", fault):
         after = dict(pairwise(args)).get(empty[1], "")
         given = f"{empty[1]}={after}" if re.match(r"-[^-]", after) else "one after it"
@@ -212,12 +214,16 @@ def _fault(said: str, args: Sequence[str]) -> str:
         if lacking[1].startswith("{"):
             return f"a name is missing: write one of {lacking[1].strip('{}').replace(',', ', ')}"
         return f"{lacking[1]} is missing: write {lacking[2]}"
+    option = False
     if extra := re.match(r"Unrecognized options: (.+?)(?:, |$)", fault):
         option = extra[1].startswith("-")
         fault = f"unknown option {extra[1]}" if option else f"{extra[1]!r} is one word too many"
+        if turned := re.fullmatch(r"--no-(\w+)\.([\w-]+)", extra[1]):
+            return f"{fault}: did you mean --{turned[1]}.no-{turned[2]}?"
     if "Perhaps you meant:" not in lines:
-        return f"{fault}: leave it out" if extra else fault
-    near = lines[lines.index("Perhaps you meant:") + 1].split()[0]
+        several = "" if option else ", or put words that belong together in quotes"
+        return f"{fault}: leave it out{several}" if extra else fault
+    near = lines[lines.index("Perhaps you meant:") + 1].split()[0].strip(",")
     return f"{fault}: did you mean {near}?"
 
 
@@ -297,7 +303,7 @@ def exit_status(action: Callable[[], None]) -> int:
         _drop_output()
         return _refused(f"cannot write the answer ({told(error)}): {cure(error)}")
     except (MemoryError, RuntimeError) as error:
-        if not out_of_memory(error):
+        if not _out_of_memory(error):
             raise
         return _refused("the memory of this machine is too small for this: ask for less")
     return 0
@@ -322,7 +328,7 @@ def _drop_output() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def out_of_memory(error: Exception) -> bool:
+def _out_of_memory(error: Exception) -> bool:
     """Is the error that memory is used up? PyTorch raises a RuntimeError of many words."""
     said = str(error)
     return isinstance(error, MemoryError) or "allocate memory" in said or "out of memory" in said

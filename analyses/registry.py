@@ -3,74 +3,176 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import cache
+from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
-from typing import Any
+from typing import Any, Literal
 
-from analyses.options import questions
 from models.errors import unknown
 
+Group = Literal["behaviour", "parts", "inside", "words", "training", "rule"]
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A question of the lab.
+
+    The question is the object ``QUESTION`` in the module of ``analyses.questions.GROUP`` with its
+    name. Its options are the class of its name in ``analyses.options.GROUP``.
+
+    Attributes:
+        group: the folder of the question, and its heading in lists.
+        asks: the question in words.
+        usual: whether it is asked where no question is named.
+    """
+
+    group: Group
+    asks: str
+    usual: bool = False
+
+
 BUILT_IN = {
-    "accuracy": "How far beyond the training window is the model still right?",
-    "probing": "Which hidden variable of the language can be read off which activation?",
-    "emergence": "When in training does each hidden variable become readable?",
-    "interventions": "Does the model use a hidden variable? "
-    "What does it do when the variable is erased, moved or exchanged?",
-    "heads": "Which heads does the verdict need, which write it, "
-    "and do they look where it matters?",
-    "patching": "Which activations carry the difference between a word and its counterfactual?",
-    "circuits": "Which parts of the model carry the verdict, what do they read from each other, "
-    "and is the rest idle?",
-    "explanations": "Which symbols decide according to each method, and which really decide?",
-    "leaderboard": "Which explanation method tells the truth about this model, and at what cost?",
-    "discovery": "Which rule describes the network's verdicts, and how far can it be trusted?",
+    "accuracy": Entry(
+        "behaviour", "How far beyond the training window is the model still right?", usual=True
+    ),
+    "perplexity": Entry(
+        "behaviour", "How close is the model's next-token distribution to the language's own?"
+    ),
+    "depths": Entry("behaviour", "How deep may words be embedded until the model is wrong?"),
+    "targets": Entry(
+        "behaviour", "Is the target of a source right, and what follows after an error?"
+    ),
+    "steps": Entry("behaviour", "A written step is turned around: does what follows believe it?"),
+    "in-context": Entry("behaviour", "Does the answer follow the examples in the prompt?"),
+    "bias": Entry(
+        "behaviour", "Which of two rules did the model take whose training words fit both?"
+    ),
+    "probing": Entry(
+        "inside",
+        "Which hidden variable of the language can be read off which activation?",
+        usual=True,
+    ),
+    "emergence": Entry(
+        "training", "When in training does each hidden variable become readable?", usual=True
+    ),
+    "interventions": Entry(
+        "inside",
+        "Does the model use a hidden variable? "
+        "What does it do when the variable is erased, moved or exchanged?",
+        usual=True,
+    ),
+    "dictionary": Entry("inside", "Do sparse dictionaries find what is known of a site?"),
+    "syntax": Entry("inside", "Is the tree of a word in the activations?"),
+    "vectors": Entry("inside", "Do vectors of words know their classes?"),
+    "senses": Entry("inside", "One form, two senses: from which layer on can they be told apart?"),
+    "sentences": Entry(
+        "inside", "What does one vector hold of a whole word, by the way in which it is made?"
+    ),
+    "dimension": Entry("inside", "How many dimensions do the activations fill, layer by layer?"),
+    "positions": Entry(
+        "inside",
+        "Is each kind of position bounded, unique, consistent step by step, and readable?",
+    ),
+    "heads": Entry(
+        "parts",
+        "Which heads does the verdict need, which write it, and do they look where it matters?",
+        usual=True,
+    ),
+    "patching": Entry(
+        "parts",
+        "Which activations carry the difference between a word and its counterfactual?",
+        usual=True,
+    ),
+    "circuits": Entry(
+        "parts",
+        "Which parts of the model carry the verdict, what do they read from each other, "
+        "and is the rest idle?",
+        usual=True,
+    ),
+    "ablation": Entry("parts", "What is still right without the parts that you name?"),
+    "alignment": Entry(
+        "parts",
+        "Does attention to a source show where each symbol of the target comes from, "
+        "and does the source matter there?",
+    ),
+    "dependencies": Entry(
+        "parts", "Which earlier symbol decides what may come next, and how does the model know?"
+    ),
+    "looks": Entry(
+        "parts",
+        "Do symbols of one kind look at those of another, head by head, and does it matter?",
+    ),
+    "induction": Entry("parts", "Which heads does an answer by examples need?"),
+    "reach": Entry(
+        "parts",
+        "How strongly does a symbol k places back reach the last logit, and by how many steps?",
+    ),
+    "cosine": Entry(
+        "parts", "Does a head score tokens higher, the more alike their embeddings are?"
+    ),
+    "explanations": Entry(
+        "words",
+        "Which symbols decide according to each method, and which really decide?",
+        usual=True,
+    ),
+    "leaderboard": Entry(
+        "words",
+        "Which explanation method tells the truth about this model, and at what cost?",
+        usual=True,
+    ),
+    "influence": Entry("training", "Which training lines made the network say what it says?"),
+    "lines": Entry(
+        "training", "Which training lines speak for this answer, and whose labels may be wrong?"
+    ),
+    "gradients": Entry(
+        "training", "Where does the gradient arrive, and how far do activations move in training?"
+    ),
+    "landscape": Entry(
+        "training", "How curved is the loss around the weights, before and after training?"
+    ),
+    "discovery": Entry(
+        "rule",
+        "Which rule describes the network's verdicts, and how far can it be trusted?",
+        usual=True,
+    ),
 }
-"""What each question asks.
+"""The questions of the lab by name."""
 
-The question is the object ``QUESTION`` in the module of ``analyses.questions`` with its name. Its
-options are the class of its name in ``analyses.options.questions``, or else a class in its module.
-"""
-
-OF_PAIRS = {
-    "alignment": "Does attention to a source show where each symbol of the target comes from, "
-    "and does the source matter there?",
-}
-"""What is asked of runs on pairs alone."""
-
-GROUP = "structure_lab.questions"
+ENTRY_POINTS = "structure_lab.questions"
 """Entry points of other packages: ``shortest = "their_package.module:QUESTION"``."""
-
-
-OWN = BUILT_IN | OF_PAIRS
-"""All questions of the lab."""
 
 
 @cache
 def registered() -> Mapping[str, EntryPoint]:
-    """Every question of all runs by its name; nothing is imported yet."""
-    own = [EntryPoint(name, f"analyses.questions.{name}:QUESTION", GROUP) for name in BUILT_IN]
-    others = sorted(entry_points(group=GROUP), key=lambda entry: entry.name)
-    known = {entry.name: entry for entry in own}
-    return known | {entry.name: entry for entry in others if entry.name not in known}
-
-
-def known() -> Mapping[str, EntryPoint]:
-    """Every question by its name, those of pairs among them."""
-    own = {
-        name: EntryPoint(name, f"analyses.questions.{name}:QUESTION", GROUP) for name in OF_PAIRS
+    """Every question by its name, those of other packages among them; nothing is imported yet."""
+    at = {
+        name: f"analyses.questions.{each.group}.{name.replace('-', '_')}:QUESTION"
+        for name, each in BUILT_IN.items()
     }
-    return {**registered(), **own}
+    ours = {name: EntryPoint(name, where, ENTRY_POINTS) for name, where in at.items()}
+    others = sorted(entry_points(group=ENTRY_POINTS), key=lambda point: point.name)
+    return ours | {point.name: point for point in others if point.name not in ours}
+
+
+def usual() -> list[str]:
+    """The questions that are asked where none is named; those of other packages are among them."""
+    return [name for name in registered() if name not in BUILT_IN or BUILT_IN[name].usual]
 
 
 def entry(name: str) -> EntryPoint:
     """Where a question lies. Raises UserError for an unknown name."""
-    if name not in known():
-        raise unknown("question", name, [*known(), "all"])
-    return known()[name]
+    if name not in registered():
+        raise unknown("question", name, [*registered(), "all"])
+    return registered()[name]
 
 
 def options_of(name: str) -> type[Any]:
-    """The options of a question. Those of the lab's own questions are found without importing the
-    work."""
-    own = getattr(questions, name.capitalize(), None) if name in OWN else None
-    return own or entry(name).load().options
+    """The options of a question. Those of the lab are found without importing the question. Raises
+    UserError for an unknown name."""
+    if name not in BUILT_IN:
+        options: type[Any] = entry(name).load().options
+        return options
+    module = import_module(f"analyses.options.{BUILT_IN[name].group}")
+    options = getattr(module, name.title().replace("-", ""))
+    return options

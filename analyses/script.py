@@ -1,4 +1,4 @@
-"""Runs any question as a script: `python -m analyses.questions.patching RUN [OPTIONS]`."""
+"""Runs any question as a script: `python -m analyses.questions.parts.patching RUN [OPTIONS]`."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from pathlib import Path
 from typing import Any
 
 from analyses.answers import Answer, Question, answer, question
-from analyses.console import OUT, exit_status, parse_asked, progress_bar, shown, titled
+from analyses.console import OUT, exit_status, parse_asked, progress_bar, shown, table_of, titled
 from analyses.options.shared import Asks
 from models.runs.run import Run
 
 
 def script(asked: Question[Any]) -> int:
     """The same as `lab analyse RUN NAME [OPTIONS]`. Returns the exit status."""
-    return exit_status(lambda: from_arguments(asked.name, sys.argv[1:] or ["--help"]))
+    return exit_status(lambda: _from_arguments(asked.name, sys.argv[1:] or ["--help"]))
 
 
-def from_arguments(name: str, args: Sequence[str]) -> None:
+def _from_arguments(name: str, args: Sequence[str]) -> None:
     """Asks the run that the arguments name.
 
     Args:
@@ -37,6 +37,8 @@ def ask(run: Run, name: str, options: Any, how: Asks) -> None:
     if shown(how, found.table, as_json(found)):
         return
     note = " (kept from before; --again answers afresh)" if known else ""
+    for title, table in question(name).shown(found).items():
+        OUT.print(table_of(table, title or None))
     OUT.print(titled(name, f": {found.sentence}{note}"))
     where(found, name)
 

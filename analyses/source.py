@@ -14,14 +14,14 @@ from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
-from analyses.registry import OWN, known
+from analyses.registry import BUILT_IN, registered
 
 ROOT = Path(__file__).parents[1]
 MODELS = ("models", "interp", "analyses/activations.py")
 """What activations depend on."""
 ANSWERS = (
     *MODELS,
-    *(f"analyses/{name}" for name in ("measures", "questions", "rules", "scoring", "studies")),
+    *(f"analyses/{name}" for name in ("lectures", "questions", "rules", "scoring", "studies")),
     *(f"analyses/{name}.py" for name in ("answers", "words")),
 )
 """What answers depend on. Charts, options and pages change none."""
@@ -39,9 +39,9 @@ def code_of(name: str) -> str:
     It is that of the files that the question imports, directly or not. Of a study, and of the
     question of another package, it is that of all files; the latter counts with its own file.
     """
-    if name in OWN:
-        return _hash(tuple(_imported(known()[name].module) & set(_files(ANSWERS))))
-    spec = find_spec(known()[name].module) if name in known() else None
+    if name in BUILT_IN:
+        return _hash(tuple(_imported(registered()[name].module) & set(_files(ANSWERS))))
+    spec = find_spec(registered()[name].module) if name in registered() else None
     return source_hash(*ANSWERS, *([spec.origin] if spec and spec.origin else []))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 
 import numpy as np
@@ -108,15 +109,21 @@ def apart(language: Language) -> Split:
 
 
 def member(run: Run, n: int) -> Word:
-    """A member: of the rules of the Dutch lines their first line, else a word of about size n."""
+    """A member: of the rules of the Dutch lines their first line, else a word of about size n.
+
+    Raises:
+        UserError: training took all members.
+    """
     language = run.language
     if language.name in DUTCH and isinstance(language, FormalLanguage):
         return printed_lines()[0][1]
     lengths = language.positive_lengths(language.lengths(run.config.max_n))
-    length = min(lengths, key=lambda k: abs(k - language.length_of(n)))
-    rng = np.random.default_rng(ANALYSIS_SEED)
-    words = language.sample(rng, 1, [length], label=True, split=apart(language)).words
-    return language.vocabulary.decode(words.ids[0, :length])
+    for length in sorted(lengths, key=lambda k: abs(k - language.length_of(n))):
+        rng = np.random.default_rng(ANALYSIS_SEED)
+        with suppress(LookupError):  # training may have taken all of a length
+            words = language.sample(rng, 1, [length], label=True, split=apart(language)).words
+            return language.vocabulary.decode(words.ids[0, :length])
+    raise UserError(f"{language.name} has kept no member apart from those of training: give a word")
 
 
 def near_miss(run: Run, n: int, seed: int = ANALYSIS_SEED) -> Word:

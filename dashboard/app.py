@@ -22,7 +22,7 @@ st.set_page_config(page_title="Structure Lab", page_icon="🔬", layout="wide")
 
 
 @st.cache_resource(show_spinner=False)
-def warm_up() -> None:
+def _warm_up() -> None:
     """Asks shap once, in the background, while the first page is drawn.
 
     shap's first explainer imports all of transformers; the first word to be explained should not
@@ -32,7 +32,7 @@ def warm_up() -> None:
     threading.Thread(target=permutation_shap, args=(game,), daemon=True).start()
 
 
-warm_up()
+_warm_up()
 
 # On a narrow screen a wide chart is scrolled, not cut off, also by the keyboard. A marked word is
 # seen on a projector too, and by those who see no colours. Small print is dark enough to be read.

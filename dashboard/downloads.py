@@ -13,7 +13,7 @@ from altair.typing import ChartType
 
 from analyses.answers import Answer, asked_with, render
 from analyses.console import as_csv
-from analyses.registry import known
+from analyses.registry import registered
 from analyses.reports.code import command_of, python_of
 from analyses.reports.of_run import report
 from analyses.scorecard import verdict
@@ -58,7 +58,7 @@ def downloads(
             column.download_button(
                 text(label), content, f"{stem}.{suffix}", mime, on_click="ignore"
             )
-        if run is not None and name in known() and result.arguments:
+        if run is not None and name in registered() and result.arguments:
             st.markdown("**The code that makes this picture**")
             st.code(python_of(run, name, result.arguments), language="python")
             st.code(command_of(run, name, result.arguments), language="bash")
@@ -101,7 +101,7 @@ def _about(run: Run | None, name: str, result: Answer) -> dict[str, Any]:
         return about
     about = {"run": run.name, "step": run.step, **about}
     about["commit of the training"] = run.record.get("git_commit")
-    if name in known():
+    if name in registered():
         found = verdict(name, result)
         about |= {"asked with": asked_with(name, result.arguments)}
         about |= {"finding": found.short, "grade": found.grade, "why": found.why}

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
 from typing import Any, Literal
 
 import altair as alt
@@ -12,9 +14,9 @@ import pandas as pd
 import streamlit as st
 from altair.typing import ChartType
 
-from analyses.answers import Answer, question
+from analyses.answers import Answer, question, sections
 from analyses.charts.accuracy import training_charts
-from analyses.registry import known
+from analyses.registry import registered
 from analyses.scorecard import Grade, verdict
 from analyses.studies.planned import for_reading
 from analyses.studies.seeds import wide
@@ -50,7 +52,7 @@ def explain_errors() -> Iterator[None]:
 def heading(title: str, name: str) -> None:
     """The page's title and its question."""
     st.title(text(title))
-    if name in known():
+    if name in registered():
         st.markdown(f"**{text(question(name).asks)}**")
 
 
@@ -72,10 +74,17 @@ GRADES: dict[Grade, str] = {
 }
 
 
+HEADLINE = 140
+"""Letters of the longest finding that is written large."""
+
+
 def judged(name: str, result: Answer) -> None:
     """The finding of an answer in one sentence, whether to believe it, and all that it says."""
     found = verdict(name, result)
-    st.markdown(f"#### {text(found.short)}")
+    if len(found.short) <= HEADLINE:
+        st.markdown(f"#### {text(found.short)}")
+    else:
+        st.markdown(text(found.short))
     st.badge(text(found.grade), color=COLOURS[found.grade], help=GRADES[found.grade])
     st.caption(text(found.why))
     if result.sentence != found.short:
@@ -115,6 +124,19 @@ def how_to_read(markdown: str) -> None:
     shows its meaning."""
     with st.expander("How to read this"):
         st.markdown(explained(markdown))
+
+
+@cache
+def _here() -> Mapping[str, str]:
+    return sections(Path(__file__).with_name("how_to_read.md"))
+
+
+def reading(part: str) -> None:
+    """``how_to_read`` a part of a page, as how_to_read.md in this folder has it, or else the answer
+    to the question of this name; nothing where there is neither."""
+    if words := _here().get(part) or question(part).how_to_read:
+        with st.expander("How to read this"):
+            st.markdown(explained(words))
 
 
 FRAME = 120
@@ -164,7 +186,8 @@ def seeds_of(run: Run, name: str) -> None:
     runs, asked, table, tests = over_siblings(run, name)
     if runs < 2:
         return
-    st.header(f"Over {asked:d} seed{'s' * (asked != 1)}", divider="gray")
+    if asked:
+        st.header(f"Over {asked:d} seed{'s' * (asked != 1)}", divider="gray")
     if asked < runs:
         st.caption(
             f"{runs - asked:d} of {runs:d} runs have no answer to compare: it is missing, "

@@ -9,8 +9,7 @@ from typing import Literal
 
 import streamlit as st
 
-from analyses.registry import OWN as QUESTIONS
-from analyses.registry import registered
+from analyses.registry import BUILT_IN, registered
 from dashboard import controls, lecture
 from dashboard.drawing import explain_errors, link_to
 from dashboard.markup import text
@@ -127,8 +126,8 @@ class Page:
         st.header("What next?", divider="gray")
         for address in self.then:
             link_to(address, OWN[address].title)
-            if asks := QUESTIONS.get(SHOWN.get(address, address)):
-                st.caption(text(asks))
+            if about := BUILT_IN.get(SHOWN.get(address, address)):
+                st.caption(text(about.asks))
 
 
 START, TRAINING, INSIDE = "Start", "Languages and training", "Look inside"
@@ -223,14 +222,30 @@ OWN = {
 }
 """The pages of this package by address. The dashboard opens with the first."""
 
-SHOWN = {"runs": "accuracy"}
+SHOWN = {"runs": "accuracy", "break": "ablation", "dictionaries": "dictionary"}
 """Questions that are shown on a page with another address: the question by that address."""
+PART_OF = {
+    "generate": ("perplexity",),
+    "alignment": ("targets", "steps", "in-context", "induction"),
+    "syntax": ("depths", "dependencies"),
+    "vectors": ("senses", "sentences"),
+    "model": ("reach", "dimension"),
+    "influence": ("lines",),
+}
+"""Questions that share a page with others, by the page's address."""
 
 
 def pages() -> dict[str, Page]:
-    """All pages in their order. The pages of other packages' questions come last."""
-    others = [name for name in registered() if name not in OWN and name not in SHOWN.values()]
-    return OWN | {
-        name: Page(MORE, question.title_of(name), "help", partial(question.show, name))
-        for name in others
-    }
+    """All pages in their order. One page has the questions without a page of their own; those of
+    other packages get a page each, and come last."""
+    shown = {*OWN, *SHOWN.values(), *(name for names in PART_OF.values() for name in names)}
+    some = partial(question.show_some, [name for name in BUILT_IN if name not in shown])
+    others = [name for name in registered() if name not in BUILT_IN]
+    return (
+        OWN
+        | {"questions": Page(MORE, "More questions", "help", some)}
+        | {
+            name: Page(MORE, question.title_of(name), "help", partial(question.show, name))
+            for name in others
+        }
+    )

@@ -24,6 +24,7 @@ from analyses.answers import (
     load,
     question,
 )
+from analyses.needs import require
 from analyses.reports.code import command_of
 from dashboard import controls
 from dashboard.background import at_once, offer
@@ -63,7 +64,7 @@ def choose_run() -> None:
             run = current_run()
             st.caption(
                 text(
-                    f"{run.language.name}, {run.language.chomsky}; {shape_of(run)}; "
+                    f"{run.language.name}, {run.language.chomsky}; {_shape_of(run)}; "
                     f"recipe {run.config.recipe}; seed {run.config.seed}"
                 )
             )
@@ -106,7 +107,7 @@ def most_telling(names: Sequence[str]) -> str:
     return min(names, key=lambda name: (not is_dutch(name), name.startswith("an-")))
 
 
-def shape_of(run: Run) -> str:
+def _shape_of(run: Run) -> str:
     """The model in a few words."""
     model = run.config.model
     if model.family.tabular:
@@ -236,6 +237,7 @@ def asked(run: Run, name: str, **arguments: Any) -> Answer | None:
 
     None as long as it is computed; the page then shows how far that is.
     """
+    require(run, *question(name).needs)
     options = question(name).options(**arguments)
     if (known := kept(run, name, options)) is not None:
         return known

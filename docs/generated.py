@@ -24,7 +24,8 @@ from mkdocs.structure.pages import Page
 
 from analyses.charts.leaderboard import MEANINGS
 from analyses.command_line.app import COMMANDS, main
-from analyses.registry import OWN
+from analyses.command_line.arguments import SHOWN, SHOWN_OF, STUDIES
+from analyses.registry import BUILT_IN
 from models.base import hook_table
 from models.choices import CHOICES, Counting
 from models.families import FAMILIES
@@ -43,7 +44,7 @@ WIDTH = 80
 ABOUT = """Each command takes `--help`: here stands what it says. A mistake is answered by one line
 and exit status 2, and nothing half written is left."""
 SCRIPTS = """The options of `lab analyse RUN NAME`. Each question is a script too:
-`python -m analyses.questions.patching RUN`."""
+`python -m analyses.questions.parts.patching RUN`."""
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
@@ -90,6 +91,14 @@ def pages() -> dict[str, str]:
 # -- commands -------------------------------------------------------------------------------------
 
 
+FURTHER = [
+    *(("sweep", name) for name in STUDIES),
+    *(("show", name) for name in SHOWN),
+    *(("show", "RUN", name) for name in SHOWN_OF),
+]
+"""What else `sweep` and `show` do, each with options of its own."""
+
+
 def commands() -> str:
     """What every command answers to ``--help``."""
     parts = ["# Every command", ABOUT, block(said()), "## Each by itself"]
@@ -97,8 +106,9 @@ def commands() -> str:
         parts += [f"### lab {name}", block(said(name, "--help"))]
         if name == "rule":  # of lines, or of a network
             parts.append(block(said(name, "--model", "DIR", "--help")))
+        parts += [block(said(*words, "--help")) for words in FURTHER if words[0] == name]
     parts += ["## Each question", SCRIPTS]
-    for name in OWN:
+    for name in BUILT_IN:
         parts += [f"### {name}", block(said("analyse", "RUN", name, "--help"))]
     return "\n\n".join(parts)
 

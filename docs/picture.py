@@ -14,7 +14,7 @@ import altair as alt
 
 from analyses.answers import load
 from analyses.charts.discovery import heads_chart
-from analyses.questions.discovery import chart
+from analyses.questions.rule.discovery import chart
 
 
 def picture(run: Path) -> alt.VConcatChart:

@@ -158,7 +158,7 @@ def pairs_needed(tests: int, level: float = 0.05) -> int:
     return 1 + ceil(log2(tests / level))
 
 
-def holm(p: Float[np.ndarray, " tests"]) -> Float[np.ndarray, " tests"]:
+def _holm(p: Float[np.ndarray, " tests"]) -> Float[np.ndarray, " tests"]:
     """Holm's correction (1979): p-values times the number of tests that are left, never falling.
 
     The smallest p is multiplied by the number of tests, the next by one less, and so on. A result
@@ -193,7 +193,7 @@ def corrected(
     if len(values):
         # statsmodels has Holm's method too. But it collects all garbage in every call, which takes
         # a third of a second beside torch, for what is a sort.
-        adjust = holm if method == "Holm" else false_discovery_control
+        adjust = _holm if method == "Holm" else false_discovery_control
         result[made] = adjust(values)
     return result
 

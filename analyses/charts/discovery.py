@@ -88,7 +88,7 @@ def by_class(table: pd.DataFrame) -> pd.DataFrame:
     return means.reset_index()
 
 
-def classes_chart(table: pd.DataFrame) -> ChartType:
+def _classes_chart(table: pd.DataFrame) -> ChartType:
     """The mean accuracy of each way by class of automata, on lines as long and on longer ones."""
     rows = by_class(table).melt(["class", "way"], ["SR", "LR"], "test", "right")
     rows["test"] = rows["test"].map({"SR": "lines as long", "LR": "longer lines"})
@@ -109,7 +109,7 @@ def classes_chart(table: pd.DataFrame) -> ChartType:
 def recovery_chart(result: Answer) -> ChartType:
     """The exact share by family or by what the study varies, with its interval; a line per way."""
     if result.arguments["study"] == "automata":
-        return classes_chart(result.table)
+        return _classes_chart(result.table)
     by = BY.get(result.arguments["study"], "family")
     ruled = result.table[result.table["family"] != "no rule"]  # there, nothing can come back
     table = shares(ruled, by)

@@ -9,7 +9,7 @@ import pandas as pd
 from altair.typing import ChartType
 
 from analyses.charts.theme import CHOSEN, TRAINED, figures
-from analyses.options.questions import Replacement
+from analyses.options.words import Replacement
 from interp.explanations.methods import METHODS
 from interp.explanations.scores import COSINES, FIT, METRICS, RATIONALE
 

@@ -101,7 +101,7 @@ def panels(
         x = alt.X("setting:N", title=None, sort=settings)
     elif is_numeric_dtype(values["place"]):
         x = alt.X("place:Q", title=short(place))
-        x = x.scale(type=scale_of(values["place"]), nice=False, padding=8)
+        x = x.scale(type=_scale_of(values["place"]), nice=False, padding=8)
     else:
         x = alt.X("place:N", title=short(place), sort=None).axis(labelAngle=0)
     colours = {"range": SEVERAL} if len(settings) <= len(SEVERAL) else {"scheme": "turbo"}
@@ -109,7 +109,7 @@ def panels(
     colour = colour.legend(
         None if place is None or len(settings) == 1 else alt.Legend(orient="top")
     )
-    y = alt.Y("value:Q", title=title).scale(type=scale_of(values["value"]), zero=False)
+    y = alt.Y("value:Q", title=title).scale(type=_scale_of(values["value"]), zero=False)
     if shares:
         y = alt.Y("value:Q", title=title).scale(domain=[0, 1]).axis(format="%")
     found: dict[str, ChartType] = {}
@@ -128,7 +128,7 @@ def panels(
     return found
 
 
-def scale_of(values: pd.Series) -> Literal["linear", "log"]:
+def _scale_of(values: pd.Series) -> Literal["linear", "log"]:
     """The kind of axis on which these numbers can be told apart."""
     low, high = values.min(), values.max()
     return "log" if low > 0 and high >= WIDE * low else "linear"

@@ -5,6 +5,8 @@ The colours can be told apart on a light and on a dark page.
 
 from __future__ import annotations
 
+from typing import Any
+
 import altair as alt
 
 TRAINED = "#0b6e99"
@@ -31,6 +33,12 @@ DASHES = alt.Legend(
     symbolStrokeWidth=2,
 )
 """A legend of dashes: pieces of lines, of a colour that is read on white and on black."""
+
+
+def by_model(**looks: Any) -> alt.Color:
+    """The colours of the trained and of the untrained model, with a legend above."""
+    scale = alt.Scale(domain=["trained", "untrained"], range=[TRAINED, UNTRAINED])
+    return alt.Color("model:N", title=None, scale=scale, legend=alt.Legend(orient="top", **looks))
 
 
 def figures(*names: str, digits: int = 3) -> list[alt.Tooltip]:

@@ -16,12 +16,12 @@ from typing import Any
 
 from analyses.console import OUT, parse, parse_asked
 from analyses.options.commands import (
-    Break,
     Completion,
     Dashboard,
     Demo,
     Evaluate,
     Finetune,
+    Generate,
     Hooks,
     Languages,
     Predict,
@@ -33,40 +33,14 @@ from analyses.options.commands import (
     Size,
     Train,
 )
-from analyses.options.dictionaries import Dictionary
-from analyses.options.influence import Influence
 from analyses.options.lines import Discover, OfAutomaton, OfNetwork, Recover, holds_an_automaton
-from analyses.options.live import (
-    Dependencies,
-    Depths,
-    Generate,
-    InContext,
-    Looks,
-    Perplexity,
-    Senses,
-    Sentences,
-    Steps,
-    Syntax,
-    Targets,
-    Tokens,
-    Vectors,
-)
-from analyses.options.measures import (
-    Bias,
-    Cosine,
-    Dimension,
-    Gradients,
-    Landscape,
-    PositionTable,
-    Reach,
-)
 from analyses.options.pictures import Kernels
 from analyses.options.plants import Plant, Score
 from analyses.options.shared import (
     Asks,
 )
 from analyses.options.studies import FewLabels, Leaderboard, Scaling, Sweep
-from analyses.registry import OWN, known, options_of
+from analyses.registry import BUILT_IN, options_of, registered
 from models.errors import UserError
 from models.families import FAMILIES
 from models.languages import LANGUAGES, corpus_name, language
@@ -103,6 +77,8 @@ def read(command: str, args: Sequence[str]) -> Any:
         "finetune": _finetune,
         "analyse": _analyse,
         "rule": _rule,
+        "show": _show,
+        "sweep": _sweep,
     }
     for option in ("--regex", "--grammar"):  # below, an empty one is as good as none
         if _given(args, option) == "":
@@ -119,28 +95,6 @@ TAKES: dict[str, type[Any]] = {
     "evaluate": Evaluate,
     "predict": Predict,
     "generate": Generate,
-    "perplexity": Perplexity,
-    "targets": Targets,
-    "tokens": Tokens,
-    "steps": Steps,
-    "in-context": InContext,
-    "syntax": Syntax,
-    "depths": Depths,
-    "dependencies": Dependencies,
-    "looks": Looks,
-    "vectors": Vectors,
-    "senses": Senses,
-    "reach": Reach,
-    "dimension": Dimension,
-    "bias": Bias,
-    "cosine": Cosine,
-    "gradients": Gradients,
-    "landscape": Landscape,
-    "position-table": PositionTable,
-    "sentences": Sentences,
-    "dictionary": Dictionary,
-    "influence": Influence,
-    "break": Break,
     "show": Show,
     "report": Report,
     "rule": Discover,
@@ -149,16 +103,32 @@ TAKES: dict[str, type[Any]] = {
     "score": Score,
     "seeds": Seeds,
     "sweep": Sweep,
-    "scaling": Scaling,
-    "few-labels": FewLabels,
-    "leaderboard": Leaderboard,
-    "hooks": Hooks,
-    "size": Size,
-    "kernels": Kernels,
     "dashboard": Dashboard,
     "demo": Demo,
     "completion": Completion,
 }
+STUDIES: dict[str, type[Any]] = {"leaderboard": Leaderboard, "few-labels": FewLabels}
+"""Sweeps with options of their own."""
+SHOWN: dict[str, type[Any]] = {"size": Size, "kernels": Kernels}
+"""What is shown without a run."""
+SHOWN_OF: dict[str, type[Any]] = {"hooks": Hooks, "scaling": Scaling}
+"""What is shown of a run or of a folder, and is no kept answer."""
+
+
+def _sweep(args: Sequence[str]) -> Any:
+    """A file of a sweep, or a study by its name, with its options."""
+    if args and args[0] in STUDIES:
+        return parse(STUDIES[args[0]], args[1:], f"sweep {args[0]}")
+    return parse(Sweep, args, "sweep")
+
+
+def _show(args: Sequence[str]) -> Any:
+    """A kept answer, or one of the other things that are shown."""
+    if args and args[0] in SHOWN:
+        return parse(SHOWN[args[0]], args[1:], f"show {args[0]}")
+    if len(args) > 1 and args[1] in SHOWN_OF:
+        return parse(SHOWN_OF[args[1]], [args[0], *args[2:]], f"show {args[0]} {args[1]}")
+    return parse(Show, args, "show")
 
 
 def _train(args: Sequence[str]) -> Train:
@@ -255,7 +225,7 @@ def productions(grammar: str) -> str:
 
 ANALYSE = """usage: lab analyse RUN [NAME] [OPTIONS]
 
-RUN is the run's folder. NAME is one of these questions; without a name, all are asked:
+RUN is the run's folder. NAME is one of these questions; without a name, the usual ones are asked:
 
 {questions}
 
@@ -266,19 +236,38 @@ OF_ALL = ("-h", "--help", "--again", "--json")
 """Options that need no question by name."""
 
 
+TITLES: dict[str, str] = {
+    "behaviour": "what it does",
+    "parts": "its parts",
+    "inside": "inside",
+    "words": "the symbols of a word",
+    "training": "its training",
+    "rule": "its rule",
+}
+
+
+def _questions() -> list[str]:
+    """The questions, a line each, by their group; those of other packages come last."""
+    width = max(map(len, registered()))
+    lines = []
+    for group, title in TITLES.items():
+        ours = {name: each.asks for name, each in BUILT_IN.items() if each.group == group}
+        lines += [title, *(f"  {name:{width}}  {asks}" for name, asks in ours.items())]
+    others = [f"  {name}" for name in registered() if name not in BUILT_IN]
+    return [*lines, *(["of other packages", *others] if others else [])]
+
+
 def _analyse(args: Sequence[str]) -> Analyse:
     """RUN [NAME] [OPTIONS]; the name decides which options there are."""
     words = [word for word in args if word not in OF_ALL]
     named = words[1:2] and not words[1].startswith("-") and words[1] != "all"
     if not {"-h", "--help"}.isdisjoint(args) and not named:
-        width = max(map(len, known()))
-        rows = [f"  {name:{width}}  {asks}" for name, asks in OWN.items()]
-        rows += [f"  {name}" for name in known() if name not in OWN]
-        OUT.print(ANALYSE.format(questions="\n".join(rows)))
+        OUT.print(ANALYSE.format(questions="\n".join(_questions())))
         raise SystemExit(0)
     if not words or words[0].startswith("-"):
         raise UserError(
-            f"write `lab analyse RUN [NAME] [OPTIONS]`; NAME is one of {', '.join(known())} or all"
+            "write `lab analyse RUN [NAME] [OPTIONS]`; NAME is one of "
+            f"{', '.join(registered())} or all"
         )
     run = words[0]
     if named:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import get_args
 
-from analyses.command_line.arguments import TAKES
+from analyses.command_line.arguments import SHOWN, SHOWN_OF, STUDIES, TAKES
 from analyses.console import option_values
 from analyses.options.commands import Completion, Shell, Train
 from analyses.options.lines import Discover, OfNetwork, Study
 from analyses.options.shared import Asks
 from analyses.options.shipped import shipped
-from analyses.registry import known, options_of
+from analyses.registry import options_of, registered
 from models.languages import LANGUAGES
 from models.languages.grammars.bounded import BOUNDED
 from models.objectives.registry import OBJECTIVES
@@ -68,18 +68,18 @@ def _known(before: Sequence[str], current: str) -> Iterable[str]:
 
 def _places(name: str) -> dict[int, Iterable[str]]:
     """The words that may stand at each place of a command; where a path stands, none."""
-    questions = [*known()]
+    questions = [*registered()]
     places: dict[str, dict[int, Iterable[str]]] = {
         "train": {0: LANGUAGES},
         "finetune": {1: LANGUAGES},
-        "leaderboard": dict.fromkeys(range(len(LANGUAGES)), LANGUAGES),
-        "sweep": {0: shipped()},
+        "languages": {0: LANGUAGES},
+        "sweep": {0: [*shipped(), *STUDIES], **dict.fromkeys(range(1, len(LANGUAGES)), LANGUAGES)},
         "recover": {0: get_args(Study)},
         "plant": {0: BOUNDED},
         "completion": {0: get_args(Shell)},
         "analyse": {1: [*questions, "all"]},
         "seeds": {1: [*questions, "all"]},
-        "show": {1: questions},
+        "show": {0: SHOWN, 1: [*questions, *SHOWN_OF]},
     }
     return places.get(name, {})
 
@@ -92,7 +92,11 @@ def _options(name: str, rest: Sequence[str]) -> dict[str, list[str]]:
         of_network = option_values(OfNetwork)
         of_lines = option_values(Discover) | {"--model": of_network["--model"]}
         return of_network if "--model" in rest else of_lines
+    if name == "sweep" and rest and rest[0] in STUDIES:
+        return option_values(STUDIES[rest[0]])
+    if name == "show" and (others := [word for word in rest[:2] if word in SHOWN | SHOWN_OF]):
+        return option_values((SHOWN | SHOWN_OF)[others[0]])
     if name != "analyse":
         return option_values(TAKES[name])
-    asked = [word for word in rest if word in known()]
+    asked = [word for word in rest if word in registered()]
     return option_values(Asks) | (option_values(options_of(asked[0])) if asked else {})

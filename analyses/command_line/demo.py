@@ -19,7 +19,7 @@ from analyses.jobs.trained import trained
 from analyses.jobs.workers import side_by_side
 from analyses.options.commands import Demo
 from analyses.options.lines import Discover
-from analyses.registry import registered
+from analyses.registry import usual
 from analyses.rules.discover import discover
 from analyses.rules.printed import printed_verdicts
 from analyses.rules.printed import summary as printed_summary
@@ -101,7 +101,7 @@ def complete(path: Path, config: TrainConfig, device: str) -> float:
     """Trains the run if need be and answers every question; returns the seconds spent."""
     start = time.monotonic()
     run = trained(path, config, device=device)
-    for each in registered():
+    for each in usual():
         answer(run, each, question(each).brief)
     return time.monotonic() - start
 
@@ -114,12 +114,12 @@ def state_of(paths: dict[str, Path]) -> Table:
         try:
             run = Run(path)
             steps = [line["step"] for line in run.metrics()]
-            answered = [name for name in registered() if folders_of(path, name)]
+            answered = [name for name in usual() if folders_of(path, name)]
             done, total = float(steps[-1]) if steps else 0.0, float(run.config.steps)
             what = "training"
             if run.record["status"] == "finished":
-                left = [name for name in registered() if name not in answered]
-                done, total = len(answered), len(registered())
+                left = [name for name in usual() if name not in answered]
+                done, total = len(answered), len(usual())
                 what = f"asking: {left[0]}" if left else "done"
         except UserError:
             pass  # not begun yet

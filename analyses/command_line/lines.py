@@ -7,7 +7,7 @@ import pandas as pd
 from analyses.charts.discovery import BY, by_class, shares
 from analyses.console import OUT, progress_bar, shown, table_of
 from analyses.options.lines import Discover, OfAutomaton, OfNetwork, Recover
-from analyses.questions.rule_evidence import transitions
+from analyses.questions.rule.rule_evidence import transitions
 from analyses.rules import automaton_file, of_network, recovery
 from analyses.rules import discover as discoveries
 from analyses.rules import record as records

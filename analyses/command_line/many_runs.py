@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import pandas as pd
 
-from analyses.answers import Answer, draw, question
+from analyses.answers import Answer, question
 from analyses.charts.leaderboard import FOUND, REPLACEMENTS
-from analyses.console import ERR, OUT, as_rows, progress_bar, shown, table_of
+from analyses.console import ERR, OUT, progress_bar, shown, table_of
 from analyses.options.commands import Seeds
-from analyses.options.studies import FewLabels, Leaderboard, Scaling, Sweep
-from analyses.questions.explanations import replacement_in_words
-from analyses.questions.leaderboard import MEMBERSHIPS
-from analyses.registry import registered
+from analyses.options.studies import FewLabels, Leaderboard, Sweep
+from analyses.questions.words.explanations import replacement_in_words
+from analyses.questions.words.leaderboard import MEMBERSHIPS
+from analyses.registry import usual
 from analyses.script import as_json, where
 from analyses.studies import few_labels as labels
 from analyses.studies import leaderboard as leaderboards
 from analyses.studies import planned
-from analyses.studies import scaling as laws_of
 from analyses.studies.report import report as report_of
 from analyses.studies.seeds import ask_all, chosen, for_reading, over_groups
 from analyses.studies.sweeps import bands, over_seeds, paired
@@ -39,7 +38,7 @@ COLUMNS = 4
 
 def seeds(options: Seeds) -> None:
     """Means over all runs that differ in the seed alone."""
-    names = list(registered()) if options.name == "all" else [options.name]
+    names = usual() if options.name == "all" else [options.name]
     for name in names:
         question(name)
     runs, notes = chosen(options.path)
@@ -65,8 +64,19 @@ def seeds(options: Seeds) -> None:
         OUT.print(how)
 
 
-def sweep(options: Sweep) -> None:
-    """Many runs from one file, on this machine or on many."""
+def sweep(options: Sweep | Leaderboard | FewLabels) -> None:
+    """Many runs from one file, or a study with options of its own, on this machine or on many."""
+    match options:
+        case Leaderboard():
+            leaderboard(options)
+        case FewLabels():
+            few_labels(options)
+        case Sweep():
+            _sweep(options)
+
+
+def _sweep(options: Sweep) -> None:
+    """Many runs from one file."""
     if options.dry_run:
         _estimate(options)
         return
@@ -125,22 +135,6 @@ def _estimate(options: Sweep) -> None:
     for note in skipped[:SETTINGS]:
         OUT.print(f"left out: {note}", style="dim", markup=False)
     OUT.print(estimate_in_words(table, options.workers))
-
-
-def scaling(options: Scaling) -> None:
-    """Power laws of a sweep's loss, beside rivals and exactness."""
-    runs = laws_of.points(options.folder, options.by)
-    table = laws_of.laws(runs)
-    said, sizes = laws_of.in_words(runs, table, options.by), laws_of.means(runs)
-    if options.file is not None:
-        draw(laws_of.chart(runs, options.by), options.file)
-    content = {"laws": as_rows(table), "sizes": as_rows(sizes), "answer": " ".join(said)}
-    if shown(options, table, content):
-        return
-    OUT.print(table_of(table))
-    OUT.print(table_of(sizes))
-    for sentence in said:
-        OUT.print(sentence)
 
 
 def leaderboard(options: Leaderboard) -> None:

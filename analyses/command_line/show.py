@@ -1,88 +1,139 @@
-"""Commands that show: the dashboard, and a picture of kernel attention."""
+"""What a run keeps, and other things that are looked up: hooks, sizes, laws of a sweep."""
 
 from __future__ import annotations
 
-import importlib.util
-import os
-import secrets
-import socket
-import sys
-import tomllib
-from pathlib import Path
+from dataclasses import asdict
 
-from analyses.console import OUT
-from analyses.options.commands import Dashboard
+import pandas as pd
+
+from analyses.answer_files import kept_in
+from analyses.answers import Answer, asked_with, current, draw, latest, question
+from analyses.charts import kernel_attention
+from analyses.console import OUT, as_rows, shown, table_of, titled
+from analyses.options.commands import Hooks, Show, Size
 from analyses.options.pictures import Kernels
-from models.errors import UserError, told
+from analyses.options.shared import Shows
+from analyses.options.studies import Scaling
+from analyses.registry import entry, registered, usual
+from analyses.reports.code import command_of
+from analyses.scorecard import verdict
+from analyses.script import as_json, where
+from analyses.studies import scaling as laws_of
+from models.base import hook_table
+from models.errors import UserError, lab
+from models.runs.run import Run
+from models.sizes import in_words as total
+from models.sizes import parts_of
 
 
-def kernels(options: Kernels) -> None:
-    """Kernel attention in one picture."""
-    from analyses.answers import draw  # the dashboard starts without these
-    from analyses.charts import kernel_attention
-
-    draw(kernel_attention.chart(options), options.file)
-    OUT.print(f"{options.file}")
-
-
-def refuse_taken(port: int) -> None:
-    """Raises UserError if another program serves at this port of this machine, or nobody may."""
-    with socket.socket() as ours:
-        if os.name == "posix":  # a port that was left a moment ago is free
-            ours.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            ours.bind(("127.0.0.1", port))
-        except OSError as error:
-            raise UserError(
-                f"port {port} cannot be served ({told(error)}): choose another with --port"
-            ) from None
+def show(options: Show | Size | Kernels | Hooks | Scaling) -> None:
+    """Print an answer that a run keeps, or what else is shown."""
+    match options:
+        case Size():
+            size(options)
+        case Hooks():
+            hooks(options)
+        case Kernels():
+            draw(kernel_attention.chart(options), options.file)
+            OUT.print(f"{options.file}")
+        case Scaling():
+            scaling(options)
+        case Show():
+            _show(options)
 
 
-SERVE = """
-import click
-from streamlit.web.cli import main
-try:
-    main(prog_name="streamlit", standalone_mode=False)
-except click.Abort:  # Ctrl-C: Streamlit alone would say "Aborted!", with status 1
-    print("stopped")
-"""
-"""Streamlit's own command; its arguments follow."""
+def _show(options: Show) -> None:
+    """Print an answer that a run keeps."""
+    run = Run(options.run)
+    if options.name in (None, "all"):
+        _show_all(run, options)
+        return
+    entry(options.name)
+    found = _newest_of(run, options.name)
+    if shown(options, found.table, as_json(found)):
+        return
+    OUT.print(titled(options.name, f": {found.sentence}"))
+    OUT.print(table_of(question(options.name).headline(found)))
+    if found.model_hash != run.model_hash():
+        renewed = command_of(run, options.name, found.arguments)
+        OUT.print(f"The answer is about another checkpoint; `{renewed}` renews it.")
+    where(found, options.name)
+    for other in current(run, options.name):
+        if other.folder != found.folder:
+            asked = asked_with(options.name, other.record.arguments)
+            OUT.print(f"  asked with {asked}: {other.folder}", style="dim")
 
 
-def dashboard(options: Dashboard) -> None:
-    """Browse it all."""
-    if not options.runs.is_dir():
-        raise UserError(
-            f"{options.runs} is not a folder: train a run first, for example with `lab demo`"
-        )
-    # Found, not imported: Streamlit runs the script, and the arrows between the rooms stay one way.
-    package = importlib.util.find_spec("dashboard")
-    if package is None or package.origin is None:
-        raise UserError("the dashboard is not installed: install the lab again with `make lab`")
-    app = Path(package.origin).with_name("server.py")
-    command = [sys.executable, "-c", SERVE, "run", str(app)]
-    command += ["--server.port", str(options.port)]
-    command += ["--server.headless", "true"]  # the page opens the browser, with the token
-    if options.allow:  # the option takes the place of the file's names
-        config = tomllib.loads(app.with_name(".streamlit").joinpath("config.toml").read_text())
-        for name in (*config["server"]["allowedHosts"], *options.allow):
-            command += ["--server.allowedHosts", name]
-    command += ["--", os.path.realpath(options.runs)]
-    refuse_taken(options.port)
-    address = f"http://127.0.0.1:{options.port}"
-    # Empty where there is none: what another dashboard left in the environment is not ours.
-    asked = {"STRUCTURE_LAB_TOKEN": "", "STRUCTURE_LAB_OPENED": ""}
-    if not options.no_token:
-        asked["STRUCTURE_LAB_TOKEN"] = token = secrets.token_urlsafe(24)
-        address += f"/?token={token}"
-    if not options.headless and _has_screen():
-        asked["STRUCTURE_LAB_OPENED"] = address
-    OUT.print(f"dashboard: {address} (stop with Ctrl-C)")
-    OUT.file.flush()
-    # The server takes the place of this process: whoever stops one stops both.
-    os.execve(sys.executable, command, os.environ | asked)
+def _newest_of(run: Run, name: str) -> Answer:
+    """The answer that the run was asked last, about its last checkpoint if there is one.
+
+    Raises:
+        UserError: it keeps none.
+    """
+    found = latest(run, name)
+    if found is None:
+        older = kept_in(run.path, name)
+        why = f"no answer to {name}"
+        if older:
+            why += f" by this version of the lab ({older[0].folder} is by another)"
+        raise UserError(f"{run.path} keeps {why}: ask with `{lab('analyse', run.path, name)}`")
+    return found
 
 
-def _has_screen() -> bool:
-    """Could a browser open here?"""
-    return sys.platform != "linux" or bool({"DISPLAY", "WAYLAND_DISPLAY"} & os.environ.keys())
+def _show_all(run: Run, how: Shows) -> None:
+    """Prints the sentence of each kept answer, and which questions are still to be asked."""
+    kept = {name: found for name in registered() if (found := latest(run, name))}
+    rows = [{"question": name, "answer": found.sentence} for name, found in kept.items()]
+    if shown(how, pd.DataFrame(rows, columns=["question", "answer"])):
+        return
+    for name, found in kept.items():
+        OUT.print(titled(name, f": {found.sentence}"))
+        weighed = verdict(name, found)
+        OUT.print(f"  {weighed.grade}: {weighed.why}", style="dim")
+    left = ", ".join(name for name in usual() if name not in kept)
+    if left:
+        OUT.print(f"not asked yet: {left}", style="dim")
+
+
+def scaling(options: Scaling) -> None:
+    """Power laws of a sweep's loss, beside rivals and exactness."""
+    runs = laws_of.points(options.folder, options.by)
+    table = laws_of.laws(runs)
+    said, sizes = laws_of.in_words(runs, table, options.by), laws_of.means(runs)
+    if options.file is not None:
+        draw(laws_of.chart(runs, options.by), options.file)
+    content = {"laws": as_rows(table), "sizes": as_rows(sizes), "answer": " ".join(said)}
+    if shown(options, table, content):
+        return
+    OUT.print(table_of(table))
+    OUT.print(table_of(sizes))
+    for sentence in said:
+        OUT.print(sentence)
+
+
+def size(options: Size) -> None:
+    """The weights of a model of any shape, and what its attention holds."""
+    parts = parts_of(options.model, options.tokens)
+    said = total(parts, options.model, options.positions)
+    rows = [asdict(part) for part in parts]
+    if shown(options, pd.DataFrame(rows), {"parts": rows, "answer": said}):
+        return
+    OUT.print(table_of(pd.DataFrame(rows)))
+    OUT.print(said)
+
+
+def hooks(options: Hooks) -> None:
+    """The hook table of a run's model."""
+    config = Run(options.run).config.model
+    rows = [
+        {"name": row.name, "shape": " ".join(row.shape), "meaning": row.meaning}
+        for row in hook_table(config)
+    ]
+    table = pd.DataFrame(rows)
+    if shown(options, table):
+        return
+    OUT.print(table_of(table))
+    if not config.family.tabular:
+        last, first = config.n_layers - 1, config.encoder_layers
+        sides = f"{{encoder}} is 0 to {first - 1}, {{decoder}} {first} to {last}"
+        OUT.print(sides if config.family.two_sided else f"{{layer}} is 0 to {last}")

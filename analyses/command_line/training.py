@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pandas as pd
 
-from analyses.close_ups.truth import reader_of, rule_in_words
 from analyses.command_line.arguments import productions
-from analyses.console import ERR, OUT, progress_bar, shown, table_of
+from analyses.console import ERR, OUT, as_rows, progress_bar, shown, table_of
 from analyses.jobs.trained import finish
+from analyses.lectures import tokens as of_tokens
+from analyses.lectures.truth import reader_of, rule_in_words
 from analyses.options.commands import Finetune, Languages, Resume, Train
 from models.errors import UserError, lab
 from models.languages import LANGUAGES, FormalLanguage, language
@@ -23,8 +24,11 @@ from models.training.writer import validation_sample
 
 def languages(options: Languages) -> None:
     """What can be trained, with its type in the Chomsky hierarchy, an example and a near miss."""
+    if options.tokens:
+        tokens(options)
+        return
     if options.name or options.grammar:
-        one_language(options)
+        _one_language(options)
         return
     rows = []
     for name in LANGUAGES:
@@ -47,7 +51,24 @@ def languages(options: Languages) -> None:
     OUT.print(f"--recipe plain is the default; {' and '.join(counting)} have counting too.")
 
 
-def one_language(options: Languages) -> None:
+def tokens(options: Languages) -> None:
+    """The merges of a language, how they cut a word, and whether they find its words."""
+    known = language(options.name)
+    cutter = of_tokens.tokeniser_of(known, options.tokens)
+    word = cutter.parse(options.word) if options.word else cutter.encode(known.example())
+    made, table = of_tokens.merges(known, cutter), of_tokens.judged(known, cutter)
+    said = of_tokens.in_words(known, cutter, table)
+    content = {"merges": as_rows(made), "word": word, "judged": as_rows(table), "answer": said}
+    if shown(options, table, content):
+        return
+    if len(made):
+        OUT.print(table_of(made, "merges, in their order"))
+    OUT.print(table_of(table, "beside pairs that are merged at random"))
+    OUT.print(f"{len(word)} tokens: {' '.join(word)}")
+    OUT.print(said)
+
+
+def _one_language(options: Languages) -> None:
     """A language: its machine, its production rules, and what a reader keeps along a word."""
     known = language(options.name or "mine", grammar=productions(options.grammar))
     if not isinstance(known, FormalLanguage):

@@ -80,18 +80,18 @@ def answers(
                 answer = future.result()
             except KilledWorker as error:
                 answer = Failed(
-                    f"{job_name(key)} killed the {error.allowed_failures + 1} workers that tried "
+                    f"{_job_name(key)} killed the {error.allowed_failures + 1} workers that tried "
                     "it: give them more memory, or ask for less"
                 )
             except FutureCancelledError:
                 raise UserError(
-                    f"lost the scheduler {scheduler or ''} while it had {job_name(key)}: "
+                    f"lost the scheduler {scheduler or ''} while it had {_job_name(key)}: "
                     "start again, what is finished is kept"
                 ) from None
             yield key, answer
 
 
-def job_name(key: Hashable) -> str:
+def _job_name(key: Hashable) -> str:
     """What an error calls a job."""
     return " ".join(map(str, key)) if isinstance(key, tuple) else str(key)
 

@@ -58,7 +58,7 @@ def trained_together(configs: Mapping[Path, TrainConfig], device: str) -> list[R
         def noted(run: Run, step: int, value: float | None) -> None:
             if run.path not in begun:
                 begun.add(run.path)
-                note_start(run)
+                _note_start(run)
 
         train_together(runs, device, noted)
     return runs
@@ -93,13 +93,13 @@ def finish(
         nonlocal begun
         if not begun:  # what cannot be resumed was refused before this
             begun = True
-            note_start(run)
+            _note_start(run)
         progress(step, value)
 
     train(run, device, noted)
 
 
-def note_start(run: Run) -> None:
+def _note_start(run: Run) -> None:
     """Notes in run.json that the training of a run begins or goes on here, unless it has ended.
 
     ``sessions`` lists them: host, pid, from_step, started (UTC).

@@ -11,22 +11,25 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 import tyro
+from annotated_types import Interval
 
-from analyses.options.questions import Accuracy, EdgeAblation
+from analyses.options.behaviour import Accuracy
 from analyses.options.shared import (
     Asks,
     Checked,
     Flag,
+    Seed,
     Shows,
     Trains,
     Works,
-    at_least,
     check_languages,
     check_replaced,
 )
-from models.checks import check_bounds
+from models.checks import MOST_SYMBOLS, check_bounds
 from models.config import TrainConfig
-from models.errors import UserError
+from models.decoding.limits import LIMITS, check
+from models.errors import UserError, option_of
+from models.languages.tokens import merges_of
 from models.model_config import ModelConfig
 
 
@@ -38,16 +41,24 @@ class Languages(Shows):
         name: a language: its machine, its production rules, and what a reader keeps of a word.
         word: the word; by default an example.
         grammar: the productions of a language of your own, or a file of them.
+        tokens: how its words are cut into tokens: characters, or bpe:16 for letters and 16 merges.
+            Do byte pairs find its words? The --word may be misspelled.
     """
 
     name: tyro.conf.Positional[str] = ""
     word: str = ""
     grammar: str = ""
+    tokens: str = ""
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.word and not (self.name or self.grammar):
             raise UserError("--word is of one language: write `lab languages NAME --word WORD`")
+        if self.tokens:
+            if not self.name or self.grammar:
+                raise UserError("--tokens is of a language of the lab: write its name first")
+            check_languages([self.name])
+            merges_of(self.tokens)
 
 
 @dataclass(frozen=True)
@@ -107,6 +118,10 @@ class Runs(Shows):
 class Show(Shows):
     """Print an answer that a run keeps. Nothing is computed.
 
+    `lab show RUN hooks` lists every hook of its model. `lab show FOLDER scaling` says by which law
+    the loss of a sweep falls. `lab show size` counts the weights of a model of any shape, and `lab
+    show kernels` draws kernel attention: each takes --help.
+
     Attributes:
         run: the run's folder.
         name: the question; without it, or with all, every kept answer is listed.
@@ -138,7 +153,7 @@ class Report(Checked):
 
     path: tyro.conf.Positional[Path | None] = None
     file: Path | None = None
-    step: int | None = None
+    step: Annotated[int, Interval(ge=0, le=1_000_000_000)] | None = None
     named: str = ""
     command: str = ""
     question: str = ""
@@ -148,10 +163,11 @@ class Report(Checked):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.file is not None:
+            if self.file == Path():
+                raise UserError("--file is empty: name a file that ends in .html")
             if self.file.suffix.lower() != ".html":
                 raise UserError(f"{self.file} is no page: end its name in .html")
             check_replaced(self.file)
-        at_least(0, self, "step")
         if self.named and not re.fullmatch(r"[a-z0-9][a-z0-9_-]*", self.named):
             raise UserError(
                 f"named is {self.named!r}: write small letters, digits, - and _, as in width-depth"
@@ -203,26 +219,58 @@ class Predict(Shows):
 
 
 @dataclass(frozen=True)
-class Break(Shows):
-    """Take heads, MLPs and edges away, and see what is still right.
+class Generate(Shows):
+    """Let the model make words by itself, symbol by symbol, and say which are in the language.
 
     Attributes:
         run: the run's folder.
-        off: what goes, for example L0H1 "L0 mlp" "L0H1 -> L1H0.q".
-        word: a word in quotes, to see what the model says of it.
-        ablation: what stands in their place: their mean output, 0, or their output on another word.
-        step: of the checkpoint, by default the last one.
+        decoders: compare decoders instead, beside an untrained model, random symbols and symbols
+            that the language allows.
+        count: words to draw; of a search, the best ones to show; 0 takes 10, or 200 for each of
+            the decoders.
+        prompt: what every word begins with, in quotes.
+        longest: the most symbols of a word; 0 takes the longest of the training window.
+        temperature: below 1 likely symbols become likelier; 0 takes the likeliest (greedy).
+        top_k: draw only among so many of the likeliest tokens; 0 allows all.
+        top_p: draw only among the likeliest tokens that together have this probability.
+        frequency_penalty: taken off a token's log-probability each time that the word has it.
+        presence_penalty: taken off once if the word has it.
+        beam: search with a beam of this width instead of drawing.
+        by_length: divide a word's log-probability by its tokens in the search.
+        all_words: try every word up to --longest instead of drawing.
+        seed: of the drawing.
+        step: the checkpoint that is asked; by default the last one.
     """
 
     run: tyro.conf.Positional[Path]
-    off: tuple[str, ...]
-    word: str | None = None
-    ablation: EdgeAblation = "mean"
-    step: int | None = None
+    decoders: Flag = False
+    count: int = 0
+    prompt: str = ""
+    longest: int = 0
+    temperature: float = 1.0
+    top_k: int = 0
+    top_p: float = 1.0
+    frequency_penalty: float = 0.0
+    presence_penalty: float = 0.0
+    beam: int = 0
+    by_length: Flag = False
+    all_words: Flag = False
+    seed: Seed = 0
+    step: Annotated[int, Interval(ge=0, le=1_000_000_000)] | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        at_least(0, self, "step")
+        for name, most in (("count", 100_000), ("longest", MOST_SYMBOLS), ("beam", 4096)):
+            if not 0 <= (value := getattr(self, name)) <= most:
+                raise UserError(f"--{name} is {value}: it must lie between 0 and {most}")
+        check({name: getattr(self, name) for name in LIMITS})
+        ways = [name for name in ("decoders", "beam", "all_words") if getattr(self, name)]
+        idle = [] if self.beam or self.all_words else ["by_length"]
+        idle += [*ways[1:], *(LIMITS if ways else ())]
+        for name in idle:
+            if getattr(self, name) != getattr(Generate, name):
+                needed = f"says nothing beside {option_of(ways[0])}" if ways else "needs --beam"
+                raise UserError(f"{option_of(name)} {needed}: leave one of them out")
 
 
 @dataclass(frozen=True)
@@ -263,7 +311,7 @@ class Hooks(Shows):
 
 
 @dataclass(frozen=True)
-class Dashboard:
+class Dashboard(Checked):
     """Look at runs in the browser. Nothing leaves this machine.
 
     Attributes:
@@ -277,13 +325,13 @@ class Dashboard:
     """
 
     runs: tyro.conf.Positional[Path] = Path("runs")
-    port: int = 8501
+    port: Annotated[int, Interval(ge=1, le=65_535)] = 8501
     headless: bool = False
     allow: tuple[str, ...] = ()
     no_token: Flag = False
 
     def __post_init__(self) -> None:
-        at_least(1, self, "port")
+        super().__post_init__()
         for name in self.allow:
             if not re.fullmatch(r"[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)*", name):
                 raise UserError(f"--allow {name!r} is no host name: write, say, lab.example.org")

@@ -6,12 +6,13 @@ import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
+from annotated_types import Interval
 from tyro.conf import Positional
 
-from analyses.options.questions import FEWEST_QUERIES, QUERIES, Discovery
-from analyses.options.shared import Flag, Shows, Trains, Works, at_least, check_seed
+from analyses.options.rule import FEWEST_QUERIES, QUERIES, Discovery
+from analyses.options.shared import Flag, Seed, Shows, Trains, Works
 from models.config import Device
 from models.errors import UserError, lab
 from models.languages import corpus_name
@@ -24,6 +25,9 @@ NETWORKS = 5
 
 MINUTES = 2.0
 """Minutes of CPU that networks may take. Where a rule is found, it takes less than one."""
+
+
+MOST_MINUTES = 10_000
 
 
 @dataclass(frozen=True)
@@ -50,20 +54,16 @@ class Discover(Shows, Trains):
     out: Path = Path("runs")
     name: str = ""
     accepted: str | None = None
-    networks: int = NETWORKS
+    networks: Annotated[int, Interval(ge=1, le=100)] = NETWORKS
     rivals: bool = True
-    queries: int = QUERIES
-    minutes: float = MINUTES
-    seed: int = 0
+    queries: Annotated[int, Interval(ge=FEWEST_QUERIES, le=10_000_000)] = QUERIES
+    minutes: Annotated[float, Interval(ge=0, le=MOST_MINUTES)] = MINUTES
+    seed: Seed = 0
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if (self.lines / "config.json").exists():
             raise UserError(f"{self.lines} is a network: write `{lab('rule', model=self.lines)}`")
-        at_least(1, self, "networks")
-        at_least(FEWEST_QUERIES, self, "queries")
-        at_least(0, self, "minutes")
-        check_seed(self.seed)
         object.__setattr__(self, "name", safe_name(self.name or self.lines.stem))
 
 
@@ -97,10 +97,10 @@ class OfNetwork(Discovery, Shows):
     symbols: tuple[str, ...] = ()
     begin: str | None = None
     end: str | None = None
-    least: float = LEAST
+    least: Annotated[float, Interval(ge=1e-09, le=1)] = LEAST
     reads: Reads | None = None
     vocabulary: str | None = None
-    length: int | None = None
+    length: Annotated[int, Interval(ge=2, le=1000)] | None = None
     out: Path = Path("runs")
     name: str = ""
     again: Flag = False
@@ -109,8 +109,6 @@ class OfNetwork(Discovery, Shows):
     def __post_init__(self) -> None:
         Discovery.__post_init__(self)
         Shows.__post_init__(self)
-        at_least(1e-9, self, "least")
-        at_least(2, self, "length")
         object.__setattr__(
             self, "name", safe_name(self.name or Path(os.path.realpath(self.model)).name)
         )
@@ -159,13 +157,12 @@ class Recover(Shows, Trains, Works):
 
     study: Positional[Study]
     out: Path = Path("runs")
-    seeds: int = 0
+    seeds: Annotated[int, Interval(ge=0, le=10_000)] = 0
     rivals: bool = True
     automata: Path | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        at_least(0, self, "seeds")
         if (self.study == "automata") != (self.automata is not None):
             raise UserError(
                 'the study "automata" and --automata DIR, its folder of *.att files, go together: '

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 
-from analyses.options.shared import at_least, check_picture, check_seed
+from annotated_types import Interval
+
+from analyses.options.shared import Checked, Seed, check_picture
 
 
 @dataclass(frozen=True)
-class Kernels:
+class Kernels(Checked):
     """Kernel attention (Nadaraya-Watson) on a noisy function, as one picture.
 
     Attributes:
@@ -20,12 +23,10 @@ class Kernels:
     """
 
     file: Path = Path("kernels.html")
-    width: float = 1.0
-    keys: int = 40
-    seed: int = 0
+    width: Annotated[float, Interval(ge=1e-06, le=1000000.0)] = 1.0
+    keys: Annotated[int, Interval(ge=1, le=1000)] = 40
+    seed: Seed = 0
 
     def __post_init__(self) -> None:
-        at_least(1, self, "keys")
-        at_least(1e-6, self, "width")
-        check_seed(self.seed)
+        super().__post_init__()
         check_picture(self.file)

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import get_args
+from typing import Annotated, get_args
 
 import tyro
+from annotated_types import Interval
 
 from analyses.options.lines import Study
-from analyses.options.shared import Shows, Works, at_least, check_seed
+from analyses.options.shared import Seed, Shows, Works
 from models.errors import UserError, lab, unknown
 from models.languages.grammars.bounded import BOUNDED
 from models.plants.settings import Dials
@@ -31,13 +32,12 @@ class Plant(Dials, Shows):
     """
 
     program: tyro.conf.Positional[str] = ""
-    seed: int = 0
+    seed: Seed = 0
     out: Path = Path("runs")
 
     def __post_init__(self) -> None:
         Dials.__post_init__(self)
         Shows.__post_init__(self)
-        check_seed(self.seed)
         if self.program in get_args(Study):
             raise UserError(
                 f"{self.program} is a study of rules in lines: "
@@ -86,16 +86,14 @@ class Score(Shows, Works):
     lens: tyro.conf.Positional[Path | None] = None
     programs: tuple[str, ...] = tuple(BOUNDED)
     settings: tuple[str, ...] = tuple(SETTINGS)
-    seeds: int = 2
-    first_seed: int = 0
-    limit: float = 60.0
+    seeds: Annotated[int, Interval(ge=1, le=10_000)] = 2
+    first_seed: Annotated[int, Interval(ge=0, le=4_294_957_295)] = 0
+    limit: Annotated[float, Interval(ge=1, le=86_400)] = 60.0
     out: Path = Path("runs")
     taught: tuple[str, ...] = TAUGHT
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        at_least(1, self, "seeds", "limit")
-        at_least(0, self, "first_seed")
         for name, asked, known in (
             ("program", self.programs, BOUNDED),
             ("setting", self.settings, SETTINGS),

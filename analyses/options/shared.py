@@ -4,71 +4,24 @@ from __future__ import annotations
 
 import os
 import stat
+import struct
+import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, cast, get_args, get_type_hints
 
+from annotated_types import Interval
 from tyro.conf import FlagCreatePairsOff
 
-from models.checks import MOST_SYMBOLS, Number, check_bounds
+from models.checks import Number, check_bounds
 from models.config import MOST_SEED, Device
 from models.errors import UserError, option_of, told
 from models.languages import language
 
 Flag = Annotated[bool, FlagCreatePairsOff]
 """Off unless it is given; there is no --no-... of it."""
-
-
-MOST: Mapping[str, Number] = {
-    "all_words": MOST_SYMBOLS,
-    "count": 100_000,
-    "directions": 1000,
-    "d_model": 4096,
-    "donors": 1000,
-    "draws": 10_000,
-    "first_seed": MOST_SEED - 10_000,
-    "keys": 1000,
-    "least": 1,
-    "length": 1000,
-    "limit": 86_400,
-    "max_n": MOST_SYMBOLS,
-    "max_states": 10_000,
-    "members": 100_000,
-    "minutes": 10_000,
-    "n": MOST_SYMBOLS,
-    "networks": 100,
-    "pairs": 100_000,
-    "parent_steps": 10**9,
-    "port": 65_535,
-    "queries": 10**7,
-    "rank": 1000,
-    "samples": 10**6,
-    "seeds": 10_000,
-    "shift": 1000,
-    "step": 10**9,
-    "steps": 10**9,
-    "width": 1e6,
-    "words": 100_000,
-    "workers": 10_000,
-}
-"""The largest value of every option that is a number. Beyond it the memory of a machine, or
-everybody's patience, ends before the work does."""
-
-
-def at_least(least: Number, options: object, *names: str) -> None:
-    """Raises UserError if an option is smaller than this, larger than ``MOST``, or no number; one
-    that is not given passes."""
-    for name in names:
-        value = getattr(options, name)
-        if value is not None:
-            check_bounds(option_of(name), value, least, MOST[name])
-
-
-def check_seed(seed: int) -> None:
-    """Raises UserError for a seed that not every source of random numbers takes."""
-    if not 0 <= seed <= MOST_SEED:
-        raise UserError(f"--seed is {seed}: it must lie between 0 and {MOST_SEED}")
 
 
 def check_languages(names: Sequence[str]) -> None:
@@ -79,12 +32,21 @@ def check_languages(names: Sequence[str]) -> None:
             raise UserError(f"{name} is named twice: drop one")
 
 
-PICTURES = {
-    "html": (b"<!doctype html", b"<html"),
-    "svg": (b"<svg", b"<?xml"),
-    "png": (b"\x89png",),
-}
-"""The kinds of pictures by the ending of a file's name, and how such files begin."""
+PICTURES = ("html", "svg", "png")
+"""The kinds of pictures and pages, by the ending of a file's name."""
+MARK = b"Structure Lab"
+"""Stands near the beginning of every picture and page of the lab."""
+
+
+def marked(content: bytes, suffix: str) -> bytes:
+    """A picture or a page with the lab's mark, where no reader of it shows it."""
+    if suffix == "png":  # after the header, a chunk of text: its length, name, text and checksum
+        chunk = b"tEXtSoftware\0" + MARK
+        sizes = len(chunk) - 4, zlib.crc32(chunk)
+        begin, end = (struct.pack(">I", size) for size in sizes)
+        return content[:33] + begin + chunk + end + content[33:]
+    first, tag, rest = content.partition(b">")
+    return first + tag + b"<!-- " + MARK + b" -->" + rest
 
 
 def check_picture(file: Path) -> None:
@@ -95,29 +57,52 @@ def check_picture(file: Path) -> None:
 
 
 def check_replaced(file: Path) -> None:
-    """Raises UserError if a file is there that is not of the kind that its ending says: only a
-    picture or a page is replaced by a new one."""
+    """Raises UserError if a file is there that the lab has not made: only a picture or a page of
+    its own is replaced by a new one."""
     try:
         if not stat.S_ISREG(file.stat().st_mode):
             raise UserError(f"{file} is no plain file: choose another name")
         with file.open("rb") as content:
-            begins = content.read(200).lstrip().lower()
+            begins = content.read(2000)
     except FileNotFoundError:
         return
     except OSError as error:
         raise UserError(f"{file} cannot be read ({told(error)}): choose another name") from None
-    if begins and not begins.startswith(PICTURES[file.suffix.removeprefix(".").lower()]):
-        raise UserError(f"{file} holds something else: choose another name, or remove it")
+    if begins and MARK not in begins:
+        raise UserError(f"{file} is not of the lab: choose another name, or remove it")
+
+
+Seed = Annotated[int, Interval(ge=0, le=MOST_SEED)]
+"""A seed that every source of random numbers takes."""
+
+
+@cache
+def _bounds_of(options: Any) -> Mapping[str, tuple[Number, Number]]:
+    """The bounds that stand on the fields of a class of options, by field: least and most."""
+    hints = get_type_hints(options, include_extras=True)
+    kinds = {name: (hint, *get_args(hint)) for name, hint in hints.items()}  # of "... | None" too
+    marks = {
+        name: bounds
+        for name, parts in kinds.items()
+        for part in parts
+        for bounds in getattr(part, "__metadata__", ())
+        if isinstance(bounds, Interval)
+    }
+    return {name: (cast(Number, each.ge), cast(Number, each.le)) for name, each in marks.items()}
 
 
 class Checked:
     """Options that check their values when they are built.
 
-    A command may combine several sets of options: each check calls the next.
+    The bounds of a number stand on its field. A command may combine several sets of options: each
+    check calls the next.
     """
 
     def __post_init__(self) -> None:
         """Raises UserError for a bad value."""
+        for name, (least, most) in _bounds_of(cast(Any, type(self))).items():
+            if (value := getattr(self, name)) is not None:
+                check_bounds(option_of(name), value, least, most)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -148,11 +133,7 @@ class Asks(Shows):
     """
 
     again: Flag = False
-    step: int | None = None
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        at_least(0, self, "step")
+    step: Annotated[int, Interval(ge=0, le=1_000_000_000)] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -176,9 +157,7 @@ class Works(Checked):
             folder under the same name.
     """
 
-    workers: int = field(default_factory=lambda: os.cpu_count() or 1)
+    workers: Annotated[int, Interval(ge=1, le=10_000)] = field(
+        default_factory=lambda: os.cpu_count() or 1
+    )
     scheduler: str | None = None
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        at_least(1, self, "workers")

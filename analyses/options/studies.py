@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
 
+from annotated_types import Interval
 from tyro.conf import Positional, arg
 
 from analyses.options.shared import (
@@ -13,7 +14,6 @@ from analyses.options.shared import (
     Shows,
     Trains,
     Works,
-    at_least,
     check_languages,
     check_picture,
 )
@@ -49,14 +49,13 @@ class Leaderboard(Shows, Trains, Works):
     )
     recipe: str = "plain"
     architectures: tuple[str, ...] = ("transformer", "lstm", "cnn")
-    seeds: int = 5
-    words: int = 100
-    steps: int | None = None
+    seeds: Annotated[int, Interval(ge=1, le=10_000)] = 5
+    words: Annotated[int, Interval(ge=1, le=100_000)] = 100
+    steps: Annotated[int, Interval(ge=1, le=1_000_000_000)] | None = None
     out: Path = Path("runs/leaderboard")
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        at_least(1, self, "seeds", "words", "steps")
         check_languages(self.languages)
         for index, name in enumerate(self.architectures):
             if name not in FAMILIES:
@@ -82,14 +81,10 @@ class Sweep(Shows, Trains, Works):
         arg(metavar="FILE", help=f"a TOML file, or a sweep of the lab: {', '.join(shipped())}"),
     ]
     languages: tuple[str, ...] = ()
-    seeds: int | None = None
-    steps: int | None = None
+    seeds: Annotated[int, Interval(ge=1, le=10_000)] | None = None
+    steps: Annotated[int, Interval(ge=1, le=1_000_000_000)] | None = None
     out: Path | None = None
     dry_run: Flag = False
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        at_least(1, self, "seeds", "steps")
 
     @property
     def folder(self) -> Path:
@@ -141,15 +136,14 @@ class FewLabels(Shows, Trains, Works):
         *("dieren-gaps", "planted", "nested"),
     )
     lines: tuple[int, ...] = (10, 100, 1000, 5000)
-    seeds: int = 5
-    steps: int = 200
-    parent_steps: int = 1000
+    seeds: Annotated[int, Interval(ge=1, le=10_000)] = 5
+    steps: Annotated[int, Interval(ge=1, le=1_000_000_000)] = 200
+    parent_steps: Annotated[int, Interval(ge=1, le=1_000_000_000)] = 1000
     dimensions: tuple[int, ...] = ()
     out: Path = Path("runs/few-labels")
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        at_least(1, self, "seeds", "steps", "parent_steps")
         for name in ("targets", "lines"):
             given = getattr(self, name)
             if not given or len(set(given)) < len(given):

@@ -22,7 +22,7 @@ from analyses.answers import (
     quiet,
     render,
 )
-from analyses.registry import known
+from analyses.registry import registered
 from analyses.reports.code import command_of
 from analyses.scorecard import verdict
 from models.runs.run import Run
@@ -37,7 +37,7 @@ def report(run: Run, progress: Progress = quiet) -> str:
     Raises:
         UserError: the run has no checkpoint, or an answer of it is damaged.
     """
-    kept = {name: current(run, name) for name in known()}
+    kept = {name: current(run, name) for name in registered()}
     asked = [(name, each) for name, found in kept.items() for each in found]
     answers = []
     for done, (name, each) in enumerate(asked):

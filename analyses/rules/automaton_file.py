@@ -7,7 +7,7 @@ from typing import Any
 
 from automata.fa.dfa import DFA
 
-from analyses.questions.rule_evidence import described
+from analyses.questions.rule.rule_evidence import described
 from interp.automata.classes import Membership, classes_of
 from interp.automata.extraction import canonical
 from interp.automata.rule_search import rule_of

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from analyses.questions.rule_evidence import Lines, described, in_common, rebuilt
+from analyses.questions.rule.rule_evidence import Lines, described, in_common, rebuilt
 from analyses.rules.lines import in_words
 from interp.automata.classes import classes_of
 from interp.automata.evidence import automaton_bits

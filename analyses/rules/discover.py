@@ -27,9 +27,9 @@ from automata.fa.dfa import DFA
 from analyses.answers import Progress, answer, plain, quiet
 from analyses.jobs.trained import check_same, trained
 from analyses.options.lines import Discover
-from analyses.options.questions import Discovery
-from analyses.questions.discovery import judge
-from analyses.questions.rule_evidence import (
+from analyses.options.rule import Discovery
+from analyses.questions.rule.discovery import judge
+from analyses.questions.rule.rule_evidence import (
     SURE,
     Lines,
     described,
@@ -169,7 +169,7 @@ def _discover(
         progress(done, 1 + len(ways), what)
 
     report(0, "learning")
-    run, found = None, too_few(corpus)
+    run, found = None, _too_few(corpus)
     if enough:
         found, run = learned(options, folder, corpus, record, report, budget)
         record["ways"].append(row("Transformer", found, time.monotonic() - start))
@@ -178,7 +178,7 @@ def _discover(
     for done, (way, work) in enumerate(ways.items(), 1):
         if way == "LSTM" and budget.ends(f"the {way}"):
             continue
-        if way == "annealing" and not few_exceptions(searched()):
+        if way == "annealing" and not _few_exceptions(searched()):
             continue
         report(done, f"finder: {way}")
         begun = time.monotonic()
@@ -192,7 +192,7 @@ def _discover(
     return dict(plain(record))
 
 
-def too_few(corpus: LabelledCorpus) -> dict[str, Any]:
+def _too_few(corpus: LabelledCorpus) -> dict[str, Any]:
     """The findings where there are too few lines to set some of both labels apart."""
     lines = len(corpus.lines)
     return {
@@ -234,7 +234,7 @@ def learned(
             report(0, f"{which}, {name}: asking for its rule")
             result, _ = answer(run, "discovery", asked)
         found = dict(result.findings)
-        bits = code_length(found)
+        bits = _code_length(found)
         record["networks"][-1] |= {
             "status": found["status"],
             "rule": found["rule"],
@@ -247,7 +247,7 @@ def learned(
         if best is None or bits < best[0]:
             best = bits, found, run
         learnt_nothing += found["network_p"] >= SURE
-        if explained(found) or learnt_nothing >= HOPELESS or futile(found):
+        if explained(found) or learnt_nothing >= HOPELESS or _futile(found):
             break
     assert best is not None  # there is at least one candidate
     return best[1], best[2]
@@ -294,7 +294,7 @@ def lstm_configuration(options: Discover, corpus: LabelledCorpus) -> TrainConfig
     return replace(configuration(options, corpus, {}), model=model)
 
 
-def code_length(found: dict[str, Any]) -> float:
+def _code_length(found: dict[str, Any]) -> float:
     """The bits of a rule and its exceptions. A shape with equations counts as explaining all lines
     (0 bits); without any rule the number is infinite."""
     if found["status"] == "counts":
@@ -311,7 +311,7 @@ def explained(found: dict[str, Any]) -> bool:
     return found["status"] in ("rule", "counts")
 
 
-def futile(found: dict[str, Any]) -> bool:
+def _futile(found: dict[str, Any]) -> bool:
     """Would another network help as little?
 
     This one is right on nearly all held-out lines. But the budget of words ended before its
@@ -388,7 +388,7 @@ def finders(
     return known | ({"LSTM": lstm} if held.words else {}) | merges
 
 
-def few_exceptions(searched: Searched) -> bool:
+def _few_exceptions(searched: Searched) -> bool:
     """Does the shortest formula leave so few exceptions that a small automaton may explain them?"""
     fit = best_of(searched)
     return 0 < fit.wrong <= FEW * len(fit.formula.fits)

@@ -69,6 +69,11 @@ def fewer_words(words: list[Word], labels: np.ndarray, notes: list[str]) -> list
     present = Counter(word for line in words for word in set(line))
     if len(present) <= MOST_WORDS:
         return words
+    if taken := sorted(filter(is_merged, present)):
+        raise UserError(
+            f"the lines have the word {taken[0]}, which stands for several words here: write it in "
+            "another way"
+        )
     inside = Counter(w for line, yes in zip(words, labels, strict=True) if yes for w in set(line))
     total, yes = len(words), int(labels.sum())
 
@@ -115,8 +120,7 @@ def once(labels: list[str], words: list[Word], notes: list[str]) -> tuple[list[s
         votes.setdefault(key, Counter())[label] += 1
     if again := len(words) - len(votes):
         notes.append(
-            f"{again} of {len(words)} lines repeat another line: {len(votes)} different ones are "
-            "learned from"
+            f"{again} of {len(words)} lines repeat another line; {len(votes)} are different"
         )
     both = [key for key, count in votes.items() if len(count) > 1]
     ties = {key for key in both if len(set(votes[key].values())) == 1}

@@ -16,7 +16,7 @@ from automata.fa.dfa import DFA
 from pydantic import with_config
 from typing_extensions import TypedDict
 
-from analyses.questions.rule_evidence import rebuilt
+from analyses.questions.rule.rule_evidence import rebuilt
 from analyses.rules.lines import in_words
 from analyses.rules.record import LINES
 from interp.automata.equivalence import Word

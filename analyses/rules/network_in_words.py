@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from analyses.questions.rule_evidence import counting, near_words, rule_said, steps
+from analyses.questions.rule.rule_evidence import counting, near_words, rule_said, steps
 
 REASONS = {
     "no automaton": "none of at most {max_states} states agrees with it on 97% of the words asked",

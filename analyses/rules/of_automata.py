@@ -29,8 +29,8 @@ from analyses.answers import Answer, kept_as_asked, save
 from analyses.charts.discovery import by_class
 from analyses.jobs.trained import trained
 from analyses.options.lines import Discover
-from analyses.questions.discovery import judge
-from analyses.questions.rule_evidence import Lines
+from analyses.questions.rule.discovery import judge
+from analyses.questions.rule.rule_evidence import Lines
 from analyses.rules.automaton_file import read_automaton
 from analyses.rules.choice import best_of
 from analyses.rules.discover import lstm_configuration

@@ -21,9 +21,9 @@ from automata.fa.dfa import DFA
 from analyses.answers import Answer, Progress, kept_as_asked, plain, quiet, save
 from analyses.charts.automaton import automaton_chart, note
 from analyses.options.lines import OfNetwork
-from analyses.options.questions import Discovery
-from analyses.questions.learned_rule import claim_of, learned, near_rule, shared
-from analyses.questions.rule_evidence import Lines, transitions
+from analyses.options.rule import Discovery
+from analyses.questions.rule.learned_rule import claim_of, learned, near_rule, shared
+from analyses.questions.rule.rule_evidence import Lines, transitions
 from analyses.rules.network_in_words import sentences
 from interp.automata.equivalence import Word
 from interp.automata.extraction import Teacher

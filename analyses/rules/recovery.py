@@ -24,9 +24,8 @@ from automata.fa.dfa import DFA
 from analyses.answers import Answer, Progress, kept_as_asked, plain, quiet, save
 from analyses.charts.discovery import recovery_chart, shares
 from analyses.jobs.workers import side_by_side
-from analyses.options.lines import Discover, Recover, Study
-from analyses.options.shared import MOST
-from analyses.questions.rule_evidence import rebuilt
+from analyses.options.lines import MOST_MINUTES, Discover, Recover, Study
+from analyses.questions.rule.rule_evidence import rebuilt
 from analyses.rules import of_automata
 from analyses.rules.discover import discover
 from analyses.rules.lines import as_tsv
@@ -96,14 +95,14 @@ def planted() -> dict[str, tuple[str, DFA]]:
             f.contains(k) ^ f.ends(v),
         ],
     }
-    rules["on a tier"] = on_tiers()
+    rules["on a tier"] = _on_tiers()
     known = {rule.text: (family, rule.dfa.minify()) for family, of in rules.items() for rule in of}
     odd = f.even(a) ^ f.even(b) ^ f.even(k) ^ f.even(m)  # the sum of four parities
     said = f"has an even number of {a}, {b}, {k} and {m} together"
     return known | {said: ("even", (~odd).dfa.minify())}
 
 
-def on_tiers() -> list[Rule]:
+def _on_tiers() -> list[Rule]:
     """The planted rules that leave out all but a few words."""
     a, b, k, m, p, s, t, v = range(len(VOCABULARY))
     literals = {
@@ -271,7 +270,7 @@ def recovered(corpus: Corpus, out: Path, with_rivals: bool, device: Device) -> l
     lines = folder / "lines.tsv"
     options = Discover(lines, folder, accepted="in", rivals=with_rivals, device=device)
     # What a study finds must not hang on the speed of the machine.
-    record = discover(replace(options, minutes=MOST["minutes"]))
+    record = discover(replace(options, minutes=MOST_MINUTES))
     truth = corpus.truth()
     rows = []
     for way in (best(record), *record["ways"]):

@@ -75,11 +75,12 @@ def score(asked: Score, progress: Progress = quiet) -> Answer:
     places += [(language, TRAINED) for language in asked.taught if questions - set(OF_PLANTS)]
     if not places:
         raise UserError("there is no network to ask about: give --programs, --settings or --taught")
+    defined = frozenset(questions) if asked.lens else None
     jobs: dict[tuple[str, str, int], tuple[Any, ...]] = {}
     for program, setting in places:
         for seed in range(asked.first_seed, asked.first_seed + asked.seeds):
             where = asked.out / FOLDER / f"{program}-{setting}-s{seed}"
-            own = (file, digest, asked.lens is None, program, setting, seed)
+            own = (file, digest, defined, program, setting, seed)
             jobs[program, setting, seed] = (*own, asked.limit, where)
     progress(0, len(jobs), "the first network")
     tables: dict[tuple[str, str, int], pd.DataFrame] = {}
@@ -92,6 +93,9 @@ def score(asked: Score, progress: Progress = quiet) -> Answer:
     arguments |= {"programs": list(asked.programs), "settings": list(asked.settings)}
     arguments["taught"] = list(asked.taught)
     said = sentences(summary, meta)
+    answered = set(table.loc[table["lens"] == file.name, "question"])
+    for idle in sorted(questions - answered) if asked.lens else ():
+        said.append(f"{file.name}, {idle}: none of these networks can be asked.")
     findings = {"scores": summary.to_dict("records"), "meta": meta.to_dict("records")}
     findings |= {"faults": faults(table), "sentences": said}
     result = Answer(table, " ".join(said), plain(findings), arguments)
@@ -116,7 +120,7 @@ def checked(asked: Score) -> tuple[bytes, set[str]]:
         raise UserError(f"{file} is no Python ({where}{error.msg}): correct it") from None
     except (ValueError, RecursionError, MemoryError):
         raise UserError(f"{file} is no Python: give the path of a Python file") from None
-    named = {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
+    named = {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
     if not named & set(QUESTIONS):
         raise UserError(f"{file} answers no question: define one of {', '.join(QUESTIONS)}")
     return content, named & set(QUESTIONS)
@@ -128,7 +132,7 @@ def checked(asked: Score) -> tuple[bytes, set[str]]:
 def scored(
     file: Path,
     digest: str,
-    many: bool,
+    defined: frozenset[str] | None,
     program: str,
     setting: str,
     seed: int,
@@ -138,8 +142,10 @@ def scored(
     """What the lenses of a file answer about one network; kept in a folder of its own.
 
     Args:
-        many: whether the file holds many lenses by name, or is one.
+        defined: the questions that the file has a function for; None if it holds many lenses by
+            name.
     """
+    many = defined is None
     asked = {"lens": digest, "limit": limit, "many": many}
     if (known := kept_as_asked(where, KEPT, asked)) is not None:
         return known.table
@@ -164,7 +170,7 @@ def scored(
         rows += _rows(key, ORACLE, network_of, Reply(oracle(key)), trained)
         rows += _rows(key, lenses.RANDOM, network_of, Reply(as_lists(drawn)), trained)
         for name in names:
-            if many and key.question not in lenses.LENSES[name]:
+            if key.question not in (lenses.LENSES[name] if defined is None else defined):
                 continue
             for network, model in ((network_of, trained), (UNTRAINED, untrained)):
                 told = key.untrained if network == UNTRAINED and key.untrained else key.words

@@ -85,7 +85,7 @@ def by_edge(method: Method, direction: Direction, model: Any, words: Words) -> A
     return [scores[Edge(*edge)] for edge in words.edges]
 
 
-def by_sender(method: Method, direction: Direction, model: Any, words: Words) -> Any:
+def _by_sender(method: Method, direction: Direction, model: Any, words: Words) -> Any:
     """A part's score is the largest of the edges that leave it."""
     scores = edge_scores(method, direction, model, words)
     return [max(v for (sender, _), v in scores.items() if sender == part) for part in words.parts]
@@ -178,7 +178,7 @@ def steered(model: Any, words: Words) -> Any:
     return site, _span(np.array(rows))
 
 
-def partial_squares(model: Any, words: Words) -> Any:
+def _partial_squares(model: Any, words: Words) -> Any:
     """The directions of partial least squares, as many as the values have."""
     streams, values = _streams(model, words), _values(words)
     site, rank = _best_site(streams, values), np.linalg.matrix_rank(values - values.mean(axis=0))
@@ -193,7 +193,7 @@ def principal(model: Any, words: Words) -> Any:
     return site, PCA(int(max(1, rank))).fit(streams[site]).components_
 
 
-def aligned_where_probed(model: Any, words: Words) -> Any:
+def _aligned_where_probed(model: Any, words: Words) -> Any:
     """``aligned`` at the site that a ridge probe chooses."""
     site = _best_site(_streams(model, words), _values(words))
     return aligned(model, replace(words, sites=(site,)))
@@ -228,7 +228,7 @@ def aligned(model: Any, words: Words) -> Any:
     return best[1:]
 
 
-def whole_stream(model: Any, words: Words) -> Any:
+def _whole_stream(model: Any, words: Words) -> Any:
     """All directions at the first site where the values can be told: the stream itself."""
     streams, values = _streams(model, words), _values(words)
     return _best_site(streams, values), np.eye(model.cfg.d_model)[:64]
@@ -330,16 +330,16 @@ LENSES: Mapping[str, Lens] = {
         )
     },
     "path patching, noising": {
-        "parts": partial(by_sender, "exact", "noising"),
+        "parts": partial(_by_sender, "exact", "noising"),
         "edges": partial(by_edge, "exact", "noising"),
     },
     "path patching, denoising": {
-        "parts": partial(by_sender, "exact", "denoising"),
+        "parts": partial(_by_sender, "exact", "denoising"),
         "edges": partial(by_edge, "exact", "denoising"),
     },
     **{
         name: {
-            "parts": partial(by_sender, name, "noising"),
+            "parts": partial(_by_sender, name, "noising"),
             "edges": partial(by_edge, name, "noising"),
         }
         for name in ("EAP", "EAP-IG", "conductance", "GIM")
@@ -350,11 +350,11 @@ LENSES: Mapping[str, Lens] = {
     "ridge probe": {"variable": probed},
     "least squares of the stream": {"variable": written},
     "difference of means": {"variable": steered},
-    "partial least squares": {"variable": partial_squares},
+    "partial least squares": {"variable": _partial_squares},
     "DAS": {"variable": aligned},
-    "DAS, probe's site": {"variable": aligned_where_probed},
+    "DAS, probe's site": {"variable": _aligned_where_probed},
     "principal components": {"variable": principal},
-    "whole stream": {"variable": whole_stream},
+    "whole stream": {"variable": _whole_stream},
     "L*": {"rule": learned},
     "RPNI": {"rule": merged},
     **{name: {"lines": lens} for name, lens in OF_LINES.items()},

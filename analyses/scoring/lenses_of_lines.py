@@ -36,24 +36,24 @@ def _sampled(model: Any, words: Words) -> Iterator[Tensor]:
     return _losses(model, replace(words, labels=torch.where(drawn, words.labels, ~words.labels)))
 
 
-def by_products(method: Callable[[Gradients, Gradients], Tensor], model: Any, words: Words) -> Any:
+def _by_products(method: Callable[[Gradients, Gradients], Tensor], model: Any, words: Words) -> Any:
     """What a product of gradients says."""
     return method(*_line_gradients(model, words))
 
 
-def by_fisher(model: Any, words: Words) -> Any:
+def _by_fisher(model: Any, words: Words) -> Any:
     """The influence function with the Fisher matrix of the lines."""
     targets, lines = _line_gradients(model, words)
     return fisher(targets, lines, Gradients.of_each(model, _sampled(model, words)))
 
 
-def by_ekfac(model: Any, words: Words) -> Any:
+def _by_ekfac(model: Any, words: Words) -> Any:
     """The same, factored map by map."""
     targets, lines = _line_gradients(model, words)
     return EKFAC(model, _sampled(model, words))(targets, lines)
 
 
-def by_tracin(model: Any, words: Words) -> Any:
+def _by_tracin(model: Any, words: Words) -> Any:
     """Products of gradients, summed over the checkpoints."""
     return tracin(
         (rate, *_line_gradients(earlier, words)) for rate, earlier in words.checkpoints(model)
@@ -61,9 +61,9 @@ def by_tracin(model: Any, words: Words) -> Any:
 
 
 OF_LINES: Mapping[str, Callable[[Any, Words], Any]] = {
-    "gradient dot product": partial(by_products, dot),
-    "gradient cosine": partial(by_products, cosine),
-    "TracIn": by_tracin,
-    "Fisher": by_fisher,
-    "EK-FAC": by_ekfac,
+    "gradient dot product": partial(_by_products, dot),
+    "gradient cosine": partial(_by_products, cosine),
+    "TracIn": _by_tracin,
+    "Fisher": _by_fisher,
+    "EK-FAC": _by_ekfac,
 }

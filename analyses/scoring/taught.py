@@ -15,10 +15,10 @@ import torch
 from torch.nn.utils import parameters_to_vector
 
 from analyses.answers import Answer, kept_as_asked, save
-from analyses.options.influence import Influence
-from analyses.questions.influence.trainings import halves, margins_after
-from analyses.questions.influence.values import target_words
-from analyses.questions.influence.views import rates
+from analyses.options.training import Influence
+from analyses.questions.training.of_lines.trainings import halves, margins_after
+from analyses.questions.training.of_lines.values import target_words
+from analyses.questions.training.of_lines.views import rates
 from analyses.scoring.keys import Key
 from analyses.scoring.paper import Words
 from models.base import LanguageModel
@@ -100,7 +100,7 @@ def _margins(run: Run, kept: np.ndarray, where: Path) -> np.ndarray:
     """What the networks say that were trained on some lines, [training, target]."""
     asked = {"targets": TARGETS, "trainings": len(kept)}
     if (known := kept_as_asked(where, KEPT, asked, run.model_hash())) is None:
-        how = Influence(run.path, targets=TARGETS, seed=run.config.seed, workers=1, device="cpu")
+        how = Influence(targets=TARGETS, seed=run.config.seed, workers=1, device="cpu")
         said = margins_after(run, how, kept, lambda what: None)
         table = pd.DataFrame(said).rename(columns=str)
         told = f"{len(kept)} trainings of {run.name} on half of its lines."

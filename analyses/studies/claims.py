@@ -15,7 +15,7 @@ import pandas as pd
 
 from analyses.charts.leaderboard import FOUND
 from analyses.options.studies import PLANTED
-from analyses.questions.leaderboard import MEMBERSHIPS
+from analyses.questions.words.leaderboard import MEMBERSHIPS
 from analyses.studies import by_language
 from analyses.studies.reliance import in_words
 from interp.comparisons import all_pairs, corrected, paired, pairs_needed

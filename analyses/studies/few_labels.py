@@ -272,20 +272,20 @@ class _Trial:
         told = {"right": self.words, "hard": self.hard}
         if labels.all() or not labels.any():
             return {name: float((s.labels == labels[0]).mean()) for name, s in told.items()}
-        z = at_end(model, taught)
+        z = _at_end(model, taught)
         mean, spread = z.mean(axis=0), z.std(axis=0) + 1e-6
         with many_small_fits():
             probe = fit_linear((z - mean) / spread, labels.astype(int), "category")
         return {
             name: float(
-                (probe.predict((at_end(model, s.words) - mean) / spread) == s.labels).mean()
+                (probe.predict((_at_end(model, s.words) - mean) / spread) == s.labels).mean()
             )
             for name, s in told.items()
         }
 
 
 @torch.no_grad()
-def at_end(model: LanguageModel, words: Words) -> np.ndarray:
+def _at_end(model: LanguageModel, words: Words) -> np.ndarray:
     """What the last block gives at each word's last symbol, [word, d_model]."""
     given = WordTensors.of(words)
     site = f"blocks.{model.config.n_layers - 1}.hook_resid_post"

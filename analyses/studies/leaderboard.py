@@ -25,10 +25,10 @@ from analyses.answers import Answer, Progress, answer, plain, quiet, save
 from analyses.charts.leaderboard import FOUND, MEASURES, PANELS, panels
 from analyses.jobs.trained import trained
 from analyses.jobs.workers import side_by_side
-from analyses.options.questions import Leaderboard as OfRun
 from analyses.options.studies import CLEAN, PLANTED, Leaderboard
-from analyses.questions.explanations import on_scale
-from analyses.questions.leaderboard import KEYS
+from analyses.options.words import Leaderboard as OfRun
+from analyses.questions.words.explanations import on_scale
+from analyses.questions.words.leaderboard import KEYS
 from analyses.studies import claims
 from analyses.studies.reliance import credit
 from interp.explanations.games import SCALES

@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 
 from analyses.answers import current
-from analyses.measures.speed import flawless
+from analyses.studies.sweeps.of_run.speed import flawless
 from models.errors import UserError
 from models.runs.files import is_locked
 from models.runs.run import Run, find_runs

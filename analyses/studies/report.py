@@ -21,9 +21,9 @@ from analyses.charts.leaderboard import (
     against_reliance,
 )
 from analyses.options.studies import PLANTED
-from analyses.questions import explanations
-from analyses.questions.explanations import on_scale
-from analyses.questions.leaderboard import MEMBERSHIPS
+from analyses.questions.words import explanations
+from analyses.questions.words.explanations import on_scale
+from analyses.questions.words.leaderboard import MEMBERSHIPS
 from analyses.studies import leaderboard
 from analyses.studies.reliance import credited
 from interp.explanations.games import SCALES

@@ -55,7 +55,7 @@ def points(folder: Path, size: Size) -> pd.DataFrame:
     if found is None:
         raise UserError(
             f"{folder} holds no sweep: make one with `{lab('sweep', 'scaling')}`, then ask "
-            f"`{lab('scaling', 'runs/scaling')}`"
+            f"`{lab('show', 'runs/scaling', 'scaling')}`"
         )
     if "loss.excess" not in found.table:
         raise UserError(f'{folder} did not measure the loss: add measures = ["loss"] to its file')

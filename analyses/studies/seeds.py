@@ -21,10 +21,10 @@ from analyses.answers import (
     Answer,
     Progress,
     answer,
+    arguments_of,
     is_current,
     kept,
     kept_as_asked,
-    plain,
     question,
     quiet,
 )
@@ -312,7 +312,7 @@ def _commonest(asked: Iterable[Sequence[Kept]], name: str) -> dict[str, Any]:
         for found in asked
         for arguments in {json.dumps(each.record.arguments, sort_keys=True) for each in found}
     )
-    default = json.dumps(plain(asdict(question(name).options())), sort_keys=True)
+    default = json.dumps(arguments_of(question(name).options()), sort_keys=True)
     chosen = max(counts, key=lambda arguments: (counts[arguments], arguments == default))
     found: dict[str, Any] = json.loads(chosen)
     return found

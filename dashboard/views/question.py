@@ -1,28 +1,78 @@
-"""The common page of a question: its sentence, picture, seeds and downloads. Many questions have a
-page of their own instead, with more to choose and to click."""
+"""A question on a page: its answer, picture, seeds and downloads, whatever is asked. Many questions
+have a page of their own, with more to choose and to click."""
 
 from __future__ import annotations
 
-from analyses.answers import question
+from dataclasses import fields
+from typing import Any
+
+import streamlit as st
+
+from analyses.answers import Answer, question
+from analyses.needs import lack
+from dashboard import controls
 from dashboard.downloads import downloads
-from dashboard.drawing import heading, judged, picture, seeds_of
-from dashboard.selection import current_run, kept_or_computed
+from dashboard.drawing import heading, judged, picture, reading, seeds_of
+from dashboard.markup import text
+from dashboard.selection import asked, current_run, kept_or_computed
 
 
 def title_of(name: str) -> str:
     """A question's name as a title."""
-    return name.replace("_", " ").capitalize()
+    return name.replace("_", " ").replace("-", " ").capitalize()
 
 
 def show(name: str) -> None:
-    """The page."""
+    """The page of one question."""
     heading(title_of(name), name)
+    result = kept_or_computed(current_run(), name)
+    if result is not None:
+        told(name, result)
+
+
+def show_some(names: list[str]) -> None:
+    """The page of several questions, of which the reader chooses one that the run can be asked."""
+    st.title("More questions")
     run = current_run()
-    result = kept_or_computed(run, name)
-    if result is None:
+    there = [name for name in names if not lack(run, question(name).needs)]
+    if not there:
+        st.info(f"None of these questions can be asked of {text(run.name)}.")
         return
+    name = controls.selectbox("Question", there, key="more_questions", format_func=_label)
+    live(name, **typed(name))
+
+
+def typed(name: str) -> dict[str, str]:
+    """The options of a question that are text, as the reader types them."""
+    texts = [each.name for each in fields(question(name).options) if each.default == ""]
+    return {
+        each: controls.text_input(each.capitalize(), "", key=f"{name}_{each}") for each in texts
+    }
+
+
+def _label(name: str) -> str:
+    return f"{title_of(name)}: {question(name).asks}"
+
+
+def live(name: str, **arguments: Any) -> Answer | None:
+    """The answer with the page's own options, and all that belongs to it. None as long as it is
+    computed; the page then shows how far that is.
+
+    Raises:
+        UserError: the run cannot be asked.
+    """
+    result = asked(current_run(), name, **arguments)
+    if result is not None:
+        told(name, result)
+    return result
+
+
+def told(name: str, result: Answer) -> None:
+    """The finding of an answer, its picture, how to read it, other seeds, and downloads."""
+    about = question(name)
     judged(name, result)
-    figure = question(name).chart(result)
-    picture(figure, f"{title_of(name)}. {result.sentence}")
-    seeds_of(run, name)
+    figure = about.chart(result)
+    picture(figure, text(result.sentence))
+    reading(name)
+    seeds_of(current_run(), name)
     downloads(name, result, lambda: figure)

@@ -229,7 +229,7 @@ def induce(
         for near, wrong in rules_near(like, said, symbols, told, int(TOLERANCES[0] * len(like))):
             add(near.dfa.minify(), near, "lines", 1 - wrong / len(like))
         if all(one.wrong for one in found):
-            for dfa, agrees in learned_like(lines, symbols, teacher, search, room):
+            for dfa, agrees in _learned_like(lines, symbols, teacher, search, room):
                 if agrees >= 1 - TOLERANCES[0]:
                     add(dfa, rule_of(dfa, symbols, empty=False), "lines", agrees)
     best = max(tried, key=lambda one: (one.complete, one.agrees))
@@ -260,7 +260,7 @@ def _doubted(
     return replace(one, mistaken=int((answers == labels[rows]).sum()))
 
 
-def learned_like(
+def _learned_like(
     lines: Sequence[Word], symbols: Sequence[str], teacher: Teacher, search: Search, room: int
 ) -> list[tuple[DFA, float]]:
     """Automata that are learned from the network's verdicts on lines and words like them alone.

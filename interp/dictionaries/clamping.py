@@ -93,7 +93,7 @@ class Handles:
 
 
 @torch.no_grad()
-def answers_with(
+def _answers_with(
     model: HookedModel, hook: str, clamps: Clamps, moves: Float[Tensor, "case d_out"]
 ) -> Bool[Tensor, "case answer"]:
     """What the model answers once the activation at each case's position is moved."""
@@ -144,7 +144,7 @@ class Clamped:
     def right(self, handles: Handles) -> Bool[Tensor, " case"]:
         """In which cases the model follows the truth."""
         moves = handles.moves(self.dictionary, self.codes, self.clamps)
-        said = answers_with(self.model, self.hook, self.clamps, moves)
+        said = _answers_with(self.model, self.hook, self.clamps, moves)
         return (said == self.clamps.after).all(dim=1)
 
     def cause(self, handles: Handles) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections import Counter
 from collections.abc import Collection, Sequence
 from pathlib import Path
@@ -48,6 +49,10 @@ def read_lines(path: Path, longest: int = 10_000) -> tuple[list[str], list[Word]
     return read_columns(path, ("label", "words"), HEADERS, longest)
 
 
+QUOTED = re.compile(r'"[^"\t]*"\t"[^"\t]*"')
+"""A line whose two columns stand in quotes."""
+
+
 def read_columns(
     path: Path, columns: tuple[str, str], headers: Collection[str], longest: int = 10_000
 ) -> tuple[list[str], list[Word]]:
@@ -66,6 +71,8 @@ def read_columns(
     wanted = f"{one}, tab, {other}"
     text = read_text(path, f"give a file of lines, {wanted}", MOST_BYTES)
     text = text.replace("\r\n", "\n").replace("\r", "\n")
+    if all(QUOTED.fullmatch(line) for line in text.splitlines()):  # as R writes tables
+        text = text.replace('"', "")
     firsts, words = [], []
     lines = text.removesuffix("\n").split("\n") if text else []
     first, *others = (line.split("\t")[0].strip() for line in lines or [""])
@@ -88,13 +95,13 @@ def read_columns(
     return firsts, words
 
 
-def without_rare(words: Sequence[Word], fewest: int) -> list[Word]:
+def _without_rare(words: Sequence[Word], fewest: int) -> list[Word]:
     """The lines with ``UNK`` in the place of each word that stands in fewer lines than this."""
     lines = Counter(symbol for word in words for symbol in set(word))
     return [tuple(s if lines[s] >= fewest else UNK for s in word) for word in words]
 
 
-def fewest_lines(words: Sequence[Word]) -> int:
+def _fewest_lines(words: Sequence[Word]) -> int:
     """The smallest number of lines that leaves ``MOST_WORDS`` different words, ``UNK`` among
     them, if words in fewer lines are replaced."""
     lines = Counter(symbol for word in words for symbol in {*word} - {UNK})
@@ -154,12 +161,12 @@ class LabelledCorpus(Language):
         self.name = name
         self.positive, self.negative = names
         if rare:
-            words = without_rare(words, rare)
+            words = _without_rare(words, rare)
         symbols = sorted({symbol for word in words for symbol in word} | ({UNK} if rare else set()))
         if len(symbols) > MOST_WORDS:
             raise UserError(
                 f"{name} has {len(symbols)} different words, and a model learns {MOST_WORDS} at "
-                f"most: replace rare words with --rare {fewest_lines(words)}"
+                f"most: replace rare words with --rare {_fewest_lines(words)}"
             )
         self.vocabulary = Vocabulary(tuple(symbols))
         self.variables: dict[str, VariableKind] = {}

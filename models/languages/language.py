@@ -78,6 +78,14 @@ class Language(ABC):
 
     # -- the truth, vectorised ------------------------------------------------------------------
 
+    @property
+    def main_variables(self) -> list[str]:
+        """The hidden variables that a reader must keep, the one that says most first. "valid" and
+        "accepting" are none of them: they are the answer itself."""
+        names = [name for name in self.variables if name not in ("valid", "accepting")]
+        counts = [name for name in names if self.variables[name] == "count"]
+        return sorted(names, key=lambda name: ("-" not in name, name not in counts))
+
     @abstractmethod
     def trace(self, words: Words) -> dict[str, Int[np.ndarray, "batch time_plus_1"]]:
         """The hidden variables after every prefix; column 0 is the empty prefix.

@@ -132,7 +132,7 @@ def _count(builder: _Builder, name: str, share: Variable) -> Steps:
 # -- the programs ---------------------------------------------------------------------------------
 
 
-def first_is_last() -> Program:
+def _first_is_last() -> Program:
     """A head fetches the first symbol, an MLP compares it with the last."""
     of = _Builder("first-is-last-8")
     match = np.zeros((of.positions.size, of.positions.size), dtype=bool)
@@ -185,7 +185,7 @@ def induction() -> Program:
     return of.program(_above("ever a", follows, 1 / of.longest))
 
 
-def sort_position() -> Program:
+def _sort_position() -> Program:
     """A head looks at the symbols that come before the last one in the alphabet, and at BOS: the
     share of BOS tells how many they are."""
     of = _Builder("sort-position-8")
@@ -196,7 +196,7 @@ def sort_position() -> Program:
     return of.program(Table("two smaller", 1, [smaller], {(2,): [1.0]}))
 
 
-def from_the_end() -> Program:
+def _from_the_end() -> Program:
     """A head looks two positions back from the last."""
     of = _Builder("from-the-end-10")
     third = of.back("third from the end", 2)
@@ -257,7 +257,7 @@ def palindrome() -> Program:
     return of.program(_above("none differs", ever, of.gap, rises=False), ahead=True)
 
 
-def most_frequent() -> Program:
+def _most_frequent() -> Program:
     """Three heads take differences of two symbols' numbers, an MLP looks at their signs, and the
     next one asks whether the last symbol is behind any."""
     of = _Builder("most-frequent-8")
@@ -277,8 +277,8 @@ def most_frequent() -> Program:
 
 
 _MADE = (
-    *(first_is_last, majority, anbn, depth, induction, sort_position, from_the_end, subsequence),
-    *(modular, histogram, palindrome, most_frequent),
+    *(_first_is_last, majority, anbn, depth, induction, _sort_position, _from_the_end, subsequence),
+    *(modular, histogram, palindrome, _most_frequent),
 )
 PROGRAMS: Mapping[str, Callable[[], Program]] = {make().name: make for make in _MADE}
 """By the name of the language."""

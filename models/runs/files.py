@@ -37,7 +37,7 @@ def write_bytes(path: Path, content: bytes) -> None:
     Raises:
         UserError: the folder cannot be written or the disk is full; the old file is untouched.
     """
-    beside = partial_name(path)
+    beside = _partial_name(path)
     with writing(path), making(path.parent):
         try:
             _write(beside, content)
@@ -97,7 +97,7 @@ def write_folder(path: Path, files: dict[str, bytes]) -> None:
         UserError: as ``write_bytes``.
     """
     with _folder_beside(path, files) as beside:
-        old = partial_name(path)
+        old = _partial_name(path)
         replaced = path.exists()
         if replaced:
             os.replace(path, old)
@@ -113,7 +113,7 @@ def write_folder(path: Path, files: dict[str, bytes]) -> None:
 @contextmanager
 def _folder_beside(path: Path, files: dict[str, bytes]) -> Iterator[Path]:
     """The whole folder under another name. What is left under this name in the end is removed."""
-    beside = partial_name(path)
+    beside = _partial_name(path)
     with writing(path), making(path.parent):
         try:
             beside.mkdir()
@@ -134,7 +134,7 @@ def remove_folder(path: Path) -> None:
     Raises:
         UserError: it cannot be removed.
     """
-    gone = partial_name(path)
+    gone = _partial_name(path)
     with writing(path):
         try:
             path.rename(gone)
@@ -181,7 +181,7 @@ def sweep(folder: Path, age: float = OLD) -> None:
                 left.unlink()
 
 
-def partial_name(path: Path) -> Path:
+def _partial_name(path: Path) -> Path:
     """A name beside ``path`` that no other thread, process or container writes to. Old leftovers of
     killed writers are removed by the way."""
     sweep(path.parent)

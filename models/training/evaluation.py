@@ -260,7 +260,7 @@ def words_to_read(model: LanguageModel, word: Sequence[str]) -> Words:
         UserError: the word holds an unknown symbol.
     """
     if model.config.output == "masked":
-        return hidden_one_by_one(model.vocabulary.words([word]))
+        return _hidden_one_by_one(model.vocabulary.words([word]))
     prefixes = [word[:end] for end in range(len(word) + 1)]
     whole = not model.config.sees_ahead or model.config.output == "tags"
     return model.vocabulary.words([word] if whole else prefixes)
@@ -279,7 +279,7 @@ def after_prefixes(
     return logits[torch.arange(len(words), device=logits.device), at]
 
 
-def hidden_one_by_one(words: Words) -> Words:
+def _hidden_one_by_one(words: Words) -> Words:
     """Of each word first the word itself, and then the word with each of its places hidden in turn;
     places after its end stay as they are."""
     places = words.ids.shape[1]

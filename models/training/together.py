@@ -75,7 +75,7 @@ def train_together(
         UserError: the runs differ in more than the seed; or for the reasons of ``train``.
         DivergedError: a training diverged; all others were trained to their end.
     """
-    check_alike(runs)
+    _check_alike(runs)
     unfinished = [run for run in runs if run.record["status"] == "training"]
     if len(unfinished) < 2 or not can_train_together(unfinished[0].config):
         for run in unfinished:
@@ -104,7 +104,7 @@ def helpers(device: torch.device) -> int:
     return max(0, min(HELPERS, joblib.cpu_count() - 1))
 
 
-def check_alike(runs: Sequence[Run]) -> None:
+def _check_alike(runs: Sequence[Run]) -> None:
     """Raises UserError unless the runs differ in their seed alone."""
     for one, other in pairwise(runs):
         first, second = (asdict(replace(run.config, seed=0)) for run in (one, other))

@@ -55,7 +55,7 @@ def threads(count: int) -> Iterator[None]:
 
 
 @contextmanager
-def dropping(config: TrainConfig, step: int, device: torch.device) -> Iterator[None]:
+def _dropping(config: TrainConfig, step: int, device: torch.device) -> Iterator[None]:
     """Inside, dropout draws from the seed and the number of the step; nothing else is drawn there.
 
     The global random state is afterwards as it was before.
@@ -177,7 +177,7 @@ class Trainer:
         """
         taught = self.batches[self.step]
         value = torch.zeros((), device=self.model.device)
-        with dropping(self.config, self.step, self.model.device):
+        with _dropping(self.config, self.step, self.model.device):
             for group in taught.groups:
                 logits = self.model(group.batch.tokens, group.offsets)
                 losses = self.run.objective.losses(logits, group.batch)

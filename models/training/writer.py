@@ -68,7 +68,7 @@ def best_of(evaluated: Sequence[Evaluation]) -> Evaluation | None:
     return max(scored, key=lambda line: line["selection"], default=None)
 
 
-def all_finite(tensor: Tensor) -> bool:
+def _all_finite(tensor: Tensor) -> bool:
     """Is no number of a tensor infinite or NaN?"""
     return bool(torch.isfinite(tensor).all())
 
@@ -153,7 +153,7 @@ class RunWriter:
     def _whole(self) -> bool:
         """Are the losses since the last evaluation, and all weights, numbers?"""
         weights = self.trainer.model.state_dict().values()
-        return bool(np.isfinite(self.losses).all()) and all(map(all_finite, weights))
+        return bool(np.isfinite(self.losses).all()) and all(map(_all_finite, weights))
 
     def _save_checkpoint(self) -> None:
         run, trainer = self.trainer.run, self.trainer

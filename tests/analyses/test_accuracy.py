@@ -14,9 +14,9 @@ from brute import words_up_to
 from conftest import TINY, tiny_config
 
 from analyses.answers import answer as ask
-from analyses.options.questions import Accuracy
-from analyses.questions import accuracy
-from analyses.questions.accuracy import (
+from analyses.options.behaviour import Accuracy
+from analyses.questions.behaviour import accuracy
+from analyses.questions.behaviour.accuracy import (
     analyse,
     every_word,
     exact_to,

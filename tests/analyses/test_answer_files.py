@@ -22,6 +22,7 @@ import pytest
 from analyses import answer_files, answers, source
 from analyses.answer_files import Record, folders_of, kept_in
 from analyses.answers import Answer, Progress, Question, answer, kept, load, numbers, save
+from analyses.registry import ENTRY_POINTS, registered
 from analyses.source import MODELS, ROOT, code_of, source_hash
 from models.config import TrainConfig
 from models.errors import UserError
@@ -153,7 +154,7 @@ def changed(copied: Path, file: str, line: str = "x = 1\n") -> set[str]:
         ("models/training/batches.py", {"sweep", "models"}),
         ("interp/heads/types.py", {"heads", "sweep", "models"}),
         ("interp/probing/probes.py", {"probing", "sweep", "models"}),
-        ("analyses/questions/heads.py", {"heads", "sweep"}),
+        ("analyses/questions/parts/heads.py", {"heads", "sweep"}),
         ("analyses/studies/seeds.py", {"sweep"}),
         ("analyses/answers.py", {"heads", "probing", "sweep"}),
         ("analyses/charts/theme.py", set()),
@@ -194,7 +195,7 @@ def test_nothing_but_words_for_readers_is_left_out_of_the_hash() -> None:
 
 def test_whatever_python_imports_for_a_question_counts() -> None:
     asked = (
-        "import sys, analyses.questions.discovery\n"
+        "import sys, analyses.questions.rule.discovery\n"
         "print(*(m.__file__ for m in sys.modules.values() if getattr(m, '__file__', None)))"
     )
     done = subprocess.run(
@@ -203,7 +204,7 @@ def test_whatever_python_imports_for_a_question_counts() -> None:
     rooms = tuple(str(ROOT / room) for room in ("models", "interp", "analyses"))
     files = {Path(name) for name in done.stdout.split() if name.startswith(rooms)}
     assert len(files) > 50
-    assert files <= source._imported("analyses.questions.discovery")
+    assert files <= source._imported("analyses.questions.rule.discovery")
 
 
 def test_the_question_of_another_package_counts_with_its_file(
@@ -211,8 +212,9 @@ def test_the_question_of_another_package_counts_with_its_file(
 ) -> None:
     (tmp_path / "theirs.py").write_text("first = 1\n")
     monkeypatch.syspath_prepend(tmp_path)
-    points = {name: EntryPoint(name, "theirs:QUESTION", "") for name in ("own", "heads")}
-    monkeypatch.setattr("analyses.source.known", lambda: points)
+    points = [EntryPoint(name, "theirs:QUESTION", ENTRY_POINTS) for name in ("own", "heads")]
+    monkeypatch.setattr("analyses.registry.entry_points", lambda group: points)
+    monkeypatch.setattr("analyses.source.registered", registered.__wrapped__)
     for name in ("_hash", "_code"):
         monkeypatch.setattr(f"analyses.source.{name}", getattr(source, name).__wrapped__)
     before = code_of("own"), code_of("heads")
@@ -368,7 +370,7 @@ def test_a_foreign_table_and_changed_findings_are_told(run: Run, calls: list[int
     ):
         table.write_bytes(content)
         write_json(record, {**read_json(record), "findings": findings})
-        with pytest.raises(UserError, match=f"damaged: remove the folder {found.folder}"):
+        with pytest.raises(UserError, match=f"damaged, .*: remove the folder {found.folder}"):
             load(run.path, NAME)
     write_json(record, {**read_json(record), "findings": {"rows": 3}})
     again = load(run.path, NAME)

@@ -14,7 +14,8 @@ from jaxtyping import TypeCheckError
 
 from analyses.charts import kernel_attention as kernels
 from analyses.charts.architecture import drawing, hooks, parameters
-from analyses.close_ups.costs import (
+from analyses.command_line.app import main
+from analyses.lectures.costs import (
     cost_lines,
     cost_table,
     counted,
@@ -26,14 +27,13 @@ from analyses.close_ups.costs import (
     predicted,
     share_chart,
 )
-from analyses.close_ups.worked_example import (
+from analyses.lectures.worked_example import (
     head_steps,
     layer_steps,
     step_chart,
     window_step,
     window_table,
 )
-from analyses.command_line.app import main
 from models.base import build
 from models.choices import Counting
 from models.errors import UserError
@@ -370,11 +370,11 @@ def test_the_kernels_that_are_drawn_are_the_kernels() -> None:
 @pytest.mark.slow
 def test_kernels_from_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     picture = tmp_path / "k.svg"
-    assert main(["kernels", "--file", str(picture), "--keys", "8"]) == 0
+    assert main(["show", "kernels", "--file", str(picture), "--keys", "8"]) == 0
     assert picture.read_bytes().startswith(b"<svg")
     assert str(picture) in capsys.readouterr().out
-    assert main(["kernels", "--file", str(tmp_path / "k.gif")]) == 2
+    assert main(["show", "kernels", "--file", str(tmp_path / "k.gif")]) == 2
     assert "is no picture" in capsys.readouterr().err
-    assert main(["kernels", "--file", str(tmp_path / "no.svg"), "--keys", "0"]) == 2
+    assert main(["show", "kernels", "--file", str(tmp_path / "no.svg"), "--keys", "0"]) == 2
     assert "keys is 0" in capsys.readouterr().err
     assert not (tmp_path / "no.svg").exists()

@@ -9,7 +9,7 @@ import pytest
 from brute import words_up_to
 
 from analyses.command_line.app import main
-from analyses.questions.rule_evidence import rebuilt
+from analyses.questions.rule.rule_evidence import rebuilt
 from analyses.rules.automaton_file import read_automaton
 from models.errors import UserError
 

@@ -7,17 +7,17 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pytest
 from conftest import tiny_config
 
-from analyses.close_ups import bias as of_rules
-from analyses.close_ups.bias import bias, in_words
 from analyses.command_line.app import main
+from analyses.options.behaviour import Bias
 from analyses.options.shipped import find
+from analyses.questions.behaviour import bias as of_rules
+from analyses.questions.behaviour.bias import bias, headline, in_words
 from analyses.studies.sweeps.file import read
 from analyses.studies.sweeps.plan import plan
-from interp.statistics import seeds_interval, wilson
+from interp.statistics import wilson
 from models.languages import AmbiguousLanguage
 from models.runs.run import Run
 from models.training.evaluation import predict
@@ -53,7 +53,7 @@ def test_a_network_that_goes_by_a_rule_is_found_out(
         return said == sample.labels, said == sample.labels
 
     monkeypatch.setattr(of_rules, "right_words", right)
-    table = bias(runs[:1], 1000)
+    table = bias(runs[0], Bias(words=1000))
     assert table["model"].tolist() == ["trained", "untrained"]
     for row in table.to_dict("records"):
         assert row["by_rule"] == pytest.approx(by_rule, abs=0.06)
@@ -71,8 +71,9 @@ def test_a_network_that_goes_by_a_rule_is_found_out(
 
 def test_words_are_judged_by_the_network(runs: list[Run]) -> None:
     """The share of each label alone, by the network's own verdicts on the same words."""
-    table = bias(runs[3:], 300, seed=4)
-    known, model = of_rules.language_of(runs[3]), runs[3].model()
+    table = bias(runs[3], Bias(words=300, seed=4))
+    known, model = runs[3].language, runs[3].model()
+    assert isinstance(known, AmbiguousLanguage)
     rng = np.random.default_rng([of_rules.ANALYSIS_SEED, 4])
     sample = known.sample(rng, 300, known.lengths(10), split="test")
     rows = zip(sample.words.ids, sample.words.lengths, strict=True)
@@ -84,50 +85,31 @@ def test_words_are_judged_by_the_network(runs: list[Run]) -> None:
     assert np.mean(np.array(said) == known.by_rival(sample.words)) == pytest.approx(1 - own)
 
 
-def test_seeds_have_a_mean_with_student_s_interval(runs: list[Run]) -> None:
-    table = bias(runs, 100)
-    every = table[table["run"] == of_rules.ALL]
-    assert every["language"].tolist() == ["ends-or-even"] * 2  # the other language has one run
-    for model, own in table[table["run"].str.startswith("ends")].groupby("model"):
-        row = every[every["model"] == model].iloc[0]
-        expected = seeds_interval(own["by_rule"].to_numpy())
-        assert (row["by_rule"], row["low"], row["high"]) == pytest.approx(expected)
-        assert row["agreeing"] == pytest.approx(own["agreeing"].mean())
-    said = in_words(table)
-    assert "(3 seeds)" in said
-    assert "(1 seed)" in said
-    assert pd.api.types.is_integer_dtype(table["words"])
+def test_the_numbers_that_are_compared_over_seeds_are_those_of_the_table(runs: list[Run]) -> None:
+    table = bias(runs[0], Bias(words=100)).set_index("model")
+    compared = headline(table.reset_index()).set_index(["variable", "of"])["value"]
+    assert len(compared) == 4
+    for model in ("trained", "untrained"):
+        assert compared["by rule", model] == table.loc[model, "by_rule"]
+        assert compared["agreeing", model] == table.loc[model, "agreeing"]
 
 
 def test_the_command(runs: list[Run], capsys: pytest.CaptureFixture[str]) -> None:
-    paths = [str(run.path) for run in runs]
-    assert main(["bias", *paths, "--words", "50", "--json"]) == 0
-    content = json.loads(capsys.readouterr().out)
-    assert len(content["bias"]) == 10
-    assert "where the rules differ" in content["answer"]
-
-
-@pytest.mark.parametrize(
-    ("extra", "fault"),
-    [
-        ([], "no run is given"),
-        (["RUN", "--words", "1"], "--words is 1: it must be at least 2"),
-    ],
-)
-def test_mistakes_are_one_line(
-    extra: list[str], fault: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["bias", *extra]) == 2
-    error = capsys.readouterr().err
-    assert fault in error
-    assert len(error.splitlines()) == 1
+    for run, language in ((runs[0], "ends-or-even"), (runs[3], "contains-or-even")):
+        assert main(["analyse", str(run.path), "bias", "--words", "50", "--json"]) == 0
+        content = json.loads(capsys.readouterr().out)
+        assert [row["model"] for row in content["table"]] == ["trained", "untrained"]
+        assert {row["language"] for row in content["table"]} == {language}
+        assert "where the rules differ" in content["sentence"]
+    assert main(["analyse", str(runs[0].path), "bias", "--words", "1"]) == 2
+    assert "--words is 1: it must be at least 2" in capsys.readouterr().err
 
 
 def test_other_languages_are_refused(trained: Run, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["bias", str(trained.path)]) == 2
-    assert "ask a run on first-or-majority or contains-or-even or ends-or-even" in " ".join(
-        capsys.readouterr().err.split()
-    )
+    assert main(["analyse", str(trained.path), "bias"]) == 2
+    error = capsys.readouterr().err
+    assert len(error.splitlines()) == 1
+    assert "ask a run on first-or-majority, contains-or-even or ends-or-even" in error
 
 
 def test_the_shipped_sweep_judges_by_words_where_the_rules_differ(tmp_path: Path) -> None:

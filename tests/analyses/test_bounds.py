@@ -9,7 +9,7 @@ from typing import Any, get_args, get_origin, get_type_hints
 
 import pytest
 
-from analyses.command_line.arguments import TAKES
+from analyses.command_line.arguments import SHOWN, SHOWN_OF, STUDIES, TAKES
 from analyses.options.lines import OfNetwork
 from analyses.registry import BUILT_IN, options_of
 from models.choices import Counting
@@ -18,7 +18,7 @@ from models.errors import UserError
 from models.model_config import ModelConfig
 
 KINDS: list[type[Any]] = [
-    *TAKES.values(),
+    *(kind for table in (TAKES, STUDIES, SHOWN, SHOWN_OF) for kind in table.values()),
     OfNetwork,
     *map(options_of, BUILT_IN),
     TrainConfig,
@@ -27,13 +27,11 @@ KINDS: list[type[Any]] = [
 ]
 NEEDED: dict[str, Any] = dict.fromkeys(("run", "path", "lines", "folder", "model"), Path("x"))
 NEEDED |= {
-    "runs": (Path("x"),),
     "file": "seeds",
     "language": "an",
     "name": "",
     "word": "",
     "study": "rules",
-    "off": (),
 }
 BEYOND: dict[type[Any], list[float]] = {
     int: [-(10**30), 10**30],

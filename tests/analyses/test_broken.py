@@ -13,21 +13,24 @@ from compared import plainly
 from conftest import tiny_config
 from streamlit.testing.v1 import AppTest
 
-from analyses.close_ups import broken
-from analyses.close_ups.broken import (
+from analyses.answers import answer
+from analyses.command_line.app import main
+from analyses.options.parts import Ablation as Options
+from analyses.questions.parts import ablation as broken
+from analyses.questions.parts.ablation import (
     AS_IT_IS,
     BROKEN,
     RANDOM,
     Removal,
     balanced,
     edges_of,
+    headline,
     parts_of,
     removal_of,
     right_without,
     said_without,
     sentence,
 )
-from analyses.command_line.app import main
 from analyses.words import WordTensors
 from interp.causal.ablation import Ablation, ablate
 from interp.causal.metrics import logit_at
@@ -207,7 +210,8 @@ def test_what_cannot_be_taken_away_is_refused(trained: Run) -> None:
 def test_a_network_without_heads_is_refused(tmp_path: Path) -> None:
     config = tiny_config(model=ModelConfig("lstm", n_layers=1, d_model=8))
     run = Run.create(tmp_path / "lstm", config)
-    assert "no heads and MLPs" in (broken.refusal(run) or "")
+    with pytest.raises(UserError, match="lstm has no attention heads"):
+        answer(run, "ablation", Options(("L0H1",)))
 
 
 @pytest.mark.slow
@@ -215,9 +219,14 @@ def test_the_command_and_the_page_say_the_same(
     trained: Run, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     table = right_without(trained.model(), trained, Removal(["L0H1"], "zero"))
-    command = ["break", str(trained.path), "--off", "L0H1", "--ablation", "zero"]
-    assert main([*command, "--word", "a a b b"]) == 0
+    command = ["analyse", str(trained.path), "ablation"]
+    assert main(command) == 2
+    assert "nothing is taken away: name it" in capsys.readouterr().err
+    assert main([*command, "--off", "L0H1", "--ablation", "zero"]) == 0
     printed = " ".join(capsys.readouterr().out.split())
+    compared = headline(table).set_index("of")["value"]
+    assert compared[BROKEN] == balanced(table).set_index("of").loc[BROKEN, "right"]
+    assert compared[RANDOM] == balanced(table).set_index("of").loc[RANDOM, "right"].mean()
     assert sentence(table) in printed
     assert len(balanced(table)) == printed.count("random parts ") + 2
     monkeypatch.setattr(sys, "argv", ["app.py", str(trained.path.parent)])
@@ -226,10 +235,12 @@ def test_the_command_and_the_page_say_the_same(
     page.query_params["broken_by"] = "zero"
     page.query_params["off_of_2x2"] = "L0H1"
     page.query_params["edges_off_of_2x2"] = ["L0H0 -> L1H1.v", "embed -> logits"]
+    away = ("L0H1", "L0H0 -> L1H1.v", "embed -> logits")
+    answer(trained, "ablation", Options(away, "zero"))  # the page would compute it in a thread
     page.run()
     assert not page.exception
     assert not page.error
     said = [plainly(each.value) for each in page.markdown]
-    both = Removal(["L0H1", "L0H0 -> L1H1.v", "embed -> logits"], "zero")
-    assert f"**{sentence(right_without(trained.model(), trained, both))}**" in said
+    both = sentence(right_without(trained.model(), trained, Removal(away, "zero")))
+    assert any(both in text for text in said)
     assert any(text.startswith("As it is, the model says: **") for text in said)

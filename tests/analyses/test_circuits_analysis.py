@@ -15,8 +15,8 @@ from conftest import tiny_config
 
 from analyses.answers import Answer
 from analyses.charts.circuit import curve_chart, graph_chart, trained
-from analyses.close_ups.circuit import verdicts
-from analyses.questions.circuits import (
+from analyses.questions.parts.circuit import verdicts
+from analyses.questions.parts.circuits import (
     LONGEST,
     Options,
     _pairs,
@@ -103,7 +103,7 @@ def test_a_circuit_may_be_searched_by_any_scores(
         asked.append(scores)
         return list(bench.graph.edges[::3])
 
-    monkeypatch.setattr("analyses.questions.circuits.smallest", every_third)
+    monkeypatch.setattr("analyses.questions.parts.circuits.smallest", every_third)
     wishes = [("exact", "denoising"), ("GIM", "noising"), ("conductance", "denoising")]
     for (scores, direction), name in zip(
         wishes, ("exact, denoising", "GIM, noising", "conductance"), strict=True

@@ -14,7 +14,7 @@ import torch
 from conftest import tiny_config, without_pictures
 
 from analyses.command_line.app import COMMANDS, main
-from analyses.questions import leaderboard as of_run
+from analyses.questions.words import leaderboard as of_run
 from models.errors import UserError
 from models.runs.run import Run
 from models.training.evaluation import predict
@@ -186,7 +186,7 @@ def test_the_only_run_of_a_folder_is_meant(run: Run, capsys: pytest.CaptureFixtu
         (["train", "klingon"], "unknown language 'klingon': choose one of an, anbn"),
         (["train", "anbn", "--corpus", "x.tsv"], "are two things to train on: leave one out"),
         (["train", "--corpus", "x.tsv", "--symbols", "q"], "--symbols and --corpus are two things"),
-        (["leaderboard", "an", "anbn", "an"], "an is named twice: drop one"),
+        (["sweep", "leaderboard", "an", "anbn", "an"], "an is named twice: drop one"),
         (["demo", "an", "an"], "an is named twice: drop one"),
         (["train", "dieern"], "unknown language 'dieern': did you mean dieren?"),
         (["train", "anbn", "--stepz", "3"], "did you mean --steps? (see `lab train --help`)"),
@@ -200,9 +200,9 @@ def test_the_only_run_of_a_folder_is_meant(run: Run, capsys: pytest.CaptureFixtu
         (["train", "anbn", "--learning-rate", "inf"], "learning_rate is inf: it must be at most"),
         (["train", "anbn", "--weight-decay", "inf"], "weight_decay is inf: it must be at most"),
         (["train", "anbn", "--model.eps", "nan"], "eps is nan"),
-        (["rule", "x.tsv", "--seed", "-1"], "--seed is -1: it must lie between 0 and"),
-        (["leaderboard", "--steps", "0"], "--steps is 0: it must be at least 1"),
-        (["kernels", "--keys", "0"], "--keys is 0: it must be at least 1"),
+        (["rule", "x.tsv", "--seed", "-1"], "--seed is -1: it must be at least 0"),
+        (["sweep", "leaderboard", "--steps", "0"], "--steps is 0: it must be at least 1"),
+        (["show", "kernels", "--keys", "0"], "--keys is 0: it must be at least 1"),
         (["train", "anbn", "--objective", "guess"], "objective is 'guess': choose one of next-sym"),
         (["train", "anbn", "--wings", "2"], "see `lab train --help`"),
         (["train", "--corpus", "missing.tsv"], "cannot read missing.tsv (No such file"),
@@ -252,8 +252,8 @@ def test_mistakes(
             "two different words",
         ),
         (["analyse", "RUN", "patching", "--n", "-5"], "--n is -5: it must be at least 1"),
-        (["analyse", "RUN", "heads", "--seed", "-1"], "--seed is -1: it must lie between 0 and"),
-        (["evaluate", "RUN", "--seed", "4294967296"], "it must lie between 0 and 4294967295"),
+        (["analyse", "RUN", "heads", "--seed", "-1"], "--seed is -1: it must be at least 0"),
+        (["evaluate", "RUN", "--seed", "4294967296"], "it must be at most 4294967295"),
         (["analyse", "RUN", "explanations", "--word", ""], "the word is empty"),
         (["analyse", "RUN", "explanations", "--word", "a"], "explain one of 2 to"),
         (["analyse", "RUN", "probing", "--words", "2"], "at least 8"),
@@ -300,7 +300,9 @@ def test_what_is_refused_late_leaves_no_folder_either(
     assert "no CUDA device" in fault(capsys, "train", "anbn", "--out", out, "--device", "cuda")
     assert "no CUDA device" in fault(capsys, "demo", "an", "--out", out, "--device", "cuda")
     assert "no CUDA device" in fault(capsys, "sweep", "capacity", "--out", out, "--device", "cuda")
-    assert "no CUDA device" in fault(capsys, "leaderboard", "an", "--out", out, "--device", "cuda")
+    assert "no CUDA device" in fault(
+        capsys, "sweep", "leaderboard", "an", "--out", out, "--device", "cuda"
+    )
     few = tmp_path / "few.tsv"
     few.write_text("A\tx y\nB\ty x\n")
     assert "add lines (20 or more)" in fault(capsys, "train", "--corpus", few, "--out", out)

@@ -12,7 +12,7 @@ import pytest
 from analyses.command_line.app import COMMANDS, main
 from analyses.command_line.completion import SCRIPTS, candidates
 from analyses.options.shipped import shipped
-from analyses.registry import OWN
+from analyses.registry import registered
 from models.config import Tuned
 from models.languages import LANGUAGES
 
@@ -41,14 +41,20 @@ from models.languages import LANGUAGES
             ],
         ),
         (["analyse", ""], []),  # a path: the shell offers files
-        (["analyse", "runs/x", ""], [*OWN, "all"]),
+        (["analyse", "runs/x", ""], [*registered(), "all"]),
         (["analyse", "runs/x", "pat"], ["patching"]),
         (["analyse", "runs/x", "patching", "--dir"], ["--direction"]),
         (["analyse", "runs/x", "patching", "--direction", ""], ["restore", "break"]),
         (["analyse", "runs/x", "patching", "--ag"], ["--again"]),
         (["show", "runs/x", "pro"], ["probing"]),
-        (["seeds", "runs", "a"], ["accuracy", "alignment", "all"]),
-        (["sweep", ""], shipped()),
+        (["show", "k"], ["kernels"]),
+        (["show", "size", "--tok"], ["--tokens"]),
+        (["show", "runs/x", "sc"], ["scaling"]),
+        (["show", "runs/x", "scaling", "--by", ""], ["parameters", "words", "compute"]),
+        (["seeds", "runs", "a"], ["ablation", "accuracy", "alignment", "all"]),
+        (["sweep", ""], [*shipped(), "leaderboard", "few-labels"]),
+        (["sweep", "few-labels", "--parent"], ["--parent-steps"]),
+        (["analyse", "runs/x", "in-context", "--co"], ["--count"]),
         (["recover", "r"], ["rules"]),
         (["rule", "lines.tsv", "--mo"], ["--model"]),
         (["rule", "--model", "network", "--sy"], ["--symbols"]),

@@ -22,21 +22,26 @@ import torch
 from conftest import TINY, tiny_config
 
 from analyses.answers import Answer, question, quiet
-from analyses.options import questions as options
-from analyses.questions.circuits import _pairs
-from analyses.questions.discovery import HELD_OUT, MOST_LINES, judge
-from analyses.questions.emergence import MOST
-from analyses.questions.explanations import replacements
-from analyses.questions.heads import METHODS as ABLATIONS
-from analyses.questions.leaderboard import words_of
-from analyses.questions.patching import components_of
-from analyses.questions.probing import METHODS, NUISANCE, site_hooks, targets
-from analyses.questions.rule_evidence import Lines, transitions
+from analyses.options.behaviour import Accuracy
+from analyses.options.inside import Interventions, Probing
+from analyses.options.parts import Circuits, Heads, Patching
+from analyses.options.rule import Discovery
+from analyses.options.training import Emergence
+from analyses.options.words import Explanations, Leaderboard
+from analyses.questions.inside.probing import METHODS, NUISANCE, site_hooks, targets
+from analyses.questions.parts.circuits import _pairs
+from analyses.questions.parts.heads import METHODS as ABLATIONS
+from analyses.questions.parts.patching import components_of
+from analyses.questions.rule.discovery import HELD_OUT, MOST_LINES, judge
+from analyses.questions.rule.rule_evidence import Lines, transitions
+from analyses.questions.training.emergence import MOST
 from analyses.questions.trials import cases, erasing, exchanging, sites
 from analyses.questions.trials.last_blocks import LastBlocks
 from analyses.questions.trials.prefixes import Prefixes
 from analyses.questions.trials.steering import ends_under, reach
-from analyses.registry import BUILT_IN
+from analyses.questions.words.explanations import replacements
+from analyses.questions.words.leaderboard import words_of
+from analyses.registry import usual
 from analyses.words import (
     ANALYSIS_SEED,
     WordTensors,
@@ -320,7 +325,7 @@ def erasure(run: Run) -> Iterator[Rows]:
     held, right_shares, changes = seen(model, words.tokens), list[Any](), list[Any]()
     before = halves(right())
     for site, hook in hooks.items():
-        for variable in sites.main_variables(run.language):
+        for variable in run.language.main_variables:
             at = known[variable].mask & fits[:, None]
             x = held[site][torch.as_tensor(at)]
             leace = Eraser.fit(x, as_columns(known[variable], at))
@@ -455,7 +460,7 @@ def patching(run: Run) -> Iterator[Rows]:
 
 def circuits(run: Run) -> Iterator[Rows]:
     """Found on two pairs of three, and judged on the third."""
-    words = _pairs(run, options.Circuits(pairs=9, seed=SEED))
+    words = _pairs(run, Circuits(pairs=9, seed=SEED))
     clean, corrupted = (WordTensors.of(run.language.vocabulary.words(some)) for some in words)
     held = np.arange(len(words[0])) % 3 == 2
     for name, model in models(run):
@@ -542,7 +547,7 @@ def explanations(run: Run) -> Iterator[Rows]:
 
 
 def leaderboard(run: Run) -> Iterator[Rows]:
-    wish = options.Leaderboard(words=2, longest=5, samples=16, draws=2, seed=SEED)
+    wish = Leaderboard(words=2, longest=5, samples=16, draws=2, seed=SEED)
     sample = words_of(run, wish)
     for index, (row, size) in enumerate(zip(sample.words.ids, sample.words.lengths, strict=True)):
         word, seed = run.language.vocabulary.decode(row[:size]), SEED * 1_000_003 + index
@@ -563,7 +568,7 @@ def discovery(run: Run) -> Iterator[Rows]:
         for count, test in ((MOST_LINES, False), (HELD_OUT, True))
     )
     for name, model in models(run):
-        search = Search(40, 6, options.Discovery.queries, SEED)
+        search = Search(40, 6, Discovery.queries, SEED)
         induced = induce(judge(model), symbols, lines.words, lines.labels, search)
         dfa = induced.found[0].dfa if induced.found else None
         right = judge(model)(held.words) == held.labels
@@ -582,20 +587,18 @@ class Contract:
 
 
 CONTRACTS = {
-    "accuracy": Contract(options.Accuracy(max_n=6, count=8, seed=SEED), accuracy),
-    "probing": Contract(options.Probing(words=24, seed=SEED), probing),
-    "emergence": Contract(options.Emergence(words=16, count=4, seed=SEED), emergence),
-    "interventions": Contract(options.Interventions(24, 8, seed=SEED), interventions),
-    "heads": Contract(options.Heads(words=16, members=4, seed=SEED), heads),
-    "patching": Contract(options.Patching(n=3, pairs=2, seed=SEED), patching),
-    "circuits": Contract(options.Circuits(pairs=9, goal=0.6, seed=SEED), circuits),
-    "explanations": Contract(
-        options.Explanations("a b b b", samples=16, draws=2, seed=SEED), explanations
-    ),
+    "accuracy": Contract(Accuracy(max_n=6, count=8, seed=SEED), accuracy),
+    "probing": Contract(Probing(words=24, seed=SEED), probing),
+    "emergence": Contract(Emergence(words=16, count=4, seed=SEED), emergence),
+    "interventions": Contract(Interventions(24, 8, seed=SEED), interventions),
+    "heads": Contract(Heads(words=16, members=4, seed=SEED), heads),
+    "patching": Contract(Patching(n=3, pairs=2, seed=SEED), patching),
+    "circuits": Contract(Circuits(pairs=9, goal=0.6, seed=SEED), circuits),
+    "explanations": Contract(Explanations("a b b b", samples=16, draws=2, seed=SEED), explanations),
     "leaderboard": Contract(
-        options.Leaderboard(words=2, longest=5, samples=16, draws=2, seed=SEED), leaderboard
+        Leaderboard(words=2, longest=5, samples=16, draws=2, seed=SEED), leaderboard
     ),
-    "discovery": Contract(options.Discovery(words=40, max_states=6, seed=SEED), discovery),
+    "discovery": Contract(Discovery(words=40, max_states=6, seed=SEED), discovery),
 }
 
 
@@ -613,12 +616,14 @@ def rows_of(answer: Answer, where: Mapping[str, object], columns: list[str]) -> 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", BUILT_IN)
+@pytest.mark.parametrize("name", usual())
 def test_every_row_is_the_lens_called_by_hand(
     run: Run, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     few = {"resid_mid": "hook_resid_mid", "resid_post": "hook_resid_post"}
-    monkeypatch.setattr("analyses.questions.probing.SITES", few)  # probes take most of the time
+    monkeypatch.setattr(
+        "analyses.questions.inside.probing.SITES", few
+    )  # probes take most of the time
     contract = CONTRACTS[name]
     answer = question(name).analyse(run, contract.options, quiet)
     by_hand = list(contract.by_hand(run))

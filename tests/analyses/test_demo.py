@@ -13,12 +13,12 @@ import pandas as pd
 import pytest
 
 from analyses.answers import answer, load
-from analyses.close_ups.truth import rule_in_words
 from analyses.command_line.app import main
 from analyses.command_line.demo import overview, planned, used, windows
+from analyses.lectures.truth import rule_in_words
 from analyses.options.commands import Demo
-from analyses.questions.rule_evidence import rebuilt
-from analyses.registry import registered
+from analyses.questions.rule.rule_evidence import rebuilt
+from analyses.registry import usual
 from analyses.rules.printed import printed_verdicts, summary
 from models.choices import Counting
 from models.languages import RegularLanguage
@@ -60,7 +60,7 @@ def findings(demo: Path, run: str, name: str) -> dict[str, object]:
 def test_every_question_is_answered_and_drawn(demo: Path, name: str) -> None:
     run = Run(demo / name)
     assert run.record["status"] == "finished"
-    for each in registered():
+    for each in usual():
         result = load(run.path, each)
         assert result is not None
         assert len(result.table)
@@ -213,6 +213,6 @@ def test_a_script_of_its_own(
     """Run as a main program; ``test_contributing`` gives one a process of its own."""
     monkeypatch.setattr(sys, "argv", ["patching", str(an), "--n", "3"])
     with pytest.raises(SystemExit) as end:
-        runpy.run_module("analyses.questions.patching", run_name="__main__")
+        runpy.run_module("analyses.questions.parts.patching", run_name="__main__")
     assert end.value.code == 0
     assert "patching" in capsys.readouterr().out

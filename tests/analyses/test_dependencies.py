@@ -13,7 +13,10 @@ import pytest
 import torch
 from conftest import tiny_config
 
-from analyses.close_ups.grammar.dependencies import (
+from analyses.answers import answer
+from analyses.command_line.app import main
+from analyses.options.parts import Dependencies
+from analyses.questions.parts.dependencies import (
     KINDS,
     MOST_ATTRACTORS,
     ROLES,
@@ -21,13 +24,13 @@ from analyses.close_ups.grammar.dependencies import (
     chart,
     dependencies,
     examples,
+    headline,
     in_words,
     pairs_of,
     prefers,
     roles_of,
     side_by_side,
 )
-from analyses.command_line.app import main
 from models.errors import UserError
 from models.languages import FormalLanguage
 from models.runs.run import Run
@@ -54,7 +57,7 @@ def pairs(run: Run) -> Pairs:
 
 @pytest.fixture(scope="module")
 def table(run: Run) -> pd.DataFrame:
-    return dependencies(run, 12, 0, VERBS)
+    return dependencies(run, Dependencies(" ".join(VERBS), count=12))
 
 
 def test_the_controller_alone_decides(run: Run, pairs: Pairs) -> None:
@@ -201,6 +204,11 @@ def test_words_and_picture(table: pd.DataFrame) -> None:
     assert f"on {best['pairs']} pairs that did not choose it" in said
     assert len(chart(table).to_dict()["vconcat"]) == table["kind"].nunique()
     assert set(table["kind"]) == set(KINDS)
+    compared = headline(table).set_index(["variable", "of"])["value"]
+    shares = table[table["kind"].isin(["right", "agrees"])]
+    assert len(compared) == len(shares) > 0
+    for row in shares.itertuples():
+        assert compared[f"{KINDS[row.kind]}, {row.place}", row.model] == row.value
     wide = side_by_side(table)
     assert wide.columns.tolist() == ["kind", "place", "value", *ROLES, "pairs"]
 
@@ -210,7 +218,7 @@ def test_a_model_without_heads_has_the_rest(tmp_path: Path) -> None:
     config = replace(config, model=replace(config.model, architecture="lstm"))
     made = Run.create(tmp_path / "lstm", config)
     train(made, "cpu")
-    found = dependencies(made, 4, 0, VERBS)
+    found = dependencies(made, Dependencies(" ".join(VERBS), count=4))
     assert set(found["kind"]) == {"right"}
     assert "most through" not in in_words(found)
 
@@ -221,13 +229,13 @@ def test_what_depends_on_nothing_says_so(tmp_path: Path) -> None:
         pairs_of(made, 3, 0)
     verdict = Run.create(tmp_path / "verdict", tiny_config(steps=1, objective="verdict"))
     with pytest.raises(UserError, match="taught verdicts alone"):
-        dependencies(verdict)
+        answer(verdict, "dependencies")
 
 
 def test_the_command(run: Run, table: pd.DataFrame, capsys: pytest.CaptureFixture[str]) -> None:
-    words = ["dependencies", str(run.path), "--symbols", " ".join(VERBS), "--count", "12", "--json"]
-    assert main(words) == 0
+    words = ["analyse", str(run.path), "dependencies", "--symbols"]
+    assert main([*words, " ".join(VERBS), "--count", "12", "--json"]) == 0
     said = json.loads(capsys.readouterr().out)
-    assert said["answer"] == in_words(table)
-    assert main(["dependencies", str(run.path), "--symbols", "olifant"]) == 2
+    assert said["sentence"] == in_words(table)
+    assert main([*words, "olifant"]) == 2
     assert "unknown symbol" in capsys.readouterr().err

@@ -11,8 +11,17 @@ import pytest
 from brute import distance
 from conftest import tiny_config
 
-from analyses.close_ups.grammar.depths import KINDS, chart, depths, in_words, words_by_depth
+from analyses.answers import answer
 from analyses.command_line.app import main
+from analyses.options.behaviour import Depths
+from analyses.questions.behaviour.depths import (
+    KINDS,
+    chart,
+    depths,
+    headline,
+    in_words,
+    words_by_depth,
+)
 from interp.statistics import wilson
 from models.errors import UserError
 from models.languages import END, ContextFreeLanguage, language
@@ -88,7 +97,7 @@ def test_a_spoiled_word_differs_in_one_symbol() -> None:
 
 
 def test_each_row_is_the_word_judged_by_hand(run: Run) -> None:
-    table, known = depths(run, count=12, deepest=3), run.language
+    table, known = depths(run, Depths(count=12, deepest=3)), run.language
     assert isinstance(known, ContextFreeLanguage)
     by_depth = words_by_depth(run, 12, 3, 0)
     assert {depth for depth, some in by_depth.items() if len(some) == 12} >= {2, 3}
@@ -129,16 +138,21 @@ def test_each_row_is_the_word_judged_by_hand(run: Run) -> None:
 
 
 def test_the_command(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
-    words = ["depths", str(run.path), "--count", "5", "--deepest", "2", "--json"]
+    words = ["analyse", str(run.path), "depths", "--count", "5", "--deepest", "2", "--json"]
     assert main(words) == 0
     said = json.loads(capsys.readouterr().out)
-    assert {row["depth"] for row in said["depths"]} == {1, 2}  # brackets have no word of depth 0
-    assert said["answer"] == in_words(depths(run, count=5, deepest=2))
-    assert main(["depths", str(run.path), "--deepest", "99"]) == 2
-    assert "must lie between 0 and" in capsys.readouterr().err
+    assert {row["depth"] for row in said["table"]} == {1, 2}  # brackets have no word of depth 0
+    table = depths(run, Depths(count=5, deepest=2))
+    assert said["sentence"] == in_words(table)
+    compared = headline(table).set_index(["variable", "of"])["value"]
+    assert len(compared) == len(table)
+    for row in table.itertuples():
+        assert compared[f"{row.kind}, depth {row.depth}", row.model] == row.value
+    assert main(["analyse", str(run.path), "depths", "--deepest", "99"]) == 2
+    assert "--deepest is 99: it must be at most 12" in capsys.readouterr().err
 
 
 def test_a_language_without_trees_says_so(tmp_path: Path) -> None:
     made = Run.create(tmp_path / "run", tiny_config(steps=1))
     with pytest.raises(UserError, match="anbn has no trees"):
-        words_by_depth(made, 3, 2, 0)
+        answer(made, "depths")

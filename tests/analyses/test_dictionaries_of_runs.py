@@ -13,15 +13,16 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from conftest import tiny_config, without_pictures
+from conftest import tiny_config
 
+from analyses.answers import load, question
 from analyses.command_line.app import main
-from analyses.options.dictionaries import Dictionary
-from analyses.questions.dictionaries import asked as module
-from analyses.questions.dictionaries.measured import MEASURES, Seen, Site
-from analyses.questions.dictionaries.planted import at_site, planted_truth
-from analyses.questions.dictionaries.shown import by_fact, with_parts
-from analyses.questions.dictionaries.stated import state_truth
+from analyses.options.inside import Dictionary
+from analyses.questions.inside import dictionary as module
+from analyses.questions.inside.dictionaries.measured import MEASURES, Seen, Site
+from analyses.questions.inside.dictionaries.planted import at_site, planted_truth
+from analyses.questions.inside.dictionaries.shown import by_fact, with_parts
+from analyses.questions.inside.dictionaries.stated import state_truth
 from interp.dictionaries.training import Recipe
 from models.errors import UserError
 from models.languages.grammars.bounded import BOUNDED
@@ -208,7 +209,8 @@ def test_the_state_of_a_language_is_the_truth_of_its_runs(trained: Run) -> None:
 
 
 def told(capsys: pytest.CaptureFixture[str], *words: object) -> str:
-    assert main(["dictionary", *map(str, words)]) == 0
+    run, *others = map(str, words)
+    assert main(["analyse", run, "dictionary", *others]) == 0
     return capsys.readouterr().out
 
 
@@ -232,16 +234,22 @@ def test_the_command_on_a_plant(planted: Run, capsys: pytest.CaptureFixture[str]
     assert found["findings"]["facts"] == ["more a"]
     assert {row["kind"] for row in found["findings"]["features"]} == set(kinds)
     assert all("[" in row["words"] for row in found["findings"]["features"] if row["on"] > 0)
-    kept = planted.results / "dictionaries-1"
+    kept = planted.results / "dictionary-1"
     assert sorted(path.suffix for path in kept.iterdir()) == [".html", ".json", ".parquet", ".svg"]
-    rows = pd.read_csv(io.StringIO(told(capsys, *asked, "--features", "--csv")))
+    answer = load(planted.path, "dictionary")
+    assert answer is not None
+    rows = question("dictionary").shown(answer)["latents"]
     assert list(rows) == ["kind", "width", "latent", "on", "fact", "F1", "words", "off", "up"]
+    compared = question("dictionary").headline(answer).set_index(["of", "variable"])["value"]
+    assert len(compared) == len(answer.table)
+    for (model, kind, _, measure), value in values.items():
+        assert compared[model, f"{kind}, {measure}"] == pytest.approx(value, nan_ok=True)
 
 
 def test_clamping_the_latent_of_the_verdict_changes_it(planted: Run) -> None:
     """k-means of what the MLP writes has two clusters, for yes and no: set to yes everywhere, the
     words of a no change, and the other way round."""
-    from analyses.questions.dictionaries.features import features
+    from analyses.questions.inside.dictionaries.features import features
 
     site = site_of(planted, "blocks.0.hook_mlp_out")
     made = next(made for made in site.peers(2) if made.kind == "k-means")
@@ -259,7 +267,7 @@ def test_the_command_on_a_trained_run(trained: Run, capsys: pytest.CaptureFixtur
     text = told(capsys, trained.path, *QUICK, "--kinds", "topk", "--width", "6", "--again")
     assert "untrained" in text
     assert "MCC" not in text.split("At blocks")[1]
-    sentence = f"At blocks.0.hook_resid_post of {trained.name}. F1: topk"
+    sentence = f"At blocks.0.hook_resid_post of {trained.name}, F1: topk"
     assert sentence in text
 
 
@@ -276,7 +284,7 @@ def test_the_command_on_a_trained_run(trained: Run, capsys: pytest.CaptureFixtur
 def test_mistakes_are_one_line(
     planted: Run, words: tuple[str, ...], fault: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["dictionary", str(planted.path), *QUICK, *words]) == 2
+    assert main(["analyse", str(planted.path), "dictionary", *QUICK, *words]) == 2
     said = capsys.readouterr().err.splitlines()
     assert len(said) == 1
     assert fault in said[0]
@@ -285,7 +293,7 @@ def test_mistakes_are_one_line(
 def test_a_site_where_nothing_varies_is_refused(tmp_path: Path) -> None:
     run = write(plant("induction-8"), tmp_path / "plant")
     with pytest.raises(UserError, match=r"nothing that is known varies at blocks.0.hook_mlp_out"):
-        module.dictionaries(run, Dictionary(run.path, site="blocks.0.hook_mlp_out", words=60))
+        module.dictionaries(run, Dictionary(site="blocks.0.hook_mlp_out", words=60))
 
 
 def test_a_damaged_plan_is_told(planted: Run, tmp_path: Path) -> None:
@@ -308,9 +316,8 @@ def test_a_damaged_plan_is_told(planted: Run, tmp_path: Path) -> None:
 
 def test_every_fact_has_the_latent_that_its_score_is_of(trained: Run) -> None:
     """The mean over facts is F1 of the table."""
-    asked = Dictionary(trained.path, kinds=("topk",), width=(6,), seeds=1, steps=15, words=150)
-    with without_pictures():
-        found, _ = module.dictionaries(trained, asked)
+    asked = Dictionary(kinds=("topk",), width=(6,), seeds=1, steps=15, words=150)
+    found = module.dictionaries(trained, asked)
     told = pd.DataFrame(found.findings["told"])
     assert told["fact"].tolist() == found.findings["facts"]
     values = found.table.set_index(["model", "kind", "measure"])["value"]
@@ -343,5 +350,5 @@ def test_an_answer_stands_in_the_list_of_all(
     told(capsys, planted.path, *QUICK, "--kinds", "topk", "--width", "3")
     assert main(["show", str(planted.path)]) == 0
     said = " ".join(capsys.readouterr().out.split())
-    assert f"dictionaries: At blocks.0.hook_resid_post of {planted.name}. F1: topk" in said
-    assert "kept in" in said
+    assert f"dictionary: At blocks.0.hook_resid_post of {planted.name}, F1: topk" in said
+    assert "not weighed" in said

@@ -19,7 +19,7 @@ from streamlit.testing.v1 import AppTest
 from analyses.answer_files import folders_of
 from analyses.answers import Answer
 from analyses.command_line.app import main
-from analyses.questions.rule_evidence import SURE, Lines, rebuilt
+from analyses.questions.rule.rule_evidence import SURE, Lines, rebuilt
 from analyses.rules import discover as module
 from analyses.rules.budget import Budget
 from analyses.rules.discover import Discover, discover
@@ -378,8 +378,7 @@ def test_the_accepted_label_comes_first(tmp_path: Path) -> None:
         labels, words, notes = prepared(path, first)
         assert labels[0] == first
         assert notes == [
-            f"{100 - len(words)} of 100 lines repeat another line: {len(words)} different ones are "
-            "learned from"
+            f"{100 - len(words)} of 100 lines repeat another line; {len(words)} are different"
         ]
         expected = {(label, tuple(line.split())) for label, line in zip(*drawn(100), strict=True)}
         assert set(zip(labels, words, strict=True)) == expected
@@ -395,7 +394,7 @@ def test_a_line_with_both_labels_has_the_commoner_one(tmp_path: Path) -> None:
     assert ("tie",) not in known
     assert len(words) == 31
     assert notes == [
-        "3 of 35 lines repeat another line: 32 different ones are learned from",
+        "3 of 35 lines repeat another line; 32 are different",
         "2 lines have both labels: the commoner label is kept, and 1 that have both equally often "
         "are left out",
     ]

@@ -10,9 +10,9 @@ from scipy.stats import fisher_exact
 
 from analyses.charts.automaton import automaton_chart, transitions_of
 from analyses.charts.discovery import heads_chart, length_chart
-from analyses.options.questions import Discovery as Options
-from analyses.questions.learned_rule import other_lengths
-from analyses.questions.rule_evidence import doubt, gap, in_common, rebuilt, sentences, status
+from analyses.options.rule import Discovery as Options
+from analyses.questions.rule.learned_rule import other_lengths
+from analyses.questions.rule.rule_evidence import doubt, gap, in_common, rebuilt, sentences, status
 from interp.statistics import wilson
 from models.languages import RegularLanguage, language
 

@@ -23,10 +23,10 @@ import pytest
 from conftest import tiny_config, without_pictures
 
 from analyses.options.lines import Discover
-from analyses.options.questions import Discovery
-from analyses.questions import discovery
-from analyses.questions.discovery import discovered
-from analyses.questions.rule_evidence import rebuilt, sentences
+from analyses.options.rule import Discovery
+from analyses.questions.rule import discovery
+from analyses.questions.rule.discovery import discovered
+from analyses.questions.rule.rule_evidence import rebuilt, sentences
 from analyses.rules.discover import discover
 from analyses.rules.lines import as_tsv, prepared
 from analyses.rules.record import headline, table
@@ -270,7 +270,7 @@ import json, sys, tempfile
 from pathlib import Path
 import pytest
 from analyses.answers import plain
-from analyses.options.questions import Discovery
+from analyses.options.rule import Discovery
 from test_eight_corpora import told
 with pytest.MonkeyPatch.context() as patch, tempfile.TemporaryDirectory() as folder:
     print(json.dumps(plain(told("majority", Path(folder), patch, Discovery(words=400)))))

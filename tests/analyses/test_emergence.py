@@ -6,8 +6,9 @@ import pandas as pd
 import pytest
 from conftest import tiny_config
 
-from analyses.questions import emergence, probing
-from analyses.questions.emergence import Options, analyse, by_step, findings, reached
+from analyses.questions.inside import probing
+from analyses.questions.training import emergence
+from analyses.questions.training.emergence import Options, analyse, by_step, findings, reached
 from interp.probing.probes import probe_sites
 from models.runs.run import Run
 from models.training.evaluation import balanced_words, judge

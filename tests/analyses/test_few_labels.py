@@ -186,5 +186,5 @@ def test_nothing_is_forgotten_before_the_first_step(
 def test_impossible_wishes_are_refused(
     given: list[str], fault: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["few-labels", *given]) == 2
+    assert main(["sweep", "few-labels", *given]) == 2
     assert fault in capsys.readouterr().err

@@ -265,11 +265,11 @@ def test_what_cannot_be_kept(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     known = ("--command", "lab x", "--question", "Why?")
     for path, more, fault in (
         ("told.csv", (), "does not say what made it: give --command and --question"),
-        ("bad.csv", known, "is not CSV"),
+        ("bad.csv", known, "is not UTF-8"),
         ("part", (), f"3 runs of {part} are missing: finish it with `lab sweep`"),
         ("empty", (), "keeps no study: give the folder of a sweep, or a CSV file"),
         ("headless", (), "keeps no study: give the folder of a sweep, or a CSV file"),
-        ("bare", (), "is damaged: remove the folder"),
+        ("bare", (), "is damaged, or the .json beside it: remove the folder"),
         ("told.csv", (*known, "--named", "../x"), "named is '../x': write small letters"),
     ):
         command = ["report", str(tmp_path / path), "--docs", str(docs), *more]

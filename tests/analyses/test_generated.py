@@ -11,7 +11,8 @@ import pandas as pd
 import pytest
 from conftest import tiny_config
 
-from analyses.close_ups.grammar.generated import (
+from analyses.command_line.app import main
+from analyses.questions.behaviour.generated import (
     CONTROLS,
     DRAWN,
     after,
@@ -22,8 +23,7 @@ from analyses.close_ups.grammar.generated import (
     in_words,
     judged,
 )
-from analyses.close_ups.grammar.perplexity import MOST_LENGTHS, asked_of, said_of, sums
-from analyses.command_line.app import main
+from analyses.questions.behaviour.perplexity import MOST_LENGTHS, asked_of, said_of, sums
 from interp.statistics import wilson
 from models.decoding.choice import Choice
 from models.decoding.search import Generator, Made

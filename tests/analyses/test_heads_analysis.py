@@ -9,7 +9,7 @@ import torch
 from conftest import tiny_config
 
 from analyses.answers import Answer
-from analyses.questions import heads
+from analyses.questions.parts import heads
 from analyses.questions.trials import heads_apart
 from analyses.questions.trials.heads_apart import DISTANCE, SHARED, SPAN
 from analyses.words import ANALYSIS_SEED, WordTensors, changed_words, sample_window

@@ -10,8 +10,9 @@ import torch
 from conftest import TINY, tiny_config
 
 from analyses.answers import answer
-from analyses.close_ups.grammar import hidden
-from analyses.close_ups.grammar.perplexity import perplexity
+from analyses.options.behaviour import Perplexity
+from analyses.questions.behaviour import hidden
+from analyses.questions.behaviour.perplexity import perplexity
 from models.errors import UserError
 from models.languages import ContextFreeLanguage, FormalLanguage, language
 from models.model_config import ModelConfig
@@ -97,7 +98,7 @@ def test_counts_know_both_neighbours(run: Run) -> None:
 
 
 def test_the_loss_stands_beside_the_truth_and_controls(run: Run) -> None:
-    table = perplexity([run], count=6)
+    table = perplexity(run, Perplexity(count=6))
     rows = table.set_index(["model", "group"])
     for length in {length for _, length in rows.index}:
         trained = rows.loc[("trained", length)]

@@ -13,8 +13,12 @@ from conftest import tiny_config, tiny_of
 from scipy.stats import entropy
 from torch import Tensor
 
-from analyses.close_ups.pairs import in_context, induction
+from analyses.answers import answer, question, quiet
 from analyses.command_line.app import main
+from analyses.options.behaviour import InContext as Options
+from analyses.options.parts import Induction
+from analyses.questions.behaviour import in_context
+from analyses.questions.parts import induction
 from analyses.words import WordTensors
 from interp.heads.attention import attention
 from models.base import LanguageModel
@@ -34,6 +38,11 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
     return made
 
 
+def language_of(run: Run) -> InContext:
+    assert isinstance(run.language, InContext)
+    return run.language
+
+
 def rows_of(table: pd.DataFrame, model: str) -> pd.DataFrame:
     return table[table["model"] == model].set_index(["rules", "query", "examples"])
 
@@ -43,7 +52,7 @@ def test_a_network_that_is_a_bayesian(
     by_heart: bool, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It is as right as that Bayesian, no divergence from it, and some from the other one."""
-    known = in_context.language_of(run)
+    known = language_of(run)
 
     def answers(
         model: LanguageModel, objective: object, language: InContext, words: Words
@@ -56,7 +65,7 @@ def test_a_network_that_is_a_bayesian(
         return found
 
     monkeypatch.setattr(in_context, "answers", answers)
-    table = in_context.in_context([run], count=60)
+    table = in_context.in_context(run, Options(count=60))
     network = rows_of(table, "trained")
     like, unlike = (in_context.BAYES, in_context.BY_HEART)[:: -1 if by_heart else 1]
     pd.testing.assert_series_equal(network["accuracy"], rows_of(table, like)["accuracy"])
@@ -67,7 +76,7 @@ def test_a_network_that_is_a_bayesian(
 
 
 def test_controls_of_shown_and_of_new_queries(run: Run) -> None:
-    table = in_context.in_context([run], count=200)
+    table = in_context.in_context(run, Options(count=200))
     copying, bayes = (rows_of(table, name)["accuracy"] for name in ("copying", in_context.BAYES))
     majority = rows_of(table, "majority")["accuracy"]
     for rules in in_context.RULES:
@@ -88,7 +97,7 @@ def test_equally_likely_answers_count_in_part() -> None:
 
 
 def test_what_the_network_says_and_how_far_it_is(run: Run) -> None:
-    known, model = in_context.language_of(run), run.model()
+    known, model = language_of(run), run.model()
     words = known.prompts(np.random.default_rng(0), np.array([5, 9, 11]), known.held_out)
     said = in_context.answers(model, run.objective, known, words)
     ids = [known.vocabulary.ids[label] for label in known.answers]
@@ -105,8 +114,8 @@ def test_what_the_network_says_and_how_far_it_is(run: Run) -> None:
 
 
 def test_heads_against_a_hook_by_hand(run: Run) -> None:
-    known, model = in_context.language_of(run), run.model()
-    table = induction.induction([run], count=40)
+    known, model = language_of(run), run.model()
+    table = induction.induction(run, Induction(count=40))
     words = induction.shown_prompts(known, 4, 40, 0)
     given = WordTensors.of(words)
     true = torch.as_tensor(words.ids[:, -1])
@@ -149,7 +158,6 @@ def test_heads_against_a_hook_by_hand(run: Run) -> None:
 def test_ranks_find_the_head_that_is_needed() -> None:
     own = pd.DataFrame(
         {
-            "run": "r",
             "model": "trained",
             "part": ["L0H0", "L0H1", "L1H0", "L1H1"],
             "induction": [0.1, 0.2, 0.3, 0.9],
@@ -182,32 +190,46 @@ def test_one_prompt_beside_both_bayesians(run: Run) -> None:
             in_context.prompt_of(run, wrong)
 
 
-def test_the_in_context_command(
-    run: Run, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    tables = {
-        "examples": in_context.in_context([run], count=8),
-        "heads": induction.induction([run], count=8),
-    }
-    for by, expected in tables.items():
-        assert main(["in-context", str(run.path), "--by", by, "--count", "8", "--json"]) == 0
-        said = json.loads(capsys.readouterr().out)
-        assert len(said[by]) == len(expected)
-        assert said["answer"]
-        assert main(["in-context", str(run.path), "--by", by, "--count", "8"]) == 0
-        capsys.readouterr()
-    assert in_context.chart(tables["examples"]).to_dict()
-    assert induction.chart(tables["heads"]).to_dict()
-    both = in_context.in_context([run, run], count=8)
-    assert (both["run"] == "all").sum() == len(tables["examples"])
-    assert "Student's" in in_context.in_words(both)
+@pytest.mark.parametrize("name", ["in-context", "induction"])
+def test_the_commands(name: str, run: Run, capsys: pytest.CaptureFixture[str]) -> None:
+    asked = question(name)
+    expected = asked.analyse(run, asked.options(count=8), quiet)
+    words = ["analyse", str(run.path), name, "--count", "8"]
+    assert main([*words, "--json"]) == 0
+    said = json.loads(capsys.readouterr().out)
+    assert len(said["table"]) == len(expected.table)
+    assert said["sentence"] == expected.sentence
+    assert main(words) == 0
+    assert expected.sentence.split(":")[0] in " ".join(capsys.readouterr().out.split())
+    assert asked.chart(expected).to_dict()
+
+
+def test_what_is_compared_over_seeds(run: Run) -> None:
+    table = in_context.in_context(run, Options(count=8))
+    compared = in_context.headline(table).set_index(["variable", "of"])["value"]
+    every = table[table["query"] == "any"]
+    assert len(compared) == len(every)
+    for row in every.itertuples():
+        named = f"{row.rules} rules, {row.examples} examples", row.model
+        assert compared[named] == row.accuracy
+    heads = induction.induction(run, Induction(count=8))
+    lost = induction.headline(heads).set_index(["variable", "of"])["value"]
+    for row in induction.ranks(heads).itertuples():
+        variable = f"{row.model}, highest {induction.SCORES[row.score]}"
+        assert (lost[variable, "lost without it"], lost[variable, "without another"]) == (
+            row.drop,
+            row.others,
+        )
+
+
+def test_what_cannot_be_asked_says_so(tmp_path: Path) -> None:
     other = Run.create(tmp_path / "other", tiny_config())
-    with pytest.raises(UserError, match="the words of anbn are no prompts"):
-        in_context.in_context([other])
+    for name in ("in-context", "induction"):
+        with pytest.raises(UserError, match="the words of anbn are no prompts"):
+            answer(other, name)
     config = tiny_config(model=tiny_of("encoder-decoder"), language="in-context", max_n=2)
     sides = Run.create(tmp_path / "sides", config)
     train(sides, "cpu")
-    assert len(in_context.in_context([sides], count=4))
-    with pytest.raises(UserError, match="has no heads that read prompt and answer in one row"):
-        induction.induction([sides])
-    assert main(["in-context"]) == 2
+    assert len(in_context.in_context(sides, Options(count=4)))
+    with pytest.raises(UserError, match="has two sides"):
+        answer(sides, "induction")

@@ -1,4 +1,4 @@
-"""`lab influence`: what it compares is what it says, and culprits that are known are scored so."""
+"""`lab analyse RUN influence`: it compares what it says, and known culprits are scored so."""
 
 from __future__ import annotations
 
@@ -13,12 +13,13 @@ import pytest
 import torch
 from conftest import tiny_config
 
+from analyses.answers import load, question, quiet
 from analyses.command_line.app import main
-from analyses.options.influence import Influence
-from analyses.questions.influence import asked as module
-from analyses.questions.influence import culprits
-from analyses.questions.influence.trainings import halves, margins_after, reliance_after
-from analyses.questions.influence.values import (
+from analyses.options.training import Influence, Lines
+from analyses.questions.training import influence as module
+from analyses.questions.training.of_lines import culprits
+from analyses.questions.training.of_lines.trainings import halves, margins_after, reliance_after
+from analyses.questions.training.of_lines.values import (
     Shortcut,
     _drawn,
     losses,
@@ -28,7 +29,7 @@ from analyses.questions.influence.values import (
     sampled_of_each,
     target_words,
 )
-from analyses.questions.influence.views import METHODS, TRACIN, Training, rates
+from analyses.questions.training.of_lines.views import METHODS, TRACIN, Training, rates
 from interp.influence.gradients import Gradients
 from interp.influence.methods import dot
 from models.languages.disfluencies import said_and_meant
@@ -174,7 +175,7 @@ def test_each_method_sees_its_own_model(leaning: Run) -> None:
 
 
 def test_what_is_said_after_a_training(leaning: Run) -> None:
-    asked = Influence(leaning.path, subsets=10, targets=4, workers=1, device="cpu")
+    asked = Influence(subsets=10, targets=4, workers=1, device="cpu")
     kept = halves(30, 2, 0)
     assert kept.sum(axis=1).tolist() == [15, 15]
     assert (kept[0] != kept[1]).any()
@@ -231,7 +232,7 @@ def test_the_shortcut_s_rows(leaning: Run, monkeypatch: pytest.MonkeyPatch) -> N
 
     monkeypatch.setattr(culprits, "reliance_after", leans)
     monkeypatch.setattr(Training, "influences", influences)
-    asked = Influence(leaning.path, workers=1, device="cpu")
+    asked = Influence(workers=1, device="cpu")
     told = (lambda *_: None, lambda what: None)
     rows = culprits.shortcut_rows(leaning, asked, shortcut, *told)
     values = {(method, measure): value for _, _, method, measure, value, *_ in rows}
@@ -264,7 +265,7 @@ def test_turned_labels_are_found_by_who_knows_them(
         return {("trained", "harms"): harms, ("trained", "owns"): owns}
 
     monkeypatch.setattr(Training, "influences", influences)
-    asked = Influence(leaning.path, workers=1, device="cpu", culprits=0.2)
+    asked = Influence(workers=1, device="cpu", culprits=0.2)
     rows = culprits.turned_rows(leaning, asked, words, lambda *_: None)
     values = {(method, measure): value for _, _, method, measure, value, *_ in rows}
     assert values["harms", "precision, harm"] == values["owns", "precision, itself"] == 1
@@ -276,22 +277,31 @@ def test_turned_labels_are_found_by_who_knows_them(
 # -- the command ----------------------------------------------------------------------------------
 
 
-def table_of(capsys: pytest.CaptureFixture[str], *words: str) -> pd.DataFrame:
-    assert main(["influence", *words, "--csv"]) == 0
+def table_of(
+    capsys: pytest.CaptureFixture[str], run: Run, *words: str, name: str = "influence"
+) -> pd.DataFrame:
+    assert main(["analyse", str(run.path), name, *words, "--csv"]) == 0
     return pd.read_csv(io.StringIO(capsys.readouterr().out))
 
 
 def test_the_command_keeps_its_answer(leaning: Run, capsys: pytest.CaptureFixture[str]) -> None:
-    table = table_of(capsys, str(leaning.path), *QUICK)
+    table = table_of(capsys, leaning, *QUICK)
     assert set(table["part"]) == {"held-out words", "turned labels", "shortcut"}
     assert (leaning.results / "influence-1" / "influence.svg").exists()
+    command = ["analyse", str(leaning.path), "influence", *QUICK]
+    answer = load(leaning.path, "influence")
+    assert answer is not None
+    compared = question("influence").headline(answer).set_index(["variable", "of"])["value"]
+    assert len(compared) == len(table)
+    for row in answer.table.itertuples():
+        assert compared[f"{row.part}, {row.measure}", f"{row.method}, {row.model}"] == row.value
     chance = table[(table["method"] == "random") & table["measure"].str.startswith("precision")]
     assert chance["value"].between(0, 1).all()
-    assert main(["influence", str(leaning.path), *QUICK, "--json"]) == 0
+    assert main([*command, "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert "30 lines" in found["sentence"]
     assert len(list(leaning.results.glob("influence-*"))) == 1
-    assert main(["influence", str(leaning.path), *QUICK]) == 0
+    assert main(command) == 0
     assert "kept from before" in capsys.readouterr().out
     assert main(["show", str(leaning.path)]) == 0
     assert "influence: run, 30 lines" in capsys.readouterr().out
@@ -299,38 +309,58 @@ def test_the_command_keeps_its_answer(leaning: Run, capsys: pytest.CaptureFixtur
 
 @pytest.mark.parametrize(
     ("words", "column"),
-    [(["--suspects"], "itself"), (["--word", "leeuw kat", "--method", "tracin"], "influence")],
+    [([], "itself"), (["--word", "leeuw kat", "--method", "tracin"], "influence")],
 )
 def test_lists_of_lines(
     leaning: Run, capsys: pytest.CaptureFixture[str], words: list[str], column: str
 ) -> None:
-    table = table_of(capsys, str(leaning.path), *words, "--targets", "4")
+    table = table_of(capsys, leaning, *words, name="lines")
     assert len(table) == 30
     assert set(table["label"]) == {"in", "out"}
     assert table[column].is_monotonic_decreasing
     assert ("untrained" in table) == ("tracin" not in words)
-    assert main(["influence", str(leaning.path), *words, "--targets", "4"]) == 0
-    assert "the first lines" in capsys.readouterr().out
+    assert main(["analyse", str(leaning.path), "lines", *words]) == 0
+    printed = capsys.readouterr().out
+    assert "the first lines" in printed
+    assert ("the last lines" in printed) == ("--word" in words)
+    kept = load(leaning.path, "lines")
+    assert kept is not None
+    assert question("lines").chart(kept).to_dict()
+    assert question("lines").headline(kept).empty  # TracIn has no untrained control
+
+
+def test_a_list_for_a_word_is_compared_with_the_untrained(leaning: Run) -> None:
+    answer = question("lines").analyse(leaning, Lines("leeuw kat"), quiet)
+    (row,) = question("lines").headline(answer).itertuples()
+    assert (row.variable, row.of) == ("rank correlation", "with untrained")
+    assert f"{row.value:.2f}" in answer.sentence
+    assert question("lines").chart(answer).to_dict()
+
+
+def test_lines_with_several_labels_are_not_suspected(
+    brackets: Run, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["analyse", str(brackets.path), "lines"]) == 2
+    assert "not one label a line: name a --word" in capsys.readouterr().err
 
 
 def test_next_symbols_have_no_culprits(brackets: Run, capsys: pytest.CaptureFixture[str]) -> None:
-    table = table_of(capsys, str(brackets.path), *QUICK)
+    table = table_of(capsys, brackets, *QUICK)
     assert set(table["part"]) == {"held-out words"}
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("name", "words", "said"),
     [
-        (["--subsets", "3"], "--subsets is 3: it must lie between 10 and 10,000"),
-        (["--culprits", "0.7"], "--culprits is 0.7: it must lie above 0 and at most at 0.5"),
-        (["--word", "leeuw", "--suspects"], "--word and --suspects are two lists: choose one"),
-        (["--suspects", "--method", "cosine"], "--method cosine finds no suspects"),
-        (["--word", "paard"], "unknown symbol 'paard'"),
-        (["--word", ""], "the word is empty"),
+        ("influence", ["--subsets", "3"], "--subsets is 3: it must be at least 10"),
+        ("influence", ["--culprits", "0.7"], "--culprits is 0.7: it must lie above 0, up to 0.5"),
+        ("lines", ["--method", "cosine"], "--method cosine finds no suspects"),
+        ("lines", ["--word", "paard"], "unknown symbol 'paard'"),
+        ("lines", ["--word", ""], "the word is empty"),
     ],
 )
 def test_mistakes(
-    leaning: Run, capsys: pytest.CaptureFixture[str], words: list[str], said: str
+    leaning: Run, capsys: pytest.CaptureFixture[str], name: str, words: list[str], said: str
 ) -> None:
-    assert main(["influence", str(leaning.path), *words]) == 2
+    assert main(["analyse", str(leaning.path), name, *words]) == 2
     assert said in " ".join(capsys.readouterr().err.split())

@@ -15,13 +15,13 @@ from transformer_lens.hook_points import HookPoint
 
 from analyses.answers import Answer
 from analyses.charts.interventions import charts
-from analyses.close_ups.intervention import changed, changes
-from analyses.questions.interventions import Options, _erased, analyse, main_variable
+from analyses.questions.inside.intervention import changed, changes
+from analyses.questions.inside.interventions import Options, _erased, analyse, main_variable
 from analyses.questions.trials.erasing import asked_words, erasure, judge
 from analyses.questions.trials.exchanging import ARBITRARY, planned, sites_of
 from analyses.questions.trials.last_blocks import LastBlocks
 from analyses.questions.trials.prefixes import Prefixes
-from analyses.questions.trials.sites import exchange_sites, main_variables, stream_hooks
+from analyses.questions.trials.sites import exchange_sites, stream_hooks
 from analyses.questions.trials.steering import RANDOM, reach, steering, steering_refusal
 from models.base import LanguageModel
 from models.errors import UserError
@@ -198,7 +198,7 @@ def test_the_table_has_every_site_variable_and_method(answered: tuple[Run, Answe
     key = ["model", "experiment", "site", "variable", "method", "amount", "measure", "split"]
     assert not table.duplicated(key).any()
     erased = table[table["measure"] == "words right"]
-    assert len(erased) == len(sites) * len(main_variables(run.language)) * 4
+    assert len(erased) == len(sites) * len(run.language.main_variables) * 4
     assert list(dict.fromkeys(erased["site"])) == sites
     ks = [k for k in range(-3, 4) if k]
     moved = table[table["measure"] == "moved by k"]
@@ -266,7 +266,7 @@ def test_erasing_is_reported_where_it_hurts_most_beyond_random_directions() -> N
 def test_a_kept_half_of_the_words_is_not_that_to_get_right(run: Run) -> None:
     assert asked_words(run, 8, 0).words.ids.tolist() != asked_words(run, 8, 1).words.ids.tolist()
     assert main_variable(language("anbncn")) == "b-c"
-    assert main_variables(language("dieren")) == ["state"]
+    assert language("dieren").main_variables == ["state"]
 
 
 @pytest.mark.parametrize(

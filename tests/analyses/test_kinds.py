@@ -10,19 +10,15 @@ import pytest
 import torch
 from conftest import tiny_config
 
+from analyses.answers import answer
 from analyses.command_line.app import main
-from analyses.questions import (
-    accuracy,
-    circuits,
-    discovery,
-    emergence,
-    explanations,
-    heads,
-    interventions,
-    patching,
-    probing,
-)
-from analyses.questions import leaderboard as of_run
+from analyses.questions.behaviour import accuracy
+from analyses.questions.inside import interventions, probing
+from analyses.questions.parts import circuits, heads, patching
+from analyses.questions.rule import discovery
+from analyses.questions.training import emergence
+from analyses.questions.words import explanations
+from analyses.questions.words import leaderboard as of_run
 from analyses.scorecard import Grade, verdict
 from interp.heads.logit_attribution import direct_logit_attribution
 from interp.heads.qk_and_ov import ov_circuit, qk_circuit
@@ -94,12 +90,10 @@ def refused(run: Run, name: str) -> str | None:
     model = run.config.model
     if name in ("heads", "circuits") and model.architecture != "transformer":
         return "no attention heads: "
-    if name == "interventions" and model.architecture == "ngram":
-        return "no activations to change: "
-    if name == "interventions" and model.architecture == "feedforward":
-        return "one state for a whole word"
+    if name == "interventions" and model.architecture in ("ngram", "feedforward"):
+        return "no activations at every symbol of a word: "
     if name == "circuits" and model.norm_placement == "pre" and not model.residual:
-        return "no residual: "
+        return "no residual stream that its parts write to: "
     if name == "circuits" and model.norm_placement != "pre":
         return f"{model.norm_placement}-norm blocks: "
     return None
@@ -110,7 +104,7 @@ def test_every_analysis_runs_or_says_why_not(run: Run, name: str) -> None:
     module, options = TASKS[name]
     if reason := refused(run, name):
         with pytest.raises(UserError, match=rf"^[^\n]* has {reason}[^\n]*$"):
-            module.analyse(run, options)
+            answer(run, name, options)
         return
     result = module.analyse(run, options)
     assert len(result.table)
@@ -126,7 +120,7 @@ def test_predict_and_hooks_answer(run: Run, capsys: pytest.CaptureFixture[str]) 
     last = said["steps"][-1]
     assert said["accepted"] == (last["accepted"] if "accepted" in last else "<end>" in last["next"])
     assert ("accepted" in last) == run.objective.verdict_alone
-    assert main(["hooks", str(run.path), "--json"]) == 0
+    assert main(["show", str(run.path), "hooks", "--json"]) == 0
     rows = json.loads(capsys.readouterr().out)
     assert {"name", "shape", "meaning"} == set(rows[0])
 

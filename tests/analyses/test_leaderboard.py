@@ -15,8 +15,8 @@ from conftest import made_once
 from analyses.answers import load
 from analyses.command_line.app import main
 from analyses.options.studies import Leaderboard
-from analyses.questions import leaderboard as of_run
-from analyses.questions.leaderboard import MEMBERSHIPS
+from analyses.questions.words import leaderboard as of_run
+from analyses.questions.words.leaderboard import MEMBERSHIPS
 from analyses.studies.claims import PLANNED, evidence, verdict
 from analyses.studies.leaderboard import NAME, over_seeds, shortcut_found, wide
 from analyses.studies.reliance import credit, credited
@@ -34,7 +34,7 @@ ALONE = ("--architectures", "transformer")
 @pytest.fixture(scope="module")
 def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A leaderboard of untrained seeds, made by its own command."""
-    asked = ["leaderboard", "dieren-gaps", "dieren_muis", *SMALL, *ALONE]
+    asked = ["sweep", "leaderboard", "dieren-gaps", "dieren_muis", *SMALL, *ALONE]
 
     def make(folder: Path) -> None:
         assert main([*asked, "--out", str(folder)]) == 0
@@ -91,7 +91,16 @@ def test_what_is_finished_is_not_done_again(
     out: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(of_run, "analyse", None)  # asking anew would fail
-    asked = ["leaderboard", "dieren-gaps", "dieren_muis", *SMALL, *ALONE, "--out", str(out)]
+    asked = [
+        "sweep",
+        "leaderboard",
+        "dieren-gaps",
+        "dieren_muis",
+        *SMALL,
+        *ALONE,
+        "--out",
+        str(out),
+    ]
     assert main(asked) == 0
     said = capsys.readouterr().out
     assert "members, hidden symbols" in said
@@ -106,7 +115,7 @@ def test_other_architectures_stand_beside_and_heads_that_are_fixed_are_named(
     """An LSTM has no attention to read; the counting recipe fixes two heads of four."""
     kinds = ["--architectures", "transformer", "lstm", "--recipe", "counting"]
     few = ["--seeds", "1", "--words", "3", "--steps", "3", "--workers", "1"]
-    assert main(["leaderboard", "anbn", *kinds, *few, "--out", str(tmp_path)]) == 0
+    assert main(["sweep", "leaderboard", "anbn", *kinds, *few, "--out", str(tmp_path)]) == 0
     result = load(tmp_path, NAME)
     assert result is not None
     fixed = "transformer, 2 of 4 heads fixed"
@@ -137,7 +146,17 @@ def test_bad_architectures(names: tuple[str, ...], message: str) -> None:
 
 
 def test_other_runs_are_not_overwritten(out: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    asked = ["leaderboard", "dieren-gaps", *SMALL, *ALONE, "--steps", "4", "--out", str(out)]
+    asked = [
+        "sweep",
+        "leaderboard",
+        "dieren-gaps",
+        *SMALL,
+        *ALONE,
+        "--steps",
+        "4",
+        "--out",
+        str(out),
+    ]
     assert main(asked) == 2
     assert (
         "holds a run of other settings or lines: choose another folder" in capsys.readouterr().err

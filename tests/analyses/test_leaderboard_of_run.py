@@ -12,10 +12,15 @@ from conftest import tiny_config
 from analyses.answers import Answer
 from analyses.charts.leaderboard import MEASURES, REPLACEMENTS
 from analyses.command_line.app import main
-from analyses.questions import explanations
-from analyses.questions import leaderboard as of_run
-from analyses.questions.explanations import case_of, log_odds, replacement_in_words, replacements
-from analyses.questions.leaderboard import (
+from analyses.questions.words import explanations
+from analyses.questions.words import leaderboard as of_run
+from analyses.questions.words.explanations import (
+    case_of,
+    log_odds,
+    replacement_in_words,
+    replacements,
+)
+from analyses.questions.words.leaderboard import (
     MEMBERSHIPS,
     Options,
     board,

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from automata.fa.dfa import DFA
 
-from analyses.options.questions import Discovery
-from analyses.questions.learned_rule import learned
-from analyses.questions.rule_evidence import Lines
+from analyses.options.rule import Discovery
+from analyses.questions.rule.learned_rule import learned
+from analyses.questions.rule.rule_evidence import Lines
 from interp.automata.equivalence import Word
 from interp.automata.extraction import run
 from interp.automata.induction import Search, induce

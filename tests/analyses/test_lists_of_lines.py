@@ -13,10 +13,9 @@ from conftest import tiny_config, tiny_of
 from scipy.stats import spearmanr
 
 from analyses.command_line.app import main
-from analyses.options.influence import Influence
-from analyses.questions.influence import drawn_lines
-from analyses.questions.influence.listed import for_word, suspects
-from analyses.questions.influence.values import losses, margins
+from analyses.questions.training.of_lines import drawn_lines
+from analyses.questions.training.of_lines.listed import for_word, suspects
+from analyses.questions.training.of_lines.values import losses, margins
 from interp.training.gradients import gradients_of
 from models.languages.disfluencies import said_and_meant
 from models.runs.run import Run
@@ -43,8 +42,8 @@ def gradient(model: torch.nn.Module, value: torch.Tensor) -> torch.Tensor:
 
 def test_each_line_stands_with_its_own_products(run: Run) -> None:
     word = run.language.vocabulary.words([WORD.split()])
-    words = for_word(run, Influence(run.path, word=WORD))["dot"]
-    doubtful = suspects(run, Influence(run.path, targets=2))["dot"]
+    words = for_word(run, WORD)["dot"]
+    doubtful = suspects(run, 2)["dot"]
     lines = lines_of(run)
     heard, labels = said_and_meant(lines, run.language)
     for step, influence, itself in (
@@ -71,10 +70,10 @@ def test_each_line_stands_with_its_own_products(run: Run) -> None:
 
 
 def test_which_methods_have_which_list(run: Run) -> None:
-    tables = for_word(run, Influence(run.path, word=WORD))
+    tables = for_word(run, WORD)
     assert {name for name, table in tables.items() if "untrained" not in table} == {"tracin"}
     assert all(table["influence"].is_monotonic_decreasing for table in tables.values())
-    assert "cosine" not in suspects(run, Influence(run.path, targets=2))
+    assert "cosine" not in suspects(run, 2)
 
 
 def lines(influence: list[float], untrained: list[float]) -> pd.DataFrame:
@@ -134,7 +133,7 @@ def test_a_corpus_has_no_truth_but_its_own(tmp_path: Path) -> None:
     config = tiny_config(language="bits", objective="verdict", lines=16, steps=2)
     run = Run.create(tmp_path / "run", config, corpus=file)
     train(run, "cpu")
-    table = suspects(run, Influence(run.path, targets=2))["dot"]
+    table = suspects(run, 2)["dot"]
     assert "truth" not in table
     assert set(table["label"]) == {"in", "out"}
 
@@ -143,7 +142,7 @@ def test_a_corpus_has_no_truth_but_its_own(tmp_path: Path) -> None:
     ("changes", "said"),
     [
         ({}, "train with --lines"),
-        ({"lines": 9, "model": tiny_of("ngram")}, "learned by counting"),
+        ({"lines": 9, "model": tiny_of("ngram")}, "learns by counting"),
         (
             {
                 "lines": 9,
@@ -154,7 +153,7 @@ def test_a_corpus_has_no_truth_but_its_own(tmp_path: Path) -> None:
         ),
     ],
 )
-@pytest.mark.parametrize("words", [[], ["--word", "a b"]])
+@pytest.mark.parametrize("words", [["influence"], ["lines"], ["lines", "--word", "a b"]])
 def test_runs_without_such_lines(
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
@@ -164,5 +163,5 @@ def test_runs_without_such_lines(
 ) -> None:
     run = Run.create(tmp_path / "run", tiny_config(steps=2, **changes))
     train(run, "cpu")
-    assert main(["influence", str(run.path), *words]) == 2
+    assert main(["analyse", str(run.path), *words]) == 2
     assert said in " ".join(capsys.readouterr().err.split())

@@ -13,10 +13,12 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from conftest import tiny_config
+from conftest import tiny_config, tiny_of
 
-from analyses.close_ups.grammar.looks import ALL, decides, in_words, looks, places_of
+from analyses.answers import answer
 from analyses.command_line.app import main
+from analyses.options.parts import Looks
+from analyses.questions.parts.looks import ALL, decides, headline, in_words, looks, places_of
 from models.base import LanguageModel
 from models.errors import UserError
 from models.runs.run import Run
@@ -26,6 +28,10 @@ from models.training.recipes import recipe
 NOUNS = ("hond", "kat", "leeuw", "paard", "schaap", "varken", "honden", "paarden", "katten")
 ADJECTIVES = ("grote", "kleine")
 VERBS = ("loopt", "lopen", "slaapt", "slapen")
+
+
+def options(query: Sequence[str], key: Sequence[str], count: int = 12) -> Looks:
+    return Looks(" ".join(query), " ".join(key), count)
 
 
 @pytest.fixture(scope="module")
@@ -38,11 +44,11 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
 
 @pytest.fixture(scope="module")
 def table(run: Run) -> pd.DataFrame:
-    return looks(run, NOUNS, ADJECTIVES, 12)
+    return looks(run, options(NOUNS, ADJECTIVES))
 
 
 def test_places_are_in_different_words(run: Run) -> None:
-    found, vocabulary = places_of(run, NOUNS, ADJECTIVES, 12, 0), run.language.vocabulary
+    found, vocabulary = places_of(run, options(NOUNS, ADJECTIVES)), run.language.vocabulary
     assert len(found.at) == len(np.unique(found.words.ids, axis=0)) == 12
     for row, at in enumerate(found.at.tolist()):
         word = vocabulary.decode(found.words.ids[row, : found.words.lengths[row]])
@@ -75,7 +81,7 @@ def divergence(run: Run, model: LanguageModel, tokens: torch.Tensor, at: int, *h
 
 
 def test_each_row_is_the_run_by_hand(run: Run, table: pd.DataFrame) -> None:
-    found = places_of(run, NOUNS, ADJECTIVES, 12, 0)
+    found = places_of(run, options(NOUNS, ADJECTIVES))
     for name, model in (("trained", run.model()), ("untrained", run.untrained())):
         rows = table[table["model"] == name].set_index("head")
         by_hand = []
@@ -110,28 +116,44 @@ def test_each_row_is_the_run_by_hand(run: Run, table: pd.DataFrame) -> None:
         assert own["low"] <= own["attention"] <= own["high"]
 
 
+def test_the_head_that_is_compared_over_seeds_is_that_of_the_sentence(table: pd.DataFrame) -> None:
+    compared = headline(table).set_index(["variable", "of"])["value"]
+    rows = table.set_index(["model", "head"])
+    for model in ("trained", "untrained"):
+        own = rows.loc[model].drop(ALL)
+        best = own.loc[own["choice"].idxmax()]
+        assert compared["attention of the head that looks most", model] == best["attention"]
+        assert compared["effect of the head that looks most", model] == best["effect"]
+        assert compared["effect of all heads", model] == rows.loc[(model, ALL), "effect"]
+
+
 def test_adjectives_decide_nothing_and_nouns_do(run: Run) -> None:
-    assert decides(run, NOUNS, ADJECTIVES, 12, 0) == 0.0
+    assert decides(run, places_of(run, options(NOUNS, ADJECTIVES))) == 0.0
     # Which verb may follow "ziet" is said by the noun of the clause around it.
-    assert decides(run, ("ziet", "zien", "volgt", "volgen"), NOUNS, 12, 0) > 0.5
+    verbs = ("ziet", "zien", "volgt", "volgen")
+    assert decides(run, places_of(run, options(verbs, NOUNS))) > 0.5
 
 
 def test_the_command(run: Run, table: pd.DataFrame, capsys: pytest.CaptureFixture[str]) -> None:
-    words = ["looks", str(run.path), "--query", " ".join(NOUNS), "--key", " ".join(ADJECTIVES)]
-    assert main([*words, "--count", "12", "--json"]) == 0
+    words = ["analyse", str(run.path), "looks"]
+    asked = ["--query", " ".join(NOUNS), "--key", " ".join(ADJECTIVES)]
+    assert main([*words, *asked, "--count", "12", "--json"]) == 0
     said = json.loads(capsys.readouterr().out)
-    assert said["answer"] == in_words(table, 0.0)
-    assert "decide what may follow in 0% of the places" in said["answer"]
-    assert main(words[:2]) == 2
+    assert said["sentence"] == in_words(table)
+    assert "decide what may follow in 0% of the places" in said["sentence"]
+    assert main(words) == 2
     assert "name the symbols that look" in capsys.readouterr().err
 
 
 def test_what_cannot_look_says_so(run: Run, tmp_path: Path) -> None:
     with pytest.raises(UserError, match="hardly any word of nested has one of de after"):
-        looks(run, ("de",), VERBS)
+        looks(run, options(("de",), VERBS))
     config = replace(tiny_config(steps=1), model=replace(tiny_config().model, architecture="lstm"))
-    with pytest.raises(UserError, match="has no heads"):
-        looks(Run.create(tmp_path / "lstm", config), ("b",), ("a",))
+    with pytest.raises(UserError, match="has no attention heads"):
+        answer(Run.create(tmp_path / "lstm", config), "looks", Looks("b", "a"))
+    sides = Run.create(tmp_path / "sides", tiny_config(steps=1, model=tiny_of("encoder-decoder")))
+    with pytest.raises(UserError, match="has two sides"):  # each has a mask of its own
+        answer(sides, "looks", Looks("b", "a"))
     verdict = Run.create(tmp_path / "verdict", tiny_config(steps=1, objective="verdict"))
     with pytest.raises(UserError, match="taught verdicts alone"):
-        looks(verdict, ("b",), ("a",))
+        answer(verdict, "looks", Looks("b", "a"))

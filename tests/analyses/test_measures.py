@@ -12,18 +12,20 @@ import pytest
 import torch
 from conftest import tiny_config, tiny_of
 
-from analyses.close_ups.costs import counted
+from analyses.answers import Answer, answer, question
 from analyses.command_line.app import main
-from analyses.measures.attention import attention
-from analyses.measures.attention import words_of as judged_words
-from analyses.measures.by_layer import by_layer, nearest
-from analyses.measures.cost import SYMBOLS, WORDS, cost
-from analyses.measures.held_out import HeldOut
-from analyses.measures.landscape import curvatures, surface
-from analyses.measures.loss import entropy_and_kl, loss
-from analyses.measures.speed import speed
-from analyses.options.questions import Explanations
-from analyses.questions.explanations import case_of
+from analyses.lectures.costs import counted
+from analyses.options.training import Gradients, Landscape
+from analyses.options.words import Explanations
+from analyses.questions.training.gradients import by_layer, gradients, nearest
+from analyses.questions.training.held_out import HeldOut
+from analyses.questions.training.landscape import bends, landscape
+from analyses.questions.training.loss import entropy_and_kl, loss
+from analyses.questions.words.explanations import case_of
+from analyses.studies.sweeps.of_run.attention import attention
+from analyses.studies.sweeps.of_run.attention import words_of as judged_words
+from analyses.studies.sweeps.of_run.cost import SYMBOLS, WORDS, cost
+from analyses.studies.sweeps.of_run.speed import speed
 from interp.explanations.attention import last_layer
 from interp.explanations.scores import against_rationale
 from models.errors import UserError
@@ -113,9 +115,11 @@ def test_every_network_is_looked_at_layer_by_layer(architecture: str, tmp_path: 
         taught = {"language": "copy", "objective": "sequence-to-sequence"}
     run = trained(tmp_path / "run", model=tiny_of(architecture), **taught)
     if family.tabular:
-        for ask in (lambda: by_layer(run, [0]), lambda: curvatures([run]), lambda: surface(run)):
+        with pytest.raises(UserError, match="learns by counting"):
+            by_layer(run, [0])
+        for name in ("gradients", "landscape"):
             with pytest.raises(UserError, match="learns by counting"):
-                ask()
+                answer(run, name)
         return
     table = by_layer(run, run.steps())
     assert table["step"].unique().tolist() == run.steps()
@@ -136,14 +140,16 @@ def test_the_gradient_is_that_of_the_loss_on_held_out_words(run: Run) -> None:
 
 
 def test_the_landscape_has_the_loss_in_its_middle(run: Run) -> None:
-    table = curvatures([run], directions=3)
+    found = landscape(run, Landscape(directions=3))
+    assert set(found["kind"]) == {"curvature", "plane"}
+    table = bends(found)
     assert table["model"].tolist() == ["trained", "untrained"]
     assert (table["sharpest"] > 0).all()
     assert (table["largest"] >= table["mean"]).all()
     held = HeldOut.of(run)
     value = value_of(run, held)
     assert table["loss"][0] == pytest.approx(value, rel=1e-4)
-    flat = surface(run)
+    flat = found[found["kind"] == "plane"]
     middle = flat[(flat["a"] == 0) & (flat["b"] == 0)]
     assert middle["loss"].tolist() == pytest.approx([value], rel=1e-4)
 
@@ -153,27 +159,38 @@ def test_the_nearest_checkpoint() -> None:
     assert nearest([0, 100, 200], 100) == 100
 
 
-@pytest.mark.parametrize("command", ["gradients", "landscape"])
-def test_from_the_command_line(
-    command: str, run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main([command, str(run.path), "--json"]) == 0
+def test_what_is_compared_over_seeds_of_the_training(run: Run) -> None:
+    table = gradients(run, Gradients())
+    assert table["step"].unique().tolist() == run.steps()
+    compared = question("gradients").headline(Answer(table, "")).set_index(["variable", "of"])
+    for when, step in (("first step", 0), ("last step", run.step)):
+        (row,) = table[table["step"] == step].itertuples()
+        for name in ("gradient", "entropy", "passed"):
+            assert compared.loc[(f"{name} of layer 0", when), "value"] == getattr(row, name)
+    bent = landscape(run, Landscape(directions=2))
+    compared = question("landscape").headline(Answer(bent, "")).set_index(["of", "variable"])
+    for row in bends(bent).itertuples():
+        for name in ("loss", "mean", "largest", "sharpest"):
+            assert compared.loc[(row.model, name), "value"] == getattr(row, name)
+
+
+@pytest.mark.parametrize("name", ["gradients", "landscape"])
+def test_from_the_command_line(name: str, run: Run, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["analyse", str(run.path), name]
+    assert main([*words, "--json"]) == 0
     content = json.loads(capsys.readouterr().out)
-    assert {row["run"] for row in content[command]} == {"anbn-s0"}
-    assert content["answer"].startswith("anbn-s0: ")
-    if command == "gradients":
-        assert main([command, str(run.path), "--step", "0"]) == 0
-        assert "at step 0 the first layer" in capsys.readouterr().out
+    if name == "gradients":
+        steps = [row["step"] for row in content["table"]]
+        assert steps == run.steps()
+        assert content["sentence"].startswith("At step 0 the first layer gets ")
+        assert main([*words, "--step", "5", "--json"]) == 0
+        (row,) = json.loads(capsys.readouterr().out)["table"]
+        assert row["step"] == 5
         return
-    picture = tmp_path / "l.svg"
-    assert main([command, str(run.path), "--directions", "1", "--file", str(picture)]) == 0
-    assert picture.read_bytes().startswith(b"<svg")
-    for words, fault in (
-        ([str(run.path), "--file", "l.gif"], "is no picture"),
-        ([str(run.path), str(run.path), "--file", "l.svg"], "--file draws one run"),
-    ):
-        assert main([command, *words]) == 2
-        assert fault in capsys.readouterr().err
+    assert content["sentence"].startswith("The sharpest direction bends the loss by ")
+    assert {row["kind"] for row in content["table"]} == {"curvature", "plane"}
+    assert main([*words, "--directions", "0"]) == 2
+    assert "--directions is 0: it must be at least 1" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("mask", ["causal", "bidirectional"])

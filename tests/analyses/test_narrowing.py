@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from analyses.questions.rule_evidence import Lines, described
+from analyses.questions.rule.rule_evidence import Lines, described
 from analyses.rules.choice import best_of, choice
 from analyses.rules.lines import as_tsv, prepared
 from analyses.rules.narrowing import (

@@ -13,10 +13,11 @@ import torch
 from conftest import tiny_config, tiny_of
 
 from analyses.answers import answer, question
-from analyses.close_ups.pairs import one_pair, targets
 from analyses.command_line.app import main
-from analyses.options.questions import Alignment
-from analyses.questions import alignment
+from analyses.options.behaviour import Targets
+from analyses.options.parts import Alignment
+from analyses.questions.behaviour import targets
+from analyses.questions.parts import alignment, one_pair
 from interp.heads.alignment import aligned
 from models.base import LanguageModel
 from models.decoding.choice import Choice
@@ -179,14 +180,14 @@ def test_the_table_by_hand(run_of: Callable[..., Run], monkeypatch: pytest.Monke
 
     monkeypatch.setattr(targets, "forced", said)
     monkeypatch.setattr(targets, "running", alone)
-    table = targets.targets([run], windows=1.0, count=8)
+    table = targets.targets(run, Targets(windows=1.0, count=8))
     rows = table.set_index(["model", "group"])
     assert rows.loc[("trained", 5)][["exact", "alone"]].tolist() == [0.0, 0.0]
     assert rows.loc[("trained", 5), "forced"] == pytest.approx(5 / 6)
     assert rows.loc[("trained", 5), "running"] == pytest.approx(2 / 6)  # the first, and END
     assert rows.loc[("untrained", 5)][["exact", "forced", "running"]].tolist() == [0.0] * 3
     assert rows.loc[("another source", 5), "exact"] < 1
-    by_place = targets.targets([run], "place", count=8).set_index(["model", "group"])
+    by_place = targets.targets(run, Targets("place", count=8)).set_index(["model", "group"])
     trained_rows = by_place.loc["trained"]
     assert trained_rows.loc[1, ["exact", "forced", "running"]].tolist() == [1.0, 1.0, 1.0]
     assert trained_rows.loc[3, ["exact", "running"]].tolist()[0] == 0.0
@@ -194,32 +195,31 @@ def test_the_table_by_hand(run_of: Callable[..., Run], monkeypatch: pytest.Monke
     assert trained_rows["pairs"].is_monotonic_decreasing
 
 
-def test_several_runs_have_a_mean(run_of: Callable[..., Run]) -> None:
-    runs = [run_of("encoder-decoder"), run_of("lstm-attention")]
-    table = targets.targets(runs, windows=1.0, count=6)
-    whole = table[(table["run"] == "all") & (table["model"] == "trained")].set_index("group")
-    each = table[(table["run"] != "all") & (table["model"] == "trained")]
-    for group, own in each.groupby("group"):
-        assert whole.loc[group, "forced"] == pytest.approx(own["forced"].mean())
-        assert whole.loc[group, "exact"] == pytest.approx(own["exact"].mean())
-    assert "mean of 2 runs" in targets.in_words(table)
+def test_the_numbers_that_are_compared_over_seeds_are_those_of_the_table(
+    run_of: Callable[..., Run],
+) -> None:
+    table = targets.targets(run_of("lstm-attention"), Targets(windows=1.0, count=6))
+    compared = targets.headline(table).set_index(["variable", "of"])["value"]
+    assert len(compared) == 2 * len(table)
+    for row in table.itertuples():
+        assert compared[f"whole targets, length {row.group}", row.model] == row.exact
+        assert compared[f"tokens after its own, length {row.group}", row.model] == row.running
+    assert targets.in_words(table).startswith("Whole targets right (Wilson's")
     assert targets.chart(table).to_dict()
-    wide = targets.side_by_side(table)
-    assert wide.columns[:3].tolist() == ["run", "source", "pairs"]
+    assert targets.side_by_side(table).columns[:2].tolist() == ["source", "pairs"]
 
 
 def test_the_command(run_of: Callable[..., Run], capsys: pytest.CaptureFixture[str]) -> None:
     run = run_of()
-    words = ["targets", str(run.path), "--count", "4", "--windows", "1"]
+    words = ["analyse", str(run.path), "targets", "--count", "4", "--windows", "1"]
     assert main([*words, "--json"]) == 0
     said = json.loads(capsys.readouterr().out)
-    expected = targets.targets([run], windows=1.0, count=4)
-    assert pd.DataFrame(said["targets"])["forced"].tolist() == pytest.approx(
+    expected = targets.targets(run, Targets(windows=1.0, count=4))
+    assert pd.DataFrame(said["table"])["forced"].tolist() == pytest.approx(
         expected["forced"].tolist()
     )
     assert main([*words, "--by", "place", "--csv"]) == 0
-    assert capsys.readouterr().out.startswith("run,model,by,group")
-    assert main(["targets"]) == 2
+    assert capsys.readouterr().out.startswith("model,by,group")
     assert main([*words, "--windows", "0"]) == 2
     assert "--windows is 0" in capsys.readouterr().err
 
@@ -227,7 +227,7 @@ def test_the_command(run_of: Callable[..., Run], capsys: pytest.CaptureFixture[s
 def test_what_has_no_pairs_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run = Run.create(tmp_path / "run", tiny_config())
     train(run, "cpu")
-    assert main(["targets", str(run.path)]) == 2
+    assert main(["analyse", str(run.path), "targets"]) == 2
     assert "anbn has no pairs of a source and a target" in capsys.readouterr().err
     with pytest.raises(UserError, match="anbn has no pairs of a source and a target"):
         answer(run, "alignment", OPTIONS)

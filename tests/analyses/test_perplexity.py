@@ -13,10 +13,14 @@ import pytest
 import torch
 from conftest import tiny_config
 
-from analyses.close_ups.grammar.perplexity import (
+from analyses.answers import answer
+from analyses.command_line.app import main
+from analyses.options.behaviour import Perplexity
+from analyses.questions.behaviour.perplexity import (
     CONTROLS,
     asked_of,
     chart,
+    headline,
     in_words,
     perplexity,
     said_of,
@@ -24,7 +28,6 @@ from analyses.close_ups.grammar.perplexity import (
     side_by_side,
     trigram,
 )
-from analyses.command_line.app import main
 from models.base import LanguageModel
 from models.decoding.choice import Choice
 from models.errors import UserError
@@ -61,7 +64,7 @@ def logs_by_hand(model: LanguageModel, taught: Objective, prefix: Word) -> torch
 
 @pytest.mark.parametrize("by", ["length", "depth"])
 def test_each_row_is_the_sum_over_tokens_by_hand(run: Run, by: str) -> None:
-    table = perplexity([run], by, count=5, deepest=3)
+    table = perplexity(run, Perplexity(by, count=5, deepest=3))
     known = run.language
     assert isinstance(known, ContextFreeLanguage)
     asked, shares = asked_of(run, by, 5, 3, 0), shares_of(run, known)
@@ -111,25 +114,20 @@ def test_each_row_is_the_sum_over_tokens_by_hand(run: Run, by: str) -> None:
 
 
 def test_training_brings_it_nearer_to_the_language(run: Run) -> None:
-    found = side_by_side(perplexity([run], count=20))
+    found = side_by_side(perplexity(run, Perplexity(count=20)))
     assert (found["kl"] < found["untrained"]).all()
     assert (found["kl"] < found["trigram"]).sum() >= 2
     assert found["length"].tolist() == [2, 4, 6, 8]
 
 
-def test_several_runs_are_told_apart_and_together(run: Run, tmp_path: Path) -> None:
-    config = replace(run.config, seed=1)
-    other = Run.create(tmp_path / "other", config)
-    train(other, "cpu")
-    table = perplexity([run, other], count=6)
-    for (model, group), rows in table.groupby(["model", "group"]):
-        own, mean = rows[rows["run"] != "all"], rows[rows["run"] == "all"]
-        assert len(own) == 2, (model, group)
-        assert mean["kl"].iloc[0] == pytest.approx(own["kl"].mean())
-        assert (mean["words"].iloc[0], mean["tokens"].iloc[0]) == (6, own["tokens"].iloc[0])
-    assert "the mean of 2 runs" in in_words(table)
+def test_the_numbers_that_are_compared_over_seeds_are_those_of_the_table(run: Run) -> None:
+    table = perplexity(run, Perplexity(count=6))
+    compared = headline(table).set_index(["variable", "of"])["value"]
+    assert len(compared) == len(table)
+    for row in table.itertuples():
+        assert compared[f"length {row.group}", row.model] == row.kl
     shown = chart(table).to_dict()
-    assert len(shown["layer"]) == 3
+    assert len(shown["layer"]) == 2
 
 
 def test_a_changed_distribution_is_measured_as_it_is_drawn_from(run: Run) -> None:
@@ -151,23 +149,23 @@ def test_a_changed_distribution_is_measured_as_it_is_drawn_from(run: Run) -> Non
 def test_what_cannot_be_asked_says_so(run: Run, tmp_path: Path) -> None:
     plain = Run.create(tmp_path / "anbn", tiny_config(steps=1))
     with pytest.raises(UserError, match="anbn has no trees"):
-        perplexity([plain], "depth")
+        perplexity(plain, Perplexity("depth"))
     verdict = Run.create(tmp_path / "verdict", tiny_config(steps=1, objective="verdict"))
     train(verdict, "cpu")
     with pytest.raises(UserError, match="taught verdicts alone"):
-        perplexity([verdict], count=2)
+        answer(verdict, "perplexity", Perplexity(count=2))
     shuffled = Run.create(tmp_path / "shuffle", tiny_config(steps=1, language="shuffle2"))
     with pytest.raises(UserError, match="how likely shuffle2 draws which word"):
-        perplexity([shuffled], count=2)
+        perplexity(shuffled, Perplexity(count=2))
     assert isinstance(run.language, FormalLanguage)
 
 
 def test_the_command(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["perplexity", str(run.path), "--count", "4", "--json"]) == 0
+    assert main(["analyse", str(run.path), "perplexity", "--count", "4", "--json"]) == 0
     said = json.loads(capsys.readouterr().out)
-    table = perplexity([run], count=4)
-    assert said["answer"] == in_words(table)
-    assert pd.DataFrame(said["perplexity"])["kl"].tolist() == pytest.approx(table["kl"].tolist())
-    assert main(["perplexity", str(run.path), "--by", "depth", "--deepest", "99"]) == 2
-    assert "must lie between 0 and" in capsys.readouterr().err
-    assert main(["perplexity"]) == 2
+    table = perplexity(run, Perplexity(count=4))
+    assert said["sentence"] == in_words(table)
+    assert pd.DataFrame(said["table"])["kl"].tolist() == pytest.approx(table["kl"].tolist())
+    wrong = ["analyse", str(run.path), "perplexity", "--by", "depth", "--deepest", "99"]
+    assert main(wrong) == 2
+    assert "--deepest is 99: it must be at most 12" in capsys.readouterr().err

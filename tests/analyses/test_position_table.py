@@ -14,8 +14,10 @@ import torch
 from conftest import TINY, tiny_config
 from scipy.special import xlogy
 
-from analyses.close_ups.positions import position_table
+from analyses.answers import answer
 from analyses.command_line.app import main
+from analyses.options.inside import Positions
+from analyses.questions.inside.positions import headline, position_table
 from interp.vectors.positions import properties
 from models.errors import UserError
 from models.model_config import ModelConfig
@@ -28,8 +30,16 @@ EXACT = ["none", "sinusoidal", "appended", "concatenated", "rotary", "alibi"]
 
 
 @pytest.fixture(scope="module")
-def table() -> pd.DataFrame:
-    return position_table([], N, D, 1, 0).set_index("kind")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """A run without a table of its own, so that the rows are those that need no run."""
+    made = Run.create(tmp_path_factory.mktemp("positions") / "anbn", tiny_config(steps=1))
+    train(made, "cpu")
+    return made
+
+
+@pytest.fixture(scope="module")
+def table(run: Run) -> pd.DataFrame:
+    return position_table(run, Positions(N, D)).set_index("kind")
 
 
 def binary_step(bits: int) -> float:
@@ -63,9 +73,9 @@ def test_up_to_which_length_unique(table: pd.DataFrame) -> None:
 
 
 @pytest.mark.parametrize("shift", [1, 7, 32])
-def test_whether_a_step_is_one_map(shift: int) -> None:
+def test_whether_a_step_is_one_map(shift: int, run: Run) -> None:
     """Sines and cosines of all frequencies turn by shift times their frequency."""
-    table = position_table([], N, D, shift, 0).set_index("kind")
+    table = position_table(run, Positions(N, D, shift)).set_index("kind")
     assert (table.loc[EXACT, "step"] < 1e-5).all()
     turned = sinusoidal(torch.as_tensor(np.arange(3 * N)), HEAD).double().numpy()
     a = shift / 10_000.0 ** (np.arange(0, HEAD, 2) / HEAD)
@@ -117,14 +127,14 @@ def test_the_tables_of_a_run(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     shape = replace(TINY, positions="learned", n_ctx=80)
     run = Run.create(tmp_path / "anbn", tiny_config(model=shape, steps=3))
     train(run, "cpu")
-    asked = ["position-table", str(run.path), "--length", "32", "--d-model", "16", "--json"]
-    assert main(asked) == 0
-    rows = json.loads(capsys.readouterr().out)["positions"]
+    asked = ["analyse", str(run.path), "positions"]
+    assert main([*asked, "--length", "32", "--d-model", "16", "--json"]) == 0
+    rows = json.loads(capsys.readouterr().out)["table"]
     weight = run.model().get_parameter("pos_embed.weight").detach().double().numpy()
-    assert rows[-2]["kind"] == "anbn trained"
+    assert [row["kind"] for row in rows[-2:]] == ["learned, trained", "learned, untrained"]
     assert rows[-2]["largest"] == pytest.approx(np.linalg.norm(weight[:32], axis=1).max())
     assert rows[-2]["largest"] != rows[-1]["largest"]
-    assert main([*asked[:3], "64"]) == 2
+    assert main([*asked, "--length", "64"]) == 2
     assert "choose a smaller --length" in capsys.readouterr().err
 
 
@@ -137,15 +147,23 @@ def test_the_tables_of_a_run(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     ],
 )
 def test_what_cannot_be_told(
-    asked: list[str], fault: str, capsys: pytest.CaptureFixture[str]
+    asked: list[str], fault: str, run: Run, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["position-table", *asked]) == 2
+    assert main(["analyse", str(run.path), "positions", *asked]) == 2
     said = capsys.readouterr().err
     assert fault in said
     assert said.count("\n") == 1
 
 
-def test_a_run_without_a_learned_table_is_refused(tmp_path: Path) -> None:
-    run = Run.create(tmp_path / "anbn", tiny_config())
-    with pytest.raises(UserError, match=r"^anbn has positions none, [^\n]*learned, or none$"):
-        position_table([run], N, D, 1, 0)
+def test_a_run_without_a_learned_table_has_the_others(run: Run, table: pd.DataFrame) -> None:
+    assert not table.index.str.startswith("learned, ").any()
+    compared = headline(table.reset_index())
+    step = compared[compared["variable"] == "error of one affine map for a step"]
+    assert step.set_index("of")["value"].to_dict() == table["step"].to_dict()
+
+
+def test_a_run_without_heads_is_refused(tmp_path: Path) -> None:
+    model = replace(TINY, architecture="lstm")
+    lstm = Run.create(tmp_path / "lstm", tiny_config(model=model))
+    with pytest.raises(UserError, match=r"^lstm has no attention heads[^\n]*$"):
+        answer(lstm, "positions")

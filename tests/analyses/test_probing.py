@@ -19,7 +19,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from transformer_lens.tools.analysis.sparse_probing import fit_sparse_probe
 
-from analyses.questions.probing import Options, analyse, examples, findings
+from analyses.questions.inside.probing import Options, analyse, examples, findings
 from analyses.words import one_of_each, sample_window
 from interp.probing import probes as probing
 from interp.probing.linear import Kind, fit_linear

@@ -14,10 +14,21 @@ import torch
 from conftest import TINY, tiny_config
 from scipy.stats import spearmanr
 
-from analyses.close_ups import cosine as of_scores
-from analyses.close_ups import dimension as filled
-from analyses.close_ups.reach import chart, in_words, reach, side_by_side, steps_by_length, words_of
+from analyses.answers import answer
 from analyses.command_line.app import main
+from analyses.options.inside import Dimension
+from analyses.options.parts import Cosine, Reach
+from analyses.questions.inside import dimension as filled
+from analyses.questions.parts import cosine as of_scores
+from analyses.questions.parts.reach import (
+    chart,
+    headline,
+    in_words,
+    reach,
+    side_by_side,
+    steps_by_length,
+    words_of,
+)
 from analyses.studies.listing import runs_of
 from interp.heads.qk_and_ov import qk_circuit
 from models.base import EmbeddingModel
@@ -45,15 +56,15 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Run]:
 
 
 @pytest.fixture(scope="module")
-def table(runs: dict[str, Run]) -> pd.DataFrame:
-    return reach(list(runs.values()), 12)
+def tables(runs: dict[str, Run]) -> dict[str, pd.DataFrame]:
+    return {name: reach(run, Reach(12)) for name, run in runs.items()}
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_each_row_is_a_gradient_by_hand(
-    kind: str, runs: dict[str, Run], table: pd.DataFrame
+    kind: str, runs: dict[str, Run], tables: dict[str, pd.DataFrame]
 ) -> None:
-    run = runs[kind]
+    run, table = runs[kind], tables[kind]
     tokens = words_of(run, 12, 0, 0)
     assert len(np.unique(tokens.numpy(), axis=0)) == len(tokens) == 12
     assert tokens.shape[1] == 1 + 12  # n = 6
@@ -66,7 +77,7 @@ def test_each_row_is_a_gradient_by_hand(
             model.run_with_hooks(word[None], fwd_hooks=put)[0, -1, END_ID].backward()
             assert x.grad is not None
             own.append(x.grad[0].norm(dim=-1).flip(0)[:-1])
-        rows = table[(table["run"] == kind) & (table["model"] == name)]
+        rows = table[table["model"] == name]
         expected = torch.stack(own).mean(dim=0).numpy()
         assert rows["distance"].tolist() == list(range(12))
         assert rows["influence"].to_numpy() == pytest.approx(expected, rel=1e-9, abs=1e-15)
@@ -75,9 +86,9 @@ def test_each_row_is_a_gradient_by_hand(
 
 
 def test_the_steps_are_those_of_each_architecture(
-    runs: dict[str, Run], table: pd.DataFrame
+    runs: dict[str, Run], tables: dict[str, pd.DataFrame]
 ) -> None:
-    brief = side_by_side(table).set_index(["run", "model"])
+    brief = pd.concat({name: side_by_side(own).set_index("model") for name, own in tables.items()})
     layers = TINY.n_layers
     assert brief.loc[("transformer", "trained"), "path_length"] == 1
     assert brief.loc[("lstm", "trained"), "path_length"] == 11
@@ -86,21 +97,27 @@ def test_the_steps_are_those_of_each_architecture(
     assert brief.loc[("cnn", "trained"), "farthest"] == 2 * layers
     assert brief.loc[("lstm", "untrained"), "farthest"] == 11
     for (run, model), row in brief.iterrows():
-        own = table[(table["run"] == run) & (table["model"] == model)].set_index("distance")
+        table = tables[run]
+        own = table[table["model"] == model].set_index("distance")
         assert row["one_back"] == own.loc[1, "influence"]
         assert row["first"] == own.loc[11, "influence"]
         assert row["rate"] == own.loc[3, "rate"] or np.isnan(row["rate"])
+        compared = headline(table).set_index(["variable", "of"])["value"]
+        for column in ("rate", "fit", "path_length", "sequential", "farthest"):
+            value = np.nan if pd.isna(row[column]) else float(row[column])
+            assert compared[column.replace("_", " "), model] == pytest.approx(value, nan_ok=True)
     found = steps_by_length(runs["lstm"]).set_index("positions")
     assert found["path length"].tolist() == [3, 7, 15, 31]
     assert found["sequential steps"].tolist() == [n - 1 + layers for n in (4, 8, 16, 32)]
-    said = in_words(table)
-    assert "cnn: with each symbol" in said
+    said = in_words(tables["cnn"])
+    assert said.startswith("With each symbol")
     assert "no way leads from the first symbol to the last" in said
-    assert chart(table).to_dict()["layer"]
+    assert "from the first symbol to the last it is 11 steps" in in_words(tables["lstm"])
+    assert chart(tables["cnn"]).to_dict()["layer"]
 
 
 def test_the_dimension_is_that_of_the_activations(runs: dict[str, Run]) -> None:
-    table = filled.dimension([runs["lstm"]], 30)
+    table = filled.dimension(runs["lstm"], Dimension(30))
     sites = [
         "embed",
         *(f"L{n} {part}" for n in range(TINY.n_layers) for part in ("cell", "resid_post")),
@@ -123,12 +140,14 @@ def test_the_dimension_is_that_of_the_activations(runs: dict[str, Run]) -> None:
     assert rows.loc[("trained", "L0 cell"), "value"] == pytest.approx(expected, rel=1e-5)
     assert f"of {TINY.d_model} dimensions" in filled.in_words(table)
     assert filled.chart(table).to_dict()["layer"]
+    compared = filled.headline(table).set_index(["of", "variable"])["value"]
+    pd.testing.assert_series_equal(compared, rows["value"], check_names=False)
 
 
 def test_a_regular_language_says_how_many_states_it_has(tmp_path: Path) -> None:
     run = Run.create(tmp_path / "parity", tiny_config(language="parity", steps=1))
     train(run, "cpu")
-    table = filled.dimension([run], 10)
+    table = filled.dimension(run, Dimension(10))
     assert set(table["states"]) == {2}
     assert "the minimal automaton has 2 states" in filled.in_words(table)
 
@@ -136,7 +155,7 @@ def test_a_regular_language_says_how_many_states_it_has(tmp_path: Path) -> None:
 def test_scores_follow_the_cosine_as_scipy_says(tmp_path: Path) -> None:
     run = Run.create(tmp_path / "nested", tiny_config(language="nested", steps=1, max_n=8))
     train(run, "cpu")
-    table = of_scores.cosine([run])
+    table = of_scores.cosine(run, Cosine())
     model = run.model()
     assert isinstance(model, EmbeddingModel)
     read = [token for token in range(len(model.vocabulary)) if token != END_ID]
@@ -148,7 +167,9 @@ def test_scores_follow_the_cosine_as_scipy_says(tmp_path: Path) -> None:
     rows = table.set_index(["model", "head"])
     assert rows.loc[("trained", "L0H1"), "correlation"] == pytest.approx(expected, abs=1e-4)
     assert rows["pairs"].tolist() == [len(read) * (len(read) - 1)] * len(rows)
-    assert "nested: mean correlation" in of_scores.in_words(table)
+    assert of_scores.in_words(table).startswith("Mean correlation")
+    means = of_scores.headline(table).set_index("of")["value"]
+    assert means["trained"] == pytest.approx(rows.loc["trained", "correlation"].mean())
 
 
 def test_the_list_of_runs_says_when_each_was_flawless(tmp_path: Path) -> None:
@@ -168,19 +189,17 @@ def test_the_list_of_runs_says_when_each_was_flawless(tmp_path: Path) -> None:
             assert (row["flawless_step"], row["flawless_seconds"]) == (step, step / 2)
 
 
-@pytest.mark.parametrize("command", ["reach", "dimension", "cosine"])
-def test_commands(command: str, runs: dict[str, Run], capsys: pytest.CaptureFixture[str]) -> None:
-    path = str(runs["transformer"].path)
-    more = ["--count", "6"] if command == "reach" else []
-    assert main([command, path, *more, "--json"]) == 0
+@pytest.mark.parametrize("name", ["reach", "dimension", "cosine"])
+def test_commands(name: str, runs: dict[str, Run], capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["analyse", str(runs["transformer"].path), name]
+    words += ["--count", "6"] if name == "reach" else []
+    assert main([*words, "--json"]) == 0
     said = json.loads(capsys.readouterr().out)
-    assert {row["model"] for row in said[command]} == {"trained", "untrained"}
-    assert main([command, path, *more, "--csv"]) == 0
-    assert len(pd.read_csv(StringIO(capsys.readouterr().out))) == len(said[command])
-    assert main([command, path, *more]) == 0
-    assert said["answer"].split(":")[0] in capsys.readouterr().out
-    assert main([command]) == 2
-    assert "no run is given" in capsys.readouterr().err
+    assert {row["model"] for row in said["table"]} == {"trained", "untrained"}
+    assert main([*words, "--csv"]) == 0
+    assert len(pd.read_csv(StringIO(capsys.readouterr().out))) == len(said["table"])
+    assert main(words) == 0
+    assert said["sentence"].split(" (")[0] in " ".join(capsys.readouterr().out.split())
 
 
 def test_what_cannot_be_asked_says_so(runs: dict[str, Run], tmp_path: Path) -> None:
@@ -188,16 +207,16 @@ def test_what_cannot_be_asked_says_so(runs: dict[str, Run], tmp_path: Path) -> N
         return Run.create(tmp_path / name, tiny_config(model=model, steps=1, **choices))
 
     counts = made("counts", replace(TINY, architecture="ngram", order=3))
-    with pytest.raises(UserError, match=r"is a table of counts, and has no gradient.* 2 symbols"):
-        reach([runs["lstm"], counts])
-    with pytest.raises(UserError, match="is no network"):
+    with pytest.raises(UserError, match="learns by counting, not by gradient"):
+        answer(counts, "reach")
+    with pytest.raises(UserError, match="no activations at every symbol"):
         steps_by_length(counts)
-    with pytest.raises(UserError, match="no activations"):
-        filled.dimension([counts])
-    with pytest.raises(UserError, match="has no heads"):
-        of_scores.cosine([runs["lstm"]])
+    with pytest.raises(UserError, match="no activations at every symbol"):
+        answer(counts, "dimension")
+    with pytest.raises(UserError, match="has no attention heads"):
+        answer(runs["lstm"], "cosine")
     encoder = made("encoder", replace(TINY, mask="bidirectional"), objective="verdict")
-    with pytest.raises(UserError, match="ask a causal one"):
-        reach([encoder])
+    with pytest.raises(UserError, match="ask a causal network"):
+        answer(encoder, "reach")
     with pytest.raises(UserError, match="different words of 3 symbols"):
         words_of(runs["lstm"], 12, 3, 0)

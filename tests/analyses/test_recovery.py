@@ -15,7 +15,7 @@ from analyses.answers import load
 from analyses.charts.discovery import recovery_chart, shares
 from analyses.command_line.app import main
 from analyses.options.lines import Discover
-from analyses.questions.rule_evidence import described
+from analyses.questions.rule.rule_evidence import described
 from analyses.rules import recovery
 from analyses.rules.recovery import (
     COUNTED,

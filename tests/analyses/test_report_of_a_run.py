@@ -15,7 +15,8 @@ from test_kinds import TASKS
 from analyses.answers import Answer, answer, latest, save
 from analyses.charts.accuracy import chart
 from analyses.command_line.app import main
-from analyses.options.questions import Accuracy, Patching
+from analyses.options.behaviour import Accuracy
+from analyses.options.parts import Patching
 from analyses.reports.code import command_of, python_of
 from analyses.reports.of_run import report
 from analyses.scorecard import scorecard

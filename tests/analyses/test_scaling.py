@@ -111,22 +111,25 @@ def test_the_mean_of_losses_is_geometric() -> None:
 
 def test_from_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder, picture = str(kept(tmp_path / "out", made_up())), tmp_path / "s.svg"
-    assert main(["scaling", folder, "--file", str(picture)]) == 0
+    assert main(["show", folder, "scaling", "--file", str(picture)]) == 0
     assert "the jump is in the measure." in capsys.readouterr().out.replace("\n", " ")
     assert picture.read_bytes().startswith(b"<svg")
-    assert main(["scaling", folder, "--by", "compute", "--json"]) == 0
+    assert main(["show", folder, "scaling", "--by", "compute", "--json"]) == 0
     content = json.loads(capsys.readouterr().out)
     assert {row["law"] for row in content["laws"]} > {"power", "exponential"}
     assert len(content["sizes"]) == len(WIDTHS)
     unknown = made_up().assign(**{"loss.excess": np.nan})
     for where, fault in (
-        (tmp_path / "nowhere", "with `lab sweep scaling`, then ask `lab scaling runs/scaling`"),
+        (
+            tmp_path / "nowhere",
+            "then ask `lab show runs/scaling scaling`",
+        ),
         (kept(tmp_path / "without", made_up(), []), 'add measures = ["loss"]'),
         (kept(tmp_path / "unknown", unknown), "of no run of"),
     ):
-        assert main(["scaling", str(where)]) == 2
+        assert main(["show", str(where), "scaling"]) == 2
         assert fault in capsys.readouterr().err
-    assert main(["scaling", folder, "--file", "x.gif"]) == 2
+    assert main(["show", folder, "scaling", "--file", "x.gif"]) == 2
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import pytest
 from conftest import without_pictures
 
 from analyses.answers import Answer, answer
-from analyses.options.questions import Accuracy
+from analyses.options.behaviour import Accuracy
 from analyses.scorecard import ABLATIONS, WEIGHED, scorecard, verdict
 from models.runs.run import Run
 

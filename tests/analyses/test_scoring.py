@@ -410,7 +410,7 @@ def test_every_row_is_of_the_network_that_it_names(
 
     monkeypatch.setattr(Door, "ask", ask)
     file = Path(lenses.__file__)
-    own = (file, "digest", True, "majority-10", "decoys", 0, 1.0, tmp_path)
+    own = (file, "digest", None, "majority-10", "decoys", 0, 1.0, tmp_path)
     table = board.scored(*own)
     asked = table[~table["lens"].isin(["oracle", lenses.RANDOM])]
     assert set(asked["network"]) == {"planted", "untrained"}

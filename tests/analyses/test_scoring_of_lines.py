@@ -10,9 +10,9 @@ import pytest
 import torch
 
 from analyses.options.plants import Score
-from analyses.questions.influence.values import losses, margins_of_each, target_words
-from analyses.questions.influence.values import margins as margins_of
-from analyses.questions.influence.views import Training
+from analyses.questions.training.of_lines.values import losses, margins_of_each, target_words
+from analyses.questions.training.of_lines.values import margins as margins_of
+from analyses.questions.training.of_lines.views import Training
 from analyses.scoring import board, lenses, taught
 from analyses.scoring.door import Door, Reply
 from analyses.scoring.grades import grade, oracle

@@ -7,7 +7,7 @@ import pickle
 import shutil
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, replace
+from dataclasses import replace
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -20,11 +20,12 @@ from scipy.stats import ttest_1samp
 from streamlit.testing.v1 import AppTest
 from test_kinds import TASKS, refused
 
-from analyses.answer_files import folders_of
-from analyses.answers import Answer, answer, load, question
+from analyses.answer_files import Kept, Record, folders_of
+from analyses.answers import Answer, answer, arguments_of, load, question
 from analyses.command_line.app import main
-from analyses.questions import accuracy, heads, patching
-from analyses.registry import registered
+from analyses.questions.behaviour import accuracy
+from analyses.questions.parts import heads, patching
+from analyses.registry import usual
 from analyses.studies import seeds
 from analyses.studies.planned import compared
 from analyses.studies.planned import for_reading as shown_of
@@ -72,7 +73,7 @@ def swept(tmp_path_factory: pytest.TempPathFactory) -> Path:
                 if refused(run, name) is None:
                     with without_pictures():
                         answer(run, name, options)
-                    change(run, name, arguments=asdict(question(name).options()))
+                    change(run, name, arguments=arguments_of(question(name).options()))
 
     return made_once(tmp_path_factory, "swept", make, copy=True)
 
@@ -229,7 +230,7 @@ def test_who_is_left_out_is_told(own: Path) -> None:
 # -- the numbers ----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", registered())
+@pytest.mark.parametrize("name", usual())
 def test_a_headline_is_a_tidy_table_of_named_numbers(name: str, swept: Path) -> None:
     for run in (Run(swept / "anbn-s3"), Run(swept / "anbn-2-gram-s0")):
         if refused(run, name):
@@ -244,7 +245,7 @@ def test_a_headline_is_a_tidy_table_of_named_numbers(name: str, swept: Path) -> 
         assert not table.duplicated(["variable", "of"]).any()
 
 
-@pytest.mark.parametrize("name", registered())
+@pytest.mark.parametrize("name", usual())
 def test_the_interval_is_over_the_headlines_of_the_runs(name: str, swept: Path) -> None:
     runs = [Run(swept / path) for path in ("anbn-s3", "anbn-s4")]
     table, asked = over_seeds(runs, name)
@@ -581,10 +582,22 @@ def test_many_variables_go_below(swept: Path) -> None:
     assert "edges kept" not in {of for part in below for of in part["of"]}  # not of rankings
 
 
+@pytest.mark.parametrize("name", ["heads", "influence"])
+def test_of_two_questions_that_were_asked_as_often_the_default_one_is_shown(name: str) -> None:
+    """How the work is done, such as by how many workers, is no part of a question."""
+    default = arguments_of(question(name).options())
+    about: dict[str, Any] = dict.fromkeys(("analysis", "question", "sentence", "model_hash"), "")
+    about |= {"findings": {}, "code": "", "asked_at": ""}
+    asked = [
+        Kept(Path(), Record(arguments=default | {"seed": seed}, **about)) for seed in (1, 0, 2)
+    ]
+    assert seeds._commonest([[each] for each in asked], name) == default
+
+
 # -- the command ----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", registered())
+@pytest.mark.parametrize("name", usual())
 def test_the_command_prints_one_table_of_all_seeds(
     name: str, swept: Path, lab: Callable[..., tuple[str, str]]
 ) -> None:
@@ -612,7 +625,7 @@ def test_all_questions_of_a_sweep(swept: Path, lab: Callable[..., tuple[str, str
     printed, _ = lab(swept, "all")
     table = pd.read_csv(StringIO(lab(swept, "all", "--csv")[0]))
     gram = Run(swept / "anbn-2-gram-s0")
-    for name in registered():
+    for name in usual():
         asked = set(table.loc[table["analysis"] == name, "architecture"])
         assert f"anbn, architecture transformer: {name}, 2 seeds" in printed
         if reason := refused(gram, name):
@@ -624,7 +637,7 @@ def test_all_questions_of_a_sweep(swept: Path, lab: Callable[..., tuple[str, str
         else:
             assert asked == {"transformer", "ngram"}
             assert f"anbn, architecture ngram: {name}, 1 seed" in printed
-    assert printed.count("without") == 1 + sum(bool(refused(gram, name)) for name in registered())
+    assert printed.count("without") == 1 + sum(bool(refused(gram, name)) for name in usual())
     of_gram = table[table["architecture"] == "ngram"]
     assert (of_gram["seeds"] == 1).all()
     assert of_gram["low"].isna().all()
@@ -682,7 +695,7 @@ with explain_errors():
 """
 
 
-@pytest.mark.parametrize("name", registered())
+@pytest.mark.parametrize("name", usual())
 def test_a_page_shows_the_same_over_seeds(
     name: str, swept: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -11,15 +11,18 @@ import pandas as pd
 import pytest
 from conftest import tiny_config
 
-from analyses.close_ups.grammar import senses as module
-from analyses.close_ups.grammar.senses import (
+from analyses.answers import answer
+from analyses.command_line.app import main
+from analyses.options.inside import Senses
+from analyses.questions.inside import senses as module
+from analyses.questions.inside.senses import (
     chart,
+    headline,
     in_words,
     occurrences,
     senses,
     senses_of,
 )
-from analyses.command_line.app import main
 from models.errors import UserError
 from models.languages import ContextFreeLanguage, language
 from models.runs.run import Run
@@ -37,7 +40,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
 
 @pytest.fixture(scope="module")
 def table(run: Run) -> pd.DataFrame:
-    return senses(run, 600)
+    return senses(run, Senses(600))
 
 
 def test_a_sense_is_the_nonterminal_above_a_word() -> None:
@@ -101,16 +104,21 @@ def test_words_picture_and_command(
     said = in_words(table)
     assert "het (C or D): 50% at embed" in said
     assert chart(table).to_dict()["facet"]["column"]["field"] == "word"
-    assert main(["senses", str(run.path), "--sentences", "600", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["answer"] == said
-    assert main(["senses", str(run.path), "--sentences", "0"]) == 2
-    assert "it must lie between 1 and" in capsys.readouterr().err
+    compared = headline(table).set_index(["variable", "of"])["value"]
+    assert len(compared) == len(table)
+    for row in table.itertuples():
+        assert compared[f"{row.word}, {row.site}", row.model] == row.value
+    words = ["analyse", str(run.path), "senses", "--sentences"]
+    assert main([*words, "600", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["sentence"] == said
+    assert main([*words, "0"]) == 2
+    assert "--sentences is 0: it must be at least 1" in capsys.readouterr().err
 
 
 def test_what_has_no_two_senses_says_so(tmp_path: Path) -> None:
     plain = Run.create(tmp_path / "anbn", tiny_config(steps=1))
     with pytest.raises(UserError, match="anbn has no trees"):
-        senses(plain)
+        answer(plain, "senses")
     nested = Run.create(tmp_path / "nested", tiny_config(language="nested", steps=1, max_n=8))
     with pytest.raises(UserError, match="no word of nested stands 40 times for each of two"):
-        senses(nested, 100)
+        senses(nested, Senses(100))

@@ -11,19 +11,21 @@ import pytest
 import torch
 from conftest import tiny_config
 
-from analyses.close_ups.sentences.vectors import (
+from analyses.answers import answer
+from analyses.command_line.app import main
+from analyses.options.inside import Sentences
+from analyses.questions.inside.sentence_words import MOST_SYMBOLS, asked_of, facts
+from analyses.questions.inside.sentences import (
     MODELS,
     _shuffled,
     chart,
+    headline,
     in_words,
     map_of,
-    over_runs,
     read,
     sentences,
     side_by_side,
 )
-from analyses.close_ups.sentences.words import MOST_SYMBOLS, asked_of, facts
-from analyses.command_line.app import main
 from models.config import ModelConfig
 from models.encoder_decoders.recurrent import HookedLSTMPair
 from models.errors import UserError
@@ -47,7 +49,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
 
 @pytest.fixture(scope="module")
 def table(run: Run) -> pd.DataFrame:
-    return sentences([run], 400)
+    return sentences(run, Sentences(400))
 
 
 def new(path: Path, name: str, model: ModelConfig | None = None, **changes: object) -> Run:
@@ -195,7 +197,7 @@ def test_the_class_token_of_an_encoder_sees_the_word(tmp_path: Path) -> None:
     model = ModelConfig(n_layers=1, n_heads=2, d_model=16, mask="bidirectional")
     run = new(tmp_path, "dyck2", model, max_n=12, objective="verdict", steps=1)
     train(run, "cpu")
-    rows = sentences([run], 200).set_index(["pooling", "fact", "model"])["score"]
+    rows = sentences(run, Sentences(200)).set_index(["pooling", "fact", "model"])["score"]
     assert rows["first", "length", "trained"] > 0.5
 
 
@@ -221,17 +223,13 @@ def test_shuffled_labels_are_shuffled_where_probes_are_fitted(run: Run) -> None:
     assert (other[asked.fit] != true[asked.fit]).any()
 
 
-def test_the_mean_over_runs_has_students_interval(table: pd.DataFrame) -> None:
-    two = pd.concat([table, table.assign(run="other", score=table["score"] - 0.1)])
-    rows = over_runs(two).set_index(["pooling", "fact", "model"])
-    first = table.set_index(["pooling", "fact", "model"])["score"]
-    place = ("last", "length", "trained")
-    assert rows.loc[place, "score"] == pytest.approx(first[place] - 0.05)
-    assert rows.loc[place, "low"] < first[place] - 0.1
-    assert set(rows["run"]) == {"all"}
-    wide = side_by_side(pd.concat([two, over_runs(two)]))
-    shown = wide[(wide["fact"] == "length") & (wide["model"] == "trained")]
-    assert shown["last"].item() == pytest.approx(first[place] - 0.05)
+def test_each_score_is_compared_over_seeds_and_stands_side_by_side(table: pd.DataFrame) -> None:
+    compared = headline(table).set_index(["variable", "of"])["value"]
+    assert len(compared) == len(table)
+    wide = side_by_side(table).set_index(["fact", "model"])
+    for row in table.itertuples():
+        assert compared[f"{row.fact}, {row.pooling}", row.model] == row.score
+        assert wide.loc[(row.fact, row.model), row.pooling] == row.score
 
 
 def test_words_pictures_and_the_command(
@@ -244,10 +242,10 @@ def test_words_pictures_and_the_command(
     points = map_of(run, "last", "greatest depth", 100)
     assert len(points) == 25
     assert points["value"].nunique() > 1
-    assert main(["sentences", str(run.path), "--words", "400", "--json"]) == 0
+    assert main(["analyse", str(run.path), "sentences", "--words", "400", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
-    assert found["answer"] == said
-    assert len(found["sentences"]) == len(table)
+    assert found["sentence"] == said
+    assert len(found["table"]) == len(table)
 
 
 def test_what_cannot_be_asked_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -256,8 +254,6 @@ def test_what_cannot_be_asked_says_so(tmp_path: Path, capsys: pytest.CaptureFixt
     table = new(tmp_path, "anbn", ModelConfig(architecture="ngram"), max_n=25)
     train(table, "cpu")
     with pytest.raises(UserError, match="a 3-gram has no activations"):
-        sentences([table], 100)
-    assert main(["sentences", str(table.path), "--words", "10"]) == 2
+        answer(table, "sentences", Sentences(100))
+    assert main(["analyse", str(table.path), "sentences", "--words", "10"]) == 2
     assert "--words is 10: it must be at least 40" in capsys.readouterr().err
-    assert main(["sentences"]) == 2
-    assert "no run is given" in capsys.readouterr().err

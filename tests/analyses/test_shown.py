@@ -12,18 +12,21 @@ from conftest import tiny_config
 
 from analyses import console
 from analyses.answers import Answer, answer, question
-from analyses.command_line.app import COMMANDS, OLD_NAMES, main
-from analyses.command_line.arguments import TAKES
+from analyses.command_line.app import COMMANDS, main
+from analyses.command_line.arguments import SHOWN, SHOWN_OF, STUDIES, TAKES
 from analyses.console import PLAIN, option_values, progress_lines, shown
 from analyses.options.commands import Train
-from analyses.options.questions import Patching
+from analyses.options.parts import Patching
 from analyses.options.shared import Asks, Shows
+from analyses.registry import BUILT_IN, options_of
 from models.errors import UserError
 from models.model_config import ModelConfig
 from models.runs.run import Run
 from models.training.loop import train
 from models.training.recipes import recipe
 
+FURTHER = STUDIES | SHOWN | SHOWN_OF
+"""What `lab sweep` and `lab show` do by a further word."""
 OPTIONS = ("--json", "--csv", "--out", "--workers", "--device")
 TABLE = """
 languages    json csv  -   -       -
@@ -34,46 +37,24 @@ runs         json csv  -   -       -
 evaluate     json csv  -   -       -
 predict      json csv  -   -       -
 generate     json csv  -   -       -
-perplexity   json csv  -   -       -
-targets      json csv  -   -       -
-steps        json csv  -   -       -
-in-context   json csv  -   -       -
-syntax       json csv  -   -       -
-depths       json csv  -   -       -
-dependencies json csv  -   -       -
-looks        json csv  -   -       -
-tokens       json csv  -   -       -
-vectors      json csv  -   -       -
-senses       json csv  -   -       -
-reach        json csv  -   -       -
-dimension    json csv  -   -       -
-bias         json csv  -   -       -
-cosine       json csv  -   -       -
-gradients    json csv  -   -       -
-landscape    json csv  -   -       -
-position-table json csv - -       -
-sentences    json csv  -   -       -
-dictionary   json csv  -   -       -
-influence    json csv  -   workers device
-break        json csv  -   -       -
 analyse      json csv  -   -       -
+seeds        json csv  -   workers -
 show         json csv  -   -       -
 report       -    -    -   -       -
-hooks        json csv  -   -       -
-size         json csv  -   -       -
-seeds        json csv  -   workers -
-sweep        json csv  out workers device
-scaling      json csv  -   -       -
-leaderboard  json csv  out workers device
-few-labels   json csv  out workers device
 rule         json csv  out -       device
+sweep        json csv  out workers device
 recover      json csv  out workers device
 plant        json csv  out -       -
 score        json csv  out workers -
-kernels      -    -    -   -       -
 dashboard    -    -    -   -       -
 demo         json csv  out workers device
 completion   -    -    -   -       -
+leaderboard  json csv  out workers device
+few-labels   json csv  out workers device
+size         json csv  -   -       -
+kernels      -    -    -   -       -
+hooks        json csv  -   -       -
+scaling      json csv  -   -       -
 """
 """Which command takes what. --json and --csv: whatever prints a table. --out: whatever makes runs
 that have no folder yet. --workers: whatever does several things that may go side by side. --device:
@@ -108,26 +89,38 @@ def taken(command: str) -> set[str]:
     """The options of a command."""
     if command in ("train", "finetune"):
         return set(option_values(Train, Train(recipe(""))))
-    return set(option_values(Asks if command == "analyse" else TAKES[command]))
+    every = TAKES | FURTHER | {"analyse": Asks}
+    return set(option_values(every[command]))
 
 
 def test_the_table_of_all_commands_and_options() -> None:
     rows = [line.split() for line in TABLE.strip().splitlines()]
-    assert [name for name, *_ in rows] == list(COMMANDS)
+    assert [name for name, *_ in rows] == [*COMMANDS, *FURTHER]
     for name, *marks in rows:
         wanted = {f"--{mark}" for mark in marks if mark != "-"}
         assert taken(name) & set(OPTIONS) == wanted, name
         assert "--help" in taken(name) or name == "analyse"
+    for name in BUILT_IN:
+        wanted = {"--workers", "--device"} if name == "influence" else set()
+        assert set(option_values(options_of(name))) & set(OPTIONS) == wanted, name
 
 
-@pytest.mark.parametrize("command", [*COMMANDS, *OLD_NAMES])
-def test_every_command_has_help(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(
+    "command",
+    [
+        *([name] for name in COMMANDS),
+        *(["sweep", name] for name in STUDIES),
+        *(["show", name] for name in SHOWN),
+        *(["show", "RUN", name] for name in SHOWN_OF),
+        *(["analyse", "RUN", name] for name in BUILT_IN),
+    ],
+    ids=" ".join,
+)
+def test_every_command_has_help(command: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as stop:
-        main([command, "--help"])
+        main([*command, "--help"])
     assert not stop.value.code
-    found = capsys.readouterr()
-    assert f"lab {OLD_NAMES.get(command, command)}" in found.out
-    assert (f"{command} is now called" in found.err) == (command in OLD_NAMES)
+    assert f"lab {' '.join(command)}" in " ".join(capsys.readouterr().out.split())
 
 
 def test_train_shows_the_defaults_of_the_language(capsys: pytest.CaptureFixture[str]) -> None:
@@ -160,7 +153,7 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
         (["evaluate", "RUN", "--max-n", "2"], {"length", "n", "exact"}),
         (["predict", "RUN", "a a b"], {"symbol", "next"}),
         (["generate", "RUN"], {"word", "ended", "in_language"}),
-        (["hooks", "RUN"], {"name", "shape", "meaning"}),
+        (["show", "RUN", "hooks"], {"name", "shape", "meaning"}),
         (["show", "RUN"], {"question", "answer"}),
         (["show", "RUN", "patching"], {"component", "layer", "effect"}),
         (["analyse", "RUN", "patching", "--n", "2"], {"component", "layer", "effect"}),
@@ -186,7 +179,7 @@ def test_the_answer_as_json_and_the_table_as_csv(
 def test_all_questions_as_json(
     runs: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("analyses.command_line.one_run.registered", lambda: ["patching", "heads"])
+    monkeypatch.setattr("analyses.command_line.one_run.usual", lambda: ["patching", "heads"])
     monkeypatch.setattr("analyses.command_line.one_run.answered", refused)
     found = json.loads(said(capsys, "analyse", runs / "anbn-s0", "--json"))
     assert found["patching"]["sentence"]

@@ -13,8 +13,10 @@ import torch
 from conftest import tiny_config, tiny_of
 from torch import Tensor
 
-from analyses.close_ups.pairs import edited
+from analyses.answers import answer
 from analyses.command_line.app import main
+from analyses.options.behaviour import Steps
+from analyses.questions.behaviour import steps as edited
 from models.base import LanguageModel
 from models.errors import UserError
 from models.languages import language
@@ -41,11 +43,11 @@ def run(tmp_path: Path) -> Run:
 def test_the_steps_are_the_parities_of_all_beginnings(source: str) -> None:
     known, word = steps(), tuple(source)
     parity = [str(source[: end + 1].count("b") % 2) for end in range(len(source))]
-    answer = "odd" if source.count("b") % 2 else "even"
-    assert known.target(word) == (*parity, answer)
+    said = "odd" if source.count("b") % 2 else "even"
+    assert known.target(word) == (*parity, said)
     answers = language("parity-answer")
-    assert answers.contains((*word, ">", answer))
-    assert not answers.contains((*word, ">", "odd" if answer == "even" else "even"))
+    assert answers.contains((*word, ">", said))
+    assert not answers.contains((*word, ">", "odd" if said == "even" else "even"))
     assert len(known.pair(word)) == known.length_of(len(word))
     assert known.size_of(len(known.pair(word))) == len(word)
 
@@ -77,7 +79,7 @@ def test_a_model_that_believes_and_one_that_reads_the_source(
         return known.vocabulary.words([(*rest, *rest)[:places]]).ids
 
     monkeypatch.setattr(edited, "greedy", greedy)
-    rows = edited.edited([run], count=20).set_index(["model", "steps", "way"])["share"]
+    rows = edited.edited(run, Steps(count=20)).set_index(["model", "steps", "way"])["share"]
     follows, answers, stays = (rows["trained", "edited", way] for way in edited.WAYS)
     assert (follows, answers, stays) == ((1.0, 1.0, 0.0) if believes else (0.0, 0.0, 1.0))
     assert rows["trained", "as it is", edited.WAYS[2]] == 1.0
@@ -86,17 +88,18 @@ def test_a_model_that_believes_and_one_that_reads_the_source(
 
 
 def test_the_steps_command(run: Run, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    assert main(["steps", str(run.path), "--count", "6", "--json"]) == 0
+    assert main(["analyse", str(run.path), "steps", "--count", "6", "--json"]) == 0
     said = json.loads(capsys.readouterr().out)
-    expected = edited.edited([run], count=6)
-    assert pd.DataFrame(said["steps"])["share"].tolist() == pytest.approx(
+    expected = edited.edited(run, Steps(count=6))
+    assert pd.DataFrame(said["table"])["share"].tolist() == pytest.approx(
         expected["share"].tolist()
     )
     assert edited.chart(expected).to_dict()
-    both = edited.edited([run, run], count=6)
-    assert "mean of 2 runs" not in edited.in_words(expected)
-    assert (both["run"] == "all").sum() == len(expected)
+    assert said["sentence"] == edited.in_words(expected)
+    compared = edited.headline(expected).set_index(["variable", "of"])["value"]
+    assert len(compared) == len(expected)
+    for row in expected.itertuples():
+        assert compared[f"{row.way}, {row.steps}", row.model] == row.share
     other = Run.create(tmp_path / "other", tiny_config())
     with pytest.raises(UserError, match="anbn writes no steps"):
-        edited.edited([other])
-    assert main(["steps"]) == 2
+        answer(other, "steps")

@@ -29,7 +29,7 @@ from analyses.command_line.app import main
 from analyses.console import table_of
 from analyses.jobs.trained import trained
 from analyses.options.studies import Sweep
-from analyses.questions.accuracy import exact_to
+from analyses.questions.behaviour.accuracy import exact_to
 from analyses.studies.sweeps import estimate
 from analyses.studies.sweeps import run as sweeps
 from analyses.studies.sweeps.exam import Exam, exam_words, judged

@@ -12,15 +12,15 @@ import torch
 
 from analyses.charts.measures import middles
 from analyses.command_line.app import main
-from analyses.measures.by_layer import by_layer
-from analyses.measures.loss import loss
-from analyses.measures.speed import speed
 from analyses.options.studies import Sweep
+from analyses.questions.training.gradients import by_layer
+from analyses.questions.training.loss import loss
 from analyses.studies.sweeps import further
 from analyses.studies.sweeps import run as sweeps
 from analyses.studies.sweeps.file import read
 from analyses.studies.sweeps.further import FURTHER, LESS, MEANING, Further, columns_of
 from analyses.studies.sweeps.measures import Measure
+from analyses.studies.sweeps.of_run.speed import speed
 from analyses.studies.sweeps.over_seeds import over_seeds, wide
 from analyses.studies.sweeps.paired import pairs
 from analyses.studies.sweeps.run import sweep

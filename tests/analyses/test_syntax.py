@@ -13,17 +13,20 @@ import pytest
 import torch
 from conftest import tiny_config
 
-from analyses.close_ups.grammar.syntax import (
+from analyses.answers import answer
+from analyses.command_line.app import main
+from analyses.options.inside import Syntax
+from analyses.questions.inside.syntax import (
     OWN,
     PLACE,
     SWAPPED,
     chart,
     chosen,
+    headline,
     in_words,
     syntax,
     words_of,
 )
-from analyses.command_line.app import main
 from interp.probing.structural import Sentences, fit, spearman, swapped
 from interp.statistics import bootstrap_mean
 from models.errors import UserError
@@ -45,7 +48,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
 
 @pytest.fixture(scope="module")
 def table(run: Run) -> pd.DataFrame:
-    return syntax(run, count=60)
+    return syntax(run, Syntax(words=60))
 
 
 def test_distances_are_paths_in_the_tree() -> None:
@@ -140,18 +143,23 @@ def test_the_site_is_chosen_by_other_words(table: pd.DataFrame) -> None:
 
 
 def test_the_command(run: Run, table: pd.DataFrame, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["syntax", str(run.path), "--words", "60", "--json"]) == 0
+    assert main(["analyse", str(run.path), "syntax", "--words", "60", "--json"]) == 0
     said = json.loads(capsys.readouterr().out)
-    assert said["answer"] == in_words(table)
-    assert len(said["sites"]) == len(table)
+    assert said["sentence"] == in_words(table)
+    assert len(said["table"]) == len(table)
+    compared = headline(table).set_index(["variable", "of"])["value"]
+    best = chosen(table)
+    assert len(compared) == len(best)
+    for row in best.itertuples():
+        assert compared[row.of, f"{row.model}, {row.trees}"] == row.score
 
 
 def test_a_language_without_trees_says_so(tmp_path: Path) -> None:
     made = Run.create(tmp_path / "run", tiny_config(steps=1))
     train(made, "cpu")
     with pytest.raises(UserError, match="anbn has no trees: ask a run on a grammar"):
-        syntax(made)
+        answer(made, "syntax")
     few = Run.create(tmp_path / "few", replace(recipe("anbm"), steps=1, max_n=6))
     train(few, "cpu")
     with pytest.raises(UserError, match=r"has only \d+ such words: 30 are the least"):
-        syntax(few)
+        answer(few, "syntax")

@@ -98,20 +98,22 @@ def test_numbers_that_are_none_are_told_in_plain_words(capsys: pytest.CaptureFix
     [
         (["recover", "Rule"], "unknown name 'Rule': did you mean rules? choose one of rules, "),
         (
-            ["perplexity", "--by", "lenght"],
+            ["analyse", "x", "perplexity", "--by", "lenght"],
             "unknown value of --by 'lenght': did you mean length? choose one of length, depth (see",
         ),
         (
             ["rule", "--model", "x", "--reads", "soft"],
             "unknown value of --reads 'soft': did you mean softmax? choose one of sets, softmax",
         ),
-        (["perplexity", "x", "--step"], "--step has no value: write one after it (see `lab"),
+        (
+            ["analyse", "x", "perplexity", "--step"],
+            "--step has no value: write one after it (see `lab",
+        ),
         (["rule", "x", "--name", "-x"], "--name has no value: write --name=-x (see `lab"),
         (["languages", "g", "--regex", "a"], "unknown option --regex: leave it out (see `lab"),
         (["evaluate", "x", "--cont", "3"], "unknown option --cont: did you mean --count? (see"),
-        (["train", "an", "anbn"], "'anbn' is one word too many: leave it out (see `lab train"),
+        (["train", "an", "anbn"], "'anbn' is one word too many: leave it out, or put words"),
         (["seeds", "x"], "NAME is missing: write the question, or all (see `lab seeds"),
-        (["break", "x"], "--off is missing: write what goes, for example L0H1 "),
         (["completion"], "a name is missing: write one of bash, zsh, fish (see `lab completion"),
         (["languages", "--word", "a"], "--word is of one language: write `lab languages NAME --wo"),
         (["languages", "g", "--grammar="], "--grammar is empty: write one in quotes after it"),
@@ -141,10 +143,13 @@ def test_a_near_name_is_proposed(
 @pytest.mark.parametrize(
     ("args", "said"),
     [
-        (["perplexity", "x", "--step", "1.5"], "--step: write a whole number (see `lab"),
-        (["perplexity", "x", "--step", ""], "--step: write a whole number (see `lab"),
-        (["few-labels", "--lines", "10", "many"], "--lines: write whole numbers (see `lab"),
-        (["dictionary", "x", "--width="], "--width: write whole numbers (see `lab"),
+        (["analyse", "x", "perplexity", "--step", "1.5"], "--step: write a whole number (see `lab"),
+        (["analyse", "x", "perplexity", "--step", ""], "--step: write a whole number (see `lab"),
+        (
+            ["sweep", "few-labels", "--lines", "10", "many"],
+            "--lines: write whole numbers (see `lab",
+        ),
+        (["analyse", "x", "dictionary", "--width="], "--width: write whole numbers (see `lab"),
     ],
 )
 def test_numbers_that_may_be_left_out_or_be_several_are_too(args: list[str], said: str) -> None:

@@ -8,9 +8,9 @@ import math
 import numpy as np
 import pytest
 
-from analyses.close_ups import tokens as of_tokens
 from analyses.command_line.app import main
-from analyses.questions.probing import targets
+from analyses.lectures import tokens as of_tokens
+from analyses.questions.inside.probing import targets
 from models.languages import language
 from models.languages.tokens import Tokeniser, tokenised
 
@@ -95,7 +95,7 @@ def test_sets_of_many_tokens_are_told_apart() -> None:
 
 
 def test_the_command(capsys: pytest.CaptureFixture[str]) -> None:
-    asked = ["tokens", "dieren", "--vocabulary", "bpe:7", "--word", "leeuw leuw"]
+    asked = ["languages", "dieren", "--tokens", "bpe:7", "--word", "leeuw leuw"]
     assert main([*asked, "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert found["word"] == ["leeuw_", "l", "e", "uw", "_"]
@@ -108,18 +108,18 @@ def test_the_command(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize(
     ("words", "fault"),
     [
-        (["copy"], "copy has pairs"),
-        (["anbn", "--vocabulary", "words"], "choose bpe:16"),
-        (["anbn", "--vocabulary", "bpe:x"], "choose words, characters"),
-        (["anbn", "--word", "abc"], "unknown letter 'c'"),
-        (["anbx"], "did you mean anbn"),
-        (["dieren", "--vocabulary", "bpe:99"], "only 35 merges"),
+        (["copy", "--tokens", "bpe:16"], "copy has pairs"),
+        (["anbn", "--tokens", "words"], "choose bpe:16"),
+        (["anbn", "--tokens", "bpe:x"], "choose words, characters"),
+        (["anbn", "--tokens", "bpe:16", "--word", "abc"], "unknown letter 'c'"),
+        (["anbx", "--tokens", "bpe:16"], "did you mean anbn"),
+        (["dieren", "--tokens", "bpe:99"], "only 35 merges"),
     ],
 )
 def test_mistakes_are_one_line(
     words: list[str], fault: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["tokens", *words]) == 2
+    assert main(["languages", *words]) == 2
     error = capsys.readouterr().err
     assert fault in error
     assert error.count("\n") == 1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from analyses.close_ups.truth import rule_in_words, variables_chart, variables_of
+from analyses.lectures.truth import rule_in_words, variables_chart, variables_of
 from models.languages import LANGUAGES, FormalLanguage, language
 
 

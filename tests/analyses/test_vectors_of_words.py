@@ -12,11 +12,16 @@ import pytest
 import torch
 from conftest import tiny_config
 
-from analyses.close_ups.grammar.vectors import (
+from analyses.command_line.app import main
+from analyses.needs import require
+from analyses.options.inside import Vectors
+from analyses.questions.inside.vectors import (
+    QUESTION,
     RANDOM,
     analogies_of,
     chart,
     classes_of,
+    headline,
     in_words,
     left_out,
     map_of,
@@ -29,7 +34,6 @@ from analyses.close_ups.grammar.vectors import (
     vectors,
     vectors_of,
 )
-from analyses.command_line.app import main
 from interp.vectors.analogies import answer, right
 from models.base import EmbeddingModel
 from models.errors import UserError
@@ -49,7 +53,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
 
 @pytest.fixture(scope="module")
 def table(run: Run) -> pd.DataFrame:
-    return vectors(run, sentences=200, seeds=2)
+    return vectors(run, Vectors(sentences=200, seeds=2))
 
 
 def grammar(name: str = "nested") -> ContextFreeLanguage:
@@ -147,18 +151,22 @@ def test_words_and_picture(table: pd.DataFrame) -> None:
     assert f"Of {len(analogies_of(grammar()))} analogies" in said
     assert "the way from a to b says nothing" in said
     assert wide.columns.tolist()[:3] == ["vectors", "without", "c + b - a"]
+    compared = headline(table).set_index(["variable", "of"])["value"]
+    assert len(compared) == len(table)
+    for row in table.itertuples():
+        assert compared[f"{row.kind}, without {row.without}", row.vectors] == row.value
     assert chart(table).to_dict()["facet"]["column"]["field"] == "without"
 
 
 def test_a_language_without_classes_says_so(tmp_path: Path) -> None:
     made = Run.create(tmp_path / "run", tiny_config(steps=1))
     with pytest.raises(UserError, match="anbn has no classes of words"):
-        vectors(made)
+        require(made, *QUESTION.needs)
 
 
 def test_the_command(run: Run, table: pd.DataFrame, capsys: pytest.CaptureFixture[str]) -> None:
-    words = ["vectors", str(run.path), "--sentences", "200", "--seeds", "2", "--json"]
-    assert main(words) == 0
-    assert json.loads(capsys.readouterr().out)["answer"] == in_words(table)
-    assert main(["vectors", str(run.path), "--dim", "0"]) == 2
-    assert "--dim is 0: it must lie between 1 and" in capsys.readouterr().err
+    words = ["analyse", str(run.path), "vectors"]
+    assert main([*words, "--sentences", "200", "--seeds", "2", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["sentence"] == in_words(table)
+    assert main([*words, "--dim", "0"]) == 2
+    assert "--dim is 0: it must be at least 1" in capsys.readouterr().err

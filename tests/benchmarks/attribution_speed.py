@@ -17,7 +17,7 @@ import shap
 import torch
 from scipy.special import expit
 
-from analyses.questions.explanations import log_odds
+from analyses.questions.words.explanations import log_odds
 from interp.explanations.games import Game, Score, exact_shapley
 from models.languages import END_ID, Vocabulary
 from models.languages.vocabulary import FIRST_SYMBOL_ID

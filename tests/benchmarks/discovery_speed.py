@@ -17,7 +17,7 @@ import numpy as np
 from automata.fa.dfa import DFA
 
 from analyses.options.lines import Discover
-from analyses.questions.rule_evidence import Lines, rebuilt
+from analyses.questions.rule.rule_evidence import Lines, rebuilt
 from analyses.rules.discover import discover
 from analyses.rules.lines import as_tsv, prepared
 from analyses.rules.recovery import VOCABULARY, Corpus, planted

@@ -10,8 +10,9 @@ from compared import plainly
 from conftest import tiny_config, tiny_of
 from streamlit.testing.v1 import AppTest
 
-from analyses.answers import answer
-from analyses.close_ups.pairs import in_context, induction, one_pair, targets
+from analyses.answers import answer, question, quiet
+from analyses.questions.behaviour import in_context
+from analyses.questions.parts import one_pair
 from dashboard.background import JOBS
 from models.runs.run import Run
 from models.training.loop import train
@@ -68,6 +69,11 @@ def test_the_answer_over_many_pairs_is_that_of_the_command(
     assert any(found.sentence in each for each in told(page))
 
 
+def sentence(run: Path, name: str, **options: str) -> str:
+    asked = question(name)
+    return asked.analyse(Run(run), asked.options(**options), quiet).sentence
+
+
 @pytest.mark.parametrize("by", ["length", "place"])
 def test_targets_are_those_of_the_command(
     folder: Path, monkeypatch: pytest.MonkeyPatch, by: str
@@ -76,8 +82,7 @@ def test_targets_are_those_of_the_command(
     query = {"pairs_of": "how right", "targets_by": names[by]}
     page = opened(folder, monkeypatch, run="sort-s0", **query)
     assert not page.error
-    said = targets.in_words(targets.targets([Run(folder / "sort-s0")], by))
-    assert said in told(page)
+    assert sentence(folder / "sort-s0", "targets", by=by) in told(page)
 
 
 def test_another_language_is_told_so(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -88,9 +93,9 @@ def test_another_language_is_told_so(folder: Path, monkeypatch: pytest.MonkeyPat
 def test_prompts_are_shown_beside_bayes(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run = Run(folder / "in-context-s0")
     page = opened(folder, monkeypatch, run="in-context-s0")
-    assert in_context.in_words(in_context.in_context([run])) in told(page)
+    assert sentence(run.path, "in-context") in told(page)
     page = opened(folder, monkeypatch, run="in-context-s0", prompts_of="without each head")
-    assert induction.in_words(induction.induction([run], 300)) in told(page)
+    assert sentence(run.path, "induction") in told(page)
     page = opened(folder, monkeypatch, run="in-context-s0", prompts_of="one prompt")
     page.text_input[0].set_value("a 1 b 2 a").run()
     assert not page.error

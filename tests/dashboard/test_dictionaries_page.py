@@ -1,4 +1,4 @@
-"""The page Dictionaries: kept answers of `lab dictionary`, and those that it has trained itself."""
+"""The page Dictionaries: kept answers, and those that it has trained itself."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from conftest import tiny_config, without_pictures
 from streamlit.testing.v1 import AppTest
 from test_pages import SHOW, computed, healthy
 
-from analyses.answers import Answer
-from analyses.options.dictionaries import Dictionary
-from analyses.questions.dictionaries import asked as module
+from analyses.answers import Answer, answer
+from analyses.options.inside import Dictionary
+from analyses.questions.inside import dictionary as module
 from dashboard.views.look_inside import dictionaries as view
 from models.plants.plant import plant, write
 from models.runs.run import Run
 from models.training.loop import train
 
-KEPT = Dictionary(Path(), width=(4, 6), seeds=2, steps=5, words=150, kinds=("topk", "batchtopk"))
+KEPT = Dictionary(width=(4, 6), seeds=2, steps=5, words=150, kinds=("topk", "batchtopk"))
 
 
 @pytest.fixture(scope="module")
@@ -40,7 +40,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def kept(folder: Path) -> Answer:
     with without_pictures():
-        return module.dictionaries(Run(folder / "majority"), KEPT)[0]
+        return answer(Run(folder / "majority"), "dictionary", KEPT)[0]
 
 
 @pytest.fixture
@@ -85,7 +85,7 @@ def test_scores_latents_and_facts_are_those_that_are_kept(page: AppTest, kept: A
     told = {each["fact"]: each for each in kept.findings["told"] if each["kind"] == "topk"}
     assert facts["fact"].tolist() == list(told)
     assert facts["latent"].tolist() == [each["latent"] for each in told.values()]
-    assert "--width 4 6 --seeds 2 --steps 5 --words 150" in said(shown)
+    assert any("--width 4 6 --seeds 2 --steps 5 --words 150" in each.value for each in shown.code)
 
     other = healthy(shown.segmented_control[0].set_value("batchtopk").run())
     own = [each for each in kept.findings["features"] if each["kind"] == "batchtopk"]
@@ -103,22 +103,22 @@ def test_scores_latents_and_facts_are_those_that_are_kept(page: AppTest, kept: A
 def test_what_was_never_asked_is_trained_at_a_click(
     page: AppTest, kept: Answer, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The page asks as `lab dictionary` without options does: each finds the other's answer."""
+    """The page asks as the command without options does: each finds the other's answer."""
     asked: list[Dictionary] = []
 
-    def quick(run: Run, options: Dictionary, told: object) -> object:
+    def quick(run: Run, name: str, options: Dictionary, told: object) -> object:
         asked.append(options)
         with without_pictures():
-            return module.dictionaries(run, replace(KEPT, width=options.width, active=2))
+            return answer(run, name, replace(KEPT, width=options.width, active=2))
 
-    monkeypatch.setattr(view, "dictionaries", quick)
+    monkeypatch.setattr(view, "answer", quick)
     first = healthy(page.run())
     first.selectbox(key="dictionary_width_majority").set_value(12)
     offered = healthy(first.selectbox(key="dictionary_active_majority").set_value(2).run())
     assert "have not been trained for majority yet" in said(offered)
     assert not offered.dataframe
     shown = computed(offered.button[0].click())
-    assert asked == [Dictionary(folder / "majority", active=2)]
+    assert asked == [Dictionary(active=2)]
     assert shown.dataframe[0].value["kind"].tolist()[:2] == ["topk", "batchtopk"]
     frame = shown.dataframe[-1].value
     assert isinstance(frame, pd.DataFrame)

@@ -29,7 +29,7 @@ def page() -> AppTest:
 
 
 def test_without_a_study_the_page_names_the_command(folder: Path) -> None:
-    assert "`lab few-labels`" in page().info[0].value
+    assert "`lab sweep few-labels`" in page().info[0].value
 
 
 def test_the_page_shows_means_over_seeds(folder: Path) -> None:

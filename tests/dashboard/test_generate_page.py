@@ -11,15 +11,14 @@ from compared import plainly
 from conftest import tiny_config
 from streamlit.testing.v1 import AppTest
 
-from analyses.close_ups.grammar.generated import (
+from analyses.answers import question, quiet
+from analyses.questions.behaviour.generated import (
     beam_chart,
     beam_steps,
     decoders,
     generator,
     in_words,
 )
-from analyses.close_ups.grammar.perplexity import in_words as perplexity_in_words
-from analyses.close_ups.grammar.perplexity import perplexity
 from dashboard.background import JOBS
 from models.decoding.choice import Choice
 from models.runs.run import Run
@@ -91,11 +90,10 @@ def test_the_loss_stands_beside_its_floor(folder: Path, monkeypatch: pytest.Monk
     page = opened(folder, monkeypatch, run="anbn-s0", generated="how close to the language")
     JOBS.wait()
     page.run()
-    table = perplexity([Run(folder / "anbn-s0")])
-    shown = [plainly(each.value) for each in page.markdown]
-    assert perplexity_in_words(table) in shown
-    said = " ".join(plainly(each.value) for each in page.caption)
-    assert "lab perplexity" in said
+    asked = question("perplexity")
+    said = asked.analyse(Run(folder / "anbn-s0"), asked.options(), quiet).sentence
+    assert said in [plainly(each.value) for each in page.markdown]
+    assert any("lab analyse" in each.value and "perplexity" in each.value for each in page.code)
     assert not page.exception
 
 

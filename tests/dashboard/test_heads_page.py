@@ -16,8 +16,8 @@ from streamlit.testing.v1 import AppTest
 from test_pages import SHOW, drawn, healthy, said
 
 from analyses.answers import answer, load
-from analyses.close_ups import head as one_head
-from analyses.questions import heads
+from analyses.questions.parts import head as one_head
+from analyses.questions.parts import heads
 from analyses.words import sample_window
 from interp.heads.attention import patterns
 from interp.heads.qk_and_ov import ov_circuit, qk_circuit

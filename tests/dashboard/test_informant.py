@@ -11,7 +11,7 @@ from streamlit.testing.v1 import AppTest
 from test_pages import said
 from test_upload import Learners, folder, opened, press, started
 
-from analyses.questions.rule_evidence import Lines, described
+from analyses.questions.rule.rule_evidence import Lines, described
 from analyses.rules.choice import best_of, choice
 from analyses.rules.lines import as_tsv
 from analyses.rules.narrowing import ANSWERS, automaton

@@ -34,10 +34,10 @@ from analyses.answer_files import folders_of, seal
 from analyses.answers import Answer, answer, latest, load, question, save
 from analyses.charts.interventions import charts
 from analyses.charts.leaderboard import REPLACEMENTS
-from analyses.close_ups.intervention import changed
-from analyses.questions import leaderboard as of_run
-from analyses.questions.accuracy import every_word
-from analyses.questions.explanations import on_scale
+from analyses.questions.behaviour.accuracy import every_word
+from analyses.questions.inside.intervention import changed
+from analyses.questions.words import leaderboard as of_run
+from analyses.questions.words.explanations import on_scale
 from analyses.registry import registered
 from analyses.scorecard import verdict
 from analyses.studies import leaderboard
@@ -447,7 +447,7 @@ def test_methods_are_ranked_on_the_words_of_a_run(run: Run) -> None:
     kept, page = load(run.path, "leaderboard"), opened("leaderboard")
     assert kept is not None
     assert kept.sentence in said(page)
-    assert "`lab leaderboard`" in page.info[0].value
+    assert "`lab sweep leaderboard`" in page.info[0].value
     assert_same(page.dataframe[-1].value, kept.table)
     page.button_group(key="replacements").set_value(["data"]).run()
     healthy(page.multiselect(key="measures").set_value(["deletion", "completeness"]).run())

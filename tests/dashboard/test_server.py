@@ -26,7 +26,7 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 from streamlit import config
 from streamlit.web import skills
 
-from analyses.command_line import show
+from analyses.command_line import dashboard as show
 from analyses.options.commands import Dashboard
 from dashboard import server
 from dashboard.server import TOKEN

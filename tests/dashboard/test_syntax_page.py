@@ -11,9 +11,7 @@ from compared import plainly
 from conftest import tiny_config
 from streamlit.testing.v1 import AppTest
 
-from analyses.close_ups.grammar import dependencies as depends
-from analyses.close_ups.grammar import depths as by_depth
-from analyses.close_ups.grammar import syntax as trees
+from analyses.answers import question, quiet
 from dashboard.background import JOBS
 from models.runs.run import Run
 from models.training.loop import train
@@ -45,19 +43,23 @@ def opened(folder: Path, monkeypatch: pytest.MonkeyPatch, **query: str) -> list[
     return [plainly(each.value) for each in (*page.markdown, *page.info)]
 
 
+def sentence(folder: Path, name: str, **options: str) -> str:
+    asked = question(name)
+    return asked.analyse(Run(folder / "nested-s0"), asked.options(**options), quiet).sentence
+
+
 def test_the_tree_is_probed(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    said = trees.in_words(trees.syntax(Run(folder / "nested-s0")))
+    said = sentence(folder, "syntax")
     assert said in opened(folder, monkeypatch, run="nested-s0")
 
 
 def test_depths_are_asked(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    said = by_depth.in_words(by_depth.depths(Run(folder / "nested-s0")))
+    said = sentence(folder, "depths")
     assert said in opened(folder, monkeypatch, run="nested-s0", syntax_of="how deep")
 
 
 def test_what_depends_is_shown(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    run, symbols = Run(folder / "nested-s0"), ("lopen", "loopt")
-    said = depends.in_words(depends.dependencies(run, symbols=symbols))
+    said = sentence(folder, "dependencies", symbols="lopen loopt")
     asked = {"syntax_of": "what depends on what", "depends_nested": "lopen loopt"}
     assert said in opened(folder, monkeypatch, run="nested-s0", **asked)
 

@@ -1,4 +1,4 @@
-"""The page Training lines: its lists are those of `lab influence`, and its answer the kept one."""
+"""The page Training lines: its lists are those of the question, and its answer the kept one."""
 
 from __future__ import annotations
 
@@ -13,8 +13,10 @@ from streamlit.testing.v1 import AppTest
 from test_pages import SHOW, drawn
 
 from analyses.answers import Answer, save
-from analyses.options.influence import Influence, InfluenceMethod
-from analyses.questions.influence import asked, drawn_lines, listed
+from analyses.options.training import InfluenceMethod
+from analyses.questions.training import influence as asked
+from analyses.questions.training import lines
+from analyses.questions.training.of_lines import drawn_lines, listed
 from dashboard.background import JOBS
 from dashboard.views.explain import training_lines
 from models.runs.run import Run
@@ -59,7 +61,7 @@ def test_the_strongest_lines_are_those_of_the_command(
     run, word = Run(folder / "verdicts"), "leeuw olifant kat"
     link = {"word_dieren": word, "lines_method": listed.NAMED[method]}
     page = opened(folder, monkeypatch, run=run.name, **link)
-    wanted = listed.for_word(run, Influence(run.path, word=word))[method]
+    wanted = listed.for_word(run, word)[method]
     tables = drawn(page, "The lines that raised most")
     (rows,) = (table for table in tables if "model" in table)
     trained = rows[rows["model"] == "trained"]
@@ -67,13 +69,13 @@ def test_the_strongest_lines_are_those_of_the_command(
     assert trained["value"].abs().max() == pytest.approx(1)
     assert ("untrained" in set(rows["model"])) == (method != "tracin")
     assert drawn_lines.in_words(wanted, word, listed.NAMED[method]) in said(page)
-    assert f"--word '{word}' --method {method}" in said(page)
+    assert any(f"--word '{word}' --method {method}" in each.value for each in page.code)
 
 
 def test_suspects_stand_beside_the_rule(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     page = opened(folder, monkeypatch, run="verdicts", lines_of=training_lines.SUSPECTS)
     run = Run(folder / "verdicts")
-    wanted = listed.suspects(run, Influence(run.path))["ek-fac"]
+    wanted = listed.suspects(run, lines.TARGETS)["ek-fac"]
     table = page.dataframe[0].value
     assert table["line"].tolist() == wanted["line"].tolist()
     assert table["itself"].tolist() == pytest.approx(wanted["itself"] / wanted["itself"].max())
@@ -84,12 +86,12 @@ def test_suspects_stand_beside_the_rule(folder: Path, monkeypatch: pytest.Monkey
 
 def test_the_kept_answer_is_shown(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     page = opened(folder, monkeypatch, run="brackets", lines_of=training_lines.COMPARED)
-    assert f"`lab influence {folder / 'brackets'}`" in page.info[0].value
+    assert f"`lab analyse {folder / 'brackets'} influence`" in page.info[0].value
     run = Run(folder / "brackets")
     row = (asked.HELD_OUT, "trained", "EK-FAC", asked.LDS, 0.25, 0.1, 0.4)
     table = pd.DataFrame([row], columns=list(asked.COLUMNS))
     answer = Answer(table, "All is well.", {}, {"seed": 0}, run.model_hash())
-    save(run.path, asked.NAME, asked.QUESTION, answer, None)
+    save(run.path, "influence", asked.QUESTION.asks, answer, None)
     page = opened(folder, monkeypatch, run="brackets", lines_of=training_lines.COMPARED)
     assert "All is well." in said(page)
     assert page.dataframe[0].value["LDS"].tolist() == ["0.25 [0.10, 0.40]"]
@@ -115,7 +117,7 @@ def test_what_has_no_such_lines_says_so(
 def test_large_runs_are_left_to_the_command(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(training_lines, "LARGEST", 100)
     page = opened(folder, monkeypatch, run="verdicts")
-    assert "lab influence" in said(page)
+    assert "lab analyse" in said(page)
     assert not page.get("vega_lite_chart")
 
 

@@ -36,7 +36,7 @@ SHORT = {
     "train": ["--steps", "20", "--evaluate-every", "10"],
     "demo": ["--workers", "1"],
     "finetune": ["--steps", "10"],
-    "few-labels": [
+    "sweep few-labels": [
         "--lines",
         "10",
         "--steps",
@@ -48,13 +48,13 @@ SHORT = {
         "--workers",
         "1",
     ],
-    "landscape": ["--words", "8", "--directions", "2"],
-    "dictionary": ["--seeds", "1", "--steps", "10", "--words", "200"],
-    "influence": ["--subsets", "10", "--targets", "4", "--workers", "1"],
+    " landscape": ["--words", "8", "--directions", "2"],
+    " dictionary": ["--seeds", "1", "--steps", "10", "--words", "200"],
+    " influence": ["--subsets", "10", "--targets", "4", "--workers", "1"],
     "rule lines.tsv": ["--no-rivals", "--networks", "1"],
     "sweep": ["--seeds", "1", "--steps", "2", "--workers", "1", "--languages", "anbn"],
 }
-"""What is added to a command that begins so, that it takes seconds."""
+"""What is added to a command that begins so, or has this word, that it takes seconds."""
 ELSEWHERE = {"source", "dask", "pip"}
 """Commands that are none of the lab's."""
 HERE = "1ba1cd7beafb4efd85a15bc00289002765e4e054e02826413812b07521eb5b9b"
@@ -208,7 +208,12 @@ def typed(line: str, where: str) -> None:
         if command == "dashboard":  # it would stay open
             rest = ["--help"]
         words = [command, *rest]
-        added = (more for begin, more in SHORT.items() if " ".join(words).startswith(begin))
+        typed_words = " ".join(words)
+        added = (
+            more
+            for begin, more in SHORT.items()
+            if typed_words.startswith(begin) or (begin.startswith(" ") and begin in typed_words)
+        )
         status = answered([*words, *next(added, [])])
         # A scheduler that is not there is asked for last, when all else is right.
         assert status == (2 if "ADDRESS" in rest else 0), where

@@ -18,8 +18,8 @@ from mkdocs.config import load_config
 from mkdocs.exceptions import Abort
 
 from analyses.command_line.app import COMMANDS
-from analyses.options.questions import Component
-from analyses.registry import BUILT_IN
+from analyses.options.parts import Component
+from analyses.registry import BUILT_IN, usual
 from interp.explanations.methods import METHODS
 from interp.explanations.scores import METRICS
 from interp.heads.types import TYPES
@@ -91,8 +91,9 @@ def test_a_broken_link_fails_the_build(tmp_path: Path, broken: str | None) -> No
 # -- what the pages list --------------------------------------------------------------------------
 
 
-def test_every_question_has_a_page_of_findings() -> None:
-    for name, asks in BUILT_IN.items():
+def test_every_usual_question_has_a_page_of_findings() -> None:
+    for name in usual():
+        asks = BUILT_IN[name].asks
         page = read(PAGES / "findings" / f"{name}.md")
         assert f"**{asks}**" in page, name
         assert "lab analyse runs/" in page, name

@@ -15,13 +15,13 @@ from pathlib import Path
 
 import pytest
 
-from analyses.command_line.app import COMMANDS, OLD_NAMES
-from analyses.command_line.arguments import TAKES, read
+from analyses.command_line.app import COMMANDS
+from analyses.command_line.arguments import SHOWN, SHOWN_OF, STUDIES, TAKES, read
 from analyses.console import option_values
 from analyses.options.commands import Finetune, Train
 from analyses.options.lines import OfAutomaton, OfNetwork
 from analyses.options.shared import Asks
-from analyses.registry import OWN, options_of
+from analyses.registry import BUILT_IN, options_of
 from models.errors import UserError
 from models.training.recipes import recipe
 
@@ -72,7 +72,14 @@ def called(call: ast.Call) -> str:
 
 @cache
 def options(command: str, question: str) -> set[str]:
-    """The options that a command takes."""
+    """The options that a command takes.
+
+    Args:
+        question: of `analyse`; else what else decides: the study of `sweep`, or what is shown.
+    """
+    others = STUDIES | SHOWN | SHOWN_OF
+    if question in others:
+        return {*option_values(others[question])}
     if command == "train":
         return {*option_values(Train, Train(recipe("anbn")))}
     if command == "finetune":
@@ -82,7 +89,7 @@ def options(command: str, question: str) -> set[str]:
             name for kind in (TAKES["rule"], OfNetwork, OfAutomaton) for name in option_values(kind)
         }
     if command == "analyse":
-        own = option_values(options_of(question)) if question in OWN else {}
+        own = option_values(options_of(question)) if question in BUILT_IN else {}
         return {*option_values(Asks), *own}
     return {*option_values(TAKES[command])}
 
@@ -92,9 +99,12 @@ def check(said: str) -> None:
     name, *words = shlex.split(said)
     if name == OPEN:
         return
-    assert name in COMMANDS or name in OLD_NAMES, f"there is no command {name}"
+    assert name in COMMANDS, f"there is no command {name}"
     asked = {word.split("=")[0] for word in words if word.startswith("--")} - {"--help"}
     question = words[1] if name == "analyse" and words[1:] else ""
+    if name in ("sweep", "show"):
+        others = [word for word in words[:2] if word in STUDIES | SHOWN | SHOWN_OF]
+        question = others[0] if others else ""
     if asked:
         assert asked <= options(name, question), (
             f"lab {name} has no {asked - options(name, question)}"

@@ -14,8 +14,8 @@ from conftest import tiny_config
 from safetensors.torch import load_file
 from torch import Tensor
 
-from analyses.options.questions import Accuracy
-from analyses.questions.accuracy import analyse
+from analyses.options.behaviour import Accuracy
+from analyses.questions.behaviour.accuracy import analyse
 from analyses.studies.sweeps import bands
 from analyses.studies.sweeps.exam import Exam, judged
 from analyses.studies.sweeps.measures import Measure, by_seed

@@ -10,8 +10,9 @@ import pytest
 from brute import distance
 from conftest import tiny_config, tiny_of
 
-from analyses.close_ups.pairs import targets
 from analyses.command_line.app import main
+from analyses.options.behaviour import Targets
+from analyses.questions.behaviour import targets
 from models.errors import UserError
 from models.languages import BORDER, END, PairCorpus, Words
 from models.runs.run import Run
@@ -99,7 +100,7 @@ def test_a_run_on_pairs_of_a_file(file: Path, tmp_path: Path) -> None:
     train(run, "cpu")
     again = Run(tmp_path / "run")
     assert isinstance(again.language, PairCorpus)
-    table = targets.targets([again], count=8)
+    table = targets.targets(again, Targets(count=8))
     assert set(table["model"]) == {"trained", *targets.CONTROLS}
     assert table.loc[table["model"] == "another source", "exact"].max() < 1
 

@@ -82,13 +82,13 @@ def test_bytes_are_told_in_the_largest_unit(size: int, told: str) -> None:
 
 
 def test_the_command(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["size", "--model.n-layers", "3", "--tokens", "7", "--json"]) == 0
+    assert main(["show", "size", "--model.n-layers", "3", "--tokens", "7", "--json"]) == 0
     said = json.loads(capsys.readouterr().out)
     model = build(ModelConfig(n_layers=3), Vocabulary(tuple("abcde")))
     whole = sum(weight.numel() for weight in model.parameters())
     assert sum(part["weights"] for part in said["parts"]) == whole
     assert said["answer"].startswith(f"{whole:,} weights")
-    assert main(["size", "--tokens", "2"]) == 2
+    assert main(["show", "size", "--tokens", "2"]) == 2
     assert "tokens is 2: it must be at least 3" in capsys.readouterr().err
-    assert main(["size", "--model.architecture", "ngram"]) == 0
+    assert main(["show", "size", "--model.architecture", "ngram"]) == 0
     assert "168 counts." in capsys.readouterr().out

@@ -12,8 +12,9 @@ from conftest import TINY, stir, tiny_config
 from torch.nn.functional import cross_entropy
 
 from analyses.answers import answer
-from analyses.close_ups.grammar.perplexity import perplexity
 from analyses.command_line.app import main
+from analyses.options.behaviour import Perplexity
+from analyses.questions.behaviour.perplexity import perplexity
 from models.base import EmbeddingModel, LanguageModel, build
 from models.config import ModelConfig, TrainConfig
 from models.decoding.search import Generator
@@ -193,7 +194,7 @@ def test_it_is_learned_beyond_chance(tmp_path: Path) -> None:
         with pytest.raises(UserError, match="says at no single place whether a word is in it"):
             answer(run, question)
     with pytest.raises(UserError, match="was taught tags, and says nothing of what comes next"):
-        perplexity([run])
+        perplexity(run, Perplexity())
     with pytest.raises(UserError, match="taught tags alone, and knows no next symbol"):
         Generator(run.model(), run.objective, 9, ("(", ")", ">"))
 

@@ -25,10 +25,10 @@ from hypothesis import HealthCheck, Phase, assume, given, settings
 from hypothesis import strategies as st
 
 from analyses.answers import answer
-from analyses.command_line.arguments import TAKES
+from analyses.command_line.arguments import SHOWN, SHOWN_OF, TAKES
 from analyses.console import option_values
 from analyses.options.commands import Train
-from analyses.options.questions import Patching
+from analyses.options.parts import Patching
 from analyses.options.shared import Asks
 from analyses.registry import BUILT_IN, options_of
 from models.runs.run import Run
@@ -133,15 +133,16 @@ WORDS = st.one_of(
 def starts() -> dict[str, tuple[list[str], list[str]]]:
     """What each command needs to work, and its options."""
     base = {
-        **{name: [name, "RUN"] for name in ("resume", "evaluate", "show", "hooks")},
+        **{name: [name, "RUN"] for name in ("resume", "evaluate", "show")},
         "runs": ["runs", "runs"],
         "languages": ["languages"],
         "predict": ["predict", "RUN", "a b"],
         "seeds": ["seeds", "RUN", "patching", "--workers", "1"],
         "sweep": ["sweep", "good.toml", "--out", "o", "--workers", "1"],
-        "kernels": ["kernels"],
     }
     found = {name: (words, [*option_values(TAKES[name])]) for name, words in base.items()}
+    found["hooks"] = (["show", "RUN", "hooks"], [*option_values(SHOWN_OF["hooks"])])
+    found["kernels"] = (["show", "kernels"], [*option_values(SHOWN["kernels"])])
     found["train"] = (
         ["train", "an", "--out", "o", *TINY.split()],
         [*option_values(Train, Train(recipe("")))],
@@ -257,7 +258,7 @@ ASKED = [
     ["show", "RUN"],
     ["show", "RUN", "patching"],
     ["runs", "runs"],
-    ["hooks", "RUN"],
+    ["show", "RUN", "hooks"],
     ["resume", "RUN"],
     ["seeds", "runs", "patching", "--no-ask"],
     ["seeds", "RUN", "patching", "--workers", "1"],

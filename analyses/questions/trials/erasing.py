@@ -13,8 +13,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from analyses.questions.probing import targets
-from analyses.questions.trials.sites import main_variables, stream_hooks
+from analyses.questions.inside.probing import targets
+from analyses.questions.trials.sites import stream_hooks
 from analyses.words import ANALYSIS_SEED, WordTensors, sample_window
 from interp.model import activations
 from interp.probing.erasure_trials import Right, erasure_trials
@@ -61,7 +61,7 @@ def erasure(
     seed: int,
     progress: Callable[[str], None],
 ) -> pd.DataFrame:
-    """The rows of the experiment "erasure" in ``analyses.questions.interventions``.
+    """The rows of the experiment "erasure" in ``analyses.questions.inside.interventions``.
 
     One half of some fresh words of the window fits erasers and probes, the other half scores the
     probes. The words that the model should get right are different ones.
@@ -71,7 +71,7 @@ def erasure(
     labels = {hook: site for site, hook in stream_hooks(model).items()}
     table = erasure_trials(
         activations(model, WordTensors.of(sample.words).tokens, list(labels)),
-        {name: known[name] for name in main_variables(run.language)},
+        {name: known[name] for name in run.language.main_variables},
         np.arange(words) % 2 == 0,
         judge(run, model, asked_words(run, words // 2, seed)),
         seed,

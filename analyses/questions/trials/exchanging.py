@@ -29,7 +29,7 @@ MEASURES: Mapping[Change, str] = {
 }
 
 
-def changes_of(run: Run, found: Prefixes) -> list[tuple[Change, ...]]:
+def _changes_of(run: Run, found: Prefixes) -> list[tuple[Change, ...]]:
     """The changes that mean something in this run. Those that stand together share a subspace,
     which is trained with the first of them."""
     here: list[tuple[Change, ...]] = [("here",)]
@@ -51,7 +51,7 @@ def interchange(
     seed: int,
     progress: Callable[[str], None] = lambda site: None,
 ) -> pd.DataFrame:
-    """The rows of the experiment "interchange" in ``analyses.questions.interventions``.
+    """The rows of the experiment "interchange" in ``analyses.questions.inside.interventions``.
 
     Args:
         models: by name; the one called "trained" has the controls.
@@ -67,7 +67,7 @@ def interchange(
         model = models[name]
         meaning = arbitrary(found, seed) if method == ARBITRARY else None
         cases = _split_cases(run, model, found, changes, pairs, seed, meaning)
-        ranks = ranks_of(rank, model, found, changes)
+        ranks = _ranks_of(rank, model, found, changes)
         controls = name == "trained" and method == "DAS"
         for site, hook in sites_of(model, changes).items():
             progress(f"{site}, {name} model, {method}: {MEASURES[changes[0]]}")
@@ -90,7 +90,7 @@ def planned(
     """The changes, the name of the model, and the method of every training."""
     return [
         (changes, name, method)
-        for changes in changes_of(run, found)
+        for changes in _changes_of(run, found)
         for name in models
         for method in ("DAS", ARBITRARY)
         if name == "trained" or method == "DAS"
@@ -103,7 +103,7 @@ def sites_of(model: LanguageModel, changes: tuple[Change, ...]) -> dict[str, str
     return {k: v for k, v in sites.items() if changes != ("prefix",) or k != "embed"}
 
 
-def ranks_of(
+def _ranks_of(
     rank: int, model: LanguageModel, found: Prefixes, changes: tuple[Change, ...]
 ) -> list[int]:
     """One dimension, and the most that are wished for and that the activation has. What is carried
@@ -152,7 +152,7 @@ def _longer(
     middle = np.median(found.lengths)
     short, long = fit[found.lengths[fit] <= middle], score[found.lengths[score] > middle]
     tables = []
-    for changes in changes_of(run, found):
+    for changes in _changes_of(run, found):
         rows = table[(table["measure"] == MEASURES[changes[0]]) & (table["method"] == "DAS")]
         rows = rows[rows["model"] == "trained"]
         if rows.empty or not len(short) or not len(long):

@@ -13,7 +13,6 @@ from functools import cached_property
 import numpy as np
 from jaxtyping import Bool, Int
 
-from analyses.questions.trials.sites import main_variables
 from analyses.words import ANALYSIS_SEED, sample_window
 from models.languages import END_ID, Word
 from models.languages.counting import CountingLanguage
@@ -129,7 +128,7 @@ def _deciding(
 ) -> tuple[str, ...]:
     """The first variable that decides alone what may follow; else all counts, if they do so
     together; else none."""
-    names = main_variables(run.language)
+    names = run.language.main_variables
     counts = [name for name in names if run.language.variables[name] == "count"]
     candidates: Sequence[tuple[str, ...]] = [*((name,) for name in names), tuple(counts)]
     behaviours = len(np.unique(sets, axis=0))

@@ -39,7 +39,7 @@ def state_steering(
     seed: int,
     progress: Callable[[str], None] = lambda site: None,
 ) -> pd.DataFrame:
-    """The rows of the method "state means" in ``analyses.questions.interventions``.
+    """The rows of the method "state means" in ``analyses.questions.inside.interventions``.
 
     The means are those of the prefixes that fit. A state without one is left out.
     """
@@ -113,7 +113,7 @@ def scrubbing(
     seed: int,
     progress: Callable[[str], None] = lambda site: None,
 ) -> pd.DataFrame:
-    """The rows of the experiment "scrubbing" in ``analyses.questions.interventions``.
+    """The rows of the experiment "scrubbing" in ``analyses.questions.inside.interventions``.
 
     Each set of next symbols has the same weight, however many prefixes have it.
     """

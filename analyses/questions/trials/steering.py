@@ -50,7 +50,7 @@ def reach(run: Run) -> int:
 def steering(
     run: Run, model: LanguageModel, progress: Callable[[str], None] = lambda site: None
 ) -> pd.DataFrame:
-    """The rows of the experiment "steering" in ``analyses.questions.interventions``."""
+    """The rows of the experiment "steering" in ``analyses.questions.inside.interventions``."""
     language = run.language
     assert isinstance(language, CountingLanguage)
     furthest = reach(run)

@@ -61,7 +61,7 @@ def by_bands(found: Table) -> str:
     return markdown(pd.DataFrame(parts))
 
 
-def so_many(right: pd.Series) -> str:
+def _so_many(right: pd.Series) -> str:
     """How many of all are right, with Wilson's 95% interval of the share: 3 of 10 [11%, 60%]."""
     low, high = wilson(int(right.sum()), len(right))
     return f"{right.sum()} of {len(right)} [{100 * low:.0f}%, {100 * high:.0f}%]"
@@ -75,7 +75,7 @@ def reached(found: Table, windows: int) -> str:
         near = rows[rows["length"] <= windows * rows["window"]]
         exact = near.groupby("seed")["exact"].min().eq(1)
         line = dict(zip(["language", *map(short, found.by)], map(str, values_of), strict=True))
-        lines.append(line | {"seeds": so_many(exact)})
+        lines.append(line | {"seeds": _so_many(exact)})
     return markdown(pd.DataFrame(lines))
 
 
@@ -171,7 +171,7 @@ def recovered(found: Table, down: str, across: str) -> str:
     for row in dict.fromkeys(found.rows[down]):
         line: dict[str, str] = {down: str(row)}
         for column in dict.fromkeys(found.rows[across]):
-            line[str(column)] = so_many(came.get_group((row, column)))
+            line[str(column)] = _so_many(came.get_group((row, column)))
         lines.append(line)
     return markdown(pd.DataFrame(lines))
 
@@ -231,7 +231,7 @@ def laws(found: Table, size: Size) -> str:
 
 
 def law_sentences(found: Table, size: Size) -> str:
-    """What ``lab scaling`` says of a sweep with losses, a line per language."""
+    """What ``lab show FOLDER scaling`` says of a sweep with losses, a line per language."""
     runs = scaling.of_table(found.rows, found.by, size)
     said = scaling.in_words(runs, scaling.laws(runs), size)
     return "\n".join(f"- {each}" for each in said)

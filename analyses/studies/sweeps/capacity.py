@@ -37,10 +37,10 @@ MARK, NEAR = CHOSEN, "#6b8fb5"
 
 def has_map(table: pd.DataFrame, by: Sequence[str]) -> bool:
     """Whether two sizes vary, and lengths inside the window were tested."""
-    return len(sizes_of(by)) >= 2 and bool((table["length"] <= table["window"]).any())
+    return len(_sizes_of(by)) >= 2 and bool((table["length"] <= table["window"]).any())
 
 
-def sizes_of(by: Sequence[str]) -> list[str]:
+def _sizes_of(by: Sequence[str]) -> list[str]:
     """The sizes among the varied fields."""
     return [key for key in SIZES if key in by]
 
@@ -86,7 +86,7 @@ def capacity_map(table: pd.DataFrame, by: Sequence[str], share: float = 1.0) -> 
     be), smallest (whether it is the size of fewest parameters that is enough; among equals the one
     with fewer layers, then heads, then width).
     """
-    sizes = sizes_of(by)
+    sizes = _sizes_of(by)
     others = [key for key in by if key not in sizes]
     runs = by_run(table, by)
     keys = ["language", *others, *sizes]
@@ -124,7 +124,7 @@ def sentences(found: pd.DataFrame, by: Sequence[str]) -> list[str]:
 
 
 def _sentence(name: str, rows: pd.DataFrame, by: Sequence[str]) -> str:
-    chosen = chosen_of(rows)
+    chosen = _chosen_of(rows)
     seeds, told = int(chosen["seeds"]), _told(chosen, by)
     if not rows["learned"].any():
         if seeds > 1:
@@ -155,7 +155,7 @@ def _seeds(row: pd.Series) -> str:
 
 def _told(row: pd.Series, by: Sequence[str]) -> str:
     """A size in words: "1 layer, 2 heads, width 8 (312 parameters)"."""
-    return f"{size_of(row, sizes_of(by))} ({row['parameters']:,} parameters)"
+    return f"{size_of(row, _sizes_of(by))} ({row['parameters']:,} parameters)"
 
 
 def size_of(row: pd.Series | dict[str, Any], sizes: Sequence[str]) -> str:
@@ -176,7 +176,7 @@ def _holds(row: pd.Series) -> str:
     return f"It holds up to {row['holds']:.2g} training windows{spread}; {tested:.3g} were tested."
 
 
-def chosen_of(rows: pd.DataFrame) -> pd.Series:
+def _chosen_of(rows: pd.DataFrame) -> pd.Series:
     """The smallest size that is enough for a language. If none is, the one that comes nearest: the
     size that most seeds learn; among equals the one that holds furthest, then the smallest."""
     if rows["smallest"].any():
@@ -238,7 +238,7 @@ def _cells(
     part: pd.DataFrame, by: Sequence[str], value: str, title: str, domain: list[float]
 ) -> alt.LayerChart:
     """A heatmap of one language's sizes, the last of them across."""
-    *down, across = sizes_of(by)
+    *down, across = _sizes_of(by)
     learned = part["learned"].astype(str) + "/" + part["seeds"].astype(str)
     shown = pd.DataFrame(
         {
@@ -282,7 +282,7 @@ def _cells(
 
 def _lines(table: pd.DataFrame, part: pd.DataFrame, by: Sequence[str]) -> alt.LayerChart:
     """Accuracy by length, a line per seed: in colour for the chosen size, grey for all others."""
-    chosen, keys = chosen_of(part), ["language", *by]
+    chosen, keys = _chosen_of(part), ["language", *by]
     others = [key for key in keys if key not in SIZES]
     rows = table[(table[others] == chosen[others]).all(axis=1)]
     lines = curves(rows.assign(accuracy=accuracy(rows)), by, "accuracy")
@@ -304,9 +304,9 @@ def _lines(table: pd.DataFrame, part: pd.DataFrame, by: Sequence[str]) -> alt.La
     ends = lines[["window"]].drop_duplicates()
     window = alt.Chart(ends).mark_rule(strokeDash=[4, 4], color=QUIET).encode(x="window:Q")
     which = "" if chosen["smallest"] else "nearest: "
-    words = f"accuracy by length, per seed; {which}{size_of(chosen, sizes_of(by))}"
+    words = f"accuracy by length, per seed; {which}{size_of(chosen, _sizes_of(by))}"
     heading = alt.Title(words, anchor="start", fontSize=12, fontWeight="normal", color=colour)
-    rows_down = part[sizes_of(by)[:-1]].drop_duplicates()
+    rows_down = part[_sizes_of(by)[:-1]].drop_duplicates()
     return (grey + marked + window).properties(
         title=heading, width=250, height=max(78, 26 * len(rows_down))
     )

@@ -10,13 +10,13 @@ import numpy as np
 import pandas as pd
 
 from analyses.answers import Answer, kept_as_asked, save
-from analyses.measures.attention import attention
-from analyses.measures.by_layer import EARLY, by_layer, nearest, ratio
-from analyses.measures.cost import cost
-from analyses.measures.held_out import HeldOut
-from analyses.measures.landscape import curvature as curvature_of
-from analyses.measures.loss import loss
-from analyses.measures.speed import speed
+from analyses.questions.training.gradients import EARLY, by_layer, nearest, ratio
+from analyses.questions.training.held_out import HeldOut
+from analyses.questions.training.landscape import curvature as curvature_of
+from analyses.questions.training.loss import loss
+from analyses.studies.sweeps.of_run.attention import attention
+from analyses.studies.sweeps.of_run.cost import cost
+from analyses.studies.sweeps.of_run.speed import speed
 from models.runs.files import locked
 from models.runs.run import Run
 

@@ -79,14 +79,14 @@ def told(own: pd.DataFrame) -> str:
     return f"{sentence}, and significantly ahead of {apart} of the {len(others)} others"
 
 
-def tests_of(own: pd.DataFrame) -> int:
+def _tests_of(own: pd.DataFrame) -> int:
     """How many pairs the settings of one language make. The correction counts all of them."""
     return comb(len(own) + 1, 2)
 
 
 def needed(own: pd.DataFrame) -> int:
     """The fewest seeds with which the exact test can tell two settings of one language apart."""
-    return pairs_needed(tests_of(own), LEVEL)
+    return pairs_needed(_tests_of(own), LEVEL)
 
 
 def how(tested: pd.DataFrame, asked: Measure) -> str:
@@ -102,7 +102,7 @@ def how(tested: pd.DataFrame, asked: Measure) -> str:
         words += f" (by words recognised on {', '.join(others)}, where {lack})"
     if seeds < 2:
         return f"{words}. One seed tests nothing: the order of the settings may be chance."
-    tests = tests_of(own)
+    tests = _tests_of(own)
     correction = f"p corrected for all {tests} pairs of a language (Holm)"
     words += (
         f", paired over {seeds} seeds: mean difference [Student's 95% interval], sign-flip test, "

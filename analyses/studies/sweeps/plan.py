@@ -62,7 +62,7 @@ def plan(file: SweepFile) -> tuple[list[Planned], list[str]]:
         changes = {**file.fixed, **own, **(file.variants[variant] if variant else {}), **varied}
         label = folder_name(name, variant, varied)
         try:
-            config = configured(name, changes, file.exam, file.recipe)
+            config = _configured(name, changes, file.exam, file.recipe)
         except UserError as error:
             if not file.skip_impossible:
                 raise UserError(f"{label} is impossible: {error}") from None
@@ -80,7 +80,9 @@ def plan(file: SweepFile) -> tuple[list[Planned], list[str]]:
     return runs, skipped
 
 
-def configured(name: str, changes: Mapping[str, Any], exam: Exam, of: str = "plain") -> TrainConfig:
+def _configured(
+    name: str, changes: Mapping[str, Any], exam: Exam, of: str = "plain"
+) -> TrainConfig:
     """The language's recipe with changes. Raises UserError for what cannot be trained or judged.
 
     Args:

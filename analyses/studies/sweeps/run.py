@@ -131,7 +131,7 @@ def planned(asked: Sweep) -> tuple[SweepFile, list[Planned], list[str]]:
     UserError as ``sweep``."""
     file = read(find(asked.file)).narrowed(asked.languages, asked.seeds, asked.steps)
     runs, skipped = plan(file)
-    refuse_others(asked.folder, runs)
+    _refuse_others(asked.folder, runs)
     return file, runs, skipped
 
 
@@ -174,7 +174,7 @@ def measure_of(result: Answer) -> Measure:
     return Measure.model_validate(result.arguments["compare"])
 
 
-def refuse_others(out: Path, runs: Sequence[Planned]) -> None:
+def _refuse_others(out: Path, runs: Sequence[Planned]) -> None:
     """Raises UserError where a folder holds a run of another configuration."""
     for run in runs:
         path = out / run.name

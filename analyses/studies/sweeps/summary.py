@@ -11,7 +11,7 @@ import pandas as pd
 
 from analyses.answers import plain
 from analyses.charts.sweeps import ALONE
-from analyses.questions.accuracy import exact_to
+from analyses.questions.behaviour.accuracy import exact_to
 from analyses.studies.sweeps import bands, capacity, paired
 from analyses.studies.sweeps.further import Name
 from analyses.studies.sweeps.measures import WORDS, Measure, balanced_shares, by_seed, grids
@@ -103,7 +103,7 @@ def findings(
     said = [
         sentence(name, grid, tested[tested["language"] == name], bands.failing(values, name))
         if name in shares
-        else number_sentence(name, grid, tested[tested["language"] == name])
+        else _number_sentence(name, grid, tested[tested["language"] == name])
         for name, grid in grids(values).items()
     ]
     how = paired.how(tested, asked)
@@ -142,7 +142,7 @@ def sentence(name: str, grid: pd.DataFrame, own: pd.DataFrame, failing: Sequence
     return "; ".join(part for part in parts if part) + "."
 
 
-def number_sentence(name: str, grid: pd.DataFrame, own: pd.DataFrame) -> str:
+def _number_sentence(name: str, grid: pd.DataFrame, own: pd.DataFrame) -> str:
     """The sentence of one language whose settings are compared by a number; as ``sentence``."""
     best = own["best"].iloc[0] if len(own) else grid.columns[0]
     seeds = -grid[best].dropna()  # smaller was better

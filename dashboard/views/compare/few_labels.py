@@ -22,15 +22,15 @@ def show() -> None:
     found = find_studies(runs_folder(), study.NAME)
     if not found:
         st.info(
-            f"No such study in {code(runs_folder())} yet. `lab few-labels` trains language models, "
-            f"and fine-tunes each on few labelled lines, into {code(FewLabels.out)}."
+            f"No such study in {code(runs_folder())} yet. `lab sweep few-labels` trains language "
+            f"models, and fine-tunes each on few labelled lines, into {code(FewLabels.out)}."
         )
         return
     names = {name_of(path): path for path in found}
     chosen = st.selectbox("Study", list(names), key="few_labels", bind="query-params")
     result = load(names[chosen], study.NAME)
     if result is None:
-        st.info("It was made by another version of the lab: run `lab few-labels` again.")
+        st.info("It was made by another version of the lab: run `lab sweep few-labels` again.")
         return
     for sentence in result.findings["sentences"]:
         st.markdown(f"- {text(sentence)}")

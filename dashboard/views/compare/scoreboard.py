@@ -12,7 +12,7 @@ from analyses.scoring.grades import MAIN, TRUTH
 from analyses.scoring.paper import ASKS, QUESTIONS, Question
 from dashboard import controls
 from dashboard.downloads import downloads
-from dashboard.drawing import how_to_read, picture
+from dashboard.drawing import how_to_read, picture, reading
 from dashboard.markup import code, text
 from dashboard.selection import runs_folder
 
@@ -51,13 +51,7 @@ def show() -> None:
         f"{MAIN[question]} of each lens, by what hides the networks, with 95% intervals.",
         fills=True,
     )
-    how_to_read(
-        "A point is the mean over networks, a line its 95% interval (bootstrap over programs). "
-        "Open: only the stream is turned. Decoys: heads that do nothing. Either: two copies of "
-        "the program, each enough. Both: two copies, both needed. Superposed: fewer dimensions "
-        "than values. Random: values drawn at random. Oracle: the truth itself. What training "
-        "lines did is asked about trained networks alone; there the interval is over networks."
-    )
+    reading("scoreboard")
     board_of = summary.compact(found).drop(columns=["question", "what"])
     st.dataframe(board_of.round({"untrained": 2, "milliseconds": 0}), hide_index=True)
     how_to_read(
@@ -68,7 +62,7 @@ def show() -> None:
     programs(rows, question)
     proxies(rows)
     if question == "edges":
-        one_network(rows)
+        _one_network(rows)
     if bad := summary.faults(rows):
         with st.expander(f"Faults: {len(bad):d}"):
             st.markdown("\n".join(f"- {text(fault)}" for fault in bad))
@@ -85,7 +79,7 @@ def programs(rows: pd.DataFrame, question: Question) -> None:
     st.dataframe(wide.loc[order])
 
 
-def one_network(rows: pd.DataFrame) -> None:
+def _one_network(rows: pd.DataFrame) -> None:
     """A plan beside what a lens found of it."""
     st.subheader("One network")
     columns = st.columns(3)
@@ -108,11 +102,7 @@ def one_network(rows: pd.DataFrame) -> None:
         graph_chart(table, list(marked), marked),
         "The plan of the network and the edges that the lens ranks first: hits, missed, others.",
     )
-    how_to_read(
-        "The lens names as many edges as the plan has: those with its largest scores. Hit: one of "
-        "the plan. Missed: an edge of the plan that it does not name. The wider a line, the larger "
-        "its score."
-    )
+    reading("scoreboard: one network")
 
 
 def proxies(rows: pd.DataFrame) -> None:
@@ -124,9 +114,4 @@ def proxies(rows: pd.DataFrame) -> None:
     st.subheader("Do proxies tell?")
     shown = meta.drop(columns=["question", "setting"]).round(2)
     st.dataframe(shown.rename(columns={"mean": "rank correlation"}), hide_index=True)
-    how_to_read(
-        "Where nobody knows the wiring, lenses are judged by a proxy. The rank correlation says "
-        "how well the proxy orders the lenses: 1 as the truth does, 0 not at all. On each network "
-        "the lenses and random values are ranked; the mean is over networks, its 95% interval a "
-        "bootstrap over programs."
-    )
+    reading("scoreboard: proxies")

@@ -17,7 +17,7 @@ from analyses.studies.sweeps import over_seeds
 from analyses.studies.sweeps.further import FURTHER, MEANING, Name, columns_of, is_share
 from dashboard import controls
 from dashboard.downloads import downloads
-from dashboard.drawing import how_to_read, picture
+from dashboard.drawing import picture, reading
 from dashboard.markup import text
 
 
@@ -74,12 +74,7 @@ def by_which_law(rows: pd.DataFrame, by: Sequence[str]) -> None:
     st.markdown("\n".join(f"- {text(each)}" for each in said))
     figure = scaling.chart(runs, size)
     picture(figure, f"Loss above the entropy by {scaling.CALLED[size]}. {' '.join(said)}")
-    how_to_read(
-        "Above, the loss above the language's entropy: a point per run, and as a line the power "
-        "law a N^-alpha + c. Below, the share of members without a mistake, mean over the lengths "
-        "of the training window. An interval of alpha is a bootstrap over seeds. AICc weighs how "
-        "well a law describes the losses against how many numbers it needs; smaller is better."
-    )
+    reading("sweep measures: by which law")
     downloads("sweep-laws", Answer(laws, " ".join(said)), lambda: figure, of_run=False)
 
 

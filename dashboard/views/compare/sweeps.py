@@ -88,16 +88,16 @@ def show() -> None:
     if rows.empty:
         st.info("No run fits all filters: take one away.")
         return
-    summary_of(rows, by, lost)
+    _summary_of(rows, by, lost)
     measure = sweep.measure_of(result)
     if measures := result.arguments["measures"]:
         further(rows, by, measures, lost)
         by_which_law(rows, by)
     if measure.bands:
-        by_windows(rows, by, measure)
-    against_the_best(rows, by, measure)
+        _by_windows(rows, by, measure)
+    _against_the_best(rows, by, measure)
     by_length(rows, by)
-    by_two_factors(rows, by)
+    _by_two_factors(rows, by)
     if capacity.has_map(table, by):
         map_of(rows, by)
     runs_of(path, rows, by)
@@ -194,7 +194,7 @@ def through(table: pd.DataFrame, picked: Mapping[str, list[Any]]) -> pd.DataFram
     return table
 
 
-def summary_of(rows: pd.DataFrame, by: Sequence[str], lost: pd.DataFrame) -> None:
+def _summary_of(rows: pd.DataFrame, by: Sequence[str], lost: pd.DataFrame) -> None:
     """A row per language and setting.
 
     Args:
@@ -211,7 +211,7 @@ def _summary(rows: pd.DataFrame, by: Sequence[str], lost: pd.DataFrame) -> pd.Da
     return readable(summary(rows, by, lost), by)
 
 
-def by_windows(rows: pd.DataFrame, by: Sequence[str], measure: Measure) -> None:
+def _by_windows(rows: pd.DataFrame, by: Sequence[str], measure: Measure) -> None:
     """The bands of sizes that the sweep tells apart."""
     st.header("By windows", divider="gray")
     values = by_seed(rows, by, measure)
@@ -233,7 +233,7 @@ def compared(rows: pd.DataFrame, by: Sequence[str], measure: str) -> pd.DataFram
     return paired.pairs(rows, by, Measure.model_validate_json(measure))
 
 
-def against_the_best(rows: pd.DataFrame, by: Sequence[str], measure: Measure) -> None:
+def _against_the_best(rows: pd.DataFrame, by: Sequence[str], measure: Measure) -> None:
     """The best setting compared with every other one; nothing where there is a single setting."""
     tested = compared(rows, list(by), measure.model_dump_json())
     if tested.empty:
@@ -274,7 +274,7 @@ def by_length(rows: pd.DataFrame, by: Sequence[str]) -> None:
     downloads("sweep-by-length", Answer(found, ""), lambda: figure, of_run=False)
 
 
-def by_two_factors(rows: pd.DataFrame, by: Sequence[str]) -> None:
+def _by_two_factors(rows: pd.DataFrame, by: Sequence[str]) -> None:
     """A heatmap of the sweep, by two factors that the reader chooses."""
     st.header("By two factors", divider="gray")
     names = {short(key): key for key in factors(rows, by)}

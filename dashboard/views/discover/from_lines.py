@@ -15,7 +15,7 @@ from analyses.answers import load
 from analyses.charts.automaton import automaton_chart, note
 from analyses.charts.discovery import recovery_chart
 from analyses.options.lines import Study, safe_name
-from analyses.questions.rule_evidence import transitions
+from analyses.questions.rule.rule_evidence import transitions
 from analyses.rules.lines import MOST_LINES, as_tsv
 from analyses.rules.narrowing import answers_of, automaton, outcome
 from analyses.rules.record import FOLDER, evidence, headline, kept, names, table
@@ -54,22 +54,22 @@ def show() -> None:
     chosen = controls.selectbox("Corpus", [*names(runs_folder()), NEW], key="corpus")
     with explain_errors():
         if chosen == NEW:
-            new_corpus()
+            _new_corpus()
         else:
-            known_corpus(chosen)
+            _known_corpus(chosen)
     with explain_errors():
         put_aside(FOLDER)
     with explain_errors():
         studies()
 
 
-def known_corpus(name: str) -> None:
+def _known_corpus(name: str) -> None:
     """A corpus that is learned, was learned, or was given up."""
     record = kept(runs_folder(), name)
     if record is None:
         st.info(f"{text(name)} has been removed.")
     elif record["status"] == "finished":
-        found_rule(record, folder_of(name))
+        _found_rule(record, folder_of(name))
     elif is_learning(name):
         learning(name)
     else:
@@ -100,7 +100,7 @@ def studies() -> None:
         st.dataframe(result.table, hide_index=True)
 
 
-def new_corpus() -> None:
+def _new_corpus() -> None:
     """A file of the user's own, or the printed lines."""
     st.markdown(
         "Upload a file of lines of the form `label <tab> words`. There must be two labels, of any "
@@ -153,7 +153,7 @@ def learning(name: str) -> None:
             if record is None or record["status"] == "finished" or not is_learning(name):
                 st.rerun(scope="app")
             st.info(text(record["doing"]), icon=":material/hourglass_top:")
-            curves = learning_curves(record)
+            curves = _learning_curves(record)
             if curves is not None:
                 picture(
                     curves,
@@ -177,7 +177,7 @@ def stopped(name: str, record: dict[str, Any]) -> None:
         st.rerun()
 
 
-def learning_curves(record: dict[str, Any]) -> alt.Chart | None:
+def _learning_curves(record: dict[str, Any]) -> alt.Chart | None:
     """Recognition of validation lines by step, a curve for each network; None before the first
     evaluation."""
     rows = []
@@ -205,14 +205,14 @@ def learning_curves(record: dict[str, Any]) -> alt.Chart | None:
 # -- what was found -----------------------------------------------------------------------------
 
 
-def found_rule(record: dict[str, Any], folder: Path) -> None:
+def _found_rule(record: dict[str, Any], folder: Path) -> None:
     """The rule, the rules beside it, how far to trust it, what the rivals say, and lines to try."""
     found, (accepted, other) = record["found"], record["labels"]
     if record["space"]:
-        chosen = space_of_rules(record, folder)
+        chosen = _space_of_rules(record, folder)
     else:
         chosen = record
-        first_rule(record, evidence(record))
+        _first_rule(record, evidence(record))
         if record["best"] and record["best"]["dfa"]:
             st.markdown(
                 "Of all rules that were tried, no other one of about this length fits as well."
@@ -225,7 +225,7 @@ def found_rule(record: dict[str, Any], folder: Path) -> None:
     )
     if found["dfa"]:
         with explain_errors():
-            try_lines(record, automaton((chosen["best"] or found)["dfa"] or found["dfa"]))
+            _try_lines(record, automaton((chosen["best"] or found)["dfa"] or found["dfa"]))
         st.header("What the network says", divider="gray")
         metrics(found)
         expression(found)
@@ -234,7 +234,7 @@ def found_rule(record: dict[str, Any], folder: Path) -> None:
         st.header("Where label, rule and network disagree", divider="gray")
         st.dataframe(pd.DataFrame(record["disagreements"]), hide_index=True)
     with st.expander("How it learned, and downloads"):
-        curves = learning_curves(record)
+        curves = _learning_curves(record)
         if curves is not None:
             picture(
                 curves,
@@ -255,7 +255,7 @@ def found_rule(record: dict[str, Any], folder: Path) -> None:
         )
 
 
-def space_of_rules(record: dict[str, Any], folder: Path) -> dict[str, Any]:
+def _space_of_rules(record: dict[str, Any], folder: Path) -> dict[str, Any]:
     """The rule, and the rules beside it, after the answers of the reader.
 
     Returns the record with the best rule that the answers leave; if they leave none, as it was.
@@ -267,23 +267,23 @@ def space_of_rules(record: dict[str, Any], folder: Path) -> dict[str, Any]:
     if space.left[:1] == [record["best"]]:
         said.append(evidence(record))
     if space.left:
-        first_rule(chosen, " ".join(said))
+        _first_rule(chosen, " ".join(said))
     else:
         st.markdown(f"#### No rule of the space is left.\n\n{text(said[0])}")
     ask(folder, record, answers, space, lines)
     return chosen
 
 
-def first_rule(record: dict[str, Any], evident: str) -> None:
+def _first_rule(record: dict[str, Any], evident: str) -> None:
     """The best rule in words and drawn, and what speaks for it."""
     st.markdown(f"#### {text(headline(record))}")
     st.markdown(text(evident))
     for remark in record.get("notes", []):
         st.markdown(text(remark))
-    drawn_rule(record)
+    _drawn_rule(record)
 
 
-def drawn_rule(record: dict[str, Any]) -> None:
+def _drawn_rule(record: dict[str, Any]) -> None:
     """Draws the automaton of the best rule."""
     best, said = record["best"], headline(record)
     if best is None or best["dfa"] is None:
@@ -300,7 +300,7 @@ def drawn_rule(record: dict[str, Any]) -> None:
     )
 
 
-def try_lines(record: dict[str, Any], dfa: DFA) -> None:
+def _try_lines(record: dict[str, Any], dfa: DFA) -> None:
     """What rule and network say of a typed line, and the states that the automaton goes through."""
     st.header("Try a line", divider="gray")
     run = Run(runs_folder() / record["run"])

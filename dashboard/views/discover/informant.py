@@ -54,14 +54,14 @@ def ask(
         rest = record | {"space": space.left[1:]}
         st.markdown(text(question(rest, "Lines and answers" if answers else "The lines")))
         rows = others(rest)
-        st.markdown(listed_rules(rows[:SHOWN]))
+        st.markdown(_listed_rules(rows[:SHOWN]))
         if more := rows[SHOWN:]:
             with st.expander(f"{len(more):d} more"):
-                st.markdown(listed_rules(more))
+                st.markdown(_listed_rules(more))
     st.header("Lines that would decide", divider="gray")
-    st.markdown(text(left_open(space, lines)))
+    st.markdown(text(_left_open(space, lines)))
     for line in lines[:ASKED]:
-        to_answer(folder, record, answers, line)
+        _to_answer(folder, record, answers, line)
     if answers:
         given(folder, record, answers)
     if space.struck:
@@ -71,7 +71,7 @@ def ask(
             )
 
 
-def listed_rules(rows: Sequence[dict[str, Any]]) -> str:
+def _listed_rules(rows: Sequence[dict[str, Any]]) -> str:
     """Rules as a list in Markdown."""
     return "\n".join(
         f"- {text(row['rule'])}  \n:small[{text(row['class'])}; {text(row['bits'])} bits; "
@@ -80,7 +80,7 @@ def listed_rules(rows: Sequence[dict[str, Any]]) -> str:
     )
 
 
-def left_open(space: Narrowed, lines: Sequence[Question]) -> str:
+def _left_open(space: Narrowed, lines: Sequence[Question]) -> str:
     """What is still to be decided, in a sentence."""
     if not space.left:
         return "No rule of the space is left: learn again with the answers."
@@ -91,7 +91,7 @@ def left_open(space: Narrowed, lines: Sequence[Question]) -> str:
     return "Which label does a line have? An answer strikes out the rules that contradict it."
 
 
-def to_answer(
+def _to_answer(
     folder: Path, record: dict[str, Any], answers: dict[Word, bool], line: Question
 ) -> None:
     """A line with a button for each label."""

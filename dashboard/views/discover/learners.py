@@ -34,7 +34,7 @@ def learn(name: str, labels: list[str], words: list[Word], notes: list[str]) -> 
     """
     content = as_tsv(labels, words).encode()
     record = {"status": "learning", "doing": "starting", "notes": notes, "networks": []}
-    while not is_known(name := free_name(name, content), content):
+    while not _is_known(name := _free_name(name, content), content):
         files = {LINES: content, RECORD: as_json({**record, "name": name, "options": {}})}
         if make_folder(folder_of(name), files):  # another tab may have been faster
             begin(name, {})
@@ -69,19 +69,19 @@ def lines_of(
             raise UserError(str(error).replace(str(path), file)) from None
 
 
-def free_name(name: str, content: bytes) -> str:
+def _free_name(name: str, content: bytes) -> str:
     """The name, or the first one with a number, that no other lines and no other runs have."""
     tried = (name if number == 1 else f"{name}-{number}" for number in count(1))
-    return next(each for each in tried if is_known(each, content) or is_free(each))
+    return next(each for each in tried if _is_known(each, content) or _is_free(each))
 
 
-def is_known(name: str, content: bytes) -> bool:
+def _is_known(name: str, content: bytes) -> bool:
     """Does the corpus of this name have these very lines?"""
     lines = folder_of(name) / LINES
     return lines.is_file() and lines.read_bytes() == content
 
 
-def is_free(name: str) -> bool:
+def _is_free(name: str) -> bool:
     """Does neither a corpus nor a run bear this name?"""
     return not folder_of(name).exists() and not any(runs_folder().glob(f"{name}-*"))
 

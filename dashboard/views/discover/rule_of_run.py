@@ -9,9 +9,9 @@ import pandas as pd
 import streamlit as st
 
 from analyses.charts.discovery import heads_chart, length_chart
-from analyses.questions.discovery import chart
+from analyses.questions.rule.discovery import chart
 from dashboard.downloads import downloads
-from dashboard.drawing import heading, how_to_read, judged, picture, seeds_of, share
+from dashboard.drawing import heading, judged, picture, reading, seeds_of, share
 from dashboard.markup import code, text
 from dashboard.selection import current_run, kept_or_computed
 
@@ -120,10 +120,4 @@ def details(found: Mapping[str, Any]) -> None:
     if found["heads"]:
         st.header("Where in the network is the rule?", divider="gray")
         picture(heads_chart(found), "What each head carries of each transition of the automaton.")
-        how_to_read(
-            "Each number comes from pairs of lines that differ in one symbol. In the first line "
-            "this symbol moves the automaton, and the line is accepted; in the second another "
-            "symbol stands there, and the line is rejected. The head's output in the first line is "
-            "put into the second, at all positions. The number is how far END's logit then moves. "
-            "The control: pairs of lines in which the automaton does the same."
-        )
+        reading("rule of run: details")

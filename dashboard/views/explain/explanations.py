@@ -12,8 +12,8 @@ import streamlit as st
 
 from analyses.answers import Answer
 from analyses.charts.leaderboard import REPLACEMENTS
-from analyses.options.questions import SHORTEST, Explanations
-from analyses.questions.explanations import LONGEST, chart, replacement_in_words
+from analyses.options.words import SHORTEST, Explanations
+from analyses.questions.words.explanations import LONGEST, chart, replacement_in_words
 from analyses.words import ANALYSIS_SEED, apart, member, near_miss
 from dashboard import controls
 from dashboard.downloads import downloads

@@ -19,11 +19,11 @@ from analyses.charts.leaderboard import (
     against_reliance,
     panels,
 )
-from analyses.options.questions import Leaderboard, Replacement
 from analyses.options.studies import CLEAN, PLANTED
-from analyses.questions import leaderboard as of_run
-from analyses.questions.explanations import on_scale, replacement_in_words
-from analyses.questions.leaderboard import MEMBERSHIPS
+from analyses.options.words import Leaderboard, Replacement
+from analyses.questions.words import leaderboard as of_run
+from analyses.questions.words.explanations import on_scale, replacement_in_words
+from analyses.questions.words.leaderboard import MEMBERSHIPS
 from analyses.studies import leaderboard
 from analyses.studies.reliance import credited
 from dashboard import controls
@@ -63,9 +63,9 @@ def show() -> None:
         scale = scale_of_the_verdict()
     asked = Asked(kinds, measures, membership, scale)
     with explain_errors():
-        many_models(asked)
+        _many_models(asked)
     if find_runs(runs_folder()) and has_model(run := current_run()):
-        one_model(run, asked)
+        _one_model(run, asked)
 
 
 def scale_of_the_verdict() -> str:
@@ -98,15 +98,15 @@ class Asked:
 # -- over many models -----------------------------------------------------------------------------
 
 
-def many_models(asked: Asked) -> None:
+def _many_models(asked: Asked) -> None:
     """The kept leaderboard: its claims, picture and table of a language, the planted shortcut."""
     st.header("Over many models", divider="gray")
     folders = (runs_folder(), runs_folder() / "leaderboard")
     result = next((kept for folder in folders if (kept := load(folder, leaderboard.NAME))), None)
     if result is None:
         st.info(
-            f"No leaderboard in {code(runs_folder())} yet: `lab leaderboard` trains several seeds "
-            "of each language and scores every method on them."
+            f"No leaderboard in {code(runs_folder())} yet: `lab sweep leaderboard` trains several "
+            "seeds of each language and scores every method on them."
         )
         return
     claims = result.findings["claims"]
@@ -170,11 +170,11 @@ def shortcut(result: Answer, kind: str, asked: Asked) -> None:
 # -- one model ------------------------------------------------------------------------------------
 
 
-def one_model(run: Run, asked: Asked) -> None:
+def _one_model(run: Run, asked: Asked) -> None:
     """Every method on many words of this run."""
     st.header(f"{text(run.name)} alone", divider="gray")
     found = current(run, "leaderboard")
-    result = (chosen(run, "leaderboard", found) if found else None) or of_few_words(run)
+    result = (chosen(run, "leaderboard", found) if found else None) or _of_few_words(run)
     if result is None:
         return
     if result.findings["words"] < Leaderboard().words:
@@ -224,7 +224,7 @@ def one_model(run: Run, asked: Asked) -> None:
         downloads("leaderboard", result, lambda: figure)
 
 
-def of_few_words(run: Run) -> Answer | None:
+def _of_few_words(run: Run) -> Answer | None:
     """The answer about few words, for a run that keeps none; None as long as it is computed. It is
     not written into the run."""
     return at_once(

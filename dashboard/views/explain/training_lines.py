@@ -6,18 +6,18 @@ from __future__ import annotations
 import streamlit as st
 import torch
 
-from analyses.answers import Answer, latest
-from analyses.options.influence import NAME, Influence, InfluenceMethod
-from analyses.options.questions import Explanations
-from analyses.questions.influence import asked as compared
-from analyses.questions.influence import drawn, drawn_lines, listed
-from analyses.questions.influence.culprits import can_be_turned
-from analyses.questions.influence.values import check_answers, margins
+from analyses.answers import Answer, latest, question
+from analyses.options.training import InfluenceMethod
+from analyses.options.words import Explanations
+from analyses.questions.training.lines import TARGETS, suspects_chart
+from analyses.questions.training.of_lines import drawn, drawn_lines, listed
+from analyses.questions.training.of_lines.culprits import can_be_turned
+from analyses.questions.training.of_lines.values import check_answers, margins
 from analyses.words import member
 from dashboard import controls
 from dashboard.background import at_once
-from dashboard.downloads import downloads, in_the_terminal
-from dashboard.drawing import explain_errors, how_to_read, picture, share
+from dashboard.downloads import downloads
+from dashboard.drawing import explain_errors, picture, reading, share
 from dashboard.markup import code, message, text
 from dashboard.selection import current_run, model_of, once, word_input
 from dashboard.views.explain.explanations import pick
@@ -25,6 +25,7 @@ from models.errors import UserError, lab
 from models.runs.run import Run
 from models.training.without_lines import lines_of
 
+NAME = "influence"
 WORD, SUSPECTS, COMPARED = "one word", "labels in doubt", "how right the methods are"
 LARGEST = 3 * 10**7
 """Lines times weights. The gradients of more would take gigabytes from all who use the server."""
@@ -35,7 +36,7 @@ METHODS = sorted(listed.NAMED, key=lambda name: name != METHOD)
 def show() -> None:
     """The page."""
     st.title("Training lines")
-    st.markdown(f"**{compared.QUESTION}**")
+    st.markdown(f"**{text(question(NAME).asks)}**")
     run = current_run()
     try:
         check_answers(run)
@@ -46,9 +47,8 @@ def show() -> None:
     views = {WORD: _word, SUSPECTS: _suspects, COMPARED: _compared}
     shown = controls.segments("Show", list(views), "lines_of")
     if shown != COMPARED and count * weights > LARGEST:
-        suspects = True if shown == SUSPECTS else None
-        word = None if suspects else " ".join(member(run, Explanations().n))
-        command = lab(NAME, run.path, word=word, suspects=suspects, step=run.seen_at)
+        word = None if shown == SUSPECTS else " ".join(member(run, Explanations().n))
+        command = lab("analyse", run.path, "lines", word=word, step=run.seen_at)
         st.info(
             f"{count:,d} lines and {weights:,d} weights are too much for a page, which shares its "
             f"memory with all others. {code(command)} lists them."
@@ -74,8 +74,7 @@ def _word(run: Run) -> None:
         pick(run, typed)
     method = _method(list(METHODS))
     key = f"influence on {typed} of {run.path}, {run.model_hash()}"
-    asked = Influence(run.path, word=typed)
-    tables = at_once(key, lambda told: listed.for_word(run, asked, told))
+    tables = at_once(key, lambda told: listed.for_word(run, typed, progress=told))
     if tables is None:
         return
     table, name = tables[method], listed.NAMED[method]
@@ -91,19 +90,8 @@ def _word(run: Run) -> None:
     st.markdown(text(said))
     figure = drawn_lines.chart(table)
     picture(figure, f"The lines that raised most and that lowered most. {said}", fills=True)
-    how_to_read(
-        "A bar to the right: the network is surer of the right answer because it read this line. "
-        "To the left: it is less sure. Influence has no unit, so the largest is drawn as 1, for "
-        "the trained and for the untrained network each. All of it is an estimate: no network was "
-        "trained without the line. The untrained network is the control: it has "
-        "learned nothing, so what its gray bars show too is that lines are alike, not what the "
-        "training made of them. A rank correlation near 1 says that the whole list is of that "
-        "kind. With answers at every symbol, the right answer on a word is that all of them are "
-        "right."
-    )
-    in_the_terminal(NAME, word=typed, method=method)
-    answer = Answer(table, said, {"run": run.name, "word": typed, "method": name})
-    downloads("influence-of-lines", answer, lambda: figure)
+    reading("lines")
+    downloads("lines", Answer(table, said, {}, {"word": typed, "method": method}), lambda: figure)
 
 
 def _suspects(run: Run) -> None:
@@ -116,7 +104,7 @@ def _suspects(run: Run) -> None:
         return
     method = _method([name for name in METHODS if name != "cosine"])
     key = f"suspects of {run.path}, {run.model_hash()}"
-    tables = at_once(key, lambda told: listed.suspects(run, Influence(run.path), told))
+    tables = at_once(key, lambda told: listed.suspects(run, TARGETS, progress=told))
     if tables is None:
         return
     table = tables[method]
@@ -135,21 +123,14 @@ def _suspects(run: Run) -> None:
             "loss": st.column_config.NumberColumn(format="%.3f"),
         },
     )
-    how_to_read(
-        "Itself: what a line adds to its own likelihood. A line with a wrong label follows no "
-        "rule that others teach, so it often has to be learned by heart, and stands first. Harm: "
-        "what it takes from the log odds of the right answer on words that are no lines, on "
-        "average. These have no unit: the largest is 1. Untrained: itself, at the first weights, "
-        "where nothing was learned; the control. Loss: what the line still costs the network, in "
-        "nats; it needs no gradients, and may do as well. Truth: the label by the language's rule. "
-        "Click a column to sort by it."
-    )
-    in_the_terminal(NAME, suspects=True, method=method)
+    reading("training lines: suspects")
+    asked = {"word": None, "method": method}
+    downloads("lines", Answer(table, said, {}, asked), lambda: suspects_chart(table))
 
 
 def _compared(run: Run) -> None:
     """The kept answer: the methods beside trainings that lacked lines."""
-    result, command = latest(run, NAME), lab(NAME, run.path, step=run.seen_at)
+    result, command = latest(run, NAME), lab("analyse", run.path, NAME, step=run.seen_at)
     if result is None:
         st.info(
             f"Nobody has asked this of {text(run.name)} yet. {code(command)} trains it anew "
@@ -162,22 +143,12 @@ def _compared(run: Run) -> None:
     picture(
         drawn.chart(result.table, columns=1), f"Each method beside its controls. {result.sentence}"
     )
-    how_to_read(
-        "LDS, the linear datamodelling score: the network is trained anew, often, on half of its "
-        "lines. Does the sum of the influences of these lines put the trainings in the right "
-        "order? 1: always; 0: no better than chance. Turned labels: some labels are turned "
-        "around; the share of them among as many lines that a method names. Shortcut: a symbol "
-        "that decides nothing is planted in some lines; the share of these among as many lines "
-        "that a method names, and how far a network leans on it that is trained without those. "
-        "Another seed: the same trainings from other first "
-        "weights and in another order, which tell how far the lines alone decide."
-    )
+    reading(NAME)
     with st.expander("In words"):
         st.markdown(text(result.sentence))
     for part, table in drawn.side_by_side(result.table).items():
         st.subheader(text(part.capitalize()))
         st.dataframe(table, hide_index=True, height="content")
-    in_the_terminal(NAME)
     downloads(NAME, result, lambda: drawn.chart(result.table))
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import streamlit as st
 
 from analyses.charts.automaton import automaton_chart, transitions_of
-from analyses.close_ups.truth import rule_in_words
+from analyses.lectures.truth import rule_in_words
 from dashboard import controls
 from dashboard.drawing import picture
 from dashboard.markup import code, text

@@ -6,7 +6,7 @@ import pandas as pd
 import streamlit as st
 
 from analyses.charts.accuracy import chart
-from analyses.questions.accuracy import every_word, leaning
+from analyses.questions.behaviour.accuracy import every_word, leaning
 from analyses.rules.printed import printed_verdicts, summary
 from dashboard import controls, processes
 from dashboard.downloads import downloads, report_button
@@ -16,6 +16,7 @@ from dashboard.drawing import (
     judged,
     link_to,
     picture,
+    reading,
     seeds_of,
     share,
     training_curves,
@@ -31,10 +32,10 @@ from models.runs.run import Run
 def show() -> None:
     """The page."""
     if not controls.is_second():
-        all_runs()
+        _all_runs()
     run = current_run()
     st.header(text(run.name))
-    language_card(run)
+    _language_card(run)
     if run.steps():
         report_button(run)
     if controls.button("Remove this run"):
@@ -52,13 +53,7 @@ def show() -> None:
         judged("accuracy", result)
         figure = chart(result)
         picture(figure, f"Accuracy by word length. {result.sentence}", fills=True)
-        how_to_read(
-            "Exact: the share of members (words of the language) after whose every prefix the "
-            "model allows exactly the symbols that may follow. Recognition: the share of words, "
-            "members and others, whose verdict (in the language or not) is right, with its 95% "
-            "interval (Wilson). Dashed: the end of the training window, which is the range of "
-            "sizes that the model was trained on."
-        )
+        reading("runs")
         if (every := every_word(result)) is not None:
             st.markdown(f"Every word of 1 to {len(every)} symbols was judged:")
             st.dataframe(every, hide_index=True)
@@ -85,7 +80,7 @@ def show() -> None:
         st.dataframe(verdicts, hide_index=True, height=300)
 
 
-def all_runs() -> None:
+def _all_runs() -> None:
     """What runs are, and all that there are."""
     st.title("Runs")
     st.markdown(
@@ -108,7 +103,7 @@ def overview() -> pd.DataFrame:
     return table.assign(**{"recognition in the window": recognition, "exact to n": exact})
 
 
-def language_card(run: Run) -> None:
+def _language_card(run: Run) -> None:
     """What was trained, in four facts."""
     language, config = run.language, run.config
     for column, (label, value) in zip(
@@ -127,14 +122,14 @@ def language_card(run: Run) -> None:
 
 def training(run: Run) -> None:
     """The training curve. As long as a process trains the run, it is drawn anew all the time."""
-    follow = is_training(run)
+    follow = _is_training(run)
     if not follow and run.record["status"] != "finished":
         st.warning("The training was interrupted. The page Train goes on with it.")
         link_to("train", "Train")
 
     @st.fragment(run_every=2 if follow else None)
     def curve() -> None:
-        if follow and not is_training(run):
+        if follow and not _is_training(run):
             st.rerun()
         with explain_errors():
             metrics = run.metrics()
@@ -149,6 +144,6 @@ def training(run: Run) -> None:
     curve()
 
 
-def is_training(run: Run) -> bool:
+def _is_training(run: Run) -> bool:
     """Does a process train the run now?"""
     return run.record["status"] != "finished" and processes.is_working(run.path)

@@ -6,10 +6,10 @@ import pandas as pd
 import streamlit as st
 
 from analyses.answers import Answer
-from analyses.close_ups import tokens as of_tokens
+from analyses.lectures import tokens as of_tokens
 from dashboard import controls
 from dashboard.downloads import downloads
-from dashboard.drawing import how_to_read, picture
+from dashboard.drawing import picture, reading
 from dashboard.markup import code, text
 from dashboard.selection import once
 from models.errors import lab
@@ -41,16 +41,10 @@ def show() -> None:
     said = of_tokens.in_words(known, whole, table)
     st.markdown(text(said))
     picture(figure, f"Tokens a symbol by the size of the vocabulary. {text(said)}", fills=True)
-    how_to_read(
-        "Byte-pair encoding makes one token of the two that stand side by side most often, again "
-        "and again. It learns on words of the language; `_` stands for the blank at the end of a "
-        "symbol of several letters, and no merge goes beyond it. Grey: pairs that are merged at "
-        "random, means of five draws. The upright line is the vocabulary of the chosen merges. "
-        "Where blanks are not shown (dashes), merges may go from word to word, "
-        "and only how often letters stand together tells where a word ends."
-    )
+    reading("tokens")
     st.dataframe(of_tokens.merges(known, cutter), hide_index=True)
-    command = lab("tokens", name, vocabulary=vocabulary, word=" ".join(typed.split()) or None)
+    spelled = " ".join(typed.split()) or None
+    command = lab("languages", name, tokens=vocabulary, word=spelled)
     st.caption(f"The same on a command line: {code(command)}")
     downloads("tokens", Answer(table, said, {"language": name}), lambda: figure, of_run=False)
 

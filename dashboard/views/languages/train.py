@@ -7,8 +7,8 @@ from pathlib import Path
 
 import streamlit as st
 
-from analyses.close_ups.truth import rule_in_words
 from analyses.command_line.arguments import read
+from analyses.lectures.truth import rule_in_words
 from analyses.options.commands import Train
 from dashboard import controls, processes
 from dashboard.drawing import explain_errors, link_to, training_curves

@@ -10,10 +10,10 @@ import torch
 from altair.typing import ChartType
 
 from analyses.charts.theme import CHOSEN, figures
-from analyses.close_ups.truth import rule_in_words, variables_chart, variables_of
+from analyses.lectures.truth import rule_in_words, variables_chart, variables_of
 from analyses.words import member, near_miss
 from dashboard import controls
-from dashboard.drawing import chips, how_to_read, picture
+from dashboard.drawing import chips, picture, reading
 from dashboard.markup import code, text
 from dashboard.selection import current_run, model_of, truth_of, word_input, word_key
 from models.languages import BORDER, BOS_ID, END, FormalLanguage, Word
@@ -63,17 +63,9 @@ def show() -> None:
         told = "Probability of every symbol in the place of each symbol of the word."
     picture(chart(table, run.objective.asks), told)
     if run.config.model.output != "sigmoid":
-        how_to_read(
-            "Colour: how likely the token comes next, according to the model; a column sums to 1. "
-            "From 0.01 on it allows the token. Orange frames: the model allows a token that the "
-            "language forbids, or the reverse."
-        )
+        reading("try it (2)")
     else:
-        how_to_read(
-            "Colour: the model's probability that the token may come next; above 0.5 it allows the "
-            "token. Orange frames: the model allows a token that the language forbids, or the "
-            "reverse."
-        )
+        reading("try it")
 
 
 def verdict(run: Run, word: Word, accepted: bool) -> None:

@@ -5,15 +5,24 @@ from __future__ import annotations
 import pandas as pd
 import streamlit as st
 
-from analyses.answers import Answer
+from analyses.answers import Answer, question
 from analyses.charts.circuit import agreement_chart, curve_chart, graph_chart, trained
-from analyses.close_ups.circuit import verdicts
-from analyses.questions.circuits import ranking, refusal
+from analyses.needs import lack
+from analyses.questions.parts.circuit import verdicts
+from analyses.questions.parts.circuits import ranking
 from analyses.scoring import planted
 from analyses.words import given, member
 from dashboard import controls
 from dashboard.downloads import downloads
-from dashboard.drawing import explain_errors, heading, how_to_read, judged, picture, seeds_of
+from dashboard.drawing import (
+    explain_errors,
+    heading,
+    how_to_read,
+    judged,
+    picture,
+    reading,
+    seeds_of,
+)
 from dashboard.markup import text
 from dashboard.selection import current_run, kept_or_computed, model_of, once, word_input
 from interp.circuits.circuits import Ablation
@@ -30,7 +39,7 @@ def show() -> None:
     """The page."""
     heading("Circuits", "circuits")
     run = current_run()
-    if reason := refusal(run):
+    if reason := lack(run, question("circuits").needs):
         st.info(text(reason))
         return
     result = kept_or_computed(run, "circuits")
@@ -43,29 +52,15 @@ def show() -> None:
     with st.expander("What it does, part by part", expanded=True):
         st.markdown("\n".join(f"- {text(line)}" for line in others))
     with explain_errors():
-        beside_the_plan(run, result)
+        _beside_the_plan(run, result)
     st.subheader("On a word of your own")
     with explain_errors():
         on_a_word(run, result)
     st.subheader("How circuits grow")
     picture(curve_chart(result), "Faithfulness and completeness over the number of edges.")
-    how_to_read(
-        "Faithfulness: how much of what the whole model does the circuit does alone, on pairs of "
-        "words that the search did not see; 1 is all of it. Completeness, dashed: how much of it "
-        "is lost when the circuit is left out; 1 is all of it. The random sets of edges grow as "
-        "circuits do: every edge lies on a way from the embedding to the logits."
-    )
+    reading("circuits (2)")
     st.dataframe(scores(result), hide_index=True)
-    how_to_read(
-        "Each row is a ranking of the edges, by which circuits grow. Noising: what is lost when "
-        "an edge of the word's run carries the activation of the other word; circuits are judged "
-        "in this direction. Denoising: what is won when an edge of the other word's run carries "
-        "the word's activation. EAP-IG and conductance take gradients on all the way between the "
-        "two. CPR (circuit performance ratio): the area under the curve of faithfulness over the "
-        "share of edges, where the edges that help most come first. CMD (circuit-model distance): "
-        "the area between that curve and 1, where the edges that matter most come first, whether "
-        "they help or harm."
-    )
+    reading("circuits")
     st.subheader("Approximations beside the exact effects")
     points, asked = agreement_chart(trained(result)), result.arguments["direction"]
     picture(points, "Approximated against exact effect, a point per edge.")
@@ -77,7 +72,7 @@ def show() -> None:
         "Conductance multiplies the gradient at each mixture by the change from one to the next. "
         f"{text(_steps(result))}"
     )
-    what_single_effects_hide(result)
+    _what_single_effects_hide(result)
     untrained = result.findings["untrained"]
     st.caption(
         f"In the untrained model, {len(untrained['edges'])} edges carry "
@@ -97,7 +92,7 @@ def _steps(result: Answer) -> str:
     )
 
 
-def what_single_effects_hide(result: Answer) -> None:
+def _what_single_effects_hide(result: Answer) -> None:
     """Edges that cost nothing alone, and pairs of parts that do the same or need each other."""
     st.subheader("What single effects cannot show")
     spots = pd.DataFrame(result.findings["blind_spots"])
@@ -156,15 +151,11 @@ def graph(result: Answer) -> None:
         )
     figure = graph_chart(trained(result), found)
     picture(figure, f"The circuit as a graph: {len(found)} edges from the embedding to the logits.")
-    how_to_read(
-        "From the embedding (bottom) to the logits (top). A line is an edge: the upper part reads "
-        "what the lower part wrote, a head as queries (left), keys (middle) or values (right). The "
-        "wider the line, the larger the effect of this edge alone."
-    )
+    reading("circuits: graph")
     downloads("circuits", result, lambda: figure)
 
 
-def beside_the_plan(run: Run, result: Answer) -> None:
+def _beside_the_plan(run: Run, result: Answer) -> None:
     """Of a planted network: which edges of its plan were found."""
     plan = read_plan(run.path)
     if plan is None:
@@ -179,17 +170,9 @@ def beside_the_plan(run: Run, result: Answer) -> None:
         graph_chart(trained(result), list(marked), marked),
         "The edges of the plan and those of the circuit: hits, missed ones, and others.",
     )
-    how_to_read(
-        "Hit: an edge of the plan that the circuit has. Missed: one that the circuit lacks. What "
-        "is read there is not the same in all words of a length, but the verdict may not need it: "
-        "with two copies that are each enough, no single edge is needed."
-    )
+    reading("circuits: beside the plan (2)")
     st.dataframe(planted.rankings(plan, result).round(3), hide_index=True)
-    how_to_read(
-        "How well each ranking of the edges finds those of the plan, whatever its size. AUROC: "
-        "the chance that an edge of the plan ranks above another one. Average precision: the mean "
-        "share of the plan's edges among the first ones, down to each edge of the plan."
-    )
+    reading("circuits: beside the plan")
     variables = pd.DataFrame(plan["variables"])[["name", "kind", "made by", "reads"]]
     st.dataframe(variables.assign(reads=variables["reads"].map(", ".join)), hide_index=True)
 

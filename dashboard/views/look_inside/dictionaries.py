@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
 from typing import Any
 
 import pandas as pd
@@ -11,31 +10,29 @@ import streamlit as st
 import torch
 
 from analyses.answer_files import Kept
-from analyses.answers import Answer, current, kept_as_asked, plain
-from analyses.options.dictionaries import NAME, Dictionary
-from analyses.questions.dictionaries.asked import (
-    ASKED,
-    QUESTION,
+from analyses.answers import Answer, answer, arguments_of, current, kept_as_asked, question
+from analyses.needs import lack
+from analyses.options.inside import Dictionary
+from analyses.questions.inside.dictionaries.shown import by_fact, latents_chart, with_parts
+from analyses.questions.inside.dictionary import (
     chart,
-    dictionaries,
     in_short,
     panels,
-    refusal,
     side_by_side,
 )
-from analyses.questions.dictionaries.shown import by_fact, latents_chart, with_parts
-from analyses.questions.probing import site_hooks
+from analyses.questions.inside.probing import site_hooks
 from analyses.words import sample_window
 from dashboard import controls
 from dashboard.background import offer
-from dashboard.downloads import downloads, in_the_terminal
-from dashboard.drawing import explain_errors, how_to_read, picture
+from dashboard.downloads import downloads
+from dashboard.drawing import explain_errors, picture, reading
 from dashboard.markup import text
 from dashboard.selection import current_run, model_of, once
 from interp.model import activations
 from models.plants.plans import plan_of
 from models.runs.run import Run
 
+NAME = "dictionary"
 SIZES = (1, 2, 4)
 """Latents for each dimension of the site, of a dictionary that can be asked for."""
 ACTIVE = (1, 2, 4, 8)
@@ -51,9 +48,9 @@ PARTS = {
 def show() -> None:
     """The page."""
     st.title("Dictionaries")
-    st.markdown(f"**{QUESTION}**")
+    st.markdown(f"**{text(question(NAME).asks)}**")
     run = current_run()
-    if reason := refusal(run):
+    if reason := lack(run, question(NAME).needs):
         st.info(text(reason))
         return
     found = current(run, NAME)
@@ -74,9 +71,6 @@ def show() -> None:
             _latents(run, result, latents)
     else:
         st.info(f"Latents are kept of the first width alone, {latents['width'].iloc[0]:d}.")
-    default = plain(asdict(Dictionary(run.path)) | {"run": ""})
-    own = {name: arguments[name] for name in ASKED if arguments[name] != default[name]}
-    in_the_terminal("dictionary", **own)
     rows = result.table[result.table["width"] == width]
     downloads(NAME, result, lambda: chart(rows))
 
@@ -90,7 +84,7 @@ def _chosen(run: Run, found: Sequence[Kept]) -> tuple[Dictionary, int]:
     with model_of(run) as model:
         labels = {hook: label for label, hook in site_hooks(model).items()}
     kept = [each.record.arguments for each in found]
-    default = plain({name: getattr(Dictionary(run.path), name) for name in ASKED})
+    default = arguments_of(Dictionary())
     last = kept[0] if kept else default
     sites = list(dict.fromkeys([*labels, *(each["site"] for each in kept)]))
     first = sites.index(last["site"]) if last["site"] in sites else len(sites) - 1
@@ -124,7 +118,7 @@ def _chosen(run: Run, found: Sequence[Kept]) -> tuple[Dictionary, int]:
             actives.index(own[0]["active"] if own else default["active"]),
             key=f"dictionary_active_{controls.first_run()}",
         )
-    return Dictionary(run.path, site=site, width=(width,), active=active), size
+    return Dictionary(site=site, width=(width,), active=active), size
 
 
 @once(show_spinner=False)
@@ -162,9 +156,9 @@ def _told(arguments: dict[str, Any]) -> str:
 
 def _offered(run: Run, asked: Dictionary, size: int) -> None:
     """A button that trains the chosen dictionaries. It asks for the default ones as the command
-    does: the page finds the answer of `lab dictionary`, and that command the page's."""
+    does: the page finds the answer of the command, and the command the page's."""
     width = () if asked.width == (2 * size,) else asked.width
-    asked = Dictionary(run.path, site=asked.site, width=width, active=asked.active)
+    asked = Dictionary(site=asked.site, width=width, active=asked.active)
     st.info(
         f"These dictionaries have not been trained for {text(run.name)} yet. Each kind is trained "
         f"with {asked.seeds:d} seeds, on this network and on its untrained control: of a small "
@@ -174,7 +168,7 @@ def _offered(run: Run, asked: Dictionary, size: int) -> None:
         key = (
             f"{NAME} of {run.path}, {run.model_hash()}: {asked.site}, {asked.width}, {asked.active}"
         )
-        offer(key, "Train them", lambda told: dictionaries(run, asked, told), type="primary")
+        offer(key, "Train them", lambda told: answer(run, NAME, asked, told), type="primary")
 
 
 # -- what they are --------------------------------------------------------------------------------
@@ -191,18 +185,7 @@ def _scores(result: Answer, width: int) -> None:
     with st.container(horizontal=True, gap="medium"):
         for measure, panel in panels(rows).items():
             picture(panel, f"{measure} of the dictionaries by kind. {short}")
-    how_to_read(
-        "A panel for each measure, a row for each kind of dictionary. A line is the 95% interval "
-        "over seeds (Student's); what no seed changes has none. Dashed: chance. Best is 1, of "
-        "absorption 0. Controls: the same dictionaries of the untrained network, random "
-        "directions, neurons, and of a planted network the oracle, which knows the true "
-        "directions. F1: how well the best latent tells whether a fact holds. MCC: the cosine of "
-        "the true directions with latents. Cause: latents are clamped so that one variable gets "
-        "another value; is the answer then right? Splitting: how many latents share a fact. "
-        "Absorption: how often the latent of a fact is silent, and a more special one is on. "
-        "Stability: the cosine with dictionaries of other seeds. Variance: how much of the "
-        "activation is said again. L0: latents that are on at a position."
-    )
+    reading(NAME)
     for table in side_by_side(rows).values():
         st.dataframe(table.drop(columns="width"), hide_index=True, height="content")
 
@@ -226,14 +209,7 @@ def _latents(run: Run, result: Answer, latents: pd.DataFrame) -> None:
         says = f"Latents of {kind}: their F1, and what clamping them does."
         picture(latents_chart(shown), says, fills=True)
         st.dataframe(shown.round(2), hide_index=True, column_config=PARTS)
-    how_to_read(
-        "A row, or two points, for each latent of the first seed's dictionary that is ever "
-        "on; those that are on most often come first. Fact: the one that it tells best, with its "
-        "F1 on words that did not choose it. Words: where its code is largest; the position stands "
-        "in brackets. Off: the share of verdicts that change when the latent is set to 0, among "
-        "100 words those in which it is on. Up: the share that changes when it is set to its "
-        "largest code at every position."
-    )
+    reading("dictionaries: latents (2)")
     plan = plan_of(run)
     best = pd.DataFrame(result.findings["told"])
     table = by_fact(best[best["kind"] == kind], own)
@@ -243,9 +219,4 @@ def _latents(run: Run, result: Answer, latents: pd.DataFrame) -> None:
         st.header("Beside the plan's variables", divider="gray")
         table = with_parts(table, plan, result.arguments["site"])
     st.dataframe(table.round(2), hide_index=True, height="content", column_config=PARTS)
-    how_to_read(
-        "For each fact the latent that tells it best. Its F1 is of words that did not choose it; "
-        "F1 of the table above is the mean of these, over seeds too. One latent may be the best of "
-        "several facts. Made by: the part that writes the variable into the stream. A variable "
-        "without a fact hardly varies in the words."
-    )
+    reading("dictionaries: latents")

@@ -10,12 +10,13 @@ import pandas as pd
 import streamlit as st
 
 from analyses.charts.theme import SEVERAL
-from analyses.close_ups.probe import PROJECTIONS, projection_chart, read_by
-from analyses.options.questions import Emergence, Probing
-from analyses.questions.emergence import chart
+from analyses.options.inside import Probing
+from analyses.options.training import Emergence
+from analyses.questions.inside.probe import PROJECTIONS, projection_chart, read_by
+from analyses.questions.training.emergence import chart
 from dashboard import controls
 from dashboard.downloads import downloads
-from dashboard.drawing import heading, how_to_read, judged, picture, seeds_of
+from dashboard.drawing import heading, judged, picture, reading, seeds_of
 from dashboard.markup import text
 from dashboard.selection import current_run, kept_or_computed, once
 from models.runs.run import Run
@@ -31,14 +32,7 @@ def show() -> None:
     judged("emergence", result)
     figure = chart(result)
     picture(figure, f"Scores along the training. {result.sentence}")
-    how_to_read(
-        "A panel for each variable. Solid: how well a linear probe reads it, at the site that is "
-        "best at the last checkpoint (in brackets). Dashed, the same in all panels: the share of "
-        "whole words, or of verdicts where the network gives no more, that the network itself gets "
-        "right. Where solid rises before dashed, the variable was readable before the network "
-        "could do its task. The last panel: the loss on fresh words. At step 0 nothing is learned "
-        "yet."
-    )
+    reading("emergence")
     st.header("One checkpoint", divider="gray")
     steps = sorted(result.table["step"].unique().tolist())
     step = controls.select_slider("Step", steps, steps[-1], key=f"step_of_{run.name}")

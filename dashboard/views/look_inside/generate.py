@@ -6,8 +6,8 @@ import pandas as pd
 import streamlit as st
 
 from analyses.answers import Answer
-from analyses.close_ups.grammar import perplexity as distribution
-from analyses.close_ups.grammar.generated import (
+from analyses.needs import lack
+from analyses.questions.behaviour.generated import (
     after,
     after_chart,
     beam_chart,
@@ -19,12 +19,14 @@ from analyses.close_ups.grammar.generated import (
     judged,
     longest_of,
 )
+from analyses.questions.behaviour.perplexity import BY
 from dashboard import controls
 from dashboard.background import at_once
 from dashboard.downloads import downloads, in_the_terminal
-from dashboard.drawing import explain_errors, how_to_read, picture
+from dashboard.drawing import explain_errors, picture, reading
 from dashboard.markup import code, text
 from dashboard.selection import current_run, once
+from dashboard.views.question import live
 from models.decoding.choice import Choice
 from models.languages import ContextFreeLanguage, Word
 from models.runs.run import Run
@@ -41,12 +43,8 @@ def show() -> None:
     st.title("Generate")
     st.markdown("**Which words does the model make by itself, and are they in the language?**")
     run = current_run()
-    if run.objective.verdict_alone or run.config.model.sees_ahead:
-        st.info(
-            f"{text(run.name)} was taught verdicts alone, and knows no next symbol. Choose a run "
-            "that was taught what may follow, or train one: its objective is language-model or "
-            "next-symbols."
-        )
+    if reason := lack(run, ["next symbols", "causal"]):
+        st.info(text(reason))
         return
     views = {WORDS: _words, BEAM: _beam, COMPARED: _compared, CLOSE: _close}
     shown = controls.segments("Show", list(views), "generated")
@@ -151,13 +149,7 @@ def _beam(run: Run) -> None:
         )
     figure = beam_chart(here)
     picture(figure, f"The hypotheses of a beam of {width} after {shown} steps.")
-    how_to_read(
-        "A column is a step of the search, and a line leads from each beginning to those that go "
-        "on from it with one token more. The best are kept, as many as the beam is wide; words "
-        "that have ended compete with those that go on. As many of the dropped ones are shown. "
-        "Score: the log-probability of the word so far; divided by its tokens, if you ask for it, "
-        "so that long words are not punished."
-    )
+    reading("generate: beam")
     asked = {"run": run.name, "width": width, "by_length": fair, "prompt": " ".join(prompt)}
     said = f"A beam search of width {width}."
     downloads("beam", Answer(table, said, asked), lambda: figure)
@@ -182,18 +174,7 @@ def _compared(run: Run) -> None:
     st.markdown(text(more))
     figure = chart(table)
     picture(figure, f"Share of right words by decoder. {said}")
-    how_to_read(
-        "A point is the share of a decoder's words that end and are in the language, with its 95% "
-        "interval (Wilson). A search makes one word. Temperature below 1 makes likely symbols "
-        "likelier; top-k and top-p leave rare ones out; penalties punish what a word has already, "
-        "and counting is to say the same again. Controls: the model before its training, symbols "
-        "at random, and symbols drawn evenly from those that the language allows. Different: how "
-        "many different members there are among the words, and lengths: of how many lengths. "
-        "Behind: by how much the found word is less likely than the likeliest of all, where these "
-        "can all be tried. KL: how far the decoder's next-token distribution is from that of the "
-        "language, in nats a token; infinite where it leaves out what the language may say. Calls: "
-        "how often the model was asked, a word."
-    )
+    reading("generate: compared")
     downloads("generate", Answer(table, said, {"run": run.name}), lambda: figure)
 
 
@@ -201,31 +182,5 @@ def _close(run: Run) -> None:
     """The excess loss by length or by depth of embedding."""
     by = "length"
     if isinstance(run.language, ContextFreeLanguage):
-        by = controls.segments("By", list(distribution.BY), "perplexity_by")
-    key = f"perplexity of {run.path}, {run.model_hash()}, {by}"
-    table = at_once(key, lambda told: distribution.perplexity([run], by, progress=told))
-    if table is None:
-        return
-    said = distribution.in_words(table)
-    best = distribution.side_by_side(table)
-    worst = best.loc[best["kl"].idxmax()]
-    st.markdown(
-        f"#### The model loses {best['kl'].min():.3f} to {worst['kl']:.3f} nats a token to the "
-        "language's own distribution."
-    )
-    st.markdown(text(said))
-    figure = distribution.chart(table)
-    picture(figure, f"Excess loss by {text(by)}. {text(said)}")
-    how_to_read(
-        "A language says how likely each token comes next: a length is drawn, then a word of it. "
-        "Nobody can predict better than that; what is left is the entropy. The curve is what the "
-        "model loses beyond it (the mean KL divergence of its next-token distribution from that of "
-        "the language), with the 95% bootstrap interval over words; 0 is perfect. The axis goes by "
-        "powers of ten, from 0.0001 on. Perplexity is "
-        "the exponential of the whole loss: among how many equally likely tokens one would be as "
-        "unsure. Controls: the model before its training; a trigram, which counted what follows "
-        "two tokens; and a guesser who knows all symbols that may come next, but not how likely "
-        "each of them is."
-    )
-    in_the_terminal("perplexity", several=True, by=by)
-    downloads("perplexity", Answer(table, said, {"run": run.name, "by": by}), lambda: figure)
+        by = controls.segments("By", list(BY), "perplexity_by")
+    live("perplexity", by=by)

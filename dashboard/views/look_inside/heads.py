@@ -8,14 +8,22 @@ import pandas as pd
 import streamlit as st
 import torch
 
-from analyses.answers import Answer
+from analyses.answers import Answer, question
 from analyses.charts.heads import chart, grid, pattern_chart
-from analyses.close_ups import head as one_head
-from analyses.questions.heads import refusal
+from analyses.needs import lack
+from analyses.questions.parts import head as one_head
 from analyses.words import member
 from dashboard import controls
 from dashboard.downloads import downloads
-from dashboard.drawing import explain_errors, heading, how_to_read, judged, picture, seeds_of
+from dashboard.drawing import (
+    explain_errors,
+    heading,
+    how_to_read,
+    judged,
+    picture,
+    reading,
+    seeds_of,
+)
 from dashboard.markup import text
 from dashboard.selection import current_run, kept_or_computed, model_of, once, word_input
 from interp.heads.attention import patterns
@@ -33,7 +41,7 @@ def show() -> None:
     """The page."""
     heading("Heads", "heads")
     run = current_run()
-    if reason := refusal(run):
+    if reason := lack(run, question("heads").needs):
         st.info(text(reason))
         return
     result = kept_or_computed(run, "heads")
@@ -52,14 +60,7 @@ def show() -> None:
         st.header("All heads and parts", divider="gray")
         figure = chart(result)
         picture(figure, f"Accuracy lost per ablated head. {result.sentence}")
-        how_to_read(
-            "Left: the accuracy of the verdict that is lost when a head's output is replaced by "
-            "its mean over the words. Middle: what each part adds to END's logit where the verdict "
-            'is read, with the norms held fixed; a positive number speaks for "in the language". '
-            "Right: the rank correlation of two things over the symbols of a word, namely the "
-            "attention that a symbol gets where the verdict is read, and how far the verdict moves "
-            "through this head when that symbol is changed. Thin lines: 95% intervals over words."
-        )
+        reading("heads")
         _pairs(result)
         seeds_of(run, "heads")
         downloads("heads", result, lambda: figure)
@@ -204,12 +205,7 @@ def _circuits(run: Run, part: str, layer: int, head: int, asked: Mapping[str, ob
             with st.container(width="content"):
                 st.markdown(CIRCUITS[name])
                 picture(one_head.circuit_chart(circuits, name), f"The {name} circuit of {part}.")
-    how_to_read(
-        "Both circuits are computed from the weights alone, as if the stream held one token's "
-        "embedding and nothing else. In the first layer these are the exact scores, in later "
-        "layers only the direct share of the embeddings. Positions are left out, and so is the "
-        "scale of the norms before the logits."
-    )
+    reading("heads: circuits")
     if rotary:
         st.caption(
             "Rotary positions turn queries and keys, and a score depends on their distance. The "

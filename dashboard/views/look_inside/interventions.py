@@ -5,12 +5,13 @@ from __future__ import annotations
 import pandas as pd
 import streamlit as st
 
-from analyses.answers import Answer
+from analyses.answers import Answer, question
 from analyses.charts.interventions import chart, charts
-from analyses.close_ups.intervention import Change, changed, changes
-from analyses.questions.interventions import main_variable, refusal
-from analyses.questions.patching import said_chart
-from analyses.questions.trials.sites import main_variables, stream_hooks
+from analyses.needs import lack
+from analyses.questions.inside.intervention import Change, changed, changes
+from analyses.questions.inside.interventions import main_variable
+from analyses.questions.parts.patching import said_chart
+from analyses.questions.trials.sites import stream_hooks
 from analyses.questions.trials.steering import FURTHEST, steering_refusal
 from analyses.words import given, member
 from dashboard import controls
@@ -81,7 +82,7 @@ def show() -> None:
     """The page."""
     heading("Erase and steer", "interventions")
     run = current_run()
-    if reason := refusal(run):
+    if reason := lack(run, question("interventions").needs):
         st.info(text(reason))
         return
     result = kept_or_computed(run, "interventions")
@@ -101,7 +102,7 @@ def answered(result: Answer) -> None:
         picture(figure, f"{title}: {result.sentence}")
         how_to_read(text(caption))
         if name == "erasure":
-            st.dataframe(erased_table(result), hide_index=True)
+            st.dataframe(_erased_table(result), hide_index=True)
             st.caption(
                 "For each variable: the site where erasing it does most harm, beyond the harm of "
                 "erasing random directions."
@@ -112,7 +113,7 @@ def answered(result: Answer) -> None:
     downloads("interventions", result, lambda: chart(result))
 
 
-def erased_table(result: Answer) -> pd.DataFrame:
+def _erased_table(result: Answer) -> pd.DataFrame:
     """One row per variable: the site where erasing it hurts most, and what a probe reads there."""
     return pd.DataFrame(
         [
@@ -133,7 +134,7 @@ def erased_table(result: Answer) -> pd.DataFrame:
 
 def on_a_word(run: Run, result: Answer | None) -> None:
     """A typed word with one variable changed at one site."""
-    names = main_variables(run.language)
+    names = run.language.main_variables
     columns = st.columns(4)
     main = main_variable(run.language)
     with columns[0]:

@@ -6,11 +6,10 @@ import pandas as pd
 import streamlit as st
 import torch
 
-from analyses.answers import Answer
 from analyses.charts import architecture
 from analyses.charts import kernel_attention as kernels
-from analyses.close_ups import costs, dimension, reach
-from analyses.close_ups.worked_example import (
+from analyses.lectures import costs
+from analyses.lectures.worked_example import (
     Step,
     head_steps,
     layer_steps,
@@ -18,13 +17,13 @@ from analyses.close_ups.worked_example import (
     window_step,
     window_table,
 )
+from analyses.questions.parts import reach
 from analyses.words import member
 from dashboard import controls
-from dashboard.background import at_once
-from dashboard.downloads import downloads, in_the_terminal
-from dashboard.drawing import explain_errors, how_to_read, picture
+from dashboard.drawing import explain_errors, picture
 from dashboard.markup import formula, text
 from dashboard.selection import current_run, model_of, once, word_input
+from dashboard.views.question import live
 from models.errors import UserError
 from models.rivals.ngram import HookedNGram
 from models.runs.run import Run
@@ -58,7 +57,7 @@ def show() -> None:
         _costs(run)
     st.header("How far back, and in how many dimensions", divider="gray")
     with explain_errors():
-        _measures(run)
+        _measures()
     with st.expander("Kernel attention (Nadaraya-Watson)"):
         _kernels()
 
@@ -208,50 +207,12 @@ def _steps_by_length(run: Run) -> pd.DataFrame:
     return reach.steps_by_length(run)
 
 
-def _measures(run: Run) -> None:
+def _measures() -> None:
     """Influence by distance and effective dimension, once the reader asks for one of them."""
-    names = {"influence by distance": _influence, "effective dimension": _dimension}
+    names = {"influence by distance": "reach", "effective dimension": "dimension"}
     shown = controls.segments("Measure", ["neither", *names], "measured_of_model")
     if shown in names:
-        names[shown](run)
-
-
-def _influence(run: Run) -> None:
-    reach.check(run)
-    key = f"reach of {run.path}, {run.model_hash()}"
-    table: pd.DataFrame | None = at_once(key, lambda told: reach.reach([run], progress=told))
-    if table is None:
-        return
-    said, figure = reach.in_words(table), reach.chart(table)
-    st.markdown(text(said))
-    picture(figure, f"Influence by distance. {text(said)}")
-    how_to_read(
-        "How much END's logit at the last symbol changes with the embedding of the symbol so many "
-        "places back: the norm of the gradient, on a log axis. A straight line that falls is a "
-        "gradient that vanishes. Where nothing is drawn the influence is exactly 0. Beside it "
-        "stands the same network before its training."
-    )
-    in_the_terminal("reach", several=True)
-    downloads("reach", Answer(table, said, {"run": run.name}), lambda: figure)
-
-
-def _dimension(run: Run) -> None:
-    key = f"dimension of {run.path}, {run.model_hash()}"
-    table: pd.DataFrame | None = at_once(
-        key, lambda told: dimension.dimension([run], progress=told)
-    )
-    if table is None:
-        return
-    said, figure = dimension.in_words(table), dimension.chart(table)
-    st.markdown(text(said))
-    picture(figure, f"Effective dimension by site. {text(said)}")
-    how_to_read(
-        "The participation ratio of the activations' covariance over all symbols of words of the "
-        "training window: 1 if they lie on a line, the width of the model if they vary alike in "
-        "all directions. Large directions count more than small ones."
-    )
-    in_the_terminal("dimension", several=True)
-    downloads("dimension", Answer(table, said, {"run": run.name}), lambda: figure)
+        live(names[shown])
 
 
 @once(show_spinner=False)
@@ -301,6 +262,6 @@ def _kernels() -> None:
     st.caption(
         "Gaussian $e^{-d^2/2}$, boxcar $1[d \\le 1]$, Epanechnikov $\\max(0, 1 - d)$, with d the "
         "distance in widths. Dashed: the function behind the points. Each row of weights sums to "
-        "1, or is 0 where no key is inside the kernel. `lab kernels` writes these pictures to a "
-        "file."
+        "1, or is 0 where no key is inside the kernel. `lab show kernels` writes these pictures "
+        "to a file."
     )

@@ -10,12 +10,12 @@ import streamlit as st
 import torch
 
 from analyses.answers import Answer
-from analyses.options.questions import Patching
-from analyses.questions.patching import METRICS, chart, charts, said_chart, site_name
+from analyses.options.parts import Patching
+from analyses.questions.parts.patching import METRICS, chart, charts, said_chart, site_name
 from analyses.words import member
 from dashboard import controls
 from dashboard.downloads import downloads
-from dashboard.drawing import chips, explain_errors, heading, how_to_read, judged, picture, seeds_of
+from dashboard.drawing import chips, explain_errors, heading, judged, picture, reading, seeds_of
 from dashboard.glossary import meaning
 from dashboard.markup import code, text
 from dashboard.selection import asked, current_run, model_of, word_input, word_key
@@ -73,13 +73,7 @@ def answered(run: Run, result: Answer, direction: str) -> None:
     )
     judged("patching", result)
     chosen = _heatmaps(run, result)
-    how_to_read(
-        "Effect 1: with this one activation put in, the model behaves as in the run that the "
-        "activation was taken from. Effect 0: it changes nothing. Effects are means over the "
-        "counterfactuals, measured where the model gives its verdict: at the last symbol, in an "
-        "encoder at BOS (the token before the word). The table also has the effects in the "
-        "untrained model. Click a cell to see what patching it does."
-    )
+    reading("patching: answered")
     if chosen:
         _one_site(run, result, chosen, direction)
     downloads("patching", result, lambda: chart(result))

@@ -6,18 +6,18 @@ import pandas as pd
 import streamlit as st
 
 from analyses.answers import Answer
-from analyses.close_ups.probe import (
+from analyses.options.inside import Probing
+from analyses.questions.inside.probe import (
     PROJECTIONS,
     errors_chart,
     projection_chart,
     read_by,
     truth_chart,
 )
-from analyses.options.questions import Probing
-from analyses.questions.probing import METHODS, NUISANCE, chart, headline, heatmap
+from analyses.questions.inside.probing import METHODS, NUISANCE, chart, headline, heatmap
 from dashboard import controls
 from dashboard.downloads import downloads
-from dashboard.drawing import explain_errors, heading, how_to_read, judged, picture, seeds_of
+from dashboard.drawing import explain_errors, heading, judged, picture, reading, seeds_of
 from dashboard.markup import text
 from dashboard.selection import current_run, kept_or_computed, model_of
 from models.runs.run import Run
@@ -44,15 +44,7 @@ def show() -> None:
         numbers.style.format(dict.fromkeys(numbers.columns[3:], "{:.3f}"), na_rep="-"),
         hide_index=True,
     )
-    how_to_read(
-        "Some words choose the best site, and others give the score there. Each control is shown "
-        "at its own best site, chosen in the same way. Selectivity: the score minus the score on "
-        "the control task, in which every symbol at every position has a random value of its own; "
-        "a probe that scores there has memorised. Longer: the probe is fitted on the shorter half "
-        "of the words and scored on the longer ones. Compression: by how many times fewer bits "
-        "than in the uniform code the values can be sent, once the activations are known (online "
-        "coding)."
-    )
+    reading("probing")
     seeds_of(run, "probing")
     downloads("probing", result, lambda: chart(result))
 
@@ -89,13 +81,7 @@ def _overview(run: Run, result: Answer) -> tuple[str, str]:
     figure = heatmap(table, method, split, target, site)
     words = f"Probe scores of {target} by site. {result.sentence}"
     picture(figure, words, on_select=choose, key=clicked)
-    how_to_read(
-        "Each cell is a probe. Half of the words fit it, and a quarter score it; another quarter "
-        "chooses the best site. Equal prefixes count once. The score is R2 for counts (ridge "
-        "regression) and accuracy for categories (logistic regression); for the online code it is "
-        "the compression. What a probe can read need not be what the model uses. Click a site to "
-        "see its probe at work."
-    )
+    reading("probing: overview")
     return target, site
 
 

@@ -9,7 +9,7 @@ import pandas as pd
 import streamlit as st
 
 from analyses.answers import Answer, current, latest
-from analyses.questions.discovery import chart
+from analyses.questions.rule.discovery import chart
 from analyses.rules.printed import printed_verdicts, summary
 from analyses.scorecard import scorecard
 from dashboard import controls

@@ -1,1 +1,0 @@
-"""One pair, or many: is the target right, and where does it come from?"""

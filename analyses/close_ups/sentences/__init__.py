@@ -1,1 +1,0 @@
-"""Whole words: one vector for each, and what it holds."""

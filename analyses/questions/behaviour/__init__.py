@@ -1,0 +1,1 @@
+"""How right a run is, and by which rule."""

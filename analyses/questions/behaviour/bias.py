@@ -1,0 +1,118 @@
+"""Which of two rules did a network take? Its verdicts where the rules differ.
+
+Words for training fit both rules, so nothing in them says which one is meant. What a network says
+of words on which the rules differ is its inductive bias.
+"""
+
+from __future__ import annotations
+
+import altair as alt
+import numpy as np
+import pandas as pd
+from altair.typing import ChartType
+
+from analyses.answers import Planned, Progress, models_of, numbers, of_table, quiet
+from analyses.charts.theme import TRAINED, UNTRAINED, figures
+from analyses.options.behaviour import Bias as Options
+from analyses.script import script
+from analyses.words import ANALYSIS_SEED
+from interp.statistics import wilson
+from models.languages import AmbiguousLanguage, language
+from models.runs.run import Run
+from models.training.evaluation import right_words
+
+
+def bias(run: Run, options: Options, progress: Progress = quiet) -> pd.DataFrame:
+    """Shares of the words on which two rules differ, by the rule that they go by.
+
+    The words are of the sizes of the training window; of half of them the language's own rule says
+    yes, and the other one no. So a network that always says the same goes by each rule on half.
+
+    Returns:
+        One row per model (trained, untrained): language, kind (of model), lines (how many different
+        words were trained on; 0 is fresh ones), model, by_rule and by_rival (the
+        shares of the differing words that go by the language's own rule, and by the other one; they
+        add up to 1), low and high (95% of by_rule, Wilson's over words), agreeing (the share right
+        of the words on which the rules agree), words.
+    """
+    known = run.language
+    assert isinstance(known, AmbiguousLanguage)
+    lengths = known.lengths(run.config.max_n)
+    rng = np.random.default_rng([ANALYSIS_SEED, options.seed])
+    differing = known.sample(rng, options.words, lengths, split="test")
+    agreeing = known.sample(rng, options.words, lengths, split="validation")
+    rows: list[dict[str, object]] = []
+    for name, model in models_of(run, progress):
+        _, by_rule = right_words(model, known, differing, run.objective)
+        _, right = right_words(model, known, agreeing, run.objective)
+        low, high = wilson(int(by_rule.sum()), options.words)
+        rows.append(
+            {
+                "language": known.name,
+                "kind": run.config.model.kind or "decoder",
+                "lines": run.config.lines,
+                "model": name,
+                "by_rule": by_rule.mean(),
+                "by_rival": 1 - by_rule.mean(),
+                "low": low,
+                "high": high,
+                "agreeing": right.mean(),
+                "words": options.words,
+            }
+        )
+    return pd.DataFrame(rows)
+
+
+def in_words(table: pd.DataFrame) -> str:
+    """The rule that the trained network took, if it took one."""
+    row, control = (table[table["model"] == model].iloc[0] for model in ("trained", "untrained"))
+    known = language(row["language"])
+    assert isinstance(known, AmbiguousLanguage)
+    rule = known.rule if row["low"] > 0.5 else known.rival if row["high"] < 0.5 else None
+    took = f'takes "{rule}"' if rule else "takes neither rule for sure"
+    few = f" of {row['lines']} lines" if row["lines"] else ""
+    return (
+        f"{row['language']}, {row['kind']}{few}: {took} where the rules differ: "
+        f"{row['by_rule']:.1%} [{row['low']:.1%}, {row['high']:.1%}] of {row['words']} words by "
+        f'"{known.rule}" (Wilson\'s 95% interval over words; untrained '
+        f"{control['by_rule']:.1%}); where they agree, {row['agreeing']:.1%} are right."
+    )
+
+
+def chart(table: pd.DataFrame) -> ChartType:
+    """A bar per model: the share that goes by the language's own rule; one half is no rule."""
+    base = alt.Chart(table).encode(
+        y=alt.Y("model:N", title=None, sort=["trained", "untrained"]),
+        tooltip=["model", "words", *figures("by_rule", "low", "high", "agreeing")],
+    )
+    x = alt.X("by_rule:Q", title="by the language's own rule, where the rules differ")
+    bars = base.mark_bar().encode(
+        x=x.scale(domain=[0, 1]).axis(format="%"),
+        color=alt.Color("model:N", legend=None).scale(
+            domain=["trained", "untrained"], range=[TRAINED, UNTRAINED]
+        ),
+    )
+    ends = base.mark_rule().encode(x="low:Q", x2="high:Q")
+    half = alt.Chart(pd.DataFrame({"half": [0.5]})).mark_rule(strokeDash=[4, 3]).encode(x="half:Q")
+    return (bars + ends + half).properties(width=360, height=alt.Step(26))
+
+
+def headline(table: pd.DataFrame) -> pd.DataFrame:
+    """Numbers that are compared over seeds."""
+    rows = table.melt("model", ["by_rule", "agreeing"]).itertuples()
+    return numbers((row.variable.replace("_", " "), row.model, row.value) for row in rows)
+
+
+QUESTION = of_table(
+    "bias",
+    Options,
+    bias,
+    in_words,
+    headline,
+    chart,
+    needs=("two rules", "verdict"),
+    planned=(Planned("trained", "untrained"),),
+)
+
+if __name__ == "__main__":
+    raise SystemExit(script(QUESTION))

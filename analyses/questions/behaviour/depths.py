@@ -1,0 +1,172 @@
+"""How deep may sentences be embedded until a model is wrong? A curve by depth."""
+
+from __future__ import annotations
+
+import altair as alt
+import numpy as np
+import pandas as pd
+import torch
+from altair.typing import ChartType
+
+from analyses.answers import Planned, Progress, numbers, of_table, quiet
+from analyses.charts.theme import by_model, figures
+from analyses.options.behaviour import Depths as Options
+from analyses.script import script
+from analyses.words import ANALYSIS_SEED
+from interp.statistics import brackets, wilson
+from models.base import LanguageModel
+from models.languages import ContextFreeLanguage, Word
+from models.languages.grammars.trees import embedding
+from models.languages.language import Sample
+from models.runs.run import Run
+from models.training.evaluation import right_words
+
+LONGEST = 50
+"""Symbols of the longest words that are drawn."""
+AT_ONCE, MOST_DRAWN = 10, 6000
+"""Words of each length that are drawn in a round, and the most of all rounds."""
+KINDS = {
+    "exact": "all next-symbol sets right",
+    "before the last": "set before the last symbol right",
+    "recognition": "verdicts right, on the word and a near miss",
+}
+
+
+def words_by_depth(
+    run: Run, count: int, deepest: int, seed: int, progress: Progress = quiet
+) -> dict[int, list[Word]]:
+    """Different members by their depth of embedding, ``count`` of each depth if so many are found.
+
+    The run's language is one of a grammar.
+    """
+    language = run.language
+    assert isinstance(language, ContextFreeLanguage)
+    rng = np.random.default_rng([ANALYSIS_SEED, seed])
+    lengths = language.positive_lengths(range(1, LONGEST + 1))
+    found: dict[int, dict[Word, None]] = {depth: {} for depth in range(deepest + 1)}
+    drawn, asked = 0, lengths
+    while drawn < MOST_DRAWN and any(len(some) < count for some in found.values()):
+        rows = np.repeat(asked, AT_ONCE)
+        words = language.draw(rng, rows, np.ones(len(rows), dtype=bool))
+        progress(min(drawn, MOST_DRAWN), MOST_DRAWN, "words by depth")
+        drawn += len(rows)
+        came: dict[int, set[int]] = {}  # the depths that words of a length have
+        for ids, length in zip(words.ids, words.lengths.tolist(), strict=True):
+            word = language.vocabulary.decode(ids[:length])
+            depth = embedding(next(language.trees(word)))
+            came.setdefault(length, set()).add(depth)
+            if depth <= deepest and len(found[depth]) < count:
+                found[depth][word] = None
+        missing = {depth for depth, some in found.items() if len(some) < count}
+        asked = [length for length, those in came.items() if those & missing] or lengths
+    return {depth: list(some) for depth, some in found.items() if some}
+
+
+def depths(run: Run, options: Options, progress: Progress = quiet) -> pd.DataFrame:
+    """Shares of right answers of the trained and the untrained model, by depth of embedding.
+
+    Returns:
+        One row per model, depth and kind: model, depth, kind ("exact": all next-symbol sets of the
+        word are right; "before the last": the set before its last symbol is, where the outermost
+        verb must agree; "recognition": the verdict on the word and on a near miss of it), words
+        (for recognition twice as many), in_window (the share of words that are no longer than those
+        of the training), value (a share), low and high (95%, Wilson).
+    """
+    by_depth = words_by_depth(run, options.count, options.deepest, options.seed, progress)
+    window = int(run.language.lengths(run.config.max_n)[-1])
+    rows: list[dict[str, object]] = []
+    for name, model in (("trained", run.model()), ("untrained", run.untrained())):
+        for depth, words in by_depth.items():
+            progress(MOST_DRAWN, MOST_DRAWN, f"depth {depth}, {name}")
+            inside = float(np.mean([len(word) <= window for word in words]))
+            for kind, right in _right(run, model, words, options.seed).items():
+                low, high = wilson(int(right.sum()), len(right))
+                rows.append(
+                    {"model": name, "depth": depth, "kind": kind, "words": len(right)}
+                    | {"in_window": inside, "value": float(right.mean()), "low": low, "high": high}
+                )
+    return pd.DataFrame(rows)
+
+
+def _right(run: Run, model: LanguageModel, words: list[Word], seed: int) -> dict[str, np.ndarray]:
+    """Of each word what is right, by kind."""
+    language, objective = run.language, run.objective
+    assert isinstance(language, ContextFreeLanguage)
+    batch = language.vocabulary.words(words)
+    rng = np.random.default_rng([ANALYSIS_SEED, seed])
+    others = language.spoiled(rng, batch)
+    yes, no = np.ones(len(words), dtype=bool), np.zeros(len(words), dtype=bool)
+    exact, in_right = right_words(model, language, Sample(batch, yes), objective)
+    _, out_right = right_words(model, language, Sample(others, no), objective)
+    found = {"recognition": np.concatenate([in_right, out_right])}
+    if objective.verdict_alone:
+        return found
+    with torch.no_grad():
+        logits = model(torch.as_tensor(batch.tokens, device=model.device))
+    at, each = batch.lengths - 1, np.arange(len(words))
+    said = objective.allowed(logits[each, at]).cpu().numpy()
+    truth = language.allowed(batch)[each, at]
+    told = [language.vocabulary.ids[token] for token in objective.tokens(language.vocabulary)]
+    last = (said == truth)[:, told].all(axis=1)
+    return {"exact": exact, "before the last": last} | found
+
+
+def in_words(table: pd.DataFrame) -> str:
+    """What the curve shows, in a few sentences."""
+    kind = table["kind"].iloc[0]
+    rows = table[(table["model"] == "trained") & (table["kind"] == kind)].set_index("depth")
+    control = table[(table["model"] == "untrained") & (table["kind"] == kind)]
+    values = ", ".join(
+        f"{row.value:.0%}{brackets(row.low, row.high, '.0%')} at depth {depth}"
+        for depth, row in rows.iterrows()
+    )
+    most = int(rows["words"].max())
+    beyond = [int(depth) for depth, row in rows.iterrows() if row["in_window"] < 0.5]
+    said = (
+        f"Share of words with {KINDS[kind]}, by depth of embedding (up to {most} different words "
+        f"each): {values}. The untrained model reaches {control['value'].max():.0%} at best."
+    )
+    if beyond:
+        said += (
+            f" From depth {beyond[0]} on most words are longer than those of the training. Depth "
+            "and length are hard to tell apart there."
+        )
+    return said
+
+
+def chart(table: pd.DataFrame) -> ChartType:
+    """A panel per kind: the share by depth, with its interval, trained and untrained."""
+    panels: list[ChartType] = []
+    for kind in table["kind"].unique():
+        base = alt.Chart(table[table["kind"] == kind]).encode(
+            x=alt.X("depth:O", title="depth of embedding").axis(labelAngle=0),
+            color=by_model(),
+            tooltip=["model", "depth", "words", *figures("value", "low", "high", "in_window")],
+        )
+        y = alt.Y("value:Q", title=None).scale(domain=[0, 1]).axis(format="%")
+        lines = base.mark_line(point=alt.OverlayMarkDef(size=50)).encode(y=y)
+        rules = base.mark_rule().encode(y="low:Q", y2="high:Q")
+        panels.append((rules + lines).properties(title=KINDS[kind], width=230, height=180))
+    return alt.hconcat(*panels)
+
+
+def headline(table: pd.DataFrame) -> pd.DataFrame:
+    """Numbers that are compared over seeds: each kind by depth, of both models."""
+    rows = table.itertuples()
+    return numbers((f"{row.kind}, depth {row.depth}", str(row.model), row.value) for row in rows)
+
+
+QUESTION = of_table(
+    "depths",
+    Options,
+    depths,
+    in_words,
+    headline,
+    chart,
+    needs=("trees",),
+    brief=Options(count=16),
+    planned=(Planned("trained", "untrained"),),
+)
+
+if __name__ == "__main__":
+    raise SystemExit(script(QUESTION))

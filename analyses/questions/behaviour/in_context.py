@@ -1,0 +1,294 @@
+"""Does the answer follow the examples of the prompt, as a Bayesian's would?
+
+A Bayesian knows from which rules one was drawn, and nothing else. If these are all rules, it learns
+the rule from the examples; if they are the trained ones alone, it answers as a network would that
+knows them by heart. Both are exact: the rules are counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import altair as alt
+import numpy as np
+import pandas as pd
+import torch
+from altair.typing import ChartType
+from jaxtyping import Float
+
+from analyses.answers import Planned, Progress, numbers, of_table, quiet
+from analyses.charts.theme import AGAINST, SEVERAL, TRAINED, UNTRAINED, figures
+from analyses.needs import Need, require
+from analyses.options.behaviour import InContext as Options
+from analyses.script import script
+from analyses.words import ANALYSIS_SEED
+from interp.statistics import bootstrap_mean, brackets
+from models.base import LanguageModel
+from models.errors import UserError
+from models.languages import BORDER, Word, Words
+from models.languages.pairs.in_context import InContext
+from models.objectives.base import Objective
+from models.runs.run import Run
+
+BAYES, BY_HEART = "Bayes", "Bayes, trained rules"
+COPYING, MAJORITY = "copying", "majority"
+MODELS = ("trained", BAYES, BY_HEART, COPYING, MAJORITY, "untrained")
+"""The network and what it is compared with: two Bayesians, one that copies the label of the query
+where an example has it and guesses elsewhere, one that says the most frequent label of the prompt,
+and the untrained network."""
+RULES = ("trained", "held-out")
+QUERIES = ("any", "shown", "new")
+"""Whether an example has the letter of the query."""
+
+NEEDS: tuple[Need, ...] = ("prompts", "next symbols", "causal")
+Said = Float[np.ndarray, "prompt answer_plus_1"]
+"""How likely each answer is; in the last column the likeliest other token."""
+
+
+@torch.no_grad()
+def answers(
+    model: LanguageModel, objective: Objective, language: InContext, words: Words
+) -> Float[np.ndarray, "prompt d_vocab"]:
+    """How likely each token is after the border."""
+    tokens = torch.as_tensor(words.tokens, device=model.device)
+    at = torch.as_tensor((words.ids == language.border).argmax(axis=1) + 1, device=model.device)
+    said = objective.log_probabilities(model(tokens), model.vocabulary)
+    return said[torch.arange(len(tokens)), at].exp().cpu().double().numpy()
+
+
+def in_context(run: Run, options: Options, progress: Progress = quiet) -> pd.DataFrame:
+    """Shares of right answers, by the number of examples, beside Bayes and the controls.
+
+    Returns:
+        One row per model (``MODELS``), rules (those the prompts are drawn by), query
+        (``QUERIES``) and number of examples: accuracy (share of right answers; of equally likely
+        ones each counts in part), low, high (95% bootstrap over prompts), from_bayes and
+        from_trained (mean Kullback-Leibler divergence in nats from the posterior over all rules,
+        and over the trained ones, the latter over those prompts that a trained rule fits; missing
+        for what is no network) and prompts.
+    """
+    language, most = run.language, run.config.max_n
+    assert isinstance(language, InContext)
+    rng = np.random.default_rng([ANALYSIS_SEED, options.seed])
+    networks = {"trained": run.model(), "untrained": run.untrained()}
+    rows: list[dict[str, object]] = []
+    for at, rules in enumerate(RULES):
+        drawn_by = language.trained if rules == "trained" else language.held_out
+        for examples in range(1, most + 1):
+            progress(at * most + examples - 1, len(RULES) * most, f"{rules} rules")
+            lengths = np.full(options.count, language.length_of(examples))
+            words = language.prompts(rng, lengths, drawn_by)
+            about = {"rules": rules, "examples": examples}
+            rows += [about | row for row in _rows(language, words, networks, run.objective)]
+    progress(1, 1, "in-context")
+    return pd.DataFrame(rows)
+
+
+def _rows(
+    language: InContext,
+    words: Words,
+    networks: dict[str, LanguageModel],
+    objective: Objective,
+) -> Iterator[dict[str, object]]:
+    posterior = language.posterior(words, language.rules)
+    by_heart = language.posterior(words, language.trained)
+    ids = [language.vocabulary.ids[label] for label in language.answers]
+    true = np.searchsorted(ids, words.ids[:, -1])
+    shown = language.trace(words)["answer"][:, -1] > 0
+    even = np.full_like(posterior, 1 / len(ids))
+    counts = (words.ids[..., None] == np.array(ids))[:, :-1].sum(axis=1)
+    said = {
+        BAYES: posterior,
+        BY_HEART: np.where(np.isnan(by_heart), even, by_heart),
+        COPYING: np.where(shown[:, None], posterior, even),
+        MAJORITY: counts / counts.sum(axis=1, keepdims=True),
+    }
+    said = {name: np.pad(own, ((0, 0), (0, 1))) for name, own in said.items()}
+    unknown = dict.fromkeys(("from_bayes", "from_trained"), np.full(len(words), np.nan))
+    divergence: dict[str, dict[str, np.ndarray]] = {}
+    for name, model in networks.items():
+        found = answers(model, objective, language, words)
+        other = np.delete(found, ids, axis=1).max(axis=1, keepdims=True)
+        said[name] = np.concatenate([found[:, ids], other], axis=1)
+        truths = {"from_bayes": posterior, "from_trained": by_heart}
+        divergence[name] = {of: _apart(truth, found[:, ids]) for of, truth in truths.items()}
+    for name in MODELS:
+        right = accuracy(said[name], true)
+        for query, which in zip(QUERIES, (shown | True, shown, ~shown), strict=True):
+            if not which.any():
+                continue
+            mean, low, high = map(float, bootstrap_mean(right[which]))
+            row: dict[str, object] = {"model": name, "query": query, "accuracy": mean}
+            row |= {"low": low, "high": high}
+            for column, own in divergence.get(name, unknown).items():
+                known = own[which & ~np.isnan(own)]
+                row[column] = float(known.mean()) if len(known) else np.nan
+            yield row | {"prompts": int(which.sum())}
+
+
+def accuracy(said: Said, true: np.ndarray) -> Float[np.ndarray, " prompt"]:
+    """1 where the likeliest answer is the true one, a part of 1 where it is one of several."""
+    likeliest = said >= said.max(axis=1, keepdims=True) * (1 - 1e-9)
+    return likeliest[np.arange(len(said)), true] / likeliest.sum(axis=1)
+
+
+def _apart(
+    truth: Float[np.ndarray, "prompt answer"], said: Float[np.ndarray, "prompt answer"]
+) -> Float[np.ndarray, " prompt"]:
+    """The Kullback-Leibler divergence in nats; missing where there is no truth."""
+    terms = truth * (np.log(np.where(truth > 0, truth, 1.0)) - np.log(np.maximum(said, 1e-30)))
+    return np.asarray(terms.sum(axis=1))
+
+
+def side_by_side(table: pd.DataFrame) -> pd.DataFrame:
+    """One row per kind of rule and number of examples: the network beside the others."""
+    keys = ["rules", "examples"]
+    some = table[table["query"] == "any"]
+    wide = some.pivot_table("accuracy", keys, "model", sort=False)[list(MODELS[1:])]
+    own = some[some["model"] == "trained"].set_index(keys)
+    own = own[["prompts", "accuracy", "low", "high", "from_bayes", "from_trained"]]
+    return own.join(wide).reset_index()
+
+
+def in_words(table: pd.DataFrame) -> str:
+    """What the table says of the longest prompts, by trained and by held-out rules."""
+    most = table["examples"].max()
+    rows = table[(table["examples"] == most) & (table["query"] == "any")]
+    said = []
+    for rules in RULES:
+        own = rows[rows["rules"] == rules].set_index("model")
+        network, others = own.loc["trained"], own["accuracy"]
+        beside = ", ".join(f"{name} {others[name]:.0%}" for name in MODELS[1:])
+        fit = network["from_trained"]
+        said.append(
+            f"By {rules} rules {network['accuracy']:.0%}"
+            f"{brackets(network['low'], network['high'], '.0%')} are right ({beside}); "
+            f"the network is "
+            f"{network['from_bayes']:.2f} nats from the Bayesian of all rules, and "
+            + ("no trained rule fits." if np.isnan(fit) else f"{fit:.2f} from that of the trained.")
+        )
+    return f"Answers after {most} examples (bootstrap 95% interval). {' '.join(said)}"
+
+
+def chart(table: pd.DataFrame, query: str = "any") -> ChartType:
+    """Two panels, of trained and of held-out rules, side by side."""
+    return alt.hconcat(*(panel(table, rules, query) for rules in RULES))
+
+
+def panel(table: pd.DataFrame, rules: str, query: str = "any") -> ChartType:
+    """Accuracy by the number of examples, of prompts by rules of one kind."""
+    colours = [TRAINED, SEVERAL[2], SEVERAL[1], SEVERAL[3], AGAINST, UNTRAINED]
+    own = table[(table["rules"] == rules) & (table["query"] == query)]
+    base = alt.Chart(own, title=f"{rules} rules").encode(
+        x=alt.X("examples:Q", title="examples in the prompt").axis(tickMinStep=1, format="d"),
+        color=alt.Color("model:N", title=None)
+        .scale(domain=list(MODELS), range=colours)
+        .legend(orient="top", columns=3),
+        tooltip=["model", "examples", *figures("accuracy", "low", "high"), "prompts"],
+    )
+    y = alt.Y("accuracy:Q", title="right answers").scale(domain=[0, 1]).axis(format="%")
+    network = base.transform_filter(alt.datum.model == "trained")
+    return (
+        base.mark_line(point=True).encode(y=y) + network.mark_rule().encode(y="low:Q", y2="high:Q")
+    ).properties(width=260, height=230)
+
+
+# -- one prompt ---------------------------------------------------------------------------------
+
+
+def _language_of(run: Run) -> InContext:
+    require(run, *NEEDS)
+    assert isinstance(run.language, InContext)
+    return run.language
+
+
+def prompt_of(run: Run, text: str) -> Word:
+    """A typed prompt, up to its query, with the border.
+
+    Raises:
+        UserError: the language has none, or what is typed is none.
+    """
+    language = _language_of(run)
+    source, _, _ = text.partition(BORDER)
+    word = (*language.vocabulary.parse(source), BORDER)
+    if not language.next_symbols(word):
+        example = " ".join(language.split(language.example())[0])
+        raise UserError(
+            f"{' '.join(word[:-1])!r} is no prompt: type letters, each with a label of its own, "
+            f"and a letter at the end, such as {example}"
+        )
+    return word
+
+
+def one_prompt(run: Run, word: Word) -> pd.DataFrame:
+    """What the network answers to one prompt, beside both Bayesians.
+
+    Returns:
+        One row per model ("trained", "untrained", "Bayes", "Bayes, trained rules") and answer:
+        model, answer, probability (missing where no trained rule fits).
+    """
+    language = _language_of(run)
+    words = language.vocabulary.words([word])
+    ids = [language.vocabulary.ids[label] for label in language.answers]
+    said: dict[str, np.ndarray] = {
+        BAYES: language.posterior(words, language.rules)[0],
+        BY_HEART: language.posterior(words, language.trained)[0],
+    }
+    makes: dict[str, Callable[[], LanguageModel]] = {
+        "trained": run.model,
+        "untrained": run.untrained,
+    }
+    for name, make in makes.items():
+        said[name] = answers(make(), run.objective, language, words)[0, ids]
+    return pd.DataFrame(
+        [
+            {"model": name, "answer": label, "probability": float(value)}
+            for name in MODELS
+            if name in said
+            for label, value in zip(language.answers, said[name], strict=True)
+        ]
+    )
+
+
+def chart_of_one(table: pd.DataFrame) -> ChartType:
+    """Bars by answer, a colour for each model."""
+    order = list(dict.fromkeys(table["model"]))
+    return (
+        alt.Chart(table)
+        .mark_bar()
+        .encode(
+            x=alt.X("answer:N", title="answer").axis(labelAngle=0),
+            xOffset=alt.XOffset("model:N", sort=order),
+            y=alt.Y("probability:Q", title=None).scale(domain=[0, 1]).axis(format="%"),
+            color=alt.Color("model:N", title=None, sort=order)
+            .scale(domain=order, range=[TRAINED, SEVERAL[2], SEVERAL[1], UNTRAINED])
+            .legend(orient="top", columns=2),
+            tooltip=["model", "answer", *figures("probability")],
+        )
+        .properties(width=420, height=220)
+    )
+
+
+def headline(table: pd.DataFrame) -> pd.DataFrame:
+    """Numbers that are compared over seeds: right answers by rules and number of examples."""
+    rows = table[table["query"] == "any"].itertuples()
+    return numbers(
+        (f"{row.rules} rules, {row.examples} examples", str(row.model), row.accuracy)
+        for row in rows
+    )
+
+
+QUESTION = of_table(
+    "in-context",
+    Options,
+    in_context,
+    in_words,
+    headline,
+    chart,
+    side_by_side,
+    needs=NEEDS,
+    planned=tuple(Planned("trained", name) for name in MODELS[1:]),
+)
+
+if __name__ == "__main__":
+    raise SystemExit(script(QUESTION))

@@ -1,0 +1,135 @@
+"""A written step is turned around: does what follows believe it, or the source?
+
+A chain of thought may be what an answer is made of, or decoration beside it. Here every step has a
+truth. One step is edited, and the model goes on. It follows the edit if all later steps and the
+answer are those that come of the written step, and the source if they are those of the source.
+"""
+
+from __future__ import annotations
+
+import altair as alt
+import numpy as np
+import pandas as pd
+import torch
+from altair.typing import ChartType
+
+from analyses.answers import Planned, Progress, models_of, numbers, of_table, quiet
+from analyses.charts.theme import SEVERAL, UNTRAINED, figures
+from analyses.options.behaviour import Steps as Options
+from analyses.questions.behaviour.targets import greedy
+from analyses.script import script
+from analyses.words import ANALYSIS_SEED
+from interp.statistics import brackets, wilson
+from models.errors import UserError
+from models.languages.pairs.steps import ParitySteps
+from models.runs.run import Run
+
+WAYS = ("next step follows the edit", "answer follows the edit", "answer follows the source")
+
+
+def edited(run: Run, options: Options, progress: Progress = quiet) -> pd.DataFrame:
+    """What follows a step that was turned around, beside what follows the true one.
+
+    Sources of the training window, of at least three symbols; one step of each but the last is
+    turned around.
+
+    Returns:
+        One row per model ("trained", "untrained"), whether a step is "edited" or "as it is",
+        and way: "next step follows the edit", "answer follows the edit", "answer follows the
+        source" (an answer may follow neither, if it is none); share, low, high (95% Wilson) and
+        pairs. Where nothing is edited, what would follow the edit is
+        wrong, so these are the errors that are made anyway.
+
+    Raises:
+        UserError: the run knows short sources alone.
+    """
+    language = run.language
+    assert isinstance(language, ParitySteps)
+    rng = np.random.default_rng([ANALYSIS_SEED, options.seed])
+    lengths = [language.length_of(n) for n in range(3, run.config.max_n + 1)]
+    if not lengths:
+        raise UserError(f"{run.name} knows sources of one or two symbols: nothing to edit")
+    drawn = language.sample(rng, options.count, lengths, True, "test").words
+    rows: list[dict[str, object]] = []
+    for name, model in models_of(run, progress):
+        chance = np.random.default_rng([ANALYSIS_SEED, options.seed, 1])  # the same for both models
+        held: dict[tuple[str, str], list[bool]] = {}
+        for ids, length in zip(drawn.ids, drawn.lengths, strict=True):
+            source, target = language.split(language.vocabulary.decode(ids[:length]))
+            place = int(chance.integers(len(source) - 1))
+            written, after = language.edited(source, place)
+            for how, begins in (("edited", written), ("as it is", target[: place + 1])):
+                pair = (*language.pair(source)[: len(source) + 1], *begins)
+                begun = language.vocabulary.words([pair]).tokens
+                tokens = torch.as_tensor(begun, device=model.device)
+                going = greedy(model, run.objective, tokens, len(after) + 1)
+                made = language.vocabulary.decode(going[0])
+                answer = made[len(after) - 1]
+                ways = (made[0] == after[0], answer == after[-1], answer == target[-1])
+                for way, holds in zip(WAYS, ways, strict=True):
+                    held.setdefault((how, way), []).append(holds)
+        for (how, way), each in held.items():
+            low, high = wilson(sum(each), len(each))
+            row: dict[str, object] = {"model": name, "steps": how, "way": way}
+            row |= {"share": sum(each) / len(each), "low": low, "high": high}
+            rows.append(row | {"pairs": len(each)})
+    return pd.DataFrame(rows)
+
+
+def in_words(table: pd.DataFrame) -> str:
+    """What the table says."""
+    rows = table.set_index(["model", "steps", "way"])
+    said = [
+        f"the {way} in {row['share']:.0%}{brackets(row['low'], row['high'], '.0%')}"
+        for way in WAYS
+        for row in [rows.loc[("trained", "edited", way)]]
+    ]
+    as_it_is = rows.loc[("trained", "as it is", WAYS[2])]
+    untrained = rows.loc[("untrained", "edited", WAYS[1])]
+    return (
+        f"After a step that was turned around (Wilson's 95% interval, {int(as_it_is['pairs'])} "
+        f"pairs): {'; '.join(said)}. Where no step is edited, the answer is right in "
+        f"{as_it_is['share']:.0%}; in the untrained model it follows the edit in "
+        f"{untrained['share']:.0%}."
+    )
+
+
+def chart(table: pd.DataFrame) -> ChartType:
+    """What follows an edited step, and what follows a true one."""
+    shown = table.assign(of=table["model"] + ", " + table["steps"])
+    base = alt.Chart(shown).encode(
+        y=alt.Y("way:N", sort=list(WAYS), title=None).axis(labelLimit=260),
+        yOffset=alt.YOffset("of:N", sort=None),
+        tooltip=["of", "way", *figures("share", "low", "high"), "pairs"],
+    )
+    order = list(dict.fromkeys(shown["of"]))
+    colours = [SEVERAL[0], SEVERAL[2], UNTRAINED, "#6b7078"]
+    bars = base.mark_bar().encode(
+        x=alt.X("share:Q", title="share of the pairs").scale(domain=[0, 1]).axis(format="%"),
+        color=alt.Color("of:N", title=None, sort=order)
+        .scale(domain=order, range=colours)
+        .legend(orient="top"),
+    )
+    ends = base.mark_rule(strokeWidth=1.5).encode(x="low:Q", x2="high:Q", color=alt.value("#777"))
+    return (bars + ends).properties(width=420, height=alt.Step(14))
+
+
+def headline(table: pd.DataFrame) -> pd.DataFrame:
+    """Numbers that are compared over seeds: the share that goes each way."""
+    rows = table.itertuples()
+    return numbers((f"{row.way}, {row.steps}", str(row.model), row.share) for row in rows)
+
+
+QUESTION = of_table(
+    "steps",
+    Options,
+    edited,
+    in_words,
+    headline,
+    chart,
+    needs=("steps", "next symbols", "causal"),
+    planned=(Planned("trained", "untrained"),),
+)
+
+if __name__ == "__main__":
+    raise SystemExit(script(QUESTION))

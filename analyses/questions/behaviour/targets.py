@@ -1,0 +1,324 @@
+"""Is the target of a source right, and what becomes of it after a first error?
+
+In training each symbol is asked for after the true symbols before it (teacher forcing). In use a
+model goes on from its own symbols (free running). Whether a whole target is right is the same in
+both, since up to its first error it reads the same. What comes after the error is not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import altair as alt
+import numpy as np
+import pandas as pd
+import torch
+from altair.typing import ChartType
+from jaxtyping import Bool, Int
+from torch import Tensor
+
+from analyses.answers import Planned, Progress, numbers, of_table, quiet
+from analyses.charts.theme import SEVERAL, TRAINED, UNTRAINED, figures
+from analyses.needs import Need, require
+from analyses.options.behaviour import Targets as Options
+from analyses.script import script
+from analyses.words import ANALYSIS_SEED
+from interp.statistics import bootstrap_mean, brackets, wilson
+from models.base import LanguageModel
+from models.decoding.growing import growing
+from models.languages import END_ID, PairCorpus, Transduction, Word, Words
+from models.objectives.base import Objective
+from models.runs.run import Run
+
+MOST_LENGTHS = 12
+"""The most source lengths that are told apart; of more, some at even distances are asked about."""
+DRAWN = 16
+"""Rounds of drawing, to find pairs of each length of the source."""
+CONTROLS = ("untrained", "another source")
+"""The untrained model; and the true target of another source of this length, which tells how right
+a target is that knows nothing of its source but the length."""
+
+NEEDS: tuple[Need, ...] = ("pairs", "next symbols", "causal")
+INTERVALS = {"exact": ("low", "high"), "running": ("running_low", "running_high")}
+"""The measures that have an interval, with the columns of its ends."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """Different pairs whose sources have one length.
+
+    Attributes:
+        words: the pairs.
+        source: how many symbols each source has.
+        targets: the symbols after the border, END after the last; -1 past that.
+    """
+
+    words: Words
+    source: int
+    targets: Int[np.ndarray, "pair place"]
+
+
+def asked_of(run: Run, windows: float, count: int, seed: int) -> list[Asked]:
+    """Pairs by the length of their source, from the shortest up.
+
+    Args:
+        windows: the longest pairs, in training windows; a corpus has its own lengths.
+        count: different pairs of each length at most.
+
+    Raises:
+        UserError: the run has no pairs, or makes no targets.
+    """
+    require(run, *NEEDS)
+    language, rng = run.language, np.random.default_rng([ANALYSIS_SEED, seed])
+    assert isinstance(language, Transduction | PairCorpus)
+    window = language.length_of(run.config.max_n)
+    reach = range(1, int(window * windows) + 1)
+    if isinstance(language, PairCorpus):
+        reach = language.lengths(run.config.max_n)
+    lengths = language.positive_lengths(reach)
+    found: dict[int, dict[Word, None]] = {}
+    for _ in range(DRAWN):
+        words = language.sample(rng, count * len(lengths), lengths, True, "test").words
+        for ids, length in zip(words.ids, words.lengths, strict=True):
+            word = language.vocabulary.decode(ids[:length])
+            own = found.setdefault(len(language.split(word)[0]), {})
+            if len(own) < count:
+                own[word] = None
+        if all(len(own) == count for own in found.values()):
+            break
+    sources = sorted(found)
+    some = np.unique(np.linspace(0, len(sources) - 1, MOST_LENGTHS).round().astype(int))
+    asked = []
+    for source in (sources[at] for at in some):
+        pairs = language.vocabulary.words(list(found[source]))
+        targets = np.pad(pairs.ids[:, source + 1 :], ((0, 0), (0, 1)), constant_values=END_ID)
+        inside = np.arange(targets.shape[1]) <= (pairs.lengths - source - 1)[:, None]
+        asked.append(Asked(pairs, source, np.where(inside, targets, -1)))
+    return asked
+
+
+@torch.no_grad()
+def forced(
+    model: LanguageModel, objective: Objective, asked: Asked
+) -> Int[np.ndarray, "pair place"]:
+    """The likeliest token after each true beginning of the target."""
+    tokens = torch.as_tensor(asked.words.tokens, device=model.device)
+    said = objective.log_probabilities(model(tokens), model.vocabulary)
+    return said[:, asked.source + 1 :].argmax(dim=-1).cpu().numpy()
+
+
+def running(
+    model: LanguageModel, objective: Objective, asked: Asked
+) -> Int[np.ndarray, "pair place"]:
+    """The likeliest token after what the model itself has made; END after its own end."""
+    begun = torch.as_tensor(asked.words.tokens[:, : asked.source + 2], device=model.device)
+    return greedy(model, objective, begun, asked.targets.shape[1])
+
+
+@torch.no_grad()
+def greedy(
+    model: LanguageModel, objective: Objective, begun: Int[Tensor, "pair pos"], places: int
+) -> Int[np.ndarray, "pair place"]:
+    """The likeliest token after each beginning, and so on; END after the end.
+
+    Args:
+        places: how many tokens are made.
+    """
+    words = growing(model, begun, begun.shape[1] + places)
+    rows, made = torch.arange(len(begun), device=model.device), list[Tensor]()
+    ended = torch.zeros(len(begun), dtype=torch.bool, device=model.device)
+    for _ in range(places):
+        said = objective.log_probabilities(words.logits(), model.vocabulary)
+        token = said.argmax(dim=-1).masked_fill(ended, END_ID)
+        ended = ended | (token == END_ID)
+        made.append(token)
+        words.go_on(rows, token)
+    return torch.stack(made, dim=1).cpu().numpy()
+
+
+def targets(run: Run, options: Options, progress: Progress = quiet) -> pd.DataFrame:
+    """Shares of right targets, by the length of the source or by the place in the target.
+
+    Controls: the untrained model, and the target of another source of the same length.
+
+    By place, the distance from the border, the sources are those of the window alone.
+
+    Returns:
+        One row per model and group: model ("trained" or a control), by, group, pairs (for
+        places, those that reach so far), exact (share of pairs whose whole target is right, END
+        too), low and high (its 95% Wilson interval), forced and running (share of the places with
+        the right token, after the true symbols and after the model's own), running_low and
+        running_high (95% bootstrap over pairs) and alone (what ``exact`` would be if errors came
+        independently of each other: the product of ``forced`` over the places). By place, exact is
+        whether all is right up to there, and forced and running are about this place alone.
+
+    Raises:
+        UserError: the run has no pairs.
+    """
+    rows: list[dict[str, object]] = []
+    by = options.by
+    asked = asked_of(run, 1.0 if by == "place" else options.windows, options.count, options.seed)
+    models = {"trained": run.model(), "untrained": run.untrained()}
+    total = len(models) * len(asked)
+    for done, (name, model) in enumerate(models.items()):
+        answers = []
+        for at, each in enumerate(asked):
+            progress(done * len(asked) + at, total, name)
+            made = forced(model, run.objective, each), running(model, run.objective, each)
+            answers.append(made)
+        rows += _rows(name, by, asked, answers)
+    rng = np.random.default_rng([ANALYSIS_SEED, options.seed])
+    others = [_shifted(each, rng) for each in asked]
+    rows += _rows(CONTROLS[1], by, asked, [(other, other) for other in others])
+    progress(total, total, "targets")
+    return pd.DataFrame(rows)
+
+
+def _shifted(asked: Asked, rng: np.random.Generator) -> Int[np.ndarray, "pair place"]:
+    """The targets of other sources of the same length."""
+    turn = int(rng.integers(1, max(len(asked.targets), 2)))
+    return np.where(asked.targets >= 0, np.roll(asked.targets, turn, axis=0), -1)
+
+
+Answers = Sequence[tuple[np.ndarray, np.ndarray]]
+
+
+def _rows(
+    model: str, by: str, asked: Sequence[Asked], answers: Answers
+) -> Iterator[dict[str, object]]:
+    about = {"model": model, "by": by}
+    if by == "length":
+        for each, made in zip(asked, answers, strict=True):
+            there = each.targets >= 0
+            right = [(tokens == each.targets) & there for tokens in made]
+            exact = (right[1] | ~there).all(axis=1)
+            yield about | {"group": each.source} | _row(exact, right, there)
+        return
+    deepest = max(each.targets.shape[1] for each in asked)
+    wide = [
+        [np.pad(part, ((0, 0), (0, deepest - part.shape[1])), constant_values=-1) for part in parts]
+        for parts in ((each.targets, *made) for each, made in zip(asked, answers, strict=True))
+    ]
+    true, *own = (np.concatenate(parts) for parts in zip(*wide, strict=True))
+    right = [tokens == true for tokens in own]
+    so_far = np.logical_and.accumulate(right[1] | (true < 0), axis=1)
+    for place in range(deepest):
+        there = true[:, place] >= 0
+        at = [each[there, place : place + 1] for each in right]
+        yield about | {"group": place + 1} | _row(so_far[there, place], at, true[there, :1] >= 0)
+
+
+def _row(
+    exact: Bool[np.ndarray, " pair"],
+    right: Sequence[Bool[np.ndarray, "pair place"]],
+    there: Bool[np.ndarray, "pair place"],
+) -> dict[str, object]:
+    low, high = wilson(int(exact.sum()), len(exact))
+    each = [own.sum(axis=1) / there.sum(axis=1) for own in right]
+    mean, running_low, running_high = map(float, bootstrap_mean(each[1]))
+    counts = there.sum(axis=0)
+    by_place = right[0].sum(axis=0)[counts > 0] / counts[counts > 0]
+    return {
+        "pairs": len(exact),
+        "exact": float(exact.mean()),
+        "low": low,
+        "high": high,
+        "forced": float(each[0].mean()),
+        "running": mean,
+        "running_low": running_low,
+        "running_high": running_high,
+        "alone": float(np.prod(by_place)),
+    }
+
+
+def side_by_side(table: pd.DataFrame) -> pd.DataFrame:
+    """One row per group: the model beside its controls."""
+    found = table[table["model"] == "trained"].set_index("group")
+    found = found[["pairs", "exact", "low", "high", "alone", "forced", "running"]]
+    for name in CONTROLS:
+        own = table[table["model"] == name].set_index("group")
+        found = found.join(own["running"].rename(f"running, {name}"))
+    by = str(table["by"].iloc[0])
+    return found.reset_index().rename(columns={"group": "source" if by == "length" else by})
+
+
+def in_words(table: pd.DataFrame) -> str:
+    """What the table says, in a few sentences."""
+    rows, by = table.set_index("model"), table["by"].iloc[0]
+    trained = rows.loc[["trained"]]
+    first, last = trained.iloc[0], trained.iloc[-1]
+    what = "source of {} symbols" if by == "length" else "place {}"
+    said = [
+        f"{row['exact']:.0%}{brackets(row['low'], row['high'], '.0%')} "
+        f"at a {what.format(row['group'])}"
+        for row in (first, last)
+    ]
+    other, untrained = (rows.loc[[name]].iloc[-1]["running"] for name in CONTROLS[::-1])
+    return (
+        f"Whole targets right{'' if by == 'length' else ' up to there'} (Wilson's 95% interval): "
+        f"{said[0]}, {said[1]}. There {last['forced']:.0%} of the tokens are right after the true "
+        f"ones, {last['running']:.0%} after the model's own"
+        f"{brackets(last['running_low'], last['running_high'], '.0%')}; "
+        f"if errors came independently, {last['alone']:.0%} of the "
+        f"targets would be right. Controls, after their own: untrained {untrained:.0%}, the target "
+        f"of another source {other:.0%}."
+    )
+
+
+def chart(table: pd.DataFrame) -> ChartType:
+    """Three panels by length or place: whole targets, tokens after true ones, after own ones."""
+    by = table["by"].iloc[0]
+    names = {
+        "exact": "whole target right" if by == "length" else "all right up to here",
+        "forced": "tokens right after the true ones",
+        "running": "tokens right after its own",
+    }
+    long = table.melt(
+        ["model", "group", "pairs"], list(names), var_name="measure", value_name="share"
+    )
+    for name, ends in INTERVALS.items():
+        long.loc[long["measure"] == name, ["from", "to"]] = table[list(ends)].to_numpy()
+    colours = [TRAINED, UNTRAINED, SEVERAL[1]]
+    title = "symbols of the source" if by == "length" else "place in the target"
+    panels = []
+    for name, shown in names.items():
+        base = alt.Chart(long[long["measure"] == name], title=shown).encode(
+            x=alt.X("group:Q", title=title).axis(tickMinStep=1, format="d"),
+            color=alt.Color("model:N", title=None)
+            .scale(domain=["trained", *CONTROLS], range=colours)
+            .legend(orient="top"),
+            tooltip=["model", "group", "pairs", *figures("share", "from", "to")],
+        )
+        y = alt.Y("share:Q", title=None).scale(domain=[0, 1]).axis(format="%")
+        layers = [base.mark_line(point=alt.OverlayMarkDef(size=30)).encode(y=y)]
+        if name in INTERVALS:
+            layers.append(base.mark_rule().encode(y="from:Q", y2="to:Q"))
+        panels.append(alt.layer(*layers).properties(width=230, height=200))
+    return alt.hconcat(*panels)
+
+
+def headline(table: pd.DataFrame) -> pd.DataFrame:
+    """Numbers that are compared over seeds: whole targets, and tokens after the model's own."""
+    rows = []
+    for row in table.itertuples():
+        at = f"{row.by} {row.group}"
+        rows.append((f"whole targets, {at}", str(row.model), row.exact))
+        rows.append((f"tokens after its own, {at}", str(row.model), row.running))
+    return numbers(rows)
+
+
+QUESTION = of_table(
+    "targets",
+    Options,
+    targets,
+    in_words,
+    headline,
+    chart,
+    side_by_side,
+    needs=NEEDS,
+    planned=tuple(Planned("trained", name) for name in CONTROLS),
+)
+
+if __name__ == "__main__":
+    raise SystemExit(script(QUESTION))

@@ -1,0 +1,1 @@
+"""What the activations of a run hold."""

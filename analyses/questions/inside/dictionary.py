@@ -1,0 +1,270 @@
+"""Do sparse dictionaries find what is known of a site? An answer that is kept in the run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import get_args
+
+import altair as alt
+import pandas as pd
+from altair.typing import ChartType
+
+from analyses.answers import (
+    Answer,
+    Planned,
+    Progress,
+    Question,
+    arguments_of,
+    numbers,
+    plain,
+    quiet,
+)
+from analyses.charts.theme import QUIET, TRAINED, UNTRAINED, figures
+from analyses.options.inside import Dictionary as Asked
+from analyses.options.inside import DictionaryKind
+from analyses.questions.inside.dictionaries.features import features, told
+from analyses.questions.inside.dictionaries.measured import (
+    CHANCE,
+    MEASURES,
+    Seen,
+    Site,
+    as_table,
+    reads_of,
+)
+from analyses.questions.inside.dictionaries.planted import planted_truth
+from analyses.questions.inside.dictionaries.stated import state_truth
+from analyses.questions.inside.dictionaries.truth import Truth
+from analyses.registry import BUILT_IN
+from analyses.script import script
+from interp.dictionaries.training import Recipe
+from interp.statistics import brackets
+from models.base import LanguageModel
+from models.errors import UserError, unknown
+from models.plants.plans import plan_of
+from models.runs.run import Run
+
+SPARSE = get_args(DictionaryKind)
+OLDER = ("PCA", "ICA", "k-means", "neurons")
+"""Peers that the sentence leaves to the table."""
+TOGETHER = {
+    "right": ("F1", "MCC", "cause", "stability"),
+    "how": ("splitting", "absorption", "variance", "L0"),
+}
+"""Measures that stand in one table."""
+COUNTED = ("splitting", "L0")
+"""Numbers of latents; all other measures have 1 as their largest value."""
+Rows = list[dict[str, object]]
+Panel = alt.LayerChart | alt.FacetChart
+
+
+def dictionaries(run: Run, asked: Asked, progress: Progress = quiet) -> Answer:
+    """Table: one row per model, kind, width and measure. Columns: model ("trained", "untrained",
+    "chance"), kind (of dictionary), width (latents that were asked for), latents (that it has),
+    measure, value, low and high (95%, Student's over seeds; NaN where no seed changes it), seeds.
+
+    Measures: F1 (of the best latent of each fact, mean over facts), MCC (cosine with the directions
+    of a plan, matched one to one), splitting (latents that share a fact), absorption (share of a
+    fact's positions that a more special latent takes), stability (cosine with the dictionaries of
+    other seeds, matched; NaN of a single one), cause (latents are clamped: is the answer right?
+    Cases that flip and others half each), variance (explained), L0 (latents on at a position).
+
+    Findings: "features" and "told", the rows of these functions of the first width and seed.
+
+    Raises:
+        UserError: nothing is known of the site, or a kind cannot be trained there.
+    """
+    model, digest = run.model_and_hash()
+    if asked.site not in model.hook_dict:
+        raise unknown("site", asked.site, model.hook_dict)
+    kinds = asked.kinds or (SPARSE if asked.site.endswith("mlp_out") else SPARSE[:-1])
+    if "transcoder" in kinds:
+        reads_of(asked.site)
+    truth = _truth(run, model, asked)
+    rows, latents, best = _asked(run, model, asked, kinds, truth, progress)
+    table = as_table(rows)
+    findings = plain({"features": latents, "told": best, "facts": truth.names})
+    findings["positions"] = len(truth.score.word)
+    sentence = in_words(table, run.name, asked, truth)
+    return Answer(table, sentence, findings, arguments_of(asked), digest)
+
+
+def _truth(run: Run, model: LanguageModel, asked: Asked) -> Truth:
+    plan = plan_of(run)
+    if plan is None:
+        truth = state_truth(run, model, asked.words, asked.seed)
+    else:
+        truth = planted_truth(run, plan, asked.words, asked.seed, asked.site)
+    if not truth.names:
+        raise UserError(
+            f"too few different prefixes of {run.name}, or nothing that is known varies at "
+            f"{asked.site}: ask about more --words or another --site, or a run that was trained "
+            "with a larger --max-n"
+        )
+    return truth
+
+
+def _asked(
+    run: Run,
+    model: LanguageModel,
+    asked: Asked,
+    kinds: Sequence[DictionaryKind],
+    truth: Truth,
+    progress: Progress,
+) -> tuple[Rows, Rows, Rows]:
+    """The rows of the table, those of the latents, and those of what tells each fact."""
+    recipe = Recipe("topk", 1, asked.active, steps=asked.steps)
+    seeds = range(asked.seed, asked.seed + asked.seeds)
+    rows: Rows = []
+    latents: Rows = []
+    best: Rows = []
+    sites = {
+        name: Site(each, asked.site, truth, Seen.at(each, asked.site, truth), recipe, seeds)
+        for name, each in (("trained", model), ("untrained", run.untrained()))
+    }
+    widths = asked.width or (2 * sites["trained"].seen.fit.shape[1],)
+    total, done = len(widths) * len(sites) * len(kinds) * asked.steps, 0
+    for width in widths:
+        for name, site in sites.items():
+            for kind in kinds:
+
+                def say(step: int, done: int = done, what: str = f"{name}, {kind}") -> None:
+                    progress(done + step, total, what)
+
+                made = site.made(kind, width, say)
+                done += asked.steps
+                rows += site.rows(made, name, causal=name == "trained")
+                if name == "trained" and width == widths[0]:
+                    progress(done, total, f"latents of {kind}")
+                    latents += features(site, made)
+                    best += told(site, made)
+        progress(done, total, "peers")
+        for made in sites["trained"].peers(width):
+            rows += sites["trained"].rows(made, "trained", causal=True)
+        rows += sites["trained"].chance(width)
+    return rows, latents, best
+
+
+def side_by_side(table: pd.DataFrame) -> dict[str, pd.DataFrame]:
+    """By title, tables with one row for each kind of dictionary and a column for each measure."""
+    table = table.assign(shown=[_shown(*row) for row in table[["value", "low", "high"]].values])
+    keys = ["kind", "model", "width"]
+    order = table[keys].drop_duplicates()
+    wide = order.merge(table.pivot(index=keys, columns="measure", values="shown"), on=keys)
+    return {title: wide[[*keys, *measures]].fillna("-") for title, measures in TOGETHER.items()}
+
+
+def _shown(value: float, low: float, high: float) -> str:
+    if value != value:
+        return "-"
+    return f"{value:.2f}{brackets(low, high, '.2f')}"
+
+
+def in_words(table: pd.DataFrame, name: str, asked: Asked, truth: Truth) -> str:
+    """The sparse dictionaries of the first width, beside their controls."""
+    first = table[table["width"] == table["width"].iloc[0]]
+    values = first.set_index(["model", "kind", "measure"])
+    parts = []
+    for measure in ("F1", "MCC", "cause"):
+        own = first[(first["measure"] == measure) & first["value"].notna()]
+        own = own[(own["model"] == "trained") & ~own["kind"].isin(OLDER)]
+        told = [f"{row.kind} {_shown(row.value, row.low, row.high)}" for row in own.itertuples()]
+        if told:
+            by_chance = values.loc[(CHANCE, CHANCE, measure), "value"]
+            parts.append(f"{measure}: {', '.join(told)}; chance {by_chance:.2f}")
+    untrained = first[(first["model"] == "untrained") & (first["measure"] == "F1")]
+    controls = ", ".join(f"{row.kind} {row.value:.2f}" for row in untrained.itertuples())
+    return (
+        f"At {asked.site} of {name}, {'. '.join(parts)}. F1 on the untrained model: {controls}. "
+        f"{len(truth.names)} facts at {len(truth.score.word)} positions that chose nothing; means "
+        f"over {asked.seeds} seeds of the dictionaries (95% Student's)."
+    )
+
+
+def in_short(table: pd.DataFrame) -> str:
+    """What the sparse dictionaries of one width do: where they are clamped if that is known, and
+    else how well their latents tell facts."""
+    known = table[table["value"].notna()]
+    measure = "cause" if "cause" in set(known["measure"]) else "F1"
+    rows = known[(known["measure"] == measure) & known["kind"].isin([*SPARSE, CHANCE])]
+    values = rows[rows["model"] != "untrained"].set_index("kind")[["value", "low", "high"]]
+    by_chance = values.loc[CHANCE, "value"]
+    own = [f"{kind} {_shown(*row)}" for kind, row in values.drop(CHANCE).iterrows()]
+    what = {
+        "cause": "Answers that are right where latents are clamped",
+        "F1": "F1 of the best latent of each fact",
+    }
+    return f"{what[measure]}: {', '.join(own)}; chance {by_chance:.2f}."
+
+
+def chart(table: pd.DataFrame) -> ChartType:
+    """A panel for each measure, as of ``panels``."""
+    found = panels(table, legend=True).values()
+    return alt.concat(*found, columns=3).resolve_scale(x="independent")
+
+
+def panels(table: pd.DataFrame, legend: bool = False) -> dict[str, Panel]:
+    """By measure, the value of every kind, with chance as a line. What is worse than 0 is drawn
+    there."""
+    widths = table["width"].unique().tolist()
+    rows = table[(table["model"] != CHANCE) & table["value"].notna()]
+    kinds = rows["kind"].unique().tolist()
+    names = ["trained", "untrained"]
+    found: dict[str, Panel] = {}
+    for measure in [m for m in MEASURES if m in set(rows["measure"])]:
+        own = rows[rows["measure"] == measure]
+        whole = alt.Undefined if measure in COUNTED else [0, 1]
+        x = alt.X("value:Q", title=None, axis=alt.Axis(tickCount=5))
+        x = x.scale(domain=whole, clamp=measure not in COUNTED)
+        base = alt.Chart(own).encode(
+            y=alt.Y("kind:N", sort=kinds, title=None),
+            yOffset=alt.YOffset("width:O") if len(widths) > 1 else alt.Undefined,
+            color=alt.Color("model:N", title=None)
+            .scale(domain=names, range=[TRAINED, UNTRAINED])
+            .legend(alt.Legend(orient="top") if legend else None),
+            tooltip=["kind", "model", "width", "latents", *figures("value", "low", "high")],
+        )
+        shape = (
+            alt.Shape("width:O", title="latents asked for") if len(widths) > 1 else alt.Undefined
+        )
+        points = base.mark_point(filled=True, size=60, opacity=1).encode(x=x, shape=shape)
+        layers: list[alt.Chart] = [
+            base.mark_rule().encode(x=alt.X("low:Q", title=None), x2="high:Q"),
+            points,
+        ]
+        chance = table[(table["model"] == CHANCE) & (table["measure"] == measure)]
+        if chance["value"].notna().any():
+            line = alt.Chart(chance.head(1)).mark_rule(strokeDash=[4, 3], color=QUIET)
+            layers.append(line.encode(x=alt.X("value:Q", title=None)))
+        found[measure] = alt.layer(*layers).properties(
+            title=measure, width=180, height=alt.Step(18)
+        )
+    return found
+
+
+def headline(answer: Answer) -> pd.DataFrame:
+    """Numbers that are compared over seeds: each measure of each kind, of the first width."""
+    table = answer.table
+    first = table[table["width"] == table["width"].iloc[0]].itertuples()
+    return numbers((f"{row.kind}, {row.measure}", row.model, row.value) for row in first)
+
+
+def shown(answer: Answer) -> dict[str, pd.DataFrame]:
+    """The scores by kind, and the latents with their strongest words and what clamping does."""
+    latents = pd.DataFrame(answer.findings["features"])
+    return side_by_side(answer.table) | {"latents": latents}
+
+
+QUESTION = Question(
+    "dictionary",
+    BUILT_IN["dictionary"].asks,
+    Asked,
+    dictionaries,
+    headline,
+    lambda answer: chart(answer.table),
+    needs=("known states",),
+    shown=shown,
+    planned=(Planned("trained", "untrained"),),
+)
+
+if __name__ == "__main__":
+    raise SystemExit(script(QUESTION))

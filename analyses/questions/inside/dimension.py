@@ -1,0 +1,119 @@
+"""How many dimensions do activations fill? The participation ratio by layer."""
+
+from __future__ import annotations
+
+import altair as alt
+import numpy as np
+import pandas as pd
+from altair.typing import ChartType
+
+from analyses.answers import Planned, Progress, models_of, numbers, of_table, quiet
+from analyses.charts.theme import by_model, figures
+from analyses.options.inside import Dimension as Options
+from analyses.script import script
+from analyses.words import WordTensors, sample_window
+from interp.model import activations
+from interp.statistics import brackets
+from interp.vectors.dimension import participation_ratios
+from models.base import LanguageModel
+from models.languages import Language, RegularLanguage
+from models.runs.run import Run
+
+STREAM = ("hook_resid_mid", "hook_cell", "hook_resid_post")
+
+
+def sites_of(model: LanguageModel) -> dict[str, str]:
+    """The hook of each site by its name: the embedding, and the stream (of a recurrent network the
+    states) in and after each layer."""
+    sites = {"embed": "hook_embed"}
+    for layer in range(model.config.n_layers):
+        hooks = {part: f"blocks.{layer}.{part}" for part in STREAM}
+        sites |= {
+            f"L{layer} {part.removeprefix('hook_')}": hook
+            for part, hook in hooks.items()
+            if hook in model.hook_dict
+        }
+    return sites
+
+
+def _states_of(language: Language) -> int | None:
+    """The states of the language's minimal automaton; None if it has none, or none is known."""
+    return len(language.delta) if isinstance(language, RegularLanguage) else None
+
+
+def dimension(run: Run, options: Options, progress: Progress = quiet) -> pd.DataFrame:
+    """The effective dimension of the activations at each site, over all symbols of words of the
+    training window, members and others.
+
+    Returns:
+        One row per model and site: model ("trained", "untrained"), site, value (the
+        participation ratio (tr C)^2 / tr C^2 of the covariance: 1 if the activations lie on a line,
+        d_model if all directions vary alike), low and high (95% bootstrap over words), d_model,
+        states (of the language's minimal automaton, where it has one), words.
+    """
+    words = WordTensors.of(sample_window(run, options.words, options.seed).words)
+    inside = words.mask.clone()
+    inside[:, 0] = False  # BOS is the same in all words
+    unit = np.nonzero(inside.numpy())[0]
+    rows: list[dict[str, object]] = []
+    for name, model in models_of(run, progress):
+        sites = sites_of(model)
+        read = activations(model, words.tokens, list(sites.values()))
+        for site, hook in sites.items():
+            x = read[hook][inside].double().numpy()
+            row: dict[str, object] = {"model": name, "site": site}
+            row |= zip(("value", "low", "high"), participation_ratios(x, unit), strict=True)
+            row |= {"d_model": run.config.model.d_model, "states": _states_of(run.language)}
+            rows.append(row | {"words": len(words.tokens)})
+    return pd.DataFrame(rows).astype({"states": "Int64"})
+
+
+def in_words(table: pd.DataFrame) -> str:
+    """What the table says of the last site."""
+    last = table.drop_duplicates("model", keep="last").set_index("model")
+    trained, untrained = last.loc["trained"], last.loc["untrained"]
+    states = trained["states"]
+    automaton = "" if pd.isna(states) else f"; the minimal automaton has {states:d} states"
+    return (
+        f"After the last layer the activations fill {trained['value']:.1f}"
+        f"{brackets(trained['low'], trained['high'], '.1f')} of {trained['d_model']} dimensions "
+        f"(untrained {untrained['value']:.1f}"
+        f"{brackets(untrained['low'], untrained['high'], '.1f')}{automaton}). Participation ratio, "
+        f"{trained['words']} words; intervals: bootstrap over words."
+    )
+
+
+def chart(table: pd.DataFrame) -> ChartType:
+    """The participation ratio by site, of the trained and the untrained model."""
+    base = alt.Chart(table).encode(
+        x=alt.X("site:N", sort=table["site"].unique().tolist(), title=None).axis(
+            labelAngle=-30, labelOverlap=False
+        ),
+        color=by_model(),
+        tooltip=["model", "site", *figures("value", "low", "high"), "d_model", "states"],
+    )
+    y = alt.Y("value:Q", title="effective dimension").scale(domainMin=0)
+    line = base.mark_line(point=True).encode(y=y)
+    return alt.layer(base.mark_rule().encode(y="low:Q", y2="high:Q"), line).properties(
+        width=320, height=200
+    )
+
+
+def headline(table: pd.DataFrame) -> pd.DataFrame:
+    """Numbers that are compared over seeds: the participation ratio at each site."""
+    return numbers((row.site, row.model, row.value) for row in table.itertuples())
+
+
+QUESTION = of_table(
+    "dimension",
+    Options,
+    dimension,
+    in_words,
+    headline,
+    chart,
+    needs=("one side", "states"),
+    planned=(Planned("trained", "untrained"),),
+)
+
+if __name__ == "__main__":
+    raise SystemExit(script(QUESTION))

@@ -1,0 +1,103 @@
+"""What the model says of each prefix of a word, before and after a hidden variable is changed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Literal
+
+import numpy as np
+import pandas as pd
+import torch
+from jaxtyping import Bool
+from torch import Tensor
+
+from analyses.questions.inside.probing import targets
+from analyses.questions.trials.sites import stream_hooks
+from analyses.words import WordTensors, sample_window
+from interp.model import activations
+from interp.probing.erasure import Eraser
+from interp.probing.erasure_trials import columns
+from interp.probing.steering import adding, direction
+from models.base import LanguageModel
+from models.errors import UserError
+from models.languages import Word, Words
+from models.languages.counting import CountingLanguage
+from models.runs.run import Run
+from models.training.evaluation import after_prefixes, words_to_read
+
+Change = Literal["erase", "add", "add in proportion"]
+WORDS = 300  # words of the window, to which an eraser or a direction is fitted
+
+
+def changes(run: Run, variable: str) -> list[Change]:
+    """What can be done to a variable. Nothing can be added to a category."""
+    if run.language.variables[variable] == "category":
+        return ["erase"]
+    if run.config.model.family.recurrent:
+        return ["add", "erase"]
+    return ["add in proportion", "add", "erase"]
+
+
+@torch.no_grad()
+def changed(
+    model: LanguageModel, run: Run, site: str, variable: str, change: Change, k: int, word: Word
+) -> pd.DataFrame:
+    """What the model says after BOS and after every symbol, as it is and with the variable changed.
+
+    The variable is erased at all positions. k is added where ``counted`` says; in a recurrent
+    network only at the first of these positions, since the network goes on from there.
+
+    Returns:
+        One row per run ("as it is", "changed"), prefix and token: run, position, place ("3 b"),
+        token, probability, allowed. Of a run that was taught verdicts alone, END is the only token.
+    """
+    vocabulary, words = run.language.vocabulary, words_to_read(model, word)
+    hook = stream_hooks(model)[site], _hook(model, run, site, variable, change, k, words)
+    tokens = torch.as_tensor(words.tokens)
+    said = {"as it is": model(tokens), "changed": model.run_with_hooks(tokens, fwd_hooks=[hook])}
+    names = list(run.objective.tokens(vocabulary))
+    ids = [vocabulary.ids[name] for name in names]
+    position = np.repeat(np.arange(len(word) + 1), len(ids))
+    tables = []
+    for name, logits in said.items():
+        read = after_prefixes(model, logits, words)
+        table = pd.DataFrame({"run": name, "position": position})
+        table["place"] = [f"{p} {('<bos>', *word)[p]}" for p in position]
+        table["token"] = np.tile(names, len(word) + 1)
+        table["probability"] = run.objective.probabilities(read)[:, ids].flatten().numpy()
+        table["allowed"] = run.objective.allowed(read)[:, ids].flatten().numpy()
+        tables.append(table)
+    return pd.concat(tables, ignore_index=True)
+
+
+def counted(run: Run, variable: str, words: Words) -> Bool[np.ndarray, "batch pos"]:
+    """Where a variable is moved. In a language of blocks, x-y and count_y are moved at the symbols
+    y alone; any other variable is moved at BOS and at every symbol."""
+    inside = np.pad(words.mask, ((0, 0), (1, 0)), constant_values=True)
+    symbol = run.language.vocabulary.ids.get(variable[-1])
+    if isinstance(run.language, CountingLanguage) and symbol is not None:
+        inside &= words.tokens == symbol
+    return inside
+
+
+def _hook(
+    model: LanguageModel, run: Run, site: str, variable: str, change: Change, k: int, words: Words
+) -> Callable[..., Tensor]:
+    sample = sample_window(run, WORDS, 0)
+    target = targets(run.language, sample.words)[variable]
+    name = stream_hooks(model)[site]
+    x = activations(model, WordTensors.of(sample.words).tokens, [name])[name]
+    if change == "erase":
+        return Eraser.fit(x[torch.as_tensor(target.mask)], columns(target, target.mask)).hook
+    at = target.mask & counted(run, variable, sample.words)
+    length = np.arange(1, at.shape[1] + 1) if change == "add in proportion" else 1
+    z = np.broadcast_to(target.values / length, at.shape)[at]
+    try:
+        way = direction(x[torch.as_tensor(at)], torch.as_tensor(z))
+    except ValueError as error:
+        raise UserError(f"{variable} cannot be moved: {error}") from None
+    moved = counted(run, variable, words)
+    if run.config.model.family.recurrent:
+        moved &= np.cumsum(moved, axis=1) == 1
+    length = np.arange(1, moved.shape[1] + 1) if change == "add in proportion" else 1
+    return adding(way, torch.as_tensor(k * moved / length))

@@ -1,0 +1,340 @@
+"""Does the model use a hidden variable? The variable is erased, moved and exchanged inside it.
+
+What a probe reads off an activation need not be what the model goes by. So the variable is taken
+out of the activation (erasure), changed (steering) or put in from another prefix (interchange). And
+all but the variable is taken from other prefixes (scrubbing). Each stands beside controls that
+change as much and mean nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+import pandas as pd
+
+from analyses.answers import Answer, Planned, Progress, Question, plain, quiet
+from analyses.charts.interventions import chart
+from analyses.options.inside import Interventions as Options
+from analyses.questions.trials.erasing import erasure
+from analyses.questions.trials.exchanging import interchange, planned, sites_of
+from analyses.questions.trials.findings import (
+    exchange_said,
+    exchanged,
+    scrubbed_said,
+    scrubbed_there,
+    to_a_state,
+)
+from analyses.questions.trials.prefixes import Prefixes
+from analyses.questions.trials.sites import exchange_sites, stream_hooks
+from analyses.questions.trials.states import scrubbing, state_steering
+from analyses.questions.trials.steering import RANDOM, steering, steering_refusal
+from analyses.registry import BUILT_IN
+from analyses.script import script
+from interp.statistics import brackets
+from models.errors import UserError
+from models.languages import Language
+from models.runs.run import Run
+from models.training.trainer import threads
+
+COLUMNS = [
+    *("model", "experiment", "site", "variable", "method", "amount", "measure", "split"),
+    *("choice", "value", "low", "high", "words", "units"),
+]
+
+
+@threads(1)  # many small steps: more threads get into each other's way
+def analyse(run: Run, options: Options, progress: Progress = quiet) -> Answer:
+    """One row per model, experiment, site, variable, method, amount, measure and split.
+
+    Columns: model (trained, untrained), experiment, site (of the residual stream), variable,
+    method, amount, measure, split, choice (of "words right" and "moved by k": over every other
+    word, which chooses a site), value, low, high (95% bootstrap over the units; of these two over
+    the words that do not choose), words (the
+    words or pairs of prefixes that the value is a mean over), units (the words, or the different
+    prefixes among all bases and sources; pairs of one prefix do not count as independent).
+
+    Splits: "all"; of interchange and of "state means" the prefixes are in three parts. One fits,
+    "choose" chooses site and rank, "score" is reported. "longer": fitted on the shorter half of the
+    prefixes that fit, and scored on the longer half of those that score.
+
+    Experiments, their methods and measures:
+        erasure: the variable is erased at all positions; an LSTM or GRU goes on from the erased
+            state. Methods: "none"; "LEACE"; "random directions" (as many, where the activations
+            have unit covariance); "random readout" (LEACE of as many random linear functions of
+            the activation, which takes about as much of it). Amount: the rank. Measures: "words
+            right" (the share of members with all next symbols right; for a run that was taught
+            verdicts alone, the share of right verdicts); "changed" (the mean square of the change,
+            as a share of the variance); "probe R2", "probe accuracy" (of a new probe on held-out
+            words).
+        steering: for counting languages. Amount: k. Methods: "added" (k times the direction of the
+            last difference is added at all symbols of the last block; in an LSTM or GRU at the
+            first, from which it goes on); "added in proportion" (at position t, k / (t + 1) times
+            the direction of difference / (t + 1), which moves what averages over the word hold);
+            for both, random directions of the same length; "state of another word" (the activation
+            of the word with k more symbols in all earlier blocks). The end is the first symbol
+            after which END may follow. Measures: "moved by k" (the share of words whose end came
+            exactly k later); "shift" (by how much it came later, over the words that ended).
+            For all languages with a known state: the method "state means" adds the mean of the
+            wanted state less that of the own one after a prefix, where its answer is read;
+            "random direction, as far" is its control. Amount: 1. Measure: "next symbols" (the share
+            of prefixes with exactly the next symbols of the wanted state).
+        interchange: a prefix (the base) gets another one's (the source's) part of the activation in
+            a subspace; amount: its dimensions for each variable. Right is what the language says of
+            the base with the source's value. Methods: "DAS" (the subspace is trained); "DAS,
+            arbitrary targets" (trained and scored as if each value were another one); "random
+            subspace" (moved as far as with DAS); "whole activation"; "none". Measures are shares of
+            pairs with all answers right: "next symbols" (exchanged and read after the prefix; this
+            tells apart only values with different next symbols) and several courses (all further
+            symbols too, where base and source have one length). "course, read again": exchanged at
+            every further symbol too, where the source has read the same symbols. "course, carried":
+            what the prefixes alone differ by is added at every further symbol, or "in proportion"
+            to 1 / length. Only a value that is held as a quantity passes this: whether the word may
+            end is no help. "course, prefix exchanged" (for categories): exchanged at all positions
+            of the prefix, and read at further symbols. "course, state exchanged": exchanged once in
+            a recurrent network, which goes on from there.
+        scrubbing: the activation after a prefix, where its answer is read, is replaced by that of
+            another prefix. Methods: "any prefix"; one with the "same" variable, next symbols or
+            position; one of the same of "arbitrary classes", as many and as large as those of the
+            variable. Measures: "loss added" (nats; each set of next symbols weighs the same),
+            "loss recovered" (1 if the method adds none, 0 if as much as any prefix).
+
+    Raises:
+        UserError: nothing is known of the language's state, it does not vary, or the model has no
+            activations.
+    """
+    model, digest = run.model_and_hash()
+    models = {"trained": model, "untrained": run.untrained()}
+    reason, found = steering_refusal(run), Prefixes.of(run, options.seed)
+    steps = len(stream_hooks(model)) * (1 if reason else 2)
+    if found:
+        steps += 3 * len(exchange_sites(model))
+        steps += sum(len(sites_of(model, each)) for each, *_ in planned(run, found, models))
+    done = 0
+
+    def report(what: str) -> None:
+        nonlocal done
+        progress(done, steps, what)
+        done += 1
+
+    tables = {"erasure": [erasure(run, model, options.words, options.seed, report)]}
+    tables["steering"] = [] if reason else [steering(run, model, report)]
+    if found:
+        given = run, model, found, options.seed, report
+        tables["steering"].append(state_steering(*given))
+        sizes = options.pairs, options.rank, options.seed
+        tables["interchange"] = [interchange(run, models, found, *sizes, report)]
+        tables["scrubbing"] = [scrubbing(*given)]
+    progress(steps, steps, "interventions")
+    rows = [
+        each.assign(experiment=experiment)
+        for experiment, some in tables.items()
+        for each in some
+        if len(each)
+    ]
+    if not rows:
+        raise UserError(
+            f"no hidden variable of {run.language.name} varies in words of the window: there is "
+            "nothing to change"
+        )
+    table = pd.concat(rows, ignore_index=True)
+    filled = {"model": "trained", "split": "all", "units": table["words"]}
+    table = table.reindex(columns=COLUMNS).fillna(filled)
+    sentence, told = findings(table, main_variable(run.language), reason, found)
+    return Answer(table, sentence, plain(told), asdict(options), digest)
+
+
+def main_variable(language: Language) -> str:
+    """The last difference of a language that counts, else its first variable."""
+    names = language.main_variables
+    return next((name for name in reversed(names) if "-" in name), names[0])
+
+
+def findings(
+    table: pd.DataFrame, main: str, no_steering: str | None, found: Prefixes | None
+) -> tuple[str, dict[str, Any]]:
+    """For each variable, the site where erasing it does most harm; the site where moving works
+    best; and for exchanging what ``trials.findings`` says. Some words choose, others are told."""
+    trained = table[table["model"] == "trained"]
+    erased = {
+        name: _erased(trained[trained["variable"] == name])
+        for name in table.loc[table["experiment"] == "erasure", "variable"].unique()
+    }
+    steered, exchange = _steered(trained), exchanged(table, found)
+    said = []
+    if main in erased:
+        gone = erased[main]
+        said.append(
+            f"With {main} erased at {gone['site']}, {gone['LEACE']:.0%}"
+            f"{brackets(gone['low'], gone['high'], '.0%')} of {gone['words']} different words are "
+            f"right (others chose the site; before: {gone['none']:.0%}; with random directions "
+            f"erased: "
+            f"{gone['random directions']:.0%}; with a random readout erased: "
+            f"{gone['random readout']:.0%})."
+        )
+    if steered:
+        read = steered["read"]
+        said.append(
+            f"When k is {steered['method']} at {steered['site']}, the end moves by exactly k in "
+            f"{steered['exact']:.0%} of {steered['words']} words, none of which chose this site or "
+            f"way (mean over k; in a random direction: {steered['random']:.0%}). "
+            + (
+                f"A probe reads {main} best at the same site (R2 {read['R2']:.2f})."
+                if read["site"] == steered["site"]
+                else f"A probe reads {main} best at {read['site']} (R2 {read['R2']:.2f}); there it "
+                f"moves by exactly k in {read['exact']:.0%}."
+            )
+        )
+    if state := to_a_state(table):
+        said.append(
+            f"With the mean of the wanted state put in at {state['site']}, exactly its symbols may "
+            f"follow in {state['value']:.0%} of cases (in a random direction: "
+            f"{state['random']:.0%})."
+        )
+    scrubbed = scrubbed_there(table, exchange)
+    said += [*exchange_said(exchange), *scrubbed_said(scrubbed)]
+    refused = [f"No steering of a counter: {no_steering}."] if no_steering else []
+    if not exchange:
+        refused.append(
+            "No interchange: no variables decide alone what may follow, or too few prefixes differ."
+        )
+    return " ".join(said), {
+        "refused": refused,
+        "main": main,
+        "erasure": erased,
+        "steering": steered,
+        "state": state,
+        "interchange": exchange,
+        "scrubbing": scrubbed,
+    }
+
+
+def _erased(rows: pd.DataFrame) -> dict[str, Any]:
+    """The site where LEACE does most harm beyond random directions, by the words that choose, and
+    what is right there of the others, by method."""
+    right = rows[rows["measure"] == "words right"]
+    order = right["site"].unique()
+    choice, wide = (
+        right.pivot(index="site", columns="method", values=part).loc[order]
+        for part in ("choice", "value")
+    )
+    site = (choice["random directions"] - choice["LEACE"]).idxmax()
+    (leace,) = right[(right["site"] == site) & (right["method"] == "LEACE")].to_dict("records")
+    probes = rows[rows["measure"].str.startswith("probe ") & (rows["site"] == site)]
+    probe = probes.set_index("method")["value"]
+    return {
+        "site": site,
+        **wide.loc[site],
+        "low": leace["low"],
+        "high": leace["high"],
+        "words": int(leace["words"]),
+        "probe": probe["none"],
+        "probe_erased": probe["LEACE"],
+    }
+
+
+def _steered(trained: pd.DataFrame) -> dict[str, Any] | None:
+    """The site and the way to move that work best by the words that choose, and what they do for
+    the others, with their control; and the site where a probe reads the variable best."""
+    rows = trained[trained["measure"] == "moved by k"]
+    if rows.empty:
+        return None
+    means = rows.groupby(["site", "method"], sort=False)[["choice", "value"]].mean()
+    ways = means[means.index.get_level_values("method").isin(list(RANDOM))]
+    exact = means["value"]
+    site, method = ways["choice"].idxmax()
+    best = rows[(rows["site"] == site) & (rows["method"] == method)]
+    same = trained["variable"] == rows["variable"].iloc[0]
+    probes = trained[same & (trained["measure"] == "probe R2") & (trained["method"] == "none")]
+    read = probes.loc[probes["value"].idxmax()]
+    return {
+        "site": site,
+        "method": method,
+        "exact": exact[site, method],
+        "words": int(best["words"].iloc[0]),
+        "random": exact[site, RANDOM[method]],
+        "by_k": {str(k): value for k, value in zip(best["amount"], best["value"], strict=True)},
+        "carried": exact[:, "state of another word"].to_dict(),
+        "read": {
+            "site": read["site"],
+            "R2": read["value"],
+            "exact": ways["value"][read["site"]][ways["choice"][read["site"]].idxmax()],
+        },
+    }
+
+
+def headline(result: Answer) -> pd.DataFrame:
+    """The numbers that are compared over seeds: variable, of, value."""
+    found, rows = result.findings, list[tuple[str, str, float]]()
+    for name, erased in found["erasure"].items():
+        rows += [
+            (name, "words right", erased["none"]),
+            (name, "words right, erased", erased["LEACE"]),
+        ]
+        rows += [
+            (name, f"words right, {method} erased", erased[method])
+            for method in ("random directions", "random readout")
+        ]
+        rows += [(name, "probe", erased["probe"]), (name, "probe, erased", erased["probe_erased"])]
+    if steered := found["steering"]:
+        name = found["main"]
+        rows += [(name, "moved by exactly k", steered["exact"])]
+        rows += [(name, f"moved by exactly {k}", v) for k, v in steered["by_k"].items()]
+        rows += [(name, "moved by exactly k, random direction", steered["random"])]
+    if state := found["state"]:
+        rows.append((state["variable"], "next symbols, steered to a state", state["value"]))
+        rows.append(
+            (state["variable"], "next symbols, steered in a random direction", state["random"])
+        )
+    for measure, about in (found["interchange"] or {"measures": {}})["measures"].items():
+        rows += [
+            (name, f"{measure}: {method}", value)
+            for name, by_method in about["variables"].items()
+            for method, value in by_method["values"].items()
+        ]
+    rows += [
+        (scrubbed["variable"], f"loss recovered, {method}", value)
+        for scrubbed in [found["scrubbing"]]
+        if scrubbed
+        for method, value in scrubbed["recovered"].items()
+    ]
+    return pd.DataFrame(rows, columns=["variable", "of", "value"])
+
+
+LEARNED = ("DAS, arbitrary targets", "DAS, untrained model")
+EXCHANGED = {
+    "next symbols": LEARNED,
+    "course, read again": ("whole activation", *LEARNED),
+    "course, carried": LEARNED[:1],
+    "course, carried in proportion": ("whole activation", *LEARNED),
+    "course, prefix exchanged": ("whole activation", *LEARNED),
+}
+"""With which controls an exchange is compared over seeds. They are few: of more than 25 comparisons
+ten seeds could show nothing."""
+
+QUESTION = Question(
+    "interventions",
+    BUILT_IN["interventions"].asks,
+    Options,
+    analyse,
+    headline,
+    chart,
+    brief=Options(words=100, pairs=48),
+    planned=(
+        *(
+            Planned("words right, erased", f"words right, {other} erased")
+            for other in ("random directions", "random readout")
+        ),
+        Planned("moved by exactly k", "moved by exactly k, random direction"),
+        Planned("next symbols, steered to a state", "next symbols, steered in a random direction"),
+        *(
+            Planned(f"{measure}: DAS", f"{measure}: {control}")
+            for measure, controls in EXCHANGED.items()
+            for control in controls
+        ),
+    ),
+    needs=("verdict", "variables", "one side", "states"),
+)
+
+if __name__ == "__main__":
+    raise SystemExit(script(QUESTION))

@@ -1,0 +1,365 @@
+"""What can be read off the activations? Probes of the language's hidden state, with controls.
+
+A variable that is readable need not have been learned, and a probe may do the work itself. So every
+score stands beside those of the untrained model, of shuffled labels, of a control task, and of
+what the form of the word gives away: the position alone, and the symbol alone. Some words fit the
+probes, others choose the best site, of the model and of each control, and others are scored.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+from typing import Any
+
+import altair as alt
+import numpy as np
+import pandas as pd
+from altair.typing import ChartType
+from jaxtyping import Bool, Float, Int
+from joblib import Parallel, delayed
+
+from analyses.activations import kept_activations
+from analyses.answers import Answer, Planned, Progress, Question, quiet
+from analyses.charts.theme import CHOSEN, figures
+from analyses.options.inside import Probing as Options
+from analyses.registry import BUILT_IN
+from analyses.script import script
+from analyses.words import ANALYSIS_SEED, WordTensors, one_of_each, sample_window
+from interp.model import HookedModel, activations
+from interp.probing.best_sites import best_sites
+from interp.probing.description_length import code_lengths
+from interp.probing.probes import Method, Target, baseline, control_task, probe_sites
+from interp.statistics import brackets
+from models.base import LanguageModel
+from models.errors import UserError
+from models.languages import Language, Words
+from models.runs.run import Run
+
+CONTROLS = (
+    "untrained",
+    "shuffled labels",
+    "control task",
+    "position alone",
+    "symbol alone",
+    "no activation",
+)
+METHODS: tuple[Method, ...] = ("linear", "mlp", "1-sparse", "8-sparse")
+NUISANCE = ("symbol", "position")
+"""Targets that say nothing of the language's state. A model has them without any learning; they are
+probed for comparison."""
+
+
+ENOUGH = 200
+"""With at least so many words, probes are fitted in several processes, one per core."""
+EASY = 0.01
+"""A variable whose score is not even this much higher than that of the untrained model is easy."""
+LONGER = "longer words"
+TOO_FEW = "too few words to fit, choose and score a probe: give more, with --words"
+Step = tuple[str, str, tuple[Any, ...]]
+"""The model, what is done, and the delayed call."""
+
+
+SITES = {
+    "attn_out": "hook_attn_out",
+    "resid_mid": "hook_resid_mid",
+    "mlp_post": "mlp.hook_post",
+    "mlp_out": "hook_mlp_out",
+    "conv_post": "conv.hook_post",
+    "conv_out": "hook_conv_out",
+    "cell": "hook_cell",
+    "resid_post": "hook_resid_post",
+}
+
+
+def site_hooks(model: HookedModel) -> dict[str, str]:
+    """The probed sites by label, in the order of computation: those that the model has."""
+    hooks = {"embed": "blocks.0.hook_resid_pre"}
+    for layer in range(model.cfg.n_layers):
+        hooks |= {f"L{layer} {site}": f"blocks.{layer}.{hook}" for site, hook in SITES.items()}
+    return {label: hook for label, hook in hooks.items() if hook in model.hook_dict}
+
+
+def targets(language: Language, words: Words) -> dict[str, Target]:
+    """What is probed for, each with the positions where it is defined.
+
+    The language's hidden variables and the set of symbols that may come next are defined up to the
+    first violation of the language, `valid` on the whole word. The symbol and its position are
+    nuisance variables: they say nothing of the state.
+    """
+    traced = language.trace(words)
+    inside = np.pad(words.mask, ((0, 0), (1, 0)), constant_values=True)
+    alive = inside & (traced["valid"] == 1)
+    found = {
+        name: Target(traced[name], inside if name == "valid" else alive, kind)
+        for name, kind in language.variables.items()
+    }
+    sets = language.allowed(words)
+    rows = sets.reshape(-1, sets.shape[-1])
+    # Bits of one number, as long as it has enough of them.
+    few = rows.shape[1] < 63
+    codes = rows @ (1 << np.arange(rows.shape[1])) if few else _numbered(rows)
+    found["next symbols"] = Target(codes.reshape(sets.shape[:-1]), alive, "category")
+    symbol = np.pad(words.ids, ((0, 0), (1, 0)))
+    position = np.broadcast_to(np.arange(symbol.shape[1]), symbol.shape)
+    found["symbol"] = Target(symbol, inside, "category")
+    found["position"] = Target(position, inside, "count")
+    return found
+
+
+def _numbered(rows: Bool[np.ndarray, "sets tokens"]) -> Int[np.ndarray, " sets"]:
+    """A number for each different row."""
+    return np.unique(rows, axis=0, return_inverse=True)[1].ravel()
+
+
+@dataclass(frozen=True)
+class Examples:
+    """What probes are made of.
+
+    Attributes:
+        sites: activations by name.
+        targets: what is probed for; equal prefixes count once, see ``one_of_each``.
+        fit: the words that fit probes: half of them.
+        choose: the words that choose sites: a quarter. The others are scored.
+        lengths: of each word.
+    """
+
+    sites: dict[str, Float[np.ndarray, "batch pos d"]]
+    targets: dict[str, Target]
+    fit: Bool[np.ndarray, " batch"]
+    choose: Bool[np.ndarray, " batch"]
+    lengths: Int[np.ndarray, " batch"]
+
+    @property
+    def score(self) -> Bool[np.ndarray, " batch"]:
+        """The words that are scored."""
+        return ~self.fit & ~self.choose
+
+
+def examples(
+    run: Run, model: LanguageModel, options: Options, only: str | None = None, keep: bool = True
+) -> Examples:
+    """A model's activations on words of the window, and what is probed for.
+
+    Args:
+        only: read this site alone.
+        keep: keep the activations on disk for the next time.
+
+    Raises:
+        UserError: the language has no hidden variables that are known.
+    """
+    if not run.language.variables:
+        raise UserError(f"nothing is known of the hidden state of {run.language.name}: no probing")
+    words = sample_window(run, options.words, options.seed).words
+    hooks = {k: hook for k, hook in site_hooks(model).items() if only in (None, k)}
+    look = kept_activations if keep else activations
+    found = look(model, WordTensors.of(words).tokens, list(hooks.values()))
+    once = one_of_each(words, not run.config.model.causal, options.seed)
+    wanted = {
+        name: replace(target, mask=target.mask & once)
+        for name, target in targets(run.language, words).items()
+    }
+    place = np.random.default_rng([ANALYSIS_SEED, options.seed]).permutation(options.words)
+    sites = {label: found[hook].numpy() for label, hook in hooks.items()}
+    return Examples(sites, wanted, place % 2 == 0, place % 4 == 1, words.lengths)
+
+
+def analyse(run: Run, options: Options, progress: Progress = quiet) -> Answer:
+    """One row per model, probe, split, site and target.
+
+    Half of the words fit the probes, a quarter choose sites, and the others are scored. Equal
+    prefixes are one example, which counts once, see ``one_of_each``.
+
+    Columns: model ("trained" or a control), probe (linear, mlp, 1-sparse, 8-sparse, online code;
+    none), split ("words": any words fit, choose and are scored; "longer": shorter words fit, longer
+    ones are scored), site, target, metric (R2 or accuracy; of the online code the compression: the
+    uniform code's bits over its own), choice (the score on the words that choose), score, low and
+    high (95% bootstrap over the scored words), bits (of the online code), n_train, n_test
+    (examples; of the code all that are sent).
+
+    Raises:
+        UserError: the language has no hidden variables that are known.
+    """
+    model, digest = run.model_and_hash()
+    read = examples(run, model, options)
+    trained, untrained = read.sites, examples(run, run.untrained(), options).sites
+    wanted, train, seed = read.targets, read.fit, options.seed
+    state = {name: target for name, target in wanted.items() if name not in NUISANCE}
+    shape = wanted["symbol"].values.shape
+    types = wanted["symbol"].values * shape[1] + wanted["position"].values
+    drawn = {name: control_task(t, types, train, seed) for name, t in state.items()}
+    form = {
+        "position alone": np.eye(shape[1], dtype=np.float32)[wanted["position"].values],
+        "symbol alone": np.eye(int(wanted["symbol"].values.max()) + 1)[wanted["symbol"].values],
+    }
+    shorter = (read.lengths <= np.median(read.lengths)) & ~read.choose
+    seen = {"trained": trained, "untrained": untrained}
+    fit = partial(delayed(probe_sites), seed=seed, choose=read.choose)
+    steps: list[Step] = []
+    for name, sites in seen.items():
+        steps += [(name, m, fit(sites, state, train, methods=[m])) for m in METHODS[1:]]
+        steps += [
+            (name, "linear", fit(sites, wanted, train)),
+            (name, LONGER, fit(sites, wanted, shorter)),
+            (name, "online code", delayed(code_lengths)(sites, wanted, seed)),
+        ]
+    steps += [
+        *(("control task", m, fit(trained, drawn, train, methods=[m])) for m in METHODS[:2]),
+        ("shuffled labels", "linear", fit(trained, wanted, train, shuffled=True)),
+        *((name, "linear", fit({name: x}, state, train)) for name, x in form.items()),
+        ("no activation", "none", delayed(baseline)(wanted, train, seed, choose=read.choose)),
+    ]
+    tables = list[pd.DataFrame]()
+    workers = Parallel(1 if options.words < ENOUGH else -1, return_as="generator")
+    for (name, what, _), table in zip(steps, workers(call for *_, call in steps), strict=True):
+        progress(len(tables), len(steps), f"probing, {name}: {what}")
+        tables.append(table.assign(model=name, split="longer" if what == LONGER else "words"))
+    progress(len(steps), len(steps), "probing")
+    first = ["model", "probe", "split", "site", "target", "metric"]
+    columns = [*first, "choice", "score", "low", "high", "bits", "n_train", "n_test"]
+    table = pd.concat(tables, ignore_index=True)[columns]
+    return Answer(table, *findings(table), asdict(options), digest)
+
+
+def findings(table: pd.DataFrame) -> tuple[str, dict[str, Any]]:
+    """For each target, the site where a linear probe reads it best, and each control's best score.
+
+    Keys of "best": site (chosen on other words than those that are scored), metric, score, low and
+    high (95% bootstrap over words), n_test (prefixes scored), controls (by name, each at its own
+    best site), mlp, 1-sparse, 8-sparse (there), longer (there, on longer words), compression
+    (there, trained and untrained), selectivity (there, linear and mlp: the score minus that on the
+    control task).
+
+    Raises:
+        UserError: the words are too few.
+    """
+    best: dict[str, Any] = {}
+    shown = table[~table["target"].isin(NUISANCE)]
+    linear = shown[shown["probe"].isin(["linear", "none"]) & (shown["split"] == "words")]
+    for chosen in best_sites(linear).to_dict("records"):
+        target, site = chosen.pop("target"), chosen.pop("site")
+        about = {key: chosen.pop(key) for key in ("metric", "score", "low", "high", "n_test")}
+        about |= {key: None for key in ("low", "high") if np.isnan(about[key])}  # of one word
+        at = shown[(shown["target"] == target) & (shown["site"] == site)]
+        there = at.set_index(["model", "probe", "split"])["score"].to_dict()
+        selectivity = {
+            method: there["trained", method, "words"] - there["control task", method, "words"]
+            for method in METHODS[:2]
+            if ("control task", method, "words") in there
+        }
+        best[str(target)] = {
+            "site": site,
+            **about,
+            "controls": {name: value for name, value in chosen.items() if not np.isnan(value)},
+            "mlp": there.get(("trained", "mlp", "words")),
+            "1-sparse": there.get(("trained", "1-sparse", "words")),
+            "8-sparse": there.get(("trained", "8-sparse", "words")),
+            "longer": there.get(("trained", "linear", "longer")),
+            "compression": there.get(("trained", "online code", "words")),
+            "compression, untrained": there.get(("untrained", "online code", "words")),
+            "selectivity": selectivity,
+        }
+    if not best:
+        raise UserError(TOO_FEW)
+    main = next((name for name in best if "-" in name), next(iter(best)))
+    found = best[main]
+    untrained = {name: about["controls"]["untrained"] for name, about in best.items()}
+    easy = [name for name, about in best.items() if untrained[name] > about["score"] - EASY]
+    ends = brackets(found["low"], found["high"], ".3f")
+    summary = (
+        f"{main} is read best at {found['site']}: {found['metric']} {found['score']:.3f}{ends} on "
+        f"{found['n_test']} different prefixes, which neither fitted the probe nor chose the site"
+        f"{' (95% bootstrap over words)' if ends else ''}. The untrained model reaches "
+        f"{untrained[main]:.3f} at its own best site."
+    )
+    if easy:
+        summary += f" Of the untrained model, {', '.join(easy)} can be read as well, or less than "
+        summary += f"{EASY} worse: being readable is no sign of being learned."
+    return summary, {"main": main, "best": best}
+
+
+def headline(result: Answer) -> pd.DataFrame:
+    """The numbers that are compared over seeds: variable, of, value."""
+    rows = []
+    for name, found in result.findings["best"].items():
+        numbers = {"trained": found["score"], **found["controls"]}
+        numbers |= {key: found[key] for key in (*METHODS[1:], "longer")}
+        numbers |= {f"selectivity, {m}": value for m, value in found["selectivity"].items()}
+        numbers |= {key: found[key] for key in ("compression", "compression, untrained")}
+        rows += [
+            {"variable": name, "of": of, "value": np.nan if value is None else value}
+            for of, value in numbers.items()
+        ]
+    return pd.DataFrame(rows)
+
+
+def chart(result: Answer) -> ChartType:
+    """Linear probes: score by site and target, the trained model above its controls."""
+    return heatmap(result.table, "linear", "words")
+
+
+def heatmap(
+    table: pd.DataFrame,
+    method: str,
+    split: str,
+    target: str | None = None,
+    marked: str | None = None,
+) -> ChartType:
+    """Score by site and target, a panel per model; for a single target, a row per model.
+
+    Args:
+        marked: for a single target, the site that is framed; a click on another site selects it.
+    """
+    shown = table[(table["probe"] == method) & (table["split"] == split)]
+    shown = shown[shown["model"].isin(["trained", "untrained", "shuffled labels", "control task"])]
+    if target is not None:
+        shown = shown[shown["target"] == target]
+    sites, coded = list(dict.fromkeys(shown["site"])), method == "online code"
+    row = "target" if target is None else "model"
+    scale = alt.Scale(domain=[0, 1], clamp=True, scheme="viridis")
+    if coded:
+        most = max(2.0, float(shown["score"].max()))
+        scale = alt.Scale(type="log", domain=[1, most], clamp=True, scheme="viridis")
+    bright = most**0.6 if coded else 0.6
+    base = alt.Chart(shown).encode(
+        x=alt.X("site:N", sort=sites, title=None).axis(labelAngle=-40, labelOverlap=False),
+        y=alt.Y(f"{row}:N", sort=list(dict.fromkeys(shown[row])), title=None),
+        tooltip=[
+            *("model", "site", "target", "metric"),
+            *figures("score"),
+            "n_test:Q",
+        ],
+    )
+    title = "uniform / online bits" if coded else "R2 / accuracy"
+    cells = base.mark_rect().encode(color=alt.Color("score:Q", title=title, scale=scale))
+    text = base.mark_text(fontSize=12).encode(
+        text=alt.Text("score:Q", format=".1f" if coded else ".2f"),
+        color=alt.condition(alt.datum.score > bright, alt.value("black"), alt.value("white")),
+    )
+    size = {"width": 46 * len(sites), "height": 26 * shown[row].nunique()}
+    if target is None:
+        panels = (cells + text).properties(**size)
+        return panels.facet(row=alt.Row("model:N", sort=["trained"], title=None))
+    frame = base.mark_rect(filled=False, stroke=CHOSEN, strokeWidth=3).transform_filter(
+        alt.FieldEqualPredicate(field="site", equal=marked or "")
+    )
+    click = alt.selection_point(name="cell", fields=["site"], empty=False)
+    return (cells.add_params(click) + text + frame).properties(**size)
+
+
+QUESTION = Question(
+    "probing",
+    BUILT_IN["probing"].asks,
+    Options,
+    analyse,
+    headline,
+    chart,
+    brief=Options(words=300),
+    planned=(
+        Planned("trained", "untrained"),
+        Planned("compression", "compression, untrained"),
+    ),
+)
+
+if __name__ == "__main__":
+    raise SystemExit(script(QUESTION))

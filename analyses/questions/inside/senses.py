@@ -1,0 +1,219 @@
+"""One form, two senses: from which layer on can they be told apart?
+
+Words such as "het" stand for several things in a grammar: an article in one place, a pronoun in
+another. The embedding is the same for both. What a layer holds of it may not be.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+import altair as alt
+import numpy as np
+import pandas as pd
+import torch
+from altair.typing import ChartType
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import balanced_accuracy_score
+
+from analyses.answers import Planned, Progress, numbers, of_table, quiet
+from analyses.charts.theme import by_model, figures
+from analyses.options.inside import Senses as Options
+from analyses.questions.inside.syntax import sites_of
+from analyses.script import script
+from analyses.words import ANALYSIS_SEED
+from interp.model import activations
+from interp.statistics import bootstrap_mean, brackets
+from interp.vectors.analogies import unit
+from models.errors import UserError
+from models.languages import ContextFreeLanguage, Words
+from models.languages.grammars.trees import Tree
+from models.runs.run import Run
+
+LEAST = 40
+"""The fewest occurrences of each sense that are asked about."""
+
+
+def senses_of(tree: Tree) -> list[str]:
+    """Of each symbol of a word the nonterminal right above it, without what follows its last "_".
+
+    So the two classes of a verb that agrees with two kinds of nouns are one sense.
+    """
+    found: list[str] = []
+
+    def walk(part: Tree) -> None:
+        for child in part.children:
+            if isinstance(child, Tree):
+                walk(child)
+            else:
+                found.append(str(part.label).rpartition("_")[0] or str(part.label))
+
+    walk(tree)
+    return found
+
+
+def occurrences(
+    run: Run, sentences: int, seed: int, progress: Progress = quiet
+) -> tuple[Words, dict[str, dict[str, list[tuple[int, int]]]]]:
+    """Sentences of the training window, and where each word with several senses stands in them.
+
+    Returns:
+        The sentences; and by word and sense the places: the number of the sentence, and the
+        position, from 1. Senses that are too rare are left out.
+
+    Raises:
+        UserError: the language has no trees, or no word with two senses.
+    """
+    language = run.language
+    assert isinstance(language, ContextFreeLanguage)
+    rng = np.random.default_rng([ANALYSIS_SEED, seed])
+    window = language.lengths(run.config.max_n)
+    words = language.sample(rng, sentences, window, True, "test").words
+    found: dict[str, dict[str, list[tuple[int, int]]]] = defaultdict(lambda: defaultdict(list))
+    for row, (ids, length) in enumerate(zip(words.ids, words.lengths.tolist(), strict=True)):
+        if row % 100 == 0:
+            progress(row, sentences, "sentences and their trees")
+        word = language.vocabulary.decode(ids[:length])
+        for at, sense in enumerate(senses_of(next(language.trees(word))), 1):
+            found[word[at - 1]][sense].append((row, at))
+    often = {
+        symbol: {sense: places for sense, places in own.items() if len(places) >= LEAST}
+        for symbol, own in found.items()
+    }
+    several = {symbol: own for symbol, own in often.items() if len(own) > 1}
+    if not several:
+        raise UserError(
+            f"no word of {language.name} stands {LEAST} times for each of two things in "
+            f"{sentences} sentences: ask about more sentences, or another language"
+        )
+    return words, several
+
+
+def senses(run: Run, options: Options, progress: Progress = quiet) -> pd.DataFrame:
+    """How well the senses of a form can be told apart at each site.
+
+    A logistic regression is fitted on every other occurrence and scored on the rest. Equal prefixes
+    count once, since a causal model has one activation for them.
+
+    Returns:
+        One row per word, model and site: word, senses, model ("trained", "untrained"), site
+        ("embed", "L0 resid_post", ...), value (balanced accuracy: 0.5 is chance for two senses),
+        low, high (95% bootstrap over occurrences), within and between (mean cosine of two
+        occurrences of one sense, and of two senses), occurrences (that are scored).
+
+    Raises:
+        UserError: as ``occurrences``.
+    """
+    words, found = occurrences(run, options.sentences, options.seed, progress)
+    sites = sites_of(run.model())
+    tokens = torch.as_tensor(words.tokens)
+    rows = list[dict[str, object]]()
+    for name, model in (("trained", run.model()), ("untrained", run.untrained())):
+        progress(options.sentences, options.sentences, name)
+        read = activations(model, tokens, list(sites.values()))
+        for word, own in found.items():
+            places, labels = _different(words, own)
+            if min(np.unique(labels, return_counts=True)[1]) < 4 or len(set(labels)) < 2:
+                continue
+            for site, hook in sites.items():
+                x = read[hook][places[:, 0], places[:, 1]].double().numpy()
+                rows.append(
+                    {"word": word, "senses": " ".join(sorted(own)), "model": name, "site": site}
+                    | _told_apart(x, labels)
+                )
+    if not rows:
+        raise UserError("too few different beginnings of sentences: ask about more sentences")
+    return pd.DataFrame(rows)
+
+
+def _different(
+    words: Words, own: dict[str, list[tuple[int, int]]]
+) -> tuple[np.ndarray, np.ndarray]:
+    """The places of a word, each beginning of a sentence once, and their senses."""
+    seen: dict[bytes, tuple[int, int, str]] = {}
+    for sense, places in own.items():
+        for row, at in places:
+            seen.setdefault(words.ids[row, :at].tobytes() + sense.encode(), (row, at, sense))
+    each = list(seen.values())
+    found = np.array([(row, at) for row, at, _ in each])
+    return found, np.array([sense for _, _, sense in each])
+
+
+def _told_apart(x: np.ndarray, labels: np.ndarray) -> dict[str, object]:
+    order = np.argsort(labels, kind="stable")  # every other one of each sense
+    fit, score = order[::2], order[1::2]
+    size = x[fit].std(axis=0)
+    centred = (x - x[fit].mean(axis=0)) / np.where(size > 1e-9, size, 1.0)
+    probe = LogisticRegression(max_iter=2000, class_weight="balanced").fit(
+        centred[fit], labels[fit]
+    )
+    right = (probe.predict(centred[score]) == labels[score]).astype(float)
+    kinds, number = np.unique(labels[score], return_inverse=True)
+    share = np.bincount(number) / len(number)
+    weighted = right / (share[number] * len(kinds))  # its mean is the balanced accuracy
+    value, low, high = (float(each) for each in bootstrap_mean(weighted))
+    assert abs(value - balanced_accuracy_score(labels[score], probe.predict(centred[score]))) < 1e-9
+    known = unit(x)
+    near, alike = known @ known.T, labels[:, None] == labels
+    others = ~np.eye(len(labels), dtype=bool)
+    return {
+        "value": value,
+        "low": max(0.0, low),
+        "high": min(1.0, high),
+        "within": float(near[alike & others].mean()),
+        "between": float(near[~alike].mean()),
+        "occurrences": len(score),
+    }
+
+
+def in_words(table: pd.DataFrame) -> str:
+    """What the table says of each word."""
+    parts = []
+    for word, own in table.groupby("word", sort=False):
+        rows = own.set_index(["model", "site"])
+        first, *_, last = own["site"].unique()
+        trained, untrained = rows.loc[("trained", last)], rows.loc[("untrained", last)]
+        start = rows.loc[("trained", first), "value"]
+        parts.append(
+            f"{word} ({' or '.join(str(trained['senses']).split())}): {start:.0%} at {first}, "
+            f"{trained['value']:.0%}{brackets(trained['low'], trained['high'], '.0%')} at {last} "
+            f"(untrained {untrained['value']:.0%}; {trained['occurrences']:d} occurrences)"
+        )
+    return f"Senses told apart, balanced accuracy: {'; '.join(parts)}."
+
+
+def chart(table: pd.DataFrame) -> ChartType:
+    """A panel per word: accuracy by site, of the trained and the untrained model."""
+    base = alt.Chart(table).encode(
+        x=alt.X("site:N", sort=table["site"].unique().tolist(), title=None).axis(
+            labelAngle=-30, labelOverlap=False
+        ),
+        color=by_model(),
+        tooltip=["word", "senses", "model", "site", *figures("value", "low", "high", "within")],
+    )
+    y = alt.Y("value:Q", title="balanced accuracy").scale(domain=[0, 1]).axis(format="%")
+    lines = base.mark_line(point=alt.OverlayMarkDef(size=50)).encode(y=y)
+    rules = base.mark_rule().encode(y="low:Q", y2="high:Q")
+    panel = alt.layer(rules, lines).properties(width=180, height=180)
+    return panel.facet(column=alt.Column("word:N", title=None))
+
+
+def headline(table: pd.DataFrame) -> pd.DataFrame:
+    """Numbers that are compared over seeds: each word at each site."""
+    rows = table.itertuples()
+    return numbers((f"{row.word}, {row.site}", row.model, row.value) for row in rows)
+
+
+QUESTION = of_table(
+    "senses",
+    Options,
+    senses,
+    in_words,
+    headline,
+    chart,
+    needs=("trees", "stream"),
+    planned=(Planned("trained", "untrained"),),
+)
+
+if __name__ == "__main__":
+    raise SystemExit(script(QUESTION))

@@ -1,0 +1,291 @@
+"""What does one vector hold of a whole word? Its length, its counts, its depth, its membership.
+
+A word is as many vectors as it has symbols. One vector for all of it is made in several ways: that
+of the first token (the class token of an encoder), of the last symbol, the mean, attention with
+learned queries, and of a recurrent network the state z* that it would go on from. From each, linear
+probes read what the language says of the whole word.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import altair as alt
+import numpy as np
+import pandas as pd
+import torch
+from altair.typing import ChartType
+from jaxtyping import Bool, Float, Int
+from sklearn.decomposition import PCA
+from sklearn.preprocessing import StandardScaler
+from torch import Tensor
+
+from analyses.answers import Planned, Progress, numbers, of_table, quiet
+from analyses.charts.theme import CHOSEN, TRAINED, UNTRAINED, figures
+from analyses.options.inside import Sentences as Options
+from analyses.questions.inside.sentence_words import Asked, asked_of
+from analyses.script import script
+from analyses.words import WordTensors
+from interp.model import activations
+from interp.probing.pooling import at_position, learned_queries, mean_pool, query_pool
+from interp.probing.probes import Target, baseline, control_task, probe_sites
+from interp.statistics import brackets
+from models.base import LanguageModel
+from models.errors import UserError
+from models.languages import Words
+from models.runs.run import Run
+
+QUERIES = {"1 query": 1, "4 queries": 4}
+"""How many learned queries, by the name of the pooling."""
+BAG, STATE = "bag", "z*"
+"""The mean of the embeddings, which knows no order; and the state of a recurrent network."""
+MODELS = ("trained", "untrained", "shuffled labels", "control task", "no activation")
+
+
+def sites_of(model: LanguageModel) -> dict[str, str]:
+    """The hooks after each layer that reads the word, by name. Raises UserError if there are
+    none."""
+    config = model.config
+    layers = config.encoder_layers if config.family.two_sided else config.n_layers
+    places = {"cell": "hook_cell", "resid_post": "hook_resid_post"}
+    hooks = {
+        f"L{layer} {name}": f"blocks.{layer}.{hook}"
+        for layer in range(layers)
+        for name, hook in places.items()
+    }
+    found = {name: hook for name, hook in hooks.items() if hook in model.hook_dict}
+    if not found:
+        raise UserError(
+            f"a {config.kind} has no activations: ask a Transformer, an LSTM, a GRU or a CNN"
+        )
+    return found
+
+
+Vectors = dict[str, Float[Tensor, "word d"]]
+"""One vector for each word, by site."""
+
+
+@dataclass(frozen=True)
+class Read:
+    """What a model computes on the words.
+
+    Attributes:
+        sites: the activations after each layer, standardised by the words that fit.
+        symbols: the positions of the words' own symbols, without the first token.
+        pooled: the vectors by pooling and site, of those that learn nothing.
+    """
+
+    sites: dict[str, Float[Tensor, "word pos d"]]
+    symbols: Bool[Tensor, "word pos"]
+    pooled: dict[str, Vectors]
+
+    def by_queries(
+        self, fact: Sequence[Target], fit: Bool[np.ndarray, " word"], count: int, seed: int
+    ) -> list[Vectors]:
+        """The vectors of queries that the words of ``fit`` teach, for each fact."""
+        rows = torch.as_tensor(fit)
+        values = np.stack([each.values[fit, 0] for each in fact]).astype(np.float64)
+        made: list[Vectors] = [{} for _ in fact]
+        for site, x in self.sites.items():
+            queries = learned_queries(x[rows], self.symbols[rows], values, count, seed)
+            for own, vectors in zip(made, query_pool(x, self.symbols, queries), strict=True):
+                own[site] = vectors
+        return made
+
+
+def read(model: LanguageModel, words: Words, fit: Bool[np.ndarray, " word"]) -> Read:
+    """The activations on words, and their vectors."""
+    known = WordTensors.of(words)
+    sites = sites_of(model)
+    found = activations(model, known.tokens, ["hook_embed", *sites.values()])
+    symbols = known.mask.clone()
+    symbols[:, 0] = False
+    own = {site: _standardised(found[hook], symbols, fit) for site, hook in sites.items()}
+    raw = {site: found[hook] for site, hook in sites.items()}
+    pooled: dict[str, Vectors] = {
+        BAG: {"embed": mean_pool(found["hook_embed"], symbols)},
+        "first": {site: x[:, 0] for site, x in raw.items()},
+        "last": {site: at_position(x, known.last) for site, x in raw.items()},
+        "mean": {site: mean_pool(x, symbols) for site, x in raw.items()},
+    }
+    if model.config.family.recurrent:
+        pooled[STATE] = {"all layers": torch.cat([*pooled["last"].values()], dim=1)}
+    return Read(own, symbols, pooled)
+
+
+def _standardised(
+    x: Float[Tensor, "word pos d"], symbols: Bool[Tensor, "word pos"], fit: np.ndarray
+) -> Float[Tensor, "word pos d"]:
+    """Each feature with mean 0 and variance 1 over the symbols of the words that fit."""
+    own = x[torch.as_tensor(fit)][symbols[torch.as_tensor(fit)]]
+    size = own.std(dim=0)
+    return (x - own.mean(dim=0)) / torch.where(size > 1e-6, size, 1.0)
+
+
+def _shuffled(fact: Target, fit: Bool[np.ndarray, " word"], seed: int) -> Target:
+    """The control: the words that fit get each other's values."""
+    values = fact.values.copy()
+    values[fit] = np.random.default_rng(seed).permutation(values[fit])
+    return replace(fact, values=values)
+
+
+def sentences(run: Run, options: Options, progress: Progress = quiet) -> pd.DataFrame:
+    """What linear probes read of whole words from one vector, by the way in which it is made.
+
+    Half of the words fit the probes and teach the queries, a quarter chooses the site, and the
+    others are scored. Controls: the untrained model; shuffled labels; the control task, in which
+    each length with each last symbol has a value of its own, drawn at random (selectivity is the
+    score minus this one); and the mean or the commonest value, which sees no activation.
+
+    Returns:
+        One row per pooling, fact and model, each at its own best site: pooling ("bag",
+        "first", "last", "mean", "1 query", "4 queries"; of a recurrent network "z*"), fact, model
+        ("trained" or a control), site, metric (R2 of a count, accuracy of membership), score, low,
+        high (95% bootstrap over the scored words), n_train and n_test (words).
+
+    Raises:
+        UserError: the language has too few words, or the model no activations.
+    """
+    seed = options.seed
+    asked = asked_of(run, options.words, seed)
+    true, fit = asked.facts, asked.fit
+    ends = asked.words.ids[np.arange(len(asked.words)), asked.words.lengths - 1]
+    types = (asked.words.lengths * (ends.max() + 1) + ends)[:, None]
+    trained = read(run.model(), asked.words, fit)
+    cases: dict[str, tuple[Read, Mapping[str, Target]]] = {
+        "trained": (trained, true),
+        "untrained": (read(run.untrained(), asked.words, fit), true),
+        "shuffled labels": (trained, {n: _shuffled(f, fit, seed) for n, f in true.items()}),
+        "control task": (trained, {n: control_task(f, types, fit, seed) for n, f in true.items()}),
+    }
+    tables = []
+    for done, (name, (own, wanted)) in enumerate(cases.items()):
+        progress(done, len(cases), name)
+        found = {pooling: probed(vectors, wanted, asked) for pooling, vectors in own.pooled.items()}
+        for pooling, queries in QUERIES.items():
+            varying = {n: f for n, f in wanted.items() if len(np.unique(f.values[fit])) > 1}
+            made = own.by_queries(list(varying.values()), fit, queries, seed)
+            each = zip(varying.items(), made, strict=True)
+            parts = [probed(vectors, {fact: target}, asked) for (fact, target), vectors in each]
+            found[pooling] = pd.concat(parts, ignore_index=True)
+        tables += [part.assign(pooling=pooling, model=name) for pooling, part in found.items()]
+    nothing = baseline(true, fit, seed, choose=asked.choose)
+    tables += [nothing.assign(pooling=p, model=MODELS[-1]) for p in found]
+    progress(len(cases), len(cases), "sentences")
+    table = pd.concat(tables, ignore_index=True)
+    best = table.groupby(["pooling", "target", "model"], sort=False)["choice"].idxmax()
+    table = table.loc[np.sort(best)].rename(columns={"target": "fact"})
+    return table[COLUMNS].reset_index(drop=True)
+
+
+COLUMNS = ["pooling", "fact", "model", "site", "metric", "score", "low", "high"]
+COLUMNS += ["n_train", "n_test"]
+
+
+def probed(vectors: Vectors, facts: Mapping[str, Target], asked: Asked) -> pd.DataFrame:
+    """The rows of ``probe_sites`` for vectors of whole words."""
+    sites = {site: x[:, None].numpy() for site, x in vectors.items()}
+    return probe_sites(sites, facts, asked.fit, choose=asked.choose)
+
+
+def side_by_side(table: pd.DataFrame) -> pd.DataFrame:
+    """One row for each fact and model, a column for each pooling."""
+    wide = table.pivot_table(index=["fact", "model"], columns="pooling", values="score", sort=False)
+    order = [(fact, model) for fact in table["fact"].unique() for model in MODELS]
+    wide = wide.reindex([each for each in order if each in wide.index])
+    return wide[table["pooling"].unique()].reset_index()
+
+
+def in_words(table: pd.DataFrame) -> str:
+    """What the table says of the first and the last fact: the length, and membership if asked."""
+    rows = table
+    names = rows["fact"].unique()
+    parts = []
+    for fact in dict.fromkeys([names[0], names[-1]]):
+        grid = rows[rows["fact"] == fact].set_index(["model", "pooling"])
+        own, low, high = grid["score"], grid["low"], grid["high"]
+        told = [
+            f"{pooling} {own['trained', pooling]:.2f}"
+            f"{brackets(low['trained', pooling], high['trained', pooling], '.2f')} "
+            f"(untrained {own['untrained', pooling]:.2f})"
+            for pooling in rows["pooling"].unique()
+        ]
+        metric = rows.loc[rows["fact"] == fact, "metric"].iloc[0]
+        blind = own[MODELS[-1]].iloc[0]
+        parts.append(f"{fact} ({metric}; {blind:.2f} without any activation): {', '.join(told)}")
+    n = int(rows["n_test"].iloc[0])
+    said = ". ".join(parts)
+    return f"{said}. Of {n} words that fitted and chose nothing (95% bootstrap over words)."
+
+
+def chart(table: pd.DataFrame) -> ChartType:
+    """A panel for each fact: the score of each pooling, beside the controls."""
+    rows = table.assign(left=table["low"].clip(0, 1), right=table["high"].clip(0, 1))
+    rows = rows.assign(at=table["score"].clip(0, 1))
+    poolings = rows["pooling"].unique().tolist()
+    names = ["trained", "untrained", "control task"]
+    base = alt.Chart(rows[rows["model"].isin(names)]).encode(
+        y=alt.Y("pooling:N", sort=poolings, title=None),
+        color=alt.Color("model:N", title=None)
+        .scale(domain=names, range=[TRAINED, UNTRAINED, CHOSEN])
+        .legend(orient="top"),
+        tooltip=["pooling", "fact", "model", "site", "metric", *figures("score", "low", "high")],
+    )
+    points = base.mark_point(filled=True, size=60, opacity=1).encode(
+        x=alt.X("at:Q", title="R2, or accuracy of membership").scale(domain=[0, 1])
+    )
+    rules = base.mark_rule().encode(x="left:Q", x2="right:Q")
+    panel = alt.layer(rules, points).properties(width=200, height=alt.Step(18))
+    facts = rows["fact"].unique().tolist()
+    return panel.facet(facet=alt.Facet("fact:N", sort=facts, title=None), columns=3)
+
+
+def map_of(run: Run, pooling: str, fact: str, count: int = 1200, seed: int = 0) -> pd.DataFrame:
+    """The words that are neither fitted nor chosen by, in the two directions in which their vectors
+    after the last layer differ most (PCA, found on the words that fit).
+
+    Returns:
+        One row per word, as ``probe.projection_chart`` draws it: kind, value (of the fact), length,
+        position (0), "principal components 1" and "... 2".
+    """
+    asked = asked_of(run, count, seed)
+    *_, x = (
+        each.numpy() for each in read(run.model(), asked.words, asked.fit).pooled[pooling].values()
+    )
+    scale = StandardScaler().fit(x[asked.fit])
+    score = ~asked.fit & ~asked.choose
+    flat = PCA(2).fit(scale.transform(x[asked.fit])).transform(scale.transform(x[score]))
+    target: Target = asked.facts[fact]
+    lengths: Int[np.ndarray, " some"] = asked.words.lengths[score]
+    return pd.DataFrame(
+        {
+            "kind": target.kind,
+            "value": target.values[score, 0],
+            "length": lengths,
+            "position": 0,
+            "principal components 1": flat[:, 0],
+            "principal components 2": flat[:, 1],
+        }
+    )
+
+
+def headline(table: pd.DataFrame) -> pd.DataFrame:
+    """Numbers that are compared over seeds: the score of each fact by each pooling."""
+    rows = table.itertuples()
+    return numbers((f"{row.fact}, {row.pooling}", row.model, row.score) for row in rows)
+
+
+QUESTION = of_table(
+    "sentences",
+    Options,
+    sentences,
+    in_words,
+    headline,
+    chart,
+    side_by_side,
+    planned=tuple(Planned("trained", name) for name in MODELS[1:]),
+)
+
+if __name__ == "__main__":
+    raise SystemExit(script(QUESTION))

@@ -1,0 +1,230 @@
+"""Is the tree of a word in the activations? Structural probes beside their controls."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import altair as alt
+import numpy as np
+import pandas as pd
+import torch
+from altair.typing import ChartType
+
+from analyses.answers import Planned, Progress, numbers, of_table, quiet
+from analyses.charts.theme import SEVERAL, TRAINED, UNTRAINED, figures
+from analyses.options.inside import Syntax as Options
+from analyses.script import script
+from analyses.words import ANALYSIS_SEED, WordTensors
+from interp.model import activations
+from interp.probing.structural import Sentences, Structure, fit, spearman, swapped
+from interp.statistics import bootstrap_mean, brackets
+from models.base import LanguageModel
+from models.errors import UserError
+from models.languages import ContextFreeLanguage, Word
+from models.languages.grammars.trees import tree_distances
+from models.runs.run import Run
+
+SHORTEST = 5
+"""Symbols of the shortest word that is asked about: a shorter one has hardly a tree."""
+STRUCTURES: tuple[Structure, ...] = ("distance", "depth")
+OWN, SWAPPED, PLACE = "own trees", "trees of other words", "place in the word"
+MANY = 20
+"""How many words are drawn for each that is wanted: short ones come again and again."""
+
+
+def words_of(run: Run, count: int, seed: int) -> list[Word]:
+    """Different members of the training window, of five symbols or more.
+
+    Raises:
+        UserError: the language has no trees, or too few words.
+    """
+    language = run.language
+    assert isinstance(language, ContextFreeLanguage)
+    lengths = [n for n in language.lengths(run.config.max_n) if n >= SHORTEST]
+    lengths = language.positive_lengths(lengths)
+    if not lengths:
+        raise UserError(f"{language.name} has no words of {SHORTEST} symbols in the window")
+    rng = np.random.default_rng([ANALYSIS_SEED, seed])
+    drawn = language.sample(rng, MANY * count, lengths, label=True, split="test").words
+    rows = zip(drawn.ids, drawn.lengths, strict=True)
+    found = dict.fromkeys(language.vocabulary.decode(ids[:length]) for ids, length in rows)
+    if len(found) < 30:
+        raise UserError(f"{language.name} has only {len(found)} such words: 30 are the least")
+    return list(found)[:count]
+
+
+def _sentences_of(run: Run, words: list[Word]) -> tuple[Sentences, np.ndarray]:
+    """The words with the first tree of each, and no activations yet; and their lengths."""
+    language = run.language
+    assert isinstance(language, ContextFreeLanguage)
+    longest = max(map(len, words))
+    distance = np.zeros((len(words), longest, longest), np.float32)
+    depth = np.zeros((len(words), longest), np.float32)
+    for row, word in enumerate(words):
+        size = len(word)
+        distance[row, :size, :size], depth[row, :size] = tree_distances(next(language.trees(word)))
+    lengths = np.array([len(word) for word in words])
+    mask = torch.as_tensor(np.arange(longest) < lengths[:, None])
+    empty = torch.zeros(len(words), longest, 0)
+    return Sentences(empty, torch.as_tensor(distance), torch.as_tensor(depth), mask), lengths
+
+
+def sites_of(model: LanguageModel) -> dict[str, str]:
+    """The hook of each site by its name: the embedding, and the stream after each layer."""
+    sites = {"embed": "hook_embed"} if "hook_embed" in model.hook_dict else {}
+    for layer in range(model.config.n_layers):
+        hook = f"blocks.{layer}.hook_resid_post"
+        if hook in model.hook_dict:
+            sites[f"L{layer} resid_post"] = hook
+    return sites
+
+
+def syntax(run: Run, options: Options, progress: Progress = quiet) -> pd.DataFrame:
+    """Structural probes of trees at each site, of the trained and the untrained model.
+
+    A third of the words fits the probes, a third chooses the sites, a third scores.
+
+    Returns:
+        One row per model, structure, trees and site: model ("trained", "untrained", "none"), of
+        ("distance", "depth"), trees ("own trees"; "trees of other words" of the same length, the
+        control task; "place in the word", which uses no model: how far two symbols are apart, or
+        where one stands), site, choice (the score on the words that choose), score (Spearman's
+        correlation with the truth, mean over words), low and high (its 95% bootstrap interval over
+        words), words.
+
+    Raises:
+        UserError: the language has too few words.
+    """
+    words, seed = words_of(run, options.words, options.seed), options.seed
+    sentences, lengths = _sentences_of(run, words)
+    tokens = WordTensors.of(run.language.vocabulary.words(words)).tokens
+    models = {"trained": run.model(), "untrained": run.untrained()}
+    names = sites_of(models["trained"])
+    part = np.arange(len(words)) % 3
+    rows: list[dict[str, object]] = []
+    total, done = len(models) * len(names) * len(STRUCTURES) + 1, 0
+    for name, model in models.items():
+        found = activations(model, tokens, list(names.values()))
+        for site, hook in names.items():
+            x = found[hook][:, 1:]  # without BOS
+            own = Sentences(x, sentences.distance, sentences.depth, sentences.mask)
+            for of in STRUCTURES:
+                progress(done, total, f"{of} at {site}, {name}")
+                done += 1
+                for trees in (OWN, SWAPPED) if name == "trained" else (OWN,):
+                    asked = own if trees == OWN else swapped(own, lengths.tolist(), seed)
+                    rows.append(
+                        {"model": name, "of": of, "trees": trees, "site": site}
+                        | _scored(asked, of, part, seed)
+                    )
+    progress(done, total, "place in the word")
+    for of in STRUCTURES:
+        values = spearman(_place(sentences, of), sentences, of)
+        where = {"model": "none", "of": of, "trees": PLACE, "site": "none"}
+        rows.append(
+            where | {"choice": np.nanmean(values[part == 1])} | _interval(values[part == 2])
+        )
+    return pd.DataFrame(rows)
+
+
+def _scored(asked: Sentences, of: Structure, part: np.ndarray, seed: int) -> dict[str, object]:
+    probe = fit(asked[np.flatnonzero(part == 0)], of, seed=seed)
+    choose, score = (
+        spearman(probe(some.x), some, of)
+        for some in (asked[np.flatnonzero(part == each)] for each in (1, 2))
+    )
+    return {"choice": float(np.nanmean(choose))} | _interval(score)
+
+
+def _interval(values: np.ndarray) -> dict[str, object]:
+    known = values[np.isfinite(values)]
+    mean, low, high = bootstrap_mean(known)
+    return {"score": float(mean), "low": float(low), "high": float(high), "words": len(known)}
+
+
+def _place(sentences: Sentences, of: Structure) -> torch.Tensor:
+    """What one knows without a model: how far two symbols are apart, or where one stands."""
+    at = torch.arange(sentences.mask.shape[1], dtype=torch.float32)
+    apart = (at[:, None] - at).abs() if of == "distance" else at
+    return apart.expand(len(sentences.mask), *apart.shape)
+
+
+def chosen(table: pd.DataFrame) -> pd.DataFrame:
+    """The best site of each model, structure and kind of trees, by the words that choose."""
+    groups = ["of", "model", "trees"]
+    best = table.groupby(groups, sort=False)["choice"].idxmax()
+    return table.loc[best].reset_index(drop=True)
+
+
+def in_words(table: pd.DataFrame) -> str:
+    """What the probes say of both structures."""
+    return " ".join(_sentences(chosen(table).set_index(["of", "model", "trees"])))
+
+
+def _sentences(best: pd.DataFrame) -> Iterator[str]:
+    titles = {"distance": "Distances in the tree", "depth": "Depths in the tree"}
+    for of in STRUCTURES:
+        own, other = best.loc[of, "trained", OWN], best.loc[of, "trained", SWAPPED]
+        untrained, place = best.loc[of, "untrained", OWN], best.loc[of, "none", PLACE]
+        yield (
+            f"{titles[of]} are read best at {own['site']}: Spearman {own['score']:.2f}"
+            f"{brackets(own['low'], own['high'], '.2f')} over {own['words']:d} words that neither "
+            f"fitted the probe nor chose the site; untrained {untrained['score']:.2f}"
+            f"{brackets(untrained['low'], untrained['high'], '.2f')}, trees of other words "
+            f"{other['score']:.2f}, the place in the word alone {place['score']:.2f}."
+        )
+
+
+def chart(table: pd.DataFrame) -> ChartType:
+    """A panel per structure, a point per site; what needs no model is a line."""
+    rows = table.assign(what=table["model"] + ", " + table["trees"])
+    kinds = [f"trained, {OWN}", f"untrained, {OWN}", f"trained, {SWAPPED}", f"none, {PLACE}"]
+    colour = alt.Color("what:N", title=None, sort=kinds).scale(
+        domain=kinds, range=[TRAINED, UNTRAINED, SEVERAL[1], SEVERAL[5]]
+    )
+    panels: list[ChartType] = []
+    for of in STRUCTURES:
+        here = rows[rows["of"] == of]
+        sites = here["site"].unique().tolist()[:-1]
+        base = alt.Chart(here[here["model"] != "none"]).encode(
+            x=alt.X("site:N", sort=sites, title=None).axis(labelAngle=-30),
+            y=alt.Y("score:Q", title="Spearman").scale(domain=[-0.2, 1]),
+            xOffset=alt.XOffset("what:N", sort=kinds[:3]),
+            color=colour.legend(orient="top", columns=2, labelLimit=240),
+            tooltip=["what", "site", *figures("score", "low", "high"), "words"],
+        )
+        shape = alt.Shape("what:N", title=None, sort=kinds).scale(domain=kinds)
+        points = base.mark_point(filled=True, size=80, opacity=1).encode(shape=shape)
+        bars = base.mark_rule().encode(y="low:Q", y2="high:Q")
+        line = (
+            alt.Chart(here[here["model"] == "none"])
+            .mark_rule(strokeDash=[5, 3], size=2)
+            .encode(y="score:Q", color=colour, tooltip=["what", *figures("score", "low", "high")])
+        )
+        panels.append((line + bars + points).properties(title=of, width=300, height=220))
+    return alt.hconcat(*panels)
+
+
+def headline(table: pd.DataFrame) -> pd.DataFrame:
+    """Numbers that are compared over seeds: each case at the site that its own words chose."""
+    rows = chosen(table).itertuples()
+    return numbers((row.of, f"{row.model}, {row.trees}", row.score) for row in rows)
+
+
+QUESTION = of_table(
+    "syntax",
+    Options,
+    syntax,
+    in_words,
+    headline,
+    chart,
+    lambda table: chosen(table).drop(columns="choice"),
+    needs=("trees", "stream"),
+    planned=tuple(
+        Planned(f"trained, {OWN}", other)
+        for other in (f"untrained, {OWN}", f"trained, {SWAPPED}", f"none, {PLACE}")
+    ),
+)
+
+if __name__ == "__main__":
+    raise SystemExit(script(QUESTION))

@@ -1,0 +1,345 @@
+"""Do vectors of words know their classes? Analogies with known answers, and words by layer.
+
+A grammar says which words may stand in the same places. So "loopt is to lopen as ziet is to ...?"
+has a right answer: any word of the class of "zien".
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from itertools import permutations
+
+import altair as alt
+import numpy as np
+import pandas as pd
+import torch
+from altair.typing import ChartType
+from jaxtyping import Float
+
+from analyses.answers import Planned, Progress, numbers, of_table, quiet
+from analyses.charts.theme import SEVERAL, figures
+from analyses.options.inside import Vectors as Options
+from analyses.script import script
+from analyses.words import ANALYSIS_SEED
+from interp.model import activations
+from interp.statistics import seeds_interval
+from interp.vectors.analogies import Analogy, answer, ranked, right, unit
+from interp.vectors.counts import cooccurrences, ppmi_vectors
+from interp.vectors.word2vec import word2vec
+from models.base import EmbeddingModel, LanguageModel
+from models.languages import FIRST_SYMBOL_ID, ContextFreeLanguage, Words
+from models.runs.run import Run
+
+Vectors = Float[np.ndarray, "word dim"]
+TRAINED_ON_TEXT = ("skip-gram", "cbow", "PPMI + SVD")
+RANDOM = "random vectors"
+ALONE = "no class"
+READ = 400
+"""Sentences in which a model's activations are averaged."""
+KINDS = {
+    "c + b - a": "the word nearest to c + b - a has the right class",
+    "shuffled": "the same with the b of another analogy",
+    "c alone": "the word nearest to c has it",
+    "b alone": "the word nearest to b has it",
+    "chance": "a word drawn at random has it",
+    "neighbours": "the nearest word has the same class",
+}
+
+
+def classes_of(language: ContextFreeLanguage) -> dict[str, frozenset[str]]:
+    """The words that have a class, with the nonterminals that become them."""
+    return language.grammar.word_classes
+
+
+def twins_of(language: ContextFreeLanguage) -> dict[int, set[int]]:
+    """The words of the same class as each word, itself among them, by number."""
+    numbers, classes = _numbers_of(language), classes_of(language)
+    return {
+        numbers[word]: {numbers[other] for other, names in classes.items() if names == own}
+        for word, own in classes.items()
+    }
+
+
+def _unused(language: ContextFreeLanguage) -> set[int]:
+    """The symbols that no word has, by number: their vectors mean nothing, and are left out."""
+    numbers = _numbers_of(language)
+    used = {part for rule in language.grammar.productions for part in rule.right}
+    return {number for word, number in numbers.items() if word not in used}
+
+
+def left_out(language: ContextFreeLanguage) -> dict[str, dict[int, set[int]]]:
+    """What may not answer where a word was given: itself ("inputs"), or its twins ("classes")."""
+    never = _unused(language)
+    return {
+        "inputs": {word: {word} | never for word in twins_of(language)},
+        "classes": {word: twins | never for word, twins in twins_of(language).items()},
+    }
+
+
+def _numbers_of(language: ContextFreeLanguage) -> dict[str, int]:
+    """The symbols by number, from 0."""
+    return {word: i for i, word in enumerate(language.vocabulary.symbols)}
+
+
+def analogies_of(language: ContextFreeLanguage) -> list[Analogy]:
+    """All analogies that the names of the grammar's nonterminals make.
+
+    A name is a kind and a feature, such as VI_p: an intransitive verb in the plural. Two kinds and
+    two features make an analogy: VI_c is to VI_p as VT_c is to VT_p. A word has the features of all
+    its nonterminals; the one of a must not be one of b, and so for c and d.
+    """
+    numbers = _numbers_of(language)
+    groups: dict[frozenset[str], list[int]] = defaultdict(list)
+    for word, names in classes_of(language).items():
+        groups[names].append(numbers[word])
+    kinds: dict[str, dict[frozenset[str], list[int]]] = defaultdict(dict)
+    for names, words in groups.items():
+        parts = [name.rpartition("_") for name in names]
+        if len({kind for kind, _, _ in parts}) == 1 and parts[0][0]:
+            kinds[parts[0][0]][frozenset(feature for _, _, feature in parts)] = words
+    found = []
+    for (_, first), (_, second) in permutations(sorted(kinds.items()), 2):
+        for (of_a, words_a), (of_b, words_b) in permutations(first.items(), 2):
+            for (of_c, words_c), (of_d, words_d) in permutations(second.items(), 2):
+                alike = of_a & of_c and of_b & of_d
+                if alike and not (of_a & of_b or of_c & of_d or of_a & of_d or of_b & of_c):
+                    goal = frozenset(words_d)
+                    found += [
+                        Analogy(a, b, c, goal) for a in words_a for b in words_b for c in words_c
+                    ]
+    return found
+
+
+def text_of(run: Run, count: int, seed: int) -> Words:
+    """Sentences as the training draws them."""
+    rng = np.random.default_rng([ANALYSIS_SEED, seed])
+    window = run.language.lengths(run.config.max_n)
+    return run.language.sample(rng, count, window, True, spread=run.config.spread).words
+
+
+def vectors_of(
+    run: Run, text: Words, dim: int, window: int, seed: int, progress: Progress = quiet
+) -> dict[str, Vectors]:
+    """Vectors of all symbols, by their name: from a text, and from the run's model."""
+    words = len(run.language.vocabulary.symbols)
+    sentences = [
+        ids[:length] - FIRST_SYMBOL_ID
+        for ids, length in zip(text.ids, text.lengths.tolist(), strict=True)
+    ]
+    progress(0, 4, "skip-gram")
+    found = {"skip-gram": word2vec(sentences, words, "skip-gram", dim, window, seed=seed)[0]}
+    progress(1, 4, "CBOW")
+    found["cbow"] = word2vec(sentences, words, "cbow", dim, window, seed=seed)[0]
+    progress(2, 4, "PPMI and SVD")
+    found["PPMI + SVD"] = ppmi_vectors(cooccurrences(sentences, words, window), dim)
+    progress(3, 4, "the model's own")
+    for name, model in (("", run.model()), (", untrained", run.untrained())):
+        found |= {place + name: own for place, own in of_model(model, text[:READ]).items()}
+    rng = np.random.default_rng([ANALYSIS_SEED, seed])
+    found[RANDOM] = rng.normal(size=(words, dim))
+    progress(4, 4, "vectors")
+    return found
+
+
+def of_model(model: LanguageModel, text: Words) -> dict[str, Vectors]:
+    """The embedding, the unembedding, and the mean activation of each word after each layer."""
+    found: dict[str, Vectors] = {}
+    if isinstance(model, EmbeddingModel):
+        found["W_E"] = model.W_E.detach().cpu().double().numpy()[FIRST_SYMBOL_ID:]
+        found["W_U"] = model.W_U.T.detach().cpu().double().numpy()[FIRST_SYMBOL_ID:]
+    hooks = [f"blocks.{layer}.hook_resid_post" for layer in range(model.config.n_layers)]
+    hooks = [hook for hook in hooks if hook in model.hook_dict]
+    if not isinstance(model, EmbeddingModel) or not hooks:
+        return found
+    read = activations(model, torch.as_tensor(text.tokens), hooks)
+    ids = np.where(text.mask, text.ids, 0)
+    for layer, hook in enumerate(hooks):
+        each = read[hook][:, 1:].double().numpy()
+        means = np.zeros((len(model.vocabulary), each.shape[2]))
+        np.add.at(means, ids.ravel(), each.reshape(-1, each.shape[2]))
+        count = np.bincount(ids.ravel(), minlength=len(means))[:, None]
+        found[f"after layer {layer}"] = (means / np.maximum(count, 1))[FIRST_SYMBOL_ID:]
+    return found
+
+
+def vectors(run: Run, options: Options, progress: Progress = quiet) -> pd.DataFrame:
+    """How well each kind of vectors knows the classes of words.
+
+    Returns:
+        One row per vectors and kind: vectors ("skip-gram", "cbow", "PPMI + SVD", "W_E", "W_U",
+        "after layer 0", ..., and the last ones of the untrained model; "random vectors"), kind (of
+        ``KINDS``), without (what no answer may be: the "inputs", as usual, or all words of their
+        "classes"), value (a share, mean over seeds), low, high (Student's 95% over seeds of the
+        text; the model is one), cases (analogies; for "neighbours" words) and seeds.
+
+    Raises:
+        UserError: the classes of words make no analogies.
+    """
+    language, seed, seeds = run.language, options.seed, options.seeds
+    assert isinstance(language, ContextFreeLanguage)
+    asked = analogies_of(language)
+    rows: list[dict[str, object]] = []
+    for turn in range(seeds):
+        text = text_of(run, options.sentences, seed + turn)
+
+        def told(done: int, all_of_it: int, what: str, turn: int = turn) -> None:
+            progress(turn * all_of_it + done, seeds * all_of_it, what)
+
+        drawn = vectors_of(run, text, options.dim, options.window, seed + turn, told)
+        for name, own in drawn.items():
+            found = {("neighbours", "inputs"): neighbours(language, own)}
+            for without, twins in left_out(language).items():
+                known = right(own, asked, twins, seed + turn) if asked else {}
+                found |= {(kind, without): values for kind, values in known.items()}
+            rows += [
+                {"vectors": name, "kind": kind, "without": without}
+                | {"value": float(values.mean()), "cases": len(values)}
+                for (kind, without), values in found.items()
+            ]
+    told_rows = []
+    keys = ["vectors", "kind", "without"]
+    for place, own in pd.DataFrame(rows).groupby(keys, sort=False):
+        value, low, high = seeds_interval(own["value"].to_numpy())
+        told_rows.append(
+            dict(zip(keys, place, strict=True))
+            | {"value": value, "low": low, "high": high}
+            | {"cases": int(own["cases"].iloc[0]), "seeds": len(own)}
+        )
+    return pd.DataFrame(told_rows)
+
+
+def neighbours(language: ContextFreeLanguage, own: Vectors) -> Float[np.ndarray, " words"]:
+    """Whether the nearest word has the same class, for each word that is not alone in its own."""
+    return np.array(
+        [
+            float(int(ranked(own, own[word], [word, *_unused(language)])[0]) in twins)
+            for word, twins in twins_of(language).items()
+            if len(twins) > 1
+        ]
+    )
+
+
+def side_by_side(table: pd.DataFrame) -> pd.DataFrame:
+    """One row for each kind of vectors and each way to leave words out."""
+    keys = ["vectors", "without"]
+    wide = table.pivot_table(index=keys, columns="kind", values="value", sort=False)
+    return wide[[kind for kind in KINDS if kind in wide]].reset_index()
+
+
+def in_words(table: pd.DataFrame) -> str:
+    """What the table says."""
+    rows = table.set_index(["vectors", "kind", "without"])["value"]
+    near = (
+        f"The nearest word has the same class for {rows['skip-gram', 'neighbours', 'inputs']:.0%} "
+        f"of the words by skip-gram, {rows[RANDOM, 'neighbours', 'inputs']:.0%} by random vectors."
+    )
+    if ("skip-gram", "c + b - a", "inputs") not in rows.index:
+        return f"{near} The names of the grammar make no analogies."
+    cases = int(table[table["kind"] == "c + b - a"]["cases"].iloc[0])
+    parts = []
+    for without in ("inputs", "classes"):
+        told = ", ".join(
+            f"{name} {rows[name, 'c + b - a', without]:.0%} (c alone "
+            f"{rows[name, 'c alone', without]:.0%})"
+            for name in (*TRAINED_ON_TEXT, "W_E")
+            if (name, "c + b - a", without) in rows.index
+        )
+        parts.append(f"{told}; a random word {rows[RANDOM, 'chance', without]:.0%}")
+    return (
+        f"{near} Of {cases} analogies with a known answer, right if only the three given words are "
+        f"left out: {parts[0]}. If all words of their classes are left out: {parts[1]}. Where c "
+        "alone does as well, the way from a to b says nothing."
+    )
+
+
+def chart(table: pd.DataFrame) -> ChartType:
+    """Shares of right answers by kind of vectors, in a panel for each way to leave words out."""
+    rows = table[table["without"].isin(["inputs", "classes"])]
+    kinds = [kind for kind in KINDS if kind in set(rows["kind"])]
+    base = alt.Chart(rows).encode(
+        y=alt.Y("vectors:N", sort=table["vectors"].unique().tolist(), title=None).axis(
+            labelLimit=200
+        ),
+        color=alt.Color("kind:N", title=None, sort=kinds)
+        .scale(domain=kinds, range=SEVERAL)
+        .legend(orient="top"),
+        tooltip=["vectors", "kind", *figures("value", "low", "high"), "cases", "seeds"],
+    )
+    points = base.mark_point(filled=True, size=60, opacity=1).encode(
+        x=alt.X("value:Q", title="right").scale(domain=[0, 1]).axis(format="%")
+    )
+    rules = base.mark_rule().encode(x="low:Q", x2="high:Q")
+    panel = alt.layer(rules, points).properties(width=260, height=alt.Step(20))
+    return panel.facet(column=alt.Column("without:N", sort=["inputs", "classes"], title="left out"))
+
+
+def map_of(language: ContextFreeLanguage, own: Vectors) -> pd.DataFrame:
+    """The two directions in which vectors of length 1 differ most (PCA).
+
+    Returns:
+        One row per word: word, classes, x, y.
+    """
+    known = unit(own)
+    used = [i for i in range(len(known)) if i not in _unused(language)]
+    centred = known - known[used].mean(axis=0)
+    _, _, directions = np.linalg.svd(centred[used], full_matrices=False)
+    x, y = (centred @ directions[:2].T).T
+    classes, never = classes_of(language), _unused(language)
+    names = [" ".join(sorted(classes.get(w, ()))) or ALONE for w in language.vocabulary.symbols]
+    table = pd.DataFrame({"word": language.vocabulary.symbols, "classes": names, "x": x, "y": y})
+    return table.drop(index=list(never)).reset_index(drop=True)
+
+
+def map_chart(table: pd.DataFrame) -> ChartType:
+    """The map: each word at its place, coloured by its classes."""
+    base = alt.Chart(table).encode(
+        x=alt.X("x:Q", title=None).axis(labels=False, ticks=False),
+        y=alt.Y("y:Q", title=None).axis(labels=False, ticks=False),
+        color=alt.Color("classes:N", title=None).legend(orient="right"),
+        tooltip=["word", "classes"],
+    )
+    points = base.mark_circle(size=60, opacity=1)
+    names = base.mark_text(align="left", dx=7, fontSize=12).encode(text="word:N")
+    return (points + names).properties(width=520, height=380)
+
+
+def nearest(
+    language: ContextFreeLanguage, own: Vectors, a: str, b: str, c: str, count: int = 6
+) -> pd.DataFrame:
+    """The words nearest to c + b - a, without the three: word, classes, cosine."""
+    numbers, classes = _numbers_of(language), classes_of(language)
+    known = unit(own)
+    goal = unit(known[numbers[c]] + known[numbers[b]] - known[numbers[a]])
+    order = answer(own, numbers[a], numbers[b], numbers[c])
+    order = order[~np.isin(order, list(_unused(language)))][:count]
+    words = [language.vocabulary.symbols[i] for i in order]
+    return pd.DataFrame(
+        {
+            "word": words,
+            "classes": [" ".join(sorted(classes.get(word, ()))) or ALONE for word in words],
+            "cosine": known[order] @ goal,
+        }
+    )
+
+
+def headline(table: pd.DataFrame) -> pd.DataFrame:
+    """Numbers that are compared over seeds: right answers of each kind of vectors."""
+    return numbers(
+        (f"{row.kind}, without {row.without}", row.vectors, row.value) for row in table.itertuples()
+    )
+
+
+QUESTION = of_table(
+    "vectors",
+    Options,
+    vectors,
+    in_words,
+    headline,
+    chart,
+    side_by_side,
+    needs=("classes",),
+    planned=(Planned("W_E", RANDOM),),
+)
+
+if __name__ == "__main__":
+    raise SystemExit(script(QUESTION))

@@ -1,0 +1,1 @@
+"""Which heads and edges of a run carry its answer."""

@@ -1,0 +1,347 @@
+"""What a Transformer still does when some of its heads, MLPs and edges are taken away."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from itertools import product
+from math import comb, prod
+from typing import Any
+
+import altair as alt
+import numpy as np
+import pandas as pd
+import torch
+from altair.typing import ChartType
+from torch import Tensor
+
+from analyses.answers import Planned, Progress, numbers, of_table
+from analyses.charts.theme import QUIET, TRAINED, figures
+from analyses.needs import lack, require
+from analyses.options.parts import Ablation as Options
+from analyses.questions.parts import circuits
+from analyses.script import script
+from analyses.words import WordTensors, sample_window
+from interp.causal.ablation import Ablation, donors
+from interp.circuits.edges import run_with_edges, writes
+from interp.circuits.graph import Graph
+from interp.model import HookedModel, activations, is_readable
+from interp.statistics import wilson
+from models.base import LanguageModel
+from models.errors import UserError, unknown
+from models.languages import Sample, Word, Words
+from models.runs.run import Run
+from models.training.evaluation import after_prefixes, verdicts, words_to_read
+
+TESTED = 400
+"""Words of the training window that are judged; equal ones count once."""
+REFERENCE = 64
+"""Words of the window from which a mean, or another word's output, comes."""
+DRAWS = 20
+"""Random sets of as many heads, MLPs and edges, at the most."""
+AS_IT_IS, BROKEN, RANDOM = "as it is", "broken", "random parts"
+ARROW = " -> "
+"""In the name of an edge, between what writes and what reads."""
+_PART = re.compile(r"L(\d+)(?:H(\d+)| mlp)")
+
+
+def parts_of(model: HookedModel) -> list[str]:
+    """Every head and MLP by its name: "L0H1", "L0 mlp"."""
+    layers, heads = range(model.cfg.n_layers), range(model.cfg.n_heads)
+    found = [f"L{layer}H{head}" for layer, head in product(layers, heads)]
+    mlps = [f"L{layer} mlp" for layer in layers]
+    return found + [name for name in mlps if _hook(name)[0] in model.hook_dict]
+
+
+def edges_of(model: HookedModel, run: Run) -> list[str]:
+    """Every edge by its name: "L0H1 -> L1H0.q"; none where there is no single stream that is the
+    sum of what its parts wrote."""
+    if not is_readable(model) or lack(run, circuits.QUESTION.needs[1:]):
+        return []
+    return [str(edge) for edge in Graph.of(model).edges]
+
+
+@dataclass(frozen=True)
+class Removal:
+    """What is taken away at all positions, and what stands in its place.
+
+    A part is taken away from all that reads it, an edge from a single reader.
+
+    Attributes:
+        away: heads, MLPs and edges by name, as ``parts_of`` and ``edges_of`` give them.
+        method: "mean": the part's mean output over positions of the window's words; "zero"; or
+            "resample": its output at the same positions of another word.
+    """
+
+    away: Sequence[str]
+    method: Ablation = "mean"
+
+    def logits(self, model: HookedModel, words: Words, reference: Words) -> Tensor:
+        """What the model says of these words without it, [word, position, vocabulary].
+
+        Args:
+            reference: words from which a mean, or another word's output, comes. With "resample" a
+                word keeps its own output if no word of these is as long.
+        """
+        tokens = torch.as_tensor(words.tokens)
+        if not any(ARROW in name for name in self.away):
+            hooks = self.hooks(model, words, reference)
+            return model.run_with_hooks(tokens, fwd_hooks=hooks)
+        assert is_readable(model)  # it has edges
+        both = WordTensors.of(Words.concatenate(words, reference))
+        written = writes(model, both.tokens).movedim(0, 2)
+        source = self._instead(written, both, len(words), tokens.shape[1]).movedim(2, 0)
+        off = [str(edge) in self.away or edge.sender in self.away for edge in Graph.of(model).edges]
+        return run_with_edges(model, tokens, source, torch.tensor([off]).float())[0]
+
+    def hooks(self, model: HookedModel, words: Words, reference: Words) -> list[Any]:
+        """Hooks for a run on these words without the parts; see ``logits``."""
+        heads: dict[str, list[int | None]] = {}
+        for part in self.away:
+            hook, head = _hook(part)
+            heads.setdefault(hook, []).append(head)
+        other = self._other(model, list(heads), words, reference)
+        return [(hook, _instead(some, other[hook])) for hook, some in heads.items()]
+
+    def _other(
+        self, model: HookedModel, hooks: Sequence[str], words: Words, reference: Words
+    ) -> dict[str, Tensor]:
+        """What stands in the place of each hook's output, in the shape of the words'."""
+        if not hooks:
+            return {}
+        both = WordTensors.of(Words.concatenate(words, reference))
+        own, count = len(words), words.tokens.shape[1]
+        found = activations(model, both.tokens, hooks)
+        return {hook: self._instead(x, both, own, count) for hook, x in found.items()}
+
+    def _instead(self, x: Tensor, both: WordTensors, own: int, count: int) -> Tensor:
+        """What stands in the place of activations.
+
+        Args:
+            x: of all words, [word, position, ...]; the first ``own`` are those that are run, whose
+                tensors have ``count`` positions.
+        """
+        if self.method == "resample":
+            draw = donors(both.tokens, both.mask, seed=0)[:own]
+            draw = np.where(draw < 0, np.arange(own), draw)
+            return x[torch.as_tensor(draw)][:, :count]
+        seen = both.mask.clone()
+        seen[:own] = False
+        keep = float(self.method == "mean")
+        return (keep * x[seen].mean(dim=0)).expand(own, count, *x.shape[2:])
+
+
+def _kind(name: str) -> str:
+    if ARROW in name:
+        return "edge"
+    return "MLP" if name.endswith("mlp") else "head"
+
+
+def _hook(part: str) -> tuple[str, int | None]:
+    """Where a part is taken away: the hook, and the head there."""
+    found = _PART.fullmatch(part)
+    assert found is not None
+    layer, head = found.groups()
+    if head is None:
+        return f"blocks.{layer}.hook_mlp_out", None
+    return f"blocks.{layer}.attn.hook_z", int(head)
+
+
+def _instead(heads: Sequence[int | None], other: Tensor) -> Callable[..., Tensor]:
+    """A hook that puts other values in the place of some heads, or of a whole MLP's output."""
+
+    def replace(x: Tensor, hook: object) -> Tensor:
+        if None in heads:
+            return other.to(x)
+        x = x.clone()
+        x[:, :, heads] = other[:, :, heads].to(x)
+        return x
+
+    return replace
+
+
+def _known_parts(model: HookedModel, run: Run, names: Iterable[str]) -> list[str]:
+    """What has these names, each once. Raises UserError for a name that the model lacks."""
+    there = [*parts_of(model), *edges_of(model, run)]
+    for name in names:
+        if name not in there:
+            raise unknown("head, MLP or edge", name, there)
+    return [name for name in there if name in set(names)]
+
+
+@torch.no_grad()
+def said_without(model: LanguageModel, run: Run, removal: Removal, word: Word) -> pd.DataFrame:
+    """What the model says after BOS and after every symbol of a word, with and without the parts.
+
+    Returns:
+        One row per run ("as it is", "broken"), prefix and token: run, position, place ("3 b"),
+        token, probability, allowed. Of a run that was taught verdicts alone, END is the only token.
+    """
+    vocabulary, words = run.language.vocabulary, words_to_read(model, word)
+    tokens = torch.as_tensor(words.tokens)
+    broken = removal.logits(model, words, _reference(run))
+    names = list(run.objective.tokens(vocabulary))
+    ids = [vocabulary.ids[name] for name in names]
+    position = np.repeat(np.arange(len(word) + 1), len(ids))
+    tables = []
+    for name, logits in ((AS_IT_IS, model(tokens)), (BROKEN, broken)):
+        table = pd.DataFrame({"run": name, "position": position})
+        table["place"] = [f"{p} {('<bos>', *word)[p]}" for p in position]
+        table["token"] = np.tile(names, len(word) + 1)
+        read = after_prefixes(model, logits, words)
+        table["probability"] = run.objective.probabilities(read)[:, ids].flatten().numpy()
+        table["allowed"] = run.objective.allowed(read)[:, ids].flatten().numpy()
+        tables.append(table)
+    return pd.concat(tables, ignore_index=True)
+
+
+@torch.no_grad()
+def right_without(model: LanguageModel, run: Run, removal: Removal) -> pd.DataFrame:
+    """The share of right verdicts on words of the training window, with and without the parts.
+
+    The control takes away other parts: as many heads and as many MLPs, drawn at random ``DRAWS``
+    times, or every other such set where there are no more.
+
+    Returns:
+        One row per set and kind of word: of ("as it is", "broken", "random parts"), parts, words
+        ("members", "others"), right (a share), low, high (Wilson's 95% interval), count (different
+        words).
+    """
+    sample = _different(sample_window(run, TESTED, seed=1))
+    reference = _reference(run)
+    sets = [(AS_IT_IS, []), (BROKEN, list(removal.away))]
+    there = [*parts_of(model), *edges_of(model, run)]
+    sets += [(RANDOM, parts) for parts in _random_sets(there, removal.away)]
+    rows = []
+    for of, parts in sets:
+        logits = Removal(parts, removal.method).logits(model, sample.words, reference)
+        right = verdicts(model, logits, sample.words) == sample.labels
+        for words, which in (("members", sample.labels), ("others", ~sample.labels)):
+            count, hits = int(which.sum()), int(right[which].sum())
+            if count:
+                low, high = wilson(hits, count)
+                rows.append((of, " + ".join(parts), words, hits / count, low, high, count))
+    return pd.DataFrame(rows, columns=["of", "parts", "words", "right", "low", "high", "count"])
+
+
+def balanced(table: pd.DataFrame) -> pd.DataFrame:
+    """Of each set the share of right verdicts, members and others counting half each: of, parts,
+    right."""
+    return table.groupby(["of", "parts"], sort=False, as_index=False)["right"].mean()
+
+
+def sentence(table: pd.DataFrame) -> str:
+    """What is lost without the parts, beside what is lost without random ones.
+
+    Args:
+        table: of ``right_without``.
+    """
+    shares = balanced(table).set_index("of")
+    before, after = (float(shares.loc[of, "right"]) for of in (AS_IT_IS, BROKEN))
+    parts = shares.loc[BROKEN, "parts"]
+    if not parts:
+        return f"Nothing is taken away: {before:.1%} of the verdicts are right."
+    counts = table[table["of"] == BROKEN].set_index("words")
+    n = " and ".join(f"{row['count']} {words}" for words, row in counts.iterrows())
+    said = (
+        f"Without {parts}, {after:.1%} of the verdicts are right; as it is, {before:.1%} are "
+        f"({n}; each kind counts half)."
+    )
+    random = shares[shares.index == RANDOM]["right"]
+    if not len(random):
+        return f"{said} There is no other set of as many parts to compare it with."
+    as_bad = int((random <= after).sum())
+    said += (
+        f" Without as many others of the same kinds it is {random.mean():.1%} on average; "
+        f"{as_bad} of {len(random)} such sets cost as much or more."
+    )
+    if after >= before:
+        return f"{said} Nothing is lost."
+    return said
+
+
+def _reference(run: Run) -> Words:
+    return sample_window(run, REFERENCE, seed=0).words
+
+
+def _different(sample: Sample) -> Sample:
+    """Each word once: in a language that counts, most members of a sample are the same few."""
+    _, first = np.unique(sample.words.ids, axis=0, return_index=True)
+    return Sample(sample.words[np.sort(first)], sample.labels[np.sort(first)])
+
+
+def _random_sets(there: Sequence[str], away: Sequence[str]) -> list[list[str]]:
+    """Other sets with as many heads, MLPs and edges: all, if they are few, else random ones."""
+    if not away:
+        return []
+    kinds = [[name for name in there if _kind(name) == kind] for kind in ("head", "MLP", "edge")]
+    sizes = [sum(part in kind for part in away) for kind in kinds]
+    rng, found = np.random.default_rng(0), dict[tuple[str, ...], None]()
+    there_are = prod(map(comb, map(len, kinds), sizes)) - 1
+    while len(found) < min(DRAWS, there_are):
+        drawn = [
+            part
+            for kind, size in zip(kinds, sizes, strict=True)
+            for part in sorted(rng.choice(kind, size, replace=False).tolist())
+        ]
+        if set(drawn) != set(away):
+            found[tuple(drawn)] = None
+    return [list(parts) for parts in found]
+
+
+def removal_of(model: HookedModel, run: Run, names: Iterable[str], method: Ablation) -> Removal:
+    """A removal that the user asked for. Raises UserError where there is nothing of this name."""
+    require(run, *QUESTION.needs)
+    return Removal(_known_parts(model, run, list(names)), method)
+
+
+def ablated(run: Run, options: Options, progress: Progress) -> pd.DataFrame:
+    """The table of ``right_without``. Raises UserError if nothing is named, or nothing has that
+    name."""
+    if not options.off:
+        raise UserError('nothing is taken away: name it, such as --off L0H1 "L0 mlp"')
+    progress(0, 1, "ablation")
+    model = run.model()
+    return right_without(model, run, removal_of(model, run, options.off, options.ablation))
+
+
+def headline(table: pd.DataFrame) -> pd.DataFrame:
+    """Numbers that are compared over seeds: right verdicts, of random parts the mean."""
+    means = balanced(table).groupby("of", sort=False)["right"].mean()
+    return numbers(("right verdicts", str(of), value) for of, value in means.items())
+
+
+def chart(table: pd.DataFrame) -> ChartType:
+    """Right verdicts as it is, broken, and without random parts; members above, others below."""
+    order = [AS_IT_IS, BROKEN, RANDOM]
+    base = alt.Chart(table).encode(
+        x=alt.X("right:Q", title="right verdicts").scale(domain=[0, 1]).axis(format="%"),
+        y=alt.Y("of:N", sort=order, title=None),
+        tooltip=["words", "of", "parts", *figures("right", "low", "high"), "count"],
+    )
+    own = base.transform_filter(alt.datum.of != RANDOM)
+    interval = own.mark_rule(color=TRAINED, strokeWidth=3).encode(x="low:Q", x2="high:Q")
+    points = own.mark_point(color=TRAINED, filled=True, size=90, opacity=1)
+    random = base.transform_filter(alt.datum.of == RANDOM).mark_tick(color=QUIET, thickness=2)
+    return (
+        alt.layer(random, interval, points)
+        .properties(width=300, height=90)
+        .facet(row=alt.Row("words:N", title=None, sort=["members", "others"]))
+    )
+
+
+QUESTION = of_table(
+    "ablation",
+    Options,
+    ablated,
+    sentence,
+    headline,
+    chart,
+    balanced,
+    needs=("heads", "verdict"),
+    planned=(Planned("broken", "random parts"),),
+)
+
+if __name__ == "__main__":
+    raise SystemExit(script(QUESTION))

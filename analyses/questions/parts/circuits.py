@@ -1,0 +1,262 @@
+"""Which parts of the model carry the verdict, and what do they read from each other? A circuit of
+edges, and how good it is.
+
+The circuit is found on two thirds of the pairs of words and judged on the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+
+from analyses.answers import Answer, Planned, Progress, Question, numbers, plain, quiet
+from analyses.charts.circuit import chart
+from analyses.options.parts import Circuits as Options
+from analyses.registry import BUILT_IN
+from analyses.script import script
+from analyses.words import ANALYSIS_SEED, WordTensors
+from interp.causal.metrics import logit_at
+from interp.circuits.circuits import Bench, Quality, areas, connected, curve, smallest
+from interp.circuits.controls import random_circuits, random_scores
+from interp.circuits.effects import BOTH, DIRECTED, DIRECTIONS, METHODS, edge_effects
+from interp.circuits.graph import Edge
+from interp.circuits.in_words import describe, free
+from interp.circuits.joint import blind_spots, pair_effects
+from interp.circuits.needs import incompleteness, knock_outs
+from interp.circuits.scores import agreement, by_edge, edge_scores, ranking_name
+from interp.heads.types import clearest_types, head_types
+from models.errors import UserError
+from models.languages import END_ID, Word
+from models.runs.run import Run
+from models.transformer.model import HookedTransformer
+
+RANDOM_DRAWS, RANDOM_RANKINGS = 16, 4
+DRAWS = 8  # of counterfactuals of a word, at the most
+LOOKS = {
+    "previous symbol": "looks at the symbol before",
+    "BOS": "looks at the beginning",
+    "same symbol": "looks at equal symbols",
+    "first of its block": "looks at the first of the block",
+    "induction": "looks at what followed its symbol earlier",
+    "fixed position": "looks at one fixed position",
+    "uniform": "looks evenly over the word",
+    "none": "looks at nothing that a type of head looks at",
+}
+EDGE = ["model", "direction", "sender", "receiver"]
+COLUMNS = [*EDGE, "exact", "low", "high", *METHODS[1:], "circuit"]
+LONGEST = 40
+"""The most symbols of a word: every circuit that is tried is run on all words."""
+
+
+def analyse(run: Run, options: Options, progress: Progress = quiet) -> Answer:
+    """One row per model, direction and edge.
+
+    Columns: model (trained, untrained), direction (noising: the clean run, in which this edge alone
+    carries the corrupted activation; denoising: the other way round), sender, receiver, exact (the
+    effect of this, as a share of the difference), low, high (95% bootstrap over pairs), EAP, GIM,
+    EAP-IG, conductance (estimates; the last two have no direction and stand in both), circuit (is
+    it in the circuit of this model?).
+
+    Findings: "circuit" and "untrained" (edges; on held-out pairs faithfulness with low and high,
+    completeness after Marks et al., and restored), "scores" (the ranking behind them), "random"
+    (the mean faithfulness of random edges: connected, as many of each kind of receiver),
+    "knock_outs" (by edge of the circuit: the cost for the whole model and for the circuit),
+    "incompleteness" (the largest gap after Wang et al., over how many sets), "blind_spots" (pairs
+    of parts with redundancy, conjunction or cancelling), "steps" (of integration, with the
+    stability reached), "agreement" (of the approximations with the exact effects), "areas" (CPR,
+    CMD by ranking), "curves" (by ranking: edges, faithfulness, completeness), "text".
+
+    Raises:
+        UserError: a model without heads or with another norm, a language without counterfactuals.
+    """
+    words, others = _pairs(run, options)
+    clean, corrupted = (
+        WordTensors.of(run.language.vocabulary.words(some)) for some in (words, others)
+    )
+    model, digest = run.model_and_hash()
+    name_of_scores = ranking_name(
+        options.scores, options.direction if options.scores in DIRECTED else BOTH
+    )
+    tables, found = [], dict[str, Any]()
+    for name, viewed in (("trained", model), ("untrained", run.untrained())):
+        assert isinstance(viewed, HookedTransformer)
+        read = logit_at(END_ID, viewed.verdict_positions(clean.last))
+        third = torch.arange(len(words)) % 3 == 2
+        seen, held_out = (
+            Bench(
+                viewed,
+                clean.tokens[some],
+                corrupted.tokens[some],
+                read.among(some),
+                options.ablation,
+            )
+            for some in ((~third).nonzero()[:, 0], third.nonzero()[:, 0])
+        )
+        progress(0, 4, f"edges, {name} model")
+        table = edge_effects(viewed, seen.clean, seen.corrupted, seen.metric, METHODS, DIRECTIONS)
+        scores = edge_scores(table)
+        progress(1, 4, f"circuit, {name} model")
+        circuit = smallest(seen, scores[name_of_scores], (1 + options.goal) / 2)
+        found[name] = asdict(Quality.on(held_out, circuit))
+        tables.append(by_edge(table, circuit).assign(model=name))
+        if name == "trained":
+            progress(2, 4, "what single effects cannot show")
+            found |= _needs(seen, held_out, circuit)
+            progress(3, 4, "curves")
+            found |= _curves(held_out, scores, circuit)
+            found["agreement"] = agreement(table).to_dict("records")
+            found["steps"] = _steps(table)
+            found["looks"] = _looks(viewed, clean)
+    progress(4, 4, "circuits")
+    table = pd.concat(tables, ignore_index=True)
+    found["circuit"], found["scores"] = found.pop("trained"), name_of_scores
+    shown = table[(table["model"] == "trained") & (table["direction"] == options.direction)]
+    found["text"] = describe(shown, found)
+    sentence = found["text"].split("\n")[0]
+    return Answer(table[COLUMNS], sentence, plain(found), asdict(options), digest)
+
+
+def _pairs(run: Run, options: Options) -> tuple[list[Word], list[Word]]:
+    """Members of the window and a counterfactual of each, no pair twice.
+
+    Raises:
+        UserError: fewer than four pairs were found.
+    """
+    language = run.language
+    rng = np.random.default_rng([ANALYSIS_SEED, options.seed])
+    lengths = language.positive_lengths(language.lengths(run.config.max_n))
+    lengths = [length for length in lengths if length <= LONGEST] or lengths[:1]
+    sample = language.sample(rng, 4 * options.pairs, lengths, split="test", label=True).words
+    words = [
+        language.vocabulary.decode(ids[:length])
+        for ids, length in zip(sample.ids, sample.lengths, strict=True)
+    ]
+    pairs: dict[tuple[Word, Word], None] = {}
+    for word in words * DRAWS:
+        try:
+            pairs[word, language.counterfactual(word, rng)] = None
+        except LookupError:
+            continue
+        if len(pairs) == options.pairs:
+            break
+    if len(pairs) < 4:
+        raise UserError(
+            f"{language.name} has only {len(pairs)} pairs of a word and a counterfactual in the "
+            "training window: too few for a circuit"
+        )
+    return [word for word, _ in pairs], [other for _, other in pairs]
+
+
+def _needs(seen: Bench, held_out: Bench, circuit: Sequence[Edge]) -> dict[str, Any]:
+    """Which edges and parts are needed; pairs of parts are named by the pairs that were seen."""
+    gaps = incompleteness(held_out, circuit, seed=ANALYSIS_SEED)
+    return {
+        "knock_outs": knock_outs(held_out, circuit).to_dict("records"),
+        "incompleteness": {"largest": gaps["gap"].max(), "sets": len(gaps)},
+        "blind_spots": blind_spots(pair_effects(seen), pair_effects(held_out)).to_dict("records"),
+    }
+
+
+def _curves(
+    bench: Bench, scores: Mapping[str, Mapping[Edge, float]], circuit: Sequence[Edge]
+) -> dict[str, Any]:
+    """Faithfulness over the number of edges, for every ranking; and that of random edges."""
+    drawn = random_circuits(bench.graph, connected(circuit), RANDOM_DRAWS, ANALYSIS_SEED)
+    tables = {name: curve(bench, each) for name, each in scores.items()}
+    every = [curve(bench, s) for s in random_scores(bench.graph, RANDOM_RANKINGS, ANALYSIS_SEED)]
+    found = {name: areas(table) for name, table in tables.items()}
+    found["random"] = pd.DataFrame(map(areas, every)).mean().to_dict()
+    tables["random"] = every[0]
+    shown = {name: table[table["order"] == "absolute"] for name, table in tables.items()}
+    return {
+        "random": float(bench.faithfulness(drawn).mean()),
+        "areas": found,
+        "curves": {
+            name: rows[["edges", "faithfulness", "completeness"]].to_dict("list")
+            for name, rows in shown.items()
+        },
+    }
+
+
+def _steps(table: pd.DataFrame) -> dict[str, dict[str, float]]:
+    """How many steps each integrated method took, and how stable its ranking was then."""
+    rows = table[table["direction"] == BOTH].groupby("method", sort=False)
+    return rows[["steps", "stability"]].first().to_dict("index")
+
+
+def _looks(model: HookedTransformer, words: WordTensors) -> dict[str, dict[str, Any]]:
+    """What each head looks at, in words, and how much of all its attention goes there."""
+    types = clearest_types(head_types(model, words.tokens, words.mask))
+    return {
+        f"L{row.layer}H{row.head}": {
+            "how": LOOKS[row.type],
+            "share": None if row.type == "uniform" else row.share,
+        }
+        for row in types.itertuples()
+    }
+
+
+def ranking(table: pd.DataFrame, direction: str) -> list[list[str]]:
+    """The trained model's edges, the largest exact effect in a direction first."""
+    rows = table[(table["model"] == "trained") & (table["direction"] == direction)]
+    rows = rows.sort_values("exact", key=abs, ascending=False, kind="stable")
+    return rows[["sender", "receiver"]].to_numpy().tolist()
+
+
+def headline(result: Answer) -> pd.DataFrame:
+    """The numbers that are compared over seeds: variable, of, value.
+
+    Variables: the circuits of the trained and the untrained model, the rankings of edges, and
+    "random": as many random edges, connected and of the same kinds, and random rankings.
+    """
+    found, rows = result.findings, list[tuple[str, str, float | None]]()
+    for name, circuit in (("trained", found["circuit"]), ("untrained", found["untrained"])):
+        rows.append((name, "edges kept", len(circuit["edges"])))
+        rows.append((name, "share of all edges", len(circuit["edges"]) / circuit["of"]))
+        rows += [
+            (name, part, circuit[part]) for part in ("faithfulness", "completeness", "restored")
+        ]
+    rows.append(("trained", "edges that cost the whole model nothing", len(free(found))))
+    rows.append(("trained", "incompleteness", found["incompleteness"]["largest"]))
+    rows.append(("random", "faithfulness", found["random"]))
+    rows += [
+        (name, area, value)
+        for name, areas_of in found["areas"].items()
+        for area, value in areas_of.items()
+    ]
+    rows += [
+        (
+            near["method"],
+            f"correlation with the exact effects, {near['direction']}",
+            near["pearson"],
+        )
+        for near in found["agreement"]
+    ]
+    return numbers(rows)
+
+
+QUESTION = Question(
+    "circuits",
+    BUILT_IN["circuits"].asks,
+    Options,
+    analyse,
+    headline,
+    chart,
+    brief=Options(pairs=48),
+    planned=(
+        Planned("exact, noising", "exact, denoising", by="variable", alone="CMD"),
+        Planned("EAP-IG", "exact, noising", by="variable", alone="CMD"),
+        Planned("EAP, noising", "random", by="variable", alone="CMD"),
+        Planned("EAP-IG", "random", by="variable", alone="CMD"),
+        Planned("trained", "random", by="variable", alone="faithfulness"),
+    ),
+    needs=("verdict", "one side", "heads", "sum", "residual"),
+)
+
+if __name__ == "__main__":
+    raise SystemExit(script(QUESTION))

@@ -1,0 +1,109 @@
+"""Do the scores of heads follow the cosine of the embeddings?"""
+
+from __future__ import annotations
+
+import altair as alt
+import numpy as np
+import pandas as pd
+from altair.typing import ChartType
+
+from analyses.answers import Planned, Progress, models_of, numbers, of_table, quiet
+from analyses.charts.theme import by_model, figures
+from analyses.options.parts import Cosine as Options
+from analyses.script import script
+from interp.comparisons import corrected
+from interp.heads.cosine import agreement_with_cosine
+from interp.heads.qk_and_ov import has_rotary_positions, qk_circuit
+from models.base import EmbeddingModel, LanguageModel
+from models.languages import END_ID
+from models.runs.run import Run
+
+
+def cosine(run: Run, options: Options, progress: Progress = quiet) -> pd.DataFrame:
+    """Rank correlation of each head's scores q.k with the cosine of the tokens' embeddings.
+
+    Scores are those of the embeddings alone (``interp.heads.qk_and_ov.qk_circuit``; with rotary
+    positions, of a key right before the query). END is never read, and left out.
+
+    Returns:
+        One row per model and head: model ("trained", "untrained"), head, correlation
+        (Spearman's, over all ordered pairs of different tokens), corrected (p of Mantel's test, by
+        Holm's method over the heads of a model), with_self (the correlation where a token is paired
+        with itself too), tokens, pairs.
+    """
+    tables = []
+    for name, model in models_of(run, progress):
+        tables.append(_of_model(model, options.seed).assign(model=name))
+    columns = ["model", "head", "correlation", "corrected", "with_self", "tokens", "pairs"]
+    return pd.concat(tables, ignore_index=True)[columns]
+
+
+def _of_model(model: LanguageModel, seed: int) -> pd.DataFrame:
+    assert isinstance(model, EmbeddingModel)
+    read = np.delete(np.arange(len(model.vocabulary)), END_ID)
+    embeddings = model.W_E.detach().double().numpy()[read]
+    distance = 1 if has_rotary_positions(model) else None
+    rows = []
+    for layer in range(model.config.n_layers):
+        for head in range(model.config.n_heads):
+            scores = qk_circuit(model, layer, head, distance).double().numpy()[np.ix_(read, read)]
+            found = agreement_with_cosine(scores, embeddings, seed)
+            rows.append(
+                {
+                    "head": f"L{layer}H{head}",
+                    "correlation": found.others,
+                    "corrected": found.p,
+                    "with_self": found.everything,
+                    "tokens": len(read),
+                    "pairs": len(read) * (len(read) - 1),
+                }
+            )
+    table = pd.DataFrame(rows)
+    return table.assign(corrected=corrected(table["corrected"].to_numpy()))
+
+
+def in_words(table: pd.DataFrame) -> str:
+    """What the table says of all heads together."""
+    trained, untrained = (table[table["model"] == name] for name in ("trained", "untrained"))
+    like = (trained["corrected"] < 0.05) & (trained["correlation"] > 0)
+    unlike = (trained["corrected"] < 0.05) & (trained["correlation"] < 0)
+    return (
+        f"Mean correlation {trained['correlation'].mean():.2f} over {len(trained)} heads "
+        f"(untrained {untrained['correlation'].mean():.2f}); {like.sum()} score like tokens higher "
+        f"and {unlike.sum()} unlike ones (p < 0.05, Holm). {table['pairs'].min()} pairs of "
+        "different tokens."
+    )
+
+
+def chart(table: pd.DataFrame) -> ChartType:
+    """A point per head: the rank correlation of its scores with the cosine."""
+    base = alt.Chart(table).encode(
+        x=alt.X("correlation:Q", title="rank correlation of scores and cosine").scale(
+            domain=[-1, 1]
+        ),
+        y=alt.Y("head:N", title=None, sort=table["head"].unique().tolist()),
+        color=by_model(),
+        tooltip=["model", "head", *figures("correlation", "corrected", "with_self"), "pairs"],
+    )
+    return base.mark_point(filled=True, size=60).properties(width=360, height=alt.Step(18))
+
+
+def headline(table: pd.DataFrame) -> pd.DataFrame:
+    """The number that is compared over seeds: the mean over heads."""
+    means = table.groupby("model", sort=False)["correlation"].mean()
+    return numbers(("mean correlation over heads", model, value) for model, value in means.items())
+
+
+QUESTION = of_table(
+    "cosine",
+    Options,
+    cosine,
+    in_words,
+    headline,
+    chart,
+    needs=("heads", "one side", "residual"),
+    planned=(Planned("trained", "untrained"),),
+)
+
+if __name__ == "__main__":
+    raise SystemExit(script(QUESTION))

@@ -1,0 +1,502 @@
+"""Which earlier symbol decides what comes next, with others between that speak for the opposite?
+
+A dependency is read off the language, not off its grammar: with another symbol in one place (the
+controller), the word may go on as before up to a later place, and there may not have the symbol
+that it has, but may have another one. Number agreement, gender, pronouns, brackets and copies are
+all of this kind. An attractor is a symbol between the two that decides for the opposite in other
+words.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import altair as alt
+import numpy as np
+import pandas as pd
+import torch
+from altair.typing import ChartType
+from jaxtyping import Float
+from scipy.stats import spearmanr
+from torch import Tensor
+
+from analyses.answers import Planned, Progress, numbers, of_table, quiet
+from analyses.charts.theme import by_model, figures
+from analyses.options.parts import Dependencies as Options
+from analyses.script import script
+from analyses.words import ANALYSIS_SEED
+from interp.causal.metrics import ReadAt
+from interp.causal.patching import patch
+from interp.heads.attention import attention
+from interp.statistics import bootstrap_mean, bootstrap_sums, brackets, wilson
+from models.base import LanguageModel
+from models.errors import UserError
+from models.languages import FIRST_SYMBOL_ID, FormalLanguage, Words
+from models.runs.run import Run
+
+AT_ONCE, AT_RANDOM, MOST_DRAWN = 500, 4000, 16000
+"""How many words are changed at once, with a random symbol each; then, from what was found, only
+with those symbols that something depends on; and how many words there are at most."""
+APART = 2
+"""The fewest positions from a controller to what depends on it: a neighbour has nothing between."""
+MOST_ATTRACTORS = 3
+"""Pairs with so many attractors or more are told together."""
+ROLES = ("controller", "attractors", "others", "last symbol")
+KINDS = {
+    "right": "both words right",
+    "stream": "effect of the residual stream at the symbol",
+    "value": "effect of what a head reads there",
+    "attention": "attention from the last symbol to it",
+    "agrees": "rank correlation over heads of attention to the controller and effect",
+}
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """Words up to the place that depends, and the same with another controller.
+
+    Attributes:
+        ids: the symbols before the dependent place.
+        changed: the same words with the other controller.
+        at: the position of the controller in each, from 0.
+        wanted: the token that may come next in ``ids``, and may not in ``changed``.
+        instead: the token of which the opposite is true.
+        attractors: True at the attractors, [pair, time].
+    """
+
+    ids: Words
+    changed: Words
+    at: np.ndarray
+    wanted: np.ndarray
+    instead: np.ndarray
+    attractors: np.ndarray
+
+    def __getitem__(self, rows: np.ndarray) -> Pairs:
+        return Pairs(
+            self.ids[rows],
+            self.changed[rows],
+            self.at[rows],
+            self.wanted[rows],
+            self.instead[rows],
+            self.attractors[rows],
+        )
+
+    def __len__(self) -> int:
+        return len(self.at)
+
+    @property
+    def between(self) -> np.ndarray:
+        """How many attractors each pair has; ``MOST_ATTRACTORS`` stands for more, too."""
+        return np.minimum(self.attractors.sum(axis=1), MOST_ATTRACTORS)
+
+
+def pairs_of(
+    run: Run, count: int, seed: int, symbols: Sequence[str] = (), progress: Progress = quiet
+) -> Pairs:
+    """Pairs of words of the training window, up to ``count`` for each number of attractors.
+
+    Args:
+        symbols: what may depend; by default every symbol.
+
+    Raises:
+        UserError: no such dependency was found.
+    """
+    language = run.language
+    assert isinstance(language, FormalLanguage)
+    kept = {language.vocabulary.ids[symbol] for symbol in language.vocabulary.check(symbols)}
+    rng = np.random.default_rng([ANALYSIS_SEED, seed])
+    window = language.lengths(run.config.max_n)
+    found = list[Dependency]()
+    controls: dict[tuple[int, int], set[int]] = defaultdict(set)
+    swaps: dict[int, set[int]] = defaultdict(set)
+    for drawn in range(0, MOST_DRAWN, AT_ONCE):
+        progress(drawn, MOST_DRAWN, "pairs of words")
+        words = language.sample(rng, AT_ONCE, window, True, "test").words
+        for each in _in(language, words, rng, swaps if drawn >= AT_RANDOM else None):
+            before = int(each.ids[each.at])
+            controls[each.wanted, each.instead].add(before)
+            controls[each.instead, each.wanted].add(each.other)
+            if len(each.ids) - each.at >= APART and (not kept or each.wanted in kept):
+                swaps[before].add(each.other)
+                found.append(each)
+        if drawn >= AT_RANDOM and (not swaps or _enough(_paired(found, controls), count)):
+            break
+    progress(MOST_DRAWN, MOST_DRAWN, "pairs of words")
+    if not found:
+        raise UserError(
+            f"no symbol of {language.name} was found to depend on one further back: ask about "
+            "other symbols, or another language"
+        )
+    pairs = _paired(found, controls)
+    rows = [np.flatnonzero(pairs.between == n)[:count] for n in range(MOST_ATTRACTORS + 1)]
+    return pairs[np.concatenate(rows)]
+
+
+@dataclass(frozen=True)
+class Dependency:
+    """One place that depends on an earlier one.
+
+    Attributes:
+        ids: the symbols before the dependent place.
+        at: where the controller stands.
+        other: the controller of the opposite.
+        wanted, instead: as in ``Pairs``.
+    """
+
+    ids: np.ndarray
+    at: int
+    other: int
+    wanted: int
+    instead: int
+
+
+def _enough(pairs: Pairs, count: int) -> bool:
+    """Are there so many pairs with each number of attractors that was seen at all?"""
+    seen = np.bincount(pairs.between)
+    return bool((seen[seen > 0] >= count).all())
+
+
+def _in(
+    language: FormalLanguage,
+    words: Words,
+    rng: np.random.Generator,
+    swaps: dict[int, set[int]] | None,
+) -> list[Dependency]:
+    """One symbol of each word is changed: where does this first change what may follow?
+
+    Args:
+        swaps: what each symbol is changed into; None changes any into any other.
+    """
+    rows, size = np.arange(len(words)), len(language.vocabulary.symbols)
+    if size < 2:
+        return []
+    able = words.mask if swaps is None else words.mask & np.isin(words.ids, list(swaps))
+    rows = rows[able.any(axis=1)]
+    at = np.where(able, rng.random(able.shape), -1.0).argmax(axis=1)
+    ids = words.ids.copy()
+    for row in rows.tolist():
+        token = int(ids[row, at[row]])
+        others = range(FIRST_SYMBOL_ID, FIRST_SYMBOL_ID + size) if swaps is None else swaps[token]
+        ids[row, at[row]] = rng.choice([other for other in sorted(others) if other != token])
+    before, after = language.allowed(words), language.allowed(Words(ids, words.lengths))
+    found = []
+    for row in rows.tolist():
+        here = int(at[row])
+        if not before[row, here, ids[row, here]]:
+            continue  # the other symbol may not stand there
+        for place in range(here + 1, int(words.lengths[row])):
+            token = int(words.ids[row, place])
+            if after[row, place, token]:
+                continue
+            instead = np.flatnonzero(after[row, place] & ~before[row, place])
+            instead = instead[instead >= FIRST_SYMBOL_ID]
+            if len(instead):
+                other, begin = int(rng.choice(instead)), words.ids[row, :place]
+                found.append(Dependency(begin, here, int(ids[row, here]), token, other))
+            break
+    return found
+
+
+def _paired(found: list[Dependency], controls: dict[tuple[int, int], set[int]]) -> Pairs:
+    """Each different one once, with its attractors."""
+    found = list({(*each.ids.tolist(), each.at, each.wanted): each for each in found}.values())
+    lengths = np.array([len(each.ids) for each in found])
+    at, other, wanted, instead = (
+        np.array([getattr(each, name) for each in found])
+        for name in ("at", "other", "wanted", "instead")
+    )
+    ids = np.zeros((len(found), int(lengths.max())), dtype=np.int64)
+    attractors = np.zeros(ids.shape, dtype=bool)
+    for row, each in enumerate(found):
+        ids[row, : len(each.ids)] = each.ids
+        opposite = list(controls[each.instead, each.wanted])
+        attractors[row, each.at + 1 : len(each.ids)] = np.isin(each.ids[each.at + 1 :], opposite)
+    changed = ids.copy()
+    changed[np.arange(len(ids)), at] = other
+    words, others = (Words.of_rows(each, lengths) for each in (ids, changed))
+    return Pairs(words, others, at, wanted, instead, attractors)
+
+
+def examples(run: Run, pairs: Pairs) -> pd.DataFrame:
+    """The pairs in words: word, next, controller, other_controller, next_then, attractors."""
+    vocabulary = run.language.vocabulary
+    rows = []
+    for row, length in enumerate(pairs.ids.lengths.tolist()):
+        ids, at = pairs.ids.ids[row, :length], pairs.at[row]
+        between = pairs.ids.ids[row][pairs.attractors[row]]
+        rows.append(
+            {
+                "word": " ".join(vocabulary.decode(ids)),
+                "next": vocabulary.tokens[pairs.wanted[row]],
+                "controller": vocabulary.tokens[ids[at]],
+                "other_controller": vocabulary.tokens[pairs.changed.ids[row, at]],
+                "next_then": vocabulary.tokens[pairs.instead[row]],
+                "attractors": " ".join(vocabulary.decode(between)),
+            }
+        )
+    return pd.DataFrame(rows)
+
+
+def dependencies(run: Run, options: Options, progress: Progress = quiet) -> pd.DataFrame:
+    """Does a model follow the controller, where does it keep it, and does it look at it?
+
+    What is measured is the logit of the symbol that may come next, minus that of the one which may
+    come after the other controller. Patching takes an activation of the word into the run of the
+    changed word; its effect is the share of the trained model's difference between the two words
+    that comes back, as a ratio of sums over pairs. The words differ in the controller alone:
+    attractors stay in place.
+
+    Returns:
+        One row per model, kind, place and role: model ("trained", "untrained"), kind (of
+        ``KINDS``), place ("0 attractors", ...; "L1", the stream before this block; "L0H1"), role
+        (of ``ROLES``; "" where there is none), choice (the value over every other pair, by which a
+        head may be chosen), value (over the other pairs; of "right" and "agrees" over all), low,
+        high (95%: Wilson for "right", else bootstrap over pairs), pairs (behind value). Kind
+        "agrees" is Spearman's correlation, over the heads, of a head's attention to the controller
+        and its absolute effect there, mean over pairs.
+
+    Raises:
+        UserError: as ``pairs_of``.
+    """
+    symbols = run.language.vocabulary.parse(options.symbols)
+    pairs = pairs_of(run, options.count, options.seed, symbols, progress)
+    models = {"trained": run.model(), "untrained": run.untrained()}
+    rows, whole = list[dict[str, object]](), np.empty(0)
+    for done, (name, model) in enumerate(models.items()):
+        progress(done, 2, name)
+        yes, no = _preferences(model, pairs)
+        whole = yes - no if name == "trained" else whole
+        found = [*_right((yes > 0) & (no < 0), pairs), *_inside(run, model, pairs, whole)]
+        rows += [{"model": name} | row for row in found]
+    progress(2, 2, "dependencies")
+    return pd.DataFrame(rows)
+
+
+@torch.no_grad()
+def _preferences(model: LanguageModel, pairs: Pairs) -> tuple[np.ndarray, np.ndarray]:
+    """``prefers`` on the words and on the changed ones."""
+    metric = prefers(pairs, len(model.vocabulary))
+    yes, no = (
+        metric(model(torch.as_tensor(words.tokens))).double().numpy()
+        for words in (pairs.ids, pairs.changed)
+    )
+    return yes, no
+
+
+def _right(right: np.ndarray, pairs: Pairs) -> Iterator[dict[str, object]]:
+    """The share of pairs of which both words are right, by the number of attractors."""
+    for n in np.unique(pairs.between):
+        own = right[pairs.between == n]
+        low, high = wilson(int(own.sum()), len(own))
+        more = " or more" if n == MOST_ATTRACTORS else ""
+        name = f"{n}{more} attractor{'' if n == 1 else 's'}"
+        yield (
+            {"kind": "right", "place": name, "role": ""}
+            | {"value": float(own.mean()), "low": low, "high": high, "pairs": len(own)}
+        )
+
+
+def _inside(
+    run: Run, model: LanguageModel, pairs: Pairs, whole: np.ndarray
+) -> Iterator[dict[str, object]]:
+    """Where the controller is kept, which heads read it, and where they look.
+
+    Args:
+        whole: the trained model's difference between the words of each pair.
+    """
+    clean, changed = (torch.as_tensor(words.tokens) for words in (pairs.ids, pairs.changed))
+    if run.config.model.family.residual:
+        moved = _moved(model, clean, changed, pairs, "resid_pre")
+        yield from _effects(moved, whole, pairs, "stream")
+    if run.config.model.family.attends and not run.config.model.family.two_sided:
+        moved = _moved(model, clean, changed, pairs, "v")
+        yield from _effects(moved, whole, pairs, "value")
+        yield from _attention(model, clean, moved, pairs)
+
+
+def _moved(
+    model: LanguageModel, clean: Tensor, changed: Tensor, pairs: Pairs, component: str
+) -> dict[str, Float[np.ndarray, "pair pos"]]:
+    """By how many logits patching each position moves the changed words, by layer or head."""
+    table = patch(model, clean, changed, prefers(pairs, len(model.vocabulary)), [component])
+    found = {}
+    for (layer, head), own in table.groupby(["layer", "head"], sort=True):
+        name = f"L{layer}" if head < 0 else f"L{layer}H{head}"
+        grid = own.assign(moved=own["patched"] - own["corrupted"])
+        found[name] = grid.pivot_table(index="pair", columns="position", values="moved").to_numpy()
+    return found
+
+
+def prefers(pairs: Pairs, tokens: int) -> ReadAt:
+    """By how much the symbol that may come next is likelier than the other one, in logits.
+
+    Args:
+        tokens: of the vocabulary.
+    """
+    sign = torch.zeros(len(pairs), tokens)
+    rows = torch.arange(len(pairs))
+    sign[rows, torch.as_tensor(pairs.wanted)] = 1.0
+    sign[rows, torch.as_tensor(pairs.instead)] = -1.0
+
+    def read(logits: Tensor, sign: Tensor) -> Tensor:
+        return (logits * sign.to(logits.device)).sum(dim=-1)
+
+    return ReadAt(read, torch.as_tensor(pairs.ids.lengths), (sign,))
+
+
+def roles_of(pairs: Pairs) -> dict[str, np.ndarray]:
+    """Which positions, BOS first, have each role, [pair, pos]. A position has at most one."""
+    shape = (len(pairs), pairs.ids.ids.shape[1] + 1)
+    place, rows = np.arange(shape[1]), np.arange(len(pairs))
+    controller, last = np.zeros(shape, bool), np.zeros(shape, bool)
+    controller[rows, pairs.at + 1] = True
+    last[rows, pairs.ids.lengths] = True
+    attractors = np.pad(pairs.attractors, ((0, 0), (1, 0))) & ~last
+    inside = (place >= 1) & (place <= pairs.ids.lengths[:, None])
+    others = inside & ~controller & ~last & ~attractors
+    return dict(zip(ROLES, (controller, attractors, others, last), strict=True))
+
+
+def _effects(
+    moved: dict[str, Float[np.ndarray, "pair pos"]], whole: np.ndarray, pairs: Pairs, kind: str
+) -> Iterator[dict[str, object]]:
+    """What the positions of each role bring back, summed, as a share of the difference."""
+
+    def share(sums: np.ndarray) -> np.ndarray:
+        return np.asarray(sums[..., 0] / sums[..., 1])
+
+    for place, by_position in moved.items():
+        for role, here in roles_of(pairs).items():
+            sums = np.stack([(by_position * here).sum(axis=1), whole], axis=1)
+            judged = bootstrap_sums(sums[1::2], share)
+            yield {"kind": kind, "place": place, "role": role} | _judged(
+                float(share(sums[::2].sum(axis=0))), judged, len(sums)
+            )
+
+
+def _judged(choice: float, judged: tuple[np.ndarray, ...], pairs: int) -> dict[str, object]:
+    value, low, high = (float(each) for each in judged)
+    return {"choice": choice, "value": value, "low": low, "high": high, "pairs": pairs // 2}
+
+
+def _attention(
+    model: LanguageModel,
+    clean: Tensor,
+    moved: dict[str, Float[np.ndarray, "pair pos"]],
+    pairs: Pairs,
+) -> Iterator[dict[str, object]]:
+    """How much the last symbol looks at each role, and whether it looks where an effect is."""
+    pattern, _ = attention(model, clean)
+    rows = torch.arange(len(clean))
+    # Advanced indices apart from each other come first: [pair, layer, head, key].
+    looks = pattern[:, rows, :, torch.as_tensor(pairs.ids.lengths)].numpy()
+    names = [f"L{layer}H{head}" for layer, head in np.ndindex(*looks.shape[1:3])]
+    flat = looks.reshape(len(clean), len(names), -1)
+    by_head = dict(zip(names, flat.swapaxes(0, 1), strict=True))
+    for place, own in by_head.items():
+        for role, here in roles_of(pairs).items():
+            paid = (own * here).sum(axis=1)
+            yield {"kind": "attention", "place": place, "role": role} | _judged(
+                float(paid[::2].mean()), bootstrap_mean(paid[1::2]), len(paid)
+            )
+    effects = np.abs(np.stack([moved[name] for name in names], axis=1))
+    said = np.stack([by_head[name] for name in names], axis=1)
+    each = []
+    for row, controller in enumerate((pairs.at + 1).tolist()):
+        one, two = said[row, :, controller], effects[row, :, controller]
+        if np.ptp(one) > 0 and np.ptp(two) > 0:
+            each.append(float(spearmanr(one, two).statistic))
+    if len(each) > 1:
+        mean, low, high = bootstrap_mean(np.array(each))
+        yield (
+            {"kind": "agrees", "place": "all heads", "role": "", "value": float(mean)}
+            | {"low": float(low), "high": float(high), "pairs": len(each)}
+        )
+
+
+def side_by_side(table: pd.DataFrame) -> pd.DataFrame:
+    """The trained model's values: a row for each kind and place, a column for each role."""
+    rows = table[table["model"] == "trained"].assign(role=lambda t: t["role"].replace("", "value"))
+    keys = ["kind", "place"]
+    wide = rows.pivot_table(index=keys, columns="role", values="value", sort=False)
+    columns = [name for name in ("value", *ROLES) if name in wide]
+    return wide[columns].join(rows.groupby(keys, sort=False)["pairs"].first()).reset_index()
+
+
+def in_words(table: pd.DataFrame) -> str:
+    """What the table says, in a few sentences."""
+    right = table[table["kind"] == "right"]
+    trained, untrained = (
+        right[right["model"] == name].set_index("place") for name in ("trained", "untrained")
+    )
+    shares = ", ".join(
+        f"{row.value:.0%}{brackets(row.low, row.high, '.0%')} with {place} ({row.pairs} pairs)"
+        for place, row in trained.iterrows()
+    )
+    said = (
+        f"The model prefers the right symbol after both controllers in {shares}; untrained, in at "
+        f"most {untrained['value'].max():.0%}."
+    )
+    reads = table[(table["model"] == "trained") & (table["kind"] == "value")]
+    if len(reads):
+        own = reads[reads["role"] == "controller"]
+        best = own.loc[own["choice"].idxmax()]
+        looks = table[(table["model"] == "trained") & (table["kind"] == "attention")]
+        looks = looks[looks["role"] == "controller"]
+        most = looks.loc[looks["choice"].idxmax()]
+        there = looks.set_index("place").loc[best["place"], "value"]
+        said += (
+            f" The controller reaches the answer most through {best['place']} "
+            f"({best['value']:.0%}{brackets(best['low'], best['high'], '.0%')} of the difference "
+            f"on {best['pairs']} pairs that did not choose it), which pays it {there:.0%} of its "
+            f"attention from the last symbol. {most['place']} pays it most, {most['value']:.0%}, "
+            f"and brings {own.set_index('place').loc[most['place'], 'value']:.0%}."
+        )
+    return said
+
+
+def chart(table: pd.DataFrame) -> ChartType:
+    """A panel per kind: the values by place and role, of the trained and the untrained model."""
+    panels: list[ChartType] = []
+    for kind, rows in table.groupby("kind", sort=False):
+        shown = rows.assign(role=rows["role"].replace("", "all"))
+        base = alt.Chart(shown).encode(
+            y=alt.Y("place:N", sort=shown["place"].unique().tolist(), title=None),
+            color=by_model(),
+            yOffset=alt.YOffset("model:N"),
+            tooltip=["model", "place", "role", *figures("value", "low", "high"), "pairs"],
+        )
+        points = base.mark_point(filled=True, size=50, opacity=1).encode(
+            x=alt.X("value:Q", title=None).axis(format=".1f" if kind == "agrees" else "%")
+        )
+        rules = base.mark_rule().encode(x="low:Q", x2="high:Q")
+        panel = alt.layer(rules, points).properties(width=150, height=alt.Step(14))
+        if kind in ("stream", "value", "attention"):
+            panel = panel.facet(column=alt.Column("role:N", sort=list(ROLES), title=None))
+        panels.append(panel.properties(title=KINDS[str(kind)]))
+    return alt.vconcat(*panels)
+
+
+def headline(table: pd.DataFrame) -> pd.DataFrame:
+    """Numbers that are compared over seeds: right preferences by the attractors between, and how
+    attention agrees with effects."""
+    rows = table[table["kind"].isin(["right", "agrees"])].itertuples()
+    return numbers((f"{KINDS[row.kind]}, {row.place}", row.model, row.value) for row in rows)
+
+
+QUESTION = of_table(
+    "dependencies",
+    Options,
+    dependencies,
+    in_words,
+    headline,
+    chart,
+    side_by_side,
+    needs=("language", "next symbols", "causal"),
+    planned=(Planned("trained", "untrained"),),
+)
+
+if __name__ == "__main__":
+    raise SystemExit(script(QUESTION))

@@ -1,0 +1,180 @@
+"""Which heads carry a label from its example to the answer, and do they look as induction heads do?
+
+An induction head looks from a symbol at what followed the same symbol earlier (Olsson et al. 2022).
+In a prompt the label follows the letter, so such a head finds the answer. But the answer is made at
+the border, one position after the query, so what looks from there at the label is scored too.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+import altair as alt
+import numpy as np
+import pandas as pd
+import torch
+from altair.typing import ChartType
+from torch import Tensor
+
+from analyses.answers import Planned, Progress, models_of, numbers, of_table, quiet
+from analyses.charts.theme import SEVERAL, figures
+from analyses.options.parts import Induction as Options
+from analyses.script import script
+from analyses.words import ANALYSIS_SEED, WordTensors
+from interp.causal.ablation import ablate
+from interp.heads.attention import attention
+from interp.heads.attention_and_effect import rank_correlation
+from interp.heads.types import head_types
+from interp.statistics import bootstrap_mean
+from models.languages import Words
+from models.languages.pairs.in_context import InContext
+from models.runs.run import Run
+
+SCORES = {"induction": "induction score", "at_border": "attention from the border to the label"}
+BORDER_AT = -2
+"""The position of the border in a whole prompt."""
+
+
+def induction(run: Run, options: Options, progress: Progress = quiet) -> pd.DataFrame:
+    """What each head looks at, and how many right answers are lost without it (mean ablation).
+
+    The prompts are those of held-out rules with the most examples of the training window, of which
+    one or more have the letter of the query: their answer can be copied, and cannot be known by
+    heart.
+
+    Returns:
+        One row per model ("trained", "untrained") and head: part ("L0H1"), layer, head,
+        induction (its score as a type of head, see ``interp.heads.types``), at_border (its
+        attention from the border to the labels that follow the query's letter), accuracy (of the
+        whole model), drop (accuracy lost without the head; negative if some is won), low, high (95%
+        bootstrap over prompts), prompts.
+    """
+    assert isinstance(run.language, InContext)
+    words = shown_prompts(run.language, run.config.max_n, options.count, options.seed)
+    given = WordTensors.of(words)
+    margin = partial(_margin, run, torch.as_tensor(words.ids[:, -1:]))
+    rows: list[dict[str, object]] = []
+    for name, model in models_of(run, progress):
+        types = head_types(model, given.tokens, given.mask)
+        types = types[types["type"] == "induction"].groupby(["layer", "head"])["score"].mean()
+        looks = _at_border(attention(model, given.tokens)[0], words)
+        effects = ablate(model, given.tokens, given.mask, margin, "mean")
+        for (layer, head), of_head in effects.groupby(["layer", "head"]):
+            right = [(of_head[when] > 0).to_numpy(float) for when in ("before", "after")]
+            drop, low, high = map(float, bootstrap_mean(right[0] - right[1]))
+            row: dict[str, object] = {"model": name, "part": f"L{layer}H{head}"}
+            row |= {"layer": layer, "head": head, "induction": float(types[layer, head])}
+            row |= {"at_border": float(looks[layer, head]), "accuracy": right[0].mean()}
+            rows.append(row | {"drop": drop, "low": low, "high": high, "prompts": len(of_head)})
+    return pd.DataFrame(rows)
+
+
+def shown_prompts(language: InContext, examples: int, count: int, seed: int) -> Words:
+    """Prompts by held-out rules. The letter of the query also stands in an example."""
+    rng = np.random.default_rng([ANALYSIS_SEED, seed])
+    size = len(language.letters)
+    lengths = np.full(8 * size * count, language.length_of(examples))
+    words = language.prompts(rng, lengths, language.held_out)
+    return words[np.flatnonzero(language.trace(words)["answer"][:, -1])[:count]]
+
+
+def _margin(run: Run, true: Tensor, logits: Tensor) -> Tensor:
+    """Above 0 where the true answer, [prompt, 1], is the likeliest token at the border."""
+    said = run.objective.log_probabilities(logits[:, BORDER_AT], run.language.vocabulary)
+    others = said.scatter(1, true, -torch.inf).max(dim=1).values
+    return said.gather(1, true)[:, 0] - others
+
+
+def _at_border(pattern: Tensor, words: Words) -> np.ndarray:
+    """Attention from the border to the labels after the query's letter, [layer, head]: the mean
+    over prompts.
+
+    Args:
+        pattern: [layer, prompt, head, query, key].
+    """
+    ids = words.ids
+    follows = np.zeros(words.tokens.shape, dtype=bool)
+    follows[:, 2:] = ids[:, :-1] == ids[:, -3:-2]
+    follows[:, BORDER_AT:] = False  # the query itself is followed by the border
+    keys = torch.as_tensor(follows)[None, :, None]
+    return (pattern[:, :, :, BORDER_AT] * keys).sum(dim=-1).mean(dim=1).numpy()
+
+
+def ranks(table: pd.DataFrame) -> pd.DataFrame:
+    """Do heads that look at the label lose more answers? One row per model and score.
+
+    Columns: model, score (a key of ``SCORES``), correlation (Spearman's, over heads, of score and
+    drop), part (the head with the highest score), drop (without it), others (the mean drop without
+    one of the other heads, which is that of a head drawn at random), accuracy.
+    """
+    rows: list[dict[str, object]] = []
+    for model, heads in table.groupby("model", sort=False):
+        for score in SCORES:
+            best = heads[score].idxmax()
+            row: dict[str, object] = {"model": model, "score": score}
+            row["correlation"] = rank_correlation(heads[score].to_numpy(), heads["drop"].to_numpy())
+            row |= {"part": heads.loc[best, "part"], "drop": heads.loc[best, "drop"]}
+            row |= {"others": heads["drop"].drop(best).mean()}
+            rows.append(row | {"accuracy": heads["accuracy"].iloc[0]})
+    return pd.DataFrame(rows)
+
+
+def in_words(table: pd.DataFrame) -> str:
+    """What the table says of both scores."""
+    rows = ranks(table).set_index(["model", "score"])
+    parts = []
+    for score, shown in SCORES.items():
+        row = rows.loc[("trained", score)]
+        parts.append(
+            f"without the head of the highest {shown} ({row['part']}) {row['drop']:.0%} of the "
+            f"prompts lose their right answer, without another one {row['others']:.0%}; over heads "
+            f"score and loss have a rank correlation of {row['correlation']:.2f}"
+        )
+    whole, untrained = (rows.loc[(m, "induction")]["accuracy"] for m in ("trained", "untrained"))
+    return (
+        f"Of {int(table['prompts'].iloc[0])} prompts whose answer an example has, {whole:.0%} are "
+        f"answered right: {'; '.join(parts)}. In the untrained network {untrained:.0%} are right."
+    )
+
+
+def chart(table: pd.DataFrame) -> ChartType:
+    """A point per head and score: what it looks at, and what is lost without it."""
+    own = table[table["model"] == "trained"]
+    long = own.melt(["part", "drop", "low", "high"], list(SCORES), var_name="of")
+    long["of"] = long["of"].map(SCORES)
+    base = alt.Chart(long).encode(
+        x=alt.X("value:Q", title="score").axis(tickCount=5),
+        color=alt.Color("of:N", title=None)
+        .scale(domain=list(SCORES.values()), range=SEVERAL[:2])
+        .legend(orient="top", columns=1, labelLimit=300),
+        tooltip=["part", "of", *figures("value", "drop", "low", "high")],
+    )
+    y = alt.Y("drop:Q", title="right answers lost without it").axis(format="%")
+    points = base.mark_point(filled=True, size=60).encode(y=y)
+    ends = base.mark_rule(opacity=0.5).encode(y="low:Q", y2="high:Q")
+    return (points + ends).properties(width=420, height=260)
+
+
+def headline(table: pd.DataFrame) -> pd.DataFrame:
+    """Numbers that are compared over seeds: what is lost without the head of the highest score, and
+    without another one."""
+    rows = []
+    for row in ranks(table).itertuples():
+        rows.append((f"{row.model}, highest {SCORES[row.score]}", "lost without it", row.drop))
+        rows.append((f"{row.model}, highest {SCORES[row.score]}", "without another", row.others))
+    return numbers(rows)
+
+
+QUESTION = of_table(
+    "induction",
+    Options,
+    induction,
+    in_words,
+    headline,
+    chart,
+    needs=("prompts", "next symbols", "causal", "heads", "one side"),
+    planned=(Planned("lost without it", "without another"),),
+)
+
+if __name__ == "__main__":
+    raise SystemExit(script(QUESTION))

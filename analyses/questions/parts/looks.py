@@ -1,0 +1,255 @@
+"""Do symbols of one kind look at those of another, and does it matter that they do?
+
+The lectures tell attention as questions: "are there any adjectives in front of me?", asks a noun.
+Here the question can be put to every head, and the language says whether the answer matters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import altair as alt
+import numpy as np
+import pandas as pd
+import torch
+from altair.typing import ChartType
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from analyses.answers import Planned, Progress, models_of, numbers, of_table, quiet
+from analyses.charts.theme import by_model, figures
+from analyses.options.parts import Looks as Options
+from analyses.script import script
+from analyses.words import ANALYSIS_SEED
+from interp.heads.attention import attention
+from interp.statistics import bootstrap_mean, brackets
+from models.base import LanguageModel
+from models.errors import UserError
+from models.languages import FIRST_SYMBOL_ID, FormalLanguage, Words
+from models.runs.run import Run
+
+DRAWN = 2000
+"""Words in which places are looked for."""
+ALL = "all heads"
+
+
+@dataclass(frozen=True)
+class Places:
+    """Symbols that may look, one of each word.
+
+    Attributes:
+        words: the words.
+        at: the position of the symbol that looks; BOS is 0.
+        keys: True at the symbols before it that are looked for; BOS is position 0.
+    """
+
+    words: Words
+    at: Int[np.ndarray, " word"]
+    keys: Bool[np.ndarray, "word pos"]
+
+
+def places_of(run: Run, options: Options) -> Places:
+    """Places in different members of the training window, one a word.
+
+    Raises:
+        UserError: no symbols are named, or too few words of the language have them.
+    """
+    language = run.language
+    query, key = (language.vocabulary.parse(each) for each in (options.query, options.key))
+    if not query or not key:
+        raise UserError("name the symbols that look (--query) and those that are looked at (--key)")
+    asks, asked = (
+        [language.vocabulary.ids[symbol] for symbol in language.vocabulary.check(symbols)]
+        for symbols in (query, key)
+    )
+    rng = np.random.default_rng([ANALYSIS_SEED, options.seed])
+    window = language.lengths(run.config.max_n)
+    words = language.sample(rng, DRAWN, window, True, "test").words
+    words = words[np.sort(np.unique(words.ids, axis=0, return_index=True)[1])]
+    keys = np.isin(words.tokens, asked) & (
+        np.arange(words.tokens.shape[1]) <= words.lengths[:, None]
+    )
+    able = np.isin(words.tokens, asks) & (np.cumsum(keys, axis=1) > keys)
+    rows = np.flatnonzero(able.any(axis=1))[: options.count]
+    if len(rows) < 2:
+        raise UserError(
+            f"hardly any word of {language.name} has one of {' '.join(query)} after one of "
+            f"{' '.join(key)}: name other symbols"
+        )
+    at = np.where(able, rng.random(able.shape), -1.0).argmax(axis=1)[rows]
+    behind = np.arange(keys.shape[1]) < at[:, None]
+    return Places(words[rows], at, keys[rows] & behind)
+
+
+def looks(run: Run, options: Options, progress: Progress = quiet) -> pd.DataFrame:
+    """How much each head looks from symbols of one kind at earlier ones of another.
+
+    Returns:
+        One row per model and head, and one for all heads together: model ("trained", "untrained"),
+        head, choice (the attention in every other place, by which a head may be chosen), attention
+        (in the other places: the share that goes to ``key``), low, high (95% bootstrap over
+        places), even (what even attention would pay), effect (KL in nats by which the distribution
+        of the next token moves if the head cannot look there), effect_low, effect_high, places,
+        decides (see ``decides``).
+
+    Raises:
+        UserError: as ``places_of``.
+    """
+    found = places_of(run, options)
+    rows: list[dict[str, object]] = []
+    for name, model in models_of(run, progress):
+        rows += [{"model": name} | row for row in _of_model(run, model, found)]
+    return pd.DataFrame(rows).assign(decides=decides(run, found))
+
+
+def _of_model(run: Run, model: LanguageModel, found: Places) -> list[dict[str, object]]:
+    tokens = torch.as_tensor(found.words.tokens)
+    pattern, sees = attention(model, tokens)  # [layer, word, head, query, key]
+    each, at = np.arange(len(tokens)), found.at
+    visible = sees.numpy()[each, at]
+    even = (visible & found.keys).sum(axis=1) / visible.sum(axis=1)
+    paid = (pattern.numpy()[:, each, :, at] * found.keys[:, None, None]).sum(axis=3)
+    before = _said(run, model, found, [])
+    layers, heads = range(pattern.shape[0]), range(pattern.shape[2])
+    every = [(layer, head) for layer in layers for head in heads]
+    rows = []
+    for name, blind in [*((f"L{n}H{h}", [(n, h)]) for n, h in every), (ALL, every)]:
+        own = np.mean([paid[:, layer, head] for layer, head in blind], axis=0)
+        after = _said(run, model, found, blind)
+        moved = _divergence(before, after)
+        attends, changes = (bootstrap_mean(values[1::2]) for values in (own, moved))
+        rows.append(
+            {"head": name, "choice": float(own[::2].mean())}
+            | dict(zip(("attention", "low", "high"), map(float, attends), strict=True))
+            | {"even": float(even[1::2].mean())}
+            | dict(zip(("effect", "effect_low", "effect_high"), map(float, changes), strict=True))
+            | {"places": len(own[1::2])}
+        )
+    return rows
+
+
+def _divergence(
+    before: Float[np.ndarray, "word d_vocab"], after: Float[np.ndarray, "word d_vocab"]
+) -> Float[np.ndarray, " word"]:
+    """KL(before || after) in nats, of log-probabilities; both are -inf at tokens like BOS."""
+    gap = np.subtract(before, after, out=np.zeros_like(before), where=before > -np.inf)
+    return np.asarray((np.exp(before) * gap).sum(axis=1))
+
+
+@torch.no_grad()
+def _said(
+    run: Run, model: LanguageModel, found: Places, blind: Sequence[tuple[int, int]]
+) -> Float[np.ndarray, "word d_vocab"]:
+    """The log-probabilities of the next token at each place, if some heads cannot look."""
+    rows, at = torch.arange(len(found.at)), torch.as_tensor(found.at)
+    keys = torch.as_tensor(found.keys)
+
+    def hide(pattern: Tensor, hook: object, heads: list[int]) -> Tensor:
+        pattern = pattern.clone()
+        for head in heads:
+            own = pattern[rows, head, at].masked_fill(keys, 0.0)
+            pattern[rows, head, at] = own / own.sum(dim=-1, keepdim=True).clamp_min(1e-12)
+        return pattern
+
+    hooks: list[tuple[str | Callable[..., Any], Callable[..., Any]]] = [
+        (
+            f"blocks.{layer}.attn.hook_pattern",
+            partial(hide, heads=[head for other, head in blind if other == layer]),
+        )
+        for layer in sorted({layer for layer, _ in blind})
+    ]
+    logits = model.run_with_hooks(torch.as_tensor(found.words.tokens), fwd_hooks=hooks)[rows, at]
+    return run.objective.log_probabilities(logits.double(), model.vocabulary).numpy()
+
+
+def decides(run: Run, found: Places) -> float:
+    """The share of the places in which one of the symbols that are looked at decides.
+
+    It decides if some other symbol could stand there, and another set of tokens might then follow
+    the symbol that looks.
+    """
+    language = run.language
+    assert isinstance(language, FormalLanguage)
+    size, decided = len(language.vocabulary.symbols), np.zeros(len(found.at), dtype=bool)
+    for row, at in enumerate(found.at.tolist()):
+        prefix = found.words.ids[row, :at]
+        where = np.flatnonzero(found.keys[row]) - 1
+        changed = np.repeat(prefix[None], len(where) * size, axis=0)
+        changed[np.arange(len(changed)), np.repeat(where, size)] = np.tile(
+            np.arange(size) + FIRST_SYMBOL_ID, len(where)
+        )
+        words = Words(np.vstack([prefix[None], changed]), np.full(len(changed) + 1, at))
+        after = language.allowed(words)[:, at]
+        decided[row] = (after.any(axis=1) & (after != after[0]).any(axis=1)).any()
+    return float(decided.mean())
+
+
+def in_words(table: pd.DataFrame) -> str:
+    """What the table says of the head that looks there most."""
+    rows = table.set_index(["model", "head"])
+    heads = table[(table["model"] == "trained") & (table["head"] != ALL)]
+    best = heads.loc[heads["choice"].idxmax()]
+    untrained, together = rows.loc[("untrained", best["head"])], rows.loc[("trained", ALL)]
+    return (
+        f"{best['head']} looks there most: {best['attention']:.0%}"
+        f"{brackets(best['low'], best['high'], '.0%')} of its attention "
+        f"(untrained {untrained['attention']:.0%}, even "
+        f"attention {best['even']:.0%}; {best['places']} places that did not choose it). If it "
+        f"cannot, the next token's distribution moves by {best['effect']:.3f} nats"
+        f"{brackets(best['effect_low'], best['effect_high'], '.3f')}; if no head can, by "
+        f"{together['effect']:.3f}"
+        f"{brackets(together['effect_low'], together['effect_high'], '.3f')}. "
+        f"In the language, these symbols decide what may follow in {best['decides']:.0%} of the "
+        "places."
+    )
+
+
+def chart(table: pd.DataFrame) -> ChartType:
+    """Two panels by head: the attention that goes there, and what is changed if it cannot."""
+    panels = []
+    for name, ends, title in (
+        ("attention", ("low", "high"), "share of attention"),
+        ("effect", ("effect_low", "effect_high"), "effect if it cannot look (nats)"),
+    ):
+        base = alt.Chart(table).encode(
+            y=alt.Y("head:N", title=None, sort=table["head"].unique().tolist()),
+            yOffset=alt.YOffset("model:N"),
+            color=by_model(),
+            tooltip=["model", "head", *figures(name, *ends, "even"), "places"],
+        )
+        points = base.mark_point(filled=True, size=50).encode(x=alt.X(f"{name}:Q", title=title))
+        rules = base.mark_rule().encode(x=f"{ends[0]}:Q", x2=f"{ends[1]}:Q")
+        panels.append((rules + points).properties(width=220, height=alt.Step(10)))
+    return alt.hconcat(*panels)
+
+
+def headline(table: pd.DataFrame) -> pd.DataFrame:
+    """Numbers that are compared over seeds: of the head that looks there most, and of all."""
+    rows = []
+    for model, heads in table.groupby("model", sort=False):
+        single = heads[heads["head"] != ALL]
+        best = single.loc[single["choice"].idxmax()]
+        together = heads[heads["head"] == ALL].iloc[0]
+        rows.append(("attention of the head that looks most", str(model), best["attention"]))
+        rows.append(("effect of the head that looks most", str(model), best["effect"]))
+        rows.append(("effect of all heads", str(model), together["effect"]))
+    return numbers(rows)
+
+
+QUESTION = of_table(
+    "looks",
+    Options,
+    looks,
+    in_words,
+    headline,
+    chart,
+    lambda table: table.drop(columns=["choice", "decides"]),
+    needs=("language", "heads", "one side", "causal", "next symbols"),
+    planned=(Planned("trained", "untrained"),),
+)
+
+if __name__ == "__main__":
+    raise SystemExit(script(QUESTION))

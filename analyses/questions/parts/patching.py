@@ -1,0 +1,309 @@
+"""Which activations carry the difference between a word and its counterfactuals? Activation
+patching between the two."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import Any, get_args
+
+import altair as alt
+import pandas as pd
+import torch
+from altair.typing import ChartType
+from jaxtyping import Int
+from torch import Tensor
+
+from analyses.answers import Answer, Planned, Progress, Question, numbers, plain, quiet
+from analyses.charts.theme import CHOSEN, EDGE, QUIET, figures
+from analyses.options.parts import Component, MetricName
+from analyses.options.parts import Patching as Options
+from analyses.registry import BUILT_IN
+from analyses.script import script
+from analyses.words import counterfactuals, given, member
+from interp.causal.metrics import ReadAt, closeness_at, logit_at, probability_at
+from interp.causal.patching import over_pairs, patch
+from interp.causal.sites import PLACE, Site
+from interp.statistics import brackets
+from models.base import LanguageModel
+from models.errors import UserError
+from models.languages import END_ID, FormalLanguage, Language, Word
+from models.runs.run import Run
+
+DEFAULTS = ("resid_pre", "attn_out", "conv_out", "mlp_out", "cell", "resid_post", "z")
+METRICS: dict[MetricName, str] = {
+    "logit": "END's logit",
+    "probability": "END's probability",
+    "closeness": "closeness of all next-token probabilities (-KL)",
+}
+MOST_ROWS = 48
+"""The most rows of a picture. Of many neurons or pattern entries, it shows those with the largest
+effects."""
+
+
+def analyse(run: Run, options: Options, progress: Progress = quiet) -> Answer:
+    """One row per model and site, means over the pairs.
+
+    Columns: model (trained, untrained), component, layer, head, neuron, position (0 is BOS), key
+    (of a pattern), each -1 where there is none or all are patched at once; symbol (of the clean
+    word), effect (0: as the run patched into; 1: as the run patched from), low, high (95% bootstrap
+    over pairs; missing with one pair), choice and judged (the effect over every other pair, which
+    choose a site, and over those between, which judge it; with one pair both are its effect).
+
+    Raises:
+        UserError: an unknown symbol, a word without counterfactual, a corrupted word of another
+            length, an unknown line of a corpus, a component that the model does not have.
+    """
+    language = run.language
+    word = given(language, options.word, member(run, options.n))
+    others = _corrupted_words(language, word, options)
+    clean = torch.as_tensor(language.vocabulary.words([word] * len(others)).tokens)
+    corrupted = torch.as_tensor(language.vocabulary.words(others).tokens)
+    if options.direction == "break":
+        clean, corrupted = corrupted, clean
+    model, digest = run.model_and_hash()
+    tables = []
+    for done, (name, viewed) in enumerate((("trained", model), ("untrained", run.untrained()))):
+        progress(done, 2, f"patching, {name} model")
+        at = int(viewed.verdict_positions(torch.tensor([len(word)])))
+        table = patch(
+            viewed,
+            clean,
+            corrupted,
+            _metric(viewed, options.metric, clean, at),
+            components_of(viewed, options.components),
+            whole=options.whole,
+        )
+        tables.append(_with_halves(table).assign(model=name))
+    progress(2, 2, "patching")
+    table = pd.concat(tables, ignore_index=True)
+    table["symbol"] = [("<bos>", *word, "all")[p] for p in table["position"]]
+    table = table[["model", *PLACE, "symbol", "effect", "low", "high", "choice", "judged", "pairs"]]
+    changed = sorted({i + 1 for other in others for i, s in enumerate(other) if s != word[i]})
+    sentence, found = findings(table)
+    found |= {
+        "word": list(word),
+        "counterfactuals": [list(other) for other in others],
+        "changed_positions": changed,
+        "in_language": language.contains(word) if isinstance(language, FormalLanguage) else None,
+    }
+    return Answer(table, sentence, plain(found), asdict(options), digest)
+
+
+def _with_halves(table: pd.DataFrame) -> pd.DataFrame:
+    """``over_pairs``, with the effects over the pairs that choose and over those that judge."""
+    found = over_pairs(table)
+    for half, name in ((0, "choice"), (1, "judged")):
+        own = table[table["pair"] % 2 == half] if table["pair"].any() else table
+        found[name] = over_pairs(own)["effect"]
+    return found
+
+
+def _corrupted_words(language: Language, word: Word, options: Options) -> list[Word]:
+    """The words to compare with: the one that was asked for, or counterfactuals.
+
+    Raises:
+        UserError: as ``analyse``.
+    """
+    if options.corrupted is None:
+        return counterfactuals(language, word, options.pairs, options.seed)
+    other = given(language, options.corrupted, word)
+    if len(other) != len(word) or other == word:
+        raise UserError(
+            f"the corrupted word has {len(other)} symbols and the clean one {len(word)}: "
+            "give two different words of one length"
+        )
+    return [other]
+
+
+def _metric(
+    model: LanguageModel, name: MetricName, source: Int[Tensor, "pair pos"], at: int
+) -> ReadAt:
+    if name == "logit":
+        return logit_at(END_ID, at)
+    if name == "probability":
+        return probability_at(END_ID, at, model.softmax)
+    with torch.no_grad():
+        return closeness_at(model(source)[:, at], at, model.softmax)
+
+
+def components_of(model: LanguageModel, asked: Sequence[str] = ()) -> list[str]:
+    """What is patched: the stream or the states, what each part writes, and the heads.
+
+    On a residual stream the end of a layer is the beginning of the next, so it is not patched
+    again. The states of a recurrent layer are more than its output, since the next position goes on
+    from them, so they are patched as well. A feedforward network has nothing but its layers.
+
+    Raises:
+        UserError: the model does not have what was asked for.
+    """
+    has = [c for c in get_args(Component) if Site(c, 0, 0).hook in model.hook_dict]
+    for name in asked:
+        if name not in has:
+            raise UserError(f"this model has no {name}: choose from {', '.join(has)}")
+    family = model.config.family
+    ends = family.recurrent or family.whole
+    usual = [c for c in DEFAULTS if c in has and (c != "resid_post" or ends)]
+    return list(dict.fromkeys(asked)) or usual
+
+
+def site_name(site: Mapping[str, Any]) -> str:
+    """A site of the table in words: "L0H1 z at 4"."""
+    at = "everywhere" if site["position"] < 0 else f"at {site['position']}"
+    return f"{_row_name(site)} {at}"
+
+
+def _row_name(site: Mapping[str, Any]) -> str:
+    """A site without its position: a row of the heatmaps."""
+    head = f"H{site['head']}" if site["head"] >= 0 else ""
+    what = f"neuron {site['neuron']}" if site["neuron"] >= 0 else site["component"]
+    key = f" to {site['key']}" if site["key"] >= 0 else ""
+    return f"L{site['layer']}{head} {what}{key}"
+
+
+def findings(table: pd.DataFrame) -> tuple[str, dict[str, Any]]:
+    """The head and position with the largest effect; without heads, the site. Half of the pairs
+    choose it."""
+    trained = table[table["model"] == "trained"].dropna(subset="effect")
+    if trained.empty:
+        return "The model does not tell the words apart, so no activation carries a difference.", {}
+    heads = trained[trained["component"] == "z"]
+    among = trained if heads.empty else heads
+    top = among.iloc[int(among["choice"].abs().fillna(0).argmax())]
+    layer, position = int(top["layer"]), int(top["position"])
+    place = "all positions" if position < 0 else f"position {position} ({top['symbol']})"
+    size, site = f"effect {top['effect']:.2f}", site_name(top.to_dict())
+    if pd.notna(top["low"]):
+        size += f"{brackets(top['low'], top['high'], '.2f')} on {int(top['pairs'])} pairs"
+        size += f", {top['judged']:.2f} on those that did not choose it"
+    if heads.empty:
+        inside = top["head"] >= 0 or top["neuron"] >= 0
+        what = site if inside else f"layer {layer}'s {top['component']} at {place}"
+        return f"The site that carries most is {what}: {size}.", {"top_site": site}
+    head = int(top["head"])
+    return f"The head that carries most is L{layer}H{head} at {place}: {size}.", {
+        "top_head": {"layer": layer, "head": head, "position": position},
+        "top_site": site,
+    }
+
+
+def headline(result: Answer) -> pd.DataFrame:
+    """The numbers that are compared over seeds: variable (the component), of, value.
+
+    For each component, of the absolute values of its effects: the largest, which half of the pairs
+    choose and the others judge; and the shares of their sum that lie in the largest site and at the
+    positions where the words differ.
+    """
+    table = result.table.assign(size=result.table["effect"].abs()).dropna(subset="size")
+    changed = table["position"].isin(result.findings["changed_positions"])
+    rows: list[tuple[str, str, float | None]] = []
+    for (model, component), sites in table.groupby(["model", "component"], sort=False):
+        about = "" if model == "trained" else f", {model}"
+        largest, total = sites["size"].max(), sites["size"].sum()
+        judged = sites["judged"].iloc[int(sites["choice"].abs().fillna(0).argmax())]
+        rows.append((component, f"largest effect{about}", abs(judged)))
+        if total > 0:
+            rows.append((component, f"share of the sum in one site{about}", largest / total))
+        if total > 0 and (sites["position"] >= 0).all():
+            there = sites.loc[changed.loc[sites.index], "size"].sum() / total
+            rows.append((component, f"share of the sum where words differ{about}", there))
+    return numbers(rows)
+
+
+def charts(result: Answer, chosen: str | None = None) -> dict[str, ChartType]:
+    """Heatmaps of the effect by position: of the stream, and of each kind of part in the layers.
+
+    Changed positions are in red. A chosen site is framed, and a click selects another one: its name
+    is the field "site" of the selection "cell".
+    """
+    table = result.table[result.table["model"] == "trained"].copy()
+    table["place"] = table["position"].astype(str) + " " + table["symbol"]
+    table.loc[table["position"] < 0, "place"] = "all positions"
+    table["site"] = [site_name(site) for site in table.to_dict("records")]
+    table["row"] = [_row_name(site) for site in table.to_dict("records")]
+    within = {"z": "heads", "neuron": "neurons", "pattern": "patterns: position by key"}
+    kinds = {c: within.get(c, f"heads: {c}") for c in ("z", "q", "k", "v", "pattern", "neuron")}
+    table["kind"] = table["component"].map(kinds).fillna("residual stream, states and outputs")
+    rank = {component: index for index, component in enumerate(get_args(Component))}
+    outputs = ~table["component"].isin(list(kinds))
+    order = table["layer"] * 100 + table["component"].map(rank).where(outputs, 0)
+    table = table.iloc[order.argsort(kind="stable")]
+    changed = result.findings["changed_positions"]
+    return {
+        str(kind): _heat(rows, str(kind), changed, chosen)
+        for kind, rows in table.groupby("kind", sort=False)
+    }
+
+
+def _heat(rows: pd.DataFrame, title: str, changed: list[int], chosen: str | None) -> ChartType:
+    size = rows.assign(size=rows["effect"].abs()).groupby("row")["size"].max()
+    if len(size) > MOST_ROWS:
+        title += f" (the {MOST_ROWS} with the largest effects)"
+        rows = rows[rows["row"].isin(size.nlargest(MOST_ROWS).index)]
+    ordered = rows.drop_duplicates("position").sort_values("position")
+    places = ordered["place"].tolist()
+    red = ordered[ordered["position"].isin(changed)]["place"].tolist()
+    x = alt.X("place:N", sort=places, title=None).axis(
+        labelAngle=-60,
+        labelOverlap=False,
+        labelColor=alt.condition(
+            alt.FieldOneOfPredicate("value", red), alt.value("#d1495b"), alt.value(QUIET)
+        ),
+    )
+    numbers = (alt.Tooltip(f"{c}:Q", format=".3f") for c in ("effect", "low", "high"))
+    base = alt.Chart(rows, title=title).encode(
+        x=x,
+        y=alt.Y("row:N", sort=list(dict.fromkeys(rows["row"])), title=None),
+        tooltip=["site", "place", *numbers],
+    )
+    cells = base.mark_rect(stroke=EDGE, strokeWidth=0.5).encode(
+        color=alt.Color("effect:Q").scale(domain=[-1, 0, 1], scheme="redblue", clamp=True)
+    )
+    size_of = {"width": max(260, 26 * len(places)), "height": alt.Step(20)}
+    if chosen is None:
+        return cells.properties(**size_of)
+    frame = alt.condition(alt.datum.site == chosen, alt.value(CHOSEN), alt.value(EDGE))
+    width = alt.condition(alt.datum.site == chosen, alt.value(3), alt.value(0.5))
+    framed = cells.encode(stroke=frame, strokeWidth=width).properties(**size_of)
+    return framed.add_params(alt.selection_point(name="cell", fields=["site"]))
+
+
+def chart(result: Answer) -> ChartType:
+    """All heatmaps, one below the other."""
+    return alt.vconcat(*charts(result).values())
+
+
+def said_chart(table: pd.DataFrame) -> ChartType:
+    """What some runs say: a matrix for each, positions across and next tokens down.
+
+    Args:
+        table: columns run, place, token, probability.
+    """
+    places, runs = table["place"].unique().tolist(), table["run"].unique().tolist()
+    return (
+        alt.Chart(table)
+        .mark_rect(stroke=EDGE, strokeWidth=0.5)
+        .encode(
+            x=alt.X("place:N", sort=places, title="after").axis(labelAngle=-60, labelOverlap=False),
+            y=alt.Y("token:N", sort=None, title=None),
+            color=alt.Color("probability:Q").scale(domain=[0, 1], scheme="blues"),
+            tooltip=["run", "place", "token", *figures("probability")],
+        )
+        .properties(width=max(60, 22 * len(places)), height=24 * table["token"].nunique())
+        .facet(row=alt.Row("run:N", sort=runs, title=None).header(labelAngle=0, labelAlign="left"))
+    )
+
+
+QUESTION = Question(
+    "patching",
+    BUILT_IN["patching"].asks,
+    Options,
+    analyse,
+    headline,
+    chart,
+    planned=(Planned("largest effect", "largest effect, untrained"),),
+    needs=("verdict",),
+)
+
+if __name__ == "__main__":
+    raise SystemExit(script(QUESTION))

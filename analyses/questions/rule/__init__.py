@@ -1,0 +1,1 @@
+"""Which rule describes a run."""

@@ -1,0 +1,415 @@
+"""What the lab says of an automaton: as data, with the evidence for it, and in words."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from itertools import groupby
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+from automata.fa.dfa import DFA
+from scipy.stats import hypergeom
+
+from analyses.words import ANALYSIS_SEED
+from interp.automata.envelope import Envelope
+from interp.automata.equivalence import Word
+from interp.automata.extraction import Teacher, canonical, regex
+from interp.automata.extraction import run as verdicts_of
+from interp.automata.induction import LIKE_NOISE, TOLERANCES, Found
+from interp.statistics import wilson
+from models.languages import LabelledCorpus, Language
+
+SURE = 0.01
+"""A rule is reliable only below this p-value: how likely so many right verdicts on held-out lines
+would be, if rule and labels had nothing in common (Fisher's exact test)."""
+SIDE = 0.9
+"""A rule is not reliable if it is surely right (upper end of Wilson's 95% interval) on a smaller
+share of the words that the network accepts, or of those that it rejects."""
+WRITTEN = 8
+"""States of the largest automaton that is written as a regular expression."""
+
+
+Doubt = Literal[
+    "no automaton", "too long", "chance", "fitted", "one side", "exceptions", "counting"
+]
+"""Why a rule is not reliable."""
+
+
+@dataclass(frozen=True)
+class Lines:
+    """Words with their labels."""
+
+    words: list[Word]
+    labels: np.ndarray
+
+    @classmethod
+    def drawn(cls, language: Language, max_n: int, count: int, seed: int, test: bool) -> Lines:
+        """For a corpus its own lines, each once: those set apart for the test, or all others. For a
+        grammar fresh words of the training window.
+        """
+        if isinstance(language, LabelledCorpus):
+            return cls(*(language.sides("test") if test else language.sides("train", "validation")))
+        rng = np.random.default_rng([ANALYSIS_SEED, seed, test])
+        return cls.of(language, rng, count, language.lengths(max_n))
+
+    @classmethod
+    def of(
+        cls, language: Language, rng: np.random.Generator, count: int, lengths: Sequence[int]
+    ) -> Lines:
+        sample = language.sample(rng, count, lengths, split="test")
+        rows = zip(sample.words.ids, sample.words.lengths, strict=True)
+        return cls([language.vocabulary.decode(row[:n]) for row, n in rows], sample.labels)
+
+
+def described(dfa: DFA, found: Found | None, symbols: Sequence[str]) -> dict[str, Any]:
+    """An automaton in words, as an expression and as a table, with what the lines say of it."""
+    return {
+        "rule": found.rule.text if found and found.rule else None,
+        "family": found.rule.family if found and found.rule else None,
+        "regex": regex(dfa, symbols) if found and len(dfa.states) <= WRITTEN else None,
+        "dfa": as_data(dfa, symbols),
+        "n_states": len(dfa.states),
+        "way": found.way if found else None,
+        "wrong": found.wrong if found else None,
+        "lines": found.lines if found else None,
+        "mistaken": found.mistaken if found else None,
+        "leftovers": asdict(found.leftovers) if found else None,
+        "bits": found.bits if found else None,
+        "bits_of_the_rule": found.written if found else None,
+    }
+
+
+def as_data(dfa: DFA, symbols: Sequence[str]) -> dict[str, Any]:
+    """A canonical automaton, JSON-able; ``rebuilt`` makes it again."""
+    rows = [[s, a, dfa.transitions[s][a]] for s in sorted(dfa.states) for a in symbols]
+    return {"start": 0, "accepting": sorted(dfa.final_states), "transitions": rows}
+
+
+def on_held_out(dfa: DFA, held: Lines) -> dict[str, Any]:
+    """How a rule does on lines that neither the network nor the choice of the rule has seen."""
+    answers, count = verdicts_of(dfa, held.words), len(held.words)
+    right = int((answers == held.labels).sum())
+    majority = float(max(held.labels.mean(), 1 - held.labels.mean())) if count else 1.0
+    return {
+        "held_out": count,
+        "held_out_wrong": count - right,
+        "agreement_truth": right / count if count else None,
+        "agreement_truth_interval": wilson(right, count) if count else None,
+        "majority": majority,
+        "p": in_common(answers, held.labels),
+    }
+
+
+def in_common(answers: np.ndarray, labels: np.ndarray) -> float:
+    """The p-value of Fisher's exact test, one-sided: how likely so many right answers would be if
+    answers and labels had nothing in common. It is 1 where there are no lines."""
+    if not len(labels):
+        return 1.0
+    hits = (answers & labels).sum()
+    return float(hypergeom(len(labels), labels.sum(), answers.sum()).sf(hits - 1))
+
+
+def by_length(dfa: DFA, teacher: Teacher, held: Lines) -> dict[str, Any]:
+    """The share of held-out lines that rule and network get right, in all and for each length."""
+    answers = teacher(held.words)
+    by_rule = verdicts_of(dfa, held.words) == held.labels
+    by_network = answers == held.labels
+    lengths = np.array([len(word) for word in held.words])
+    rows = []
+    for length in np.unique(lengths).tolist():
+        here = lengths == length
+        shares = {"rule": float(by_rule[here].mean()), "network": float(by_network[here].mean())}
+        rows.append({"length": length, "count": int(here.sum())} | shares)
+    return {
+        "network_right": float(by_network.mean()) if rows else None,
+        "network_p": in_common(answers, held.labels),
+        "by_length": rows,
+    }
+
+
+def doubt(about: dict[str, Any]) -> Doubt | None:
+    """Why the rule cannot be trusted; None if it can.
+
+    It must explain the lines in fewer bits than no rule at all. It must tell the held-out labels
+    better than chance (or, where few are held out, the lines that it was found by, corrected for
+    all rules searched), and no worse than always giving the same answer. It must not be wrong more
+    often on held-out lines than on those that it was fitted to. It must know both the words that
+    the network accepts and those that it rejects. The lines that contradict it must look like
+    noise. And if its states grow with the lines' lengths to the end, longer words must not
+    contradict it.
+    """
+    if about["bits"] is None:
+        return "no automaton"
+    if about["bits"] >= about["bits_without"]:
+        return "too long"
+    # Few held-out lines of the rarer label show little; the lines that a rule was found by may do.
+    tests = [about["p"], *([about["p_fitted"]] if "p_fitted" in about else [])]
+    if len(tests) * min(tests) >= SURE or about["agreement_truth"] < about["majority"]:
+        return "chance"
+    if gap(about) < SURE:
+        return "fitted"
+    if one_sided(about):
+        return "one side"
+    if about["leftovers"]["p"] < LIKE_NOISE:
+        return "exceptions"
+    return "counting" if about.get("counting") and contradicted(about) else None
+
+
+def one_sided(about: dict[str, Any]) -> bool:
+    """Does the automaton miss many of the words that the network accepts, or many that it rejects?
+
+    Where one of the two is rare, it is right on nearly all words without knowing these.
+    """
+    shares = about.get("agreement_sides", {}).values()
+    return any(one["words"] and one["interval"][1] < SIDE for one in shares)
+
+
+def contradicted(about: dict[str, Any]) -> bool:
+    """Do automaton and network agree less on words longer than the lines than on other words?"""
+    usual = about["agreement"] if about["fresh"] else 1.0
+    return bool(about["longer"]) and about["agreement_longer_interval"][1] < usual
+
+
+def status(about: dict[str, Any]) -> str:
+    """Can the rule be trusted? "rule", "exceptions" (it can, and lines contradict it) or "none"."""
+    if doubt(about):
+        return "none"
+    return "exceptions" if about["wrong"] else "rule"
+
+
+def gap(about: dict[str, Any]) -> float:
+    """The p-value of Fisher's exact test, one-sided: how likely so many of the wrong lines would be
+    held-out ones, if the rule were wrong as often on the lines that it was fitted to."""
+    lines, held = about["lines"], about["held_out"]
+    wrong = about["wrong"] + about["held_out_wrong"]
+    return float(hypergeom(lines + held, wrong, held).sf(about["held_out_wrong"] - 1))
+
+
+def envelope_fields(found: Envelope) -> dict[str, Any]:
+    """An envelope, JSON-able. Its equations are the weights of the symbols, then the constant."""
+    symbols = sorted(found.dfa.input_symbols)
+    return {
+        "dfa": as_data(canonical(found.dfa, symbols), symbols),
+        "equations": [[*equation.weights, equation.constant] for equation in found.constraints],
+        "name": found.name,
+        "shape": found.shape,
+        "constraints": found.said,
+        "inside": found.inside,
+        "outside": found.outside,
+        "asked": found.asked,
+        "holds": found.holds,
+    }
+
+
+def counted(found: Envelope) -> str:
+    """The rule of a language that counts, in words."""
+    if not found.shape:
+        return f"has {found.said}"
+    name = f"is {found.name}: " if found.name else ""
+    verb = "of" if name else "is of"
+    return f"{name}{verb} the shape {found.shape}, with {found.said}"
+
+
+def rebuilt(kept: dict[str, Any], symbols: Sequence[str]) -> DFA:
+    """The automaton of kept findings."""
+    rows: dict[int, dict[str, int]] = {}
+    for state, symbol, target in kept["transitions"]:
+        rows.setdefault(state, {})[symbol] = target
+    return DFA(
+        states=set(rows),
+        input_symbols=set(symbols),
+        transitions=rows,
+        initial_state=kept["start"],
+        final_states=set(kept["accepting"]),
+    )
+
+
+def transitions(dfa: DFA, symbols: Sequence[str]) -> pd.DataFrame:
+    """One row per state and symbol."""
+    return pd.DataFrame(
+        [
+            {
+                "state": s,
+                "symbol": a,
+                "target": dfa.transitions[s][a],
+                "accepting": s in dfa.final_states,
+            }
+            for s in sorted(dfa.states)
+            for a in symbols
+        ]
+    )
+
+
+def sentences(found: dict[str, Any], max_states: int) -> dict[str, str]:
+    """The answer in a sentence, and the evidence in others."""
+    headline = "No reliable rule was found in the network."
+    if found["status"] == "counts":
+        headline, evidence = f"The network accepts a word if it {found['rule']}.", counting(found)
+    elif found["status"] == "none":
+        evidence = _why_not(found, max_states)
+    else:
+        headline, evidence = rule_said(found), rule_evidence(found)
+    if found["status"] != "none":
+        evidence = " ".join([evidence, *near_words(found["near_misses"])])
+    if found["status"] == "none" and (seen := found.get("envelope")):
+        evidence += f" Accepted words obey {seen['constraints']}, but this is not the whole rule: "
+        evidence += f"of words of the same shape that obey, {seen['inside']:.1%} are accepted, and "
+        evidence += f"of the others {seen['outside']:.1%} are rejected."
+    return {"headline": headline, "evidence": evidence}
+
+
+def rule_said(found: dict[str, Any]) -> str:
+    """The rule in words; or the automaton itself, where no family has words for it."""
+    if found["rule"]:
+        return f"The network accepts a word if it {found['rule']}."
+    where = "the regular expression" if found["regex"] else "the table of transitions"
+    return (
+        f"The network accepts a word if an automaton of {found['n_states']} states does: "
+        f"see {where}. The lab has no wording for it."
+    )
+
+
+def agreed(found: dict[str, Any]) -> str:
+    """How far automaton and network agree on words that were not asked before."""
+    if not found["fresh"]:
+        return "every word that could be asked was asked while it was learned"
+    low, high = found["agreement_interval"]
+    sides = [
+        f"on {one['agreement']:.2%} of the {one['words']} that the network {does}"
+        for does, one in zip(("accepts", "rejects"), found["agreement_sides"].values(), strict=True)
+        if one["words"]
+    ]
+    return (
+        f"it agrees with the network on {found['agreement']:.2%} of {found['fresh']} words that "
+        f"were not asked before (95% interval {low:.2%} to {high:.2%}; {', '.join(sides)})"
+    )
+
+
+def rule_evidence(found: dict[str, Any]) -> str:
+    """What speaks for a reliable rule, and how far it goes."""
+    truth = f"with the held-out labels on {_per_cent(found['agreement_truth'])}"
+    said = f"{found['n_states']} states; {agreed(found)}, {truth} of {found['held_out']}."
+    if found["way"] == "families":
+        said += " The rule was found at the lines' own lengths; at others the network behaves "
+        said += "differently."
+    if found["way"] == "lines":
+        said += " It was learned from words like the lines. Of words unlike them it says nothing."
+    if not found["finished"]:
+        said += f" Not finished: {found['queries']} words were asked, and some tests are left. A "
+        said += "larger --queries may give another automaton."
+    if found["is_the_language"]:
+        said += " This is exactly the language's own automaton."
+    if found["wrong"]:
+        noise = found["wrong"] / found["lines"]
+        said += f" {found['wrong']} of {found['lines']} lines ({noise:.1%}) contradict it; "
+        said += "they share nothing that sets them apart from the others "
+        said += f"(p = {found['leftovers']['p']:.2g})."
+    if found["mistaken"]:
+        said += (
+            f" In at least {found['mistaken']} of them the network gives the line's label: there "
+        )
+        said += "the rule is wrong, or the network knows the line by heart."
+    if found["counting"]:
+        said += " Its states grow with the words to the end of the lines' lengths "
+        said += f"({steps(found['growth'])}). {longer(found) or 'No longer word could be asked.'}"
+    if any(found["sensitive"].values()):
+        said += " The choice hangs on the scale of the code: another automaton wins if the bits of "
+        said += "rules count half or twice."
+    return said
+
+
+def near_words(rows: Sequence[dict[str, Any]]) -> list[str]:
+    """Sentences on the network's answers to words of the rule, and to words one edit away."""
+    if not rows:
+        return []
+    kinds = {row["kind"]: 0 for row in rows}
+    for row in rows:
+        kinds[row["kind"]] += row["words"]
+    asked = " and ".join(f"{count} words {kind}" for kind, count in kinds.items())
+    said = [f"It was also asked {asked}, of up to {rows[-1]['length']} symbols."]
+    for row in rows:
+        if wrong := row["words"] - round(row["agree"] * row["words"]):
+            verb = "rejects" if row["kind"] == "accepted by the rule" else "accepts"
+            said.append(
+                f"Up to {row['length']} symbols the network {verb} {wrong} of {row['words']} words "
+                f"{row['kind']}, such as {_short(row['examples'][0])}."
+            )
+    return said if len(said) > 1 else [f"{said[0]} The network agrees on all of them."]
+
+
+def _short(word: list[str]) -> str:
+    """A word, with runs of equal symbols as powers."""
+    runs = [(symbol, len(list(run))) for symbol, run in groupby(word)]
+    return " ".join(symbol if size == 1 else f"{symbol}^{size}" for symbol, size in runs)
+
+
+def counting(found: dict[str, Any]) -> str:
+    """What speaks for a shape and equations."""
+    seen, grows = found["envelope"], found["states_by_length"]
+    return (
+        f"No finite automaton fits: it grows with the words ({steps(grows)}). Of {seen['asked']} "
+        f"fresh words and near misses, {seen['inside']:.1%} of those that obey are accepted, "
+        f"{seen['outside']:.1%} of the others are rejected."
+    )
+
+
+def _why_not(found: dict[str, Any], max_states: int) -> str:
+    """Why no reliable rule was found."""
+    truth = f"{_per_cent(found['agreement_truth'])} of {found['held_out']} held-out labels"
+    best = f"The best automaton has {found['n_states']} states; {agreed(found)}"
+    doubted = found["doubt"]
+    if doubted == "no automaton":
+        said = f"No automaton of at most {max_states} states was found that agrees with the "
+        said += f"network on {1 - TOLERANCES[0]:.0%} of the words asked. {best}."
+    elif doubted == "too long":
+        said = f"{best}. But it takes more bits than a list of the lines of the rarer label."
+    elif doubted == "chance":
+        said = f"The best automaton ({found['n_states']} states) is right on {truth}; always "
+        said += f"giving the same answer is right on {found['majority']:.2%}."
+    elif doubted == "fitted":
+        said = f"{best}. But it is right on {truth}, and of the {found['lines']} lines that it was "
+        said += f"fitted to {found['wrong']} contradict it: it does not hold beyond these lines."
+    elif doubted == "one side":
+        said = f"{best}. So it does not tell both what the network accepts and what it rejects."
+    elif doubted == "exceptions":
+        said = f"{best}, with {truth}. But the lines that contradict it are not noise: "
+        said += f"{found['leftovers']['feature']}."
+    else:
+        whole = f"it takes {found['growth_of']} to leave nothing unexplained, and these"
+        grow = "its states" if found["growth_of"] == found["n_states"] else whole
+        said = f"{best}. But {grow} grow with the words to the end of the lines' lengths "
+        said += f"({steps(found['growth'])}). The network may count, and then no automaton is "
+        said += "right on longer words."
+    if not found["finished"]:
+        said = (
+            f"Not finished: learning ended when the network had been asked {found['queries']} "
+            "words. This says nothing of the network; ask again with a larger --queries. "
+            f"{best}."
+        )
+    if found["doubt"] == "counting":
+        said += f" {longer(found)}"
+    return said
+
+
+def longer(found: dict[str, Any]) -> str:
+    """Agreement of automaton and network on words longer than the lines; "" if none was asked."""
+    if not found["longer"]:
+        return ""
+    low, high = found["agreement_longer_interval"]
+    return (
+        f"On {found['longer']} words longer than the lines it agrees with the network on "
+        f"{found['agreement_longer']:.2%} (95% interval {low:.2%} to {high:.2%})."
+    )
+
+
+def _per_cent(share: float | None) -> str:
+    """A share in per cent; "none" where there are no lines to take it of."""
+    return "none" if share is None else f"{share:.2%}"
+
+
+def steps(states_by_length: dict[str, str]) -> str:
+    """How the automaton grows, in words."""
+    parts = [f"{states} states up to {n} symbols" for n, states in states_by_length.items()]
+    return ", ".join(parts)

@@ -1,0 +1,140 @@
+"""How curved is the loss around the weights, and what does it look like there?"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+
+import altair as alt
+import numpy as np
+import pandas as pd
+import torch
+from altair.typing import ChartType
+
+from analyses.answers import Planned, Progress, numbers, of_table, quiet
+from analyses.charts.theme import figures
+from analyses.options.training import Landscape as Options
+from analyses.questions.training.held_out import HeldOut, as_function
+from analyses.script import script
+from interp.training.curvature import plane, random_direction, second_derivative, sharpest
+from models.base import LanguageModel
+from models.runs.run import Run
+
+DIRECTIONS = 10
+REACH, POINTS = 1.0, 21
+"""The picture goes as far each way as the weights are long, in so many points."""
+
+
+@dataclass(frozen=True)
+class Curvature:
+    """The curvature of the loss at a model's weights.
+
+    Attributes:
+        loss: there, in nats per answer.
+        mean: second derivative along filter-normalised random directions, mean over directions.
+        largest: the largest of them.
+        sharpest: the largest eigenvalue of the matrix of second derivatives.
+    """
+
+    loss: float
+    mean: float
+    largest: float
+    sharpest: float
+
+
+def curvature(
+    run: Run, model: LanguageModel, held: HeldOut, directions: int = DIRECTIONS, seed: int = 0
+) -> Curvature:
+    """The curvature at a model's weights, in float64. The model itself becomes one of float64."""
+    loss, weights = as_function(model, held, run)
+    generator = torch.Generator().manual_seed(seed)
+    bends = [
+        second_derivative(loss, weights, random_direction(weights, generator))
+        for _ in range(directions)
+    ]
+    return Curvature(
+        float(loss(weights)), float(np.mean(bends)), max(bends), sharpest(loss, weights, seed)
+    )
+
+
+def landscape(run: Run, options: Options, progress: Progress = quiet) -> pd.DataFrame:
+    """The curvature of the loss at the weights, before and after training, and a plane of it.
+
+    Returns:
+        Two rows of kind "curvature": model ("trained", "untrained") and those of ``Curvature``.
+        Then rows of kind "plane": the loss of the trained model along two filter-normalised random
+        directions, with a and b, the steps along each, as a multiple of the weights' length.
+    """
+    held = HeldOut.of(run, options.words, options.seed)
+    rows = []
+    models = {"trained": run.model(), "untrained": run.untrained()}
+    for done, (name, model) in enumerate(models.items()):
+        progress(done, 3, name)
+        bent = curvature(run, model, held, options.directions, options.seed)
+        rows.append({"kind": "curvature", "model": name} | asdict(bent))
+    progress(2, 3, "plane")
+    loss, weights = as_function(run.model(), held, run)
+    generator = torch.Generator().manual_seed(options.seed)
+    first, second = (random_direction(weights, generator) for _ in range(2))
+    surface = plane(loss, weights, first, second, REACH, POINTS)
+    progress(3, 3, "landscape")
+    surface = surface.assign(kind="plane", model="trained")
+    return pd.concat([pd.DataFrame(rows), surface], ignore_index=True)
+
+
+def bends(table: pd.DataFrame) -> pd.DataFrame:
+    """The rows of the curvature, by model."""
+    names = ["model", "loss", "mean", "largest", "sharpest"]
+    return table.loc[table["kind"] == "curvature", names]
+
+
+def in_words(table: pd.DataFrame) -> str:
+    """What the table says of the curvature."""
+    rows = bends(table).set_index("model")
+    now, start = rows.loc["trained"], rows.loc["untrained"]
+    return (
+        f"The sharpest direction bends the loss by {now['sharpest']:.3g} (untrained "
+        f"{start['sharpest']:.3g}), random directions by {now['mean']:.3g} on average (untrained "
+        f"{start['mean']:.3g}). Second derivatives, in nats; random directions filter-normalised."
+    )
+
+
+def headline(table: pd.DataFrame) -> pd.DataFrame:
+    """Numbers that are compared over seeds: loss and curvature of both models."""
+    rows = bends(table).melt("model").itertuples()
+    return numbers((row.variable, row.model, row.value) for row in rows)
+
+
+def chart(table: pd.DataFrame) -> ChartType:
+    """The loss on the plane; the weights of the run stand in the middle."""
+    step = 2 * REACH / (POINTS - 1)
+    shown = table[table["kind"] == "plane"]
+    ends = shown.assign(a2=shown["a"] + step, b2=shown["b"] + step)
+    return (
+        alt.Chart(ends)
+        .mark_rect()
+        .encode(
+            x=alt.X("a:Q", title="first random direction").scale(nice=False),
+            x2="a2:Q",
+            y=alt.Y("b:Q", title="second random direction").scale(nice=False),
+            y2="b2:Q",
+            color=alt.Color("loss:Q", title="loss (nats)").scale(type="log", scheme="viridis"),
+            tooltip=figures("a", "b", "loss"),
+        )
+        .properties(width=300, height=300)
+    )
+
+
+QUESTION = of_table(
+    "landscape",
+    Options,
+    landscape,
+    in_words,
+    headline,
+    chart,
+    bends,
+    needs=("gradients",),
+    planned=(Planned("trained", "untrained"),),
+)
+
+if __name__ == "__main__":
+    raise SystemExit(script(QUESTION))

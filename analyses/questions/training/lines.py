@@ -1,0 +1,104 @@
+"""Training lines in the order of what they did: to the answer on a word, or to themselves."""
+
+from __future__ import annotations
+
+import altair as alt
+import pandas as pd
+from altair.typing import ChartType
+
+from analyses.answers import Answer, Progress, Question, arguments_of, numbers, quiet
+from analyses.charts.theme import AGAINST, FOR
+from analyses.options.training import Lines as Options
+from analyses.questions.training.of_lines import drawn_lines
+from analyses.questions.training.of_lines.culprits import can_be_turned
+from analyses.questions.training.of_lines.listed import NAMED, for_word, suspects
+from analyses.registry import BUILT_IN
+from analyses.script import script
+from models.errors import UserError
+from models.runs.run import Run
+
+SHOWN = 12
+"""Lines that a terminal shows of each end of a list."""
+
+
+def analyse(run: Run, options: Options, progress: Progress = quiet) -> Answer:
+    """With a word, the table of ``listed.for_word``; without one, that of ``listed.suspects``.
+
+    Raises:
+        UserError: the run was fine-tuned; the word is empty or has an unknown symbol; or each line
+            has more than one label, so that none can be wrong.
+    """
+    method = NAMED[options.method]
+    if options.word is not None:
+        table = for_word(run, options.word, options.seed, progress)[options.method]
+        moved = table["influence"].fillna(0).any()  # too sure an answer has no gradient
+        sentence = drawn_lines.in_words(table, options.word, method) if moved else NOTHING
+    elif can_be_turned(run):
+        table = suspects(run, TARGETS, options.seed, progress)[options.method]
+        sentence = drawn_lines.wrong_in_words(table, method)
+    else:
+        raise UserError(
+            f"{run.name} was taught {run.objective.taught}, not one label a line: name a --word, "
+            "or ask a run that was trained with --objective verdict"
+        )
+    return Answer(table, sentence, {}, arguments_of(options), run.model_hash())
+
+
+NOTHING = "No line had any influence by this method: there is nothing to put in order."
+TARGETS = 40
+"""Words that are no lines, by which harm is measured."""
+
+
+def headline(answer: Answer) -> pd.DataFrame:
+    """The number that is compared over seeds: how like the order is to that of the untrained
+    network; none of a list of suspects."""
+    table = answer.table
+    if not {"influence", "untrained"} <= set(table):
+        return numbers([])
+    return numbers([("rank correlation", "with untrained", drawn_lines.likeness(table)[0])])
+
+
+def chart(answer: Answer) -> ChartType:
+    """The strongest lines; of suspects, the first ones with what they add to themselves."""
+    if "influence" in answer.table:
+        return drawn_lines.chart(answer.table)
+    return suspects_chart(answer.table)
+
+
+def suspects_chart(table: pd.DataFrame) -> ChartType:
+    """A bar per line, the first ones: what it adds to its own likelihood."""
+    first = table.head(SHOWN)
+    return (
+        alt.Chart(first)
+        .mark_bar()
+        .encode(
+            x=alt.X("itself:Q", title="what the line adds to its own likelihood"),
+            y=alt.Y("line:N", title=None, sort=first["line"].tolist()).axis(labelLimit=300),
+            color=alt.Color("label:N").scale(domain=["in", "out"], range=[FOR, AGAINST]),
+            tooltip=list(first.columns),
+        )
+        .properties(width=300, height=alt.Step(18))
+    )
+
+
+def shown(answer: Answer) -> dict[str, pd.DataFrame]:
+    """The first lines of a list, and of one for a word the last ones too."""
+    ends = {"the first lines": answer.table.head(SHOWN)}
+    if "influence" in answer.table:
+        ends["the last lines"] = answer.table.tail(SHOWN)
+    return ends
+
+
+QUESTION = Question(
+    "lines",
+    BUILT_IN["lines"].asks,
+    Options,
+    analyse,
+    headline,
+    chart,
+    needs=("lines", "verdict", "gradients"),
+    shown=shown,
+)
+
+if __name__ == "__main__":
+    raise SystemExit(script(QUESTION))

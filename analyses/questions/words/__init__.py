@@ -1,0 +1,1 @@
+"""Which symbols of a word decide."""

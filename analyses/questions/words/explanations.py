@@ -1,0 +1,401 @@
+"""LIME, SHAP, gradients, attention and interventions on one word, beside the truth."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+import altair as alt
+import numpy as np
+import pandas as pd
+import torch
+from altair.typing import ChartType
+from scipy.special import expit
+
+from analyses.answers import Answer, Progress, Question, numbers, plain, quiet
+from analyses.charts.theme import EDGE, figures
+from analyses.options.words import Explanations as Options
+from analyses.options.words import Leaderboard, Replacement
+from analyses.registry import BUILT_IN
+from analyses.script import script
+from analyses.words import ANALYSIS_SEED, apart, given, member, near_miss
+from interp.causal.metrics import log_odds_at
+from interp.explanations.case import Case
+from interp.explanations.explain import explain, judge
+from interp.explanations.games import SCALES, Game, Score, on_both_scales
+from interp.explanations.methods import METHODS, Family, called, offered
+from interp.explanations.moved_attention import LARGEST, TOLERANCE, moved_attention
+from interp.explanations.saliency import ENOUGH
+from interp.model import one_stream
+from models.base import LanguageModel
+from models.errors import UserError
+from models.languages import END_ID, FormalLanguage, Language, Word, Words
+from models.languages.vocabulary import FIRST_SYMBOL_ID
+from models.runs.run import Run
+from models.transformer.model import HookedTransformer
+
+LONGEST = 60
+HOOK = "blocks.0.attn.hook_pattern"
+"""A model with this hook has attention."""
+
+
+def analyse(run: Run, options: Options, progress: Progress = quiet) -> Answer:
+    """One row per method and position.
+
+    Columns: method, family, estimand (what the values estimate), scale (what is explained: the
+    probability, the log odds, for "language" the membership itself; "none" for values without a
+    unit), baseline (what stands in for hidden symbols; "none" where the method hides none),
+    position (0-based, BOS not counted), symbol, value (positive speaks for "in the language", in
+    the scale's unit; attention only says how much), in_rationale (is it in one of the sets of
+    positions that decide?), calls (words scored for all scales), seconds (for all scales),
+    completeness and gain (in the scale's unit).
+
+    Raises:
+        UserError: an unknown symbol, or a word too long to explain.
+    """
+    language = run.language
+    default = member(run, options.n) if run.objective.verdict_alone else near_miss(run, options.n)
+    word = given(language, options.word, default)
+    if not 2 <= len(word) <= LONGEST:
+        raise UserError(f"the word has {len(word)} symbols: explain one of 2 to {LONGEST}")
+    model, digest = run.model_and_hash()
+    case = case_of(model, language, word, options.replacement, options, options.seed)
+    names = offered(case)
+    tables = []
+    for done, name in enumerate(names):
+        progress(done, len(names), f"{name} on {len(word)} symbols")
+        tables.append(explain(case, [name], options.seed))
+    table = pd.concat(tables, ignore_index=True)
+    hides = [METHODS[name].replaces for name in table["method"]]
+    table.insert(4, "baseline", np.where(hides, options.replacement, "none"))
+    table.insert(6, "symbol", [word[p] for p in table["position"]])
+    rationale = language.rationale(word)
+    table.insert(8, "in_rationale", np.isin(table["position"], rationale or ()))
+    scores = judge(case, table, options.seed)
+    moved = pd.DataFrame()
+    if HOOK in model.hook_dict and one_stream(model):
+        progress(len(names), len(names), "moving attention")
+        logit = case.metrics["log odds"]
+        moved = moved_attention(model, case.word, case.at, logit, seed=options.seed)
+    progress(len(names), len(names), "explained")
+    found = {
+        "word": list(word),
+        "rationale": None if rationale is None else list(rationale),
+        "rationales": len(case.rationales or ()),
+        "rationale_rule": language.rationale_rule,
+        "replacement": replacement_in_words(options.replacement, language),
+        "probability": float(expit(case.game.score(case.game.word[None])[0])),
+        "in_language": bool(language.contains(word)) if case.truth is not None else None,
+        "moved_attention": moved.to_dict("records"),
+        "agreement": scores.astype(object).where(scores.notna(), None).to_dict("records"),
+    }
+    sentence = in_words(scores, case, found) + _misses_in_words(scores) + _moved_in_words(moved)
+    return Answer(table, sentence, plain(found), asdict(options), digest)
+
+
+def case_of(
+    model: LanguageModel,
+    language: Language,
+    word: Word,
+    replacement: Replacement,
+    options: Options | Leaderboard,
+    seed: int,
+) -> Case:
+    """A model's verdict on a word, for every method.
+
+    Args:
+        options: how many draws, samples and steps a method may take.
+        seed: of the replacements.
+
+    Raises:
+        UserError: no word of this length to draw replacements from.
+    """
+    ids = language.vocabulary.words([word]).ids[0]
+    hidden = replacements(language, len(word), replacement, options.draws, seed)
+    known = isinstance(language, FormalLanguage)
+    effects = language.substitution_effects(word)
+    return Case(
+        Game(log_odds(model), ids, hidden, on_both_scales),
+        model,
+        END_ID,
+        int(model.verdict_positions(torch.tensor([len(word)]))),
+        np.arange(len(language.vocabulary.symbols)) + FIRST_SYMBOL_ID,
+        Game(membership(language), ids, hidden) if known else None,
+        language.rationales(word),
+        effects if effects is None or language.contains(word) else -effects,
+        options.samples,
+        options.steps,
+        softmax=model.softmax,
+    )
+
+
+def replacements(
+    language: Language, length: int, kind: Replacement, draws: int, seed: int
+) -> np.ndarray:
+    """What stands in for hidden symbols: token ids, [draws, length]; one draw of a fixed symbol."""
+    rng = np.random.default_rng([ANALYSIS_SEED, seed])
+    if kind == "fixed":
+        return np.full((1, length), FIRST_SYMBOL_ID)
+    if kind == "uniform":
+        return (
+            rng.integers(len(language.vocabulary.symbols), size=(draws, length)) + FIRST_SYMBOL_ID
+        )
+    try:
+        return language.sample(rng, draws, [length], split=apart(language)).words.ids[:, :length]
+    except LookupError:
+        raise UserError(
+            f"{language.name} has no lines of {length} symbols to draw replacements from: "
+            "choose another --replacement"
+        ) from None
+
+
+def replacement_in_words(kind: Replacement, language: Language) -> str:
+    """The replacement in words."""
+    return {
+        "uniform": "drawn evenly from all symbols",
+        "data": f"taken from other words of {language.name} of this length",
+        "fixed": f"always {language.vocabulary.symbols[0]}",
+    }[kind]
+
+
+def log_odds(model: LanguageModel, rows: int = 4096) -> Score:
+    """The model's log odds that END may follow a word, for ids without BOS.
+
+    Equal words are scored once and, of a causal Transformer, equal prefixes too.
+    """
+
+    @torch.no_grad()
+    def score(ids: np.ndarray) -> np.ndarray:
+        tokens = torch.as_tensor(np.pad(ids, ((0, 0), (1, 0))))
+        at = int(model.verdict_positions(torch.tensor([ids.shape[1]])))
+        if isinstance(model, HookedTransformer) and at == ids.shape[1]:
+            logits = model.last_logits(tokens)
+        else:
+            words, where = tokens.unique(dim=0, return_inverse=True)
+            logits = torch.cat([model(chunk)[:, at] for chunk in words.split(rows)])[where]
+        return verdict.of_one(logits).double().numpy()
+
+    verdict = log_odds_at(END_ID, softmax=model.softmax)
+    return score
+
+
+def membership(language: Language) -> Score:
+    """The truth in the model's place: 1 for words in the language, else 0."""
+    return lambda ids: language.labels(Words(ids, np.full(len(ids), ids.shape[1]))).astype(
+        np.float64
+    )
+
+
+def in_words(scores: pd.DataFrame, case: Case, found: Mapping[str, Any]) -> str:
+    """A sentence: how well the best-known methods rank the positions that decide."""
+    ranked = bool(scores["AUROC"].notna().any())
+    measure = "AUROC" if ranked else "cosine to the model"
+    known = scores.dropna(subset=[measure])
+    named = ("LIME", "SHAP kernel", "Shapley exact", "integrated gradients", "attention", "random")
+    told = []
+    for scale in (*SCALES, "none"):
+        row = known[known["scale"] == scale].set_index("method")[measure]
+        if said := ", ".join(f"{name} {row[name]:.2f}" for name in named if name in row):
+            told.append(f"{'without a scale' if scale == 'none' else f'on {scale}'}: {said}")
+    text = "; ".join(told)
+    of = {True: "a word of the language", False: "a word outside the language", None: "a line"}
+    which = f"One word, {of[found['in_language']]}, without an interval"
+    if ranked:
+        nothing = known.set_index("method").loc["chance", measure]
+        sets = (
+            "the positions that decide"
+            if found["rationales"] == 1
+            else f"the set of deciding positions that suits a method best, of {found['rationales']}"
+        )
+        return f"{which}. AUROC against {sets} (chance is {nothing:.2f}), {text}."
+    if case.rationales is None:
+        why = "Which positions decide is not known"
+    else:
+        why = f"By the rule {'every' if found['rationale'] else 'no'} position decides"
+    return (
+        f"{which}. {why}, so they cannot be ranked. Cosine to the model's own exact Shapley "
+        f"values, which is what SHAP estimates, {text}."
+    )
+
+
+def _misses_in_words(scores: pd.DataFrame) -> str:
+    """Which values miss the sum that their method promises by more than 1%; "" if none do."""
+    far = scores[scores["completeness"] > ENOUGH * scores["gain"].abs()]
+    told = [
+        f"{called(row['method'], row['scale'])} {row['completeness']:.2g} of {abs(row['gain']):.2g}"
+        for row in far.to_dict("records")
+    ]
+    return f" Values miss the sum that they should have: {', '.join(told)}." if told else ""
+
+
+def _moved_in_words(moved: pd.DataFrame) -> str:
+    """How far attention can be moved with the verdict unchanged; "" of a model without attention.
+
+    Args:
+        moved: of ``moved_attention``.
+    """
+    if moved.empty:
+        return ""
+    *heads, together = moved.to_dict("records")
+    furthest = max(heads, key=lambda row: row["divergence"])
+    return (
+        f" Other attention, same verdict: with the probability within {TOLERANCE}, the weights "
+        "where the verdict is read can be moved by a Jensen-Shannon divergence of "
+        f"{furthest['divergence']:.2f} in {furthest['part']} and {together['divergence']:.2f} in "
+        f"all heads at once (the largest possible is {LARGEST:.2f}). Weights of all heads in a "
+        f"random order change the probability by {together['permuted change']:.2f} (median), and "
+        f"{together['permuted kept']:.0%} of the orders keep it."
+    )
+
+
+SHOWN = ("AUROC", "cosine to the effects", "cosine to the language", "cosine to the model")
+"""The agreements beside a strip, as far as the word has them."""
+TRUTH = ("language", "oracle")
+HEADINGS: Mapping[Family, str] = {
+    "LIME and SHAP": "LIME and SHAP",
+    "intervention": "Intervention",
+    "attention": "Attention",
+    "gradient": "Gradient",
+    "control": "Control",
+}
+"""The headings of the families, in the picture's order. No heading is also a method's name."""
+
+
+def headline(result: Answer) -> pd.DataFrame:
+    """The numbers that are compared over seeds: variable (the measure), of (the method), value.
+
+    All seeds are asked about the same word. The last row is the model's probability for it.
+    """
+    found = result.findings
+    rows: list[tuple[str, str, float | None]] = [
+        (measure, called(score["method"], score["scale"]), score[measure])
+        for measure in SHOWN
+        for score in found["agreement"]
+    ]
+    rows.append(("probability of in", "the model", found["probability"]))
+    return numbers(rows)
+
+
+BARE: Mapping[str, Any] = {
+    "labelOverlap": False,
+    "labelLimit": 200,
+    "ticks": False,
+    "domain": False,
+}
+TOP = alt.Axis(orient="top", labelAngle=-60, **BARE)
+
+
+def chart(result: Answer, scale: str = SCALES[0]) -> ChartType:
+    """The rationale, and a strip per method, coloured by the share of its largest value. Beside a
+    strip stands how far it agrees with the truth: 0 is chance, or unrelated.
+
+    Args:
+        scale: of the verdict, for the methods that have both.
+    """
+    table = on_scale(result.table, scale)
+    rows = _rows(table, result.findings["rationale"] is not None)
+    strips, scores = _strips(table, rows), _agreements(result, rows, scale)
+    if scores.empty:
+        return strips
+    base = alt.Chart(scores).encode(
+        x=alt.X("measure:N", sort=list(SHOWN), title=None).axis(TOP),
+        y=_methods(rows).axis(None),
+        tooltip=["method", "measure", *figures("value")],
+    )
+    told = base.mark_text(fontSize=12).encode(text=alt.Text("value:Q", format=".2f"))
+    beside = _cells(base, told, "above", "agreement, 0 is chance", "purplegreen", 44)
+    return alt.hconcat(strips, beside, spacing=14).resolve_scale(color="independent")
+
+
+def _rows(table: pd.DataFrame, decided: bool) -> list[str]:
+    """The picture's rows from top to bottom: headings, the rationale, the methods of the table."""
+    groups = {"The truth": ["rationale"] if decided else []}
+    groups |= {heading: [] for heading in HEADINGS.values()}
+    for name, method in METHODS.items():
+        if (table["method"] == name).any():
+            groups["The truth" if name in TRUTH else HEADINGS[method.family]].append(name)
+    return [row for heading, names in groups.items() if names for row in (heading, *names)]
+
+
+def _strips(table: pd.DataFrame, rows: list[str]) -> alt.LayerChart:
+    """What each method says of each symbol."""
+    largest = table.groupby("method")["value"].transform(lambda v: v.abs().max())
+    table = table.assign(
+        largest=largest,
+        share=table["value"] / largest.where(largest > 0, 1.0),
+        place=(table["position"] + 1).astype(str) + " " + table["symbol"],
+    )
+    positions = table.drop_duplicates("position")
+    x = alt.X("place:N", sort=positions["place"].tolist(), title=None).axis(TOP)
+    heading = f"indexof({json.dumps(['The truth', *HEADINGS.values()])}, datum.value) >= 0"
+    bold = alt.condition(heading, alt.value("bold"), alt.value("normal"))
+    base = alt.Chart(table).encode(
+        x=x,
+        y=_methods(rows).axis(alt.Axis(labelFontWeight=bold, labelPadding=5, **BARE)),
+        tooltip=["method", "place", alt.Tooltip("value:Q", format=".3g"), "in_rationale"],
+    )
+    small = "datum.largest < 0.05 && datum.value != 0"
+    told = base.transform_calculate(told=f"format(datum.value, {small} ? '.0e' : '.2f')")
+    decide = (
+        alt.Chart(positions[positions["in_rationale"]])
+        .mark_rect(color="#e0a030", stroke=EDGE)
+        .encode(x=x, y=alt.YDatum("rationale"), tooltip=["place"])
+    )
+    text = told.mark_text(fontSize=12).encode(text="told:N")
+    return _cells(base, text, "share", "share of the largest value", "redblue", 40) + decide
+
+
+def _methods(rows: list[str]) -> alt.Y:
+    return alt.Y("method:N", title=None).scale(domain=rows)
+
+
+def _cells(
+    base: alt.Chart, text: alt.Chart, share: str, title: str, scheme: Any, width: int
+) -> alt.LayerChart:
+    """Cells coloured from -1 through a light 0 to 1, with a readable text on each."""
+    color = alt.Color(f"{share}:Q", title=title).scale(domain=[-1, 0, 1], scheme=scheme)
+    white = alt.condition(f"abs(datum.{share}) > 0.7", alt.value("white"), alt.value("black"))
+    cells = base.mark_rect(stroke=EDGE).encode(
+        color=color.legend(orient="bottom", direction="horizontal")
+    )
+    return (cells + text.encode(color=white)).properties(
+        width=alt.Step(width), height=alt.Step(22), view=alt.ViewBackground(stroke=None)
+    )
+
+
+def on_scale(rows: pd.DataFrame, scale: str) -> pd.DataFrame:
+    """The rows on this scale, and those of methods that have one scale or none."""
+    both = [name for name, method in METHODS.items() if method.scales == SCALES]
+    other = [each for each in SCALES if each != scale]
+    return rows[~(rows["method"].isin(both) & rows["scale"].isin(other))]
+
+
+def _agreements(result: Answer, methods: Sequence[str], scale: str) -> pd.DataFrame:
+    """What of ``SHOWN`` is defined.
+
+    Columns: method, measure, value, above (0 at chance, 1 at best).
+    """
+    scores = on_scale(pd.DataFrame(result.findings["agreement"]), scale)
+    scores = scores[scores["method"].isin(methods)]
+    long = scores.melt("method", list(SHOWN), "measure").dropna(subset=["value"])
+    value = long["value"].astype(float)
+    said = pd.DataFrame(result.findings["agreement"]).set_index("method")["AUROC"]["chance"]
+    chance = 0.0 if said is None else float(said)  # a cosine's is 0; above 0.5 with several sets
+    above = ((value - chance) / (1 - chance)).clip(-1)
+    return long.assign(value=value, above=value.where(long["measure"] != "AUROC", above))
+
+
+QUESTION = Question(
+    "explanations",
+    BUILT_IN["explanations"].asks,
+    Options,
+    analyse,
+    headline,
+    chart,
+    needs=("verdict",),
+)
+
+if __name__ == "__main__":
+    raise SystemExit(script(QUESTION))

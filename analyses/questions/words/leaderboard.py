@@ -1,0 +1,335 @@
+"""Which explanation method tells the truth? All of them on many words, scored with controls."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, replace
+from functools import partial
+from typing import Any
+
+import altair as alt
+import numpy as np
+import pandas as pd
+from altair.typing import ChartType
+
+from analyses.answers import Answer, Progress, Question, plain, quiet
+from analyses.charts.leaderboard import MEASURES, PANELS, REPLACEMENTS, panels
+from analyses.options.words import SHORTEST
+from analyses.options.words import Leaderboard as Options
+from analyses.questions.behaviour.accuracy import leans_on
+from analyses.questions.words.explanations import case_of, on_scale, replacement_in_words
+from analyses.registry import BUILT_IN
+from analyses.script import script
+from analyses.words import ANALYSIS_SEED
+from interp.explanations.axioms import consistency
+from interp.explanations.case import Case, Values
+from interp.explanations.explain import explain, judge, stability
+from interp.explanations.games import SCALES, Game
+from interp.explanations.methods import METHODS, called, offered
+from interp.explanations.saliency import ENOUGH
+from interp.statistics import bootstrap_mean, brackets
+from models.base import LanguageModel
+from models.errors import UserError
+from models.languages import Language, Sample, Word
+from models.runs.run import Run
+
+MEMBERSHIPS = ("members", "non-members")
+"""Two kinds of words, never averaged: other positions decide in them, by another rule."""
+ROW = ["method", "scale"]
+KEYS = ["membership", "replacement", *ROW, "family"]
+"""What tells the rows of a board apart, besides the measure."""
+AGAIN = 2
+"""How many more seeds a method is asked with, to measure its stability."""
+TIMED = 3
+"""Words on which each method computes all values that it needs, so that its cost is measured. On
+the other words all methods share one table of values."""
+
+
+def analyse(run: Run, options: Options, progress: Progress = quiet) -> Answer:
+    """One row per word, replacement, method and scale.
+
+    Columns: word (its number), text, membership (members, non-members), probability (the model's,
+    of "in the language"), right (is the model's verdict right?), replacement, method, family,
+    estimand and scale (as of the question "explanations"), the ``MEASURES``, gain. A method that
+    replaces nothing is asked once per word and scored under each replacement.
+
+    Raises:
+        UserError: bad options, or no words so short.
+    """
+    language = run.language
+    model, digest = run.model_and_hash()
+    sample = words_of(run, options)
+    tables = []
+    for index, (ids, length, label) in enumerate(
+        zip(sample.words.ids, sample.words.lengths, sample.labels, strict=True)
+    ):
+        word = language.vocabulary.decode(ids[:length])
+        progress(index, options.words, f"explaining {' '.join(word)}")
+        table = _of_word(model, language, word, options, index)
+        table.insert(0, "word", index)
+        table.insert(1, "text", " ".join(word))
+        table.insert(2, "membership", MEMBERSHIPS[not label])
+        tables.append(table)
+    progress(options.words, options.words, "explained")
+    table = pd.concat(tables, ignore_index=True)
+    said = np.where(table["probability"] >= 0.5, *MEMBERSHIPS)
+    table.insert(4, "right", said == table["membership"])
+    found = {
+        "words": options.words,
+        "right": float(table.drop_duplicates("word")["right"].mean()),
+        "replacements": {kind: replacement_in_words(kind, language) for kind in REPLACEMENTS},
+        "rationale_rule": language.rationale_rule,
+        "shortcut": language.shortcut,
+        "reliance": _on_shortcut_really(run, model, options),
+    }
+    return Answer(table, in_words(table), plain(found), asdict(options), digest)
+
+
+def words_of(run: Run, options: Options) -> Sample:
+    """Fresh words of the training window that are long enough to say something, and not too long.
+
+    Lengths are used that have both members and others; where no length has both, all of them.
+    """
+    rng = np.random.default_rng([ANALYSIS_SEED, options.seed])
+    try:
+        return run.language.sample(rng, options.words, lengths_of(run, options), split="test")
+    except (LookupError, ValueError):
+        raise UserError(
+            f"{run.language.name} has no test words of {SHORTEST} to {options.longest} symbols: "
+            "give a larger --longest (at most 12)"
+        ) from None
+
+
+def lengths_of(run: Run, options: Options) -> list[int]:
+    """The lengths of the words that are explained."""
+    language = run.language
+    longest = min(options.longest, language.length_of(run.config.max_n))
+    lengths = [k for k in range(SHORTEST, longest + 1) if k in language.lengths(run.config.max_n)]
+    return language.positive_lengths(lengths) or lengths
+
+
+def _of_word(
+    model: LanguageModel, language: Language, word: Word, options: Options, index: int
+) -> pd.DataFrame:
+    """All methods on one word, under every replacement."""
+    once: pd.DataFrame | None = None
+    tables = []
+    for kind in REPLACEMENTS:
+        seed = options.seed * 1_000_003 + index  # other draws for every word
+        case = case_of(model, language, word, kind, options, seed % 2**32)
+        remember = index >= TIMED
+        case.game.values()
+        names = offered(case)
+        wanted = [name for name in names if once is None or METHODS[name].replaces]
+        table = explain(case, wanted, seed % 2**32, remember)
+        table = table.join(_stabilities(case, wanted, table), on=ROW)
+        if once is None:
+            once = table[[not METHODS[name].replaces for name in table["method"]]]
+        else:
+            table = pd.concat([table, once], ignore_index=True)
+            rank = table["method"].map({name: k for k, name in enumerate(METHODS)})
+            table = table.iloc[np.argsort(rank, kind="stable")].reset_index(drop=True)
+        scores = judge(case, table, seed % 2**32)
+        about = table.drop_duplicates(ROW).set_index(ROW)
+        scores = scores.join(about["stability"], on=ROW)
+        scores["consistency"] = np.nan
+        if once is not None and index < TIMED and kind == REPLACEMENTS[0]:
+            kept = scores.set_index(ROW).index.map(_consistencies(case, seed % 2**32))
+            scores["consistency"] = kept.astype(float)
+        scores = scores.join(_on_shortcut(language, word, table), on=ROW)
+        scores.insert(0, "probability", float(case.game.on("probability").values()[-1]))
+        scores.insert(1, "replacement", kind)
+        tables.append(scores)
+    return pd.concat(tables, ignore_index=True)
+
+
+def _stabilities(case: Case, names: list[str], first: pd.DataFrame) -> pd.Series:
+    """By method and scale, how alike answers with other seeds are; 1 of a method without a seed."""
+    found = {}
+    values = dict(iter(first.groupby(ROW)["value"]))
+    for name in names:
+        method = METHODS[name]
+        answers = []
+        if method.seeded:
+            asked = case.game.calls
+            seeds = (7919 * (k + 1) for k in range(AGAIN))
+            answers = [np.atleast_2d(method.run(case, seed)) for seed in seeds]
+            case.game.calls = asked
+        for row, scale in enumerate(method.scales):
+            alike = [values[name, scale].to_numpy(), *(answer[row] for answer in answers)]
+            found[name, scale] = stability(np.stack(alike)) if answers else 1.0
+    return pd.Series(found, name="stability").rename_axis(ROW)
+
+
+def _consistencies(case: Case, seed: int) -> dict[tuple[str, str], float]:
+    """By method and scale, for LIME and SHAP, how often the axiom of consistency holds."""
+
+    def asked(name: str, game: Game) -> Values:
+        return METHODS[name].run(replace(case, game=game), seed)
+
+    return {
+        (name, scale): consistency(partial(asked, name), case.game.on(scale), seed)
+        for name in offered(case)
+        if METHODS[name].family == "LIME and SHAP"
+        for scale in SCALES
+    }
+
+
+def _on_shortcut(language: Language, word: Word, table: pd.DataFrame) -> pd.Series:
+    """The share of each method's absolute values on the shortcut symbol, which decides nothing.
+
+    NaN where the word has no such symbol, or the language no shortcut.
+    """
+    idle = [i for i, symbol in enumerate(word) if symbol == language.shortcut]
+    value = table["value"].abs()
+    rows = [table[column] for column in ROW]
+    there = value.where(table["position"].isin(idle), 0.0).groupby(rows).sum()
+    total = value.groupby(rows).sum()
+    share = there / total.where(total > 0)
+    return (share if idle else share * np.nan).rename("shortcut")
+
+
+def _on_shortcut_really(run: Run, model: LanguageModel, options: Options) -> dict[str, Any] | None:
+    """How far the model leans on the shortcut, on words as long as those that are explained.
+
+    Returns:
+        A row of ``leans_on``; None if the language has no shortcut.
+    """
+    rows = leans_on(run, {"trained": model}, options.seed, lengths_of(run, options))
+    return next((row for row in rows if row["symbol"] == run.language.shortcut), None)
+
+
+# -- over words -----------------------------------------------------------------------------------
+
+
+def board(table: pd.DataFrame) -> pd.DataFrame:
+    """Means over words with 95% bootstrap intervals.
+
+    Returns:
+        One row per membership, replacement, method, scale and measure that is defined somewhere:
+        ``KEYS``, measure, mean, low, high, words (how many it is a mean over).
+    """
+    keys = [*KEYS, "measure"]
+    long = table.melt(["word", *KEYS], list(MEASURES), "measure", "value")
+    long = long.dropna(subset=["value"])
+    cells = long[keys].drop_duplicates()
+    grid = long.pivot(index="word", columns=keys, values="value")
+    values = grid[list(cells.itertuples(index=False, name=None))].to_numpy()
+    rows, known = np.empty((len(cells), 4)), ~np.isnan(values)
+    # Cells that are defined for the same words are resampled as one.
+    for pattern in np.unique(known, axis=1).T:
+        same = (known == pattern[:, None]).all(axis=0)
+        chosen = values[pattern][:, same]
+        rows[same] = np.stack([*bootstrap_mean(chosen), np.full(same.sum(), len(chosen))], axis=1)
+    found = pd.DataFrame(rows, columns=["mean", "low", "high", "words"])
+    return pd.concat([cells.reset_index(drop=True), found.astype({"words": int})], axis=1)
+
+
+def headline(result: Answer) -> pd.DataFrame:
+    """The numbers that are compared over seeds: variable, of, value."""
+    means = result.table.groupby(KEYS[:-1], sort=False)[list(MEASURES)].mean()
+    long = means.reset_index().melt(KEYS[:-1], var_name="variable")
+    row = [called(*pair) for pair in zip(long["method"], long["scale"], strict=True)]
+    long["of"] = long["membership"] + ", " + long["replacement"] + ": " + row
+    return long[["variable", "of", "value"]]
+
+
+OWN = {
+    ("members", "AUROC"): ", substitution's own estimand",
+    ("members", "cosine to the effects"): ", substitution's own estimand",
+    ("non-members", "cosine to the effects"): ", substitution's own estimand",
+    ("members", "cosine to the language"): ", SHAP's own estimand",
+    ("non-members", "cosine to the language"): ", SHAP's own estimand",
+    ("members", "cosine to the model"): ", SHAP's own estimand and no truth",
+    ("non-members", "cosine to the model"): ", SHAP's own estimand and no truth",
+}
+"""Whose own estimand a truth is. That of non-members' AUROC, a repair, is nobody's."""
+NAMED = (
+    *(("LIME", scale) for scale in SCALES),
+    *(("SHAP kernel", scale) for scale in SCALES),
+    *(("attention", "none"), ("random", "none"), ("chance", "none")),
+)
+"""The rows that a sentence names beside the best."""
+
+
+def in_words(table: pd.DataFrame) -> str:
+    """Which methods are nearest to the truth, members and non-members apart.
+
+    First by a truth that is no SHAP value, then by SHAP's own. Every mean over words has its
+    interval, bootstrapped over words; a word's number is its mean over the replacements.
+    """
+    said = []
+    for kind in MEMBERSHIPS:
+        part = table[table["membership"] == kind]
+        ranked = "AUROC" if part["AUROC"].notna().any() else "cosine to the effects"
+        shapley = "cosine to the language"
+        if not part[shapley].notna().any():  # the truth of a corpus is not known
+            shapley = "cosine to the model"
+        for measure in (ranked, shapley):
+            if part[measure].notna().any():
+                grid = part.pivot_table(measure, "word", ROW, sort=False)
+                said.append(_standing(grid, f"{kind}, {measure}{OWN.get((kind, measure), '')}"))
+    if not said:
+        return "No truth is known here: methods are compared by what hiding symbols does."
+    return (
+        " ".join(said) + " Means over words and replacements, with 95% intervals over words; the "
+        "scale of a method stands in brackets." + _misses(table)
+    )
+
+
+def _misses(table: pd.DataFrame) -> str:
+    """A sentence on the values that miss their known sum by more than 1%; "" if none do."""
+    told = []
+    for name, part in table.dropna(subset=["gain"]).groupby(ROW, sort=False):
+        share = part["completeness"] / part["gain"].abs()
+        if (far := share > ENOUGH).any():
+            typical = f"typically by {share[far].median():.0%}"
+            told.append(f"{called(*name)} in {far.mean():.0%} of its answers, {typical}")
+    return f" Values miss the sum that they should have: {'; '.join(told)}." if told else ""
+
+
+def _standing(grid: pd.DataFrame, what: str) -> str:
+    """The best three methods, and the ``NAMED``. Columns are as ``ROW``, a row is a word."""
+    mean, low, high = bootstrap_mean(grid.to_numpy())
+    row = {name: i for i, name in enumerate(grid.columns)}
+
+    def told(name: tuple[str, str]) -> str:
+        at = row[name]
+        return f"{called(*name)} {mean[at]:.2f}{brackets(low[at], high[at], '.2f')}"
+
+    asked = [name for name in row if name[0] in METHODS and METHODS[name[0]].family != "control"]
+    order = sorted(asked, key=lambda name: -mean[row[name]])
+    best = list({name[0]: name for name in reversed(order)}.values())[::-1][:3]
+    rest = [name for name in NAMED if name in row and name not in best]
+    text = f"{len(grid)} {what}: the best are {', '.join(map(told, best))}"
+    return f"{text}; for comparison, {', '.join(map(told, rest))}."
+
+
+def chart(result: Answer, scale: str = SCALES[0]) -> ChartType:
+    """The methods by four measures, members above, other words below.
+
+    Args:
+        scale: of the verdict, for the methods that have both.
+    """
+    rows = on_scale(board(result.table), scale)
+    rows = rows[rows["measure"].isin(PANELS)]
+    parts = []
+    for kind, part in rows.groupby("membership", sort=False):
+        there = [name for name in PANELS if (part["measure"] == name).any()]
+        parts.append(panels(part, there).properties(title=str(kind)))
+    figure: ChartType = alt.vconcat(*parts, spacing=24)
+    return figure
+
+
+QUESTION = Question(
+    "leaderboard",
+    BUILT_IN["leaderboard"].asks,
+    Options,
+    analyse,
+    headline,
+    chart,
+    brief=Options(words=8),
+    needs=("verdict",),
+)
+
+if __name__ == "__main__":
+    raise SystemExit(script(QUESTION))

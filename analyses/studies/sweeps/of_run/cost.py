@@ -1,0 +1,42 @@
+"""What reading costs a model: operations and time."""
+
+from __future__ import annotations
+
+import time
+from statistics import median
+
+import torch
+
+from analyses.lectures.operations import parts
+from models.runs.run import Run
+
+SYMBOLS = 64
+WORDS = 32
+TIMES = 5
+
+
+@torch.no_grad()
+def cost(run: Run) -> dict[str, float | None]:
+    """What a forward pass of ``WORDS`` words of ``SYMBOLS`` symbols costs.
+
+    Returns:
+        operations: floating-point operations of the matrix products, by formula. Functions of
+            single numbers, such as tanh, are left out.
+        milliseconds: on this machine, the median of ``TIMES`` passes after a first one.
+        Nothing for a model that cannot read words of this length, that learns by counting, or that
+        has two sides.
+    """
+    config = run.config.model
+    limited = config.positions == "learned" or config.family.whole
+    if config.family.tabular or config.family.two_sided or (limited and config.n_ctx <= SYMBOLS):
+        return {}
+    model = run.model()
+    found = parts(config, len(model.vocabulary))
+    tokens = model.to_tokens(" ".join(model.vocabulary.symbols[:1] * SYMBOLS)).expand(WORDS, -1)
+    taken = []
+    for _ in range(TIMES + 1):
+        start = time.perf_counter()
+        model(tokens)
+        taken.append(1000 * (time.perf_counter() - start))
+    operations = WORDS * sum(part.flops(SYMBOLS + 1) for part in found)
+    return {"operations": float(operations), "milliseconds": median(taken[1:])}
