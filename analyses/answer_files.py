@@ -84,7 +84,7 @@ class Kept:
         """
         file = self.folder / f"{self.record.analysis}.parquet"
         try:
-            content = read_bytes(file, cure_of(self.folder), sys.maxsize)
+            content = read_bytes(file, _cure_of(self.folder), sys.maxsize)
         except UserError:
             if not file.exists():
                 raise FileNotFoundError(file) from None
@@ -96,7 +96,7 @@ class Kept:
     def damaged(self) -> UserError:
         """The error for a table that cannot be read."""
         file = self.folder / f"{self.record.analysis}.parquet"
-        return UserError(f"{file} is damaged: {cure_of(self.folder)}")
+        return UserError(f"{file} is damaged, or the .json beside it: {_cure_of(self.folder)}")
 
 
 def seal(table: bytes, findings: Mapping[str, Any]) -> str:
@@ -105,7 +105,7 @@ def seal(table: bytes, findings: Mapping[str, Any]) -> str:
     return hashlib.sha256(table + written.encode()).hexdigest()
 
 
-def cure_of(folder: Path) -> str:
+def _cure_of(folder: Path) -> str:
     """What helps if an answer's folder is damaged."""
     return f"remove the folder {folder} and ask again, with the command that made it"
 
@@ -158,7 +158,7 @@ def _read(folders: list[Path], name: str) -> tuple[list[Kept], list[UserError]]:
         if not file.exists():  # it is no answer, or it was renewed just now
             continue
         try:
-            record = read_record(file, Record, cure_of(path))
+            record = read_record(file, Record, _cure_of(path))
         except UserError as fault:
             if path.exists():  # else it was renewed just now
                 faults.append(fault)
@@ -166,7 +166,7 @@ def _read(folders: list[Path], name: str) -> tuple[list[Kept], list[UserError]]:
         if record.analysis == name:
             found.insert(0, Kept(path, record))
         else:
-            faults.append(UserError(f"{file} answers {record.analysis}: {cure_of(path)}"))
+            faults.append(UserError(f"{file} answers {record.analysis}: {_cure_of(path)}"))
     return found, faults
 
 

@@ -76,8 +76,8 @@ CURES = {
     errno.EACCES: "choose another folder, or change its rights",
     errno.EPERM: "choose another folder, or change its rights",
     errno.EROFS: "choose another folder",
-    errno.ENOTDIR: "choose another path, where no file is in the way",
-    errno.EEXIST: "choose another path, where no file is in the way",
+    errno.ENOTDIR: "a file is in the way: remove it, or choose another path",
+    errno.EEXIST: "a file is in the way: remove it, or choose another path",
     errno.EMFILE: "close some files, or raise the limit with `ulimit -n`",
 }
 """What helps, by the system's number of an error."""

@@ -9,6 +9,7 @@ import hashlib
 import json
 import re
 import sys
+import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
@@ -176,7 +177,8 @@ def _tried(folder: Path, part: str, work: Callable[[], T]) -> T:
         part: of the folder, as it is told.
     """
     try:
-        return work()
+        with warnings.catch_warnings(action="ignore"):
+            return work()
     except (MemoryError, UserError):
         raise
     except Exception as error:
@@ -201,6 +203,11 @@ def _check_kind(folder: Path, config: Any) -> None:
             "AutoModelForCausalLM of transformers reads"
         )
 
+    named = [str(name) for name in config.architectures or ()]
+    if named and all(re.search(r"For(Sequence|Token|Question|Multiple)", name) for name in named):
+        raise UserError(
+            f"{folder} holds a {named[0]}, no language model: save the whole language model"
+        )
     sizes = config.get_text_config()
     for name, least in SIZES.items():
         if (size := getattr(sizes, name, least)) < least:
@@ -251,8 +258,12 @@ def _weights(folder: Path, config: Any) -> nn.Module:
             ignore_mismatched_sizes=True,
         ),
     )
-    others = {str(name) for name, *_ in about["mismatched_keys"]}
-    if lacking := sorted({*about["missing_keys"], *others}):
+    for name, there, wanted in sorted(about["mismatched_keys"]):
+        raise UserError(
+            f"{folder}: the weights {name} have the shape {[*there]}, and config.json asks for "
+            f"{[*wanted]}: save network and config.json together"
+        )
+    if lacking := sorted(about["missing_keys"]):
         raise UserError(
             f"{folder} lacks {len(lacking)} of the weights that its config.json asks for, such as "
             f"{lacking[0]}: save the whole language model with its own config.json"

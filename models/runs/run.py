@@ -26,6 +26,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from models.base import LanguageModel, build
 from models.cards import card
 from models.checks import MOST_SYMBOLS
@@ -237,6 +239,8 @@ class Run:
         path = self.path / name
         cure = f"put back the file, or remove {self.path} and train the run again"
         found = read_bytes(path, cure) if path.exists() else None
+        if made_with is not None and found is None:
+            raise UserError(f"{path} is missing: {cure}")
         if made_with is not None and hashlib.sha256(found or b"").hexdigest() != made_with:
             raise UserError(
                 f"{path} is not the file that the run was made with (its hash differs): {cure}"
@@ -287,13 +291,24 @@ class Run:
         """The model of a checkpoint, by default the one looked at, in evaluation mode on the CPU.
 
         Raises:
-            UserError: the checkpoint is missing, truncated, altered, or from another run.
+            UserError: the checkpoint is missing, truncated, altered, or from another run; or what
+                it answers are no numbers.
         """
         return self.model_and_hash(step)[0]
 
     def model_and_hash(self, step: int | None = None) -> tuple[LanguageModel, str]:
         """As ``model``, with the SHA-256 of the weights."""
-        return load_checkpoint(self._folder(step), self.config, self.language.vocabulary)
+        folder = self._folder(step)
+        model, digest = load_checkpoint(folder, self.config, self.language.vocabulary)
+        word = self.language.vocabulary.words([self.language.example()])
+        with torch.no_grad():
+            lost = model(torch.as_tensor(word.tokens)).isnan().any()
+        if lost:
+            raise UserError(
+                f"{folder} answers with no numbers: its training diverged, or its weights are "
+                f"damaged; choose an earlier --step, or remove {self.path} and train again"
+            )
+        return model, digest
 
     def _folder(self, step: int | None) -> Path:
         steps, step = self.steps(), self.seen_at if step is None else step

@@ -279,7 +279,7 @@ FAULTS: dict[str, tuple[Callable[[Path], object], tuple[str, ...], str]] = {
     "broken weights": (cut, (), "cannot be read"),
     "no numbers": (no_numbers, (), "answers with no numbers"),
     "fewer weights": (fewer_weights, (), "lacks 12 of the weights"),
-    "other shapes": (lambda f: edit(f, CONFIG, n_positions=30), (), "such as transformer.wpe"),
+    "other shapes": (lambda f: edit(f, CONFIG, n_positions=30), (), "have the shape"),
     "no tokenizer": (lambda f: (f / "tokenizer.json").write_text("{"), (), "cannot be read"),
     "more tokens": (more_tokens, (), "do not belong together"),
     "no begin": (lambda f: [edit(f, TOKENIZER, bos=None), edit(f, CONFIG, bos_token_id=None),

@@ -125,7 +125,7 @@ def test_lines_that_were_changed_are_refused(tmp_path: Path) -> None:
         with pytest.raises(UserError, match="not the file that the run was made with"):
             ask(Run(made.path))
     corpus.unlink()
-    with pytest.raises(UserError, match="not the file that the run was made with"):
+    with pytest.raises(UserError, match="is missing: put back the file"):
         _ = Run(made.path).language
 
 

@@ -10,6 +10,7 @@ import io
 import os
 import platform
 import sys
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -204,10 +205,14 @@ def keep(source: Path, name: str, docs: Path, command: str = "", question: str =
             raise UserError(f"{source} does not say what made it: give --command and --question")
         raw = read_bytes(source, "check the path", 10 * MOST_BYTES)
         try:
-            rows = pd.read_csv(io.BytesIO(raw))
+            with warnings.catch_warnings(action="error", category=pd.errors.ParserWarning):
+                text = io.StringIO(raw.decode("utf-8-sig"))
+                rows = pd.read_csv(text, index_col=False, keep_default_na=False, na_values=[""])
             rows = rows.replace(rf"^'(?={FORMULA.pattern})", "", regex=True)
-        except ValueError as error:  # of pandas' parser, or no UTF-8
-            raise UserError(f"{source} is not CSV ({error}): give what --csv printed") from None
+        except (ValueError, pd.errors.ParserWarning) as error:
+            why = {UnicodeDecodeError: "is not UTF-8", pd.errors.EmptyDataError: "is empty"}
+            said = why.get(type(error), "has lines that are longer than its header, or is no CSV")
+            raise UserError(f"{source} {said}: give what --csv printed") from None
         now = datetime.now(UTC).isoformat(timespec="seconds")
         record = Record(
             analysis=name,

@@ -12,7 +12,8 @@ import pandas as pd
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from analyses.answers import Answer, kept_as_asked, save
-from analyses.options.questions import length_range
+from analyses.options.behaviour import length_range
+from models.checks import MOST_SYMBOLS
 from models.config import MOST_SEED
 from models.errors import UserError
 from models.languages import FormalLanguage, Sample, language
@@ -65,7 +66,8 @@ class Exam(BaseModel):
                 raise UserError(f"[test] has lengths and {name}: leave one out")
         if not length_range(self.lengths):
             raise UserError(
-                f'lengths is "{self.lengths}": write "FIRST:LAST", for example "41:500"'
+                f'lengths is "{self.lengths}": write "FIRST:LAST", for example "41:500"; the '
+                f"longest words have {MOST_SYMBOLS} symbols"
             )
         return self
 

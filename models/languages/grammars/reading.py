@@ -89,6 +89,8 @@ def read(text: str) -> Grammar:
                     f"line {production.line}: the symbol {part!r} is empty or holds a blank: write "
                     "each symbol in quotes of its own"
                 )
+    if len(start.split()) > 1:
+        raise UserError(f"%start names {len(start.split())} nonterminals: name one")
     if start and all(production.left.name != start for production in made):
         raise UserError(f"%start names {start}, which has no production: give it one")
     made = _without_empty(made)
