@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 from conftest import tiny_config, tiny_of
 
-from analyses.answers import answer, arguments_of, question, quiet, render
+from analyses.answers import answer, arguments_of, question, quiet
 from analyses.needs import lack
 from analyses.options import behaviour, inside, parts, training
 from analyses.registry import BUILT_IN, options_of, usual
@@ -141,11 +141,7 @@ def test_every_part_of_an_answer_is_there(kind: str, name: str, runs: Made) -> N
     planned = [{each.first, each.second} <= named[each.by] for each in asked.planned]
     assert any(planned) or not planned
     assert all(isinstance(table, pd.DataFrame) for table in asked.shown(found).values())
-    chart = asked.chart(found)
-    if kind == next(kind for kind, names in ASKED.items() if name in names):  # to draw takes long
-        assert render(chart, "svg").startswith(b"<svg")
-    else:
-        assert chart.to_dict()
+    assert asked.chart(found).to_dict()
 
 
 @pytest.mark.parametrize("kind", RUNS)
