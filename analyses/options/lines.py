@@ -135,7 +135,10 @@ def holds_an_automaton(path: Path) -> bool:
 
 
 def safe_name(name: str) -> str:
-    """A name without what no folder should be called, and not that of a language."""
+    """A name without what no folder should be called, and not that of a language. Raises UserError
+    for a path."""
+    if "/" in name:
+        raise UserError(f"--name is {name}: leave out the /, it is no folder")
     return corpus_name(Path(f"{name}.tsv"))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import stat
 import struct
 import zlib
@@ -91,6 +92,10 @@ def _bounds_of(options: Any) -> Mapping[str, tuple[Number, Number]]:
     return {name: (cast(Number, each.ge), cast(Number, each.le)) for name, each in marks.items()}
 
 
+NO_PATH = re.compile(r"~|[a-z]{3,}:(?=/)")
+"""Beginnings of what is no path: a home that no shell has opened, and an address."""
+
+
 class Checked:
     """Options that check their values when they are built.
 
@@ -103,6 +108,9 @@ class Checked:
         for name, (least, most) in _bounds_of(cast(Any, type(self))).items():
             if (value := getattr(self, name)) is not None:
                 check_bounds(option_of(name), value, least, most)
+        for name, value in vars(self).items():
+            if isinstance(value, Path) and (fault := NO_PATH.match(str(value))):
+                raise UserError(f"{name} is {value}: {fault[0]} begins no path, write it in full")
 
 
 @dataclass(frozen=True, kw_only=True)
