@@ -1,9 +1,9 @@
 """`pytest --quick`: the tests that answer in a minute.
 
-No list of tests to keep: every test file takes part. Of the cases of one test those are run that
-show every value of every parameter at least once (each-choice testing), and at most ``MOST`` of
-them. Left out is what is marked ``slow``, what opens a browser, and what needs something that takes
-long to make.
+No list of tests to keep: every test file takes part, with at most ``FEW`` tests. Of the cases of
+one test those are run that show every value of every parameter at least once (each-choice testing),
+and at most ``MOST`` of them. Left out is what is marked ``slow``, what opens a browser, and what
+needs something that takes long to make.
 """
 
 from __future__ import annotations
@@ -13,8 +13,10 @@ from itertools import groupby
 
 import pytest
 
-MOST = 2
+MOST = 1
 """Cases of one test."""
+FEW = 3
+"""Tests of one file."""
 
 LONG = {"demo", "swept", "out", "found"}
 """Fixtures that take longer to make than a quick run may take: the whole demo, ten questions of
@@ -26,7 +28,14 @@ def selected(items: Iterable[pytest.Item]) -> list[pytest.Item]:
     quick = [item for item in items if not slow(item)]
     families = groupby(sorted(quick, key=family), key=family)
     kept = {id(case) for _, cases in families for case in spread(each_choice(list(cases)))}
-    return [item for item in quick if id(item) in kept]
+    cases = [item for item in quick if id(item) in kept]
+    files = groupby(cases, key=lambda case: case.nodeid.partition("::")[0])
+    return [case for _, of_file in files for case in evenly(list(of_file))]
+
+
+def evenly(cases: list[pytest.Item]) -> list[pytest.Item]:
+    """At most ``FEW`` of the tests of a file, at even distances."""
+    return cases[:: -(-len(cases) // FEW)]
 
 
 def slow(item: pytest.Item) -> bool:

@@ -42,6 +42,9 @@ def test_a_planted_rule_says_what_its_comment_says(index: int) -> None:
     assert not all(labels)
 
 
+pytestmark = pytest.mark.slow  # twelve trainings come first
+
+
 @pytest.fixture(scope="module")
 def small(tmp_path_factory: pytest.TempPathFactory) -> tuple[FewLabels, pd.DataFrame]:
     out = tmp_path_factory.mktemp("few-labels")

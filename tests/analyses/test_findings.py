@@ -295,6 +295,7 @@ def test_a_template_that_is_wrong(docs: Path) -> None:
         told.where(model="nobody")
 
 
+@pytest.mark.slow
 def test_the_pages_of_the_lab_are_what_their_tables_say() -> None:
     docs = Path(__file__).parents[2] / "docs"
     assert pages.faults(docs) == []

@@ -253,6 +253,7 @@ def door(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Door]:
         yield opened
 
 
+@pytest.mark.slow
 def test_a_fault_is_one_line_and_a_zero(
     door: Door, made: Plant, asked: dict[Question, Key]
 ) -> None:

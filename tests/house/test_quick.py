@@ -46,6 +46,7 @@ class Selection:
 @pytest.fixture
 def names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     monkeypatch.setattr("quick.MOST", MOST)
+    monkeypatch.setattr("quick.FEW", 100)
     (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers = slow\n")
     module, found = tmp_path / "test_module.py", Selection()
     module.write_text(MODULE)
@@ -72,3 +73,13 @@ def test_what_is_slow_is_left_out(names: list[str]) -> None:
         "test_of_sizes[1]",
         "test_plain",
     ]
+
+
+def test_of_a_file_few_are_run(names: list[str], tmp_path: Path) -> None:
+    found = Selection()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("quick.FEW", 3)
+        asked = ["--collect-only", "--import-mode=importlib", "-p", "no:cacheprovider"]
+        assert pytest.main([*asked, str(tmp_path / "test_module.py")], plugins=[found]) == 0
+    assert 2 <= len(found.names) <= 3
+    assert set(found.names) <= set(names)
