@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 INSTALLED := .venv/.installed
 
-.PHONY: help lab quick test torture check docs notebooks dashboard screens bench
+.PHONY: help lab quick test torture check house types findings docs notebooks dashboard screens bench
 
 help:
 	@echo "make lab        train, analyse and score four languages: the whole lab in one go"
@@ -34,13 +34,18 @@ torture: $(INSTALLED)  # `make test` runs a small part of it
 	OMP_NUM_THREADS=1 $(BIN)/pytest -m torture --full -n 2 --dist worksteal
 
 check: $(INSTALLED)  # lint, format, types, floors of the house, figures and links of the pages
+	$(MAKE) -j2 --output-sync=target types findings docs house
+
+house: $(INSTALLED)  # it needs no model; and it says how much code there is
+	$(BIN)/pytest -qs --noconftest -o addopts= tests/house/test_floors.py tests/house/test_size.py
+
+types: $(INSTALLED)
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
-	$(BIN)/pytest -q --noconftest -o addopts= tests/house/test_floors.py  # it needs no model
-	$(BIN)/pytest -qs --noconftest -o addopts= tests/house/test_size.py  # says how much there is
+
+findings: $(INSTALLED)
 	$(BIN)/lab report --check
-	$(MAKE) docs
 
 docs: $(INSTALLED)  # a broken link or anchor fails; nothing is fetched
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict -f docs/mkdocs.yml

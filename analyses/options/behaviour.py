@@ -61,7 +61,7 @@ class Accuracy(Checked):
 
 @dataclass(frozen=True)
 class Perplexity(Checked):
-    """How close is the model's next-token distribution to the language's own?
+    """Words after which the next-token distribution is held against the language's own.
 
     Attributes:
         by: what words are told apart by: their length, or the depth of embedding in their tree.
@@ -78,7 +78,7 @@ class Perplexity(Checked):
 
 @dataclass(frozen=True)
 class Depths(Checked):
-    """How deep may words be embedded until the model is wrong? Of a run on a grammar.
+    """Words by their depth of embedding, of a run on a grammar.
 
     Attributes:
         count: different words of each depth.

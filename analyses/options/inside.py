@@ -109,7 +109,7 @@ class Sentences(Checked):
 
 @dataclass(frozen=True)
 class Dimension(Checked):
-    """How many dimensions do the activations fill, layer by layer?
+    """Words whose activations are read, layer by layer.
 
     Attributes:
         words: words of the training window.

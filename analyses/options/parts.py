@@ -163,7 +163,7 @@ class Ablation(Checked):
 
 @dataclass(frozen=True)
 class Reach(Checked):
-    """How strongly does a symbol k places back reach the last logit, and by how many steps?
+    """Words in which the influence of each symbol on the last logit is measured.
 
     Attributes:
         count: different words, all of one length, in the language or not.

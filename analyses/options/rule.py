@@ -15,7 +15,7 @@ QUERIES, FEWEST_QUERIES = 20_000, 20
 
 @dataclass(frozen=True)
 class Discovery(Checked):
-    """How hard to look.
+    """Effort of the search for a rule.
 
     Attributes:
         words: the number of words on which automaton and network must agree.

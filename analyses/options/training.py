@@ -29,7 +29,7 @@ class Emergence(Checked):
 
 @dataclass(frozen=True)
 class Gradients(Checked):
-    """Where does the gradient arrive, layer by layer, and how far do activations move in training?
+    """Words on which gradients and the drift of activations are measured.
 
     Attributes:
         words: words of the training window.
@@ -42,7 +42,7 @@ class Gradients(Checked):
 
 @dataclass(frozen=True)
 class Landscape(Checked):
-    """How curved is the loss around the weights, before and after training?
+    """Words and directions along which the loss is bent.
 
     Attributes:
         words: words of the training window.

@@ -31,7 +31,7 @@ def show(name: str) -> None:
 
 
 def show_some(names: list[str]) -> None:
-    """The page of several questions, of which the reader chooses one that the run can be asked."""
+    """The page of several questions. The reader chooses one. The run can be asked all of them."""
     st.title("More questions")
     run = current_run()
     there = [name for name in names if not lack(run, question(name).needs)]

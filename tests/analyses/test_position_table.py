@@ -31,7 +31,7 @@ EXACT = ["none", "sinusoidal", "appended", "concatenated", "rotary", "alibi"]
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
-    """A run without a table of its own, so that the rows are those that need no run."""
+    """A run without learned positions: its rows are those of every run."""
     made = Run.create(tmp_path_factory.mktemp("positions") / "anbn", tiny_config(steps=1))
     train(made, "cpu")
     return made

@@ -1,1 +1,1 @@
-"""How right a run is, and by which rule."""
+"""Answers of a run: how right they are, and by which rule."""

@@ -1,4 +1,4 @@
-"""How many dimensions do activations fill? The participation ratio by layer."""
+"""Dimensions that activations fill: the participation ratio by layer."""
 
 from __future__ import annotations
 

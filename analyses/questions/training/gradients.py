@@ -1,4 +1,4 @@
-"""How does training go, layer by layer? Gradients, the softmax of attention, and drift."""
+"""Training layer by layer: gradients, the softmax of attention, and drift."""
 
 from __future__ import annotations
 

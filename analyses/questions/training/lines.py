@@ -25,8 +25,8 @@ def analyse(run: Run, options: Options, progress: Progress = quiet) -> Answer:
     """With a word, the table of ``listed.for_word``; without one, that of ``listed.suspects``.
 
     Raises:
-        UserError: the run was fine-tuned; the word is empty or has an unknown symbol; or each line
-            has more than one label, so that none can be wrong.
+        UserError: the run was fine-tuned; the word is empty or has an unknown symbol; or a line has
+            several labels, and none of them can be called wrong.
     """
     method = NAMED[options.method]
     if options.word is not None:
