@@ -26,6 +26,8 @@ from typing import Any
 import pandas as pd
 from pydantic import BaseModel, ConfigDict
 
+from analyses.claims import Claim
+from analyses.knowledge import Knowledge
 from models.errors import UserError
 from models.reading import read_bytes
 from models.runs.files import as_json, make_folder, remove_folder
@@ -46,6 +48,8 @@ class Record(BaseModel):
         arguments: the options that it was asked with.
         model_hash: SHA-256 of the weights; "" where there were several models.
         findings: the numbers behind the sentence.
+        claims: what is found, held against its controls.
+        knowledge: what the network knows of its language.
         code: the version of the lab that answered, as of ``analyses.source``.
         asked_at: when it was answered, in ISO 8601, UTC.
         seconds: how long it took; None for a study.
@@ -61,6 +65,8 @@ class Record(BaseModel):
     arguments: dict[str, Any]
     model_hash: str
     findings: dict[str, Any]
+    claims: tuple[Claim, ...] = ()
+    knowledge: Knowledge | None = None
     code: str
     asked_at: str
     seconds: float | None = None

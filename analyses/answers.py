@@ -23,6 +23,8 @@ import pandas as pd
 from altair.typing import ChartType
 
 from analyses.answer_files import RESULTS, Kept, Record, kept_in, newest, write
+from analyses.claims import Claim, Verdict, told, verdict
+from analyses.knowledge import Knowledge, knowledge
 from analyses.needs import Need, require
 from analyses.options.shared import Trains, Works, marked
 from analyses.registry import BUILT_IN, entry
@@ -49,23 +51,33 @@ def quiet(done: int, total: int, what: str) -> None:
 
 @dataclass(frozen=True)
 class Answer:
-    """What a question leaves behind.
+    """What a question leaves behind. The question itself gives the table and the findings; the
+    engine adds the rest.
 
     Attributes:
         table: a row is an observation; the question documents the columns.
-        sentence: the answer in one sentence, or a few.
-        findings: the numbers behind the sentence, as JSON-able values.
+        sentence: the answer in one sentence, or a few; it is made of the claims if there are any.
+        findings: further numbers, as JSON-able values.
         arguments: the options that it was asked with, as JSON-able values.
         model_hash: SHA-256 of the weights that were looked at; "" where there were several models.
+        claims: what is found, held against its controls; the first decides on the grade.
+        knowledge: what the network knows of its language; None where the question is about that.
         folder: where it is kept; None before it is.
     """
 
     table: pd.DataFrame
-    sentence: str
+    sentence: str = ""
     findings: Mapping[str, Any] = field(default_factory=dict)
     arguments: Mapping[str, Any] = field(default_factory=dict)
     model_hash: str = ""
+    claims: Sequence[Claim] = ()
+    knowledge: Knowledge | None = None
     folder: Path | None = None
+
+    @property
+    def verdict(self) -> Verdict:
+        """The finding in short, and whether to believe it."""
+        return verdict(self.claims, self.knowledge, self.sentence)
 
     def __repr__(self) -> str:
         return f"{self.sentence}\n\n{self.table.to_string(max_rows=SHOWN, max_cols=SHOWN)}"
@@ -113,10 +125,15 @@ class Question(Generic[Options]):
         options: a frozen dataclass; each field is an option of the command. It checks its values
             when it is built, and raises UserError for a bad one. What it has of ``Works`` and
             ``Trains`` says how the work is done, and is no part of what is asked.
-        analyse: answers the question; raises UserError where it cannot be asked of the run.
+        analyse: gives the table and the findings; raises UserError where the question cannot be
+            asked of the run.
+        claims: what is found, held against its controls; sentence and grade are made of it. Without
+            claims an answer says what ``analyse`` says, and is not weighed.
         headline: the numbers that are compared over seeds, as ``numbers`` makes them.
         chart: the answer's picture.
         needs: what a run must have; the engine refuses one that lacks it.
+        of_inside: whether it is about the inside of the network, of which nothing is claimed where
+            the network does not know its language; otherwise it is about the network's answers.
         shown: the tables that a terminal shows beside the sentence, by title.
         how_to_read: what the picture means, and which controls stand in it; Markdown.
         brief: options that tell the same in half the time or less; the demo asks with them.
@@ -130,7 +147,9 @@ class Question(Generic[Options]):
     analyse: Callable[[Run, Options, Progress], Answer]
     headline: Callable[[Answer], pd.DataFrame]
     chart: Callable[[Answer], ChartType]
+    claims: Callable[[Answer], Sequence[Claim]] = lambda _: ()
     needs: Sequence[Need] = ()
+    of_inside: bool = True
     shown: Callable[[Answer], Mapping[str, pd.DataFrame]] = lambda _: {}
     how_to_read: str = ""
     brief: Options | None = None
@@ -158,24 +177,29 @@ def of_table(
     name: str,
     options: type[Options],
     ask: Callable[[Run, Options, Progress], pd.DataFrame],
-    in_words: Callable[[pd.DataFrame], str],
+    claims: Callable[[pd.DataFrame], Sequence[Claim] | str],
     headline: Callable[[pd.DataFrame], pd.DataFrame],
     chart: Callable[[pd.DataFrame], ChartType],
     brief_table: Callable[[pd.DataFrame], pd.DataFrame] = lambda table: table,
     **others: Any,
 ) -> Question[Options]:
-    """A question of the lab whose sentence, numbers and pictures are made of its table alone.
+    """A question of the lab whose claims, numbers and pictures are made of its table alone.
 
     Args:
         ask: makes the table.
-        in_words: the sentence.
+        claims: what is found, held against its controls.
         brief_table: what a terminal shows of the table.
         others: further attributes of ``Question``.
     """
 
     def analyse(run: Run, options: Options, progress: Progress) -> Answer:
         table = ask(run, options, progress)
-        return Answer(table, in_words(table), {}, arguments_of(options), run.model_hash())
+        said = claims(table)
+        return Answer(table, said if isinstance(said, str) else "")
+
+    def claims_of(answer: Answer) -> Sequence[Claim]:
+        said = claims(answer.table)
+        return [] if isinstance(said, str) else said
 
     return Question(
         name,
@@ -184,6 +208,7 @@ def of_table(
         analyse,
         lambda answer: headline(answer.table),
         lambda answer: chart(answer.table),
+        claims=claims_of,
         shown=lambda answer: {"": brief_table(answer.table)},
         **others,
     )
@@ -254,9 +279,32 @@ def answer(
         if not again and (known := kept(run, name, options)):
             return known, True
         start = time.monotonic()
-        found = asked.analyse(run, options, progress)
+        found = fresh_answer(run, asked, options, progress)
         seconds = round(time.monotonic() - start, 2)
         return save(run.path, name, asked.asks, found, asked.chart(found), seconds), False
+
+
+def fresh_answer(
+    run: Run, asked: Question[Any], options: Any, progress: Progress = quiet
+) -> Answer:
+    """The answer to a question, with its claims; it is not kept."""
+    digest = run.model_hash()
+    found = asked.analyse(run, options, progress)
+    claims, known = tuple(asked.claims(found)), knowledge_of(run) if asked.of_inside else None
+    return replace(
+        found,
+        sentence=told(claims, known) if claims else found.sentence,
+        arguments=arguments_of(options),
+        model_hash=digest,
+        claims=claims,
+        knowledge=known,
+    )
+
+
+def knowledge_of(run: Run) -> Knowledge:
+    """What a run's network knows of its language, in words of the training window."""
+    lengths = run.language.lengths(run.config.max_n)
+    return knowledge(run.model(), run.language, run.objective, lengths)
 
 
 def kept(run: Run, name: str, options: Any = None) -> Answer | None:
@@ -338,8 +386,8 @@ def _opened(found: tuple[Kept, pd.DataFrame] | None) -> Answer | None:
         return None
     kept, table = found
     record = kept.record
-    fields = record.sentence, record.findings, record.arguments, record.model_hash
-    return Answer(table, *fields, kept.folder)
+    about = ("sentence", "findings", "arguments", "model_hash", "claims", "knowledge")
+    return Answer(table, **{name: getattr(record, name) for name in about}, folder=kept.folder)
 
 
 LIBRARIES = (
@@ -376,6 +424,8 @@ def save(
         arguments=dict(found.arguments),
         model_hash=found.model_hash,
         findings=dict(found.findings),
+        claims=tuple(found.claims),
+        knowledge=found.knowledge,
         code=code_of(name),
         asked_at=datetime.now(UTC).isoformat(timespec="microseconds"),
         seconds=seconds,

@@ -16,7 +16,6 @@ from analyses.console import as_csv
 from analyses.registry import registered
 from analyses.reports.code import command_of, python_of
 from analyses.reports.of_run import report
-from analyses.scorecard import verdict
 from dashboard import controls
 from dashboard.markup import code, text
 from dashboard.selection import current_run
@@ -102,7 +101,7 @@ def _about(run: Run | None, name: str, result: Answer) -> dict[str, Any]:
     about = {"run": run.name, "step": run.step, **about}
     about["commit of the training"] = run.record.get("git_commit")
     if name in registered():
-        found = verdict(name, result)
+        found = result.verdict
         about |= {"asked with": asked_with(name, result.arguments)}
         about |= {"finding": found.short, "grade": found.grade, "why": found.why}
     else:

@@ -16,8 +16,8 @@ from altair.typing import ChartType
 
 from analyses.answers import Answer, question, sections
 from analyses.charts.accuracy import training_charts
+from analyses.claims import Grade
 from analyses.registry import registered
-from analyses.scorecard import Grade, verdict
 from analyses.studies.planned import for_reading
 from analyses.studies.seeds import wide
 from dashboard import controls
@@ -80,7 +80,7 @@ HEADLINE = 140
 
 def judged(name: str, result: Answer) -> None:
     """The finding of an answer in one sentence, whether to believe it, and all that it says."""
-    found = verdict(name, result)
+    found = result.verdict
     if len(found.short) <= HEADLINE:
         st.markdown(f"#### {text(found.short)}")
     else:

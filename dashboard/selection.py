@@ -19,6 +19,7 @@ from analyses.answers import (
     answer,
     asked_with,
     current,
+    fresh_answer,
     kept,
     kept_as_asked,
     load,
@@ -242,7 +243,7 @@ def asked(run: Run, name: str, **arguments: Any) -> Answer | None:
     if (known := kept(run, name, options)) is not None:
         return known
     key = f"{name} of {run.path}, {run.model_hash()}: {json.dumps(arguments, sort_keys=True)}"
-    return at_once(key, lambda told: question(name).analyse(run, options, told))
+    return at_once(key, lambda told: fresh_answer(run, question(name), options, told))
 
 
 def kept_or_computed(run: Run, name: str) -> Answer | None:

@@ -16,7 +16,6 @@ from analyses.options.shared import Shows
 from analyses.options.studies import Scaling
 from analyses.registry import entry, registered, usual
 from analyses.reports.code import command_of
-from analyses.scorecard import verdict
 from analyses.script import as_json, where
 from analyses.studies import scaling as laws_of
 from models.base import hook_table
@@ -88,7 +87,7 @@ def _show_all(run: Run, how: Shows) -> None:
         return
     for name, found in kept.items():
         OUT.print(titled(name, f": {found.sentence}"))
-        weighed = verdict(name, found)
+        weighed = found.verdict
         OUT.print(f"  {weighed.grade}: {weighed.why}", style="dim")
     left = ", ".join(name for name in usual() if name not in kept)
     if left:

@@ -24,7 +24,6 @@ from analyses.answers import (
 )
 from analyses.registry import registered
 from analyses.reports.code import command_of
-from analyses.scorecard import verdict
 from models.runs.run import Run
 
 MOST = 50
@@ -84,7 +83,7 @@ def _answer(run: Run, name: str, each: Kept) -> dict[str, Any] | None:
     found = kept_as_asked(run.path, name, each.record.arguments, run.model_hash())
     if found is None:
         return None
-    weighed = verdict(name, found)
+    weighed = found.verdict
     picture = render(question(name).chart(found), "svg").decode()  # not a file that anybody wrote
     rows = found.table.head(MOST)
     return {

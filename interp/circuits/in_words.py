@@ -20,8 +20,8 @@ def free(found: Mapping[str, Any]) -> list[str]:
     ]
 
 
-def describe(table: pd.DataFrame, found: Mapping[str, Any]) -> str:
-    """What the circuit does, in sentences made from the numbers; the first is the summary.
+def describe(table: pd.DataFrame, found: Mapping[str, Any]) -> list[str]:
+    """What the circuit does, part by part, in sentences made from the numbers.
 
     Args:
         table: of the trained model, in one direction.
@@ -30,15 +30,7 @@ def describe(table: pd.DataFrame, found: Mapping[str, Any]) -> str:
     for sender, receiver in circuit["edges"]:
         into.setdefault(receiver, []).append(sender)
     exact = table.set_index(["sender", "receiver"])["exact"]
-    lines = [
-        f"A small circuit, {len(circuit['edges'])} of {circuit['of']} edges (ranked by "
-        f"{found['scores']}), keeps {_share(circuit['faithfulness'])} [{_share(circuit['low'])}, "
-        f"{_share(circuit['high'])}] of the difference on {circuit['pairs']} held-out pairs of "
-        f"words when all other edges are noised; knocked out, it takes away "
-        f"{_share(circuit['completeness'])}, and denoised, it restores "
-        f"{_share(circuit['restored'])}; as many random edges, connected and of the same kinds, "
-        f"keep {_share(found['random'])}.{_blind(found['blind_spots'])}"
-    ]
+    lines = _blind(found["blind_spots"])
     if without := free(found):
         lines.append(
             f"The whole model loses less than {FREE:.0%} without {len(without)} of the circuit's "
@@ -79,10 +71,10 @@ def describe(table: pd.DataFrame, found: Mapping[str, Any]) -> str:
         f"hold at least {step['stability']:.0%} of what the first edges by all steps hold."
         for method, step in found["steps"].items()
     ]
-    return "\n".join(lines)
+    return lines
 
 
-def _blind(spots: Sequence[Mapping[str, Any]]) -> str:
+def _blind(spots: Sequence[Mapping[str, Any]]) -> list[str]:
     """What single effects do not show, by the pairs of parts with the largest interactions."""
     told = {
         "redundancy": "{first} and {second} are redundant: without either {alone} is lost, without "
@@ -101,9 +93,9 @@ def _blind(spots: Sequence[Mapping[str, Any]]) -> str:
         for spot in spots[:2]
     ]
     if not said:
-        return ""
+        return []
     more = f" ({len(spots) - 2} more such pairs)" if len(spots) > 2 else ""
-    return f" Single effects do not show that {', and that '.join(said)}{more}."
+    return [f"Single effects do not show that {', and that '.join(said)}{more}."]
 
 
 def _share(value: float) -> str:

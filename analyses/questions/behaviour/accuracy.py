@@ -3,8 +3,8 @@ and the verdicts on all short words, beside the untrained model."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, replace
 from functools import partial
 from typing import Any
 
@@ -13,6 +13,7 @@ import pandas as pd
 
 from analyses.answers import Answer, Planned, Progress, Question, numbers, quiet
 from analyses.charts.accuracy import chart
+from analyses.claims import Claim
 from analyses.options.behaviour import Accuracy as Options
 from analyses.registry import BUILT_IN
 from analyses.script import script
@@ -33,6 +34,8 @@ LEANING, LEANING_SEED = 200, 0x1EA4
 """How many words show what a model leans on, and what tells their draw from all others."""
 LEANING_COLUMNS = ["symbol", "effect", "low", "high", "corrected", "words", "model"]
 LEVEL = 0.05
+RIGHT = 0.99
+"""From this share of right verdicts on, a network is said to know its language."""
 ALL_WORDS = 100_000
 """So many words at most are all tested, unless more are asked for."""
 
@@ -66,8 +69,7 @@ def analyse(run: Run, options: Options, progress: Progress = quiet) -> Answer:
             f"{options.count} words of {longest} symbols are too many to read at once: choose "
             + (f"a --count of at most {fits}, or shorter words" if fits else "shorter words")
         )
-    model, digest = run.model_and_hash()
-    models = {"trained": model, "untrained": run.untrained()}
+    models = {"trained": run.model(), "untrained": run.untrained()}
     trained = TrainedWords(run.config, run.language, run.step)
     reach = reach_of_all_words(run, options, longest)
     every = count_all(models, run.language, trained, reach, progress)
@@ -83,7 +85,15 @@ def analyse(run: Run, options: Options, progress: Progress = quiet) -> Answer:
         raise UserError(f"{run.language.name} has no test words of these lengths: choose others")
     shares = dict.fromkeys(("exact", "members", "others", "fresh_recognition"), "Float64")
     table = pd.DataFrame(rows).astype({"n": "Int64", "fresh": "Int64", **shares})
-    return Answer(table, *findings(run, table, every, inert), asdict(options), digest)
+    chosen = selection_lengths(run.language, run.config)
+    findings = {
+        "exact_to": exact_to(table[table["model"] == "trained"]),
+        "window": run.config.max_n,
+        "all_words": every,
+        "leans_on": list(inert),
+        "selection": [chosen[0], chosen[-1]] if chosen else None,
+    }
+    return Answer(table, findings=findings)
 
 
 def reach_of_all_words(run: Run, options: Options, tested: int) -> int:
@@ -169,41 +179,67 @@ def leaning(answer: Answer) -> pd.DataFrame | None:
     return table.assign(p=own.map("{:.1g}".format))[["trained", "untrained", "p"]].reset_index()
 
 
-def findings(
-    run: Run,
-    table: pd.DataFrame,
-    every: Mapping[str, Any] | None = None,
-    inert: Sequence[Mapping[str, Any]] = (),
-) -> tuple[str, dict[str, Any]]:
-    """How far the model is exact, where recognition is lowest, what all short words say, and what
-    the model leans on: in words, and as values."""
-    trained = table[table["model"] == "trained"]
-    window = run.config.max_n
-    reach = exact_to(trained)
-    sizes = sorted(set(trained.dropna(subset=["exact"])["n"].dropna().astype(int)))
-    if reach is not None:
-        sentence = _reach_in_words(reach, sizes)
-        if isinstance(run.language, FormalLanguage):
-            sentence += f" (trained on 1 to {window})"
-    else:
-        share, words = right(trained, "recognition"), int(trained["different"].sum())
-        sentence = f"{share:.2%} of {words} test words recognised"
-    worst = trained.loc[trained["recognition"].idxmin()]
-    sentence += (
-        f"; recognition is lowest at length {int(worst['length'])}: {worst['recognition']:.1%} of "
-        f"{int(worst['different'])} words{brackets(worst['low'], worst['high'], '.1%')}."
+def claims(answer: Answer) -> list[Claim]:
+    """Right verdicts in the training window and beyond it, beside the untrained network and the
+    best constant answer; how far the network is exact, what all short words say, and what it leans
+    on stand beside them."""
+    found, table = answer.findings, answer.table
+    sizes = table["n"].fillna(table["length"])
+    there = {"in": sizes <= found["window"], "beyond": sizes > found["window"]}
+    made = [_right(table[rows], where) for where, rows in there.items() if rows.any()]
+    first = replace(made[0], notes=tuple(_notes(table, found)))
+    return [first, *made[1:]]
+
+
+def _right(rows: pd.DataFrame, where: str) -> Claim:
+    """The share of right verdicts, in the training window or beyond it."""
+    hits, words = (
+        {str(model): int(some.sum()) for model, some in counts.groupby(rows["model"])}
+        for counts in ((rows["recognition"] * rows["different"]).round(), rows["different"])
     )
-    if chosen := selection_lengths(run.language, run.config):
-        sentence += (
-            f" Words of length {chosen[0]} to {chosen[-1]} chose the weights: there it is no test."
+    judged = rows[rows["model"] == "trained"]
+    half = judged["members"].notna() & judged["others"].notna()
+    members = judged["count"].where(~half, judged["count"] // 2).where(judged["members"].notna(), 0)
+    constant = max(members.sum(), (judged["count"] - members).sum()) / judged["count"].sum()
+    return Claim(
+        f"{{}} of the verdicts are right {where} the training window",
+        hits["trained"] / words["trained"],
+        *wilson(hits["trained"], words["trained"]),
+        words["trained"],
+        "different words",
+        "Wilson",
+        {
+            "the untrained network": hits["untrained"] / words["untrained"],
+            "always the same answer": float(constant),
+        },
+        ".1%",
+        doubts=() if hits["trained"] >= RIGHT * words["trained"] else (f"Less than {RIGHT:.0%}.",),
+    )
+
+
+def _notes(table: pd.DataFrame, found: Mapping[str, Any]) -> Iterator[str]:
+    """Facts beside the shares, each a sentence."""
+    trained = table[table["model"] == "trained"]
+    sizes = sorted(set(trained.dropna(subset=["exact"])["n"].dropna().astype(int)))
+    if found["exact_to"] is not None:
+        yield f"{_reach_in_words(found['exact_to'], sizes)}."
+    worst = trained.loc[trained["recognition"].idxmin()]
+    if len(trained) > 1 and worst["recognition"] < 1:
+        hits = round(worst["recognition"] * worst["different"])
+        low, high = wilson(hits, int(worst["different"]), 1 - LEVEL / len(trained))
+        yield (
+            f"The lowest of {len(trained)} lengths is {int(worst['length'])}: "
+            f"{worst['recognition']:.1%}{brackets(low, high, '.1%')} of {int(worst['different'])} "
+            "words (Wilson, corrected for the choice)."
         )
-    if every is not None:
-        sentence += f" {_every_in_words(every)}"
-    if inert:
-        sentence += f" {_leaning_in_words(inert)}"
-    tested = {"first": sizes[0], "last": sizes[-1], "sizes": len(sizes)} if sizes else None
-    found = {"exact_to": reach, "window": window, "tested": tested, "all_words": every}
-    return sentence, found | {"leans_on": list(inert)}
+    if chosen := found["selection"]:
+        yield (
+            f"Words of length {chosen[0]} to {chosen[1]} chose the weights: there it is no test."
+        )
+    if found["all_words"] is not None:
+        yield _every_in_words(found["all_words"])
+    if found["leans_on"]:
+        yield _leaning_in_words(found["leans_on"])
 
 
 def _reach_in_words(reach: int, sizes: Sequence[int]) -> str:
@@ -345,6 +381,8 @@ QUESTION = Question(
     analyse,
     headline,
     chart,
+    claims,
+    of_inside=False,
     planned=(Planned("trained", "untrained", by="variable"),),
 )
 

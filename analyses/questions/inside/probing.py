@@ -8,7 +8,7 @@ probes, others choose the best site, of the model and of each control, and other
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -22,6 +22,7 @@ from joblib import Parallel, delayed
 from analyses.activations import kept_activations
 from analyses.answers import Answer, Planned, Progress, Question, quiet
 from analyses.charts.theme import CHOSEN, figures
+from analyses.claims import Claim
 from analyses.options.inside import Probing as Options
 from analyses.registry import BUILT_IN
 from analyses.script import script
@@ -30,7 +31,6 @@ from interp.model import HookedModel, activations
 from interp.probing.best_sites import best_sites
 from interp.probing.description_length import code_lengths
 from interp.probing.probes import Method, Target, baseline, control_task, probe_sites
-from interp.statistics import brackets
 from models.base import LanguageModel
 from models.errors import UserError
 from models.languages import Language, Words
@@ -180,8 +180,7 @@ def analyse(run: Run, options: Options, progress: Progress = quiet) -> Answer:
     Raises:
         UserError: the language has no hidden variables that are known.
     """
-    model, digest = run.model_and_hash()
-    read = examples(run, model, options)
+    read = examples(run, run.model(), options)
     trained, untrained = read.sites, examples(run, run.untrained(), options).sites
     wanted, train, seed = read.targets, read.fit, options.seed
     state = {name: target for name, target in wanted.items() if name not in NUISANCE}
@@ -218,10 +217,10 @@ def analyse(run: Run, options: Options, progress: Progress = quiet) -> Answer:
     first = ["model", "probe", "split", "site", "target", "metric"]
     columns = [*first, "choice", "score", "low", "high", "bits", "n_train", "n_test"]
     table = pd.concat(tables, ignore_index=True)[columns]
-    return Answer(table, *findings(table), asdict(options), digest)
+    return Answer(table, findings=findings(table))
 
 
-def findings(table: pd.DataFrame) -> tuple[str, dict[str, Any]]:
+def findings(table: pd.DataFrame) -> dict[str, Any]:
     """For each target, the site where a linear probe reads it best, and each control's best score.
 
     Keys of "best": site (chosen on other words than those that are scored), metric, score, low and
@@ -262,20 +261,43 @@ def findings(table: pd.DataFrame) -> tuple[str, dict[str, Any]]:
     if not best:
         raise UserError(TOO_FEW)
     main = next((name for name in best if "-" in name), next(iter(best)))
-    found = best[main]
-    untrained = {name: about["controls"]["untrained"] for name, about in best.items()}
-    easy = [name for name, about in best.items() if untrained[name] > about["score"] - EASY]
-    ends = brackets(found["low"], found["high"], ".3f")
-    summary = (
-        f"{main} is read best at {found['site']}: {found['metric']} {found['score']:.3f}{ends} on "
-        f"{found['n_test']} different prefixes, which neither fitted the probe nor chose the site"
-        f"{' (95% bootstrap over words)' if ends else ''}. The untrained model reaches "
-        f"{untrained[main]:.3f} at its own best site."
-    )
-    if easy:
-        summary += f" Of the untrained model, {', '.join(easy)} can be read as well, or less than "
-        summary += f"{EASY} worse: being readable is no sign of being learned."
-    return summary, {"main": main, "best": best}
+    return {"main": main, "best": best}
+
+
+def claims(answer: Answer) -> list[Claim]:
+    """The main variable, read where other words chose the site, beside each control at its own."""
+    main, best = answer.findings["main"], answer.findings["best"]
+    read, control = best[main], max(best[main]["controls"].values())
+    longer = read["longer"]
+    easy = [
+        name
+        for name, of in best.items()
+        if of["controls"].get("untrained", -np.inf) > of["score"] - EASY
+    ]
+    return [
+        Claim(
+            f"A linear probe reads {main} at {read['site']} with an {read['metric']} of {{}}"
+            if read["metric"] == "R2"
+            else f"A linear probe reads {main} at {read['site']}, {{}} of it right",
+            read["score"],
+            read["low"],
+            read["high"],
+            read["n_test"],
+            "different prefixes, which neither fitted the probe nor chose the site",
+            "bootstrap over words",
+            read["controls"],
+            ".3f" if read["metric"] == "R2" else ".1%",
+            doubts=[f"On longer words it reads {longer:.3f}."]
+            if longer is not None and longer <= control
+            else [],
+            notes=[
+                f"Of the untrained network, {', '.join(easy)} can be read as well, or less than "
+                f"{EASY} worse: being readable is no sign of being learned."
+            ]
+            if easy
+            else [],
+        )
+    ]
 
 
 def headline(result: Answer) -> pd.DataFrame:
@@ -354,6 +376,7 @@ QUESTION = Question(
     analyse,
     headline,
     chart,
+    claims,
     brief=Options(words=300),
     planned=(
         Planned("trained", "untrained"),

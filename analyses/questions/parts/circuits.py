@@ -14,8 +14,18 @@ import numpy as np
 import pandas as pd
 import torch
 
-from analyses.answers import Answer, Planned, Progress, Question, numbers, plain, quiet
+from analyses.answers import (
+    Answer,
+    Planned,
+    Progress,
+    Question,
+    models_of,
+    numbers,
+    plain,
+    quiet,
+)
 from analyses.charts.circuit import chart
+from analyses.claims import Claim
 from analyses.options.parts import Circuits as Options
 from analyses.registry import BUILT_IN
 from analyses.script import script
@@ -49,6 +59,8 @@ LOOKS = {
 }
 EDGE = ["model", "direction", "sender", "receiver"]
 COLUMNS = [*EDGE, "exact", "low", "high", *METHODS[1:], "circuit"]
+KEEPS = 0.9
+"""A circuit that is not sure to keep so much of the difference is a doubtful one."""
 LONGEST = 40
 """The most symbols of a word: every circuit that is tried is run on all words."""
 
@@ -69,7 +81,8 @@ def analyse(run: Run, options: Options, progress: Progress = quiet) -> Answer:
     "incompleteness" (the largest gap after Wang et al., over how many sets), "blind_spots" (pairs
     of parts with redundancy, conjunction or cancelling), "steps" (of integration, with the
     stability reached), "agreement" (of the approximations with the exact effects), "areas" (CPR,
-    CMD by ranking), "curves" (by ranking: edges, faithfulness, completeness), "text".
+    CMD by ranking), "curves" (by ranking: edges, faithfulness, completeness),
+    "parts" (sentences on each part).
 
     Raises:
         UserError: a model without heads or with another norm, a language without counterfactuals.
@@ -78,12 +91,11 @@ def analyse(run: Run, options: Options, progress: Progress = quiet) -> Answer:
     clean, corrupted = (
         WordTensors.of(run.language.vocabulary.words(some)) for some in (words, others)
     )
-    model, digest = run.model_and_hash()
     name_of_scores = ranking_name(
         options.scores, options.direction if options.scores in DIRECTED else BOTH
     )
     tables, found = [], dict[str, Any]()
-    for name, viewed in (("trained", model), ("untrained", run.untrained())):
+    for name, viewed in models_of(run):
         assert isinstance(viewed, HookedTransformer)
         read = logit_at(END_ID, viewed.verdict_positions(clean.last))
         third = torch.arange(len(words)) % 3 == 2
@@ -116,9 +128,43 @@ def analyse(run: Run, options: Options, progress: Progress = quiet) -> Answer:
     table = pd.concat(tables, ignore_index=True)
     found["circuit"], found["scores"] = found.pop("trained"), name_of_scores
     shown = table[(table["model"] == "trained") & (table["direction"] == options.direction)]
-    found["text"] = describe(shown, found)
-    sentence = found["text"].split("\n")[0]
-    return Answer(table[COLUMNS], sentence, plain(found), asdict(options), digest)
+    found["parts"] = describe(shown, found)
+    return Answer(table[COLUMNS], findings=plain(found))
+
+
+def claims(answer: Answer) -> list[Claim]:
+    """What the smallest circuit keeps, beside random edges and the untrained network's circuit."""
+    found = answer.findings
+    circuit, untrained = found["circuit"], found["untrained"]
+    size, least = len(circuit["edges"]), len(untrained["edges"])
+    controls = {"as many random edges": found["random"]}
+    if least <= size:
+        controls[f"the untrained network's own {least} edges"] = untrained["faithfulness"]
+    doubts = []
+    if circuit["low"] < KEEPS:
+        doubts.append(f"It is not sure to keep {KEEPS:.0%}.")
+    if size > circuit["of"] / 2:
+        doubts.append("More than half of the edges are no small circuit.")
+    return [
+        Claim(
+            f"{size} of {circuit['of']} edges keep {{}} of the difference when all others are "
+            "noised",
+            circuit["faithfulness"],
+            circuit["low"],
+            circuit["high"],
+            circuit["pairs"],
+            "held-out pairs of words",
+            "bootstrap over pairs",
+            controls,
+            ".0%",
+            doubts=doubts,
+            notes=[
+                f"Ranked by {found['scores']}; knocked out, they take away "
+                f"{circuit['completeness']:.0%}, and denoised, they restore "
+                f"{circuit['restored']:.0%}; the untrained network's circuit has {least} edges."
+            ],
+        )
+    ]
 
 
 def _pairs(run: Run, options: Options) -> tuple[list[Word], list[Word]]:
@@ -247,6 +293,7 @@ QUESTION = Question(
     analyse,
     headline,
     chart,
+    claims,
     brief=Options(pairs=48),
     planned=(
         Planned("exact, noising", "exact, denoising", by="variable", alone="CMD"),

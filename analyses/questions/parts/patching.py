@@ -4,18 +4,28 @@ patching between the two."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from typing import Any, get_args
 
 import altair as alt
+import numpy as np
 import pandas as pd
 import torch
 from altair.typing import ChartType
 from jaxtyping import Int
 from torch import Tensor
 
-from analyses.answers import Answer, Planned, Progress, Question, numbers, plain, quiet
+from analyses.answers import (
+    Answer,
+    Planned,
+    Progress,
+    Question,
+    models_of,
+    numbers,
+    plain,
+    quiet,
+)
 from analyses.charts.theme import CHOSEN, EDGE, QUIET, figures
+from analyses.claims import Claim
 from analyses.options.parts import Component, MetricName
 from analyses.options.parts import Patching as Options
 from analyses.registry import BUILT_IN
@@ -24,7 +34,6 @@ from analyses.words import counterfactuals, given, member
 from interp.causal.metrics import ReadAt, closeness_at, logit_at, probability_at
 from interp.causal.patching import over_pairs, patch
 from interp.causal.sites import PLACE, Site
-from interp.statistics import brackets
 from models.base import LanguageModel
 from models.errors import UserError
 from models.languages import END_ID, FormalLanguage, Language, Word
@@ -36,6 +45,10 @@ METRICS: dict[MetricName, str] = {
     "probability": "END's probability",
     "closeness": "closeness of all next-token probabilities (-KL)",
 }
+EFFECTS = [
+    *("effect", "low", "high", "pairs", "choice"),
+    *("judged", "judged_low", "judged_high", "judged_pairs"),
+]
 MOST_ROWS = 48
 """The most rows of a picture. Of many neurons or pattern entries, it shows those with the largest
 effects."""
@@ -48,7 +61,9 @@ def analyse(run: Run, options: Options, progress: Progress = quiet) -> Answer:
     (of a pattern), each -1 where there is none or all are patched at once; symbol (of the clean
     word), effect (0: as the run patched into; 1: as the run patched from), low, high (95% bootstrap
     over pairs; missing with one pair), choice and judged (the effect over every other pair, which
-    choose a site, and over those between, which judge it; with one pair both are its effect).
+    choose a site, and over those between, which judge it; with one pair both are its effect),
+    judged_low, judged_high (95% bootstrap over the pairs that judge), and pairs and judged_pairs,
+    over how many both are means.
 
     Raises:
         UserError: an unknown symbol, a word without counterfactual, a corrupted word of another
@@ -61,10 +76,8 @@ def analyse(run: Run, options: Options, progress: Progress = quiet) -> Answer:
     corrupted = torch.as_tensor(language.vocabulary.words(others).tokens)
     if options.direction == "break":
         clean, corrupted = corrupted, clean
-    model, digest = run.model_and_hash()
     tables = []
-    for done, (name, viewed) in enumerate((("trained", model), ("untrained", run.untrained()))):
-        progress(done, 2, f"patching, {name} model")
+    for name, viewed in models_of(run, progress):
         at = int(viewed.verdict_positions(torch.tensor([len(word)])))
         table = patch(
             viewed,
@@ -75,28 +88,27 @@ def analyse(run: Run, options: Options, progress: Progress = quiet) -> Answer:
             whole=options.whole,
         )
         tables.append(_with_halves(table).assign(model=name))
-    progress(2, 2, "patching")
     table = pd.concat(tables, ignore_index=True)
     table["symbol"] = [("<bos>", *word, "all")[p] for p in table["position"]]
-    table = table[["model", *PLACE, "symbol", "effect", "low", "high", "choice", "judged", "pairs"]]
+    table = table[["model", *PLACE, "symbol", *EFFECTS]]
     changed = sorted({i + 1 for other in others for i, s in enumerate(other) if s != word[i]})
-    sentence, found = findings(table)
-    found |= {
+    found = findings(table) | {
         "word": list(word),
         "counterfactuals": [list(other) for other in others],
         "changed_positions": changed,
         "in_language": language.contains(word) if isinstance(language, FormalLanguage) else None,
     }
-    return Answer(table, sentence, plain(found), asdict(options), digest)
+    return Answer(table, findings=plain(found))
 
 
 def _with_halves(table: pd.DataFrame) -> pd.DataFrame:
     """``over_pairs``, with the effects over the pairs that choose and over those that judge."""
-    found = over_pairs(table)
-    for half, name in ((0, "choice"), (1, "judged")):
-        own = table[table["pair"] % 2 == half] if table["pair"].any() else table
-        found[name] = over_pairs(own)["effect"]
-    return found
+    several = table["pair"].any()
+    choosing, judging = (
+        over_pairs(table[table["pair"] % 2 == half] if several else table) for half in (0, 1)
+    )
+    ends = {f"judged_{name}": judging[name] for name in ("low", "high", "pairs")}
+    return over_pairs(table).assign(choice=choosing["effect"], judged=judging["effect"], **ends)
 
 
 def _corrupted_words(language: Language, word: Word, options: Options) -> list[Word]:
@@ -161,30 +173,66 @@ def _row_name(site: Mapping[str, Any]) -> str:
     return f"L{site['layer']}{head} {what}{key}"
 
 
-def findings(table: pd.DataFrame) -> tuple[str, dict[str, Any]]:
+def _top(table: pd.DataFrame) -> pd.Series | None:
+    """The site that half of the pairs choose: a head and position, or any site where no heads were
+    patched; None where the model does not tell the words apart."""
+    rows = table.dropna(subset="effect")
+    heads = rows[rows["component"] == "z"]
+    among = rows if heads.empty else heads
+    return None if among.empty else among.iloc[int(among["choice"].abs().fillna(0).argmax())]
+
+
+def findings(table: pd.DataFrame) -> dict[str, Any]:
     """The head and position with the largest effect; without heads, the site. Half of the pairs
     choose it."""
-    trained = table[table["model"] == "trained"].dropna(subset="effect")
-    if trained.empty:
-        return "The model does not tell the words apart, so no activation carries a difference.", {}
-    heads = trained[trained["component"] == "z"]
-    among = trained if heads.empty else heads
-    top = among.iloc[int(among["choice"].abs().fillna(0).argmax())]
-    layer, position = int(top["layer"]), int(top["position"])
-    place = "all positions" if position < 0 else f"position {position} ({top['symbol']})"
-    size, site = f"effect {top['effect']:.2f}", site_name(top.to_dict())
-    if pd.notna(top["low"]):
-        size += f"{brackets(top['low'], top['high'], '.2f')} on {int(top['pairs'])} pairs"
-        size += f", {top['judged']:.2f} on those that did not choose it"
-    if heads.empty:
-        inside = top["head"] >= 0 or top["neuron"] >= 0
-        what = site if inside else f"layer {layer}'s {top['component']} at {place}"
-        return f"The site that carries most is {what}: {size}.", {"top_site": site}
-    head = int(top["head"])
-    return f"The head that carries most is L{layer}H{head} at {place}: {size}.", {
-        "top_head": {"layer": layer, "head": head, "position": position},
-        "top_site": site,
-    }
+    top = _top(table[table["model"] == "trained"])
+    if top is None:
+        return {}
+    found: dict[str, Any] = {"top_site": site_name(top.to_dict())}
+    if top["component"] == "z":
+        found["top_head"] = {key: int(top[key]) for key in ("layer", "head", "position")}
+    return found
+
+
+def claims(answer: Answer) -> list[Claim]:
+    """The site that half of the pairs choose, judged by the others, beside the one that they choose
+    in the untrained network."""
+    sides = dict(iter(answer.table.groupby("model")))
+    top, other = _top(sides["trained"]), _top(sides["untrained"])
+    if top is None:
+        return [_no_difference(len(answer.findings["counterfactuals"]))]
+    chosen = np.sign(top["choice"]) or 1.0
+    low, high = sorted(chosen * top[end] for end in ("judged_low", "judged_high"))
+    place = "" if top["position"] < 0 else f" ({top['symbol']})"
+    least = 0.0 if other is None else abs(other["judged"])
+    control = {"no effect": 0.0, "the untrained network's strongest site": least}
+    pairs = int(top["judged_pairs"])
+    return [
+        Claim(
+            f"Patching {answer.findings['top_site']}{place} carries {{}} of the difference between "
+            "this word and others",
+            chosen * top["judged"],
+            low,
+            high,
+            pairs,
+            "pairs of one word, which did not choose the site" if top["pairs"] > 1 else "pair",
+            "bootstrap over pairs",
+            control,
+            ".0%",
+        )
+    ]
+
+
+def _no_difference(pairs: int) -> Claim:
+    return Claim(
+        "The network tells the words apart by {}",
+        0.0,
+        None,
+        None,
+        pairs,
+        "pairs",
+        unweighed="So no activation carries a difference.",
+    )
 
 
 def headline(result: Answer) -> pd.DataFrame:
@@ -301,6 +349,7 @@ QUESTION = Question(
     analyse,
     headline,
     chart,
+    claims,
     planned=(Planned("largest effect", "largest effect, untrained"),),
     needs=("verdict",),
 )

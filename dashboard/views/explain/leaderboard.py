@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
-from analyses.answers import Answer, answer, current, load
+from analyses.answers import Answer, answer, current, fresh_answer, load
 from analyses.charts.leaderboard import (
     FOUND,
     MEANINGS,
@@ -229,7 +229,7 @@ def _of_few_words(run: Run) -> Answer | None:
     not written into the run."""
     return at_once(
         f"few words of {run.path}, {run.model_hash()}",
-        lambda told: of_run.analyse(run, Leaderboard(words=FEW), told),
+        lambda told: fresh_answer(run, of_run.QUESTION, Leaderboard(words=FEW), told),
     )
 
 

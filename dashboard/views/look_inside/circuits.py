@@ -46,11 +46,10 @@ def show() -> None:
     if result is None:
         return
     judged("circuits", result)
-    first, *others = result.findings["text"].split("\n")
-    st.markdown(text(first))
     graph(result)
-    with st.expander("What it does, part by part", expanded=True):
-        st.markdown("\n".join(f"- {text(line)}" for line in others))
+    if result.verdict.grade in ("holds", "fragile"):
+        with st.expander("What it does, part by part", expanded=True):
+            st.markdown("\n".join(f"- {text(line)}" for line in result.findings["parts"]))
     with explain_errors():
         _beside_the_plan(run, result)
     st.subheader("On a word of your own")

@@ -1,0 +1,168 @@
+"""What may be said of an answer: findings held against their controls, in one place for all.
+
+A question gives estimates with their controls. The sentence and the grade are made here. A finding
+is told only where it beats every control by its interval. Of the inside of a network that does not
+know its language nothing is told at all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from math import isfinite
+from typing import Literal
+
+from analyses.knowledge import Knowledge
+from interp.statistics import brackets
+
+Grade = Literal["holds", "fragile", "no better than its controls", "not weighed"]
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A finding that its controls may refute.
+
+    Attributes:
+        finding: a clause without a full stop, in which {} stands for the number with its interval:
+            "A linear probe reads a-b at L0 mlp_out with an R2 of {}".
+        value: the estimate.
+        low, high: its 95% interval; None where there is none. NaN is read as None.
+        n: how many units the interval is over.
+        unit: what they are, in the plural.
+        over: how the interval was made: "bootstrap over words".
+        controls: what each control reaches, by its name, at its own best choice.
+        form: how numbers are written, as in a format string.
+        less: whether a finding lies below its controls, not above them.
+        doubts: ways in which the finding was tested and does not hold, each a sentence.
+        notes: what is told in any case, each a sentence: what the number does not show, or facts
+            that need no interval.
+        unweighed: why it cannot be weighed, in a sentence; "" where it can.
+    """
+
+    finding: str
+    value: float
+    low: float | None
+    high: float | None
+    n: int
+    unit: str
+    over: str = ""
+    controls: Mapping[str, float] = field(default_factory=dict)
+    form: str = ".2f"
+    less: bool = False
+    doubts: Sequence[str] = ()
+    notes: Sequence[str] = ()
+    unweighed: str = ""
+
+    def __post_init__(self) -> None:
+        """Ends that are no numbers are none, and so are controls without a value."""
+        for name in ("low", "high"):
+            end = getattr(self, name)
+            object.__setattr__(self, name, None if end is None or not isfinite(end) else float(end))
+        values = {name: float(x) for name, x in self.controls.items() if isfinite(x)}
+        object.__setattr__(self, "controls", values)
+
+    @property
+    def strongest(self) -> str | None:
+        """The name of the control that comes nearest to refuting it; None without controls."""
+        choose = min if self.less else max
+        return choose(self.controls, key=self.controls.__getitem__) if self.controls else None
+
+    @property
+    def grade(self) -> Grade:
+        """How far the finding can be believed."""
+        if self.unweighed or self.low is None or self.high is None or self.strongest is None:
+            return "not weighed"
+        control = self.controls[self.strongest]
+        if not (self.high < control if self.less else self.low > control):
+            return "no better than its controls"
+        return "fragile" if self.doubts else "holds"
+
+    @property
+    def number(self) -> str:
+        """The value with its interval."""
+        return f"{self.value:{self.form}}{brackets(self.low, self.high, self.form)}"
+
+    @property
+    def short(self) -> str:
+        """The finding in one short sentence; where a control does as well, that this is so."""
+        told = self.finding.format(f"{self.value:{self.form}}")
+        if self.grade != "no better than its controls":
+            return f"{told}."
+        control = f"{self.strongest} {self.controls[self.strongest or '']:{self.form}}"
+        return f"Not shown: {_within(told)}; {control}."
+
+    @property
+    def why(self) -> str:
+        """The numbers behind the grade: interval, n, unit, every control, and what is in doubt."""
+        return f"{self.number} {self._evidence}"
+
+    @property
+    def sentence(self) -> str:
+        """All of it."""
+        told = self.finding.format(self.number)
+        if self.grade == "no better than its controls":
+            told = f"Not shown: {_within(told)}"
+        return f"{told}, {self._evidence}"
+
+    @property
+    def _evidence(self) -> str:
+        how = f" ({self.over})" if self.over and self.low is not None else ""
+        beside = ", ".join(f"{k} {value:{self.form}}" for k, value in self.controls.items())
+        parts = [f"on {self.n:,} {self.unit}{how}{'; ' if beside else ''}{beside}.", *self.doubts]
+        reason = self.unweighed
+        if not reason and self.grade == "not weighed":
+            reason = "There is no control." if self.strongest is None else "There is no interval."
+        return " ".join(part for part in (*parts, reason, *self.notes) if part)
+
+
+def _within(clause: str) -> str:
+    """A clause inside a sentence: without its capital letter, unless the word is a name."""
+    return clause[0].lower() + clause[1:] if clause[1:2].islower() or clause[1:2] == " " else clause
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What an answer says, and whether to believe it.
+
+    Attributes:
+        short: the finding in one short sentence.
+        grade: "holds": better than every control, by an interval; "fragile": better, but not in
+            every way that it was tested; "no better than its controls"; "not weighed".
+        why: the numbers behind the grade, with n, unit and control.
+    """
+
+    short: str
+    grade: Grade
+    why: str
+
+
+NOTHING_KNOWN = "Nothing inside this network is claimed, since it does not know its language."
+
+
+def verdict(claims: Sequence[Claim], known: Knowledge | None, sentence: str) -> Verdict:
+    """The verdict on an answer: that on its first claim.
+
+    Args:
+        known: what the network knows of its language; None where the answer is about that itself.
+        sentence: what is said of an answer without claims.
+    """
+    if known is not None and not known.is_shown:
+        return Verdict(NOTHING_KNOWN, "no better than its controls", _ignorance(known))
+    if not claims:
+        return Verdict(sentence, "not weighed", "It has no number that a control could refute.")
+    return Verdict(claims[0].short, claims[0].grade, claims[0].why)
+
+
+def told(claims: Sequence[Claim], known: Knowledge | None) -> str:
+    """All claims of an answer in words."""
+    if known is not None and not known.is_shown:
+        return f"{NOTHING_KNOWN} {_ignorance(known)} The table has the numbers."
+    return " ".join(claim.sentence for claim in claims)
+
+
+def _ignorance(known: Knowledge) -> str:
+    return (
+        f"Of its {known.answers} {known.right:.1%}{brackets(known.low, known.high, '.1%')} are "
+        f"right, on {known.words:,} different words; always the same answer is right in "
+        f"{known.constant:.1%}."
+    )

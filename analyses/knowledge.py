@@ -1,0 +1,109 @@
+"""Does a network know its language at all? Its own answers beside the best constant ones."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import reduce
+from math import hypot
+
+import numpy as np
+import torch
+from jaxtyping import Float
+
+from interp.statistics import bootstrap_mean, wilson
+from models.base import LanguageModel
+from models.languages import Language, Sample
+from models.objectives.base import Objective
+from models.training.evaluation import balanced_words, right_words
+
+PER_LENGTH = 20
+"""Words of each length, at most."""
+MOST_LENGTHS = 25
+KNOWLEDGE_SEED = 0x10D  # gives these words a random stream apart from those of other tests
+
+
+@dataclass(frozen=True)
+class Knowledge:
+    """The share of a network's answers that is right, beside that of the best constant answer.
+
+    Attributes:
+        answers: what is counted, in words.
+        right: the share of right answers. Members of the language and others weigh the same.
+        low, high: its 95% interval over different words; None where there are too few.
+        constant: the share that the best constant answer gets right.
+        words: how many different words were asked.
+    """
+
+    answers: str
+    right: float
+    low: float | None
+    high: float | None
+    constant: float
+    words: int
+
+    @property
+    def is_shown(self) -> bool:
+        """Whether the network is right more often than any constant answer, by its interval."""
+        return self.low is not None and self.low > self.constant
+
+
+def knowledge(
+    model: LanguageModel, language: Language, objective: Objective, lengths: Sequence[int]
+) -> Knowledge:
+    """Asks a model about different words of these lengths, as ``balanced_words`` draws them.
+
+    A model that gives verdicts is asked for them; its interval is Wilson's for members and for
+    others, put together as Newcombe does (1998, method 10). Any other model, and one of whose
+    language every word is a member, is asked for what it was taught at each place: there the
+    constant answer is the commonest one, and the interval is a bootstrap over words of how far the
+    model is ahead of it.
+    """
+    some = np.unique(np.linspace(0, len(lengths) - 1, MOST_LENGTHS).round().astype(int))
+    drawn = [balanced_words(language, lengths[at], PER_LENGTH, KNOWLEDGE_SEED) for at in some]
+    sample = reduce(Sample.concatenate, (words for words in drawn if words is not None))
+    once = np.unique(sample.words.ids, axis=0, return_index=True)[1]
+    sample = Sample(sample.words[once], sample.labels[once])
+    if objective.hides or objective.tags or sample.labels.all() or not sample.labels.any():
+        return _of_places(model, language, objective, sample)
+    _, right = right_words(model, language, sample, objective)
+    halves = [right[sample.labels], right[~sample.labels]]
+    ends = [wilson(int(half.sum()), len(half)) for half in halves]
+    means = [float(half.mean()) for half in halves]
+    share = sum(means) / 2
+    down = hypot(*(mean - low for mean, (low, _) in zip(means, ends, strict=True))) / 2
+    up = hypot(*(high - mean for mean, (_, high) in zip(means, ends, strict=True))) / 2
+    return Knowledge("verdicts", share, share - down, share + up, 0.5, len(once))
+
+
+@torch.no_grad()
+def _of_places(
+    model: LanguageModel, language: Language, objective: Objective, sample: Sample
+) -> Knowledge:
+    """What is allowed at each place that the teacher speaks of, word by word."""
+    words = sample.words[sample.labels] if sample.labels.any() else sample.words
+    truth = objective.truth(language, words, model.config.readout, model.device)
+    asked = (truth.weight > 0).any(dim=2).cpu().numpy()
+    true = ((truth.target > 0) & (truth.weight > 0)).cpu().numpy()
+    allowed = (objective.allowed(model(truth.tokens)) & (truth.weight > 0)).cpu().numpy()
+    kinds, counts = np.unique(true[asked], axis=0, return_counts=True)
+    constant = (true == kinds[counts.argmax()]).all(axis=2)
+    shares = [_by_word((true == allowed).all(axis=2), asked), _by_word(constant, asked)]
+    _, low, high = (float(end) for end in bootstrap_mean(shares[0] - shares[1]))
+    right, best = (float(share.mean()) for share in shares)
+    known = np.isfinite(low)
+    return Knowledge(
+        f"answers to what {objective.asks} at a place",
+        right,
+        best + low if known else None,
+        best + high if known else None,
+        best,
+        int(asked.any(axis=1).sum()),
+    )
+
+
+def _by_word(right: np.ndarray, asked: np.ndarray) -> Float[np.ndarray, " word"]:
+    """The share of the places asked about that is right, of each word with such a place."""
+    counts = asked.sum(axis=1)
+    some = counts > 0
+    return np.asarray((right & asked).sum(axis=1)[some] / counts[some], dtype=float)
