@@ -54,7 +54,12 @@ class Claim:
     unweighed: str = ""
 
     def __post_init__(self) -> None:
-        """Ends that are no numbers are none, and so are controls without a value."""
+        """Ends that are no numbers are none, and so are controls without a value. A claim that was
+        kept equals the one that is made anew."""
+        object.__setattr__(self, "value", float(self.value))
+        object.__setattr__(self, "n", int(self.n))
+        for name in ("doubts", "notes"):
+            object.__setattr__(self, name, tuple(getattr(self, name)))
         for name in ("low", "high"):
             end = getattr(self, name)
             object.__setattr__(self, name, None if end is None or not isfinite(end) else float(end))

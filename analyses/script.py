@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -58,7 +59,11 @@ def where(found: Answer, name: str) -> None:
 
 
 def as_json(found: Answer) -> dict[str, Any]:
-    """An answer as JSON: sentence, findings, arguments, model_hash, table (a list of rows)."""
+    """An answer as JSON: sentence, grade, claims, what the network knows of its language, findings,
+    arguments, model_hash, table (a list of rows)."""
     rows = json.loads(found.table.to_json(orient="records", force_ascii=False))
     fields = {k: getattr(found, k) for k in ("sentence", "findings", "arguments", "model_hash")}
-    return {**fields, "table": rows}
+    claims = [asdict(claim) | {"grade": claim.grade} for claim in found.claims]
+    known = found.knowledge and asdict(found.knowledge)
+    about = {"grade": found.verdict.grade, "claims": claims, "knowledge": known}
+    return {**fields, **about, "table": rows}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import asdict
 from html import escape
 from importlib.metadata import version
 from typing import Any
@@ -46,8 +47,9 @@ def downloads(
             "Picture (PNG)": ("png", lambda: render(draw(), "png"), "image/png"),
             "Page (HTML)": ("html", lambda: _page(render(draw(), "html"), about), "text/html"),
         }
-        if result.findings:
-            content = {**about, "findings": dict(result.findings)}
+        if result.claims or result.findings:
+            claims = [asdict(claim) for claim in result.claims]
+            content = {**about, "claims": claims, "findings": dict(result.findings)}
             findings = json.dumps(content, ensure_ascii=False, indent=2)
             files["Findings (JSON)"] = ("json", findings, "application/json")
         stem = name if run is None else f"{run.name}-{name}-step-{run.step}"

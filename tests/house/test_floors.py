@@ -54,7 +54,9 @@ FLOORS: Mapping[str, Sequence[str]] = {
     "analyses": (
         "options",
         "registry",
-        "source answer_files",
+        "source knowledge",
+        "claims",
+        "answer_files",
         "needs",
         "answers",
         "console words activations scorecard",
