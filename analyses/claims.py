@@ -83,6 +83,15 @@ class Claim:
         return "fragile" if self.doubts else "holds"
 
     @property
+    def ahead(self) -> float:
+        """By how many standard errors it lies beyond its strongest control; NaN where it cannot be
+        weighed. The error is that of a normal distribution with this interval."""
+        if self.grade == "not weighed" or self.low is None or self.high is None:
+            return float("nan")
+        gap = (self.value - self.controls[self.strongest or ""]) * (-1 if self.less else 1)
+        return gap / max((self.high - self.low) / 3.92, 1e-9)
+
+    @property
     def number(self) -> str:
         """The value with its interval."""
         return f"{self.value:{self.form}}{brackets(self.low, self.high, self.form)}"

@@ -8,7 +8,7 @@ import pandas as pd
 
 from analyses.console import ERR, OUT, as_rows, progress_bar, shown, table_of
 from analyses.options.plants import Plant, Score
-from analyses.scoring import board, summary
+from analyses.scoring import board, nothing, summary
 from analyses.script import as_json, where
 from models.languages.grammars.bounded import BOUNDED
 from models.plants import plant as plants
@@ -48,7 +48,16 @@ def _programs(options: Plant) -> None:
 
 
 def score(options: Score) -> None:
-    """Scores a lens, or all of the lab's own."""
+    """Scores a lens, or all of the lab's own; or counts what questions claim of nothing."""
+    if options.null:
+        with progress_bar(nothing.NAME) as report:
+            result = nothing.null(options, report)
+        if not shown(options, result.table, as_json(result)):
+            rows = pd.DataFrame(result.findings["scores"])
+            OUT.print(table_of(rows[rows["kind"].isin(["null", nothing.RIGHT])]))
+            OUT.print(result.sentence)
+            where(result, nothing.NAME)
+        return
     name = options.lens.name if options.lens else "the lab's lenses"
     board.checked(options)
     if options.lens:

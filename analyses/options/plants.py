@@ -57,6 +57,10 @@ SETTINGS: Mapping[str, Dials] = {
 """What hides the networks on which lenses are scored. The stream is turned in all of them."""
 
 
+LEARNED = ("first", "anbn", "lt1", "an")
+"""Languages over two symbols that a small network learns. A network that is right about one of them
+is not by that right about the one before. "last" is none: a network of random weights may be right
+about it by luck, since all depends on the symbol at which the verdict is read."""
 TAUGHT = ("dieren-gaps", "dyck2")
 """The languages of the trained networks of which is asked what their lines did."""
 
@@ -81,6 +85,10 @@ class Score(Shows, Works):
         limit: seconds within which a lens must answer a question.
         out: the folder of all runs.
         taught: languages of the trained networks of which "lines" is asked.
+        null: ask the questions of the lab, in place of lenses, and count what they claim: of five
+            kinds of networks in which nothing is to be found of their language, and of networks
+            that are right. Other packages' questions are among them.
+        questions: the questions that are asked so; those of `lab analyse RUN all` if none is named.
     """
 
     lens: tyro.conf.Positional[Path | None] = None
@@ -91,9 +99,18 @@ class Score(Shows, Works):
     limit: Annotated[float, Interval(ge=1, le=86_400)] = 60.0
     out: Path = Path("runs")
     taught: tuple[str, ...] = TAUGHT
+    null: bool = False
+    questions: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if self.null and self.lens:
+            raise UserError(
+                f"--null asks questions, and {self.lens} holds lenses: leave one of the two out, "
+                "or register a question, as CONTRIBUTING.md says"
+            )
+        if self.questions and not self.null:
+            raise UserError("--questions are those of --null: add it")
         for name, asked, known in (
             ("program", self.programs, BOUNDED),
             ("setting", self.settings, SETTINGS),

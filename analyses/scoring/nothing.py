@@ -1,0 +1,213 @@
+"""How often the lab claims something of networks in which there is nothing to find, and how often
+of those in which there is.
+
+OUT/null/LANGUAGE-KIND-sSEED/    each network: a run, with its answers
+OUT/null/LANGUAGE-sSEED/         the network that is right, from which others are made
+OUT/results/null-1/              all of it
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import altair as alt
+import numpy as np
+import pandas as pd
+import torch
+from altair.typing import ChartType
+
+from analyses.answers import Answer, Progress, answer, plain, question, quiet, save
+from analyses.jobs.trained import trained
+from analyses.jobs.workers import side_by_side
+from analyses.needs import lack
+from analyses.options.plants import LEARNED, Score
+from analyses.registry import usual
+from interp.statistics import brackets, wilson
+from models.base import LanguageModel
+from models.config import TrainConfig
+from models.errors import UserError
+from models.runs.files import write_bytes
+from models.runs.run import Run
+from models.training.recipes import recipe
+
+NAME, FOLDER = "null", "null"
+ASKS = "How often does each question claim something of networks that have nothing to find?"
+STEPS, LONGEST, LINES = 600, 8, 400
+FALSE = 0.05
+"""The share of false claims at which right claims are told."""
+CLAIMED = ("holds", "fragile")
+
+
+def _before(run: Run) -> LanguageModel:
+    return run.untrained()
+
+
+def _one_step(run: Run) -> LanguageModel:
+    return trained(_beside(run, "one-step-training"), replace(run.config, steps=1)).model()
+
+
+def _coin(run: Run) -> LanguageModel:
+    """The network after as many steps on lines whose labels were drawn by a coin."""
+    rng = np.random.default_rng([0xC01, run.config.seed])
+    symbols = run.language.vocabulary.symbols
+    lines = {
+        tuple(rng.choice(symbols, size)): ("no", "yes")[rng.integers(2)]
+        for size in rng.integers(1, LONGEST + 1, LINES)
+    }
+    file = _beside(run, "coin-lines").with_suffix(".tsv")
+    text = "".join(f"{label}\t{' '.join(line)}\n" for line, label in sorted(lines.items()))
+    write_bytes(file, text.encode())
+    config = replace(run.config, language=file.stem)
+    return trained(_beside(run, "coin-training"), config, file).model()
+
+
+def _another(run: Run) -> LanguageModel:
+    """The network that is right about the next language of the list."""
+    at = LEARNED.index(run.config.language) + 1
+    config = _config(LEARNED[at % len(LEARNED)], run.config.seed)
+    return trained(run.path.parent / f"{config.language}-s{config.seed}", config).model()
+
+
+def _permuted(run: Run) -> LanguageModel:
+    """The network that is right, which reads each symbol as the next one."""
+    model = run.model()
+    weight = model.get_submodule("embed").weight
+    first = len(run.language.vocabulary) - len(run.language.vocabulary.symbols)
+    with torch.no_grad():
+        weight[first:] = weight[first:].roll(1, dims=0)  # type: ignore[operator, index]
+    return model
+
+
+NULL: dict[str, Callable[[Run], LanguageModel]] = {
+    "before training": _before,
+    "one step": _one_step,
+    "labels by coin": _coin,
+    "another language": _another,
+    "symbols permuted": _permuted,
+}
+"""Networks in which nothing is to be found of a language, each made from one that is right."""
+RIGHT = "right"
+
+
+def _beside(run: Run, name: str) -> Path:
+    return run.path.parent / f"{run.config.language}-{name}-s{run.config.seed}"
+
+
+def _config(language: str, seed: int) -> TrainConfig:
+    config = recipe(language)
+    model = replace(config.model, d_model=32, d_mlp=64)
+    how: dict[str, Any] = {"steps": STEPS, "max_n": LONGEST, "objective": "verdict"}
+    return replace(config, seed=seed, model=model, **how)
+
+
+def null(asked: Score, progress: Progress = quiet) -> Answer:
+    """One row per network and question.
+
+    Columns: kind (of ``NULL``, or "right"), language, seed, question, grade, claimed (whether the
+    lab claims it), alone (whether its first claim beats its controls, whatever the network knows),
+    ahead (by how many standard errors it does; NaN without controls or interval), sentence.
+    """
+    names = [question(name).name for name in asked.questions or usual()]
+    seeds = range(asked.first_seed, asked.first_seed + asked.seeds)
+    jobs = {
+        key: (*key, tuple(names), (asked.out / FOLDER).absolute())
+        for key in product(LEARNED, (RIGHT, *NULL), seeds)
+    }
+    progress(0, len(jobs), "the first network")
+    tables = {}
+    for key, table in side_by_side(_answers_of, jobs, asked.workers, asked.scheduler):
+        tables[key] = table
+        progress(len(tables), len(jobs), f"{key[0]}, {key[1]}, seed {key[2]}")
+    table = pd.concat([tables[key] for key in jobs], ignore_index=True)
+    summary = summed_up(table)
+    arguments = {"questions": names, "seeds": asked.seeds, "first_seed": asked.first_seed}
+    found = {"scores": summary.to_dict("records")}
+    result = Answer(table, " ".join(sentences(summary)), plain(found), arguments)
+    return save(asked.out, NAME, ASKS, result, chart(summary))
+
+
+def _answers_of(
+    language: str, kind: str, seed: int, names: tuple[str, ...], out: Path
+) -> pd.DataFrame:
+    """All answers about one network, which is made if need be."""
+    config = _config(language, seed)
+    run = trained(out / f"{language}-s{seed}", config)
+    if kind != RIGHT:
+        path = _beside(run, kind.replace(" ", "-"))
+        run = Run(path) if path.exists() else Run.create(path, config, model=NULL[kind](run))
+    rows = []
+    for name in names:
+        if lack(run, question(name).needs):
+            continue
+        try:
+            found, _ = answer(run, name, question(name).brief)
+        except UserError:  # of this network there is nothing to ask
+            continue
+        first = found.claims[0] if found.claims else None
+        rows.append(
+            {
+                "kind": kind,
+                "language": language,
+                "seed": seed,
+                "question": name,
+                "grade": found.verdict.grade,
+                "claimed": found.verdict.grade in CLAIMED,
+                "alone": first is not None and first.grade in CLAIMED,
+                "ahead": np.nan if first is None else first.ahead,
+                "sentence": found.sentence,
+            }
+        )
+    return pd.DataFrame(rows)
+
+
+def summed_up(table: pd.DataFrame) -> pd.DataFrame:
+    """One row per question, kind of network ("null" is all that have nothing to find) and count:
+    what the lab claims, and what the first claim alone would say.
+
+    Columns: question, kind, of ("claimed" or "alone"), share, low, high (Wilson), networks, and
+    power (of "right": the share claimed at the threshold that ``FALSE`` of the null networks pass).
+    """
+    rows = []
+    for name, asked in table.groupby("question", sort=False):
+        isnull = asked["kind"] != RIGHT
+        bar = asked.loc[isnull, "ahead"].fillna(-np.inf).quantile(1 - FALSE, "higher")
+        kinds = [("null", asked[isnull]), *asked.groupby("kind", sort=False)]
+        for (kind, some), of in product(kinds, ("claimed", "alone")):
+            hits, count = int(some[of].sum()), len(some)
+            if not count:
+                continue
+            low, high = wilson(hits, count)
+            power = float((some["ahead"] > bar).mean()) if kind == RIGHT else np.nan
+            about = {"question": name, "kind": kind, "of": of, "share": hits / count}
+            rows.append(about | {"low": low, "high": high, "networks": count, "power": power})
+    return pd.DataFrame(rows)
+
+
+def sentences(summary: pd.DataFrame) -> Iterator[str]:
+    """A sentence per question."""
+    for name, rows in summary.groupby("question", sort=False):
+        said = []
+        for kind, whose in (("null", "that have nothing to find"), (RIGHT, "that are right")):
+            for row in rows[(rows["kind"] == kind) & (rows["of"] == "claimed")].itertuples():
+                share = f"{row.share:.0%}{brackets(row.low, row.high, '.0%')}"
+                said.append(f"{share} of {row.networks} networks {whose}")
+        if said:
+            yield f"{name} claims something of {' and of '.join(said)}."
+
+
+def chart(summary: pd.DataFrame) -> ChartType:
+    """The share of networks of which something is claimed, by question."""
+    shown = summary[summary["kind"].isin(["null", RIGHT])]
+    base = alt.Chart(shown).encode(
+        y=alt.Y("question:N", sort=None, title=None),
+        color=alt.Color("kind:N", title=None).legend(orient="top"),
+        tooltip=["question", "kind", "share", "low", "high", "networks"],
+    )
+    x = alt.X("share:Q", title="networks of which something is claimed")
+    points = base.mark_point(filled=True, size=60).encode(x=x.scale(domain=[0, 1]).axis(format="%"))
+    ends = base.mark_rule().encode(x="low:Q", x2="high:Q")
+    return (ends + points).properties(width=320).facet(column=alt.Column("of:N", title=None))

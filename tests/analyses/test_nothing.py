@@ -1,0 +1,91 @@
+"""How often questions claim something of networks that have nothing to find, and of right ones."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from conftest import without_pictures
+
+from analyses.command_line.app import main
+from analyses.options.plants import Score
+from analyses.scoring import nothing
+from analyses.scoring.nothing import NULL, RIGHT, null, sentences, summed_up
+from models.runs.run import Run
+
+
+@pytest.fixture
+def brief(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(nothing, "LEARNED", ("first", "anbn"))
+    monkeypatch.setattr(nothing, "STEPS", 2)
+
+
+@pytest.mark.usefixtures("brief")
+def test_networks_of_every_kind_are_asked_and_kept(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    how = ["score", "--null", "--seeds", "1", "--out", str(tmp_path), "--workers", "1"]
+    with without_pictures():
+        assert main([*how, "--questions", "accuracy", "patching", "--json"]) == 0
+    table = pd.DataFrame(json.loads(capsys.readouterr().out)["table"])
+    assert len(table) == 2 * 2 * (1 + len(NULL))
+    assert set(table["kind"]) == {RIGHT, *NULL}
+    assert not table["claimed"].any()  # after two steps none of them knows its language
+    runs = {path.name for path in (tmp_path / "null").iterdir() if path.is_dir()}
+    assert {"first-s0", "anbn-s0", "first-one-step-s0", "first-symbols-permuted-s0"} <= runs
+    before = (tmp_path / "null" / "first-s0" / "run.json").stat().st_mtime_ns
+    null(Score(null=True, seeds=1, out=tmp_path, workers=1, questions=("accuracy",)))
+    assert (tmp_path / "null" / "first-s0" / "run.json").stat().st_mtime_ns == before
+
+
+@pytest.mark.usefixtures("brief")
+def test_a_permuted_network_reads_other_symbols(tmp_path: Path) -> None:
+    from analyses.jobs.trained import trained
+
+    run: Run = trained(tmp_path / "first-s0", nothing._config("first", 0))
+    changed, own = NULL["symbols permuted"](run), run.model()
+    with torch.no_grad():
+        one, other = changed(torch.tensor([[0, 2, 3]])), own(torch.tensor([[0, 3, 2]]))
+    torch.testing.assert_close(one, other)
+    untrained = NULL["before training"](run)(torch.tensor([[0, 2, 3]]))
+    assert not torch.allclose(untrained, one)
+
+
+def test_false_and_right_claims_are_counted_over_networks() -> None:
+    rows = [
+        {"question": "q", "kind": kind, "claimed": claimed, "alone": alone, "ahead": ahead}
+        for kind, claimed, alone, ahead in [
+            *[("one step", False, i < 5, float(i < 5) * 3) for i in range(20)],
+            *[(RIGHT, True, True, ahead) for ahead in (1.0, 2.9, 3.5, 9.0)],
+        ]
+    ]
+    table = summed_up(pd.DataFrame(rows)).set_index(["kind", "of"])
+    assert table.loc[("null", "claimed"), "share"] == 0
+    assert table.loc[("null", "alone"), ["share", "networks"]].tolist() == [0.25, 20]
+    assert table.loc[("null", "alone"), "high"] == pytest.approx(0.469, abs=1e-3)  # Wilson's
+    assert table.loc[(RIGHT, "claimed"), "power"] == 0.5  # two of four lie beyond 3
+    assert np.isnan(table.loc[("one step", "alone"), "power"])
+    assert list(sentences(table.reset_index())) == [
+        "q claims something of 0% [0%, 16%] of 20 networks that have nothing to find and of 100% "
+        "[51%, 100%] of 4 networks that are right."
+    ]
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["LENS.py", "--null"], "--null asks questions, and LENS.py holds lenses"),
+        (["--questions", "probing"], "--questions are those of --null"),
+        (["--null", "--questions", "probign"], "probing"),
+    ],
+)
+def test_what_does_not_go_together_is_refused(
+    options: list[str], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["score", *options, "--out", str(tmp_path)]) == 2
+    assert said in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
