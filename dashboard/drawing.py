@@ -66,11 +66,11 @@ COLOURS: dict[Grade, Literal["green", "orange", "red", "gray"]] = {
 
 
 GRADES: dict[Grade, str] = {
-    "holds": "Better than every control, by an interval.",
-    "fragile": "Better than the controls, but not in every way that was tested.",
-    "no better than its controls": "An untrained network, random choices or shuffled labels do the "
-    "same.",
-    "not weighed": "This answer was not held against its controls.",
+    "holds": "Beyond every control, by its interval.",
+    "fragile": "Beyond the controls, but not in every way that was tested.",
+    "no better than its controls": "A control comes as far, or the network does not know its "
+    "language.",
+    "not weighed": "There is no interval or no control that could refute it.",
 }
 
 
