@@ -41,7 +41,7 @@ def charts(result: Answer) -> dict[str, ChartType]:
     table = result.table
     state = table["split"] == "score"
     rows = {
-        "erasure": table[table["experiment"] == "erasure"],
+        "erasure": table[(table["experiment"] == "erasure") & (table["model"] == "trained")],
         "steering": table[(table["experiment"] == "steering") & (table["split"] == "all")],
         "states": table[(table["experiment"] == "steering") & state],
         "interchange": table[table["experiment"] == "interchange"],

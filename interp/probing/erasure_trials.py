@@ -69,10 +69,11 @@ def erasure_trials(
         One row per measure, site, variable and method: site (the hook), variable, method, amount
         (how many directions were erased), measure, choice (over every other word, which may choose
         a site), value, low, high (over the words between, with a 95% bootstrap; choice, low and
-        high are NaN except for "words right"), words. Measures: "words right", a share; "changed",
-        the mean
-        square of the change over the variance of the activations; "probe R2" or "probe accuracy" of
-        a new linear probe, for "none" and "LEACE" only. No row if no target varies.
+        high are NaN except for "words right"), gap, gap_low, gap_high (of "words right": the share
+        less that with LEACE, paired, on the words of value, with a 95% bootstrap), words. Measures:
+        "words right", a share; "changed", the mean square of the change over the variance of the
+        activations; "probe R2" or "probe accuracy" of a new linear probe, for "none" and "LEACE"
+        only. No row if no target varies.
     """
     before = right()
     rows, scores, probes = list[Row](), list[np.ndarray](), list[pd.DataFrame]()
@@ -106,10 +107,11 @@ def _table(
         return pd.DataFrame()
     table = pd.DataFrame(rows)
     changed = table.rename(columns={"changed": "value"})
-    halves = dict(
-        zip(("choice", "value", "low", "high"), in_halves(np.stack(scores, axis=1)), strict=True)
-    )
-    table = table.assign(**halves, words=max(1, len(scores[0]) // 2))
+    each = np.stack(scores, axis=1)  # of the four methods in turn
+    erased = each[:, np.flatnonzero(table["method"] == "LEACE").repeat(4)]
+    table[["choice", "value", "low", "high"]] = np.stack(in_halves(each), axis=1)
+    table[["gap", "gap_low", "gap_high"]] = np.stack(in_halves(each - erased)[1:], axis=1)
+    table["words"] = max(1, len(each) // 2)
     right = table.drop(columns="changed").assign(measure="words right")
     return pd.concat([right, changed.assign(measure="changed"), *probes], ignore_index=True)
 

@@ -15,6 +15,7 @@ from interp.probing.steering import adding, random_direction
 from interp.statistics import bootstrap_mean, in_halves
 
 DRAWS = 3  # of random directions
+MEAN_K = "moved by k, mean"
 
 Outcome = Callable[..., Float[np.ndarray, "k word"]]
 """A function of TransformerLens hooks, pairs of name and function. It returns a number read off
@@ -79,8 +80,8 @@ def outcomes(ks: Int[np.ndarray, " k"], shift: Float[np.ndarray, "draw k word"])
         One row per measure and k: measure, amount (k), choice, value, low, high (95% bootstrap over
         words), words. The measure "moved by k" is the share of words whose outcome moved by exactly
         k; a word without an outcome did not. Its choice is over every other word, which may choose
-        a site, and its value over the words between. "shift" is the mean shift of all words with an
-        outcome.
+        a site, and its value over the words between. "moved by k, mean" is its mean over all k; its
+        amount is 0. "shift" is the mean shift of all words with an outcome.
     """
     exact = (shift == ks[:, None]).mean(axis=0)
     choice, value, low, high = in_halves(exact.T)
@@ -95,4 +96,7 @@ def outcomes(ks: Int[np.ndarray, " k"], shift: Float[np.ndarray, "draw k word"])
         interval = bootstrap_mean(moved) if len(moved) else (np.nan,) * 3
         rows.append({"measure": "shift", "amount": k, "words": len(moved) / len(shift)})
         rows[-1] |= dict(zip(("value", "low", "high"), map(float, interval), strict=True))
+    every = zip(("choice", "value", "low", "high"), in_halves(exact.mean(axis=0)), strict=True)
+    rows.append({"measure": MEAN_K, "amount": 0, "words": max(1, exact.shape[1] // 2)})
+    rows[-1] |= {name: float(number) for name, number in every}
     return pd.DataFrame(rows)

@@ -14,12 +14,12 @@ from analyses.answers import (
     Planned,
     Progress,
     Question,
-    arguments_of,
     numbers,
     plain,
     quiet,
 )
 from analyses.charts.theme import QUIET, TRAINED, UNTRAINED, figures
+from analyses.claims import Claim
 from analyses.options.inside import Dictionary as Asked
 from analyses.options.inside import DictionaryKind
 from analyses.questions.inside.dictionaries.features import features, told
@@ -73,7 +73,7 @@ def dictionaries(run: Run, asked: Asked, progress: Progress = quiet) -> Answer:
     Raises:
         UserError: nothing is known of the site, or a kind cannot be trained there.
     """
-    model, digest = run.model_and_hash()
+    model = run.model()
     if asked.site not in model.hook_dict:
         raise unknown("site", asked.site, model.hook_dict)
     kinds = asked.kinds or (SPARSE if asked.site.endswith("mlp_out") else SPARSE[:-1])
@@ -84,8 +84,7 @@ def dictionaries(run: Run, asked: Asked, progress: Progress = quiet) -> Answer:
     table = as_table(rows)
     findings = plain({"features": latents, "told": best, "facts": truth.names})
     findings["positions"] = len(truth.score.word)
-    sentence = in_words(table, run.name, asked, truth)
-    return Answer(table, sentence, findings, arguments_of(asked), digest)
+    return Answer(table, findings=findings)
 
 
 def _truth(run: Run, model: LanguageModel, asked: Asked) -> Truth:
@@ -159,41 +158,47 @@ def _shown(value: float, low: float, high: float) -> str:
     return f"{value:.2f}{brackets(low, high, '.2f')}"
 
 
-def in_words(table: pd.DataFrame, name: str, asked: Asked, truth: Truth) -> str:
-    """The sparse dictionaries of the first width, beside their controls."""
+FOUND = {
+    "F1": "The best latents of {} tell facts with a mean F1 of {{}}",
+    "cause": "Clamping the latents of {} gives the right answer in {{}} of cases",
+}
+
+
+def claims(answer: Answer) -> list[Claim]:
+    """What the first kind of sparse dictionary does at the first width: how well its latents tell
+    facts, and whether clamping them moves the answer. Older ways may do as well."""
+    table, facts = answer.table.dropna(subset="value"), answer.findings
     first = table[table["width"] == table["width"].iloc[0]]
-    values = first.set_index(["model", "kind", "measure"])
-    parts = []
-    for measure in ("F1", "MCC", "cause"):
-        own = first[(first["measure"] == measure) & first["value"].notna()]
-        own = own[(own["model"] == "trained") & ~own["kind"].isin(OLDER)]
-        told = [f"{row.kind} {_shown(row.value, row.low, row.high)}" for row in own.itertuples()]
-        if told:
-            by_chance = values.loc[(CHANCE, CHANCE, measure), "value"]
-            parts.append(f"{measure}: {', '.join(told)}; chance {by_chance:.2f}")
-    untrained = first[(first["model"] == "untrained") & (first["measure"] == "F1")]
-    controls = ", ".join(f"{row.kind} {row.value:.2f}" for row in untrained.itertuples())
-    return (
-        f"At {asked.site} of {name}, {'. '.join(parts)}. F1 on the untrained model: {controls}. "
-        f"{len(truth.names)} facts at {len(truth.score.word)} positions that chose nothing; means "
-        f"over {asked.seeds} seeds of the dictionaries (95% Student's)."
+    about = f"{len(facts['facts'])} facts at {facts['positions']:,} positions that chose nothing."
+    by = {measure: first[first["measure"] == measure] for measure in FOUND}
+    return [_claim(rows, FOUND[measure], about) for measure, rows in by.items() if len(rows) > 1]
+
+
+def _claim(rows: pd.DataFrame, finding: str, about: str) -> Claim:
+    own, *others = rows[(rows["model"] == "trained") & rows["kind"].isin(SPARSE)].itertuples()
+    peers = rows[rows["model"] != "untrained"].set_index("kind")["value"]
+    older = {each: peers[each] for each in OLDER if each in peers}
+    as_good = [each for each, value in older.items() if value >= own.low]
+    controls = {"random directions": peers["random"], CHANCE: peers[CHANCE]}
+    untrained = rows[(rows["model"] == "untrained") & (rows["kind"] == own.kind)]
+    if len(untrained):  # whose latents are not clamped
+        controls["the untrained network"] = untrained["value"].iloc[0]
+    beside = {each.kind: each.value for each in others} | older
+    return Claim(
+        finding.format(own.kind),
+        own.value,
+        own.low,
+        own.high,
+        own.seeds,
+        "dictionaries",
+        "Student's over their seeds",
+        controls,
+        doubts=[f"Not shown to be more than older ways: {', '.join(as_good)}."] if as_good else [],
+        notes=[
+            f"Others: {', '.join(f'{each} {value:.2f}' for each, value in beside.items())}.",
+            about,
+        ],
     )
-
-
-def in_short(table: pd.DataFrame) -> str:
-    """What the sparse dictionaries of one width do: where they are clamped if that is known, and
-    else how well their latents tell facts."""
-    known = table[table["value"].notna()]
-    measure = "cause" if "cause" in set(known["measure"]) else "F1"
-    rows = known[(known["measure"] == measure) & known["kind"].isin([*SPARSE, CHANCE])]
-    values = rows[rows["model"] != "untrained"].set_index("kind")[["value", "low", "high"]]
-    by_chance = values.loc[CHANCE, "value"]
-    own = [f"{kind} {_shown(*row)}" for kind, row in values.drop(CHANCE).iterrows()]
-    what = {
-        "cause": "Answers that are right where latents are clamped",
-        "F1": "F1 of the best latent of each fact",
-    }
-    return f"{what[measure]}: {', '.join(own)}; chance {by_chance:.2f}."
 
 
 def chart(table: pd.DataFrame) -> ChartType:
@@ -261,6 +266,7 @@ QUESTION = Question(
     dictionaries,
     headline,
     lambda answer: chart(answer.table),
+    claims,
     needs=("known states",),
     shown=shown,
     planned=(Planned("trained", "untrained"),),

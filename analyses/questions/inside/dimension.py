@@ -9,11 +9,11 @@ from altair.typing import ChartType
 
 from analyses.answers import Planned, Progress, models_of, numbers, of_table, quiet
 from analyses.charts.theme import by_model, figures
+from analyses.claims import Claim
 from analyses.options.inside import Dimension as Options
 from analyses.script import script
 from analyses.words import WordTensors, sample_window
 from interp.model import activations
-from interp.statistics import brackets
 from interp.vectors.dimension import participation_ratios
 from models.base import LanguageModel
 from models.languages import Language, RegularLanguage
@@ -68,19 +68,28 @@ def dimension(run: Run, options: Options, progress: Progress = quiet) -> pd.Data
     return pd.DataFrame(rows).astype({"states": "Int64"})
 
 
-def in_words(table: pd.DataFrame) -> str:
-    """What the table says of the last site."""
+def claims(table: pd.DataFrame) -> list[Claim]:
+    """How many dimensions the last site fills: whether fewer or more than without training, both
+    ends of the interval tell."""
     last = table.drop_duplicates("model", keep="last").set_index("model")
-    trained, untrained = last.loc["trained"], last.loc["untrained"]
-    states = trained["states"]
-    automaton = "" if pd.isna(states) else f"; the minimal automaton has {states:d} states"
-    return (
-        f"After the last layer the activations fill {trained['value']:.1f}"
-        f"{brackets(trained['low'], trained['high'], '.1f')} of {trained['d_model']} dimensions "
-        f"(untrained {untrained['value']:.1f}"
-        f"{brackets(untrained['low'], untrained['high'], '.1f')}{automaton}). Participation ratio, "
-        f"{trained['words']} words; intervals: bootstrap over words."
-    )
+    trained, untrained = last.loc["trained"], last.loc["untrained", "value"]
+    states, fewer = trained["states"], bool(trained["value"] < untrained)
+    return [
+        Claim(
+            f"After the last layer the activations fill {'fewer' if fewer else 'more'} dimensions "
+            f"than those of the untrained network, {{}} of {trained['d_model']}",
+            trained["value"],
+            trained["low"],
+            trained["high"],
+            int(trained["words"]),
+            "words",
+            "participation ratio, bootstrap over words",
+            {"the untrained network": untrained},
+            ".1f",
+            less=fewer,
+            notes=[] if pd.isna(states) else [f"The minimal automaton has {states:d} states."],
+        )
+    ]
 
 
 def chart(table: pd.DataFrame) -> ChartType:
@@ -108,7 +117,7 @@ QUESTION = of_table(
     "dimension",
     Options,
     dimension,
-    in_words,
+    claims,
     headline,
     chart,
     needs=("one side", "states"),

@@ -8,21 +8,22 @@ change as much and mean nothing.
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from collections.abc import Mapping
 from typing import Any
 
 import pandas as pd
 
 from analyses.answers import Answer, Planned, Progress, Question, plain, quiet
 from analyses.charts.interventions import chart
+from analyses.claims import Claim
 from analyses.options.inside import Interventions as Options
 from analyses.questions.trials.erasing import erasure
 from analyses.questions.trials.exchanging import interchange, planned, sites_of
 from analyses.questions.trials.findings import (
-    exchange_said,
+    exchange_claim,
     exchanged,
-    scrubbed_said,
     scrubbed_there,
+    state_claim,
     to_a_state,
 )
 from analyses.questions.trials.prefixes import Prefixes
@@ -31,7 +32,7 @@ from analyses.questions.trials.states import scrubbing, state_steering
 from analyses.questions.trials.steering import RANDOM, steering, steering_refusal
 from analyses.registry import BUILT_IN
 from analyses.script import script
-from interp.statistics import brackets
+from interp.probing.steering_trials import MEAN_K
 from models.errors import UserError
 from models.languages import Language
 from models.runs.run import Run
@@ -39,8 +40,9 @@ from models.training.trainer import threads
 
 COLUMNS = [
     *("model", "experiment", "site", "variable", "method", "amount", "measure", "split"),
-    *("choice", "value", "low", "high", "words", "units"),
+    *("choice", "value", "low", "high", "words", "units", "gap", "gap_low", "gap_high"),
 ]
+LEAST, FEW = 6, "Fewer than 6 different words can show nothing: all of them may agree by chance."
 
 
 @threads(1)  # many small steps: more threads get into each other's way
@@ -50,9 +52,10 @@ def analyse(run: Run, options: Options, progress: Progress = quiet) -> Answer:
     Columns: model (trained, untrained), experiment, site (of the residual stream), variable,
     method, amount, measure, split, choice (of "words right" and "moved by k": over every other
     word, which chooses a site), value, low, high (95% bootstrap over the units; of these two over
-    the words that do not choose), words (the
-    words or pairs of prefixes that the value is a mean over), units (the words, or the different
-    prefixes among all bases and sources; pairs of one prefix do not count as independent).
+    the words that do not choose), words (the words or pairs of prefixes that the value is a mean
+    over), units (the words, or the different prefixes among all bases and sources; pairs of one
+    prefix do not count as independent), gap, gap_low, gap_high (of "words right": the share less
+    that with LEACE, paired, over the words of value).
 
     Splits: "all"; of interchange and of "state means" the prefixes are in three parts. One fits,
     "choose" chooses site and rank, "score" is reported. "longer": fitted on the shorter half of the
@@ -74,7 +77,8 @@ def analyse(run: Run, options: Options, progress: Progress = quiet) -> Answer:
             for both, random directions of the same length; "state of another word" (the activation
             of the word with k more symbols in all earlier blocks). The end is the first symbol
             after which END may follow. Measures: "moved by k" (the share of words whose end came
-            exactly k later); "shift" (by how much it came later, over the words that ended).
+            exactly k later); its mean over all k; "shift" (by how much it came later, over the
+            words that ended).
             For all languages with a known state: the method "state means" adds the mean of the
             wanted state less that of the own one after a prefix, where its answer is read;
             "random direction, as far" is its control. Amount: 1. Measure: "next symbols" (the share
@@ -103,10 +107,10 @@ def analyse(run: Run, options: Options, progress: Progress = quiet) -> Answer:
         UserError: nothing is known of the language's state, it does not vary, or the model has no
             activations.
     """
-    model, digest = run.model_and_hash()
+    model = run.model()
     models = {"trained": model, "untrained": run.untrained()}
     reason, found = steering_refusal(run), Prefixes.of(run, options.seed)
-    steps = len(stream_hooks(model)) * (1 if reason else 2)
+    steps = len(stream_hooks(model)) * (2 if reason else 3)
     if found:
         steps += 3 * len(exchange_sites(model))
         steps += sum(len(sites_of(model, each)) for each, *_ in planned(run, found, models))
@@ -117,7 +121,12 @@ def analyse(run: Run, options: Options, progress: Progress = quiet) -> Answer:
         progress(done, steps, what)
         done += 1
 
-    tables = {"erasure": [erasure(run, model, options.words, options.seed, report)]}
+    tables = {
+        "erasure": [
+            erasure(run, each, options.words, options.seed, report).assign(model=name)
+            for name, each in models.items()
+        ]
+    }
     tables["steering"] = [] if reason else [steering(run, model, report)]
     if found:
         given = run, model, found, options.seed, report
@@ -140,8 +149,22 @@ def analyse(run: Run, options: Options, progress: Progress = quiet) -> Answer:
     table = pd.concat(rows, ignore_index=True)
     filled = {"model": "trained", "split": "all", "units": table["words"]}
     table = table.reindex(columns=COLUMNS).fillna(filled)
-    sentence, told = findings(table, main_variable(run.language), reason, found)
-    return Answer(table, sentence, plain(told), asdict(options), digest)
+    exchange = exchanged(table, found)
+    refused = [f"No steering of a counter: {reason}."] if reason else []
+    if not exchange:
+        refused.append(
+            "No interchange: no variables decide alone what may follow, or too few prefixes differ."
+        )
+    told = {
+        "refused": refused,
+        "main": main_variable(run.language),
+        "erasure": _erasure(table[table["experiment"] == "erasure"]),
+        "steering": _steered(table),
+        "state": to_a_state(table),
+        "interchange": exchange,
+        "scrubbing": scrubbed_there(table, exchange),
+    }
+    return Answer(table, findings=plain(told))
 
 
 def main_variable(language: Language) -> str:
@@ -150,117 +173,106 @@ def main_variable(language: Language) -> str:
     return next((name for name in reversed(names) if "-" in name), names[0])
 
 
-def findings(
-    table: pd.DataFrame, main: str, no_steering: str | None, found: Prefixes | None
-) -> tuple[str, dict[str, Any]]:
-    """For each variable, the site where erasing it does most harm; the site where moving works
-    best; and for exchanging what ``trials.findings`` says. Some words choose, others are told."""
-    trained = table[table["model"] == "trained"]
-    erased = {
-        name: _erased(trained[trained["variable"] == name])
-        for name in table.loc[table["experiment"] == "erasure", "variable"].unique()
-    }
-    steered, exchange = _steered(trained), exchanged(table, found)
-    said = []
-    if main in erased:
-        gone = erased[main]
-        said.append(
-            f"With {main} erased at {gone['site']}, {gone['LEACE']:.0%}"
-            f"{brackets(gone['low'], gone['high'], '.0%')} of {gone['words']} different words are "
-            f"right (others chose the site; before: {gone['none']:.0%}; with random directions "
-            f"erased: "
-            f"{gone['random directions']:.0%}; with a random readout erased: "
-            f"{gone['random readout']:.0%})."
-        )
-    if steered:
-        read = steered["read"]
-        said.append(
-            f"When k is {steered['method']} at {steered['site']}, the end moves by exactly k in "
-            f"{steered['exact']:.0%} of {steered['words']} words, none of which chose this site or "
-            f"way (mean over k; in a random direction: {steered['random']:.0%}). "
-            + (
-                f"A probe reads {main} best at the same site (R2 {read['R2']:.2f})."
-                if read["site"] == steered["site"]
-                else f"A probe reads {main} best at {read['site']} (R2 {read['R2']:.2f}); there it "
-                f"moves by exactly k in {read['exact']:.0%}."
-            )
-        )
-    if state := to_a_state(table):
-        said.append(
-            f"With the mean of the wanted state put in at {state['site']}, exactly its symbols may "
-            f"follow in {state['value']:.0%} of cases (in a random direction: "
-            f"{state['random']:.0%})."
-        )
-    scrubbed = scrubbed_there(table, exchange)
-    said += [*exchange_said(exchange), *scrubbed_said(scrubbed)]
-    refused = [f"No steering of a counter: {no_steering}."] if no_steering else []
-    if not exchange:
-        refused.append(
-            "No interchange: no variables decide alone what may follow, or too few prefixes differ."
-        )
-    return " ".join(said), {
-        "refused": refused,
-        "main": main,
-        "erasure": erased,
-        "steering": steered,
-        "state": state,
-        "interchange": exchange,
-        "scrubbing": scrubbed,
+def _erasure(table: pd.DataFrame) -> dict[str, Any]:
+    """Of each variable, what ``_erased`` tells, and the gap in the untrained network."""
+    found = {key: _erased(rows) for key, rows in table.groupby(["model", "variable"], sort=False)}
+    return {
+        name: {**about, "untrained": found["untrained", name]["gap"]}
+        for (model, name), about in found.items()
+        if model == "trained"
     }
 
 
 def _erased(rows: pd.DataFrame) -> dict[str, Any]:
-    """The site where LEACE does most harm beyond random directions, by the words that choose, and
-    what is right there of the others, by method."""
+    """The site where LEACE does most harm beyond random directions, by the words that choose; and
+    of the others what is right there by method, what a probe reads, and the gap to the stronger
+    control."""
     right = rows[rows["measure"] == "words right"]
-    order = right["site"].unique()
-    choice, wide = (
-        right.pivot(index="site", columns="method", values=part).loc[order]
-        for part in ("choice", "value")
-    )
-    site = (choice["random directions"] - choice["LEACE"]).idxmax()
-    (leace,) = right[(right["site"] == site) & (right["method"] == "LEACE")].to_dict("records")
+    choice = right.pivot(index="site", columns="method", values="choice")
+    site = (choice["random directions"] - choice["LEACE"]).loc[right["site"].unique()].idxmax()
+    there = right[right["site"] == site].set_index("method")
+    control = there.loc[["random directions", "random readout"], "gap"].idxmin()
     probes = rows[rows["measure"].str.startswith("probe ") & (rows["site"] == site)]
     probe = probes.set_index("method")["value"]
     return {
         "site": site,
-        **wide.loc[site],
-        "low": leace["low"],
-        "high": leace["high"],
-        "words": int(leace["words"]),
+        **there["value"],
+        **there.loc[control, ["gap", "gap_low", "gap_high", "words"]],
         "probe": probe["none"],
         "probe_erased": probe["LEACE"],
     }
 
 
-def _steered(trained: pd.DataFrame) -> dict[str, Any] | None:
+def _steered(table: pd.DataFrame) -> dict[str, Any] | None:
     """The site and the way to move that work best by the words that choose, and what they do for
-    the others, with their control; and the site where a probe reads the variable best."""
-    rows = trained[trained["measure"] == "moved by k"]
+    the others; and the same of a random direction."""
+    rows = table[table["measure"] == MEAN_K]
     if rows.empty:
         return None
-    means = rows.groupby(["site", "method"], sort=False)[["choice", "value"]].mean()
-    ways = means[means.index.get_level_values("method").isin(list(RANDOM))]
-    exact = means["value"]
-    site, method = ways["choice"].idxmax()
-    best = rows[(rows["site"] == site) & (rows["method"] == method)]
-    same = trained["variable"] == rows["variable"].iloc[0]
-    probes = trained[same & (trained["measure"] == "probe R2") & (trained["method"] == "none")]
-    read = probes.loc[probes["value"].idxmax()]
+    best, random = (
+        some.loc[some["choice"].idxmax()]
+        for some in (rows[rows["method"].isin(list(names))] for names in (RANDOM, RANDOM.values()))
+    )
+    each = table[table["measure"] == "moved by k"]
+    each = each[(each["site"] == best["site"]) & (each["method"] == best["method"])]
     return {
-        "site": site,
-        "method": method,
-        "exact": exact[site, method],
-        "words": int(best["words"].iloc[0]),
-        "random": exact[site, RANDOM[method]],
-        "by_k": {str(k): value for k, value in zip(best["amount"], best["value"], strict=True)},
-        "carried": exact[:, "state of another word"].to_dict(),
-        "read": {
-            "site": read["site"],
-            "R2": read["value"],
-            "exact": ways["value"][read["site"]][ways["choice"][read["site"]].idxmax()],
-        },
+        **best[["site", "method", "value", "low", "high", "words"]],
+        "random": random["value"],
+        "by_k": {str(k): value for k, value in zip(each["amount"], each["value"], strict=True)},
     }
+
+
+def claims(answer: Answer) -> list[Claim]:
+    """What exchanging the main variable does, what moving it does, and what erasing it does. The
+    exchange comes first: a random readout often ruins as much as an erasure."""
+    found = answer.findings
+    erased, exchange, steered = (found[name] for name in ("erasure", "interchange", "steering"))
+    main = found["main"] if found["main"] in erased else next(iter(erased), found["main"])
+    made = [exchange_claim(exchange, main, found["scrubbing"])] if exchange else []
+    if steered:
+        made.append(_moved(steered))
+    elif found["state"]:
+        made.append(state_claim(found["state"]))
+    return [*made, _harm(main, erased[main])] if main in erased else made
+
+
+def _harm(variable: str, erased: Mapping[str, Any]) -> Claim:
+    """How many more words are wrong without the variable than without as much of anything else."""
+    return Claim(
+        f"Erasing {variable} at {erased['site']} costs {{}} of words beyond what erasing random "
+        "directions or a random readout costs",
+        erased["gap"],
+        erased["gap_low"],
+        erased["gap_high"],
+        int(erased["words"]),
+        "different words, none of which chose the site",
+        "paired, bootstrap over words",
+        {"no difference": 0.0, "the untrained network": erased["untrained"]},
+        ".0%",
+        notes=[
+            f"Right are {erased['none']:.0%}; with {variable} erased {erased['LEACE']:.0%}, with "
+            f"random directions {erased['random directions']:.0%}, with a random readout "
+            f"{erased['random readout']:.0%}."
+        ],
+        unweighed=FEW if erased["words"] < LEAST else "",
+    )
+
+
+def _moved(steered: Mapping[str, Any]) -> Claim:
+    """How often the end moves by exactly k."""
+    return Claim(
+        f"When k is {steered['method']} at {steered['site']}, the end moves by exactly k in {{}} "
+        "of words",
+        steered["value"],
+        steered["low"],
+        steered["high"],
+        int(steered["words"]),
+        "words, none of which chose this site or way",
+        "mean over k, bootstrap over words",
+        {"a random direction": steered["random"]},
+        ".0%",
+        unweighed=FEW if steered["words"] < LEAST else "",
+    )
 
 
 def headline(result: Answer) -> pd.DataFrame:
@@ -278,7 +290,7 @@ def headline(result: Answer) -> pd.DataFrame:
         rows += [(name, "probe", erased["probe"]), (name, "probe, erased", erased["probe_erased"])]
     if steered := found["steering"]:
         name = found["main"]
-        rows += [(name, "moved by exactly k", steered["exact"])]
+        rows += [(name, "moved by exactly k", steered["value"])]
         rows += [(name, f"moved by exactly {k}", v) for k, v in steered["by_k"].items()]
         rows += [(name, "moved by exactly k, random direction", steered["random"])]
     if state := found["state"]:
@@ -319,6 +331,7 @@ QUESTION = Question(
     analyse,
     headline,
     chart,
+    claims,
     brief=Options(words=100, pairs=48),
     planned=(
         *(

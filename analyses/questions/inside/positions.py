@@ -13,6 +13,7 @@ from altair.typing import ChartType
 from torch import Tensor
 
 from analyses.answers import Progress, numbers, of_table, quiet
+from analyses.claims import Claim
 from analyses.options.inside import Positions as Options
 from analyses.script import script
 from interp.vectors.positions import properties
@@ -106,22 +107,34 @@ def _of_run(run: Run, positions: int) -> Iterator[tuple[str, str, Tensor]]:
         yield f"learned, {name}", "added", weight.detach()[:positions]
 
 
-def in_words(table: pd.DataFrame) -> str:
-    """What the table says of each requirement."""
+def claims(table: pd.DataFrame) -> list[Claim]:
+    """Which kinds meet each requirement: nothing is estimated."""
     length = int(table["window"].iloc[0])
     most = length.bit_length() - 1
-
-    def those(rows: pd.Series[bool]) -> str:
-        return ", ".join(table["kind"][rows]) or "none of them"
-
     # Vectors that grow with the position are more than twice as large at twice the window.
-    whole = table[["bits", "bits_beyond"]] > most - 0.01
-    return (
-        f"Bounded: {those(table['growth'] < 2)}. Unique up to {2 * length} positions: "
-        f"{those(table['unique'] == 2 * length)}. A step is one affine map: "
-        f"{those(table['step'] < 1e-3)}. All {most} bits are read within the window: "
-        f"{those(whole['bits'])}; beyond it: {those(whole['bits_beyond'])}."
-    )
+    met = {
+        "Bounded": table["growth"] < 2,
+        f"Unique up to {2 * length} positions": table["unique"] == 2 * length,
+        "A step is one affine map": table["step"] < 1e-3,
+        f"All {most} bits are read within the window": table["bits"] > most - 0.01,
+        f"All {most} bits are read beyond the window": table["bits_beyond"] > most - 0.01,
+    }
+    return [
+        Claim(
+            "{} kinds of positions are bounded, unique and consistent step by step",
+            int(pd.DataFrame(met).iloc[:, :3].all(axis=1).sum()),
+            None,
+            None,
+            len(table),
+            "kinds",
+            form="d",
+            notes=[
+                f"{name}: {', '.join(table['kind'][rows]) or 'none of them'}."
+                for name, rows in met.items()
+            ],
+            unweighed="These are facts of their tables: nothing is estimated.",
+        )
+    ]
 
 
 MEASURES = {
@@ -158,7 +171,7 @@ QUESTION = of_table(
     "positions",
     Options,
     position_table,
-    in_words,
+    claims,
     headline,
     chart,
     lambda table: table.drop(columns=["vectors", "window"]),

@@ -8,6 +8,7 @@ probes, others choose the best site, of the model and of each control, and other
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -217,17 +218,32 @@ def analyse(run: Run, options: Options, progress: Progress = quiet) -> Answer:
     first = ["model", "probe", "split", "site", "target", "metric"]
     columns = [*first, "choice", "score", "low", "high", "bits", "n_train", "n_test"]
     table = pd.concat(tables, ignore_index=True)[columns]
-    return Answer(table, findings=findings(table))
+    names = run.language.main_variables
+    repeated = _repeated({name: state[name] for name in names})
+    return Answer(table, findings=findings(table, names) | {"repeated": repeated})
 
 
-def findings(table: pd.DataFrame) -> dict[str, Any]:
+def _repeated(targets: Mapping[str, Target]) -> list[str]:
+    """The variables that are linear combinations of those before them from the first symbol on."""
+    known, found = list[np.ndarray](), list[str]()
+    for name, target in targets.items():
+        y = target.values[:, 1:][target.mask[:, 1:]].astype(float)
+        x = np.stack([np.ones(len(y)), *known], axis=1)
+        if np.allclose(x @ np.linalg.lstsq(x, y)[0], y, atol=1e-6):
+            found.append(name)
+        else:
+            known.append(y)
+    return found
+
+
+def findings(table: pd.DataFrame, main: Sequence[str] = ()) -> dict[str, Any]:
     """For each target, the site where a linear probe reads it best, and each control's best score.
 
     Keys of "best": site (chosen on other words than those that are scored), metric, score, low and
     high (95% bootstrap over words), n_test (prefixes scored), controls (by name, each at its own
     best site), mlp, 1-sparse, 8-sparse (there), longer (there, on longer words), compression
     (there, trained and untrained), selectivity (there, linear and mlp: the score minus that on the
-    control task).
+    control task). The "main" one is the first main variable of the language that is there.
 
     Raises:
         UserError: the words are too few.
@@ -260,8 +276,7 @@ def findings(table: pd.DataFrame) -> dict[str, Any]:
         }
     if not best:
         raise UserError(TOO_FEW)
-    main = next((name for name in best if "-" in name), next(iter(best)))
-    return {"main": main, "best": best}
+    return {"main": next((name for name in main if name in best), next(iter(best))), "best": best}
 
 
 def claims(answer: Answer) -> list[Claim]:
@@ -272,7 +287,8 @@ def claims(answer: Answer) -> list[Claim]:
     easy = [
         name
         for name, of in best.items()
-        if of["controls"].get("untrained", -np.inf) > of["score"] - EASY
+        if name not in answer.findings["repeated"]
+        and of["controls"].get("untrained", -np.inf) > of["score"] - EASY
     ]
     return [
         Claim(

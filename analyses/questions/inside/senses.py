@@ -18,12 +18,13 @@ from sklearn.metrics import balanced_accuracy_score
 
 from analyses.answers import Planned, Progress, numbers, of_table, quiet
 from analyses.charts.theme import by_model, figures
+from analyses.claims import Claim
 from analyses.options.inside import Senses as Options
 from analyses.questions.inside.syntax import sites_of
 from analyses.script import script
 from analyses.words import ANALYSIS_SEED
 from interp.model import activations
-from interp.statistics import bootstrap_mean, brackets
+from interp.statistics import bootstrap_mean
 from interp.vectors.analogies import unit
 from models.errors import UserError
 from models.languages import ContextFreeLanguage, Words
@@ -32,6 +33,7 @@ from models.runs.run import Run
 
 LEAST = 40
 """The fewest occurrences of each sense that are asked about."""
+MOST_CLAIMS = 3
 
 
 def senses_of(tree: Tree) -> list[str]:
@@ -166,20 +168,30 @@ def _told_apart(x: np.ndarray, labels: np.ndarray) -> dict[str, object]:
     }
 
 
-def in_words(table: pd.DataFrame) -> str:
-    """What the table says of each word."""
-    parts = []
-    for word, own in table.groupby("word", sort=False):
-        rows = own.set_index(["model", "site"])
-        first, *_, last = own["site"].unique()
-        trained, untrained = rows.loc[("trained", last)], rows.loc[("untrained", last)]
-        start = rows.loc[("trained", first), "value"]
-        parts.append(
-            f"{word} ({' or '.join(str(trained['senses']).split())}): {start:.0%} at {first}, "
-            f"{trained['value']:.0%}{brackets(trained['low'], trained['high'], '.0%')} at {last} "
-            f"(untrained {untrained['value']:.0%}; {trained['occurrences']:d} occurrences)"
-        )
-    return f"Senses told apart, balanced accuracy: {'; '.join(parts)}."
+def claims(table: pd.DataFrame) -> list[Claim]:
+    """How well the last layer tells the senses of a word apart: of the words with most
+    occurrences, the untrained network at the site where it does best."""
+    often = table.groupby("word", sort=False)["occurrences"].first().nlargest(MOST_CLAIMS)
+    return [_claim(table[table["word"] == word]) for word in often.index]
+
+
+def _claim(own: pd.DataFrame) -> Claim:
+    last, kinds = own[own["model"] == "trained"].iloc[-1], own["senses"].iloc[0].split()
+    return Claim(
+        f"A linear probe at {last['site']} tells the senses of {last['word']} apart "
+        f"({' or '.join(kinds)}), balanced accuracy {{}}",
+        last["value"],
+        last["low"],
+        last["high"],
+        int(last["occurrences"]),
+        "occurrences that did not fit the probe",
+        "bootstrap over occurrences",
+        {
+            "the untrained network": own.loc[own["model"] == "untrained", "value"].max(),
+            "chance": 1 / len(kinds),
+        },
+        ".0%",
+    )
 
 
 def chart(table: pd.DataFrame) -> ChartType:
@@ -208,7 +220,7 @@ QUESTION = of_table(
     "senses",
     Options,
     senses,
-    in_words,
+    claims,
     headline,
     chart,
     needs=("trees", "stream"),

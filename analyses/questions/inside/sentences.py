@@ -23,6 +23,7 @@ from torch import Tensor
 
 from analyses.answers import Planned, Progress, numbers, of_table, quiet
 from analyses.charts.theme import CHOSEN, TRAINED, UNTRAINED, figures
+from analyses.claims import Claim
 from analyses.options.inside import Sentences as Options
 from analyses.questions.inside.sentence_words import Asked, asked_of
 from analyses.script import script
@@ -30,7 +31,6 @@ from analyses.words import WordTensors
 from interp.model import activations
 from interp.probing.pooling import at_position, learned_queries, mean_pool, query_pool
 from interp.probing.probes import Target, baseline, control_task, probe_sites
-from interp.statistics import brackets
 from models.base import LanguageModel
 from models.errors import UserError
 from models.languages import Words
@@ -197,26 +197,31 @@ def side_by_side(table: pd.DataFrame) -> pd.DataFrame:
     return wide[table["pooling"].unique()].reset_index()
 
 
-def in_words(table: pd.DataFrame) -> str:
-    """What the table says of the first and the last fact: the length, and membership if asked."""
-    rows = table
-    names = rows["fact"].unique()
-    parts = []
-    for fact in dict.fromkeys([names[0], names[-1]]):
-        grid = rows[rows["fact"] == fact].set_index(["model", "pooling"])
-        own, low, high = grid["score"], grid["low"], grid["high"]
-        told = [
-            f"{pooling} {own['trained', pooling]:.2f}"
-            f"{brackets(low['trained', pooling], high['trained', pooling], '.2f')} "
-            f"(untrained {own['untrained', pooling]:.2f})"
-            for pooling in rows["pooling"].unique()
-        ]
-        metric = rows.loc[rows["fact"] == fact, "metric"].iloc[0]
-        blind = own[MODELS[-1]].iloc[0]
-        parts.append(f"{fact} ({metric}; {blind:.2f} without any activation): {', '.join(told)}")
-    n = int(rows["n_test"].iloc[0])
-    said = ". ".join(parts)
-    return f"{said}. Of {n} words that fitted and chose nothing (95% bootstrap over words)."
+def claims(table: pd.DataFrame) -> list[Claim]:
+    """What the mean over a word's symbols holds of the last fact (membership, if it is asked) and
+    of the first, the length. The mean of the embeddings is a control: it knows no order."""
+    names = table["fact"].unique()
+    return [_claim(table[table["fact"] == fact]) for fact in dict.fromkeys([names[-1], names[0]])]
+
+
+def _claim(rows: pd.DataFrame) -> Claim:
+    grid = rows.set_index(["model", "pooling"])
+    own, score = grid.loc[("trained", "mean")], grid["score"]
+    others = score["trained"].drop(["mean", BAG]).items()
+    metric = "an R2 of {}" if own["metric"] == "R2" else "an accuracy of {}"
+    return Claim(
+        f"A linear probe reads {own['fact']} off the mean of a word's activations at "
+        f"{own['site']} with {metric}",
+        own["score"],
+        own["low"],
+        own["high"],
+        int(own["n_test"]),
+        "different words, which neither fitted the probe nor chose the site",
+        "bootstrap over words",
+        {name: score[name, "mean"] for name in MODELS[1:] if (name, "mean") in score.index}
+        | {"the mean of the embeddings": score["trained", BAG]},
+        notes=[f"By other vectors: {', '.join(f'{name} {value:.2f}' for name, value in others)}."],
+    )
 
 
 def chart(table: pd.DataFrame) -> ChartType:
@@ -280,7 +285,7 @@ QUESTION = of_table(
     "sentences",
     Options,
     sentences,
-    in_words,
+    claims,
     headline,
     chart,
     side_by_side,

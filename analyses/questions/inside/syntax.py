@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import altair as alt
 import numpy as np
 import pandas as pd
@@ -12,12 +10,13 @@ from altair.typing import ChartType
 
 from analyses.answers import Planned, Progress, numbers, of_table, quiet
 from analyses.charts.theme import SEVERAL, TRAINED, UNTRAINED, figures
+from analyses.claims import Claim
 from analyses.options.inside import Syntax as Options
 from analyses.script import script
 from analyses.words import ANALYSIS_SEED, WordTensors
 from interp.model import activations
 from interp.probing.structural import Sentences, Structure, fit, spearman, swapped
-from interp.statistics import bootstrap_mean, brackets
+from interp.statistics import bootstrap_mean
 from models.base import LanguageModel
 from models.errors import UserError
 from models.languages import ContextFreeLanguage, Word
@@ -156,23 +155,29 @@ def chosen(table: pd.DataFrame) -> pd.DataFrame:
     return table.loc[best].reset_index(drop=True)
 
 
-def in_words(table: pd.DataFrame) -> str:
-    """What the probes say of both structures."""
-    return " ".join(_sentences(chosen(table).set_index(["of", "model", "trees"])))
+def claims(table: pd.DataFrame) -> list[Claim]:
+    """What the probes read of both structures, each control at the site that it chose itself."""
+    best = chosen(table).set_index(["of", "model", "trees"])
+    return [_claim(of, best.loc[of]) for of in STRUCTURES]
 
 
-def _sentences(best: pd.DataFrame) -> Iterator[str]:
-    titles = {"distance": "Distances in the tree", "depth": "Depths in the tree"}
-    for of in STRUCTURES:
-        own, other = best.loc[of, "trained", OWN], best.loc[of, "trained", SWAPPED]
-        untrained, place = best.loc[of, "untrained", OWN], best.loc[of, "none", PLACE]
-        yield (
-            f"{titles[of]} are read best at {own['site']}: Spearman {own['score']:.2f}"
-            f"{brackets(own['low'], own['high'], '.2f')} over {own['words']:d} words that neither "
-            f"fitted the probe nor chose the site; untrained {untrained['score']:.2f}"
-            f"{brackets(untrained['low'], untrained['high'], '.2f')}, trees of other words "
-            f"{other['score']:.2f}, the place in the word alone {place['score']:.2f}."
-        )
+def _claim(of: Structure, best: pd.DataFrame) -> Claim:
+    own, place = best.loc[("trained", OWN)], best.loc[("none", PLACE)]
+    return Claim(
+        f"A structural probe orders symbols by {of} in the tree at {own['site']}, Spearman {{}}",
+        own["score"],
+        own["low"],
+        own["high"],
+        int(own["words"]),
+        "words that neither fitted the probe nor chose the site",
+        "bootstrap over words",
+        {
+            "the untrained network": best.loc[("untrained", OWN), "score"],
+            SWAPPED: best.loc[("trained", SWAPPED), "score"],
+            # its order may be turned round: the words that choose tell the sign
+            PLACE: np.sign(place["choice"]) * place["score"],
+        },
+    )
 
 
 def chart(table: pd.DataFrame) -> ChartType:
@@ -215,7 +220,7 @@ QUESTION = of_table(
     "syntax",
     Options,
     syntax,
-    in_words,
+    claims,
     headline,
     chart,
     lambda table: chosen(table).drop(columns="choice"),

@@ -7,6 +7,7 @@ has a right answer: any word of the class of "zien".
 from __future__ import annotations
 
 from collections import defaultdict
+from dataclasses import replace
 from itertools import permutations
 
 import altair as alt
@@ -18,11 +19,12 @@ from jaxtyping import Float
 
 from analyses.answers import Planned, Progress, numbers, of_table, quiet
 from analyses.charts.theme import SEVERAL, figures
+from analyses.claims import Claim
 from analyses.options.inside import Vectors as Options
 from analyses.script import script
 from analyses.words import ANALYSIS_SEED
 from interp.model import activations
-from interp.statistics import seeds_interval
+from interp.statistics import crossed_bootstrap, seeds_interval
 from interp.vectors.analogies import Analogy, answer, ranked, right, unit
 from interp.vectors.counts import cooccurrences, ppmi_vectors
 from interp.vectors.word2vec import word2vec
@@ -44,6 +46,13 @@ KINDS = {
     "chance": "a word drawn at random has it",
     "neighbours": "the nearest word has the same class",
 }
+NO_WAY = {
+    "shuffled": "the b of another analogy",
+    "c alone": "c alone",
+    "b alone": "b alone",
+    "chance": "a random word",
+}
+"""Kinds of answers that need no way from a to b, and what they go by."""
 
 
 def classes_of(language: ContextFreeLanguage) -> dict[str, frozenset[str]]:
@@ -170,7 +179,8 @@ def vectors(run: Run, options: Options, progress: Progress = quiet) -> pd.DataFr
         "after layer 0", ..., and the last ones of the untrained model; "random vectors"), kind (of
         ``KINDS``), without (what no answer may be: the "inputs", as usual, or all words of their
         "classes"), value (a share, mean over seeds), low, high (Student's 95% over seeds of the
-        text; the model is one), cases (analogies; for "neighbours" words) and seeds.
+        text; the model is one), cases (analogies; for "neighbours" words), seeds, least, most (95%
+        over words, see ``interp.statistics.crossed_bootstrap``) and words (that are given).
 
     Raises:
         UserError: the classes of words make no analogies.
@@ -178,7 +188,7 @@ def vectors(run: Run, options: Options, progress: Progress = quiet) -> pd.DataFr
     language, seed, seeds = run.language, options.seed, options.seeds
     assert isinstance(language, ContextFreeLanguage)
     asked = analogies_of(language)
-    rows: list[dict[str, object]] = []
+    every: dict[tuple[str, str, str], list[np.ndarray]] = defaultdict(list)
     for turn in range(seeds):
         text = text_of(run, options.sentences, seed + turn)
 
@@ -187,25 +197,25 @@ def vectors(run: Run, options: Options, progress: Progress = quiet) -> pd.DataFr
 
         drawn = vectors_of(run, text, options.dim, options.window, seed + turn, told)
         for name, own in drawn.items():
-            found = {("neighbours", "inputs"): neighbours(language, own)}
+            every[name, "neighbours", "inputs"].append(neighbours(language, own))
             for without, twins in left_out(language).items():
-                known = right(own, asked, twins, seed + turn) if asked else {}
-                found |= {(kind, without): values for kind, values in known.items()}
-            rows += [
-                {"vectors": name, "kind": kind, "without": without}
-                | {"value": float(values.mean()), "cases": len(values)}
-                for (kind, without), values in found.items()
-            ]
-    told_rows = []
-    keys = ["vectors", "kind", "without"]
-    for place, own in pd.DataFrame(rows).groupby(keys, sort=False):
-        value, low, high = seeds_interval(own["value"].to_numpy())
-        told_rows.append(
-            dict(zip(keys, place, strict=True))
-            | {"value": value, "low": low, "high": high}
-            | {"cases": int(own["cases"].iloc[0]), "seeds": len(own)}
+                for kind, values in (
+                    right(own, asked, twins, seed + turn) if asked else {}
+                ).items():
+                    every[name, kind, without].append(values)
+    given = [(each.a, each.b, each.c) for each in asked]
+    words = [(word,) for word, twins in twins_of(language).items() if len(twins) > 1]
+    rows = []
+    for (name, kind, without), cases in every.items():
+        value, low, high = seeds_interval(np.array([values.mean() for values in cases]))
+        units = np.array(words if kind == "neighbours" else given)
+        _, least, most = crossed_bootstrap(np.mean(cases, axis=0)[:, None], units)
+        rows.append(
+            {"vectors": name, "kind": kind, "without": without}
+            | {"value": value, "low": low, "high": high, "cases": len(units), "seeds": len(cases)}
+            | {"least": least[0], "most": most[0], "words": len(np.unique(units))}
         )
-    return pd.DataFrame(told_rows)
+    return pd.DataFrame(rows)
 
 
 def neighbours(language: ContextFreeLanguage, own: Vectors) -> Float[np.ndarray, " words"]:
@@ -226,29 +236,38 @@ def side_by_side(table: pd.DataFrame) -> pd.DataFrame:
     return wide[[kind for kind in KINDS if kind in wide]].reset_index()
 
 
-def in_words(table: pd.DataFrame) -> str:
-    """What the table says."""
-    rows = table.set_index(["vectors", "kind", "without"])["value"]
-    near = (
-        f"The nearest word has the same class for {rows['skip-gram', 'neighbours', 'inputs']:.0%} "
-        f"of the words by skip-gram, {rows[RANDOM, 'neighbours', 'inputs']:.0%} by random vectors."
-    )
-    if ("skip-gram", "c + b - a", "inputs") not in rows.index:
-        return f"{near} The names of the grammar make no analogies."
-    cases = int(table[table["kind"] == "c + b - a"]["cases"].iloc[0])
-    parts = []
-    for without in ("inputs", "classes"):
-        told = ", ".join(
-            f"{name} {rows[name, 'c + b - a', without]:.0%} (c alone "
-            f"{rows[name, 'c alone', without]:.0%})"
-            for name in (*TRAINED_ON_TEXT, "W_E")
-            if (name, "c + b - a", without) in rows.index
-        )
-        parts.append(f"{told}; a random word {rows[RANDOM, 'chance', without]:.0%}")
-    return (
-        f"{near} Of {cases} analogies with a known answer, right if only the three given words are "
-        f"left out: {parts[0]}. If all words of their classes are left out: {parts[1]}. Where c "
-        "alone does as well, the way from a to b says nothing."
+def claims(table: pd.DataFrame) -> list[Claim]:
+    """Whether the network's embedding knows the classes of words, and the way from one to another;
+    without an embedding, whether skip-gram does. No word of the classes that were given may be the
+    answer to an analogy: a twin of c would be right without any way."""
+    rows = table.set_index(["vectors", "kind", "without"])
+    name = "W_E" if "W_E" in rows.index else TRAINED_ON_TEXT[0]
+    near = name, "neighbours", "inputs"
+    made = [_claim(rows, near, f"The nearest word by {name} has the same class for {{}} of words")]
+    way = name, "c + b - a", "classes"
+    if way in rows.index:
+        claim = _claim(rows, way, f"c + b - a by {name} answers {{}} of the analogies")
+        no_way = {each: rows.loc[(name, kind, "classes"), "value"] for kind, each in NO_WAY.items()}
+        made.append(replace(claim, controls={**claim.controls, **no_way}))
+    return made
+
+
+def _claim(rows: pd.DataFrame, at: tuple[str, str, str], finding: str) -> Claim:
+    own, others = rows.loc[at], rows["value"].xs(at[1:], level=("kind", "without"))
+    return Claim(
+        finding,
+        own["value"],
+        own["least"],
+        own["most"],
+        int(own["words"]),
+        "words",
+        f"bootstrap over the words of {own['cases']:.0f} cases",
+        {each: others[each] for each in (f"{at[0]}, untrained", RANDOM) if each in others},
+        ".0%",
+        notes=[
+            "Vectors of text alone: "
+            f"{', '.join(f'{each} {others[each]:.0%}' for each in TRAINED_ON_TEXT)}."
+        ],
     )
 
 
@@ -333,7 +352,7 @@ QUESTION = of_table(
     "vectors",
     Options,
     vectors,
-    in_words,
+    claims,
     headline,
     chart,
     side_by_side,

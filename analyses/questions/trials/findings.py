@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
-from analyses.questions.trials.exchanging import ARBITRARY, MEASURES, chosen
+from analyses.claims import Claim
+from analyses.questions.trials.exchanging import ARBITRARY, chosen
 from analyses.questions.trials.prefixes import Prefixes
 from analyses.questions.trials.states import RANDOM_STATE, STEERED
 from interp.causal.scrubbing import ANY
-from interp.statistics import brackets
 
 UNTRAINED, LONGER = "DAS, untrained model", "DAS, longer prefixes"
 ONE = "DAS, one dimension"
@@ -21,16 +21,18 @@ CONTROLS = {
     "random subspace": "a random subspace, moved as far",
     "none": "nothing exchanged",
 }
+TOLD = ("course, read again", "course, state exchanged", "next symbols")
+"""The measures that a claim is about, the first that there is."""
 
 
 def exchanged(table: pd.DataFrame, found: Prefixes | None) -> dict[str, Any] | None:
     """Of every measure: what DAS chose and reaches, and what the controls reach.
 
     Keys: values, behaviours (how many different ones the variables and the next symbols have),
-    prefixes (how many there are), ends (how many of them may end), width (of the activation),
-    measures. Of a measure: site, rank, chosen (its value where it was chosen), variables. Of a
-    variable: values (by method, each at the site and rank that it chose), low, high, words, units
-    (of DAS), whole (the whole activation at the site of DAS). None where nothing was exchanged.
+    width (of the activation), measures. Of a measure: site, rank, chosen (its value where it was
+    chosen), variables. Of a variable: values (by method, each at the site and rank that it chose),
+    low, high, words, units (of DAS), whole (the whole activation at the site of DAS). None where
+    nothing was exchanged.
     """
     rows = table[table["experiment"] == "interchange"]
     if found is None or rows.empty:
@@ -39,8 +41,6 @@ def exchanged(table: pd.DataFrame, found: Prefixes | None) -> dict[str, Any] | N
     return {
         "values": len(found.behaviours),
         "behaviours": len(set(found.behaviours.values())),
-        "prefixes": len(found.words),
-        "ends": int(found.ends.sum()),
         "width": int(rows.loc[rows["method"] == "whole activation", "amount"].iloc[0]),
         "measures": measures,
     }
@@ -81,52 +81,78 @@ def _value(rows: pd.DataFrame, variable: object) -> float:
     return float(rows.loc[rows["variable"] == variable, "value"].iloc[0])
 
 
-def exchange_said(exchange: dict[str, Any] | None) -> list[str]:
-    """Sentences about the measures of interchange."""
-    if exchange is None:
-        return []
-    said, measures = [], exchange["measures"]
-    told = [m for m in MEASURES.values() if m in measures and not _weaker(m, measures)]
-    for measure in sorted(told, key=lambda name: name != "course, read again"):
-        about = measures[measure]
-        for name, found in about["variables"].items():
-            by = found["values"]
-            said.append(
-                f"Exchanging {name} in {about['rank']} of {exchange['width']} dimensions at "
-                f"{about['site']} ({measure}): as the language says in {by['DAS']:.0%}"
-                f"{brackets(found['low'], found['high'], '.0%')} of {found['words']:.0f} pairs "
-                f"({found['units']:.0f} prefixes{_also_said(by)}). "
-                "Controls, each at its own best site: "
-                + ", ".join(f"{CONTROLS[each]} {by[each]:.0%}" for each in CONTROLS if each in by)
-                + f". The whole activation there: {found['whole']:.0%}{_size_alone(found)}."
+def exchange_claim(
+    exchange: Mapping[str, Any], main: str, scrubbed: Mapping[str, Any] | None
+) -> Claim:
+    """What exchanging a subspace does, by the first of ``TOLD``; the other tests may cast doubt."""
+    measures = exchange["measures"]
+    measure = next(name for name in TOLD if name in measures)
+    about = measures[measure]
+    name = main if main in about["variables"] else next(iter(about["variables"]))
+    found = about["variables"][name]
+    value, controls = _beside(found)
+    doubts = []
+    for other in _further(measures, measure):
+        here, beside = _beside(measures[other]["variables"][name])
+        if here <= (most := max(beside.values())):
+            doubts.append(f"By another test ({other}) it is {here:.0%}, a control {most:.0%}.")
+    if (longer := found["values"].get(LONGER, 1.0)) <= max(controls.values()):
+        doubts.append(f"Trained on shorter and scored on longer prefixes it is {longer:.0%}.")
+    if scrubbed is not None:
+        own, _, *others = scrubbed["recovered"].values()  # no next symbols, which the site may hold
+        if own <= max(others):
+            doubts.append(
+                f"Of the loss, another prefix with the same {scrubbed['variable']} recovers "
+                f"{own:.0%} there, one that means nothing {max(others):.0%}."
             )
-    carried = any("carried" in measure for measure in measures)
-    said.append(
-        f"The {exchange['values']} values have {exchange['behaviours']} different sets of next "
-        f"symbols; {exchange['ends']} of the {exchange['prefixes']} prefixes may end."
-        + (" Only a value that is carried is more than its set of next symbols." if carried else "")
+    return Claim(
+        f"Exchanging {name} in {about['rank']} of {exchange['width']} dimensions at "
+        f"{about['site']} gives what the language says in {{}} of pairs ({measure})",
+        value,
+        found["low"],
+        found["high"],
+        int(found["units"]),
+        f"prefixes in {found['words']:.0f} pairs, none of which chose the site",
+        "bootstrap over prefixes",
+        controls,
+        ".0%",
+        doubts=doubts,
+        notes=[
+            f"The whole activation gives {found['whole']:.0%} there. The {exchange['values']} "
+            f"values have {exchange['behaviours']} different sets of next symbols."
+        ],
     )
-    return said
 
 
-def _weaker(measure: str, measures: dict[str, Any]) -> bool:
-    """Whether the sentence leaves a measure out: "next symbols" where a course has the same
-    subspace, and of the two ways to carry a value the one that was worse where both were chosen."""
-    if measure == "next symbols":
-        return "course, read again" in measures
-    ways = [m for m in ("course, carried", "course, carried in proportion") if m in measures]
-    return measure in ways and measure != max(ways, key=lambda m: measures[m]["chosen"])
+def _beside(found: Mapping[str, Any]) -> tuple[float, dict[str, float]]:
+    """What DAS reaches, and each of its controls."""
+    by = found["values"]
+    return by["DAS"], {name: by[method] for method, name in CONTROLS.items() if method in by}
 
 
-def _also_said(by: dict[str, float]) -> str:
-    also = {ONE: "in one dimension", LONGER: "trained on shorter and scored on longer prefixes"}
-    return "".join(f"; {what} {by[name]:.0%}" for name, what in also.items() if name in by)
+def _further(measures: Mapping[str, Any], first: str) -> list[str]:
+    """The other measures: of the two ways to carry a value the one that was better where both were
+    chosen, and no next symbols, which a course tells too."""
+    carried = [name for name in measures if "carried" in name]
+    best = max(carried, key=lambda name: measures[name]["chosen"], default="")
+    left_out = {first, "next symbols", *carried} - {best}
+    return [name for name in measures if name not in left_out]
 
 
-def _size_alone(found: dict[str, Any]) -> str:
-    if found["whole"] < found["values"]["DAS"]:
-        return ""
-    return " (the score is no evidence then, but that few dimensions suffice)"
+def state_claim(state: Mapping[str, Any]) -> Claim:
+    """What putting in the mean of a state does."""
+    return Claim(
+        f"With the mean of the wanted state put in at {state['site']}, exactly its symbols may "
+        "follow in {} of the cases",
+        state["value"],
+        state["low"],
+        state["high"],
+        int(state["units"]),
+        f"prefixes in {state['words']:.0f} cases, none of which chose the site",
+        "bootstrap over prefixes",
+        {"a random direction, as far": state["random"]},
+        ".0%",
+    )
 
 
 def to_a_state(table: pd.DataFrame) -> dict[str, Any] | None:
@@ -148,22 +174,5 @@ def scrubbed_there(table: pd.DataFrame, exchange: dict[str, Any] | None) -> dict
         return None
     site = next(iter(exchange["measures"].values()))["site"]
     rows = rows[(rows["site"] == site) & (rows["method"] != ANY)]
-    same = rows.iloc[0]  # as the variable
-    told = same[["variable", "low", "high", "units"]].to_dict()
-    return {"site": site, **told, "recovered": rows.set_index("method")["value"].to_dict()}
-
-
-def scrubbed_said(scrubbed: dict[str, Any] | None) -> list[str]:
-    """A sentence about scrubbing."""
-    if scrubbed is None:
-        return []
-    (own, value), *others = scrubbed["recovered"].items()
-    if np.isnan(value):
-        return []
-    return [
-        f"At {scrubbed['site']} the activation of another prefix with the {own} recovers "
-        f"{value:.0%}{brackets(scrubbed['low'], scrubbed['high'], '.0%')} of the loss that any "
-        f"other prefix adds ({scrubbed['units']:.0f} prefixes; "
-        + ", ".join(f"{name} {share:.0%}" for name, share in others)
-        + ")."
-    ]
+    recovered = rows.set_index("method")["value"].to_dict()  # first as the variable
+    return {"variable": rows["variable"].iloc[0], "recovered": recovered}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pandas as pd
@@ -11,12 +12,13 @@ import torch
 
 from analyses.answer_files import Kept
 from analyses.answers import Answer, answer, arguments_of, current, kept_as_asked, question
+from analyses.claims import told
 from analyses.needs import lack
 from analyses.options.inside import Dictionary
 from analyses.questions.inside.dictionaries.shown import by_fact, latents_chart, with_parts
 from analyses.questions.inside.dictionary import (
     chart,
-    in_short,
+    claims,
     panels,
     side_by_side,
 )
@@ -25,7 +27,7 @@ from analyses.words import sample_window
 from dashboard import controls
 from dashboard.background import offer
 from dashboard.downloads import downloads
-from dashboard.drawing import explain_errors, picture, reading
+from dashboard.drawing import explain_errors, judged, picture, reading
 from dashboard.markup import text
 from dashboard.selection import current_run, model_of, once
 from interp.model import activations
@@ -168,7 +170,7 @@ def _offered(run: Run, asked: Dictionary, size: int) -> None:
         key = (
             f"{NAME} of {run.path}, {run.model_hash()}: {asked.site}, {asked.width}, {asked.active}"
         )
-        offer(key, "Train them", lambda told: answer(run, NAME, asked, told), type="primary")
+        offer(key, "Train them", lambda done: answer(run, NAME, asked, done), type="primary")
 
 
 # -- what they are --------------------------------------------------------------------------------
@@ -177,14 +179,13 @@ def _offered(run: Run, asked: Dictionary, size: int) -> None:
 def _scores(result: Answer, width: int) -> None:
     """All measures by kind, with the controls."""
     rows = result.table[result.table["width"] == width]
-    short = in_short(rows)
-    st.markdown(f"#### {text(short)}")
-    with st.expander("The answer in full"):
-        st.markdown(text(result.sentence))
+    made = claims(replace(result, table=rows))
+    result = replace(result, claims=made, sentence=told(made, result.knowledge))
+    judged(NAME, result)
     st.caption("Blue: this network. Pale: the same dictionaries of its untrained control.")
     with st.container(horizontal=True, gap="medium"):
         for measure, panel in panels(rows).items():
-            picture(panel, f"{measure} of the dictionaries by kind. {short}")
+            picture(panel, f"{measure} of the dictionaries by kind. {result.verdict.short}")
     reading(NAME)
     for table in side_by_side(rows).values():
         st.dataframe(table.drop(columns="width"), hide_index=True, height="content")
