@@ -15,7 +15,7 @@ import pytest
 import torch
 from conftest import tiny_config
 
-from analyses.answers import load, question
+from analyses.answers import Answer, load, question
 from analyses.command_line.app import main
 from analyses.options.inside import Dictionary
 from analyses.questions.inside import dictionary as module
@@ -266,9 +266,7 @@ def test_clamping_the_latent_of_the_verdict_changes_it(planted: Run) -> None:
 def test_the_command_on_a_trained_run(trained: Run, capsys: pytest.CaptureFixture[str]) -> None:
     text = told(capsys, trained.path, *QUICK, "--kinds", "topk", "--width", "6", "--again")
     assert "untrained" in text
-    assert "MCC" not in text.split("At blocks")[1]
-    sentence = f"At blocks.0.hook_resid_post of {trained.name}, F1: topk"
-    assert sentence in text
+    assert "Nothing inside this network is claimed" in text
 
 
 @pytest.mark.parametrize(
@@ -309,6 +307,30 @@ def test_a_damaged_plan_is_told(planted: Run, tmp_path: Path) -> None:
         path.write_text(wrong)
         with pytest.raises(UserError, match=r"plant (it|the network) again"):
             plan_of(other)
+
+
+def test_latents_are_told_beyond_directions_that_know_nothing() -> None:
+    rows = [
+        ("trained", "topk", 0.9, 0.8),
+        ("trained", "batchtopk", 0.99, 0.98),
+        ("trained", "PCA", 0.3, np.nan),
+        ("trained", "random", 0.3, 0.2),
+        ("untrained", "topk", 0.3, 0.2),
+        ("chance", "chance", 0.3, np.nan),
+    ]
+    table = pd.DataFrame(rows, columns=["model", "kind", "value", "low"])
+    table = table.assign(high=1.0, measure="F1", width=4, seeds=5)
+    found = {"facts": ["depth = 1"], "positions": 100}
+
+    def grade(row: int | None = None) -> str:
+        made = table.assign(value=table["value"].where(table.index != row, 0.85))
+        (claim,) = module.claims(Answer(made, findings=found))
+        assert claim.finding.startswith("The best latents of topk")
+        return claim.grade
+
+    assert grade() == "holds"
+    assert grade(2) == "fragile"
+    assert {grade(row) for row in (3, 4, 5)} == {"no better than its controls"}
 
 
 # -- what a page shows ----------------------------------------------------------------------------

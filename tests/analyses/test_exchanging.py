@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -18,6 +19,7 @@ from transformer_lens.hook_points import HookPoint
 
 from analyses.questions.trials.cases import arbitrary, drawn_cases, meant
 from analyses.questions.trials.exchanging import ARBITRARY, chosen, interchange, planned
+from analyses.questions.trials.findings import LONGER, exchange_claim, state_claim
 from analyses.questions.trials.findings import exchanged as told
 from analyses.questions.trials.prefixes import Prefixes, answers_of
 from analyses.questions.trials.states import scrubbing, state_steering
@@ -31,6 +33,7 @@ from models.languages.regular import RegularLanguage
 from models.model_config import ModelConfig
 from models.runs.run import Run
 
+NO = "no better than its controls"
 WIDTH, SITE, HOOK = 12, "L0 resid_post", "blocks.0.hook_resid_post"
 Held = Callable[[Tensor], Tensor]
 
@@ -356,6 +359,51 @@ def test_controls_choose_for_themselves_and_sites_are_not_chosen_where_they_scor
     }
     assert about["variables"]["a-b"]["whole"] == 0.6
     assert (result["values"], result["behaviours"]) == (13, 2)
+
+
+def measured(das: float, **controls: float) -> dict[str, Any]:
+    """A measure with one variable."""
+    names = {"untrained": "DAS, untrained model", "random": "random subspace", "longer": LONGER}
+    values = {"DAS": das} | {names[name]: value for name, value in controls.items()}
+    variable = {"values": values, "low": das - 0.1, "high": 1.0, "words": 128, "units": 20}
+    return {"site": "A", "rank": 1, "chosen": das, "variables": {"a-b": variable | {"whole": 1.0}}}
+
+
+@pytest.mark.parametrize(
+    ("measures", "recovered", "grade"),
+    [
+        ({"next symbols": measured(0.9, untrained=0.2, random=0.1)}, 0.9, "holds"),
+        ({"next symbols": measured(0.9, untrained=0.85, random=0.1)}, 0.9, NO),
+        ({"next symbols": measured(0.9, untrained=0.2, random=0.95)}, 0.9, NO),
+        ({"next symbols": measured(0.9, untrained=0.2, longer=0.1)}, 0.9, "fragile"),
+        ({"next symbols": measured(0.9, untrained=0.2)}, 0.3, "fragile"),
+        ({"course, read again": measured(0.9, untrained=0.2),
+          "next symbols": measured(0.1, untrained=0.2)}, 0.9, "holds"),
+        ({"course, read again": measured(0.9, untrained=0.2),
+          "course, carried": measured(0.1, random=0.1)}, 0.9, "fragile"),
+        ({"course, read again": measured(0.9, untrained=0.2),
+          "course, carried": measured(0.1, random=0.1),
+          "course, carried in proportion": measured(0.8, random=0.1)}, 0.9, "holds"),
+    ],
+)  # fmt: skip
+def test_an_exchange_is_told_beyond_its_controls(
+    measures: dict[str, Any], recovered: float, grade: str
+) -> None:
+    exchange = {"values": 9, "behaviours": 2, "width": 8, "measures": measures}
+    kinds = ("same a-b", "same next symbols", "same position", "arbitrary classes")
+    scrubbed = {
+        "variable": "a-b",
+        "recovered": dict(zip(kinds, (recovered, 1, 0.4, 0.1), strict=True)),
+    }
+    claim = exchange_claim(exchange, "a-b", scrubbed)
+    assert claim.grade == grade
+    assert next(iter(measures)) in claim.finding
+
+
+def test_a_state_is_told_beyond_a_random_direction() -> None:
+    state = {"site": "A", "value": 0.9, "low": 0.8, "high": 1.0, "words": 128, "units": 20}
+    assert state_claim({**state, "random": 0.2}).grade == "holds"
+    assert state_claim({**state, "random": 0.85}).grade == NO
 
 
 def test_what_is_trained_depends_on_the_run(tmp_path: Path) -> None:

@@ -13,10 +13,16 @@ from planted import counter
 from torch import nn
 from transformer_lens.hook_points import HookPoint
 
-from analyses.answers import Answer
+from analyses.answers import Answer, question
 from analyses.charts.interventions import charts
 from analyses.questions.inside.intervention import changed, changes
-from analyses.questions.inside.interventions import Options, _erased, analyse, main_variable
+from analyses.questions.inside.interventions import (
+    Options,
+    _erased,
+    analyse,
+    claims,
+    main_variable,
+)
 from analyses.questions.trials.erasing import asked_words, erasure, judge
 from analyses.questions.trials.exchanging import ARBITRARY, planned, sites_of
 from analyses.questions.trials.last_blocks import LastBlocks
@@ -198,8 +204,18 @@ def test_the_table_has_every_site_variable_and_method(answered: tuple[Run, Answe
     key = ["model", "experiment", "site", "variable", "method", "amount", "measure", "split"]
     assert not table.duplicated(key).any()
     erased = table[table["measure"] == "words right"]
-    assert len(erased) == len(sites) * len(run.language.main_variables) * 4
+    assert len(erased) == 2 * len(sites) * len(run.language.main_variables) * 4
     assert list(dict.fromkeys(erased["site"])) == sites
+    gaps = erased.set_index(["model", "site", "variable", "method"])
+    by_hand = (
+        gaps["value"]
+        - gaps["value"]
+        .xs("LEACE", level="method")
+        .reindex(gaps.index.droplevel("method"))
+        .to_numpy()
+    )
+    assert gaps["gap"].tolist() == pytest.approx(by_hand.tolist())
+    assert (gaps["gap_low"] <= gaps["gap"] + 1e-9).all()
     ks = [k for k in range(-3, 4) if k]
     moved = table[table["measure"] == "moved by k"]
     assert len(moved) == len(sites) * 5 * len(ks)
@@ -226,20 +242,20 @@ def test_the_table_has_every_site_variable_and_method(answered: tuple[Run, Answe
 def test_the_findings_are_those_of_the_table(answered: tuple[Run, Answer]) -> None:
     table, found = answered[1].table, answered[1].findings
     main = found["erasure"]["a-b"]
-    right = by(table, "words right", "variable", "site", "method")["a-b"][main["site"]]
+    trained = table[table["model"] == "trained"]
+    right = by(trained, "words right", "variable", "site", "method")["a-b"][main["site"]]
     assert {name: main[name] for name in right.index} == right.to_dict()
-    wide = table[(table["measure"] == "words right") & (table["variable"] == "a-b")]
+    wide = trained[(trained["measure"] == "words right") & (trained["variable"] == "a-b")]
     wide = wide.pivot(index="site", columns="method", values="choice")
     harm = wide["random directions"] - wide["LEACE"]
     assert harm[main["site"]] == harm.max()
     moved = found["steering"]
     exact = by(table, "moved by k", "site", "method", "amount")[moved["site"]][moved["method"]]
-    assert moved["exact"] == pytest.approx(exact.mean())
+    assert moved["value"] == pytest.approx(exact.mean())
     assert moved["by_k"] == {str(k): value for k, value in exact.items()}
     chosen = table[(table["measure"] == "moved by k") & table["method"].isin(RANDOM)]
     choice = chosen.groupby(["site", "method"])["choice"].mean()
     assert choice[moved["site"], moved["method"]] == choice.max()
-    assert f"{moved['exact']:.0%} of {moved['words']} words" in answered[1].sentence
     assert found["refused"] == []
 
 
@@ -254,13 +270,48 @@ def test_erasing_is_reported_where_it_hurts_most_beyond_random_directions() -> N
             ("LEACE", "random directions"), made_up[site], others[site], strict=True
         )
     ]
-    rows = [{**row, "low": 0.3, "high": 0.5, "words": 9} for row in rows]
+    rows += [{**row, "method": "random readout"} for row in rows if row["method"] != "LEACE"]
+    gap = {"gap_low": 0.1, "gap_high": 0.9, "words": 9}
+    rows = [{**row, **gap, "gap": row["value"] - 0.4} for row in rows]
+    rows[-2]["gap"] = 0.3  # at the site that is needed a random readout does more
     for method, value in (("none", 0.99), ("LEACE", 0.0)):
         rows.append({"site": "needed", "method": method, "measure": "probe R2", "value": value})
     found = _erased(pd.DataFrame(rows))
     assert found["site"] == "needed"
     assert (found["LEACE"], found["probe"], found["probe_erased"]) == (0.4, 0.99, 0.0)
-    assert (found["low"], found["high"], found["words"]) == (0.3, 0.5, 9)
+    assert (found["gap"], found["gap_low"], found["words"]) == (0.3, 0.1, 9)
+
+
+def erased(low: float, untrained: float = 0.0, words: int = 30) -> Answer:
+    gone = {"site": "L0 mlp_out", "none": 1.0, "LEACE": 0.4, "random directions": 0.9}
+    gone |= {"random readout": 0.8, "gap": 0.4, "gap_low": low, "gap_high": 0.6, "words": words}
+    gone |= {"untrained": untrained}
+    nothing = dict.fromkeys(("interchange", "scrubbing", "steering", "state"))
+    return Answer(pd.DataFrame(), findings={"main": "a-b", "erasure": {"a-b": gone}, **nothing})
+
+
+@pytest.mark.parametrize(
+    ("asked", "grade"),
+    [
+        (erased(0.2), "holds"),
+        (erased(-0.1), "no better than its controls"),  # a random readout costs as much
+        (erased(0.2, untrained=0.3), "no better than its controls"),
+        (erased(0.2, words=5), "not weighed"),
+    ],
+)
+def test_erasing_is_told_beyond_random_erasures_and_the_untrained_network(
+    asked: Answer, grade: str
+) -> None:
+    (claim,) = claims(asked)
+    assert claim.grade == grade
+    assert "with a-b erased 40%" in claim.sentence
+
+
+def test_exchange_and_move_are_told_before_the_erasure(answered: tuple[Run, Answer]) -> None:
+    made = question("interventions").claims(answered[1])
+    assert [claim.finding.split()[0] for claim in made] == ["Exchanging", "When", "Erasing"]
+    steered = answered[1].findings["steering"]
+    assert made[1].controls == {"a random direction": steered["random"]}
 
 
 def test_a_kept_half_of_the_words_is_not_that_to_get_right(run: Run) -> None:

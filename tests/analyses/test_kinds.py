@@ -10,7 +10,8 @@ import pytest
 import torch
 from conftest import tiny_config
 
-from analyses.answers import answer
+from analyses.answers import answer, fresh_answer, question
+from analyses.claims import Grade
 from analyses.command_line.app import main
 from analyses.questions.behaviour import accuracy
 from analyses.questions.inside import interventions, probing
@@ -19,7 +20,6 @@ from analyses.questions.rule import discovery
 from analyses.questions.training import emergence
 from analyses.questions.words import explanations
 from analyses.questions.words import leaderboard as of_run
-from analyses.scorecard import Grade, verdict
 from interp.heads.logit_attribution import direct_logit_attribution
 from interp.heads.qk_and_ov import ov_circuit, qk_circuit
 from models.errors import UserError
@@ -106,11 +106,11 @@ def test_every_analysis_runs_or_says_why_not(run: Run, name: str) -> None:
         with pytest.raises(UserError, match=rf"^[^\n]* has {reason}[^\n]*$"):
             answer(run, name, options)
         return
-    result = module.analyse(run, options)
+    result = fresh_answer(run, question(name), options)
     assert len(result.table)
     assert result.sentence
     assert module.chart(result).to_dict()["$schema"]
-    assert verdict(name, result).grade in get_args(Grade)
+    assert result.verdict.grade in get_args(Grade)
 
 
 def test_predict_and_hooks_answer(run: Run, capsys: pytest.CaptureFixture[str]) -> None:

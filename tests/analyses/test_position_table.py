@@ -17,7 +17,7 @@ from scipy.special import xlogy
 from analyses.answers import answer
 from analyses.command_line.app import main
 from analyses.options.inside import Positions
-from analyses.questions.inside.positions import headline, position_table
+from analyses.questions.inside.positions import claims, headline, position_table
 from interp.vectors.positions import properties
 from models.errors import UserError
 from models.model_config import ModelConfig
@@ -70,6 +70,18 @@ def test_up_to_which_length_unique(table: pd.DataFrame) -> None:
     unique = table["unique"].to_dict()
     assert (unique.pop("binary"), unique.pop("none"), unique.pop("t5 at random")) == (N, 1, 17)
     assert set(unique.values()) == {2 * N}
+
+
+def test_what_each_kind_meets_is_counted(run: Run) -> None:
+    (claim,) = claims(position_table(run, Positions(N, D)))
+    meets = {
+        note.split(":")[0]: note.split(": ")[1].rstrip(".").split(", ") for note in claim.notes
+    }
+    bounded, unique, step, *bits = meets.values()
+    assert set(step) == set(EXACT)
+    assert claim.value == len({*bounded} & {*unique} & {*step}) == 3
+    assert bits == [["binary"], ["binary"]]
+    assert (claim.grade, claim.n) == ("not weighed", 9)
 
 
 @pytest.mark.parametrize("shift", [1, 7, 32])

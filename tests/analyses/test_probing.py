@@ -19,14 +19,16 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from transformer_lens.tools.analysis.sparse_probing import fit_sparse_probe
 
-from analyses.questions.inside.probing import Options, analyse, examples, findings
+from analyses.answers import Answer
+from analyses.questions.inside import probing as asked_of_run
+from analyses.questions.inside.probing import Options, analyse, claims, examples, findings
 from analyses.words import one_of_each, sample_window
 from interp.probing import probes as probing
 from interp.probing.linear import Kind, fit_linear
 from interp.probing.probes import Target, baseline, control_task, probe_sites
 from interp.statistics import bootstrap_mean
 from models.errors import UserError
-from models.languages import Vocabulary
+from models.languages import Vocabulary, language
 from models.runs.run import Run
 
 WORDS, POSITIONS, D = 60, 9, 12
@@ -390,6 +392,54 @@ def test_too_few_words_are_a_users_mistake() -> None:
     empty = pd.DataFrame(columns=["model", "probe", "split", "site", "target", "metric", "choice"])
     with pytest.raises(UserError, match="too few words to fit, choose and score a probe"):
         findings(empty.assign(score=[], low=[], high=[], n_test=[]))
+
+
+def read(low: float | None, untrained: float, longer: float = 0.9) -> Answer:
+    about = {"site": "L0 mlp_out", "metric": "R2", "score": 0.95, "low": low, "high": 0.99}
+    about |= {"n_test": 40, "longer": longer}
+    best = {
+        name: {**about, "controls": {"untrained": value, "control task": 0.1}}
+        for name, value in {"a-b": untrained, "remaining": 0.96, "block": 0.96}.items()
+    }
+    found = {"main": "a-b", "best": best, "repeated": ["remaining"]}
+    return Answer(pd.DataFrame(), findings=found)
+
+
+@pytest.mark.parametrize(
+    ("asked", "grade"),
+    [
+        (read(0.9, 0.5), "holds"),
+        (read(0.9, 0.5, longer=0.4), "fragile"),
+        (read(0.9, 0.92), "no better than its controls"),
+        (read(None, 0.5), "not weighed"),
+    ],
+)
+def test_a_variable_is_read_beyond_its_controls(asked: Answer, grade: str) -> None:
+    (claim,) = claims(asked)
+    assert claim.grade == grade
+    assert claim.notes[0].startswith("Of the untrained network, block can be read as well")
+
+
+def test_a_variable_in_other_words_is_not_counted_again() -> None:
+    for name, repeated in (
+        ("anbn", ["count_b", "remaining"]),
+        ("anbncn", ["count_b", "count_c", "remaining"]),
+        ("dyck1", ["state"]),
+        ("parity", []),
+    ):
+        known = language(name)
+        words = known.sample(np.random.default_rng(0), 60, known.lengths(9)).words
+        found = asked_of_run.targets(known, words)
+        main = {each: found[each] for each in known.main_variables}
+        assert asked_of_run._repeated(main) == repeated, name
+
+
+def test_the_main_variable_is_the_first_of_the_language_that_was_probed() -> None:
+    columns = ["model", "probe", "split", "target", "metric", "choice", "score"]
+    rows = [("trained", "linear", "words", name, "R2", 0.9, 0.9) for name in ("x", "y", "z")]
+    table = pd.DataFrame(rows, columns=columns).assign(site="embed", low=0.8, high=1.0, n_test=9)
+    assert findings(table, ["w", "z", "x"])["main"] == "z"
+    assert findings(table)["main"] == "x"
 
 
 def test_metrics_are_named() -> None:

@@ -138,7 +138,9 @@ def test_the_dimension_is_that_of_the_activations(runs: dict[str, Run]) -> None:
     spread = np.linalg.eigvalsh(np.cov(x.double().numpy().T))
     expected = spread.sum() ** 2 / (spread**2).sum()
     assert rows.loc[("trained", "L0 cell"), "value"] == pytest.approx(expected, rel=1e-5)
-    assert f"of {TINY.d_model} dimensions" in filled.in_words(table)
+    (claim,) = filled.claims(table)
+    assert claim.value == rows["value"]["trained"].iloc[-1]
+    assert claim.less == (claim.value < claim.controls["the untrained network"])
     assert filled.chart(table).to_dict()["layer"]
     compared = filled.headline(table).set_index(["of", "variable"])["value"]
     pd.testing.assert_series_equal(compared, rows["value"], check_names=False)
@@ -149,7 +151,7 @@ def test_a_regular_language_says_how_many_states_it_has(tmp_path: Path) -> None:
     train(run, "cpu")
     table = filled.dimension(run, Dimension(10))
     assert set(table["states"]) == {2}
-    assert "the minimal automaton has 2 states" in filled.in_words(table)
+    assert filled.claims(table)[0].notes == ("The minimal automaton has 2 states.",)
 
 
 def test_scores_follow_the_cosine_as_scipy_says(tmp_path: Path) -> None:

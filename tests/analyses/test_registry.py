@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 from conftest import tiny_config, tiny_of
 
-from analyses.answers import answer, arguments_of, question, quiet
+from analyses.answers import answer, arguments_of, fresh_answer, question
 from analyses.needs import lack
 from analyses.options import behaviour, inside, parts, training
 from analyses.registry import BUILT_IN, options_of, usual
@@ -127,7 +127,7 @@ def test_every_question_is_asked_here() -> None:
 def test_every_part_of_an_answer_is_there(kind: str, name: str, runs: Made) -> None:
     run, asked = runs[kind], question(name)
     assert lack(run, asked.needs) is None
-    found = asked.analyse(run, FEW[name], quiet)
+    found = fresh_answer(run, asked, FEW[name])
     assert len(found.table)
     assert found.sentence.endswith(".")
     assert found.arguments == arguments_of(FEW[name])

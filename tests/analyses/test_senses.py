@@ -17,8 +17,8 @@ from analyses.options.inside import Senses
 from analyses.questions.inside import senses as module
 from analyses.questions.inside.senses import (
     chart,
+    claims,
     headline,
-    in_words,
     occurrences,
     senses,
     senses_of,
@@ -101,8 +101,7 @@ def test_an_occurrence_of_an_equal_beginning_counts_once(run: Run) -> None:
 def test_words_picture_and_command(
     run: Run, table: pd.DataFrame, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    said = in_words(table)
-    assert "het (C or D): 50% at embed" in said
+    assert "the senses of het apart (C or D)" in " ".join(c.finding for c in claims(table))
     assert chart(table).to_dict()["facet"]["column"]["field"] == "word"
     compared = headline(table).set_index(["variable", "of"])["value"]
     assert len(compared) == len(table)
@@ -110,9 +109,27 @@ def test_words_picture_and_command(
         assert compared[f"{row.word}, {row.site}", row.model] == row.value
     words = ["analyse", str(run.path), "senses", "--sentences"]
     assert main([*words, "600", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["sentence"] == said
+    said = json.loads(capsys.readouterr().out)["claims"]
+    assert [claim["value"] for claim in said] == [claim.value for claim in claims(table)]
     assert main([*words, "0"]) == 2
     assert "--sentences is 0: it must be at least 1" in capsys.readouterr().err
+
+
+def test_senses_are_told_beyond_chance_and_the_untrained_network_at_its_best_site() -> None:
+    rows = [
+        ("trained", "embed", 0.5, 0.4),
+        ("trained", "L0", 0.9, 0.8),
+        ("untrained", "embed", 0.5, 0.4),
+        ("untrained", "L0", 0.6, 0.5),
+    ]
+    table = pd.DataFrame(rows, columns=["model", "site", "value", "low"])
+    table = table.assign(word="het", senses="C D", high=1.0, occurrences=50)
+    (claim,) = claims(table)
+    assert (claim.grade, claim.value) == ("holds", 0.9)
+    table.loc[2, "value"] = 0.85  # where the trained network is not judged
+    assert claims(table)[0].grade == "no better than its controls"
+    table = table.assign(value=[0.5, 0.6, 0.4, 0.4], low=[0.4, 0.45, 0.3, 0.3])
+    assert claims(table)[0].grade == "no better than its controls"
 
 
 def test_what_has_no_two_senses_says_so(tmp_path: Path) -> None:

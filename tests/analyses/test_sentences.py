@@ -19,8 +19,8 @@ from analyses.questions.inside.sentences import (
     MODELS,
     _shuffled,
     chart,
+    claims,
     headline,
-    in_words,
     map_of,
     read,
     sentences,
@@ -232,19 +232,30 @@ def test_each_score_is_compared_over_seeds_and_stands_side_by_side(table: pd.Dat
         assert wide.loc[(row.fact, row.model), row.pooling] == row.score
 
 
+def test_membership_comes_first_and_is_told_beyond_a_bag_of_embeddings(table: pd.DataFrame) -> None:
+    assert [claim.finding.split(" off ")[0] for claim in claims(table)] == [
+        "A linear probe reads membership",
+        "A linear probe reads length",
+    ]
+    own = (table["model"] == "trained") & (table["pooling"] == "mean")
+    clear = table.assign(score=0.2).where(~own, table.assign(score=0.9, low=0.8, high=1.0))
+    assert {claim.grade for claim in claims(clear)} == {"holds"}
+    for model, pooling in (("trained", "bag"), *((name, "mean") for name in MODELS[1:])):
+        rows = (table["model"] == model) & (table["pooling"] == pooling)
+        as_good = clear.assign(score=clear["score"].where(~rows, 0.85))
+        assert {c.grade for c in claims(as_good)} == {"no better than its controls"}, model
+
+
 def test_words_pictures_and_the_command(
     run: Run, table: pd.DataFrame, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    said = in_words(table)
-    assert said.startswith("length (R2; ")
-    assert "membership (accuracy; " in said
     assert chart(table).to_dict()["facet"]["field"] == "fact"
     points = map_of(run, "last", "greatest depth", 100)
     assert len(points) == 25
     assert points["value"].nunique() > 1
     assert main(["analyse", str(run.path), "sentences", "--words", "400", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
-    assert found["sentence"] == said
+    assert [claim["value"] for claim in found["claims"]] == [c.value for c in claims(table)]
     assert len(found["table"]) == len(table)
 
 

@@ -22,8 +22,8 @@ from analyses.questions.inside.syntax import (
     SWAPPED,
     chart,
     chosen,
+    claims,
     headline,
-    in_words,
     syntax,
     words_of,
 )
@@ -137,15 +137,29 @@ def test_the_site_is_chosen_by_other_words(table: pd.DataFrame) -> None:
     """Turned around, the scores choose no other site."""
     worse = table.assign(score=-table["score"])
     assert chosen(worse)["site"].tolist() == chosen(table)["site"].tolist()
-    said = in_words(table)
-    assert said.count("words that neither fitted the probe nor chose the site") == 2
     assert chart(table).to_dict()["hconcat"]
+
+
+def test_trees_are_told_beyond_every_control(table: pd.DataFrame) -> None:
+    """The place in the word may say as much turned round: the words that choose tell its sign."""
+    clear = table.assign(score=0.1, low=0.6)
+    own = (clear["model"] == "trained") & (clear["trees"] == OWN)
+    clear.loc[own, "score"] = 0.7
+    assert {claim.grade for claim in claims(clear)} == {"holds"}
+    for model, trees in (("untrained", OWN), ("trained", SWAPPED), ("none", PLACE)):
+        rows = (clear["model"] == model) & (clear["trees"] == trees)
+        as_good = clear.assign(score=clear["score"].where(~rows, 0.65))
+        assert {claim.grade for claim in claims(as_good)} == {"no better than its controls"}
+    place = clear["trees"] == PLACE
+    turned = {"score": clear["score"].where(~place, -0.65)}
+    turned |= {"choice": clear["choice"].where(~place, -0.6)}
+    assert {c.grade for c in claims(clear.assign(**turned))} == {"no better than its controls"}
 
 
 def test_the_command(run: Run, table: pd.DataFrame, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["analyse", str(run.path), "syntax", "--words", "60", "--json"]) == 0
     said = json.loads(capsys.readouterr().out)
-    assert said["sentence"] == in_words(table)
+    assert [claim["finding"] for claim in said["claims"]] == [c.finding for c in claims(table)]
     assert len(said["table"]) == len(table)
     compared = headline(table).set_index(["variable", "of"])["value"]
     best = chosen(table)

@@ -127,7 +127,7 @@ def claims(table: pd.DataFrame) -> list[Claim]:
             None,
             len(table),
             "kinds",
-            form="d",
+            form=".0f",
             notes=[
                 f"{name}: {', '.join(table['kind'][rows]) or 'none of them'}."
                 for name, rows in met.items()

@@ -224,16 +224,24 @@ def analyse(run: Run, options: Options, progress: Progress = quiet) -> Answer:
 
 
 def _repeated(targets: Mapping[str, Target]) -> list[str]:
-    """The variables that are linear combinations of those before them from the first symbol on."""
+    """The variables that are another name of one before them, or a linear combination of these;
+    the empty prefix apart."""
     known, found = list[np.ndarray](), list[str]()
     for name, target in targets.items():
-        y = target.values[:, 1:][target.mask[:, 1:]].astype(float)
+        y = target.values[:, 1:][target.mask[:, 1:]]
         x = np.stack([np.ones(len(y)), *known], axis=1)
-        if np.allclose(x @ np.linalg.lstsq(x, y)[0], y, atol=1e-6):
+        linear = np.allclose(x @ np.linalg.lstsq(x, y)[0], y, atol=1e-6)
+        if linear or any(alike(y, other) for other in known):
             found.append(name)
         else:
             known.append(y)
     return found
+
+
+def alike(one: Int[np.ndarray, " n"], other: Int[np.ndarray, " n"]) -> bool:
+    """Whether each of two variables says all of the other."""
+    both = len(np.unique(np.stack([one, other]), axis=1).T)
+    return both == len(np.unique(one)) == len(np.unique(other))
 
 
 def findings(table: pd.DataFrame, main: Sequence[str] = ()) -> dict[str, Any]:

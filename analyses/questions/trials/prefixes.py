@@ -46,6 +46,7 @@ class Prefixes:
         variables: the hidden variables that together are the state.
         states: their values after each prefix.
         allowed: which answers are right after each prefix.
+        ends: may the word end after this prefix?
         futures: by state, what may follow.
     """
 
@@ -53,6 +54,7 @@ class Prefixes:
     variables: tuple[str, ...]
     states: Int[np.ndarray, "prefix variable"]
     allowed: Bool[np.ndarray, "prefix answer"]
+    ends: Bool[np.ndarray, " prefix"]
     futures: dict[State, list[Future]]
 
     @classmethod
@@ -93,6 +95,7 @@ class Prefixes:
             variables,
             states,
             sets[at],
+            allowed[*at, END_ID],
             futures,
         )
 

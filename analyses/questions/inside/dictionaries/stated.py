@@ -9,6 +9,7 @@ import torch
 from jaxtyping import Int
 
 from analyses.questions.inside.dictionaries.truth import Truth, Variable, facts_of, halves_of
+from analyses.questions.inside.probing import alike
 from analyses.questions.trials.cases import drawn_cases
 from analyses.questions.trials.prefixes import Prefixes, answers_of
 from analyses.words import WordTensors, sample_window
@@ -32,19 +33,13 @@ def state_truth(run: Run, model: LanguageModel, count: int, seed: int) -> Truth:
     variables: list[Variable] = []
     for name in language.main_variables:
         values = np.where(alive, traced[name], -1)
-        if any(_alike(values[alive], each.values[alive]) for each in variables):
+        if any(alike(values[alive], each.values[alive]) for each in variables):
             continue  # another name for the same
         facts = {int(value): f"{name} = {value}" for value in np.unique(values[alive])}
         variables.append(Variable(name, values, facts))
     numbers, names, fit, score = facts_of(variables, *halves_of(run, words, alive, seed))
     choosing, clamps = _clamps(run, model, numbers, seed)
     return Truth(WordTensors.of(words), names, fit, score, choosing=choosing, clamps=clamps)
-
-
-def _alike(one: Int[np.ndarray, " n"], other: Int[np.ndarray, " n"]) -> bool:
-    """Does each of two variables say all of the other?"""
-    both = len(np.unique(np.stack([one, other]), axis=1).T)
-    return both == len(np.unique(one)) == len(np.unique(other))
 
 
 def _clamps(
