@@ -11,7 +11,7 @@ from compared import plainly
 from conftest import tiny_config
 from streamlit.testing.v1 import AppTest
 
-from analyses.answers import question, quiet
+from analyses.answers import fresh_answer, question
 from dashboard.background import JOBS
 from models.runs.run import Run
 from models.training.loop import train
@@ -45,7 +45,7 @@ def opened(folder: Path, monkeypatch: pytest.MonkeyPatch, **query: str) -> list[
 
 def sentence(folder: Path, name: str, **options: str) -> str:
     asked = question(name)
-    return asked.analyse(Run(folder / "nested-s0"), asked.options(**options), quiet).sentence
+    return fresh_answer(Run(folder / "nested-s0"), asked, asked.options(**options)).sentence
 
 
 def test_the_tree_is_probed(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

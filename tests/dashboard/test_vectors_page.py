@@ -11,7 +11,7 @@ from compared import plainly
 from conftest import tiny_config
 from streamlit.testing.v1 import AppTest
 
-from analyses.answers import question, quiet
+from analyses.answers import fresh_answer, question
 from analyses.questions.inside import vectors as of_words
 from dashboard.background import JOBS
 from models.languages import ContextFreeLanguage
@@ -59,7 +59,7 @@ def test_an_analogy_is_answered(folder: Path, monkeypatch: pytest.MonkeyPatch) -
 
 def sentence(run: Path, name: str) -> str:
     asked = question(name)
-    return asked.analyse(Run(run), asked.options(), quiet).sentence
+    return fresh_answer(Run(run), asked, asked.options()).sentence
 
 
 def test_scores_are_those_of_the_command(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
